@@ -58,7 +58,7 @@ _FLAGS: Final = (
     "mutation_2pc_min_replica_count",
     "lb_interval_ms",
 )
-_WITHOUT: Final = "What it would have told stays unknown."
+_WITHOUT: Final = "Its values stay unknown."
 ANSWER_WITHIN_S: Final = 3.0
 """How long a replica server may take for its first answer, and for every one but its metrics.
 
@@ -72,13 +72,13 @@ Setting = tuple[str, str]
 
 @dataclass
 class LeaderFacts:
-    """What the leading meta server told.
+    """What the leading meta server reported.
 
     Attributes:
         nodes: Dead ones included.
         tables: In any status.
         partitions: By table id; a table that did not answer is not there.
-        info: Of the cluster; ``None``: not told.
+        info: Of the cluster; ``None`` if not reported.
         ddds: Partitions that lost every replica.
         settings: By name.
         since: When the leading process started, in its own words; ``None``: not reported.
@@ -140,7 +140,7 @@ class LeaderReading:
         """Ask for everything.
 
         Raises:
-            RemoteError: Nodes or tables are not told: there is no cluster without them.
+            RemoteError: Nodes or tables cannot be read: there is no cluster without them.
         """
         facts = LeaderFacts(self._client.fetch_nodes(), self._client.fetch_tables(TableStatus(0)))
         facts.partitions = self._partitions(facts.available)
@@ -165,12 +165,12 @@ class LeaderReading:
         except RemoteError:  # perhaps of one table only, which may just have been dropped
             found = {}
             for table in tables:
-                told = self._tried(
+                envs = self._tried(
                     f"table {table.name}",
                     partial(self._client.fetch_partitions, table.name),
                 )
-                if told is not None:
-                    found[table.app_id] = told
+                if envs is not None:
+                    found[table.app_id] = envs
             return found
 
     def _read_levels(self, facts: LeaderFacts) -> None:
@@ -238,7 +238,7 @@ class NodesReading:
         self._until = monotonic() + config.timeouts.capture_s
 
     def read(self, nodes: Sequence[NodeEntry]) -> dict[str, NodeFacts]:
-        """Return what each living node told."""
+        """Return the answers of each living node."""
         for node in nodes:
             if not node.is_alive:
                 self._problems.add(
@@ -332,11 +332,11 @@ class NodesReading:
         info = tried_in_time(
             problems, f"server-info of {node.name}", lambda: server.send_command("server-info")
         )
-        told = info if isinstance(info, Mapping) else {}
-        if isinstance(told.get("version"), str):
-            facts.version = told["version"]
-        if isinstance(told.get("start_time"), str):
-            facts.started_at = told["start_time"]
+        reported = info if isinstance(info, Mapping) else {}
+        if isinstance(reported.get("version"), str):
+            facts.version = reported["version"]
+        if isinstance(reported.get("start_time"), str):
+            facts.started_at = reported["start_time"]
         for command in (COPY_RATE, SEND_RATE):
             answer: Any = tried_in_time(
                 problems,
@@ -351,7 +351,7 @@ class NodesReading:
         client = HttpClient(address, timeout_s=self._config.timeouts.answer_s)
         try:
             before = client.fetch_metrics(types=("replica",), metrics=_COUNTERS)
-            self._pause.wait(self._config.rate_sample_s)  # nobody sets it: a plain pause
+            self._pause.wait(self._config.rate_sample_s)  # never set: a plain pause
             types = ("server", "replica", "profiler")
             return before, client.fetch_metrics(types=types, metrics=_METRICS)
         finally:

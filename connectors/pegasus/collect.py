@@ -57,7 +57,7 @@ class PegasusCollector:
     Args:
         config: The cluster.
     Attributes:
-        changed: Never set: Pegasus tells nobody that a node came or went.
+        changed: Never set: Pegasus does not announce that a node came or went.
     """
 
     def __init__(self, config: ClusterConfig) -> None:
@@ -250,7 +250,7 @@ def _measured(
 
 
 def _operation_rows(leader: LeaderFacts, nodes: Mapping[str, NodeFacts]) -> _Rows:
-    """Return what every primary tells of its partition; nulls where nobody tells."""
+    """Return the metrics of every primary; nulls where none are reported."""
     entities = {
         name: facts.samples[1].gpids() for name, facts in nodes.items() if facts.samples is not None
     }
@@ -259,8 +259,8 @@ def _operation_rows(leader: LeaderFacts, nodes: Mapping[str, NodeFacts]) -> _Row
         gpid, node = (config.app_id, config.index), config.primary or ""
         entity = entities.get(node, {}).get(gpid)
         samples = nodes[node].samples if node in nodes else None
-        told = {} if entity is None or samples is None else operation_stats(samples, entity)
-        rows.append({"app_id": config.app_id, "index": config.index, **told})
+        stats = {} if entity is None or samples is None else operation_stats(samples, entity)
+        rows.append({"app_id": config.app_id, "index": config.index, **stats})
     return rows
 
 

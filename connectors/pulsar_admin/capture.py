@@ -36,7 +36,7 @@ ADMIN: Final = "/admin/v2"
 RUNTIME: Final = f"{ADMIN}/brokers/configuration/runtime"
 _VERSION: Final = f"{ADMIN}/brokers/version"
 _REPORT: Final = f"{ADMIN}/broker-stats/load-report"
-_RUNTIME_KEPT_S: Final = 600.0
+_RUNTIME_CACHE_S: Final = 600.0
 _MOST_NAMESPACES: Final = 2_000
 _WANTED: Final = frozenset(
     {setting.key for setting in SETTINGS} | {"clusterName", "brokerVersion", "loadManagerClassName"}
@@ -71,7 +71,7 @@ class RestCapture:
     def __init__(self, config: ClusterConfig, client: AdminClient) -> None:
         self._config = config
         self._client = client
-        self._kept: dict[tuple[str, int | None], tuple[float, dict[str, str]]] = {}
+        self._cache: dict[tuple[str, int | None], tuple[float, dict[str, str]]] = {}
         self._dynamic: Mapping[str, str] = {}
         self._was_silent: set[str] = set()
         self.begin(monotonic() + config.timeouts.capture_s)
@@ -137,20 +137,20 @@ class RestCapture:
 
         Args:
             urls: Broker id -> web address.
-            started: Broker id -> when it started, ms: a restarted broker is asked anew.
-            dynamic: Dynamic settings: when they changed, everybody is asked anew.
+            started: Broker id -> when it started, ms: a restarted broker is read again.
+            dynamic: Dynamic settings: when they change, every broker is read again.
             problems: Gets one entry for each broker that did not answer.
         """
         if dict(dynamic) != self._dynamic:
-            self._kept.clear()
+            self._cache.clear()
             self._dynamic = dict(dynamic)
         self._client.trust(urls.values())
         now = monotonic()
-        kept = {
+        cached = {
             name: settings
             for name in urls
-            for at, settings in [self._kept.get((name, started.get(name)), (0.0, {}))]
-            if settings and now - at < _RUNTIME_KEPT_S
+            for at, settings in [self._cache.get((name, started.get(name)), (0.0, {}))]
+            if settings and now - at < _RUNTIME_CACHE_S
         }
 
         tried: set[str] = set()
@@ -158,17 +158,17 @@ class RestCapture:
         def ask(name: str) -> dict[str, str]:
             if monotonic() < self._ends_at:
                 tried.add(name)
-            if name in kept:
+            if name in cached:
                 self._client.request("GET", urls[name], _VERSION)
-                return kept[name]
+                return cached[name]
             return _wanted(self._client.get(urls[name], RUNTIME, dict[str, str]), dynamic)
 
         # those that cost a time-out last time come last, so that the others are always reached
         facts = RestFacts(*self.ask_each(sorted(urls, key=self._was_silent.__contains__), ask))
         self._was_silent = tried.intersection(facts.silent)
-        self._kept = {
-            (name, started.get(name)): self._kept.get((name, started.get(name)), (now, own))
-            if name in kept
+        self._cache = {
+            (name, started.get(name)): self._cache.get((name, started.get(name)), (now, own))
+            if name in cached
             else (now, own)
             for name, own in facts.runtime.items()
         }
@@ -237,7 +237,7 @@ class RestCapture:
         """Read what the REST alone tells: brokers, last statistics, owners, boundaries.
 
         Raises:
-            RemoteError: No configured address told which brokers there are.
+            RemoteError: No configured address listed the brokers.
         """
         base, names = self._first_answer(f"{ADMIN}/brokers", list[str])
         urls = {name: address_of(name, base) for name in names}
@@ -366,7 +366,7 @@ class RestCapture:
     def _stored_policies(
         self, readings: Readings, base: str, spaces: Sequence[str], problems: ProblemLog
     ) -> None:
-        """Ask for the rates, the resource group and what is kept of data, of every namespace."""
+        """Fetch the rates, the resource group and the retention, of every namespace."""
         answers, silent = self.ask_each(
             spaces,
             lambda name: (

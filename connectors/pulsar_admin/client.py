@@ -1,4 +1,4 @@
-"""The admin REST of the brokers: bounded in time, size and number, and trusting nobody.
+"""The admin REST of the brokers: bounded in time, size and number, and trusting no answer.
 
 * Only a GET is ever repeated, once: after a 502, 503 or 504, or a connection that was dropped.
 * A redirect is followed by ourselves, with method, body and credentials, to the same path of a
@@ -150,7 +150,7 @@ class AdminClient:
         self._ends_at = moment
 
     def renew_credentials(self) -> None:
-        """Read the token or password anew, so that a rotated one is picked up.
+        """Read the token or password again, so that a rotated one is picked up.
 
         Raises:
             ConfigError: Its file cannot be read now; the old one stays in use.

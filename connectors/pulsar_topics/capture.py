@@ -18,7 +18,7 @@ from core.units import pluralize
 TABLE_VIEW = "loadManagerServiceUnitStateTableViewClassName"
 HOTTEST_ONLY = (
     "Of the bundles, only the hottest of each broker have traffic: brokers of the extensible "
-    "manager publish no others, and nobody keeps averages."
+    "manager publish no others, and there are no averages."
 )
 
 
@@ -69,7 +69,7 @@ def read_load_topics(
     Args:
         reader: Of the cluster.
         addresses: Of :func:`service_addresses`.
-        settings: Running settings of any broker: they tell where ownership is kept.
+        settings: Running settings of any broker: they name where ownership is stored.
         deadline: Monotonic time by which to be back.
         problems: Where to note what is wrong.
     """

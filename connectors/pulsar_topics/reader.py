@@ -88,7 +88,7 @@ class LoadTopicReader:
         Args:
             addresses: Broker id -> service URL of the brokers that publish.
             deadline: Monotonic time by which to be back.
-            with_states: Whether ownership is kept in a topic (and not in the metadata store).
+            with_states: Whether ownership is stored in a topic (and not in the metadata store).
         Raises:
             MissingExtraError: The package is not installed.
             RemoteError: The topics cannot be read.
@@ -111,7 +111,7 @@ class LoadTopicReader:
 
         Args:
             addresses: Broker id -> service URL of the brokers that publish.
-            with_states: Whether ownership is kept in a topic (and not in the metadata store).
+            with_states: Whether ownership is stored in a topic (and not in the metadata store).
         Raises:
             MissingExtraError: The package is not installed.
             RemoteError: The topics cannot be read.
@@ -175,23 +175,23 @@ class LoadTopicReader:
         if topic in self._readers:
             return
         package = self._load()
-        is_kept = topic == UNIT_STATE_TOPIC
+        is_compacted = topic == UNIT_STATE_TOPIC
         self._readers[topic] = self._client.create_reader(
             topic,
-            package.MessageId.earliest if is_kept else package.MessageId.latest,
+            package.MessageId.earliest if is_compacted else package.MessageId.latest,
             receiver_queue_size=_QUEUE,
             reader_name="trimtab",
-            is_read_compacted=is_kept,
+            is_read_compacted=is_compacted,
         )
 
     def _take_loads(self, brokers: Collection[str], until: float) -> None:
         """Drain both topics; go on until every broker was heard, or time is up."""
-        kept = {
+        latest = {
             BROKER_LOAD_TOPIC: self._held.broker_loads,
             TOP_BUNDLES_TOPIC: self._held.top_bundles,
         }
         while True:
-            for topic, records in kept.items():
+            for topic, records in latest.items():
                 for key, data in self._messages(topic):
                     _keep(records, key, data)
             heard = set(self._held.broker_loads) & set(self._held.top_bundles)
@@ -248,7 +248,7 @@ def _version(data: bytes) -> tuple[int, bool]:
     try:
         found = msgspec.json.decode(data, type=_Version)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return 0, True  # kept, and named as malformed when the tables are made
+        return 0, True  # stays, and is reported as malformed when the tables are built
     return found.version_id, found.force
 
 

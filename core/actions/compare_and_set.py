@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from core.actions.model import Observation, Refusal, StepResult
 
-PLAN_ANEW = "Take a fresh snapshot and plan anew."
+PLAN_AGAIN = "Take a fresh snapshot and plan again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class CompareAndSet:
             code="changed_meanwhile",
             sentence=f"{self.name} is {self.format(seen)}; it was {self.format(self.before)} when "
             "the plan was made.",
-            hint=PLAN_ANEW,
+            hint=PLAN_AGAIN,
         )
 
     def failed(

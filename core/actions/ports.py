@@ -95,7 +95,7 @@ class Action(Protocol):
         ...
 
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
-        """Return what is to be said when the time for :meth:`result` is up.
+        """Return the result when the time for :meth:`result` is up.
 
         Either a settled state (for example ``unassigned``: the bundle was closed and nobody has
         asked for it) or ``UNKNOWN``; after a look that shows nothing happened and nothing is under

@@ -130,7 +130,7 @@ def test_a_leader_that_dies_within_a_move_leaves_an_end_that_the_partition_confi
 def test_a_proposal_that_its_leader_forgot_is_told_as_lost_and_not_sent_again(
     sandbox: PegasusSandbox, site: PegasusSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("connectors.pegasus.acting.sight.AFTER_FAILOVER_S", 0.5)
+    monkeypatch.setattr("connectors.pegasus.acting.partition_reader.AFTER_FAILOVER_S", 0.5)
     step = some_move(site)
     action = site.action(step)
     before = action.look()

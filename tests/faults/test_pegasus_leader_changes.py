@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from pegasus_site import PegasusSite, move, wait_until
 
-from connectors.pegasus.acting.sight import BundleReader
+from connectors.pegasus.acting.partition_reader import PartitionReader
 from connectors.pegasus.actions.change import ChangeAction
 from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
 from core.actions.model import Observation
@@ -29,7 +29,7 @@ GRACE_S = 0.5
 
 @pytest.fixture(autouse=True)
 def _short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("connectors.pegasus.acting.sight.AFTER_FAILOVER_S", GRACE_S)
+    monkeypatch.setattr("connectors.pegasus.acting.partition_reader.AFTER_FAILOVER_S", GRACE_S)
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_what_a_new_leader_has_got_is_never_called_lost(
 def test_what_an_old_leader_had_is_lost_after_a_while_only(
     sandbox: PegasusSandbox, site: PegasusSite, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("connectors.pegasus.acting.sight.AFTER_FAILOVER_S", 10_000.0)
+    monkeypatch.setattr("connectors.pegasus.acting.partition_reader.AFTER_FAILOVER_S", 10_000.0)
     step = some_step(site, how)
     action = site.action(step)
     before = action.look()
@@ -113,14 +113,14 @@ def test_what_an_old_leader_had_is_lost_after_a_while_only(
     action.send()
     fail_over(sandbox, site)
     assert action.on_timeout(before, action.look()).state == "UNKNOWN"
-    monkeypatch.setattr("connectors.pegasus.acting.sight.AFTER_FAILOVER_S", 0.0)
+    monkeypatch.setattr("connectors.pegasus.acting.partition_reader.AFTER_FAILOVER_S", 0.0)
     later = site.action(step)  # by whoever looks again
     result = later.on_timeout(before, later.look())
     assert (result.state, result.code) == ("FAILED", "not_done")
     assert "lost when another meta server took over" in result.sentence
 
 
-class _Staged(BundleReader):
+class _Staged(PartitionReader):
     """One partition of a cluster whose leader changes at a word."""
 
     def __init__(self, config: PartitionConfig, nodes: tuple[str, ...]) -> None:
@@ -142,22 +142,22 @@ class _Staged(BundleReader):
 def test_an_addition_goes_on_learning_after_its_leader_died(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("connectors.pegasus.acting.sight.AFTER_FAILOVER_S", 0.0)
+    monkeypatch.setattr("connectors.pegasus.acting.partition_reader.AFTER_FAILOVER_S", 0.0)
     config = PartitionConfig(2, 0, 5, 3, "a:1", ("b:1",))
-    eyes = _Staged(config, ("a:1", "b:1", "c:1"))
+    reader = _Staged(config, ("a:1", "b:1", "c:1"))
     step = ChangeReplica(partition=Partition.of(config, "temp"), change="ADD_SECONDARY", node="c:1")
-    action = ChangeAction(step, SimpleNamespace(eyes=eyes, propose=lambda _: None))
+    action = ChangeAction(step, SimpleNamespace(reader=reader, propose=lambda _: None))
     before = action.look()
     assert action.check_precondition(before) is None
     action.send()
-    eyes.leader = "m2:34601"
+    reader.leader = "m2:34601"
     now: Observation = before
     for _ in range(8):  # who leads is asked now and then
         now = action.look()
         assert action.result(before, now) is None
-    eyes.config = replace(config, ballot=6, secondaries=("b:1", "c:1"))
+    reader.config = replace(config, ballot=6, secondaries=("b:1", "c:1"))
     result = action.result(before, action.look())
     assert result is not None
     assert result.state == "DONE"
-    eyes.config = config
+    reader.config = config
     assert action.on_timeout(before, action.look()).code == "not_done"

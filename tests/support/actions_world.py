@@ -20,7 +20,7 @@ import msgspec
 import pyarrow as pa
 from fleet_builder import NOON, make_snapshot
 
-from connectors.pulsar.acting.sight import BundleState, BundleStep
+from connectors.pulsar.acting.bundle_reader import BundleState, BundleStep
 from connectors.pulsar.actions.policy import PolicyAction
 from connectors.pulsar.actions.setting import SettingAction
 from connectors.pulsar.actions.split import SplitAction

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.pulsar.acting.sight import BundleState
+from connectors.pulsar.acting.bundle_reader import BundleState
 from connectors.pulsar.actions.unload import UnloadAction
 from core.actions.model import Observation
 from core.errors import UnreachableError
@@ -144,7 +144,7 @@ def test_bundle_that_nobody_asked_for_is_given_up(step: UnloadBundle, words: str
     before = action.look()
     result = action.on_timeout(before, action.look())
     assert (result.state, result.code) == ("DONE", "unassigned")
-    assert "no client has asked for it" in result.sentence
+    assert "no client has looked it up" in result.sentence
     assert words in result.sentence
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from connectors.pegasus.acting.partition_reader import Members, Seen, seen_of
 from connectors.pegasus.acting.proposing import copy_patience_s
-from connectors.pegasus.acting.sight import Members, Seen, seen_of
 from connectors.pegasus.acting.verdict import Wanted, judge, wanted_of_change, wanted_of_move
 from core.actions.model import Observation
 from core.pegasus.balance.model import ConfigType, PlanKind

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from connectors.apply.limits import Limited
 from connectors.config import ClusterConfig
+from connectors.pegasus.acting.partition_reader import PartitionReader, Pending
 from connectors.pegasus.acting.replicas_open import ReplicasOpen
 from connectors.pegasus.acting.settings import ServerSettings
-from connectors.pegasus.acting.sight import BundleReader, Pending
 from connectors.pegasus.actions import ACTIONS
 from connectors.pegasus.actions.wait import ClusterProbe
 from connectors.pegasus.collect import PegasusCollector
@@ -47,10 +47,10 @@ class PegasusCluster(Limited):
         self.readings_apart_s = readings_apart_s
         self._client = MetaClient(config.meta_servers, timeout_s=config.timeouts.answer_s)
         self._collector = PegasusCollector(config)
-        self.eyes = BundleReader(self._client, pending)
+        self.reader = PartitionReader(self._client, pending)
         self.settings = ServerSettings(self._client, config.timeouts.answer_s)
         self.senses = ClusterProbe(
-            eyes=self.eyes,
+            reader=self.reader,
             settings=self.settings,
             info=self._client.fetch_cluster_info,
             open_replicas=ReplicasOpen(config.timeouts.answer_s).of,
@@ -84,7 +84,7 @@ class PegasusCluster(Limited):
         """Send a proposal, once.
 
         Raises:
-            RemoteError: It was refused, or nobody knows.
+            RemoteError: It was refused, or its outcome is unknown.
             GuardRefusedError: It is not sent.
         """
         self._client.apply_proposal(proposal)
@@ -96,7 +96,7 @@ class PegasusCluster(Limited):
     # -- settings -------------------------------------------------------------------------------
 
     def dynamic_setting(self, key: str) -> str | None:
-        """Return the value of a setting of servers, ``None`` when nobody tells it.
+        """Return the value of a setting of servers, ``None`` if no server reports it.
 
         Raises:
             RemoteError: It cannot be read.
@@ -107,6 +107,6 @@ class PegasusCluster(Limited):
         """Set a setting of servers; ``None``: to its default.
 
         Raises:
-            RemoteError: It was refused, or nobody knows.
+            RemoteError: It was refused, or its outcome is unknown.
         """
         self.settings.set_value(key, value)

@@ -15,7 +15,7 @@ from core.pegasus.plan.pending import cleared_at, pending_partitions
 
 
 class PendingProposals:
-    """Partitions of one cluster that must not be proposed for; asked anew before every proposal.
+    """Partitions of one cluster that must not be proposed for; read again before every proposal.
 
     Args:
         journal: Of all runs.

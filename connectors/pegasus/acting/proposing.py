@@ -1,6 +1,6 @@
 """One proposal for one partition: what moving a replica and a single safe change have in common.
 
-The answer of the meta server says only that it is queued; what came of it is told by ballot and
+The answer of the meta server says only that it is queued; its result is read from ballot and
 members. It is sent once: what is left of it after a failure is a matter of looking.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Final, Protocol
 
-from connectors.pegasus.acting.sight import BundleReader, Members, Seen, seen_of
+from connectors.pegasus.acting.partition_reader import Members, PartitionReader, Seen, seen_of
 from connectors.pegasus.acting.verdict import (
     Verdict,
     Wanted,
@@ -26,7 +26,7 @@ class ProposalPort(Protocol):
     """What proposals need of the cluster."""
 
     @property
-    def eyes(self) -> BundleReader:
+    def reader(self) -> PartitionReader:
         """Reads nodes, partitions and who leads."""
         ...
 
@@ -45,7 +45,7 @@ _SLOW_MB_PER_S: Final = 5.0
 _LOOKS_A_REIGN: Final = 4
 """Who leads is asked at every fourth look."""
 
-_PLAN_ANEW: Final = "Take a fresh snapshot and plan anew."
+_PLAN_AGAIN: Final = "Take a fresh snapshot and plan again."
 
 
 def copy_patience_s(size_mb: float | None) -> float:
@@ -76,7 +76,7 @@ class PartitionAction(ABC):
 
     def __init__(self, partition: Partition, cluster: ProposalPort) -> None:
         self._partition = partition
-        self._eyes = cluster.eyes
+        self._reader = cluster.reader
         self._propose = cluster.propose
         self._config: PartitionConfig | None = None
         self._proposal: Proposal | None = None
@@ -111,10 +111,10 @@ class PartitionAction(ABC):
     def look(self) -> Observation:
         """Read the partition, and now and then who leads."""
         planned = self._partition
-        found = self._eyes.partitions([planned]).get(planned.gpid)
+        found = self._reader.partitions([planned]).get(planned.gpid)
         self._config = found
         if self._looks % _LOOKS_A_REIGN == 0:
-            self._reign = self._eyes.reign()
+            self._reign = self._reader.reign()
         self._looks += 1
         if found is None:
             detail = f"{planned.gpid} of table {planned.table} is not there any more."
@@ -130,7 +130,7 @@ class PartitionAction(ABC):
         """Return why the partition may not be changed as planned."""
         now, planned = self._config, self._partition.config()
         if not seen.exists or now is None:
-            return Refusal(code="unknown_partition", sentence=seen.detail, hint=_PLAN_ANEW)
+            return Refusal(code="unknown_partition", sentence=seen.detail, hint=_PLAN_AGAIN)
         if self._wanted(planned).is_reached(now):
             sentence = f"{now.gpid} is as wanted already: {membership(now)}."
             return Refusal(code="already_there", sentence=sentence, hint="Nothing has to be done.")
@@ -139,9 +139,9 @@ class PartitionAction(ABC):
                 code="moved_meanwhile",
                 sentence=f"{now.gpid} has {membership(now)}; when the plan was made it had "
                 f"{membership(planned)}.",
-                hint=_PLAN_ANEW,
+                hint=_PLAN_AGAIN,
             )
-        sight = self._eyes.cluster()
+        sight = self._reader.cluster()
         try:
             self._proposal = self._built(sight, now)
         except GuardRefusedError as exc:
@@ -158,9 +158,9 @@ class PartitionAction(ABC):
             raise not_sent(exc, "propose") from exc
         except RemoteError as exc:
             if exc.outcome == "unknown":
-                self._eyes.note_sent([self._partition.gpid], self._reign, exc.endpoint)
+                self._reader.note_sent([self._partition.gpid], self._reign, exc.endpoint)
             raise
-        self._eyes.note_sent([self._partition.gpid], self._reign)
+        self._reader.note_sent([self._partition.gpid], self._reign)
 
     def result(self, before: Observation, now: Observation) -> StepResult | None:
         """Return what came of it, ``None`` while it may still come."""
@@ -176,7 +176,7 @@ class PartitionAction(ABC):
         return self._settled(verdict, now)
 
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
-        """Return what is to be said when it was not seen in time."""
+        """Return the result when it was not seen in time."""
         found = self.result(before, now)
         if found is not None:
             return found
@@ -213,7 +213,7 @@ class PartitionAction(ABC):
             state="FAILED",
             code="landed_elsewhere" if verdict.state == "elsewhere" else "half_done",
             sentence=f"It was not done as asked. {verdict.sentence}",
-            hint=_PLAN_ANEW,
+            hint=_PLAN_AGAIN,
             after=now,
         )
 
@@ -221,18 +221,19 @@ class PartitionAction(ABC):
         """Return whether it was lost with its leader, and nothing of it can come any more."""
         planned = self._partition
         reign = seen_of(before, [planned]).reign
-        return now.holder is not None and self._eyes.is_lost(planned.gpid, reign)
+        return now.holder is not None and self._reader.is_lost(planned.gpid, reign)
 
     def _orphaned(
         self, before: Observation, now: Observation, verdict: Verdict | None
     ) -> StepResult:
         is_untouched = before.token == now.token
         lost = "It" if is_untouched else "What was left of it"
-        told = verdict.sentence if verdict is not None else ""
+        result = verdict.sentence if verdict is not None else ""
         return StepResult(
             state="FAILED",
             code="not_done" if is_untouched else "half_done",
-            sentence=f"{lost} was lost when another meta server took over ({self._reign}). {told}",
-            hint=_PLAN_ANEW,
+            sentence=f"{lost} was lost when another meta server took over ({self._reign}). "
+            f"{result}",
+            hint=_PLAN_AGAIN,
             after=now,
         )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from connectors.pegasus.acting.sight import BundleReader
+from connectors.pegasus.acting.partition_reader import PartitionReader
 from connectors.pegasus.http.client import HttpClient
 from connectors.pegasus.rpc.client import MetaClient, ServerClient
 from core.errors import (
@@ -48,13 +48,13 @@ class ServerSettings:
 
     def __init__(self, client: MetaClient, timeout_s: float) -> None:
         self._client = client
-        self._eyes = BundleReader(client)
+        self._reader = PartitionReader(client)
         self._timeout_s = timeout_s
 
     # -- by name --------------------------------------------------------------------------------
 
     def value(self, name: str) -> str | None:
-        """Return a setting's value as the servers write it; ``None``: nobody tells it.
+        """Return a setting's value as the servers write it; ``None`` if no server reports it.
 
         Raises:
             RemoteError: It cannot be read.
@@ -65,19 +65,19 @@ class ServerSettings:
         if server == LEADER:
             value = self._of_leader(setting)
             return None if value is None else canonical(setting, value)
-        told = {node.name: self._of_node(setting, node) for node in self._asked(server)}
-        values = {value for value in told.values() if value is not None}
-        if len(values) == 1 and None not in told.values():
+        reported = {node.name: self._of_node(setting, node) for node in self._asked(server)}
+        values = {value for value in reported.values() if value is not None}
+        if len(values) == 1 and None not in reported.values():
             return values.pop()
-        known = {node: value for node, value in told.items() if value is not None}
+        known = {node: value for node, value in reported.items() if value is not None}
         return json.dumps(known, sort_keys=True) if known and server == EVERY_NODE else None
 
     def set_value(self, name: str, value: str | None) -> None:
         """Change a setting; ``None``: back to the server's default, where there is such a thing.
 
         Raises:
-            RemoteError: It was refused, or nobody knows. Of many nodes all are asked; with some
-                set and others not the outcome is ``unknown``, and the message names them.
+            RemoteError: It was refused, or its outcome is unknown. With some of many nodes set and
+                others not the outcome is ``unknown``, and the message names them.
         """
         if name == LEVEL_KEY:
             self._set_level(value)
@@ -125,8 +125,8 @@ class ServerSettings:
             RemoteError: It cannot be asked.
         """
         with self._http(self._leader()) as http:
-            told = http.fetch_flag(_TICK).value
-        return float(told) / 1000 if told.isdecimal() and int(told) else None
+            tick = http.fetch_flag(_TICK).value
+        return float(tick) / 1000 if tick.isdecimal() and int(tick) else None
 
     def _to_leader(self, setting: Changeable, value: str) -> None:
         if setting.setting.how == "flag":
@@ -152,7 +152,7 @@ class ServerSettings:
     # -- replica servers ------------------------------------------------------------------------
 
     def _asked(self, server: str) -> list[NodeEntry]:
-        nodes = self._eyes.nodes()
+        nodes = self._reader.nodes()
         if server == EVERY_NODE:
             return [node for _, node in sorted(nodes.items()) if node.is_alive]
         node = nodes.get(server)
@@ -233,7 +233,7 @@ def _found(name: str) -> tuple[Changeable, str]:
 
 
 def _checked(setting: Changeable, value: str | None) -> str:
-    """Return the value to send; what no server should ever be told is refused here."""
+    """Return the value to send; a value that no server may get is refused here."""
     if value is None or value == DEFAULT:
         takes_word = setting.setting.how == "command" and setting.setting.kind in _NUMBERS
         return DEFAULT if takes_word else setting.setting.default
@@ -278,7 +278,7 @@ def _by_node(value: str | None) -> dict[str, str] | None:
     if value is None or not value.startswith("{"):
         return None
     try:
-        told = json.loads(value)
+        values = json.loads(value)
     except ValueError as exc:
         raise ProtocolError(
             "A saved setting is no JSON object of node to value.",
@@ -287,7 +287,7 @@ def _by_node(value: str | None) -> dict[str, str] | None:
             outcome="not_sent",
             hint="Set the nodes by hand.",
         ) from exc
-    return {str(node): str(text) for node, text in told.items()}
+    return {str(node): str(text) for node, text in values.items()}
 
 
 def _failure(name: str, asked: int, failures: Mapping[str, RemoteError]) -> RemoteError:
@@ -301,7 +301,7 @@ def _failure(name: str, asked: int, failures: Mapping[str, RemoteError]) -> Remo
         endpoint="pegasus",
         operation=f"set {name}",
         outcome="unknown",
-        hint="Look at those nodes, then plan anew.",
+        hint="Check those nodes, then plan again.",
     )
 
 

@@ -1,6 +1,6 @@
 """What became of a proposal for one partition, from what was seen before and what is seen now.
 
-A proposal that was queued may be carried out at any later tick, so "not yet" is only ever told from
+A proposal that was queued may be executed at any later tick, so "not yet" only ever follows from
 "not any more" where something rules it out: another primary was chosen, or who had it queued leads
 no more.
 """
@@ -24,10 +24,10 @@ class Wanted:
 
     Attributes:
         actions: What is proposed.
-        source: Node that gives up its role; ``None``: nobody does.
-        destination: Node that takes one; ``None``: nobody does.
+        source: Node that gives up its role; ``None`` if no node does.
+        destination: Node that takes one; ``None`` if no node does.
         is_primary: The role is that of the primary, else that of a secondary.
-        is_copy: The taker has to be given the data first; the giver ends without a replica.
+        is_copy: The destination copies the data first; the source ends without a replica.
     """
 
     actions: tuple[ProposalAction, ...]
@@ -89,7 +89,7 @@ def judge(wanted: Wanted, before: PartitionConfig, now: PartitionConfig) -> Verd
 
 
 def _has_stepped_back(wanted: Wanted, before: PartitionConfig, now: PartitionConfig) -> bool:
-    """Return whether the taker of a move is no member any more: it can never be the primary."""
+    """Return whether the destination of a move is no longer a member: it cannot be the primary."""
     if not wanted.is_primary or wanted.is_copy or wanted.destination in now.members:
         return False
     return now.primary is not None and now.ballot >= before.ballot + 2

@@ -3,7 +3,7 @@
 The other half is :mod:`core.pegasus.steps.batch`. The proposals are sent together and awaited
 together.
 
-Each is sent once. One that is refused does not stop the others; after one that nobody answered no
+Each is sent once. One that is refused does not stop the others; after one without an answer no
 more are sent.
 """
 
@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from connectors.pegasus.acting.partition_reader import Members, Seen, seen_of
 from connectors.pegasus.acting.proposing import ROLES_WITHIN_S, ProposalPort, as_refusal
-from connectors.pegasus.acting.sight import Members, Seen, seen_of
 from connectors.pegasus.acting.verdict import (
     Verdict,
     Wanted,
@@ -31,7 +31,7 @@ from core.pegasus.steps.batch import Proposed, ProposeMany
 
 _EACH_S: Final = 0.5
 _MOST_NAMED: Final = 6
-_PLAN_ANEW: Final = "Take a fresh snapshot and plan the rest anew."
+_PLAN_AGAIN: Final = "Take a fresh snapshot and plan the rest again."
 
 
 class BatchAction:
@@ -44,7 +44,7 @@ class BatchAction:
 
     def __init__(self, step: ProposeMany, cluster: ProposalPort) -> None:
         self._step = step
-        self._eyes = cluster.eyes
+        self._reader = cluster.reader
         self._propose = cluster.propose
         self._configs: dict[str, PartitionConfig] = {}
         self._proposals: list[Proposal] = []
@@ -59,9 +59,9 @@ class BatchAction:
     def look(self) -> Observation:
         """Read every partition of it."""
         planned = [item.partition for item in self._step.items]
-        self._configs = self._eyes.partitions(planned)
+        self._configs = self._reader.partitions(planned)
         if not self._reign:
-            self._reign = self._eyes.reign()
+            self._reign = self._reader.reign()
         items = {gpid: Members.of(config) for gpid, config in self._configs.items()}
         ballots = sum(config.ballot for config in self._configs.values())
         return Observation(
@@ -77,8 +77,8 @@ class BatchAction:
     def check_precondition(self, seen: Observation) -> Refusal | None:
         """Return why nothing may be proposed; single partitions that do not fit are left out."""
         if not seen.exists:
-            return Refusal(code="unknown_partition", sentence=seen.detail, hint=_PLAN_ANEW)
-        sight = self._eyes.cluster()
+            return Refusal(code="unknown_partition", sentence=seen.detail, hint=_PLAN_AGAIN)
+        sight = self._reader.cluster()
         if sight.level <= FunctionLevel.FREEZED:
             return Refusal(
                 code="proposal_refused",
@@ -102,7 +102,7 @@ class BatchAction:
         return Refusal(
             code="pending" if self._left.keys() <= sight.pending else "moved_meanwhile",
             sentence=why + self._reasons(list(self._left)),
-            hint=_PLAN_ANEW,
+            hint=_PLAN_AGAIN,
         )
 
     def send(self) -> None:
@@ -134,7 +134,7 @@ class BatchAction:
             else:
                 queued.append(gpid)
         is_unanswered = failure is not None and failure.outcome == "unknown"
-        self._eyes.note_sent(
+        self._reader.note_sent(
             queued, self._reign, failure.endpoint if failure is not None and is_unanswered else None
         )
         if not queued and failure is not None:
@@ -145,15 +145,15 @@ class BatchAction:
         verdicts = self._verdicts(before)
         if self._waiting(verdicts):
             return None
-        return self._told(verdicts, now)
+        return self._result(verdicts, now)
 
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
-        """Return what is to be said when not all were seen in time."""
+        """Return the result when not all were seen in time."""
         verdicts = self._verdicts(before)
         waiting = self._waiting(verdicts)
-        self._eyes.reign()
+        self._reader.reign()
         reign = seen_of(before, ()).reign
-        pending = [gpid for gpid in waiting if not self._eyes.is_lost(gpid, reign)]
+        pending = [gpid for gpid in waiting if not self._reader.is_lost(gpid, reign)]
         if pending:
             return StepResult(
                 state="UNKNOWN",
@@ -164,7 +164,7 @@ class BatchAction:
             )
         for gpid in waiting:
             self._left[gpid] = "it was lost when another meta server took over"
-        return self._told(verdicts, now)
+        return self._result(verdicts, now)
 
     # -- one of them ----------------------------------------------------------------------------
 
@@ -223,7 +223,7 @@ class BatchAction:
             if verdict.state == "waiting" and gpid not in self._left
         ]
 
-    def _told(self, verdicts: dict[str, Verdict], now: Observation) -> StepResult:
+    def _result(self, verdicts: dict[str, Verdict], now: Observation) -> StepResult:
         has_left = {"done", "elsewhere"} if self._step.verb == "move_pri" else {"done"}
         failed = [gpid for gpid, verdict in verdicts.items() if verdict.state not in has_left]
         if not failed:
@@ -239,7 +239,7 @@ class BatchAction:
             code="not_done" if none_left else "partly",
             sentence=f"{self._sum(verdicts)}; {self._named(failed)} did not: "
             f"{self._reasons(failed)}",
-            hint=_PLAN_ANEW,
+            hint=_PLAN_AGAIN,
             after=now,
         )
 
@@ -248,8 +248,8 @@ class BatchAction:
         elsewhere = states.count("elsewhere")
         if self._step.verb != "move_pri":
             return f"{self._many(states.count('done'))} left {self._step.node}"
-        told = f"{self._many(states.count('done') + elsewhere)} moved off {self._step.node}"
-        return f"{told}, {elsewhere} of them elsewhere than asked" if elsewhere else told
+        moved = f"{self._many(states.count('done') + elsewhere)} moved off {self._step.node}"
+        return f"{moved}, {elsewhere} of them elsewhere than asked" if elsewhere else moved
 
     def _many(self, count: int) -> str:
         return f"{count:,} of {len(self._step.items):,}"
@@ -262,5 +262,5 @@ class BatchAction:
     def _reasons(self, gpids: Sequence[str]) -> str:
         """Return the first reason of each different one, with the partition that it is about."""
         by_reason = {self._left[gpid]: gpid for gpid in reversed(gpids)}
-        told = [f"{gpid}: {reason.rstrip('.')}" for reason, gpid in reversed(by_reason.items())]
-        return "; ".join(told[:3]) + "."
+        reasons = [f"{gpid}: {reason.rstrip('.')}" for reason, gpid in reversed(by_reason.items())]
+        return "; ".join(reasons[:3]) + "."

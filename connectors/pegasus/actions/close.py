@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
+from connectors.pegasus.acting.partition_reader import PartitionReader
 from connectors.pegasus.acting.settings import ServerSettings
-from connectors.pegasus.acting.sight import BundleReader
 from core.actions.model import Observation, Refusal, StepResult
 from core.errors import ConflictError, NotFoundError, RemoteError, UnreachableError
 from core.pegasus.answers import NodeEntry
@@ -33,7 +33,7 @@ class ClosePort(Protocol):
     """What it needs of the cluster."""
 
     @property
-    def eyes(self) -> BundleReader:
+    def reader(self) -> PartitionReader:
         """Reads nodes and partitions."""
         ...
 
@@ -46,8 +46,7 @@ class ClosePort(Protocol):
 class CloseAction:
     """``replica.kill_partition`` for some partitions of a node, each once, and ``flush-log``.
 
-    That the log was written out is told in the ending; the end of the process waits for nothing of
-    it.
+    The result reports that the log was written out; the end of the process does not wait for it.
 
     What is closed already is closed again without harm; so an answer that was lost leaves nothing
     open that a person would have to see to, and a member is never closed.
@@ -62,7 +61,7 @@ class CloseAction:
 
     def __init__(self, step: CloseReplicas, cluster: ClosePort) -> None:
         self._step = step
-        self._eyes = cluster.eyes
+        self._reader = cluster.reader
         self._settings = cluster.settings
         self._node: NodeEntry | None = None
         self._served: set[str] = set()
@@ -73,11 +72,11 @@ class CloseAction:
     def look(self) -> Observation:
         """Read which of the partitions the node still serves."""
         step = self._step
-        self._node = self._eyes.nodes().get(step.node)
+        self._node = self._reader.nodes().get(step.node)
         wanted = set(step.partitions)
         self._served = {
             config.gpid
-            for config in self._eyes.every_partition()
+            for config in self._reader.every_partition()
             if config.gpid in wanted and step.node in config.members
         }
         is_alive = self._node is not None and self._node.is_alive
@@ -184,7 +183,7 @@ class CloseAction:
                 endpoint=self._step.node,
                 operation=COMMAND,
                 outcome="not_sent",
-                hint="Take a fresh snapshot and plan anew.",
+                hint="Take a fresh snapshot and plan again.",
             )
         answer: Any = self._settings.ask(self._node, COMMAND, app_id, index)
         word = str(answer).strip()
@@ -218,7 +217,7 @@ class CloseAction:
         return StepResult(state="DONE", code="closed", sentence=sentence, after=now)
 
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
-        """Return what is to be said when not every answer came."""
+        """Return the result when not every answer came."""
         found = self.result(before, now)
         if found is not None:
             return found

@@ -8,9 +8,9 @@ from __future__ import annotations
 from operator import eq
 from typing import Protocol
 
+from connectors.pegasus.acting.partition_reader import PartitionReader
 from connectors.pegasus.acting.settings import ServerSettings
-from connectors.pegasus.acting.sight import BundleReader
-from core.actions.compare_and_set import PLAN_ANEW, CompareAndSet
+from core.actions.compare_and_set import PLAN_AGAIN, CompareAndSet
 from core.actions.model import Observation, Refusal, StepResult
 from core.errors import InputError
 from core.pegasus.levels import clears_proposals, parse_level
@@ -26,7 +26,7 @@ class LevelPort(Protocol):
         ...
 
     @property
-    def eyes(self) -> BundleReader:
+    def reader(self) -> PartitionReader:
         """Reads the level in effect."""
         ...
 
@@ -72,7 +72,7 @@ class LevelAction:
         step = self._step
         if now.value != step.level or self._cannot_tell(before):
             return None
-        in_force = self._cluster.eyes.cluster().level
+        in_force = self._cluster.reader.cluster().level
         lower = (
             "" if in_force.word == step.level else f" In force is {in_force.word}: too few nodes."
         )
@@ -87,7 +87,7 @@ class LevelAction:
         )
 
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
-        """Return what is to be said when it does not read as asked."""
+        """Return the result when it does not read as asked."""
         found = self.result(before, now)
         if found is not None:
             return found
@@ -95,12 +95,12 @@ class LevelAction:
             return StepResult(
                 state="FAILED",
                 code="not_done",
-                sentence=f"The meta level is {now.value} as before; nobody saw the request that was"
-                " to throw away what is pending being answered.",
-                hint=PLAN_ANEW,
+                sentence=f"The meta level is {now.value} as before; the request to discard pending "
+                "changes got no answer.",
+                hint=PLAN_AGAIN,
                 after=now,
             )
-        return self._rule.failed(before, now, hint=PLAN_ANEW)
+        return self._rule.failed(before, now, hint=PLAN_AGAIN)
 
     def _cannot_tell(self, before: Observation) -> bool:
         """Whether the level says nothing of the request: it is to clear what is pending."""

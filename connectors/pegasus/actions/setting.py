@@ -96,7 +96,7 @@ class SettingAction:
         )
 
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
-        """Return what is to be said when it does not read as asked."""
+        """Return the result when it does not read as asked."""
         step = self._step
         found = self.result(before, now)
         if found is not None:
@@ -105,11 +105,11 @@ class SettingAction:
             return StepResult(
                 state="UNKNOWN",
                 code="timed_out",
-                sentence=f"Whether {step.subject} was set is unknown: nobody tells its value.",
+                sentence=f"Whether {step.subject} was set is unknown: no server reports its value.",
                 hint="It is settled by looking.",
                 after=now,
             )
-        hint = "Look into the log of that server, then plan anew."
+        hint = "Check the log of that server, then plan again."
         failed = self._rule.failed(before, now, hint=hint)
         each = by_server(now.value) or {}
         behind = [node for node, text in each.items() if not is_same(step.key, text, step.value)]

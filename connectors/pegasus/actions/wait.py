@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final, Protocol
 
+from connectors.pegasus.acting.partition_reader import PartitionReader
 from connectors.pegasus.acting.settings import ServerSettings
-from connectors.pegasus.acting.sight import BundleReader
 from core.actions.model import Observation, Refusal, StepResult
 from core.actions.waits import not_reached
 from core.errors import RemoteError
@@ -35,13 +35,13 @@ class ClusterProbe:
     """What a wait asks.
 
     Attributes:
-        eyes: Look at the cluster.
+        reader: Look at the cluster.
         settings: Speaks to nodes.
-        info: Asks the leading meta server for the level in force and what it counts.
+        info: Reads the effective level and the counts of the leading meta server.
         open_replicas: Asks a node how many replicas it has open.
     """
 
-    eyes: BundleReader
+    reader: PartitionReader
     settings: ServerSettings
     info: Info
     open_replicas: Callable[[NodeEntry], int]
@@ -88,7 +88,7 @@ class AwaitAction:
         now_s: Callable[[], float] = monotonic,
     ) -> None:
         self._step = step
-        self._eyes = senses.eyes
+        self._reader = senses.reader
         self._settings = senses.settings
         self._info = senses.info
         self._open_replicas = senses.open_replicas
@@ -126,8 +126,8 @@ class AwaitAction:
             return Refusal(
                 code="start_unknown",
                 sentence=f"Since when {self._step.node} had run was not noted before: its restart "
-                "could not be told.",
-                hint="Plan the rest anew.",
+                "is unknown.",
+                hint="Plan the rest again.",
             )
         if not seen.detail:
             return None
@@ -161,19 +161,19 @@ class AwaitAction:
         return self._left("replicas", lambda config: node in config.members)
 
     def _left(self, what: str, holds: Callable[[PartitionConfig], bool]) -> str:
-        count = sum(holds(config) for config in self._eyes.every_partition())
+        count = sum(holds(config) for config in self._reader.every_partition())
         self._first = max(self._first or 0, count)
         return f"{self._step.node}: {count:,} of {self._first:,} {what} left." if count else ""
 
     def _still_there(self) -> str:
-        node = self._eyes.nodes().get(self._step.node or "")
+        node = self._reader.nodes().get(self._step.node or "")
         if node is None or not node.is_alive:
             return ""
         return f"{self._step.node} is still alive: stop its process now."
 
     def _still_open(self) -> str:
         name = self._step.node or ""
-        node = self._eyes.nodes().get(name)
+        node = self._reader.nodes().get(name)
         if node is None or not node.is_alive:
             return ""  # nothing is open in a process that has ended
         if self._step.started_at is not None and self._has_restarted():
@@ -188,14 +188,14 @@ class AwaitAction:
     def _start_unknown(self) -> str:
         """Note since when the process runs; return why that is unknown."""
         name, self._start = self._step.node or "", None
-        node = self._eyes.nodes().get(name)
+        node = self._reader.nodes().get(name)
         if node is None or not node.is_alive:
             return f"{name} is not alive: start its process."
         try:
-            told: Any = self._settings.ask(node, "server-info")
+            info: Any = self._settings.ask(node, "server-info")
         except RemoteError:
             return f"{name} does not answer: its process is ending or starting."
-        self._start = str(told.get("start_time", "")) if isinstance(told, Mapping) else ""
+        self._start = str(info.get("start_time", "")) if isinstance(info, Mapping) else ""
         return "" if self._start else f"{name} does not tell since when its process runs."
 
     def _has_restarted(self) -> bool:
@@ -211,16 +211,16 @@ class AwaitAction:
     # -- states of the cluster ------------------------------------------------------------------
 
     def _unhealthy(self) -> str:
-        return self._ill(_is_healthy)
+        return self._lacking(_is_healthy)
 
-    def _ill(self, is_well: Callable[[PartitionConfig], bool]) -> str:
-        every = self._eyes.every_partition()
-        ill = [config.gpid for config in every if not is_well(config)]
-        if not ill:
+    def _lacking(self, is_well: Callable[[PartitionConfig], bool]) -> str:
+        every = self._reader.every_partition()
+        lacking = [config.gpid for config in every if not is_well(config)]
+        if not lacking:
             return ""
-        more = f" and {len(ill) - _MOST_NAMED} more" if ill[_MOST_NAMED:] else ""
-        some = f"{', '.join(ill[:_MOST_NAMED])}{more}"
-        return f"{len(ill):,} of {len(every):,} partitions lack replicas or a primary: {some}."
+        more = f" and {len(lacking) - _MOST_NAMED} more" if lacking[_MOST_NAMED:] else ""
+        some = f"{', '.join(lacking[:_MOST_NAMED])}{more}"
+        return f"{len(lacking):,} of {len(every):,} partitions lack replicas or a primary: {some}."
 
     def _unbalanced(self) -> str:
         """Read what the balancer counts, not more often than its readings are to be apart."""
@@ -252,16 +252,16 @@ class AwaitAction:
         """Return why the count says that it is not balanced, or says nothing at all."""
         info = self._info()
         if info.level_word != "lively":
-            return f"The level in force is {info.level_word}: nothing is balanced before lively."
+            return f"The effective level is {info.level_word}: balancing starts at lively."
         counts = info.operations
         if counts is None or counts.total < 0:
             return "The meta server does not know yet how many changes it would make."
         if counts.total > 0:
-            lacking = self._ill(_is_whole)  # one replica too many is the balancer's own doing
+            lacking = self._lacking(_is_whole)  # one replica too many is the balancer's own doing
             if lacking:
                 return f"Balancing waits until every partition is healthy: {lacking}"
             return f"The balancer counts {pluralize(counts.total, 'change')} of one round."
-        return self._unhealthy()  # the count is from before while anything is ill
+        return self._unhealthy()  # the count is from before while any partition is unhealthy
 
 
 def _is_healthy(config: PartitionConfig) -> bool:

@@ -166,14 +166,14 @@ class HttpClient:
     def fetch_data_versions(self, app_id: int) -> dict[int, str]:
         """Return the data version of every partition of a table that this server holds."""
         kind = dict[int, dict[str, str]]
-        told = self._decoded("/replica/data_version", kind, {"app_id": str(app_id)})
-        return {index: one["data_version"] for index, one in told.items()}
+        found = self._decoded("/replica/data_version", kind, {"app_id": str(app_id)})
+        return {index: one["data_version"] for index, one in found.items()}
 
     def fetch_compactions(self, app_id: int) -> dict[str, int]:
         """Return how many manual compactions of a table are idle, running, queuing, finished."""
         kind = dict[str, dict[str, int]]
-        told = self._decoded("/replica/manual_compaction", kind, {"app_id": str(app_id)})
-        return dict(told.get("status", {}))
+        found = self._decoded("/replica/manual_compaction", kind, {"app_id": str(app_id)})
+        return dict(found.get("status", {}))
 
     # -- how ------------------------------------------------------------------------------------
 

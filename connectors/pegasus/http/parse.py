@@ -156,14 +156,14 @@ def parse_nodes(body: bytes) -> list[HttpNode]:
 
 def parse_metrics(body: bytes) -> MetricsSample:
     """Read ``/metrics``."""
-    told: _Metrics = decode(body, _Metrics)
+    decoded: _Metrics = decode(body, _Metrics)
     values: dict[Entity, dict[str, float]] = {}
     attributes: dict[Entity, dict[str, str]] = {}
-    for entity in told.entities:
+    for entity in decoded.entities:
         key = (entity.type, entity.id)
         values[key] = _flat(entity.metrics)
         attributes[key] = entity.attributes
-    return MetricsSample(told.role, told.cluster, told.timestamp_ns, values, attributes)
+    return MetricsSample(decoded.role, decoded.cluster, decoded.timestamp_ns, values, attributes)
 
 
 def _flat(metrics: list[_Metric]) -> dict[str, float]:

@@ -51,7 +51,7 @@ _Value = TypeVar("_Value")
 
 
 class MetaClient:
-    """What may be asked of, and told to, the leading meta server; for any number of threads.
+    """Reads and changes through the leading meta server; for any number of threads.
 
     Args:
         addresses: Meta servers ``host:port``, any of them, in any order.
@@ -106,7 +106,7 @@ class MetaClient:
         return found
 
     def fetch_cluster_info(self) -> ClusterInfo:
-        """Return what the meta server says of its cluster; the level in it is the one in force.
+        """Return the cluster information of the meta server, with the effective level.
 
         The stored level is asked for first: with one outside the five the meta server would die of
         this question.
@@ -115,10 +115,10 @@ class MetaClient:
         return self._ask_parsed(idl.CLUSTER_INFO, idl.Empty(), parse.parse_cluster_info)
 
     def fetch_stored_level(self) -> FunctionLevel:
-        """Return the level that was set; the one in force may be lower.
+        """Return the stored level; the effective one may be lower.
 
         Raises:
-            ConflictError: A level outside the five was stored by somebody.
+            ConflictError: The stored level is none of the five.
         """
         body = idl.ControlMetaRequest(level=LEVEL_QUERY)
         return self._level(self._ask_parsed(idl.CONTROL_META, body, parse.parse_old_level))
@@ -144,7 +144,7 @@ class MetaClient:
                 "crash at the next question for its cluster.",
                 hint="Levels: stopped, blind, freezed, steady, lively.",
             )
-        result = self._tell(idl.CONTROL_META, idl.ControlMetaRequest(level=int(level)))
+        result = self._change(idl.CONTROL_META, idl.ControlMetaRequest(level=int(level)))
         return self._level(self._parsed(idl.CONTROL_META, parse.parse_old_level, result))
 
     def apply_proposal(self, proposal: Proposal) -> None:
@@ -167,12 +167,12 @@ class MetaClient:
                         "servers would accept it and do nothing, or die.",
                         hint=f"Registered: {', '.join(sorted(nodes)[:8])}.",
                     )
-        self._tell(idl.PROPOSE_BALANCER, parse.proposal_body(proposal, nodes))
+        self._change(idl.PROPOSE_BALANCER, parse.proposal_body(proposal, nodes))
 
     def send_command(self, command: str, *arguments: str) -> Any:
         """Send a remote command to the leading meta server; see :class:`ServerClient`."""
         body = idl.Command(cmd=command, arguments=list(arguments))
-        return _command_answer(command, self._tell(idl.REMOTE_COMMAND, body), self._endpoint())
+        return _command_answer(command, self._change(idl.REMOTE_COMMAND, body), self._endpoint())
 
     # -- how ------------------------------------------------------------------------------------
 
@@ -200,7 +200,7 @@ class MetaClient:
             return level_of(number)
         except UnknownNameError as exc:
             raise ConflictError(
-                f"The stored function level is {number}, none of the five: whoever asks for the "
+                f"The stored function level is {number}, none of the five: a query for the "
                 "cluster's information now kills the meta server.",
                 endpoint=self._endpoint(),
                 operation=idl.CONTROL_META.name,
@@ -208,22 +208,22 @@ class MetaClient:
                 hint="Set the level to steady before anything else.",
             ) from exc
 
-    def _tell(self, call: Call, body: Struct) -> Any:
+    def _change(self, call: Call, body: Struct) -> Any:
         """Send once, to a server that has just shown that it leads."""
 
-        def tell(leader: Connection, left_s: float) -> list[Reply]:
+        def send(leader: Connection, left_s: float) -> list[Reply]:
             try:
                 probe = leader.call(
                     idl.LIST_NODES, idl.ListNodesRequest(status=0), timeout_s=left_s
                 )
             except (UnreachableError, RemoteTimeoutError) as exc:
-                exc.outcome = "not_sent"  # of what was to be told
+                exc.outcome = "not_sent"  # the change itself
                 raise
             if _app_error(probe) == FORWARD:
                 return [probe]
             return [leader.call(call, body, timeout_s=self._timeout_s)]
 
-        return self._with_leader(call.name, tell, may_repeat=False)[0]
+        return self._with_leader(call.name, send, may_repeat=False)[0]
 
     def _with_leader(
         self,
@@ -235,7 +235,7 @@ class MetaClient:
         deadline = time.monotonic() + self._timeout_s
         failure: RemoteError | None = None
         forwarded: RemoteError | None = None
-        told: Sequence[str] = ()
+        named: Sequence[str] = ()
         candidates = self._candidates()
         while (left_s := deadline - time.monotonic()) > 0:
             address = next(candidates)
@@ -244,7 +244,7 @@ class MetaClient:
                 continue
             try:
                 is_alone = len(self._addresses) == 1
-                is_proven = is_alone or address in told or self._is_leader(address)
+                is_proven = is_alone or address in named or self._is_leader(address)
                 connection = self._connect(address, left_s)
                 share_s = left_s / len(self._addresses)
                 replies = speak(connection, left_s if is_proven else min(share_s, _UNPROVEN_S))
@@ -260,8 +260,8 @@ class MetaClient:
                 return results
             forwarded = error_of(FORWARD, endpoint=connection.endpoint, operation=operation)
             failure = forwarded
-            told = self._told_leader(connection, left_s)
-            candidates = self._candidates(told)
+            named = self._named_leader(connection, left_s)
+            candidates = self._candidates(named)
         raise failure or RemoteTimeoutError(
             f"No meta server answered {operation} in time.",
             endpoint=self._endpoint(),
@@ -270,12 +270,12 @@ class MetaClient:
             hint="Check the addresses of the meta servers.",
         )
 
-    def _candidates(self, told: Sequence[str] = ()) -> Iterator[str | None]:
+    def _candidates(self, named: Sequence[str] = ()) -> Iterator[str | None]:
         """Give addresses to try, without end; ``None``: all were tried, wait a little."""
         leader = self._leader
-        if leader is not None and leader.is_open and not told:
+        if leader is not None and leader.is_open and not named:
             yield leader.address
-        yield from told
+        yield from named
         while True:
             yield from self._addresses
             yield None
@@ -294,7 +294,7 @@ class MetaClient:
             self._leader = Connection(address, timeout_s=share_s)
             return self._leader
 
-    def _told_leader(self, follower: Connection, left_s: float) -> list[str]:
+    def _named_leader(self, follower: Connection, left_s: float) -> list[str]:
         """Ask a server that does not lead who does: its name first, then its address."""
         body = idl.QueryCfgRequest(app_name="", partition_indices=[])
         try:

@@ -90,7 +90,7 @@ class Connection:
         try:
             return [self._receive(seqid, deadline) for seqid in seqids]
         finally:
-            with self._turn:  # after a failure nobody waits for the others any more
+            with self._turn:  # after a failure no call waits for the others any more
                 self._late.update(self._waiting.keys() & set(seqids))
                 for seqid in seqids:
                     self._waiting.pop(seqid, None)

@@ -23,7 +23,7 @@ _Kind = tuple[type[RemoteError], Outcome, str]
 
 _WAIT: Final = "Try again in a while."
 _NAME: Final = "Check the name, and that the table was not dropped."
-_STATE: Final = "Look at the state again, then decide anew."
+_STATE: Final = "Check the state, then decide again."
 _KINDS: Final[dict[str, _Kind]] = {
     FORWARD: (UnreachableError, "refused", "No leading meta server was found; try again."),
     "ERR_OBJECT_NOT_FOUND": (NotFoundError, "refused", _NAME),

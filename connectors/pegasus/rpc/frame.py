@@ -1,4 +1,4 @@
-"""Frames: what stands around a call on the wire, both ways.
+"""Frames: what surrounds a call on the wire, both ways.
 
 A request has a header of 48 bytes, big endian, then a Thrift message. A reply has no header: its
 length (these four bytes included), the name of an error of the remote procedure call layer, then a
@@ -72,7 +72,7 @@ def encode_request(call: Call, body: Struct, *, seqid: int, timeout_ms: int) -> 
         protocol.writeFieldStop()
 
     content = written(write)
-    # checksums are looked at by nobody; table, partition and hashes do not matter to these calls
+    # checksums are not checked; table, partition and hashes do not matter to these calls
     header = _HEADER.pack(MAGIC, 0, HEADER_BYTES, 0, len(content), 0, 0, 0, timeout_ms, 0, 0)
     return header + content
 

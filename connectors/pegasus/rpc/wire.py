@@ -38,12 +38,12 @@ class StrictProtocol(TBinaryProtocol):  # type: ignore[misc]  # the library has 
         return list(self._elements(kind, count, spec))
 
     def readContainerSet(self, spec: Any) -> list[Any]:  # noqa: N802 - the library's name
-        """Read a set; its order on the wire is kept."""
+        """Read a set; its order on the wire is preserved."""
         kind, count = self.readSetBegin()
         return list(self._elements(kind, count, spec))
 
     def readContainerMap(self, spec: Any) -> dict[Any, Any]:  # noqa: N802 - the library's name
-        """Read a map; its order on the wire is kept."""
+        """Read a map; its order on the wire is preserved."""
         key_kind, key_spec, value_kind, value_spec, _ = spec
         found_key, found_value, count = self.readMapBegin()
         if count and (found_key, found_value) != (key_kind, value_kind):
@@ -123,7 +123,7 @@ class Raw(Protocol):
 
 @dataclass
 class Gpid:
-    """A partition; -1 as table or index stands for all."""
+    """A partition; -1 as table or index means all."""
 
     app_id: int = 0
     index: int = 0
@@ -143,7 +143,7 @@ class Gpid:
 
 @dataclass
 class RpcAddress:
-    """The older form of an address: IPv4 and port; 0 is nobody."""
+    """The older form of an address: IPv4 and port; 0 is no node."""
 
     value: int = 0
 
@@ -163,7 +163,7 @@ class RpcAddress:
 
     @property
     def text(self) -> str | None:
-        """``1.2.3.4:34801``, ``None`` for nobody."""
+        """``1.2.3.4:34801``, ``None`` for no node."""
         if self.value & 3 != _IPV4:
             return None
         return f"{ipaddress.IPv4Address(self.value >> 32)}:{(self.value >> 16) & 0xFFFF}"
@@ -171,7 +171,7 @@ class RpcAddress:
 
 @dataclass
 class HostPort:
-    """The newer form of an address: host name and port; empty is nobody."""
+    """The newer form of an address: host name and port; empty is no node."""
 
     host: str = ""
     port: int = 0
@@ -197,7 +197,7 @@ class HostPort:
 
     @property
     def text(self) -> str | None:
-        """``db1:34801``, ``None`` for nobody."""
+        """``db1:34801``, ``None`` for no node."""
         return f"{self.host}:{self.port}" if self.host else None
 
 

@@ -11,13 +11,13 @@ from connectors.apply.limits import Limited
 from connectors.collect import PulsarCollector
 from connectors.config import ClusterConfig
 from connectors.pulsar.acting.addresses import Addresses
-from connectors.pulsar.acting.policies import read_policy
-from connectors.pulsar.acting.sight import (
+from connectors.pulsar.acting.bundle_reader import (
     AdminBundleReader,
     BundleReader,
     OwnersAnswer,
     ZnodeBundleReader,
 )
+from connectors.pulsar.acting.policies import read_policy
 from connectors.pulsar.actions import ACTIONS
 from connectors.pulsar_admin.capture import ADMIN
 from connectors.pulsar_admin.client import AdminAnswer, AdminClient
@@ -103,7 +103,7 @@ class PulsarCluster(Limited):
             self._client, self._addresses, self._pulsar_cluster, self._config.rest_fan_out
         )
 
-    def eyes(self, asked: OwnersAnswer) -> BundleReader:
+    def reader(self, asked: OwnersAnswer) -> BundleReader:
         """Return what looks at bundles."""
         is_modular = self.load_manager() == "modular"  # the cluster's facts are known from here on
         if self._session is None:
@@ -114,7 +114,7 @@ class PulsarCluster(Limited):
         """Send a request, once.
 
         Raises:
-            RemoteError: It was refused, or nobody knows.
+            RemoteError: It was refused, or its outcome is unknown.
         """
         path, body = f"{ADMIN}/{request.path}", body_of(request)
         self._client.request(request.method, base, path, body=body)
@@ -127,7 +127,7 @@ class PulsarCluster(Limited):
         """Return the leader's web address as of now.
 
         Raises:
-            RemoteError: Nobody leads, or its address is not known.
+            RemoteError: There is no leader, or its address is unknown.
         """
         leader = self._leader()
         if leader is None:
@@ -136,7 +136,7 @@ class PulsarCluster(Limited):
                 endpoint=self.name,
                 operation="find the leader",
                 outcome="not_sent",
-                hint="Wait for the election (seconds), then plan anew.",
+                hint="Wait for the election (seconds), then plan again.",
             )
         url = self._addresses.find(leader)
         if url is None:
@@ -178,7 +178,7 @@ class PulsarCluster(Limited):
         """Ask for a policy to be set or removed: one broker, once.
 
         Raises:
-            RemoteError: It was refused, or nobody knows.
+            RemoteError: It was refused, or its outcome is unknown.
         """
         self.send_to_any(step.request())
 
@@ -195,7 +195,7 @@ class PulsarCluster(Limited):
                 if exc.outcome != "not_sent":
                     raise
                 failure = failure or exc
-        raise failure or self._nobody()
+        raise failure or self._unreachable()
 
     # -- settings -------------------------------------------------------------------------------
 
@@ -218,7 +218,7 @@ class PulsarCluster(Limited):
                 endpoint=self._session.endpoint if self._session else self.name,
                 operation=f"read {roots.CONFIGURATION}",
                 outcome="refused",
-                hint="Mend that znode first; Trimtab does not touch what it cannot put back.",
+                hint="Repair that znode first; Trimtab does not change what it cannot restore.",
             )
         return values.get(key)
 
@@ -228,7 +228,7 @@ class PulsarCluster(Limited):
         Setting the same value again changes nothing, so broker after broker is asked.
 
         Raises:
-            RemoteError: It was refused, or nobody knows.
+            RemoteError: It was refused, or its outcome is unknown.
         """
         try:
             self._first(self._setting_request(key, value))
@@ -240,7 +240,7 @@ class PulsarCluster(Limited):
         """Send a request to one broker, once.
 
         Raises:
-            RemoteError: It was refused, or nobody knows.
+            RemoteError: It was refused, or its outcome is unknown.
         """
         self._ask_one(request.method, f"{ADMIN}/{request.path}", body_of(request))
 
@@ -308,7 +308,7 @@ class PulsarCluster(Limited):
         """Return the first answer; those that were not reached are passed over.
 
         Raises:
-            RemoteError: The first refusal, or the first failure when nobody answered.
+            RemoteError: The first refusal, or the first failure when no broker answered.
         """
         failure: RemoteError | None = None
         for base in self._bases():
@@ -318,9 +318,9 @@ class PulsarCluster(Limited):
                 if exc.outcome == "refused":
                     raise
                 failure = failure or exc
-        raise failure or self._nobody()
+        raise failure or self._unreachable()
 
-    def _nobody(self) -> UnreachableError:
+    def _unreachable(self) -> UnreachableError:
         return UnreachableError(
             f"No broker of {self.name} is known that may be asked.",
             endpoint=self.name,

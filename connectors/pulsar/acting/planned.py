@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from connectors.pulsar.acting.sight import BundleState
+from connectors.pulsar.acting.bundle_reader import BundleState
 from core.actions.model import Observation, Refusal
 from core.pulsar.steps.base import BundleStep
 
@@ -20,24 +20,24 @@ def not_as_planned(
         step: What was planned.
         seen: The bundle now.
         sight: The same with what only the cluster's port knows.
-        idle: What nobody owning the bundle means for the step, one sentence.
+        idle: What an unassigned bundle means for the step, one sentence.
     """
     if not seen.exists:
         is_split = sight is not None and sight.is_split(step.bundle)
         code = "bundle_split" if is_split else "unknown_bundle"
         return Refusal(code=code, sentence=seen.detail, hint=SPLIT_HINT)
     if seen.holder is None:
-        sentence = f"Nobody owns {step.bundle} any more; {step.owner} did when the plan was made."
+        sentence = f"{step.bundle} is unassigned; {step.owner} owned it when the plan was made."
         return Refusal(
             code="not_owned",
             sentence=f"{sentence} {idle}".strip(),
-            hint="The next lookup of one of its topics assigns it; plan anew then.",
+            hint="The next lookup of one of its topics assigns it; then plan again.",
         )
     if seen.holder != step.owner:
         return Refusal(
             code="moved_meanwhile",
             sentence=f"{step.bundle} moved from {step.owner} to {seen.holder} since the plan "
             "was made.",
-            hint="Take a fresh snapshot and plan anew.",
+            hint="Take a fresh snapshot and plan again.",
         )
     return None

@@ -72,14 +72,14 @@ class PolicyAction:
         return StepResult(state="DONE", code="set", sentence=sentence, after=now)
 
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
-        """Return what is to be said when the change was not seen in time."""
+        """Return the result when the change was not seen in time."""
         if (done := self.result(before, now)) is not None:
             return done
         return self._rule.failed(
             before,
             now,
-            hint="Look into the log of the brokers, then plan anew.",
-            others=" Somebody else changed it since the step began.",
+            hint="Check the log of the brokers, then plan again.",
+            others=" It was changed externally since the step began.",
         )
 
 

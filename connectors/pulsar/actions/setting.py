@@ -2,7 +2,7 @@
 
 The other half is :mod:`core.pulsar.steps.setting`.
 
-Brokers store whatever they are told and go on with the old value where they cannot read the new
+Brokers store any value and continue with the old one where they cannot read the new
 one. So a change counts as done when it is stored and every broker that answers runs it.
 """
 
@@ -78,7 +78,7 @@ class SettingAction:
                 name: text for name, text in running.items() if not self._is_wanted(text)
             }
             self._followers |= running.keys() - self._behind.keys()
-        return Observation(exists=True, value=value, detail=self._told_behind())
+        return Observation(exists=True, value=value, detail=self._describe_behind())
 
     def check_precondition(self, seen: Observation) -> Refusal | None:
         """Return why the setting may not be changed as planned."""
@@ -95,14 +95,14 @@ class SettingAction:
         return self._set(before, now)
 
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
-        """Return what is to be said when the change was not seen everywhere in time."""
+        """Return the result when the change was not seen everywhere in time."""
         step = self._step
         if not self._is_wanted(now.value):
             return self._rule.failed(
                 before,
                 now,
-                hint="Look into the log of the brokers, then plan anew.",
-                others=" Somebody else changed it since the step began.",
+                hint="Check the log of the brokers, then plan again.",
+                others=" It was changed externally since the step began.",
             )
         if any(text is not None for text in self._behind.values()):
             return StepResult(
@@ -136,13 +136,13 @@ class SettingAction:
     def _is_wanted(self, value: str | None) -> bool:
         return is_same_setting(self._setting, value, self._step.value)
 
-    def _told_behind(self) -> str:
-        told = [
+    def _describe_behind(self) -> str:
+        behind = [
             f"{name} runs {text}" if text is not None else f"{name} does not answer"
             for name, text in sorted(self._behind.items())
         ]
-        more = f" and {len(told) - _MOST_NAMED} more" if told[_MOST_NAMED:] else ""
-        return f"{', '.join(told[:_MOST_NAMED])}{more}." if told else ""
+        more = f" and {len(behind) - _MOST_NAMED} more" if behind[_MOST_NAMED:] else ""
+        return f"{', '.join(behind[:_MOST_NAMED])}{more}." if behind else ""
 
 
 def _text(value: str | None) -> str:

@@ -13,8 +13,8 @@ from typing import Final, Protocol
 
 import msgspec
 
+from connectors.pulsar.acting.bundle_reader import BundleReader, BundleState, OwnersAnswer
 from connectors.pulsar.acting.planned import not_as_planned
-from connectors.pulsar.acting.sight import BundleReader, BundleState, OwnersAnswer
 from connectors.pulsar.actions.unload import Send, Serves
 from core.actions.model import Observation, Refusal, StepResult
 from core.errors import RemoteError
@@ -34,7 +34,7 @@ class SplitPort(Protocol):
         """Return who asks the brokers what they own."""
         ...
 
-    def eyes(self, asked: OwnersAnswer) -> BundleReader:
+    def reader(self, asked: OwnersAnswer) -> BundleReader:
         """Return what looks at bundles."""
         ...
 
@@ -54,22 +54,22 @@ def split_action(step: SplitBundle, cluster: SplitPort) -> SplitAction:
     def send(request: AdminRequest) -> None:
         cluster.send(cluster.url_of(step.owner), request)
 
-    return SplitAction(step, cluster.eyes(asked), send, asked.still_serves)
+    return SplitAction(step, cluster.reader(asked), send, asked.still_serves)
 
 
 class SplitAction:
-    """One split. Made anew for every step, and again by whoever takes a run over.
+    """One split. Made for every step, and again by a worker that takes a run over.
 
     Args:
         step: What to do.
-        eyes: Look at bundles.
+        reader: Look at bundles.
         send: Sends the request.
         serves: Asks a broker whether nothing is under way there.
     """
 
-    def __init__(self, step: SplitBundle, eyes: BundleReader, send: Send, serves: Serves) -> None:
+    def __init__(self, step: SplitBundle, reader: BundleReader, send: Send, serves: Serves) -> None:
         self._step = step
-        self._eyes = eyes
+        self._reader = reader
         self._send = send
         self._serves = serves
         self._seen: BundleState | None = None
@@ -87,13 +87,14 @@ class SplitAction:
     def look(self) -> Observation:
         """Read the bundle's live state, or that of its parts."""
         step = self._step
-        seen = self._seen = self._eyes.look(step)
+        seen = self._seen = self._reader.look(step)
         if seen.exists:
             return Observation(exists=True, holder=seen.holder, token=seen.token)
         self._parts = {
-            part: self._eyes.look(msgspec.structs.replace(step, bundle=part)) for part in seen.parts
+            part: self._reader.look(msgspec.structs.replace(step, bundle=part))
+            for part in seen.parts
         }
-        detail = self._told() if seen.is_split(step.bundle) else seen.absence(step.bundle)
+        detail = self._describe_parts() if seen.is_split(step.bundle) else seen.absence(step.bundle)
         return Observation(exists=False, detail=detail)
 
     def check_precondition(self, seen: Observation) -> Refusal | None:
@@ -119,7 +120,7 @@ class SplitAction:
         return self._split(now) if is_placed or self._calm >= CALM_LOOKS else None
 
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
-        """Return what is to be said when it was not split in time."""
+        """Return the result when it was not split in time."""
         found = self.result(before, now)
         if found is not None:
             return found
@@ -150,10 +151,10 @@ class SplitAction:
             after=now,
         )
 
-    def _told(self) -> str:
+    def _describe_parts(self) -> str:
         parts = [
             f"{name.rpartition('/')[2]} "
-            + (f"at {part.holder}" if part.holder else "(nobody has asked for it yet)")
+            + (f"at {part.holder}" if part.holder else "(unassigned: no lookup yet)")
             for name, part in self._parts.items()
         ]
         return f"{self._step.bundle} was split into {', '.join(parts)}."
@@ -189,7 +190,7 @@ class SplitAction:
             state="FAILED",
             code="unknown_bundle",
             sentence=f"{self._step.bundle} is gone since the step began. {now.detail}",
-            hint="Look at the namespace: was it deleted or made anew?",
+            hint="Look at the namespace: was it deleted or created again?",
             after=now,
         )
 

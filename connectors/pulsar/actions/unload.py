@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from connectors.pulsar.acting.bundle_reader import BundleReader, BundleState, OwnersAnswer
 from connectors.pulsar.acting.planned import SPLIT_HINT, not_as_planned
-from connectors.pulsar.acting.sight import BundleReader, BundleState, OwnersAnswer
 from core.actions.model import Observation, Refusal, StepResult
 from core.errors import RemoteError
 from core.pulsar.steps.base import AdminRequest
@@ -31,7 +31,7 @@ class UnloadPort(Protocol):
         """Return who asks the brokers what they own."""
         ...
 
-    def eyes(self, asked: OwnersAnswer) -> BundleReader:
+    def reader(self, asked: OwnersAnswer) -> BundleReader:
         """Return what looks at bundles."""
         ...
 
@@ -64,22 +64,24 @@ def unload_action(step: UnloadBundle, cluster: UnloadPort) -> UnloadAction:
         is_for_leader = step.destination is not None and cluster.load_manager() == "modular"
         cluster.send(cluster.leader_url() if is_for_leader else cluster.url_of(step.owner), request)
 
-    return UnloadAction(step, cluster.eyes(asked), send, asked.still_serves)
+    return UnloadAction(step, cluster.reader(asked), send, asked.still_serves)
 
 
 class UnloadAction:
-    """One unload. Made anew for every step, and again by whoever takes a run over.
+    """One unload. Made for every step, and again by a worker that takes a run over.
 
     Args:
         step: What to do.
-        eyes: Look at the bundle.
+        reader: Look at the bundle.
         send: Sends the request.
         serves: Asks a broker whether nothing is under way there.
     """
 
-    def __init__(self, step: UnloadBundle, eyes: BundleReader, send: Send, serves: Serves) -> None:
+    def __init__(
+        self, step: UnloadBundle, reader: BundleReader, send: Send, serves: Serves
+    ) -> None:
         self._step = step
-        self._eyes = eyes
+        self._reader = reader
         self._send = send
         self._serves = serves
         self._seen: BundleState | None = None
@@ -93,7 +95,7 @@ class UnloadAction:
 
     def look(self) -> Observation:
         """Read the bundle's live state."""
-        seen = self._seen = self._eyes.look(self._step)
+        seen = self._seen = self._reader.look(self._step)
         return Observation(
             exists=seen.exists,
             holder=seen.holder,
@@ -121,7 +123,7 @@ class UnloadAction:
                 code="destination_unknown",
                 sentence=f"{step.destination}, where {step.bundle} should go, is no live broker "
                 "any more; the cluster would answer 409.",
-                hint="Start that broker, or plan anew with another destination.",
+                hint="Start that broker, or plan again with another destination.",
             )
         return None
 
@@ -140,7 +142,7 @@ class UnloadAction:
         return self._landed(before, now) if self._has_changed_hands(before, now) else None
 
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
-        """Return what is to be said when the bundle did not land in time."""
+        """Return the result when the bundle did not land in time."""
         found = self.result(before, now)
         if found is not None:
             return found
@@ -173,7 +175,7 @@ class UnloadAction:
     def _landed(self, before: Observation, now: Observation) -> StepResult:
         step, source = self._step, before.holder or self._step.owner
         bundle, target = step.bundle, step.destination
-        wish = f"{target} was asked for." if target else "the cluster placed it there."
+        origin = f"{target} was asked for." if target else "the cluster placed it there."
         if now.holder == target or (target is None and now.holder != source):
             sentence = f"{bundle} moved from {source} to {now.holder}" + (
                 ", as asked." if target else "; the cluster placed it there."
@@ -183,7 +185,7 @@ class UnloadAction:
             return StepResult(
                 state="DONE",
                 code="returned",
-                sentence=f"{bundle} was closed on {source} and came back to it; {wish}",
+                sentence=f"{bundle} was closed on {source} and came back to it; {origin}",
                 hint=self._next_move(source),
                 after=now,
             )
@@ -207,7 +209,7 @@ class UnloadAction:
         )
 
     def _given_up(self, before: Observation, now: Observation) -> StepResult:
-        kept = (
+        note = (
             f"Until then the leader may keep {self._step.destination} in mind for it."
             if self._step.destination is not None
             else "It is placed by the first lookup of one of its topics."
@@ -218,15 +220,15 @@ class UnloadAction:
                 state="DONE",
                 code="owner_lost",
                 sentence=f"{source} left the cluster; {bundle} lost its owner with it, and no "
-                f"client has asked for it since. {kept}",
-                hint="Take a fresh snapshot and plan anew.",
+                f"client has asked for it since. {note}",
+                hint="Take a fresh snapshot and plan again.",
                 after=now,
             )
         return StepResult(
             state="DONE",
             code="unassigned",
-            sentence=f"{source} gave up {bundle}, and nobody owns it: no client has asked for it "
-            f"since. {kept}",
+            sentence=f"{source} gave up {bundle}, and it is unassigned: no client has looked it up "
+            f"since. {note}",
             after=now,
         )
 
@@ -244,7 +246,7 @@ class UnloadAction:
             state="FAILED",
             code="not_done",
             sentence=f"{self._step.bundle} was not unloaded: {why} gave it up.",
-            hint=f"Look into the log of {now.holder}, then plan anew.",
+            hint=f"Check the log of {now.holder}, then plan again.",
             after=now,
         )
 

@@ -25,7 +25,7 @@ Pending = Callable[[], frozenset[str]]
 
 
 class Members(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A partition's configuration as it stands in the journal.
+    """A partition's configuration as recorded in the journal.
 
     Attributes:
         ballot: Grows with every change.
@@ -84,8 +84,8 @@ def seen_of(observation: Observation, planned: Iterable[Partition]) -> Seen:
     return Seen({one.gpid: Members.of(one.config()) for one in planned})
 
 
-class BundleReader:
-    """Reads from the leading meta server, every time anew.
+class PartitionReader:
+    """Reads from the leading meta server, without a cache.
 
     Args:
         client: Of the cluster's meta servers.
@@ -150,15 +150,15 @@ class BundleReader:
 
     def reign(self) -> str:
         """Return who leads and since when that process runs: ``host:port since TIME``."""
-        reign = self._told_reign()
+        reign = self._reported_reign()
         if reign != self._reign:
             self._reign, self._reign_seen_s = reign, self._now_s()
         return reign
 
-    def _told_reign(self) -> str:
+    def _reported_reign(self) -> str:
         leader = self._client.fetch_cluster_info().leader
-        told: Any = self._client.send_command("server-info")
-        since = told.get("start_time", "") if isinstance(told, Mapping) else ""
+        info: Any = self._client.send_command("server-info")
+        since = info.get("start_time", "") if isinstance(info, Mapping) else ""
         return f"{leader} since {since}" if since else leader
 
     # -- whether what was queued is lost -----------------------------------------------------------
@@ -176,7 +176,7 @@ class BundleReader:
         else:
             try:
                 is_same = self.reign() == reign
-            except RemoteError:  # nobody leads right now: who had it queued cannot be told
+            except RemoteError:  # no server leads right now: which one had it queued is unknown
                 is_same = False
         if not is_same:
             self._elsewhere.update((gpid, reign) for gpid in gpids)

@@ -39,7 +39,7 @@ class BundleState:
     Attributes:
         exists: It is one of its namespace's bundles.
         parts: Bundles that cover its range instead; empty when it exists or its namespace does not.
-        holder: Broker id of the owner; ``None``: nobody owns it.
+        holder: Broker id of the owner; ``None`` if it is unassigned.
         token: Changes with every change of hands; ``None``: the cluster shows no such thing.
         is_destination_there: Whether the step's destination is a live broker; also when it has
             none.
