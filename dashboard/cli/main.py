@@ -85,14 +85,14 @@ COMMANDS: Final = {
     "dashboard.cli.pegasus.commands": {
         "pegasus": "Show, balance and maintain Apache Pegasus clusters."
     },
-    "dashboard.cli.demo.commands": {
+    "dashboard.cli.demo": {
         "demo": "Run the dashboard on embedded clusters: sandboxes, collector, worker and jobs.",
         "sandbox": "Run the embedded fleet: a real ZooKeeper and simulated brokers, until Ctrl-C.",
         "sandbox-node": (
             "Inject or end a fault in a node of the Pegasus sandbox; without NODE, show the nodes."
         ),
     },
-    "dashboard.cli.backtest.commands": {
+    "dashboard.cli.backtest": {
         "backtest": "Simulate recorded load under other strategies and settings, and rank them.",
     },
     "dashboard.cli.planning.commands": {
@@ -102,21 +102,21 @@ COMMANDS: Final = {
         ),
         "topics": "Map topics of a file to bundles and brokers, and find crowded partitions.",
     },
-    "dashboard.cli.ownership.commands": {
+    "dashboard.cli.ownership": {
         "owners": "Show ownership: sessions, orphans, double claims, namespaces on few brokers.",
     },
     "dashboard.cli.history.commands": {
         "history": "Read, export, import, repair and analyse the recorded history.",
     },
-    "dashboard.cli.leader.commands": {
+    "dashboard.cli.leader": {
         "leader": "Record, replay and predict the shedding rounds of a Pulsar leader.",
     },
-    "dashboard.cli.limits.commands": {
+    "dashboard.cli.tenants": {
         "quota": "Compute each broker's share of a resource group's limit.",
         "tenants": "Show the traffic of each tenant next to the limits of its namespaces.",
     },
     "dashboard.cli.advise.commands": {"advise": "Compute sizes and limits that operators tune."},
-    "dashboard.cli.policies.commands": {
+    "dashboard.cli.policies": {
         "policy": (
             "List, set and delete policies: isolation, anti-affinity, domains, groups, rates,"
             " quotas."

@@ -35,7 +35,7 @@ from core.plan.options import PlanOptions
 from core.progress import JobStoppedError, Untold
 from core.pulsar.settings import SETTING_BY_KEY, SETTINGS
 from core.systems import STEPS
-from dashboard.cli.backtest import run as backtest_run
+from dashboard.cli import backtest as backtest_command
 from dashboard.cli.main import _WithoutPandas, run
 from dashboard.presenters.candidates import shortened
 from dashboard.services import spark
@@ -315,8 +315,7 @@ def test_an_earlier_result_is_not_written_over(place, tmp_path, capsys, monkeypa
 
 
 def test_a_master_means_spark():
-    where = backtest_run.Where(None, None, "local", "local[2]").checked()
-    assert where.engine == "spark"
+    assert backtest_command._checked_engine("local", "local[2]") == "spark"
 
 
 def change(key: str, new: object) -> dict[str, Any]:
@@ -350,13 +349,13 @@ def test_ctrl_c_ends_it_in_good_order(place, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     before = signal.getsignal(signal.SIGINT)
 
-    class Pressed(backtest_run._Progress):
+    class Pressed(backtest_command._Progress):
         def step(self, done: int, total: int, words: str) -> None:
             if done == 1 and not self.is_stopped:
                 signal.raise_signal(signal.SIGINT)
             super().step(done, total, words)
 
-    monkeypatch.setattr(backtest_run, "_Progress", Pressed)
+    monkeypatch.setattr(backtest_command, "_Progress", Pressed)
     assert run(words_of(place, tmp_path, PEGASUS_GRID)) == 1
     assert "Stopped before it was done" in capsys.readouterr().err
     assert not list((tmp_path / "out").iterdir())

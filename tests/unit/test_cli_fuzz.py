@@ -16,8 +16,7 @@ from pegasus_snapshots import snapshot_of, whole
 
 from core.snapshot.store import save_snapshot
 from dashboard import services
-from dashboard.cli import apply, clusters, jobs
-from dashboard.cli.demo import run as demo
+from dashboard.cli import apply, clusters, demo, jobs
 from dashboard.cli.main import app, run
 from dashboard.cli.output import StoppedError
 from dashboard.services import jobs as services_jobs

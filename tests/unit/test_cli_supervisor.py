@@ -16,8 +16,7 @@ import pytest
 from core.errors import ConfigError
 from dashboard import services
 from dashboard.cli.clusters import duration_s
-from dashboard.cli.demo.config import sections_of, write_config
-from dashboard.cli.demo.run import DemoOptions, demo
+from dashboard.cli.demo import demo, sections_of, write_sandbox_config
 from dashboard.cli.output import UsageFaultError
 from dashboard.cli.supervisor import (
     Child,
@@ -195,9 +194,8 @@ def test_what_is_no_duration_is_bad_usage(text) -> None:
 def test_a_demo_does_not_overwrite_a_configuration_that_it_did_not_write(tmp_path) -> None:
     file = tmp_path / "trimtab.toml"
     file.write_text('[[clusters]]\nname = "real"\n')
-    options = DemoOptions(1, 1, 1, 8501, open_browser=False, state_dir=tmp_path)
     with pytest.raises(ConfigError, match="not the demo's own"):
-        demo(options)
+        demo(1, 1, 1, browser=False, state_dir=tmp_path)
     assert "real" in file.read_text()
 
 
@@ -205,7 +203,7 @@ def test_a_demo_does_not_overwrite_a_configuration_that_it_did_not_write(tmp_pat
 def test_a_sandbox_in_compressed_time_says_so_in_its_configuration(tmp_path, minute_s) -> None:
     file = tmp_path / "trimtab.toml"
     section = '[[clusters]]\nname = "a"\nadmin_urls = ["http://b:8080"]\n'
-    write_config(file, [section], tmp_path, minute_s)
+    write_sandbox_config(file, [section], tmp_path, minute_s)
     loaded = services.load_config(file)
     assert loaded.history.minute_s == minute_s
     assert loaded.collect_every_s == 10

@@ -18,7 +18,7 @@ from core.history.layout import HistoryError
 from core.snapshot.store import save_snapshot
 from core.units import datetime_to_ms, format_age, ms_to_datetime, pluralize
 from dashboard import services
-from dashboard.cli.leader.next_round import ACCURACY_COLUMNS, accuracy_rows
+from dashboard.cli.leader import ACCURACY_COLUMNS, accuracy_rows
 from dashboard.cli.moments import moment, span
 from dashboard.cli.output import (
     EXIT_DONE,

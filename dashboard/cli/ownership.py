@@ -1,13 +1,13 @@
-"""``trimtab owners``: who owns what, and which of it does not fit together."""
+"""``trimtab owners``: who owns what, and which bundles have ownership problems."""
 
 from __future__ import annotations
 
 import time
-from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import typer
 
 from core.errors import UnknownNameError
 from core.pulsar.owner_sessions import session_text
@@ -15,6 +15,7 @@ from core.pulsar.owner_spread import spread_of, spread_sentence
 from core.pulsar.owners import WRONG, Ownership, meaning_of, ownership_of, worst_first
 from core.pulsar.view import LoadView
 from core.units import datetime_to_ms, format_age, format_bytes_per_s
+from dashboard.cli.options import Config, Json
 from dashboard.cli.output import Answer, emit, say, table
 from dashboard.cli.releases import active_settings
 from dashboard.cli.source import pulsar_snapshot
@@ -22,18 +23,29 @@ from dashboard.cli.source import pulsar_snapshot
 _MOST_SHOWN: Final = 20
 
 
-def owners(
-    source: str, config: Path | None, *, namespace: str | None, only_problems: bool, as_json: bool
-) -> int:
-    """``trimtab owners``.
+app = typer.Typer()
 
-    Args:
-        source: Cluster in the configuration, or a snapshot directory.
-        config: The configuration; ``None``: the usual one.
-        namespace: Only its bundles; ``None``: all.
-        only_problems: Only bundles with ownership problems.
-        as_json: Whether one JSON object is printed.
-    """
+
+@app.command()
+def owners(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="CLUSTER|SNAPSHOT",
+            help="Name in the configuration, read now; or a snapshot directory.",
+        ),
+    ],
+    namespace: Annotated[
+        str | None, typer.Option(metavar="TENANT/NAMESPACE", help="Only this namespace.")
+    ] = None,
+    only_problems: Annotated[
+        bool,
+        typer.Option("--orphans", help="Only bundles with ownership problems."),
+    ] = False,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Show ownership: sessions, orphans, double claims, namespaces on few brokers."""
     snapshot = pulsar_snapshot(source, config)
     snapshot.require("bundles")
     started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""``trimtab quota`` and ``trimtab tenants``: what they compute and how they answer."""
+"""``trimtab quota`` and ``trimtab tenants``: shares of limits, and traffic next to limits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from core.errors import UnknownNameError
 from core.planning.advisors.share_steps import played
@@ -23,6 +25,7 @@ from core.planning.limit_effects import amount
 from core.planning.namespace_use import namespace_use
 from core.planning.tenants import Bound, TenantUse, tenant_uses
 from core.units import format_ratio
+from dashboard.cli.options import Config, Json, Source
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
 from dashboard.cli.releases import active_settings
 from dashboard.cli.source import pulsar_snapshot
@@ -30,7 +33,64 @@ from dashboard.cli.source import pulsar_snapshot
 _MOST_PRINTED = 40
 
 
-def quota(limit: float | None, usage: str | None, formula: str, *, as_json: bool) -> int:
+app = typer.Typer()
+
+
+@app.command()
+def quota(
+    limit: Annotated[
+        float | None,
+        typer.Option(
+            metavar="RATE", help="Limit of the resource group (per second); negative: none."
+        ),
+    ] = None,
+    usage: Annotated[
+        str | None, typer.Option(metavar="A,B,C", help="Usage of each broker (per second).")
+    ] = None,
+    formula: Annotated[
+        str, typer.Option(help="upstream: the original class; published: the design document.")
+    ] = "upstream",
+    snapshot: Annotated[
+        str | None,
+        typer.Option(metavar="CLUSTER-or-SNAPSHOT", help="Read the group's limit and live usage."),
+    ] = None,
+    group: Annotated[str | None, typer.Option(help="Resource group of --snapshot.")] = None,
+    of: Annotated[
+        str, typer.Option(help="publish_msgs, publish_bytes, dispatch_msgs or dispatch_bytes.")
+    ] = "publish_msgs",
+    steps: Annotated[
+        str | None,
+        typer.Option(metavar="PERIODS:A,B,C;...", help="Simulate demand over time (per second)."),
+    ] = None,
+    period: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS", help="resourceUsageTransportPublishIntervalInSecs (s), with --steps."
+        ),
+    ] = 60.0,
+    tolerance: Annotated[
+        float,
+        typer.Option(metavar="PERCENT", help="Change that is not reported (%), with --steps."),
+    ] = 5.0,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Compute each broker's share of a resource group's limit."""
+    if group is not None or snapshot is not None:
+        return _live_quota(snapshot, group, of, config, limit=limit, usage=usage, as_json=as_json)
+    if steps is not None:
+        return _course(
+            limit,
+            steps,
+            period_s=period,
+            tolerance_percent=tolerance,
+            usage=usage,
+            as_json=as_json,
+        )
+    return _shares(limit, usage, formula, as_json=as_json)
+
+
+def _shares(limit: float | None, usage: str | None, formula: str, *, as_json: bool) -> int:
     """``trimtab quota``: what each broker allows itself."""
     chosen = next((one for one in FORMULAS if one == formula), None)
     if chosen is None:
@@ -77,7 +137,7 @@ def _numbers(text: str) -> list[float]:
         ) from None
 
 
-def live_quota(
+def _live_quota(
     source: str | None,
     group: str | None,
     quantity: str,
@@ -147,7 +207,7 @@ def _limit(value: float, unit: str) -> str:
     return "no limit" if value < 0 else amount(value, unit)
 
 
-def course(
+def _course(
     limit: float | None,
     steps: str,
     *,
@@ -214,8 +274,9 @@ def _row(values: Sequence[float | None]) -> str:
     return ", ".join(shown) + (" ..." if len(values) > 8 else "")
 
 
-def tenants(source: str, config: Path | None, *, as_json: bool) -> int:
-    """``trimtab tenants``: each tenant's traffic beside its limits."""
+@app.command()
+def tenants(source: Source, config: Config = None, as_json: Json = False) -> int:
+    """Show the traffic of each tenant next to the limits of its namespaces."""
     snapshot = pulsar_snapshot(source, config)
     found = tenant_uses(snapshot)
     _, sentence = enforcement_words(active_settings(snapshot))

@@ -1,4 +1,4 @@
-"""What ``trimtab backtest`` does: run a grid on a history, rank it, and say what to change."""
+"""``trimtab backtest``: run a grid on a history, rank it, and recommend changes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Annotated, Any, Final
+
+import typer
 
 from core.errors import OpsError, UnknownNameError
 from core.history.backtest.advice import is_plannable
@@ -30,85 +32,67 @@ from core.units import format_ratio, pluralize
 from dashboard import services
 from dashboard.cli import plan_answers
 from dashboard.cli.history.recorded import Past
+from dashboard.cli.options import Config, EngineName, Json, PlanReason
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
 from dashboard.cli.plan_answers import refusal, write_plan
 from dashboard.presenters.candidates import shortened
-from dashboard.services import spark as services_spark
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from dashboard.services import pegasus, spark
 
 _ENGINES: Final = ("local", "spark")
 _EVERY_S: Final = 0.2
 _MOST_SHOWN: Final = 30
 
 
-@dataclass(frozen=True)
-class Where:
-    """What is played on, and by whom.
-
-    Attributes:
-        uri: The history; ``None``: the configuration's.
-        config: The configuration; ``None``: the usual one.
-        engine: ``local`` or ``spark``.
-        master: Spark's; ``None``: the configuration's.
-    """
-
-    uri: str | None
-    config: Path | None
-    engine: str
-    master: str | None
-
-    def checked(self) -> Where:
-        """Return it, if it fits together; a master means Spark.
-
-        Raises:
-            UsageFaultError: No such engine.
-        """
-        if self.engine not in _ENGINES:
-            known = UnknownNameError.of("engine", self.engine, _ENGINES)
-            raise UsageFaultError(known.message, hint=known.hint)
-        return self if self.master is None else replace(self, engine="spark")
-
-    def session(self, config: services.Config) -> SparkSession:
-        """Return the session; making it takes seconds."""
-        if self.master is not None:
-            spark = config.spark.model_copy(update={"master": self.master})
-            config = config.model_copy(update={"spark": spark})
-        note("Starting Spark ...")
-        return services_spark.session(config)
+app = typer.Typer()
 
 
+@app.command()
 def backtest(
-    where: Where,
-    grid_file: Path,
-    out: Path,
-    *,
-    clusters: tuple[str, ...] = (),
-    plan_file: Path | None = None,
-    reason: str = "",
-    as_json: bool,
+    grid_file: Annotated[
+        Path,
+        typer.Option(
+            "--grid", metavar="FILE", help="Candidates as JSON; see docs/reference/json.md."
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Directory for the result tables; empty or absent.")
+    ],
+    uri: Annotated[
+        str | None,
+        typer.Option(
+            "--history", metavar="URI", help="History to read; default: the configuration's."
+        ),
+    ] = None,
+    clusters: Annotated[
+        list[str] | None,
+        typer.Option("--cluster", metavar="C", help="Only this cluster, instead of the grid's."),
+    ] = None,
+    engine: EngineName = "local",
+    master: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Spark master; default: the configuration's."),
+    ] = None,
+    plan_file: Annotated[
+        Path | None,
+        typer.Option("--plan", metavar="OUT", help="Write a plan with the recommended settings."),
+    ] = None,
+    reason: PlanReason = "",
+    config: Config = None,
+    as_json: Json = False,
 ) -> int:
-    """``trimtab backtest``.
-
-    Args:
-        where: History, configuration and engine.
-        grid_file: The candidates as JSON: a :class:`Grid`, as the job takes it.
-        out: Folder for the result tables.
-        clusters: In place of the grid's; empty: the grid's.
-        plan_file: Where the plan goes; ``None``: nowhere.
-        reason: Recorded in the plan.
-        as_json: Whether one JSON object is printed.
-    """
-    where = where.checked()
+    """Simulate recorded load under other strategies and settings, and rank them."""
+    engine = _checked_engine(engine, master)
     _must_be_usable(out)
-    past = Past.of(where.uri, where.config)
-    grid = _grid(grid_file, clusters, past.config.history.minute_s)
+    past = Past.of(uri, config)
+    grid = _grid(grid_file, tuple(clusters or ()), past.config.history.minute_s)
     work = Backtest.prepared(past.store, grid)
     note(f"{work.words}.")
     started = time.perf_counter()
     with _stoppable() as progress:
-        results = _run(where, past, work, progress)
+        if engine == "local":
+            results = run_here(work, progress)
+        else:
+            results = _run_on_spark(past.config, master, work, progress)
         outcome = Outcome.of(grid, results)
     elapsed_ms = (time.perf_counter() - started) * 1000
     out.mkdir(parents=True, exist_ok=True)
@@ -164,12 +148,29 @@ def _must_be_usable(out: Path) -> None:
         )
 
 
-def _run(where: Where, past: Past, work: Backtest, progress: _Progress) -> list[UnitResult]:
-    if where.engine == "local":
-        return run_here(work, progress)
+def _checked_engine(engine: str, master: str | None) -> str:
+    """Return the engine; a Spark master means Spark.
+
+    Raises:
+        UsageFaultError: No such engine.
+    """
+    if engine not in _ENGINES:
+        known = UnknownNameError.of("engine", engine, _ENGINES)
+        raise UsageFaultError(known.message, hint=known.hint)
+    return engine if master is None else "spark"
+
+
+def _run_on_spark(
+    config: services.Config, master: str | None, work: Backtest, progress: _Progress
+) -> list[UnitResult]:
+    """Run the units on Spark; making the session takes seconds."""
     from core.spark.jobs.backtest import run_on_spark  # noqa: PLC0415  # seconds, only here
 
-    return run_on_spark(where.session(past.config), work, progress)
+    if master is not None:
+        settings = config.spark.model_copy(update={"master": master})
+        config = config.model_copy(update={"spark": settings})
+    note("Starting Spark ...")
+    return run_on_spark(spark.session(config), work, progress)
 
 
 class _Progress:
@@ -242,8 +243,8 @@ def _plan(past: Past, outcome: Outcome, plan_file: Path | None, reason: str) -> 
         )
     snapshot, exclusions = _now(past, clusters[0])
     reason = reason or rows[0]["why"]
-    terms = PlanOptions(now=services.now(), reason=reason, exclusions=exclusions)
-    plan = recommended_plan(snapshot, rows, terms)
+    options = PlanOptions(now=services.now(), reason=reason, exclusions=exclusions)
+    plan = recommended_plan(snapshot, rows, options)
     if errors := plan.by_severity("error"):
         raise refusal(errors)
     write_plan(plan_file, dump_plan(plan))
@@ -258,8 +259,6 @@ def _now(past: Past, cluster: str) -> tuple[AnySnapshot, frozenset[str]]:
         return past.store.snapshot_at(cluster, last), frozenset()
     try:
         if configured.kind == "pegasus":
-            from dashboard.services import pegasus  # noqa: PLC0415  # only here
-
             return pegasus.capture(configured), frozenset(configured.exclusions)
         return services.capture(configured), frozenset(configured.exclusions)
     except OpsError as exc:

@@ -1,1 +1,0 @@
-"""Commands on the demo and its sandbox."""

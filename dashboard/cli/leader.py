@@ -1,0 +1,303 @@
+"""``trimtab leader``: replay, predict and record the shedding rounds of a Pulsar leader."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+
+from core.errors import InputError, OpsError, UnknownNameError
+from core.pulsar.leader.events import MESSAGE, read_recording
+from core.pulsar.leader.extensible import ExtensibleReplay
+from core.pulsar.leader.prediction import Forecast, RoundPrediction
+from core.pulsar.leader.recorded import replay_recording
+from core.pulsar.leader.replay import PLACEMENT, LeaderReplay
+from core.pulsar.setting_values import parse_upstream_value, typed_value
+from core.pulsar.settings import RELEASES, known_setting
+from core.pulsar.shedding import find_shedding_strategy
+from core.units import format_ratio, pluralize
+from dashboard import services
+from dashboard.cli.clusters import duration_s
+from dashboard.cli.config import configured, led_cluster
+from dashboard.cli.options import Config, Json, Release
+from dashboard.cli.output import EXIT_DONE, Answer, UsageFaultError, emit, note, say, table
+from dashboard.cli.supervisor import shutting_down
+from dashboard.presenters import leader_words
+from dashboard.services import leader
+
+_OF_TOPICS: Final = "TransferShedder"
+_PAIRED: Final = "AvgShedder"
+_BUNDLE_WIDTH: Final = 44
+
+
+app = typer.Typer()
+group = typer.Typer(
+    no_args_is_help=True,
+    help="Record, replay and predict the shedding rounds of a Pulsar leader.",
+)
+app.add_typer(group, name="leader")
+
+
+@group.command()
+def replay(
+    recording: Annotated[
+        Path, typer.Argument(metavar="RECORDING.jsonl.gz", help="Recording, one event per line.")
+    ],
+    strategy: Annotated[str, typer.Option(metavar="NAME", help="Shedding strategy.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=JSON", help="Value of a setting in broker.conf."),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option("--from", metavar="T", help="First round: epoch seconds or ISO 8601 (UTC)."),
+    ] = None,
+    end: Annotated[
+        str | None,
+        typer.Option("--to", metavar="T", help="Last round: epoch seconds or ISO 8601 (UTC)."),
+    ] = None,
+    release: Release = None,
+    as_json: Json = False,
+) -> int:
+    """Replay the shedding rounds of a recording, from its events alone."""
+    start_s, end_s = _moment("--from", start), _moment("--to", end)
+    if start_s is not None and end_s is not None and start_s > end_s:
+        raise UsageFaultError(
+            f"--from {start} is later than --to {end}.",
+            hint="Swap them, or leave one out.",
+        )
+    model = _model(strategy, settings or (), release)
+    events = list(read_recording(recording))
+    if not any(event.path for event in events):
+        raise InputError(
+            f"Recording {recording} has no znode events.",
+            hint="Name a file that `trimtab leader record` wrote.",
+        )
+    if isinstance(model, ExtensibleReplay) and not any(one.kind == MESSAGE for one in events):
+        raise InputError(
+            f"Recording {recording} has no messages of system topics, which TransferShedder "
+            "decides by.",
+            hint="Record a cluster of the extensible load manager, with the extra `extensible`.",
+        )
+    started = time.perf_counter()
+    rounds = list(replay_recording(events, model, start_s=start_s, end_s=end_s))
+    elapsed_ms = (time.perf_counter() - started) * 1000
+    for warning in model.warnings():
+        note(f"warning: {warning}")
+    body = {"rounds": [_as_json(one) for one in rounds], "elapsed_ms": elapsed_ms}
+    return emit(Answer(body, lambda: _show_replay(rounds, model)), as_json=as_json)
+
+
+def _model(
+    name: str, settings: Iterable[str], release: str | None
+) -> LeaderReplay | ExtensibleReplay:
+    try:
+        strategy = find_shedding_strategy(name)
+        configured = configured_values(settings)
+        if release is not None and release not in RELEASES:
+            raise UnknownNameError.of("release line", release, RELEASES)
+    except OpsError as exc:
+        raise UsageFaultError(exc.message, hint=exc.hint) from exc
+    if strategy.name == _OF_TOPICS:
+        return ExtensibleReplay(configured=configured, release=release)
+    if strategy.name == _PAIRED:
+        configured.setdefault(PLACEMENT, strategy.name)
+    return LeaderReplay(strategy.name, configured=configured, release=release)
+
+
+def configured_values(options: Iterable[str]) -> dict[str, object]:
+    """Return ``{key: typed value}`` of ``--set KEY=JSON`` options as broker.conf would set them.
+
+    A JSON text is read as broker.conf reads it, so that ``"60"`` and ``60`` are the same number.
+
+    Raises:
+        UnknownNameError: A key that no setting has.
+        InputError: No ``=``, a value that is not JSON, or one of the wrong type.
+    """
+    values: dict[str, object] = {}
+    for option in options:
+        key, sign, text = option.partition("=")
+        setting = known_setting(key.strip())
+        try:
+            value = json.loads(text) if sign else None
+        except ValueError:
+            sign = ""
+        if not sign:
+            raise InputError(
+                f"--set {option} has no JSON value.",
+                hint=f"Write --set {key.strip()}={json.dumps(setting.default)}, for example.",
+            )
+        if isinstance(value, str) and setting.kind not in ("text", "names"):
+            if setting.kind == "bool" and value.lower() not in ("true", "false"):
+                value = typed_value(setting, value)  # refuses it
+            else:
+                value = parse_upstream_value(setting, value)
+        values[setting.key] = typed_value(setting, value)
+    return values
+
+
+def _moment(option: str, text: str | None) -> float | None:
+    """Return seconds since the epoch.
+
+    Raises:
+        UsageFaultError: It is neither a number nor ISO 8601.
+    """
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        try:
+            moment = datetime.fromisoformat(text)
+            seconds = moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()
+        except (ValueError, OverflowError):
+            seconds = math.nan
+    if not math.isfinite(seconds):
+        raise UsageFaultError(
+            f"{option} {text} is not a time.",
+            hint="Write seconds since the epoch (1795411911.9) or ISO 8601 "
+            "(2026-11-23T05:31:51, UTC unless an offset is given).",
+        )
+    return seconds
+
+
+def _as_json(one: RoundPrediction) -> dict[str, Any]:
+    return {
+        "t": round(one.at_s, 3),
+        "leader": one.leader,
+        "selected": list(one.selected),
+        "unloaded": list(one.unloaded),
+    }
+
+
+def _show_replay(rounds: list[RoundPrediction], model: LeaderReplay | ExtensibleReplay) -> None:
+    if not rounds:
+        say("No shedding round began in the recording, or in the part of it that was requested.")
+        return
+    rows: list[tuple[str, ...]] = []
+    for one in rounds:
+        when = f"{datetime.fromtimestamp(one.at_s, UTC):%m-%d %H:%M:%S.%f}"[:-3]
+        rows += [
+            (when if not at else "", _cut(bundle.bundle), _fate(bundle.destinations))
+            for at, bundle in enumerate(one.bundles)
+        ] or [(when, "idle", "")]
+    table(("round (UTC)", "selected bundle", "unloaded to"), rows)
+    selected = sum(len(one.selected) for one in rounds)
+    unloaded = sum(len(one.unloaded) for one in rounds)
+    say(
+        f"{model.strategy.name}: {pluralize(len(rounds), 'round')}, "
+        f"{pluralize(selected, 'bundle')} selected, {unloaded} unloaded."
+    )
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _BUNDLE_WIDTH else f"...{name[3 - _BUNDLE_WIDTH :]}"
+
+
+def _fate(destinations: dict[str, float]) -> str:
+    """Return the likeliest destination; a dash if the bundle is not unloaded."""
+    if not destinations:
+        return "-"
+    best = max(destinations, key=lambda name: (destinations[name], name))
+    return best if destinations[best] == 1.0 else f"{best}?"
+
+
+@group.command("next")
+def next_round(
+    cluster: Annotated[
+        str, typer.Argument(metavar="CLUSTER", help="Cluster name in the configuration.")
+    ],
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Show the next shedding round as the running collector predicts it."""
+    loaded = configured(config)
+    known = led_cluster(loaded, cluster)
+    forecast = leader.leader_forecast(loaded, known.name)
+    now_s = services.now().timestamp()
+    if forecast is None:
+        raise InputError(
+            leader_words.missing(None, now_s, is_past=False),
+            hint=f"Start `trimtab dashboard` or `trimtab collect {cluster}`.",
+        )
+    if not leader_words.is_shown(forecast, now_s):
+        note(leader_words.missing(forecast, now_s, is_past=False))
+    body = msgspec.to_builtins(forecast)
+    return emit(Answer(body, lambda: _show_forecast(forecast, now_s)), as_json=as_json)
+
+
+def accuracy_rows(forecast: Forecast) -> list[tuple[str, ...]]:
+    """Return the measured accuracy as rows of a table."""
+    return [
+        (
+            f"{one.lead_s:g} s",
+            f"{one.exact} of {one.rounds}",
+            f"{one.hits} of {one.predicted}",
+            f"{one.hits} of {one.actual}",
+        )
+        for one in forecast.accuracy
+    ]
+
+
+ACCURACY_COLUMNS: Final = ("lead time", "rounds exact", "predicted that moved", "moved, predicted")
+
+
+def _show_forecast(forecast: Forecast, now_s: float) -> None:
+    prediction = forecast.next_round
+    if prediction is not None and leader_words.is_shown(forecast, now_s):
+        when = datetime.fromtimestamp(prediction.at_s, UTC)
+        say(f"{leader_words.headline(prediction, now_s)} ({when:%H:%M:%S} UTC).")
+        rows: list[tuple[Any, ...]] = [
+            (
+                format_ratio(one.share) if prediction.has_shares else "-",
+                one.bundle,
+                one.broker,
+                max(one.destinations, key=lambda name: one.destinations[name], default="-"),
+            )
+            for one in sorted(prediction.bundles, key=lambda one: not one.destinations)
+        ]
+        table(("share", "bundle", "from", "to"), rows)
+        for warning in leader_words.notes(prediction):
+            say(f"Note: {warning}")
+    if forecast.accuracy:
+        say(leader_words.measured_note(forecast, now_s))
+        table(ACCURACY_COLUMNS, accuracy_rows(forecast))
+
+
+@group.command()
+def record(
+    cluster: Annotated[
+        str, typer.Argument(metavar="CLUSTER", help="Cluster name in the configuration.")
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="FILE.jsonl.gz", help="File to create; .gz compresses it.")
+    ],
+    duration: Annotated[
+        str | None,
+        typer.Option(
+            "--for", metavar="DURATION", help="Duration, for example 20min; default: until Ctrl-C."
+        ),
+    ] = None,
+    config: Config = None,
+) -> int:
+    """Record the znodes that a cluster's leader works from, change by change."""
+    for_s = None if duration is None else duration_s(duration)
+    if for_s == 0:
+        raise UsageFaultError("--for 0 records nothing.", hint="Write 10min, or leave it out.")
+    known = led_cluster(configured(config), cluster)
+
+    def begun(count: int) -> None:
+        note(f"{cluster}: {pluralize(count, 'znode')} read; recording into {out}. Ctrl-C ends it.")
+
+    with shutting_down(threading.Event()) as stop:
+        events = leader.record_leader(known, out, stop, begun, for_s)
+    note(f"{out}: {pluralize(events, 'event')}.")
+    return EXIT_DONE

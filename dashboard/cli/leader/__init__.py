@@ -1,1 +1,0 @@
-"""Commands on the leader's record."""

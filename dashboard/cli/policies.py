@@ -1,0 +1,451 @@
+"""``trimtab policy`` and ``trimtab isolation``: policies, their changes, misplaced bundles."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from core.errors import UnknownNameError
+from core.health.findings import assess
+from core.plan.codec import dump_plan
+from core.plan.options import PlanOptions
+from core.planning.isolation_fixes import Mender
+from core.planning.limit_effects import limit_effects
+from core.pulsar.anti_affinity import Crowd, Spread
+from core.pulsar.isolation import failure_domains
+from core.pulsar.plan.policy import DesiredPolicy
+from core.pulsar.plan.policy_impact import PolicyImpact
+from core.pulsar.plan.policy_moves import PolicyOutlook, change_policies
+from core.pulsar.plan.policy_state import policies_of
+from core.pulsar.plan.preview import OtherPreview, preview_plan
+from core.pulsar.policy_kinds import POLICY_KINDS, policy_kind
+from core.pulsar.serving import ROLES, Serving, ServingRow
+from core.pulsar.steps.policy import policy_steps
+from core.pulsar.view import LoadView
+from dashboard import services
+from dashboard.cli import plan_answers
+from dashboard.cli.config import configured, words_of
+from dashboard.cli.options import Config, Json, PlanFile, PlanReason, Source
+from dashboard.cli.output import Answer, emit, say, table
+from dashboard.cli.plan_answers import nothing_to_do, refusal, tell_plan_file, write_plan
+from dashboard.cli.releases import active_settings
+from dashboard.cli.source import pulsar_cluster, pulsar_snapshot
+from dashboard.presenters.isolation_words import (
+    CODES,
+    ROLE_WORDS,
+    Violation,
+    row_name,
+    violations,
+    who_serves,
+)
+from dashboard.presenters.naming import listed
+
+_SHOWN = 12
+
+
+app = typer.Typer()
+group = typer.Typer(
+    no_args_is_help=True,
+    help="List, set and delete policies: isolation, anti-affinity, domains, groups, rates, quotas.",
+)
+app.add_typer(group, name="policy")
+
+Cluster = Annotated[
+    str, typer.Argument(metavar="CLUSTER", help="Cluster name in the configuration.")
+]
+Kind = Annotated[
+    str,
+    typer.Argument(
+        metavar="KIND",
+        help="isolation, anti_affinity, failure_domain, resource_group, namespace_resource_group, "
+        "publish_rate, dispatch_rate, subscription_dispatch_rate, replicator_dispatch_rate, "
+        "subscribe_rate, resource_quota.",
+    ),
+]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="Name of the policy, namespace or bundle.")
+]
+Unloads = Annotated[bool, typer.Option("--unload", help="Unload misplaced bundles too.")]
+
+
+@group.command("list")
+def list_policies(
+    cluster: Cluster,
+    kind: Annotated[str, typer.Argument(metavar="[KIND]", help="Only this kind.")] = "",
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """List the policies."""
+    kinds = [policy_kind(kind)] if kind else list(POLICY_KINDS.values())
+    snapshot = services.capture(pulsar_cluster(configured(config), cluster))
+    found = {one.name: policies_of(snapshot, one.name) for one in kinds}
+
+    def show() -> None:
+        rows = [
+            (policy, subject, value)
+            for policy, values in found.items()
+            for subject, value in values.items()
+        ]
+        table(("policy", "of", "value"), rows)
+        if not rows:
+            say("Nothing of that kind is set.")
+
+    body = {
+        policy: {key: _decoded(value) for key, value in v.items()} for policy, v in found.items()
+    }
+    return emit(Answer({"cluster": cluster, "policies": body}, show), as_json=as_json)
+
+
+def _decoded(value: str) -> Any:
+    """Return a document as JSON, a text as it is."""
+    return json.loads(value) if value.startswith("{") else value
+
+
+@group.command("set")
+def set_policy(
+    cluster: Cluster,
+    kind: Kind,
+    name: Name,
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="Value: JSON, or a plain name.")],
+    plan_file: PlanFile = None,
+    unload: Unloads = False,
+    reason: PlanReason = "",
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Plan a policy, validated; run it with `apply`."""
+    policy = DesiredPolicy(kind, name, value)
+    return _plan_policy(
+        config, cluster, policy, plan_file, reason, with_unloads=unload, as_json=as_json
+    )
+
+
+@group.command("delete")
+def delete_policy(
+    cluster: Cluster,
+    kind: Kind,
+    name: Name,
+    plan_file: PlanFile = None,
+    unload: Unloads = False,
+    reason: PlanReason = "",
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Plan the removal of a policy; run it with `apply`."""
+    policy = DesiredPolicy(kind, name, None)
+    return _plan_policy(
+        config, cluster, policy, plan_file, reason, with_unloads=unload, as_json=as_json
+    )
+
+
+def _plan_policy(
+    config_file: Path | None,
+    name: str,
+    policy: DesiredPolicy,
+    plan_file: Path | None,
+    reason: str,
+    *,
+    with_unloads: bool,
+    as_json: bool,
+) -> int:
+    """Plan a change of one policy, and show what it would do to which namespaces."""
+    config = configured(config_file)
+    cluster = pulsar_cluster(config, name)
+    snapshot = services.capture(cluster)
+    options = PlanOptions(
+        now=services.now(), reason=reason, exclusions=frozenset(cluster.exclusions)
+    )
+    seen = change_policies(snapshot, [policy], options, with_unloads=with_unloads)
+    plan, impact = seen.plan, seen.impact
+    if errors := plan.by_severity("error"):
+        raise refusal(errors)
+    if not plan.steps or impact is None:
+        return nothing_to_do(plan.diagnostics, as_json=as_json)
+    if plan_file is not None:
+        write_plan(plan_file, dump_plan(plan))
+    others = preview_plan(snapshot, plan).others
+    limits = policy_steps(plan.steps)
+    effects = limit_effects(snapshot, active_settings(snapshot), limits)
+    body = {
+        "plan": plan_answers.plan(plan),
+        "steps": [plan_answers.other(item) for item in others],
+        "impact": _impact_json(impact) | {"expected": _expected_json(seen)},
+        "effects": effects,
+        "path": str(plan_file) if plan_file else None,
+    }
+    more = words_of(config)
+    shown = _PlannedPolicy(seen, others, impact, plan_file, more, effects)
+    return emit(Answer(body, shown.say), as_json=as_json)
+
+
+def _impact_json(impact: PolicyImpact) -> dict[str, Any]:
+    return {
+        "namespaces": [
+            {
+                "namespace": one.namespace,
+                "before": list(one.before),
+                "after": list(one.after),
+                "bundles": one.bundles,
+                "must_move": list(one.misplaced),
+            }
+            for one in impact.changes
+        ],
+        "unloaded": list(impact.unloaded),
+        "astray": list(impact.astray),
+        "short": list(impact.short),
+        "idle_brokers": list(impact.idle_brokers),
+    }
+
+
+def _expected_json(seen: PolicyOutlook) -> list[dict[str, Any]]:
+    """Return where the bundles that are placed again may land, a row a bundle."""
+    if seen.course is None:
+        return []
+    return [
+        {
+            "bundle": one.step.bundle,
+            "from": one.step.owner,
+            "to": dict(one.placement.distribution),
+        }
+        for one in seen.course.steps
+    ]
+
+
+@dataclass(frozen=True)
+class _PlannedPolicy:
+    """A planned change, for people."""
+
+    seen: PolicyOutlook
+    others: Sequence[OtherPreview]
+    impact: PolicyImpact
+    plan_file: Path | None
+    config_words: str
+    effects: Sequence[str]
+
+    def say(self) -> None:
+        """Print it."""
+        for item in self.others:
+            say(item.sentence)
+            say(f"  {item.command}")
+        for sentence in self.effects:
+            say(sentence)
+        for finding in self.seen.plan.diagnostics:
+            say(f"{finding.severity}: {finding.sentence} {finding.hint}".rstrip())
+        changes = self.impact.changes[:_SHOWN]
+        table(
+            ("namespace", "brokers before", "after", "bundles", "must move"),
+            [
+                (
+                    one.namespace,
+                    _brokers(one.before),
+                    _brokers(one.after),
+                    str(one.bundles),
+                    str(len(one.misplaced)),
+                )
+                for one in changes
+            ],
+        )
+        if len(self.impact.changes) > len(changes):
+            say(f"... and {len(self.impact.changes) - len(changes)} more namespaces.")
+        self._say_course()
+        tell_plan_file(self.seen.plan, self.plan_file, self.config_words)
+
+    def _say_course(self) -> None:
+        """Print where bundles are expected to land, by broker."""
+        if self.seen.course is None:
+            return
+        rows = self.seen.course.before_after.select(["broker", "departures", "arrivals"])
+        touched = [row for row in rows.to_pylist() if row["departures"] or row["arrivals"]]
+        table(
+            ("broker", "leave", "come, expected"),
+            [
+                (row["broker"], f"{row['departures']:.0f}", f"{row['arrivals']:.1f}")
+                for row in touched
+            ],
+        )
+
+
+def _brokers(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if names[3:] else "")
+
+
+@dataclass(frozen=True)
+class _Report:
+    """Isolation of a cluster: what is shown and returned."""
+
+    serving: Serving
+    spread: Spread
+    crowds: tuple[Crowd, ...]
+    domains: dict[str, tuple[str, ...]]
+    wrong: list[Violation]
+
+    def say(self) -> None:
+        """Print it."""
+        for row, policy in enumerate(self.serving.rows):
+            say(f"{row_name(policy)}: {listed(policy.namespaces, 3) or 'no namespace'}")
+            for role, brokers in self.brokers_of(row).items():
+                say(f"  {ROLE_WORDS[role]}: {listed(brokers, 6)}")
+        for name, fault in self.serving.view.unreadable_policies.items():
+            say(f"{name}: unreadable ({fault}); the namespaces it governs are unknown")
+        table(
+            ("group", "namespace", "bundles", "brokers", "domains"),
+            [
+                (
+                    group,
+                    one.namespace,
+                    str(one.bundles),
+                    listed(one.brokers, 3),
+                    ", ".join(one.domains),
+                )
+                for group in self.spread.view.groups
+                for one in self.spread.members(group)
+            ],
+        )
+        table(
+            ("domain", "brokers"),
+            [(name, listed(brokers, 6)) for name, brokers in self.domains.items()],
+        )
+        for one in self.wrong:
+            say(f"{one.severity}: {one.sentence} {one.hint}".rstrip())
+            for mend in one.mends:
+                say(f"  {mend.label}: {mend.why}")
+                for change in mend.wishes:
+                    say(f"    {self._line(change)}")
+        if not self.wrong:
+            say("Every bundle lies where it may, and no policy is odd.")
+
+    def _line(self, policy: DesiredPolicy) -> str:
+        """Return the command that plans a change; the cluster as the snapshot names it."""
+        name = self.serving.view.cluster
+        words = ["trimtab", "policy", "set", name, policy.policy, policy.name]
+        if policy.value is None:
+            words[2] = "delete"
+        return shlex.join([*words, *([] if policy.value is None else [policy.value])])
+
+    def brokers_of(self, row: int) -> dict[str, list[str]]:
+        """Return the brokers of a row by their role, those that are nothing to it left out."""
+        found: dict[str, list[str]] = {}
+        roles = self.serving.roles[row].tolist()
+        for broker, role in zip(self.serving.view.brokers, roles, strict=True):
+            if role:
+                found.setdefault(ROLES[role], []).append(broker)
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as one JSON object."""
+        return {
+            "cluster": self.serving.view.cluster,
+            "policies": [self._policy_json(at, row) for at, row in enumerate(self.serving.rows)],
+            "unreadable_policies": dict(self.serving.view.unreadable_policies),
+            "anti_affinity": {
+                group: [
+                    {
+                        "namespace": one.namespace,
+                        "bundles": one.bundles,
+                        "brokers": list(one.brokers),
+                        "domains": list(one.domains),
+                    }
+                    for one in self.spread.members(group)
+                ]
+                for group in self.spread.view.groups
+            },
+            "failure_domains": {name: list(brokers) for name, brokers in self.domains.items()},
+            "violations": [
+                {
+                    "severity": one.severity,
+                    "sentence": one.sentence,
+                    "hint": one.hint,
+                    "unload": list(one.bundles),
+                    "mends": [
+                        {
+                            "why": mend.why,
+                            "commands": [self._line(policy) for policy in mend.wishes],
+                        }
+                        for mend in one.mends
+                    ],
+                }
+                for one in self.wrong
+            ],
+            "misplaced": _names(self.serving),
+        }
+
+    def _policy_json(self, at: int, row: ServingRow) -> dict[str, Any]:
+        return {
+            "policy": None if row.policy is None else row.policy.name,
+            "namespaces": list(row.namespaces),
+            "bundles": row.bundles,
+            "misplaced": row.misplaced,
+            "min_limit": None if row.policy is None else row.policy.min_limit,
+            "is_short": row.is_short,
+            "brokers": self.brokers_of(at),
+        }
+
+
+def _names(serving: Serving) -> list[str]:
+    names: list[str] = serving.view.bundles[serving.misplaced].tolist()
+    return names
+
+
+@app.command()
+def isolation(
+    source: Source,
+    namespace: Annotated[
+        str | None, typer.Option(metavar="TENANT/NAMESPACE", help="Only this namespace.")
+    ] = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Show which brokers may serve which namespaces, and misplaced bundles."""
+    snapshot = pulsar_snapshot(source, config)
+    settings = active_settings(snapshot)
+    view = LoadView.of(snapshot, settings)
+    serving = Serving.of(view, settings)
+    if namespace is not None:
+        return _of_namespace(serving, namespace, as_json=as_json)
+    spread = Spread(view, settings, serving)
+    crowds = tuple(crowd for group in view.groups for crowd in spread.crowds(group))
+    found = [one for one in assess(snapshot, settings) if one.code in CODES]
+    report = _Report(
+        serving,
+        spread,
+        crowds,
+        failure_domains(snapshot.policies),
+        violations(found, Mender(snapshot, serving), crowds),
+    )
+    return emit(Answer(report.as_json(), report.say), as_json=as_json)
+
+
+def _of_namespace(serving: Serving, namespace: str, *, as_json: bool) -> int:
+    view = serving.view
+    if namespace not in view.namespace_index:
+        place = f"the snapshot of {view.cluster}"
+        raise UnknownNameError.of("namespace", namespace, view.namespaces, place=place)
+    at = view.namespace_index[namespace]
+    number = int(view.namespace_policy[at])
+    wrong = [name for name in _names(serving) if name.startswith(f"{namespace}/")]
+    body = {
+        "cluster": view.cluster,
+        "namespace": namespace,
+        "policy": None if number < 0 else view.policies[number].name,
+        "brokers": list(serving.brokers_of(namespace)),
+        "misplaced": wrong,
+    }
+
+    def show() -> None:
+        say(who_serves(serving, namespace))
+        _say_wrong(wrong)
+
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def _say_wrong(bundles: Sequence[str]) -> None:
+    if not bundles:
+        say("All its bundles lie where they may.")
+    else:
+        say(f"Lie where they may not: {listed(bundles, 6)}.")
