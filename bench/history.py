@@ -28,8 +28,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
 from fleet_builder import NOON, make_snapshot
 
-from core.history.store import HistoryLocation, HistoryStore
-from core.history.writer import Recorder
+from core.history.store.store import HistoryLocation, HistoryStore
+from core.history.store.writer import Recorder
 from core.schemas.pulsar import RATES
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import Shelf, load_snapshot

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from core.history.layout import HOUR_MS, Kind, day_of, kind_of
-from core.history.query import HistoryQueries, step_of
-from core.history.query_events import EventQueries
-from core.history.sql import Period
-from core.history.store import HistoryLocation, HistoryStore
+from core.history.queries.events import EventQueries
+from core.history.queries.query import HistoryQueries, step_of
+from core.history.queries.sql import Period
+from core.history.store.layout import HOUR_MS, Kind, day_of, kind_of
+from core.history.store.store import HistoryLocation, HistoryStore
 from core.units import datetime_to_ms
 
 MINUTE_MS = 60_000

@@ -87,8 +87,8 @@ def check_history(config: TrimtabConfig) -> CheckResult:
         return CheckResult(
             what=what, ok=True, detail="Nothing is recorded ([history] is_recorded)."
         )
-    from core.history.probe import probe  # noqa: PLC0415  # only this needs its libraries
-    from core.history.store import HistoryLocation  # noqa: PLC0415  # the same
+    from core.history.store.probe import probe  # noqa: PLC0415  # only this needs its libraries
+    from core.history.store.store import HistoryLocation  # noqa: PLC0415  # the same
 
     options = {name: secret.get_secret_value() for name, secret in config.history.options.items()}
     try:

@@ -10,8 +10,8 @@ from pydantic import Field, field_validator
 from connectors.credentials import Strict
 from connectors.jobs.model import JobAnswer, JobContext, JobKind
 from core.errors import InputError
+from core.history.backtest.job import TABLES, Backtest, Outcome, run_here
 from core.history.backtest.parsing import grid_of
-from core.history.backtesting import TABLES, Backtest, Outcome, run_here
 from core.units import pluralize
 
 

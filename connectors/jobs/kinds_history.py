@@ -15,9 +15,9 @@ from pydantic import Field, field_validator, model_validator
 from connectors.credentials import Strict
 from connectors.jobs.kinds_fleet import FleetAsk, sources_of, unanswered
 from connectors.jobs.model import Asked, JobAnswer, JobContext, JobKind
-from core.history.flaps_job import flaps_here
-from core.history.requests import FlapsRequest, RecordScope, TrendsRequest
-from core.history.trends_job import trends_here
+from core.history.analysis.flaps.job import flaps_here
+from core.history.analysis.requests import FlapsRequest, RecordScope, TrendsRequest
+from core.history.analysis.trends.job import trends_here
 from core.planning.drill_pegasus import refuses
 from core.planning.drill_request import DrillRequest
 from core.planning.drill_tables import hurts
@@ -32,7 +32,7 @@ from core.spark.jobs.planning import DRILL, WHAT_IF, ask_in_pool
 from core.units import format_ratio, pluralize
 
 if TYPE_CHECKING:
-    from core.history.store import HistoryStore
+    from core.history.store.store import HistoryStore
 
 _PROBLEM_TABLE: Final = "Clusters that could not be answered for, and why."
 

@@ -17,7 +17,7 @@ from core.request import Request, schema_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from core.history.store import HistoryStore
+    from core.history.store.store import HistoryStore
 
 
 @dataclass(frozen=True, kw_only=True)

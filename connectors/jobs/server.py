@@ -31,7 +31,7 @@ from core.progress import JobStoppedError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from core.history.store import HistoryStore
+    from core.history.store.store import HistoryStore
 
 SERVER_STATUS: Final = "server.json"
 _SERVING_LOCK: Final = "serving.lock"

@@ -21,9 +21,9 @@ from connectors.recording.status import RecordingStatus
 from connectors.recording.upkeep import Kept, Upkeep
 from connectors.zookeeper.leader_observer import forecast_path, last_round
 from core.errors import InvariantError, OpsError
-from core.history.lease import HeldError, Lease
-from core.history.shadow_pegasus import shadow_of
-from core.history.store import HistoryLocation, HistoryStore
+from core.history.analysis.accuracy.shadow_pegasus import shadow_of
+from core.history.store.lease import HeldError, Lease
+from core.history.store.store import HistoryLocation, HistoryStore
 
 _log = logging.getLogger("trimtab.recording")
 

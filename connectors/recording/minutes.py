@@ -14,10 +14,10 @@ from connectors.recording.attribution import BY_CLUSTER, attributed
 from connectors.recording.steps import RunSteps, last_place
 from core.actions.ports import Journal
 from core.errors import OpsError
-from core.history.lease import HeldError, Lease
-from core.history.shadow import Shadow
-from core.history.store import HistoryStore
-from core.history.writer import Recorder
+from core.history.analysis.accuracy.shadow import Shadow
+from core.history.store.lease import HeldError, Lease
+from core.history.store.store import HistoryStore
+from core.history.store.writer import Recorder
 from core.snapshot import PulsarSnapshot
 from core.snapshot.pegasus import PegasusSnapshot
 from core.units import datetime_to_ms, ms_to_datetime

@@ -15,7 +15,7 @@ import filelock
 from connectors.config import TrimtabConfig
 from connectors.storage_config import History
 from core.errors import OpsError
-from core.history.store import HistoryError, HistoryStore
+from core.history.store.store import HistoryError, HistoryStore
 
 LOCK_FILE: Final = "history-upkeep.lock"
 _FIRST_S: Final = 300.0

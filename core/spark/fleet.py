@@ -27,7 +27,7 @@ from core.units import pluralize
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from core.history.store import HistoryLocation
+    from core.history.store.store import HistoryLocation
 
 Snapshot = PulsarSnapshot | PegasusSnapshot
 R = TypeVar("R", bound=Request)
@@ -84,7 +84,7 @@ class InHistory:
 
     def load(self) -> Snapshot:
         """Read it."""
-        from core.history.store import HistoryStore  # noqa: PLC0415  # a second, only here
+        from core.history.store.store import HistoryStore  # noqa: PLC0415  # a second, only here
 
         return HistoryStore(self.location).snapshot_at(self.cluster, self.moment)
 

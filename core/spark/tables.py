@@ -66,8 +66,8 @@ def history_rows(spark: SparkSession, files: Sequence[str], schema: pa.Schema) -
 
     Args:
         spark: Session; its executors must be able to read the files.
-        files: As :meth:`core.history.store.HistoryStore.files` names them, all of one kind. What
-            they hold of a minute that was not committed is to be left out: :func:`committed`.
+        files: As :meth:`core.history.store.store.HistoryStore.files` names them, all of one
+            kind. Their rows of minutes that are not committed do not count: :func:`committed`.
         schema: Of the columns that are wanted; those of the paths need not be in it.
     """
     own = [

@@ -17,12 +17,12 @@ import typer
 
 from core.errors import OpsError, UnknownNameError
 from core.history.backtest.advice import is_plannable
+from core.history.backtest.job import TABLES, Backtest, Outcome, run_here
 from core.history.backtest.model import AS_RECORDED, Grid
 from core.history.backtest.parsing import parse_grid
+from core.history.backtest.plan import recommended_plan, restart_words
 from core.history.backtest.results import UnitResult
 from core.history.backtest.wording import Wording
-from core.history.backtest_plan import recommended_plan, restart_words
-from core.history.backtesting import TABLES, Backtest, Outcome, run_here
 from core.plan.codec import dump_plan
 from core.plan.model import Plan
 from core.plan.options import PlanOptions

@@ -12,10 +12,17 @@ import numpy as np
 import pyarrow as pa
 
 from core.errors import SnapshotError
-from core.history.prediction_accuracy import Agreement, agreement
-from core.history.query import Evenness, Grid, HistoryQueries, Recorded, event_step_of, step_of
-from core.history.query_events import EventQueries
-from core.history.sql import HistoryReader, Period, is_local, local_paths
+from core.history.analysis.accuracy.accuracy import Agreement, agreement
+from core.history.queries.events import EventQueries
+from core.history.queries.query import (
+    Evenness,
+    Grid,
+    HistoryQueries,
+    Recorded,
+    event_step_of,
+    step_of,
+)
+from core.history.queries.sql import HistoryReader, Period, is_local, local_paths
 from core.pulsar.load import WEIGHED, resource_weights
 from core.snapshot.clock import is_ahead
 from core.snapshot.store import CachedSnapshot
@@ -34,7 +41,7 @@ from dashboard.queries.snapshots import (
 from dashboard.services import history as services_history
 
 if TYPE_CHECKING:
-    from core.history.store import HistoryStore
+    from core.history.store.store import HistoryStore
     from dashboard.services import Cluster, Config
 
 _REMOTE_S: Final = 15

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from connectors.check import CheckResult
     from connectors.recording.upkeep import Kept
-    from core.history.point_in_time import PastMinutes
-    from core.history.store import HistoryStore
+    from core.history.queries.point_in_time import PastMinutes
+    from core.history.store.store import HistoryStore
     from core.snapshot.store import CachedSnapshot
     from dashboard.services import Cluster, Config
 
@@ -31,7 +31,7 @@ def history(config: Config) -> HistoryStore:
 
 def past_minutes(config: Config) -> PastMinutes:
     """Return the recorded minutes as snapshot directories."""
-    from core.history.point_in_time import PastMinutes  # noqa: PLC0415  # commands must start fast
+    from core.history.queries.point_in_time import PastMinutes  # noqa: PLC0415  # commands must start fast
 
     return PastMinutes(history(config), config.state_dir / PAST_FOLDER)
 
@@ -78,7 +78,7 @@ def _frozen(options: Mapping[str, SecretStr]) -> tuple[tuple[str, SecretStr], ..
 
 @lru_cache(maxsize=8)
 def _store_at(uri: str, options: tuple[tuple[str, SecretStr], ...]) -> HistoryStore:
-    from core.history.store import HistoryLocation, HistoryStore  # noqa: PLC0415  # starts fast
+    from core.history.store.store import HistoryLocation, HistoryStore  # noqa: PLC0415  # starts fast
 
     named = {name: secret.get_secret_value() for name, secret in options}
     return HistoryStore(HistoryLocation(uri, named))

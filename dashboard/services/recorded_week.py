@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from core.errors import SnapshotError
 from core.health.recorded import RecordedPast
-from core.history.recorded_past import recorded_past
-from core.history.sql import Period, is_local, local_paths
+from core.history.queries.recorded_past import recorded_past
+from core.history.queries.sql import Period, is_local, local_paths
 from dashboard.services import history
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from fleet_builder import make_history, make_snapshot
 from shelf_site import Site, assert_calm, now, texts
 
 from connectors.config import TrimtabConfig
-from core.history.store import HistoryLocation, HistoryStore
-from core.history.writer import Recorder
+from core.history.store.store import HistoryLocation, HistoryStore
+from core.history.store.writer import Recorder
 from dashboard.app_pages.backtest import model as presenter
 from dashboard.app_pages.backtest.model import GridForm
 from dashboard.presenters import candidates

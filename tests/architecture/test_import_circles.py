@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("core", "connectors", "dashboard")
-BEING_REDONE = ("core.health.", "core.history.")
+BEING_REDONE = ("core.health.",)
 
 
 def module_name(path: Path) -> str:

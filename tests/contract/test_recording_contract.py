@@ -19,7 +19,7 @@ from apply_site import movable
 from connectors.collector import run_collector
 from connectors.config import TrimtabConfig
 from connectors.sandbox.pulsar.fleet import Sandbox, SandboxOptions
-from core.history.store import HistoryLocation, HistoryStore
+from core.history.store.store import HistoryLocation, HistoryStore
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import Shelf, load_snapshot
 from dashboard.cli.main import run

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from history_worlds import minute_of
 
-from core.history.store import HistoryLocation, HistoryStore
+from core.history.store.store import HistoryLocation, HistoryStore
 
 WRITER = Path(__file__).parents[1] / "support" / "history_writer.py"
 PATIENCE_S = 120.0

@@ -21,7 +21,7 @@ from test_collector import Running
 
 from connectors.check import check_history
 from connectors.config import ClusterConfig, TrimtabConfig
-from core.history.store import HistoryLocation, HistoryStore
+from core.history.store.store import HistoryLocation, HistoryStore
 from core.snapshot.store import Shelf
 from dashboard.cli.main import run
 

@@ -13,8 +13,8 @@ from history_worlds import pegasus_minutes, pulsar_minutes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.history.store import HistoryLocation, HistoryStore
-from core.history.writer import Recorder
+from core.history.store.store import HistoryLocation, HistoryStore
+from core.history.store.writer import Recorder
 from core.schemas import PULSAR_TABLES
 from core.snapshot import AnySnapshot, Manifest, PulsarSnapshot
 

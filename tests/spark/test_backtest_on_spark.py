@@ -15,9 +15,9 @@ import pytest
 from backtest_clusters import PEGASUS, PULSAR, history_in
 from spark_cluster import HOST, Standalone, connect_server, standalone, wait_until
 
+from core.history.backtest.job import TABLES, Backtest, Outcome, run_here
 from core.history.backtest.parsing import grid_of
-from core.history.backtesting import TABLES, Backtest, Outcome, run_here
-from core.history.store import HistoryLocation, HistoryStore
+from core.history.store.store import HistoryLocation, HistoryStore
 from core.progress import JobStoppedError, Untold
 from core.spark.jobs.backtest import run_on_spark
 

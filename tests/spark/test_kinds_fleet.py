@@ -14,7 +14,7 @@ from connectors.jobs.catalogue import checked
 from connectors.jobs.kinds_fleet import KINDS
 from connectors.jobs.model import JobAnswer, JobContext
 from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
-from core.history.store import HistoryLocation, HistoryStore
+from core.history.store.store import HistoryLocation, HistoryStore
 from core.progress import Untold
 from core.snapshot.store import Shelf
 

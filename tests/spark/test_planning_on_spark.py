@@ -14,11 +14,11 @@ from pegasus_snapshots import generated
 from pyarrow import csv
 from pyspark.sql import SparkSession
 
-from core.history.flaps_job import flaps_here
-from core.history.requests import FlapsRequest, RecordScope, TrendsRequest
-from core.history.store import HistoryLocation, HistoryStore
-from core.history.trends_job import recorded_of, trends_here
-from core.history.writer import Recorder
+from core.history.analysis.flaps.job import flaps_here
+from core.history.analysis.requests import FlapsRequest, RecordScope, TrendsRequest
+from core.history.analysis.trends.job import recorded_of, trends_here
+from core.history.store.store import HistoryLocation, HistoryStore
+from core.history.store.writer import Recorder
 from core.pegasus.snapshot import PegasusFacts
 from core.planning.drill import drill
 from core.planning.drill_pegasus import drill_pegasus

@@ -13,7 +13,7 @@ from backtest_records import fleet, still
 from history_rows import recorded
 from pegasus_snapshots import generated, setting_rows
 
-from core.history.store import HistoryLocation, HistoryStore
+from core.history.store.store import HistoryLocation, HistoryStore
 from core.snapshot import PulsarSnapshot
 from core.snapshot.pegasus import PegasusSnapshot
 

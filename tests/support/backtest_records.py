@@ -13,14 +13,14 @@ from backtest_series import series_of
 from fleet_builder import make_snapshot
 from fleet_edit import with_policies, with_settings
 
+from core.history.analysis.accuracy.accuracy import Agreement, agreement
 from core.history.backtest.engine import Played
 from core.history.backtest.fleet import Bundles, fleet_at
 from core.history.backtest.moves import KINDS
 from core.history.backtest.replay import foretold
 from core.history.backtest.score import recorded_run
 from core.history.backtest.series import LoadSeries
-from core.history.layout import EVENT_COLUMNS
-from core.history.prediction_accuracy import Agreement, agreement
+from core.history.store.layout import EVENT_COLUMNS
 from core.schemas import PULSAR_TABLES
 from core.simulation.averages import after_samples
 from core.snapshot import PulsarSnapshot

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from core.history.layout import kind_of
-from core.history.store import HistoryLocation, HistoryStore
-from core.history.writer import Recorder
+from core.history.store.layout import kind_of
+from core.history.store.store import HistoryLocation, HistoryStore
+from core.history.store.writer import Recorder
 from core.snapshot import AnySnapshot
 
 CLUSTER = "fleet"

@@ -13,8 +13,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from history_worlds import minute_of
 
-from core.history.store import HistoryLocation, HistoryStore
-from core.history.writer import Recorder
+from core.history.store.store import HistoryLocation, HistoryStore
+from core.history.store.writer import Recorder
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ from pegasus_snapshots import generated
 
 from core.errors import InputError
 from core.history.backtest.advice import chosen, is_plannable, recommended, told
+from core.history.backtest.job import run_window
 from core.history.backtest.model import (
     PLAYED_AGAIN,
     Grid,
@@ -32,10 +33,9 @@ from core.history.backtest.results import UnitResult, run_unit, together
 from core.history.backtest.schemas import CANDIDATES, RECOMMENDED, RUNS
 from core.history.backtest.score import deviations
 from core.history.backtest.series import LoadSeries
-from core.history.backtesting import run_window
-from core.history.layout import HistoryError
-from core.history.store import HistoryLocation, HistoryStore
-from core.history.writer import Recorder
+from core.history.store.layout import HistoryError
+from core.history.store.store import HistoryLocation, HistoryStore
+from core.history.store.writer import Recorder
 from core.progress import JobStoppedError
 from core.snapshot import PulsarSnapshot
 from core.units import ms_to_datetime

@@ -21,15 +21,15 @@ from connectors.jobs.kinds_backtest import KINDS, BacktestJob
 from connectors.jobs.model import JobContext
 from core.errors import InputError, UnknownNameError
 from core.history.backtest.advice import is_plannable
+from core.history.backtest.job import TABLES, Backtest, Outcome, run_here, tasks_of
 from core.history.backtest.parsing import grid_of
+from core.history.backtest.pegasus.building import tape_of_snapshots
+from core.history.backtest.pegasus.reading import tape_of_history
+from core.history.backtest.plan import recommended_plan
 from core.history.backtest.schemas import RESULT_TABLES
-from core.history.backtest_pegasus.building import tape_of_snapshots
-from core.history.backtest_pegasus.reading import tape_of_history
-from core.history.backtest_plan import recommended_plan
-from core.history.backtesting import TABLES, Backtest, Outcome, run_here, tasks_of
-from core.history.layout import HistoryError
-from core.history.store import HistoryLocation, HistoryStore
-from core.history.writer import Recorder
+from core.history.store.layout import HistoryError
+from core.history.store.store import HistoryLocation, HistoryStore
+from core.history.store.writer import Recorder
 from core.plan.codec import load_plan
 from core.plan.options import PlanOptions
 from core.progress import JobStoppedError, Untold

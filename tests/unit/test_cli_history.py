@@ -11,9 +11,9 @@ import pytest
 from fleet_builder import NOON, make_history, make_snapshot
 from pegasus_snapshots import snapshot_of, whole
 
-from core.history.shadow import PulsarShadow
-from core.history.store import HistoryLocation, HistoryStore
-from core.history.writer import Recorder
+from core.history.analysis.accuracy.shadow import PulsarShadow
+from core.history.store.store import HistoryLocation, HistoryStore
+from core.history.store.writer import Recorder
 from core.snapshot.store import Shelf, load_snapshot, save_snapshot
 from dashboard.cli.history.recorded import gaps_in
 from dashboard.cli.main import run

@@ -13,8 +13,8 @@ from connectors.journal.lease import SqlLease
 from connectors.recording.upkeep import keep_in_order
 from connectors.storage_config import History
 from connectors.worker_status import WorkerStatus
-from core.history.store import HistoryLocation, HistoryStore
-from core.history.writer import Recorder
+from core.history.store.store import HistoryLocation, HistoryStore
+from core.history.store.writer import Recorder
 from core.snapshot import Manifest, PulsarSnapshot
 from core.snapshot.store import Retention, Shelf
 from core.units import format_age, format_ago

@@ -11,8 +11,8 @@ from history_rows import CLUSTER, lay_down, store_in
 
 from core.health.doctor import Diagnosis, examine
 from core.health.recorded import LeaderCount, Peak, RecordedPast
-from core.history.recorded_past import recorded_past
-from core.history.sql import Period
+from core.history.queries.recorded_past import recorded_past
+from core.history.queries.sql import Period
 from core.snapshot import PulsarSnapshot
 from core.units import datetime_to_ms
 

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from core.history.layout import EVENT_COLUMNS
-from core.history.prediction_accuracy import Agreement
-from core.history.prediction_accuracy import agreement as compared
-from core.history.shadow import SHADOW, rows_of
+from core.history.analysis.accuracy.accuracy import Agreement
+from core.history.analysis.accuracy.accuracy import agreement as compared
+from core.history.analysis.accuracy.shadow import SHADOW, rows_of
+from core.history.store.layout import EVENT_COLUMNS
 
 MINUTE = 60_000
 EVENTS = pa.schema([pa.field("taken_at", pa.int64()), *EVENT_COLUMNS])

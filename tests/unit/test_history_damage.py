@@ -10,10 +10,10 @@ import pytest
 from fleet_builder import NOON, make_history
 
 from core.errors import SnapshotError
-from core.history.layout import HistoryError
-from core.history.sql import HistoryReader, Period
-from core.history.store import HistoryLocation, HistoryStore
-from core.history.writer import Recorder
+from core.history.queries.sql import HistoryReader, Period
+from core.history.store.layout import HistoryError
+from core.history.store.store import HistoryLocation, HistoryStore
+from core.history.store.writer import Recorder
 
 YESTERDAY = NOON - timedelta(days=1)
 

@@ -11,9 +11,9 @@ from fleet_builder import NOON, make_snapshot
 from fleet_edit import edited, with_manifest, with_policies, with_settings, without
 from pegasus_snapshots import NODES, part_row, snapshot_of, whole
 
-from core.history.events import events_between
-from core.history.store import HistoryLocation, HistoryStore
-from core.history.writer import Recorder
+from core.history.store.events.pulsar import events_between
+from core.history.store.store import HistoryLocation, HistoryStore
+from core.history.store.writer import Recorder
 
 SETTING = (None, "loadBalancerEnabled", "true", "default")
 

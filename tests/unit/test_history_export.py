@@ -19,12 +19,12 @@ from fleet_builder import NOON, make_history
 from pegasus_snapshots import generated
 
 from core.errors import SnapshotError
-from core.history.export import write_member
-from core.history.importing import export_snapshots
-from core.history.layout import KINDS, HistoryError
-from core.history.store import HistoryLocation, HistoryStore
-from core.history.tables import ROW_GROUP
-from core.history.writer import Recorder
+from core.history.store.layout import KINDS, HistoryError
+from core.history.store.store import HistoryLocation, HistoryStore
+from core.history.store.tables import ROW_GROUP
+from core.history.store.writer import Recorder
+from core.history.transfer.export import export, write_member
+from core.history.transfer.importing import export_snapshots, import_file, import_snapshots
 from core.snapshot.store import Shelf, save_snapshot
 
 NOW = NOON + timedelta(minutes=2)
@@ -52,22 +52,22 @@ def filled(folder: Path, minutes: list) -> HistoryStore:
 
 def test_an_export_opens_elsewhere_with_every_minute_and_event(tmp_path) -> None:
     here = filled(tmp_path / "a", fleet())
-    assert here.export("fleet", None, None, tmp_path / "x.zip") == 5
+    assert export(here, "fleet", None, None, tmp_path / "x.zip") == 5
     there = store_at(tmp_path / "b")
-    assert there.import_(tmp_path / "x.zip") == 5
+    assert import_file(there, tmp_path / "x.zip") == 5
     for snapshot in fleet():
         again = there.snapshot_at("fleet", snapshot.manifest.taken_at)
         assert (again.snapshot_id, again.manifest) == (snapshot.snapshot_id, snapshot.manifest)
     for kind in ("events", "brokers", "bundle_loads", "settings"):
         assert there.rows(kind, "fleet").num_rows == here.rows(kind, "fleet").num_rows
-    assert there.import_(tmp_path / "x.zip") == 0
+    assert import_file(there, tmp_path / "x.zip") == 0
     assert there.rows("events", "fleet").num_rows == here.rows("events", "fleet").num_rows
 
 
 def test_an_export_opens_under_another_name(tmp_path) -> None:
-    filled(tmp_path / "a", fleet(2)).export("fleet", None, None, tmp_path / "x.zip")
+    export(filled(tmp_path / "a", fleet(2)), "fleet", None, None, tmp_path / "x.zip")
     there = store_at(tmp_path / "b")
-    assert there.import_(tmp_path / "x.zip", as_cluster="support case 7") == 2
+    assert import_file(there, tmp_path / "x.zip", as_cluster="support case 7") == 2
     assert there.clusters() == ["support case 7"]
     again = there.snapshot_at("support case 7", NOW)
     assert again.manifest.cluster == "support case 7"
@@ -76,16 +76,16 @@ def test_an_export_opens_under_another_name(tmp_path) -> None:
 
 def test_a_range_begins_with_its_hour(tmp_path) -> None:
     here = filled(tmp_path / "a", fleet())
-    assert here.export("fleet", NOW, NOW, tmp_path / "x.zip") == 3
-    assert here.export("fleet", None, NOON - timedelta(minutes=1), tmp_path / "y.zip") == 2
+    assert export(here, "fleet", NOW, NOW, tmp_path / "x.zip") == 3
+    assert export(here, "fleet", None, NOON - timedelta(minutes=1), tmp_path / "y.zip") == 2
 
 
 def test_minutes_between_others_are_taken_in_one_by_one(tmp_path) -> None:
     minutes = fleet()
-    filled(tmp_path / "a", minutes).export("fleet", None, None, tmp_path / "x.zip")
+    export(filled(tmp_path / "a", minutes), "fleet", None, None, tmp_path / "x.zip")
     there = store_at(tmp_path / "b")
     Recorder(there, "fleet").record(minutes[3])
-    assert there.import_(tmp_path / "x.zip") == 4
+    assert import_file(there, tmp_path / "x.zip") == 4
     for snapshot in minutes:
         again = there.snapshot_at("fleet", snapshot.manifest.taken_at)
         assert again.snapshot_id == snapshot.snapshot_id
@@ -96,9 +96,9 @@ def test_a_file_that_is_there_is_not_overwritten_and_nothing_is_nothing(tmp_path
     here = filled(tmp_path / "a", fleet(1))
     (tmp_path / "x.zip").write_text("mine")
     with pytest.raises(HistoryError, match="exists already"):
-        here.export("fleet", None, None, tmp_path / "x.zip")
+        export(here, "fleet", None, None, tmp_path / "x.zip")
     with pytest.raises(HistoryError, match="Nothing of 'other' was recorded"):
-        here.export("other", None, None, tmp_path / "y.zip")
+        export(here, "other", None, None, tmp_path / "y.zip")
     assert sorted(one.name for one in tmp_path.iterdir()) == ["a", "x.zip"]
 
 
@@ -138,29 +138,29 @@ def contents_with(**changes):
     ],
 )
 def test_a_damaged_or_foreign_archive_is_refused_whole(tmp_path, change, says) -> None:
-    filled(tmp_path / "a", fleet(2)).export("fleet", None, None, tmp_path / "x.zip")
+    export(filled(tmp_path / "a", fleet(2)), "fleet", None, None, tmp_path / "x.zip")
     repacked(tmp_path / "x.zip", tmp_path / "y.zip", change)
     with pytest.raises(HistoryError, match=says):
-        store_at(tmp_path / "b").import_(tmp_path / "y.zip")
+        import_file(store_at(tmp_path / "b"), tmp_path / "y.zip")
     assert not (tmp_path / "b").exists()
 
 
 @pytest.mark.parametrize("cut", [0, 10, 0.5, 0.99])
 def test_a_file_that_was_cut_off_is_refused(tmp_path, cut) -> None:
-    filled(tmp_path / "a", fleet(1)).export("fleet", None, None, tmp_path / "x.zip")
+    export(filled(tmp_path / "a", fleet(1)), "fleet", None, None, tmp_path / "x.zip")
     raw = (tmp_path / "x.zip").read_bytes()
     (tmp_path / "y.zip").write_bytes(raw[: cut if cut > 1 else int(len(raw) * cut)])
     with pytest.raises(HistoryError, match=r"y\.zip"):
-        store_at(tmp_path / "b").import_(tmp_path / "y.zip")
+        import_file(store_at(tmp_path / "b"), tmp_path / "y.zip")
     with pytest.raises(HistoryError, match="cannot be opened: No such file"):
-        store_at(tmp_path / "b").import_(tmp_path / "z.zip")
+        import_file(store_at(tmp_path / "b"), tmp_path / "z.zip")
 
 
 def test_nothing_is_written_where_an_archive_says_so(tmp_path) -> None:
-    filled(tmp_path / "a", fleet(1)).export("fleet", None, None, tmp_path / "x.zip")
+    export(filled(tmp_path / "a", fleet(1)), "fleet", None, None, tmp_path / "x.zip")
     with zipfile.ZipFile(tmp_path / "x.zip", "a") as archive:
         archive.writestr("../../evil", b"x")
-    assert store_at(tmp_path / "in" / "b").import_(tmp_path / "x.zip") == 1
+    assert import_file(store_at(tmp_path / "in" / "b"), tmp_path / "x.zip") == 1
     assert not list(tmp_path.rglob("evil"))
 
 
@@ -169,9 +169,9 @@ def test_a_shelf_is_recorded_afterwards_minute_by_minute(tmp_path) -> None:
     for snapshot in [*fleet(3), generated(2, 4, 4, taken_at=NOW)]:
         shelf.put(snapshot)
     store = store_at(tmp_path / "b")
-    assert store.import_snapshots(tmp_path / "shelf") == 4
+    assert import_snapshots(store, tmp_path / "shelf") == 4
     assert store.clusters() == ["fleet", "peg"]
-    assert store.import_snapshots(tmp_path / "shelf", "fleet") == 0
+    assert import_snapshots(store, tmp_path / "shelf", "fleet") == 0
     for snapshot in fleet(3):
         again = store.snapshot_at("fleet", snapshot.manifest.taken_at)
         assert again.snapshot_id == snapshot.snapshot_id
@@ -181,15 +181,15 @@ def test_a_snapshot_directory_becomes_one_file_and_opens_again(tmp_path) -> None
     save_snapshot(fleet(1)[0], tmp_path / "s")
     assert export_snapshots(tmp_path / "s", None, tmp_path / "x.zip") == 1
     store = store_at(tmp_path / "b")
-    assert store.import_(tmp_path / "x.zip") == 1
+    assert import_file(store, tmp_path / "x.zip") == 1
     assert store.snapshot_at("fleet", NOW).snapshot_id == fleet(1)[0].snapshot_id
 
 
 def test_a_place_without_snapshots_is_named(tmp_path) -> None:
     with pytest.raises(HistoryError, match="There is no snapshot in"):
-        store_at(tmp_path / "b").import_snapshots(tmp_path)
+        import_snapshots(store_at(tmp_path / "b"), tmp_path)
     with pytest.raises(SnapshotError, match="cannot be read"):
-        store_at(tmp_path / "b").import_snapshots(tmp_path / "nowhere")
+        import_snapshots(store_at(tmp_path / "b"), tmp_path / "nowhere")
 
 
 class Counting(io.BytesIO):

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from fleet_builder import NOON, make_history
 
-from core.history.store import HistoryLocation, HistoryStore
-from core.history.tables import Tables
-from core.history.writer import Recorder
+from core.history.store.store import HistoryLocation, HistoryStore
+from core.history.store.tables import Tables
+from core.history.store.writer import Recorder
 from dashboard import services
 from dashboard.cli.main import run
 

@@ -10,7 +10,7 @@ from fleet_builder import NOON, make_history
 from history_rows import CLUSTER, recorded, store_in
 
 from core.errors import SnapshotError
-from core.history.point_in_time import PastMinutes
+from core.history.queries.point_in_time import PastMinutes
 from core.snapshot.store import load_snapshot
 
 

@@ -11,15 +11,15 @@ from fleet_builder import NOON, make_history
 from history_rows import CLUSTER, lay_down, recorded, store_in
 
 from core.errors import SnapshotError, UnknownNameError
-from core.history.query import (
+from core.history.queries.events import EventQueries
+from core.history.queries.query import (
     MAX_COLUMNS,
     HistoryQueries,
     Recorded,
     event_step_of,
     step_of,
 )
-from core.history.query_events import EventQueries
-from core.history.sql import Period, is_local, local_paths
+from core.history.queries.sql import Period, is_local, local_paths
 from core.units import datetime_to_ms
 
 AT = datetime_to_ms(NOON)
@@ -317,7 +317,7 @@ def test_what_a_recorder_wrote_is_what_is_asked_for(store, queries, events):
 def test_rows_are_read_by_the_store_where_only_it_can(tmp_path, queries, store, monkeypatch):
     two_minutes(store)
     straight = queries.grid("cpu", HOUR, step_ms=0, weights=WEIGHTS)
-    monkeypatch.setattr("core.history.sql.is_local", lambda uri: False)
+    monkeypatch.setattr("core.history.queries.sql.is_local", lambda uri: False)
     through = queries.grid("cpu", HOUR, step_ms=0, weights=WEIGHTS)
     assert through.subjects == straight.subjects
     assert through.mean.tolist() == straight.mean.tolist()

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 from fleet_builder import NOON, make_history
 
-from core.history import retention
-from core.history.layout import KINDS, HistoryError, Kind
-from core.history.store import HistoryLocation, HistoryStore
-from core.history.tables import booked
-from core.history.writer import Recorder
+from core.history.store import retention
+from core.history.store.layout import KINDS, HistoryError, Kind
+from core.history.store.store import HistoryLocation, HistoryStore
+from core.history.store.tables import booked
+from core.history.store.writer import Recorder
 
 DAY = timedelta(days=1)
 

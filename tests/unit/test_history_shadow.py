@@ -11,10 +11,10 @@ from fleet_builder import NOON, make_snapshot
 from fleet_edit import with_manifest, with_settings
 from pegasus_snapshots import NODES, generated, part_row, snapshot_of, table_row, whole
 
-from core.history.layout import SHADOW_COLUMNS
-from core.history.leader_averages import CarriedAverages
-from core.history.shadow import SHADOW, PulsarShadow, is_due
-from core.history.shadow_pegasus import PegasusShadow, shadow_of
+from core.history.analysis.accuracy.leader_averages import CarriedAverages
+from core.history.analysis.accuracy.shadow import SHADOW, PulsarShadow, is_due
+from core.history.analysis.accuracy.shadow_pegasus import PegasusShadow, shadow_of
+from core.history.store.layout import SHADOW_COLUMNS
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import UnloadChecks, find_shedding_strategy, shed_round
 from core.pulsar.view import LoadView

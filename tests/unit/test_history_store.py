@@ -17,7 +17,7 @@ from fleet_builder import NOON, make_history
 from fleet_edit import edited, with_settings
 from pegasus_snapshots import generated
 
-from core.history.layout import (
+from core.history.store.layout import (
     EVENTS,
     KINDS,
     MINUTES,
@@ -26,9 +26,9 @@ from core.history.layout import (
     HistoryError,
     segment_begun_ms,
 )
-from core.history.store import HistoryLocation, HistoryStore
-from core.history.tables import ConflictingCommitError, booked
-from core.history.writer import Recorder
+from core.history.store.store import HistoryLocation, HistoryStore
+from core.history.store.tables import ConflictingCommitError, booked
+from core.history.store.writer import Recorder
 from core.snapshot.zkdump import import_zk_dump
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

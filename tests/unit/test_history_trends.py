@@ -13,14 +13,14 @@ from fleet_builder import NOON, make_history
 from pegasus_snapshots import generated
 
 from core.errors import UnknownNameError
-from core.history.flaps import flap_answer, flaps_of
-from core.history.flaps_job import flaps_here
-from core.history.requests import FlapsRequest, RecordScope, TrendsRequest
-from core.history.store import HistoryError, HistoryLocation, HistoryStore
-from core.history.trends import DAY_MS, minutes_of, trends_of
-from core.history.trends_answer import Trends
-from core.history.trends_job import trends_here
-from core.history.writer import Recorder
+from core.history.analysis.flaps.flaps import flap_answer, flaps_of
+from core.history.analysis.flaps.job import flaps_here
+from core.history.analysis.requests import FlapsRequest, RecordScope, TrendsRequest
+from core.history.analysis.trends.answer import Trends
+from core.history.analysis.trends.job import trends_here
+from core.history.analysis.trends.trends import DAY_MS, minutes_of, trends_of
+from core.history.store.store import HistoryError, HistoryLocation, HistoryStore
+from core.history.store.writer import Recorder
 from core.progress import JobStoppedError, Untold
 from core.schemas.pegasus import PEGASUS_TABLES
 from core.snapshot.pegasus import PegasusSnapshot

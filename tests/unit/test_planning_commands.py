@@ -19,8 +19,8 @@ from connectors.jobs.catalogue import checked
 from connectors.jobs.kinds_history import KINDS
 from connectors.jobs.model import JobAnswer, JobContext
 from core.errors import ComputeError, InputError
-from core.history.store import HistoryLocation, HistoryStore
-from core.history.writer import Recorder
+from core.history.store.store import HistoryLocation, HistoryStore
+from core.history.store.writer import Recorder
 from core.planning.drill_request import DrillRequest
 from core.planning.what_if import PAIRS, compare, totals_of, what_if_sentence
 from core.planning.what_if_request import WhatIfRequest

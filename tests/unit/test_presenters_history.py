@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from core.history.query import Evenness, Grid
-from core.history.sql import Period
+from core.history.queries.query import Evenness, Grid
+from core.history.queries.sql import Period
 from dashboard.app_pages.history import model as presenter
 from dashboard.app_pages.history.charts import history_timeline, moves_by_time, span_format
 from dashboard.app_pages.history.events import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from core.history.trends import TRENDS
-from core.history.trends_tables import GAPS, HOT, MOVERS, OF_CLUSTERS
+from core.history.analysis.trends.tables import GAPS, HOT, MOVERS, OF_CLUSTERS
+from core.history.analysis.trends.trends import TRENDS
 from dashboard.app_pages.jobs.model import (
     MEASURES,
     as_recorded,

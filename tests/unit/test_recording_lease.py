@@ -13,10 +13,10 @@ from fleet_edit import edited, owned_by, with_manifest
 
 from connectors.journal.journal import SqlJournal
 from connectors.recording.minutes import ClusterMinutes
-from core.history.lease import HeldError, Lease
-from core.history.shadow import PulsarShadow
-from core.history.store import HistoryLocation, HistoryStore
-from core.history.writer import Recorder
+from core.history.analysis.accuracy.shadow import PulsarShadow
+from core.history.store.lease import HeldError, Lease
+from core.history.store.store import HistoryLocation, HistoryStore
+from core.history.store.writer import Recorder
 from core.snapshot import PulsarSnapshot
 
 START = make_snapshot(brokers=4, bundles=24, minutes_ago=200)

@@ -33,14 +33,14 @@ from core.history.backtest.dense import (
 )
 from core.history.backtest.model import Window
 from core.history.backtest.series import LoadSeries, minutes_of
-from core.history.layout import GONE, SEGMENT, TAKEN_AT, HistoryError
+from core.history.store.layout import GONE, SEGMENT, TAKEN_AT, HistoryError
 from core.pulsar.view import counted_by
 from core.schemas.pulsar import RATES
 from core.snapshot import PulsarSnapshot
 from core.units import ms_to_datetime
 
 if TYPE_CHECKING:
-    from core.history.store import HistoryStore
+    from core.history.store.store import HistoryStore
 
 _LOADS: Final = (*RATES, "topic_count", *CLIENTS)
 _TICK: Final = timedelta(milliseconds=1)

@@ -14,13 +14,13 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from core.history.analysis.accuracy.shadow import SHADOW, rows_of
 from core.history.backtest.engine import Rules, manager_for
 from core.history.backtest.fleet import Bundles, Fleet
 from core.history.backtest.leader import Leader
 from core.history.backtest.model import Candidate
 from core.history.backtest.score import recorded_run
 from core.history.backtest.series import LoadSeries
-from core.history.shadow import SHADOW, rows_of
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import Decision
 from core.pulsar.shedding.registry import AnyStrategy, shedding_strategy_in_force

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from core.history.backtest.job import Backtest, Record, Records, run_window, tasks_of
 from core.history.backtest.model import Unit, window_key
 from core.history.backtest.results import UnitResult
-from core.history.backtesting import Backtest, Record, Records, run_window, tasks_of
 from core.progress import Progress
 from core.spark.fleet import each_on_spark
 

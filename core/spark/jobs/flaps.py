@@ -10,12 +10,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from core.history.flaps import EVENT_COLUMNS, FlapAnswer, flap_answer, flaps_of
-from core.history.flaps_job import FLOW_COLUMNS, NODE_FLOW_COLUMNS, node_minutes
-from core.history.layout import CLUSTER, DAY
-from core.history.requests import FlapsRequest, RecordScope
-from core.history.trends import minutes_of
-from core.history.trends_job import chosen_clusters, with_cluster
+from core.history.analysis.flaps.flaps import EVENT_COLUMNS, FlapAnswer, flap_answer, flaps_of
+from core.history.analysis.flaps.job import FLOW_COLUMNS, NODE_FLOW_COLUMNS, node_minutes
+from core.history.analysis.requests import FlapsRequest, RecordScope
+from core.history.analysis.trends.job import chosen_clusters, with_cluster
+from core.history.analysis.trends.trends import minutes_of
+from core.history.store.layout import CLUSTER, DAY
 from core.progress import Progress
 from core.spark.jobs.history import Span, recorded_rows
 from core.spark.jobs.packed import PACKED, pack, unpack
@@ -23,7 +23,7 @@ from core.spark.lift import lift
 from core.spark.progress import followed
 
 if TYPE_CHECKING:
-    from core.history.store import HistoryStore
+    from core.history.store.store import HistoryStore
 
 _MINUTES: Final = pa.schema(
     [
@@ -41,7 +41,9 @@ def flaps_on_spark(
     scope: RecordScope,
     progress: Progress,
 ) -> FlapAnswer:
-    """Return the flaps of recorded clusters, as :func:`core.history.flaps_job.flaps_here` does.
+    """Return the flaps of recorded clusters.
+
+    The answer is that of :func:`core.history.analysis.flaps.job.flaps_here`.
 
     Args:
         spark: Session; its executors must be able to read the history's files.

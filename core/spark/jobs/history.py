@@ -10,12 +10,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from core.history.layout import CLUSTER, DAY, MINUTES, SEGMENT, TAKEN_AT, kind_of
+from core.history.store.layout import CLUSTER, DAY, MINUTES, SEGMENT, TAKEN_AT, kind_of
 from core.spark.tables import history_rows
 from core.units import datetime_to_ms
 
 if TYPE_CHECKING:
-    from core.history.store import HistoryStore
+    from core.history.store.store import HistoryStore
 
 Span = tuple[Sequence[str], datetime | None, datetime | None]
 """Clusters (none: all), start and end."""
@@ -33,7 +33,7 @@ def recorded_rows(
     Args:
         spark: Session; its executors must be able to read the history's files.
         store: The history.
-        kind: One of :data:`core.history.layout.KINDS`.
+        kind: One of :data:`core.history.store.layout.KINDS`.
         columns: Wanted ones, ``taken_at`` among them.
         span: Clusters, start and end, both in it.
     Raises:

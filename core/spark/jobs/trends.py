@@ -10,11 +10,9 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as sf
 
-from core.history.layout import CLUSTER, DAY
-from core.history.requests import Period, RecordScope, TrendsRequest
-from core.history.trends import LAST, TRENDS
-from core.history.trends_answer import Recorded, Trends, answer
-from core.history.trends_job import (
+from core.history.analysis.requests import Period, RecordScope, TrendsRequest
+from core.history.analysis.trends.answer import Recorded, Trends, answer
+from core.history.analysis.trends.job import (
     COLUMNS,
     KIND_OF,
     OF_SYSTEM,
@@ -22,14 +20,16 @@ from core.history.trends_job import (
     recorded_of,
     with_cluster,
 )
-from core.history.trends_tables import LAST_OF_CLUSTERS, OF_CLUSTERS
+from core.history.analysis.trends.tables import LAST_OF_CLUSTERS, OF_CLUSTERS
+from core.history.analysis.trends.trends import LAST, TRENDS
+from core.history.store.layout import CLUSTER, DAY
 from core.progress import Progress
 from core.spark.jobs.history import recorded_rows
 from core.spark.lift import Kernel, lift
 from core.spark.progress import followed
 
 if TYPE_CHECKING:
-    from core.history.store import HistoryStore
+    from core.history.store.store import HistoryStore
 
 _SHARES: Final = 8
 """Groups that the bundles or tables of a day are dealt out to: no task holds all of them."""
@@ -51,7 +51,9 @@ def trends_on_spark(
     scope: RecordScope,
     progress: Progress,
 ) -> Trends:
-    """Return the trends of recorded clusters, as :func:`core.history.trends_job.trends_here` does.
+    """Return the trends of recorded clusters.
+
+    The answer is that of :func:`core.history.analysis.trends.job.trends_here`.
 
     Args:
         spark: Session; its executors must be able to read the history's files.

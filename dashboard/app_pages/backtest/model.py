@@ -17,7 +17,7 @@ from core.errors import InputError
 from core.history.backtest.advice import is_plannable
 from core.history.backtest.model import AS_RECORDED, NO_SHEDDING, RECORDED, Grid
 from core.history.backtest.parsing import grid_of
-from core.history.backtest_pegasus.rules import LEVEL, SWITCHES, pegasus_candidates
+from core.history.backtest.pegasus.rules import LEVEL, SWITCHES, pegasus_candidates
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.settings import server_setting
 from core.pulsar.placement import STRATEGY_NAMES

@@ -7,7 +7,7 @@ from datetime import timedelta
 import streamlit as st
 
 from core.health.answer import balance_sentence
-from core.history.sql import Period
+from core.history.queries.sql import Period
 from dashboard import state
 from dashboard.app_pages.brokers import model
 from dashboard.app_pages.brokers.model import BROKER_MEASURES, broker_measure

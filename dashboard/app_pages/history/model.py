@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from core.errors import UnknownNameError
 from core.health.measures import DEFAULT_TARGET, Measures
-from core.history.events import events_between
-from core.history.prediction_accuracy import Agreement
-from core.history.query import Evenness, Grid, event_step_of
-from core.history.sql import Period
+from core.history.analysis.accuracy.accuracy import Agreement
+from core.history.queries.query import Evenness, Grid, event_step_of
+from core.history.queries.sql import Period
+from core.history.store.events.pulsar import events_between
 from core.pegasus.summary import NodeSummary
 from core.schemas.pulsar import RATES
 from core.snapshot import AnySnapshot
@@ -320,7 +320,7 @@ class HistoryMeasure:
     """One measure of the servers.
 
     Attributes:
-        key: Of :mod:`core.history.query`, and in the address.
+        key: Of :mod:`core.history.queries.query`, and in the address.
         label: For people.
         unit: Of its values.
     """

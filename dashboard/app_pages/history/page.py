@@ -7,7 +7,7 @@ from datetime import timedelta
 import streamlit as st
 
 from core.errors import SnapshotError
-from core.history.query import DEVIATION_OF
+from core.history.queries.query import DEVIATION_OF
 from core.units import datetime_to_ms
 from dashboard import state
 from dashboard.app_pages.history import model, states, view

@@ -10,8 +10,8 @@ from typing import Any, Final
 import streamlit as st
 
 from core.errors import InputError
-from core.history.query import Recorded
-from core.history.sql import Period
+from core.history.queries.query import Recorded
+from core.history.queries.sql import Period
 from core.units import ms_to_datetime
 from dashboard import state
 from dashboard.app_pages.history import model

@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 import streamlit as st
 
-from core.history.flaps import flap_answer, flaps_of
-from core.history.requests import SETTLE_MINUTES, SIDE_MINUTES, FlapsRequest
+from core.history.analysis.flaps.flaps import flap_answer, flaps_of
+from core.history.analysis.requests import SETTLE_MINUTES, SIDE_MINUTES, FlapsRequest
+from core.history.transfer.export import export
 from core.units import ms_to_datetime
 from dashboard import services, state
 from dashboard.app_pages.history import model
@@ -201,7 +202,7 @@ def draw_export(config: Config, asked: Asked) -> None:
     def made() -> bytes:
         with tempfile.TemporaryDirectory(prefix="trimtab-export-") as folder:
             file = Path(folder) / name
-            history.store.export(history.cluster, period.start, period.end, file)
+            export(history.store, history.cluster, period.start, period.end, file)
             return file.read_bytes()
 
     sizes = history.store.sizes(history.cluster)

@@ -446,8 +446,8 @@ def bars_of(frame: pd.DataFrame, value: str, group: str) -> pd.Series:
 
 
 # -- result tables of which each row has a unit of its own: trends, gaps, top movers, hot bundles --
-# Their numbers are those of core.history.trends_answer; for people the measures get plain names,
-# and the numbers the unit that they are shown in, in the column's head where all rows agree.
+# Their numbers are those of core.history.analysis.trends.answer; for people the measures get plain
+# names, and the numbers the unit that they are shown in, in the column's head where all rows agree.
 
 KIND: Final = "kind"
 MEASURE: Final = "measure"

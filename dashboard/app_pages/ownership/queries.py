@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.history.sql import Period
+from core.history.queries.sql import Period
 from core.planning.broker_failure import BrokerDeath, broker_death
 from core.pulsar.leaders import LeaderChange, LeaderHistory, leader_history
 from core.pulsar.owner_spread import spread_of

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from core.errors import UnknownNameError
-from core.history.flaps import FlapAnswer
-from core.history.flaps_job import flaps_here
-from core.history.requests import FlapsRequest, RecordScope, TrendsRequest
-from core.history.trends_answer import Trends
-from core.history.trends_job import trends_here
+from core.history.analysis.flaps.flaps import FlapAnswer
+from core.history.analysis.flaps.job import flaps_here
+from core.history.analysis.requests import FlapsRequest, RecordScope, TrendsRequest
+from core.history.analysis.trends.answer import Trends
+from core.history.analysis.trends.job import trends_here
 from core.units import format_age, format_bytes_per_s, format_ratio, ms_to_datetime
 from dashboard import services
 from dashboard.cli.moments import span

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from core.history.requests import FlapsRequest, TrendsRequest
+from core.history.analysis.requests import FlapsRequest, TrendsRequest
 from dashboard.cli.options import Config, EngineName, Json
 from dashboard.cli.requests import takes
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from core.errors import UnknownNameError
-from core.history.layout import HistoryError
+from core.history.store.layout import HistoryError
 from core.snapshot.store import save_snapshot
 from core.units import datetime_to_ms, format_age, ms_to_datetime, pluralize
 from dashboard import services
@@ -37,8 +37,8 @@ from dashboard.services import leader
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from core.history.prediction_accuracy import Agreement
-    from core.history.store import HistoryStore
+    from core.history.analysis.accuracy.accuracy import Agreement
+    from core.history.store.store import HistoryStore
 
 Range = tuple[str | None, str | None]
 
@@ -280,7 +280,7 @@ def agreement(
             ``None``: take what was predicted while it was recorded.
         as_json: Whether one JSON object is printed.
     """
-    from core.history.prediction_accuracy import agreement as compared  # noqa: PLC0415  # commands start fast
+    from core.history.analysis.accuracy.accuracy import agreement as compared  # noqa: PLC0415  # commands start fast
 
     start, end = span(*range_, services.now())
     first, last = past.span_of(cluster)

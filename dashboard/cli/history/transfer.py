@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import OpsError, UnknownNameError
-from core.history.export import Archive
-from core.history.importing import export_snapshots
-from core.history.integrity import QUARANTINE, planned
+from core.history.store.integrity import QUARANTINE, planned
+from core.history.transfer.export import Archive
+from core.history.transfer.export import export as export_minutes
+from core.history.transfer.importing import export_snapshots, import_file, import_snapshots
 from core.units import datetime_to_ms, pluralize
 from dashboard import services
 from dashboard.cli.history.recorded import Past, Range, as_iso, told_span
@@ -45,7 +46,7 @@ def export(past: Past, source: str, range_: Range, out: Path, *, as_json: bool) 
         first, last = past.span_of(source)
         counter = _Counted()
         try:
-            past.store.export(source, start or first, end or last, out, counter)
+            export_minutes(past.store, source, start or first, end or last, out, counter)
         finally:
             counter.clear()
     with Archive(out) as archive:
@@ -85,9 +86,9 @@ def take_in(past: Past, source: Path, name: str | None, *, as_json: bool) -> int
     counter = _Counted()
     try:
         if source.is_dir():
-            count = past.store.import_snapshots(source, name, counter)
+            count = import_snapshots(past.store, source, name, counter)
         else:
-            count = past.store.import_(source, name, counter)
+            count = import_file(past.store, source, name, counter)
     finally:
         counter.clear()
     body = {"import": str(source), "history": past.place, "minutes": count}

@@ -1,0 +1,1 @@
+"""Trends, flaps and prediction accuracy, computed from the recorded minutes."""

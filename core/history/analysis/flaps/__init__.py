@@ -1,0 +1,1 @@
+"""Bundles that move back and forth, and what the moves changed."""

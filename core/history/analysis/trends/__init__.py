@@ -1,0 +1,1 @@
+"""Balance over time: trends, hot bundles, top movers, gaps."""

@@ -1,0 +1,304 @@
+"""A whole back-test: which units a grid makes of a history, their runs, and what they come to.
+
+The units are the same wherever they run; this module runs them in this process,
+:mod:`core.spark.jobs.backtest` on many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from core.errors import InputError, SnapshotError, UnknownNameError
+from core.history.backtest.advice import recommended, told
+from core.history.backtest.model import Grid, Unit, backtest_units, window_key
+from core.history.backtest.pegasus.advice import recommended_switches
+from core.history.backtest.pegasus.reading import tape_of_history
+from core.history.backtest.pegasus.rules import pegasus_candidates
+from core.history.backtest.pegasus.tape import PegasusTape
+from core.history.backtest.pegasus.units import run_pegasus_unit
+from core.history.backtest.ranking import ranked
+from core.history.backtest.recorded import load_series
+from core.history.backtest.results import UnitResult, run_unit, together
+from core.history.backtest.schemas import MOVES, RUNS, TIMELINE
+from core.history.backtest.series import LoadSeries
+from core.history.backtest.stretches import stretches_of
+from core.history.backtest.wording import Wording
+from core.history.store.store import HistoryLocation, HistoryStore
+from core.progress import Progress
+from core.units import pluralize
+
+Tick = Callable[[int, int], None]
+Record = LoadSeries | PegasusTape
+_JUST_AFTER: Final = timedelta(milliseconds=1)
+_TICK_MINUTES: Final = 16
+
+TABLES: Final[Mapping[str, str]] = {
+    "candidates": "The candidates, best first, with what really happened in its place.",
+    "recommended": "What to change on each cluster to have its best candidate.",
+    "runs": "Every run: one cluster, window, candidate and seed.",
+    "timeline": "Every played minute: the farthest node and what was moved.",
+    "moves": "Everything that went somewhere else, and when.",
+}
+"""The result tables, and what each holds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Records:
+    """Where the records of a back-test are; small, for it is sent to whoever plays.
+
+    Attributes:
+        location: Of the history.
+        ends: Last minute of each cluster that counts.
+        is_pegasus: Of which system they are.
+    """
+
+    location: HistoryLocation
+    ends: Mapping[str, datetime]
+    is_pegasus: bool
+
+    def load(self, unit: Unit) -> Record:
+        """Return the record of a unit's window.
+
+        Raises:
+            HistoryError: Nothing was recorded then, or it cannot be read.
+        """
+        store = HistoryStore(self.location)
+        window = unit.window
+        window = replace(window, end=min(window.end, self.ends[unit.cluster] + _JUST_AFTER))
+        if self.is_pegasus:
+            start, end = window.start, window.end
+            return tape_of_history(store, unit.cluster, start, end, minute_s=unit.minute_s)
+        return load_series(store, unit.cluster, window, minute_s=unit.minute_s)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backtest:
+    """A grid on a history, ready to run.
+
+    Attributes:
+        grid: What is tried.
+        units: Every run.
+        records: Of the clusters up to now; what is recorded later does not count, so that every
+            run of a window sees the same.
+    """
+
+    grid: Grid
+    units: tuple[Unit, ...]
+    records: Records
+
+    @classmethod
+    def prepared(cls, store: HistoryStore, grid: Grid) -> Backtest:
+        """Find out what there is to run.
+
+        Raises:
+            UnknownNameError: A cluster that is not recorded, or a name in the grid that is none.
+            InputError: No record of the kind that the grid asks about, no minute in its range, or
+                too many runs.
+        """
+        spans = _spans(store, grid)
+        candidates = pegasus_candidates(grid) if grid.is_pegasus else None
+        asked = replace(grid, clusters=tuple(sorted(spans)))
+        played = {
+            name: stretches_of(store, name, minute_s=grid.minute_s, start=grid.start, end=grid.end)
+            for name in spans
+        }
+        units = backtest_units(asked, spans, candidates, played)
+        ends = {name: end for name, (_, end) in spans.items()}
+        records = Records(location=store.location, ends=ends, is_pegasus=grid.is_pegasus)
+        return cls(grid=grid, units=units, records=records)
+
+    @property
+    def words(self) -> str:
+        """How much there is to do, for people."""
+        clusters = len({unit.cluster for unit in self.units})
+        windows = len({window_key(unit) for unit in self.units})
+        candidates = len({unit.candidate_number for unit in self.units})
+        return (
+            f"{pluralize(len(self.units), 'run')}: {pluralize(clusters, 'cluster')}, "
+            f"{pluralize(windows, 'window')}, {pluralize(candidates, 'candidate')}"
+        )
+
+
+def _spans(store: HistoryStore, grid: Grid) -> dict[str, tuple[datetime, datetime]]:
+    """Return first and last minute of the clusters that the grid asks about."""
+    system = "pegasus" if grid.is_pegasus else "pulsar"
+    recorded = store.clusters()
+    for name in grid.clusters or ():
+        if name not in recorded:
+            raise UnknownNameError.of("cluster", name, recorded, place="the history")
+        if _system(store, name) != system:
+            raise InputError(
+                f"The grid asks about {system.capitalize()}, and {name} is a "
+                f"{_system(store, name).capitalize()} cluster.",
+                hint="A grid of `policies` and `switches` is for Pegasus, every other for Pulsar.",
+            )
+    names = grid.clusters or [name for name in recorded if _system(store, name) == system]
+    spans = {name: store.span(name) for name in names}
+    found = {name: span for name, span in spans.items() if span is not None}
+    if not found:
+        raise InputError(
+            f"Nothing is recorded of any {system.capitalize()} cluster.",
+            hint="Let `trimtab collect` run for a while; `[history]` of the configuration says "
+            "where the history is.",
+        )
+    return found
+
+
+def _system(store: HistoryStore, cluster: str) -> str:
+    systems: list[str] = store.minutes(cluster)["system"].slice(0, 1).to_pylist()
+    return systems[0] if systems else "pulsar"
+
+
+def run_one(record: Record, unit: Unit, tick: Tick | None = None) -> UnitResult:
+    """Play one unit on its window's record. Deterministic: the same unit, the same tables."""
+    if isinstance(record, PegasusTape):
+        return run_pegasus_unit(record, unit, tick)
+    return run_unit(record, unit, tick)
+
+
+def run_window(
+    load: Callable[[Unit], Record], units: Iterable[Unit], tick: Callable[[Unit, int, int], None]
+) -> Iterator[UnitResult]:
+    """Play units of one window: its record is loaded once.
+
+    A window without a recorded minute gives runs that say so, it does not cost the others theirs.
+
+    Args:
+        load: Returns the record of their window.
+        units: Of one window.
+        tick: Told the unit, minutes done and minutes in all; may raise to stop it.
+    """
+    record: Record | None = None
+    problem = ""
+    for unit in units:
+        tick(unit, 0, 0)
+        if record is None and not problem:
+            try:
+                record = load(unit)
+            except SnapshotError as exc:
+                problem = str(exc)
+        if record is None:
+            yield _unplayed(unit, problem)
+        else:
+            yield run_one(record, unit, partial(tick, unit))
+
+
+def _unplayed(unit: Unit, problem: str) -> UnitResult:
+    row = {
+        "cluster": unit.cluster,
+        "window": unit.window.number,
+        "candidate_number": unit.candidate_number,
+        "candidate": unit.candidate.label,
+        "seed": unit.seed,
+        "is_record": unit.candidate.is_record,
+        "settings": "{}",
+        "start": int(unit.window.start.timestamp() * 1000),
+        "end": int(unit.window.end.timestamp() * 1000),
+        "minutes": 0,
+        "days": 0.0,
+        "problem": problem,
+    }
+    runs = pa.Table.from_pylist([row], schema=RUNS)
+    return UnitResult(runs=runs, timeline=TIMELINE.empty_table(), moves=MOVES.empty_table())
+
+
+def run_here(backtest: Backtest, progress: Progress) -> list[UnitResult]:
+    """Run everything in this process, window by window.
+
+    Args:
+        backtest: What is to be run.
+        progress: Told in units; several times during a unit.
+    Raises:
+        JobStoppedError: Somebody asked for it to stop.
+    """
+    done: list[UnitResult] = []
+    total = len(backtest.units)
+
+    def tick(unit: Unit, minute: int, minutes: int) -> None:
+        if minute % _TICK_MINUTES == 0:  # often enough to be stopped at once
+            where = f"{unit.cluster}, window {unit.window.number + 1}"
+            part = f" ({minute:,} of {minutes:,} minutes)" if minutes else ""
+            progress.step(len(done), total, f"{where}: {unit.candidate.label}{part}")
+
+    for _, group in groupby(backtest.units, key=window_key):
+        for result in run_window(backtest.records.load, group, tick):
+            done.append(result)  # noqa: PERF402  # tick counts them meanwhile
+    progress.step(total, total, f"{pluralize(total, 'run')} done")
+    return done
+
+
+def tasks_of(units: Sequence[Unit], count: int) -> list[tuple[Unit, ...]]:
+    """Cut units into about so many parts, each of one window, in the order of the units.
+
+    Args:
+        units: As :func:`core.history.backtest.model.backtest_units` returns them.
+        count: How many parts are wanted; windows alone may make more.
+    """
+    windows = [list(group) for _, group in groupby(units, key=window_key)]
+    parts = max(-(-count // max(len(windows), 1)), 1)
+    tasks: list[tuple[Unit, ...]] = []
+    for window in windows:
+        size = max(-(-len(window) // parts), 1)
+        tasks += [tuple(window[at : at + size]) for at in range(0, len(window), size)]
+    return tasks
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a back-test came to.
+
+    Attributes:
+        tables: By the names of :data:`TABLES`.
+        sentence: The best candidate, how far the model is off, and what is recommended.
+        is_pegasus: Of which system it is.
+    """
+
+    tables: Mapping[str, pa.Table]
+    sentence: str
+    is_pegasus: bool
+
+    @classmethod
+    def of(cls, grid: Grid, results: Iterable[UnitResult]) -> Outcome:
+        """Put the results of all units together.
+
+        Args:
+            grid: What was tried.
+            results: In the order of the units.
+        """
+        tables = together(results)
+        nouns = Wording.of(is_pegasus=grid.is_pegasus)
+        candidates = ranked(tables["runs"], grid.target, nouns)
+        wanted = (
+            recommended_switches(tables["runs"], candidates, grid.target)
+            if grid.is_pegasus
+            else recommended(tables["runs"], candidates, grid.target)
+        )
+        found = {**tables, "candidates": candidates, "recommended": wanted}
+        whole = {name: found[name] for name in TABLES}
+        words = f"{_sentence(candidates)} {told(tables['runs'], candidates, grid.target, nouns)}"
+        return cls(whole, words, grid.is_pegasus)
+
+    def write(self, folder: Path) -> None:
+        """Write every table as ``<name>.parquet``."""
+        for name, table in self.tables.items():
+            pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+
+
+def _sentence(candidates: pa.Table) -> str:
+    """Return what is said of the best candidate, over all clusters where there are several."""
+    names = set(candidates["cluster"].to_pylist())
+    if None in names:
+        candidates = candidates.filter(pc.is_null(candidates["cluster"]))
+    best = candidates.filter(pc.equal(candidates["rank"], 1))
+    rows = best if best.num_rows else candidates
+    return str(rows["sentence"][0]) if rows.num_rows else "Nothing was played."

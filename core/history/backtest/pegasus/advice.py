@@ -1,0 +1,91 @@
+"""What to change on a Pegasus cluster to have its best candidate."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+
+from core.history.backtest.advice import chosen
+from core.history.backtest.model import PLAYED_AGAIN, Target
+from core.history.backtest.pegasus.rules import LEVEL
+from core.history.backtest.ranking import the
+from core.history.backtest.schemas import RECOMMENDED
+from core.pegasus.settings import server_setting
+from core.units import format_mb, format_ratio, pluralize
+
+_POLICY: Final = "balance_cluster"
+_NEXT_ROUND: Final = "next round"
+
+
+def recommended_switches(runs: pa.Table, candidates: pa.Table, target: Target) -> pa.Table:
+    """Return the switches to set on each cluster, as ``RECOMMENDED``.
+
+    A cluster has no rows where no candidate is worth it; see :func:`chosen`.
+
+    Args:
+        runs: Rows of ``RUNS``; those of the record hold the switches in force.
+        candidates: Best first.
+        target: What is good enough.
+    """
+    found: list[dict[str, Any]] = []
+    records = {row["cluster"]: row for row in runs.to_pylist() if _is_read(row)}
+    for cluster, run in records.items():
+        mine = [row for row in candidates.to_pylist() if row["cluster"] == cluster]
+        best, again = chosen(mine, target), the(mine, PLAYED_AGAIN)
+        if best is None or again is None:
+            continue
+        why = _why(best, again, _copied_mb_per_day(runs, best))
+        for key, old, new in _changes(best, run):
+            found.append(
+                {
+                    "cluster": cluster,
+                    "candidate": best["candidate"],
+                    "key": key,
+                    "old": None if old is None else json.dumps(old),
+                    "new": json.dumps(new),
+                    "is_dynamic": True,
+                    "takes_effect": _NEXT_ROUND,
+                    "why": why,
+                }
+            )
+    return pa.Table.from_pylist(found, schema=RECOMMENDED)
+
+
+def _is_read(row: Mapping[str, Any]) -> bool:
+    return bool(row["is_record"]) and row["problem"] is None
+
+
+def _changes(
+    best: Mapping[str, Any], run: Mapping[str, Any]
+) -> Iterator[tuple[str, object, object]]:
+    force: dict[str, object] = json.loads(run["settings"])
+    if best["shedding"] != run["shedding"]:
+        yield _POLICY, run["shedding"] == "cluster", best["shedding"] == "cluster"
+    for name, value in json.loads(best["settings"]).items():
+        if force.get(name) == value or value == "recorded":
+            continue
+        yield (name if name == LEVEL else server_setting(name).key), force.get(name), value
+
+
+def _copied_mb_per_day(runs: pa.Table, best: Mapping[str, Any]) -> float:
+    days = megabytes = 0.0
+    for row in runs.to_pylist():
+        is_his = row["candidate_number"] == best["candidate_number"]
+        if is_his and row["cluster"] == best["cluster"] and row["details"]:
+            days += row["days"]
+            megabytes += json.loads(row["details"])["copied_mb"]
+    return megabytes / days if days else 0.0
+
+
+def _why(best: Mapping[str, Any], again: Mapping[str, Any], copied_mb: float) -> str:
+    return (
+        f"On the recorded load this would have changed the deviation of the farthest node (95 of "
+        f"100 minutes) from {format_ratio(again['deviation_p95'])} to "
+        f"{format_ratio(best['deviation_p95'])}, and moves of the balancer from "
+        f"{again['unloads_per_day']:,.1f} to {best['unloads_per_day']:,.1f} a day, with "
+        f"{format_mb(copied_mb)} copied a day, over {pluralize(best['minutes'], 'minute')} and "
+        f"{pluralize(best['seeds'], 'seed')}, against the recorded settings, replayed."
+    )

@@ -1,0 +1,202 @@
+"""How good a run was: how uneven the nodes, how many operations, how much was copied."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from core.history.backtest.model import DEVIATION_BOUND
+from core.history.backtest.pegasus.engine import OPERATIONS, PlayedMinute, Step
+from core.history.backtest.pegasus.tape import Floats, PegasusTape
+from core.pegasus.view import NO_NODE, Ints
+
+_PRIMARY_KINDS: Final = ("move_primary", "copy_primary")
+
+
+@dataclass(frozen=True)
+class MinuteScore:
+    """One minute.
+
+    Attributes:
+        deviation: Distance of the farthest living node from the mean traffic, share of the mean;
+            ``None``: no node lives.
+        farthest: That node; ``NO_NODE``: none.
+        node_count: Living nodes.
+        operations: What the balancer did since the minute before.
+        moved_rate: Requests/s of the partitions that it did it with.
+    """
+
+    deviation: float | None
+    farthest: int
+    node_count: int
+    operations: int
+    moved_rate: float
+
+
+@dataclass(frozen=True)
+class Evenness:
+    """How evenly living nodes hold replicas.
+
+    Attributes:
+        primary_stddev: Of primaries by node, all tables together.
+        replica_stddev: The same of replicas.
+        primary_gap: Most less fewest primaries of a node, in the table where that is largest.
+        replica_gap: The same of replicas.
+    """
+
+    primary_stddev: float
+    replica_stddev: float
+    primary_gap: int
+    replica_gap: int
+
+    @classmethod
+    def of(cls, tape: PegasusTape, members: Ints, number: int) -> Evenness:
+        """Measure a minute."""
+        alive = tape.is_alive[number]
+        led = _counts(tape, members[:, :1])[:, alive]
+        held = _counts(tape, members)[:, alive]
+        if not led.size:
+            return cls(0.0, 0.0, 0, 0)
+        return cls(
+            primary_stddev=float(led.sum(axis=0).std()),
+            replica_stddev=float(held.sum(axis=0).std()),
+            primary_gap=int((led.max(axis=1) - led.min(axis=1)).max()),
+            replica_gap=int((held.max(axis=1) - held.min(axis=1)).max()),
+        )
+
+
+def _counts(tape: PegasusTape, members: Ints) -> Ints:
+    rows, roles = np.nonzero(members != NO_NODE)
+    shape = tape.start.table_count, len(tape.start.nodes)
+    at = tape.start.table_of_row[rows].astype(np.int64) * shape[1] + members[rows, roles]
+    return np.bincount(at, minlength=shape[0] * shape[1]).reshape(shape).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class PegasusScore:
+    """A whole run.
+
+    Attributes:
+        minutes: One a recorded minute.
+        steps: What happened, each with the number of the minute at which it was seen first.
+        ping_pongs: Roles that came back to a node that they had left.
+        headless_s: Seconds without primary, summed over partitions.
+        evenness: Mean over minutes, by the names of :class:`Evenness`.
+        evenness_at_end: At the last minute.
+    """
+
+    minutes: tuple[MinuteScore, ...]
+    steps: tuple[tuple[int, Step], ...]
+    ping_pongs: int
+    headless_s: float
+    evenness: dict[str, float]
+    evenness_at_end: Evenness
+
+    @property
+    def deviations(self) -> Floats:
+        """Known deviations of the minutes."""
+        return np.array([one.deviation for one in self.minutes if one.deviation is not None])
+
+    @property
+    def minutes_over(self) -> int:
+        """Minutes with a node too far from the mean."""
+        return int((self.deviations > DEVIATION_BOUND).sum())
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Steps by kind."""
+        return Counter(step.kind for _, step in self.steps)
+
+    @property
+    def operations(self) -> int:
+        """Steps of the balancer."""
+        return sum(self.counts[kind] for kind in OPERATIONS)
+
+    def copied_mb(self, *, by_balancer: bool) -> float:
+        """Return what was copied, by the balancer or to repair."""
+        return math.fsum(
+            step.copied_mb for _, step in self.steps if (step.kind in OPERATIONS) is by_balancer
+        )
+
+
+@dataclass
+class _Tally:
+    """What is added up while the minutes go by."""
+
+    tape: PegasusTape
+    minutes: list[MinuteScore] = field(default_factory=list)
+    steps: list[tuple[int, Step]] = field(default_factory=list)
+    left: set[tuple[int, bool, int]] = field(default_factory=set)
+    ping_pongs: int = 0
+    headless_s: float = 0.0
+    sums: Counter[str] = field(default_factory=Counter)
+    evenness: Evenness = Evenness(0.0, 0.0, 0, 0)
+    measured: tuple[int, bytes] | None = None
+
+    def take(self, minute: PlayedMinute) -> None:
+        tape, number = self.tape, minute.number
+        alive = tape.is_alive[number]
+        rates = tape.node_rates(minute.members, number)
+        deviation, farthest = _farthest(rates, alive)
+        acts = [step for step in minute.steps if step.kind in OPERATIONS]
+        rows = [step.row for step in acts]
+        moved = float((tape.reads[number, rows] + tape.writes[number, rows]).sum(dtype=np.float64))
+        count = int(alive.sum())
+        self.minutes.append(MinuteScore(deviation, farthest, count, len(acts), moved))
+        self.steps += [(number, step) for step in minute.steps]
+        self.ping_pongs += sum(map(self._is_back, acts))
+        self.headless_s += minute.headless_s
+        key = (minute.version, alive.tobytes())
+        if key != self.measured:
+            self.measured = key
+            self.evenness = Evenness.of(tape, minute.members, number)
+        for name, value in vars(self.evenness).items():
+            self.sums[name] += value
+
+    def _is_back(self, step: Step) -> bool:
+        is_primary = step.kind in _PRIMARY_KINDS
+        is_back = (step.row, is_primary, step.target) in self.left
+        self.left.discard((step.row, is_primary, step.target))
+        self.left.add((step.row, is_primary, step.source))
+        return is_back
+
+
+def score_run(tape: PegasusTape, minutes: Iterable[PlayedMinute]) -> PegasusScore:
+    """Return the score of a run.
+
+    Args:
+        tape: The record that it was played on.
+        minutes: Every minute of it.
+    """
+    tally = _Tally(tape)
+    for minute in minutes:
+        tally.take(minute)
+    count = max(len(tally.minutes), 1)
+    return PegasusScore(
+        minutes=tuple(tally.minutes),
+        steps=tuple(tally.steps),
+        ping_pongs=tally.ping_pongs,
+        headless_s=tally.headless_s,
+        evenness={name: total / count for name, total in tally.sums.items()},
+        evenness_at_end=tally.evenness,
+    )
+
+
+def _farthest(
+    rates: Floats, alive: np.ndarray[tuple[int], np.dtype[np.bool_]]
+) -> tuple[float | None, int]:
+    living = np.nonzero(alive)[0]
+    if not len(living):
+        return None, NO_NODE
+    values = rates[living]
+    mean = float(values.mean())
+    if mean == 0:
+        return 0.0, int(living[0])
+    distances = np.abs(values - mean) / mean
+    worst = int(distances.argmax())
+    return float(distances[worst]), int(living[worst])

@@ -1,0 +1,1 @@
+"""Reads of the pages: SQL over the files of a period."""

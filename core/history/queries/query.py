@@ -1,0 +1,380 @@
+"""What the pages ask the history: load over time, how even it was, what happened.
+
+Every question is one pass of SQL over the columns that it needs; answers are small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from core.errors import UnknownNameError
+from core.history.queries.sql import MINUTES, HistoryReader, Period
+from core.pulsar.load import WEIGHED
+from core.units import datetime_to_ms, ms_to_datetime
+
+if TYPE_CHECKING:
+    from core.history.store.store import HistoryStore
+
+Floats = NDArray[np.float64]
+Times = NDArray[np.int64]
+
+MAX_COLUMNS: Final = 300
+"""About so many stretches of time are drawn."""
+
+MAX_MARKS: Final = 90
+"""At most so many marks stand in a lane of events."""
+
+_STEPS_S: Final = (
+    *(1, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800),
+    *(3_600, 7_200, 14_400, 21_600, 43_200, 86_400, 604_800),
+)
+_RATES: Final = "msg_rate_in + msg_rate_out"
+_TRAFFIC: Final = "msg_throughput_in + msg_throughput_out"
+_REQUESTS: Final = " + ".join(
+    f"coalesce({name}_rate, 0)" for name in ("get", "multi_get", "batch_get", "put", "multi_put")
+)
+
+PULSAR_MEASURES: Final[Mapping[str, str]] = {
+    "usage": "",  # with the weights in force, see _usage
+    "cpu": "cpu_ratio",
+    "bandwidth_in": "bandwidth_in_ratio",
+    "bandwidth_out": "bandwidth_out_ratio",
+    "rate": _RATES,
+    "throughput": _TRAFFIC,
+    "bundles": "bundle_count",
+}
+PEGASUS_MEASURES: Final[Mapping[str, str]] = {
+    "primaries": "primary_replicas",
+    "replicas": "total_replicas",
+    "requests": f"CASE WHEN get_rate IS NULL AND put_rate IS NULL THEN NULL ELSE {_REQUESTS} END",
+    "memory": "resident_memory_mb",
+}
+BUNDLE_MEASURES: Final[Mapping[str, str]] = {"rate": _RATES, "throughput": _TRAFFIC}
+
+DEVIATION_OF: Final = {"pulsar": "throughput", "pegasus": "primaries"}
+"""What a system's evenness is told by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subjects:
+    """Where the load of a system's servers is: kind of the history and name of its key."""
+
+    kind: str
+    key: str
+
+
+SERVERS: Final = {"pulsar": Subjects("brokers", "broker"), "pegasus": Subjects("nodes", "node")}
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """The minutes that were recorded.
+
+    Attributes:
+        at_ms: Shape ``(n,)``, ascending.
+        snapshot_ids: Of the same length.
+    """
+
+    at_ms: Times
+    snapshot_ids: Sequence[str]
+
+    def __len__(self) -> int:
+        return int(self.at_ms.size)
+
+    @property
+    def every_ms(self) -> int:
+        """Usual distance of two minutes, 60,000 without two."""
+        return int(np.median(np.diff(self.at_ms))) if len(self) > 1 else 60_000
+
+    def row_at(self, moment: datetime) -> int | None:
+        """Return the newest minute at or before ``moment``; ``None`` when there is none."""
+        row = int(np.searchsorted(self.at_ms, datetime_to_ms(moment), side="right")) - 1
+        return row if row >= 0 else None
+
+    def moment(self, row: int) -> datetime:
+        """Return when a minute was."""
+        return ms_to_datetime(int(self.at_ms[row]))
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """One measure by server and time.
+
+    Attributes:
+        subjects: Names, sorted; length ``n``.
+        at_ms: Beginnings of equal stretches of time, ascending; length ``m``.
+        step_ms: How long a stretch is; 0: every recorded minute by itself.
+        mean: Shape ``(n, m)``, NaN where unknown.
+        peak: Shape ``(n, m)``: largest of the stretch.
+    """
+
+    subjects: Sequence[str]
+    at_ms: Times
+    step_ms: int
+    mean: Floats
+    peak: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Evenness:
+    """How even the load was, minute by minute.
+
+    Attributes:
+        at_ms: Shape ``(n,)``, ascending.
+        deviation: Shape ``(n,)``: ``(max - mean) / mean``; NaN where nothing is known.
+        spread: Shape ``(n,)``: ``max - min`` in the measure's unit.
+    """
+
+    at_ms: Times
+    deviation: Floats
+    spread: Floats
+
+    def share_over(self, bound: float) -> float:
+        """Return the share of the known minutes in which the deviation was above a bound."""
+        known = self.deviation[np.isfinite(self.deviation)]
+        return float((known > bound).mean()) if known.size else float("nan")
+
+
+class HistoryQueries:
+    """The questions of the pages about one cluster.
+
+    Args:
+        store: The history.
+        cluster: Whose.
+        system: ``pulsar`` or ``pegasus``.
+        reader: Asks the questions; by default each anew.
+    """
+
+    def __init__(
+        self, store: HistoryStore, cluster: str, system: str, reader: HistoryReader | None = None
+    ) -> None:
+        self._reader = reader or HistoryReader(store, cluster)
+        self.system = system
+        self.servers = SERVERS[system]
+
+    # -- minutes -----------------------------------------------------------------------------------
+
+    def minutes(self, period: Period) -> Recorded:
+        """Return the recorded minutes of a period."""
+        table = self._reader.ask(
+            "SELECT taken_at, any_value(snapshot_id) AS snapshot_id FROM rows "
+            "GROUP BY taken_at ORDER BY taken_at",
+            MINUTES,
+            period,
+        )
+        if table is None:
+            return Recorded(np.zeros(0, np.int64), ())
+        return Recorded(_times(table["taken_at"]), table["snapshot_id"].to_pylist())
+
+    # -- load --------------------------------------------------------------------------------------
+
+    def grid(
+        self, measure: str, period: Period, *, step_ms: int, weights: Mapping[str, float]
+    ) -> Grid:
+        """Return one measure of every server over time.
+
+        Args:
+            measure: Key of :data:`PULSAR_MEASURES` or :data:`PEGASUS_MEASURES`.
+            period: When.
+            step_ms: Length of a stretch of time; 0: every minute by itself.
+            weights: Of the resources, for ``usage``; see ``core.pulsar.load.resource_weights``.
+        Raises:
+            UnknownNameError: No such measure.
+            SnapshotError: The history is damaged.
+        """
+        table = self._reader.ask(
+            f"SELECT taken_at // $step * $step AS at, {self.servers.key} AS subject, "  # noqa: S608  # our own names
+            f"avg(x) AS mean, max(x) AS peak FROM "
+            f"(SELECT taken_at, {self.servers.key}, {self._expression(measure, weights)} AS x "
+            f"FROM rows) GROUP BY ALL",
+            self.servers.kind,
+            period,
+            step=max(1, step_ms),
+        )
+        if table is None:
+            none = np.zeros((0, 0))
+            return Grid((), np.zeros(0, np.int64), step_ms, none, none)
+        return _grid_of(table, step_ms)
+
+    def evenness(self, measure: str, period: Period, *, weights: Mapping[str, float]) -> Evenness:
+        """Return how even a measure was over the servers, minute by minute."""
+        table = self._reader.ask(
+            "SELECT taken_at, CASE WHEN avg(x) > 0 THEN max(x) / avg(x) - 1 "  # noqa: S608  # our own names
+            "WHEN avg(x) = 0 THEN 0 END AS deviation, max(x) - min(x) AS spread FROM "
+            f"(SELECT taken_at, {self._expression(measure, weights)} AS x FROM rows) "
+            "GROUP BY taken_at ORDER BY taken_at",
+            self.servers.kind,
+            period,
+        )
+        if table is None:
+            return Evenness(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
+        return Evenness(
+            _times(table["taken_at"]), _floats(table["deviation"]), _floats(table["spread"])
+        )
+
+    def servers_at(self, at_ms: int, *, weights: Mapping[str, float]) -> pa.Table:
+        """Return every measure of every server at one recorded minute.
+
+        Returns:
+            ``subject`` and a column for each measure, sorted by subject; no rows where the minute
+            was not recorded.
+        """
+        chosen = PULSAR_MEASURES if self.system == "pulsar" else PEGASUS_MEASURES
+        columns = ", ".join(
+            f"({self._expression(name, weights)})::DOUBLE AS {name}" for name in chosen
+        )
+        moment = ms_to_datetime(at_ms)
+        table = self._reader.ask(
+            f"SELECT {self.servers.key} AS subject, {columns} FROM rows ORDER BY subject",  # noqa: S608  # our own names
+            self.servers.kind,
+            Period(moment, moment),
+        )
+        names = ["subject", *chosen]
+        return pa.table({name: pa.array([]) for name in names}) if table is None else table
+
+    def servers_over(self, period: Period, columns: Sequence[str], most: int) -> pa.Table:
+        """Return rows of the servers as they were recorded, at so many minutes at most.
+
+        Args:
+            period: When.
+            columns: Of the kind's rows, beside the server's name.
+            most: Minutes; of more, the last of each of so many equal parts.
+        Returns:
+            ``taken_at``, the server's name and ``columns``, by time and name.
+        """
+        minutes = self.minutes(period).at_ms
+        size = minutes.size
+        rows = np.unique(np.linspace(0, size - 1, min(size, most)).round().astype(np.int64))
+        named = ", ".join(dict.fromkeys(("taken_at", self.servers.key, *columns)))
+        table = self._reader.ask(
+            f"SELECT {named} FROM rows WHERE list_contains($minutes, taken_at) "  # noqa: S608  # our own names
+            f"ORDER BY taken_at, {self.servers.key}",
+            self.servers.kind,
+            period,
+            minutes=minutes[rows].tolist() if size else [],
+        )
+        return pa.table({}) if table is None else table
+
+    def server_series(
+        self, subject: str, period: Period, *, step_ms: int, weights: Mapping[str, float]
+    ) -> pa.Table:
+        """Return every measure of one server over time: ``at`` and a column a measure."""
+        chosen = PULSAR_MEASURES if self.system == "pulsar" else PEGASUS_MEASURES
+        columns = ", ".join(f"avg({self._expression(name, weights)}) AS {name}" for name in chosen)
+        table = self._reader.ask(
+            f"SELECT taken_at // $step * $step AS at, {columns} FROM rows "  # noqa: S608  # our own names
+            f"WHERE {self.servers.key} = $subject GROUP BY 1 ORDER BY 1",
+            self.servers.kind,
+            period,
+            step=max(1, step_ms),
+            subject=subject,
+        )
+        return (
+            pa.table({name: pa.array([]) for name in ("at", *chosen)}) if table is None else table
+        )
+
+    def bundle_series(
+        self, bundle: str, minutes: Recorded, period: Period, step_ms: int
+    ) -> pa.Table:
+        """Return the load of one bundle over time: ``at``, ``rate``, ``throughput``.
+
+        An idle minute has no row: the sum over a stretch is divided by its minutes.
+
+        Args:
+            bundle: Name.
+            minutes: The recorded ones of the period.
+            period: When.
+            step_ms: Length of a stretch of time; 0: every minute by itself.
+        """
+        step = max(1, step_ms)
+        starts, counts = np.unique(minutes.at_ms // step * step, return_counts=True)
+        columns = ", ".join(f"sum({sql}) AS {name}" for name, sql in BUNDLE_MEASURES.items())
+        table = self._reader.ask(
+            f"SELECT taken_at // $step * $step AS at, {columns} FROM rows "  # noqa: S608  # our own names
+            "WHERE bundle = $bundle GROUP BY 1 ORDER BY 1",
+            "bundle_loads",
+            period,
+            step=step,
+            bundle=bundle,
+        )
+        sums = {name: np.zeros(starts.size) for name in BUNDLE_MEASURES}
+        if table is not None and starts.size:
+            at = np.searchsorted(starts, _times(table["at"]))
+            for name in BUNDLE_MEASURES:
+                sums[name][at] = np.nan_to_num(_floats(table[name]))
+        return pa.table({"at": starts} | {name: sums[name] / counts for name in BUNDLE_MEASURES})
+
+    def _expression(self, measure: str, weights: Mapping[str, float]) -> str:
+        known = PULSAR_MEASURES if self.system == "pulsar" else PEGASUS_MEASURES
+        if measure not in known:
+            raise UnknownNameError.of("measure", measure, list(known))
+        return _usage(weights) if measure == "usage" else known[measure]
+
+
+def _usage(weights: Mapping[str, float]) -> str:
+    """Return SQL of the usage that the load manager compares, ratio; null where unknown."""
+    weighed = ", ".join(
+        f"{float(weights.get(name, 1.0))!r} * coalesce({name}_ratio, 0)" for name in WEIGHED
+    )
+    told = ", ".join(f"{name}_usage" for name in WEIGHED)
+    return f"CASE WHEN coalesce({told}) IS NOT NULL THEN greatest({weighed}) END"
+
+
+def step_of(minutes: Recorded, most: int = MAX_COLUMNS) -> int:
+    """Return the length in ms of the stretches in which minutes are drawn.
+
+    Stretches are fixed on the clock and hold two minutes at least, so that none is empty because
+    the recorder came a second late.
+
+    Returns:
+        0 where there are few enough minutes to draw each by itself.
+    """
+    if len(minutes) <= most * 6 // 5:
+        return 0
+    span_ms = int(minutes.at_ms[-1] - minutes.at_ms[0])
+    least = max(span_ms / most, 2 * minutes.every_ms)
+    return next((step * 1000 for step in _STEPS_S if step * 1000 >= least), _STEPS_S[-1] * 1000)
+
+
+def event_step_of(period: Period, most: int = MAX_MARKS) -> int:
+    """Return the length in ms of the stretches in which events are drawn, one mark a stretch."""
+    span_ms = period.last_ms - period.first_ms
+    return next(
+        (step * 1000 for step in _STEPS_S if step * 1000 * most >= span_ms), _STEPS_S[-1] * 1000
+    )
+
+
+def _grid_of(table: pa.Table, step_ms: int) -> Grid:
+    codes = pc.dictionary_encode(table["subject"].combine_chunks())
+    names = codes.dictionary.to_pylist()
+    order = sorted(range(len(names)), key=lambda row: str(names[row]))
+    place = np.empty(len(names), np.int64)
+    place[order] = np.arange(len(names))
+    rows = place[codes.indices.to_numpy()]
+    at = _times(table["at"])
+    starts = np.unique(at)
+    if step_ms and starts.size:
+        starts = np.arange(starts[0], starts[-1] + step_ms, step_ms, dtype=np.int64)
+    columns = np.searchsorted(starts, at)
+    grids = []
+    for name in ("mean", "peak"):
+        grid = np.full((len(names), starts.size), np.nan)
+        grid[rows, columns] = _floats(table[name])
+        grids.append(grid)
+    return Grid([str(names[row]) for row in order], starts, step_ms, grids[0], grids[1])
+
+
+def _times(column: pa.ChunkedArray) -> Times:
+    return np.asarray(column.to_numpy(), dtype=np.int64)
+
+
+def _floats(column: pa.ChunkedArray) -> Floats:
+    return np.asarray(column.to_numpy(), dtype=np.float64)

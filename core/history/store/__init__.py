@@ -1,0 +1,1 @@
+"""The Delta tables: their layout, writing, reading, retention and integrity."""

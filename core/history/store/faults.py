@@ -1,0 +1,104 @@
+"""What storage says when a history cannot be used, in sentences of ours: which table, day, file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import unquote
+
+import pyarrow.parquet as pq
+
+from core.history.store.layout import HistoryError
+
+_FILE: Final = re.compile(r"cluster=([^/\s]+)/day=(\d{4}-\d\d-\d\d)/([^/\s'\"]+?\.parquet)")
+_LOG: Final = ("delta log", "commit files", "json error", "delta kernel")
+_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
+_TRACE: Final = re.compile(r"\s+0: .*", re.DOTALL)
+_MOST: Final = 300
+_SCHEMES: Final = frozenset(
+    {"file", "s3", "s3a", "az", "azure", "abfs", "abfss", "adl", "gs", "hdfs", "memory"}
+)
+
+
+def fault(address: str, exc: Exception) -> HistoryError:
+    """Return what is wrong with a table.
+
+    Args:
+        address: Of the table; its last part is the kind of its rows.
+        exc: What a library says.
+    """
+    text = short(exc)
+    # the file may be named far behind in what the library says
+    named = _FILE.search(" ".join(str(exc).split()))
+    if named is not None:
+        return damaged(address, named[0], is_there="not found" not in str(exc).lower())
+    said = text.lower()
+    if "credentials" in said:
+        return HistoryError(
+            f"{address} cannot be opened: no credentials for it were found.",
+            hint="Give them in the environment (of S3: AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY) or in [history.options].",
+        )
+    if any(word in said for word in _LOG):
+        return HistoryError(
+            f"The log of the table {address} is damaged: {text[:120]}",
+            hint="Put its _delta_log back from a copy; other tables may be whole.",
+        )
+    return HistoryError(
+        f"The history at {address} cannot be used: {text}",
+        hint="Look whether the place is there, writable and has room.",
+    )
+
+
+def damaged(table: str, file: str, *, is_there: bool = True) -> HistoryError:
+    """Return the error of a file of rows.
+
+    Args:
+        table: Address of its table.
+        file: Its address; the path has cluster and day.
+        is_there: Whether it is there.
+    """
+    named = _FILE.search(file)
+    cluster, day, name = named.groups() if named is not None else ("?", "?", file)
+    what = "cannot be read" if is_there else "is not there"
+    return HistoryError(
+        f"A file of {table} {what}: day {day} of cluster {unquote(cluster)}, {name}.",
+        hint="Leave that day out with --from or --to, or put the file back from a copy.",
+    )
+
+
+def first_damaged(files: Sequence[str]) -> tuple[str, bool] | None:
+    """Look for the first local Parquet file that cannot be opened.
+
+    Returns:
+        Its path, and whether it is there; ``None``: all open.
+    """
+    for file in files:
+        try:
+            pq.read_metadata(file)
+        except FileNotFoundError:
+            return file, False
+        except (OSError, ValueError):  # Arrow's own errors are ValueErrors
+            return file, True
+    return None
+
+
+def check_scheme(uri: str) -> None:
+    """Look whether an address is of a kind that tables can be kept at.
+
+    Raises:
+        HistoryError: It is none.
+    """
+    scheme, found, _ = uri.partition("://")
+    if found and scheme.lower() not in _SCHEMES:
+        raise HistoryError(
+            f"Nothing can be kept at {uri}: {scheme}:// is no known kind of address.",
+            hint="Use a directory, or s3://, az://, abfss://, gs:// or hdfs://.",
+        )
+
+
+def short(exc: Exception) -> str:
+    """Return what a library says, on one line, without its colours and stack."""
+    plain = _TRACE.sub("", _COLOURS.sub("", str(exc)))
+    return " ".join(plain.split())[:_MOST]

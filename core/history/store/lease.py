@@ -1,0 +1,86 @@
+"""Who records a cluster, where several could: the one whose minute is the newest."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from core.history.store.layout import HistoryError
+
+_PERIODS: Final = 2.5
+"""A recorder that was quiet for so many periods has ended, or is held up: another takes over."""
+
+_LEAST_S: Final = 10.0
+"""Shortest time after which somebody is taken for quiet: writing a minute takes some of it."""
+
+_KEPT: Final = 64
+
+
+class HeldError(HistoryError):
+    """Another recorder records this cluster."""
+
+    code = "history_held"
+
+
+class Lease:
+    """Whether it is a recorder's turn; told by the minutes that a history has.
+
+    Clocks must agree within a period. A recorder that starts again knows the segments that it
+    began before, from a file, and goes on at once.
+
+    Args:
+        period_s: Seconds between two minutes.
+        file: Where the numbers of own segments are kept; ``None``: nowhere.
+    """
+
+    def __init__(self, period_s: float, file: Path | None = None) -> None:
+        self._period_s = period_s
+        self._file = file
+        self._own = _numbers(file)
+
+    def reach_ms(self, duration_s: float) -> int:
+        """How long a minute of somebody else keeps this recorder back.
+
+        Args:
+            duration_s: How long the last capture took; a slow one is the period.
+        """
+        period_s = max(self._period_s, duration_s)
+        return round(1_000 * max(_PERIODS * period_s, _LEAST_S))
+
+    def began(self, number: int) -> None:
+        """Remember a segment as an own one, before anybody can see it."""
+        self._own = [*self._own, number][-_KEPT:]
+        if self._file is None:
+            return
+        aside = self._file.with_suffix(".segments-partial")
+        # when it cannot be kept, a new start waits until its own minutes are old: no harm
+        with suppress(OSError):
+            aside.write_text("".join(f"{one}\n" for one in self._own))
+            aside.replace(self._file)
+
+    def check(self, cluster: str, segment: int, reach_ms: int) -> None:
+        """Look whether the newest minute is an own one.
+
+        Args:
+            cluster: Whose minutes.
+            segment: Of the newest minute within reach.
+            reach_ms: :meth:`reach_ms`.
+        Raises:
+            HeldError: It is somebody else's.
+        """
+        if segment not in self._own:
+            raise HeldError(
+                f"Another collector records {cluster!r} in this history.",
+                hint=f"One is enough. This one stands by, and records once the other has been "
+                f"quiet for {reach_ms / 1_000:g} s.",
+            )
+
+
+def _numbers(file: Path | None) -> list[int]:
+    if file is None:
+        return []
+    try:
+        return [int(line) for line in file.read_text().split()][-_KEPT:]
+    except (OSError, ValueError):
+        return []

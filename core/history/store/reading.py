@@ -1,0 +1,247 @@
+"""Reading a history: minutes, rows of committed minutes, and the snapshot of any minute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from core.history.store.changes import Keyed, aligned, in_order, latest
+from core.history.store.layout import (
+    CLUSTER,
+    COPY,
+    DAY,
+    GONE,
+    HOUR_MS,
+    KINDS_OF,
+    MINUTES,
+    ROW_AT,
+    SEGMENT,
+    TABLES_OF,
+    TAKEN_AT,
+    HistoryError,
+    Kind,
+    day_of,
+    quoted,
+)
+from core.history.store.tables import Tables
+from core.snapshot import AnySnapshot, Manifest, PegasusSnapshot, PulsarSnapshot
+from core.units import datetime_to_ms, ms_to_datetime
+
+Bools = NDArray[np.bool_]
+
+_LISTED: Final = (TAKEN_AT, "snapshot_id", SEGMENT, "system")
+_COMMITTED: Final = (TAKEN_AT, SEGMENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """A time range in ms, both ends in it; ``None``: without an end."""
+
+    start: int | None = None
+    end: int | None = None
+
+    def predicate(self) -> list[str]:
+        """Conditions, the partitions' first."""
+        found = []
+        if self.start is not None:
+            found += [f"{DAY} >= {quoted(day_of(self.start))}", f"{TAKEN_AT} >= {self.start}"]
+        if self.end is not None:
+            found += [f"{DAY} <= {quoted(day_of(self.end))}", f"{TAKEN_AT} <= {self.end}"]
+        return found
+
+
+def between(start: datetime | None, end: datetime | None) -> Between:
+    """Return a time range."""
+    return Between(
+        None if start is None else datetime_to_ms(start),
+        None if end is None else datetime_to_ms(end),
+    )
+
+
+def where(cluster: str | None, span: Between, *more: str) -> str:
+    """Return a condition on a cluster's rows in a time range."""
+    of = [] if cluster is None else [f"{CLUSTER} = {quoted(cluster)}"]
+    return " AND ".join([*of, *span.predicate(), *more]) or "true"
+
+
+def clusters(tables: Tables) -> list[str]:
+    """Names of the clusters with a recorded minute, sorted."""
+    table = tables.table(MINUTES.name)
+    if table is None:
+        return []
+    return sorted({str(partition[CLUSTER]) for partition in table.partitions()})
+
+
+def minutes(tables: Tables, cluster: str, span: Between) -> pa.Table:
+    """Recorded minutes, oldest first: ``taken_at``, ``snapshot_id``, ``segment``, ``system``."""
+    return tables.scan(MINUTES, _LISTED, where(cluster, span)).sort_by(TAKEN_AT)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which rows and columns of a kind are asked for; see :meth:`HistoryStore.rows`.
+
+    Attributes:
+        kind: The kind.
+        columns: Wanted columns; ``None``: all that readers see.
+        matching: Columns of text, and the value that they have.
+    """
+
+    kind: Kind
+    columns: Sequence[str] | None = None
+    matching: Mapping[str, str] = field(default_factory=dict)
+
+    def names(self) -> list[str]:
+        """Wanted columns, the time first.
+
+        Raises:
+            HistoryError: The kind does not have one of them.
+        """
+        shown = _shown(self.kind)
+        names = shown if self.columns is None else list(self.columns)
+        for name in (*names, *self.matching):
+            if name not in self.kind.stored.names:
+                raise HistoryError(
+                    f"Rows of kind {self.kind.name!r} have no column {name!r}.",
+                    hint=f"Columns: {', '.join(shown)}.",
+                )
+        return list(dict.fromkeys([TAKEN_AT, *names]))
+
+
+def rows(tables: Tables, wanted: Wanted, cluster: str, span: Between) -> pa.Table:
+    """Rows of one kind, sorted by ``taken_at``; see :meth:`HistoryStore.rows`."""
+    names = wanted.names()
+    # minutes first: whatever they name was committed before them
+    committed = tables.scan(MINUTES, _COMMITTED, where(cluster, span))
+    equal = [f'"{name}" = {quoted(value)}' for name, value in wanted.matching.items()]
+    columns = list(dict.fromkeys([*names, SEGMENT]))
+    found = tables.scan(wanted.kind, columns, where(cluster, span, *equal))
+    kept = found.filter(pa.array(is_committed(found, committed)))
+    return kept.sort_by(TAKEN_AT).select(names)
+
+
+def is_committed(found: pa.Table, committed: pa.Table) -> Bools:
+    """Which rows count: those without a segment, and those whose minute was committed.
+
+    Args:
+        found: ``taken_at`` and ``segment`` of one cluster.
+        committed: The same of its ``minutes``.
+    """
+    alone: Bools = np.asarray(pc.is_null(found[SEGMENT]))
+    if alone.all():
+        return alone
+    times, segments = (committed[name].to_numpy() for name in (TAKEN_AT, SEGMENT))
+    if not times.size:
+        return alone
+    order = np.argsort(times)  # a cluster has a time once
+    of = found[TAKEN_AT].to_numpy()
+    places = order[np.minimum(np.searchsorted(times, of, sorter=order), times.size - 1)]
+    mine = pc.fill_null(found[SEGMENT], 0).to_numpy()
+    is_there: Bools = (times[places] == of) & (segments[places] == mine)
+    return alone | is_there
+
+
+def files(tables: Tables, kind: Kind, cluster: str | None, span: Between) -> list[str]:
+    """Addresses of Parquet files that may hold such rows."""
+    table = tables.table(kind.name)
+    if table is None:
+        return []
+    return sorted(table.file_uris(file_pruning_predicate=where(cluster, span)))
+
+
+def last_minute(tables: Tables, cluster: str, moment: int) -> dict[str, Any] | None:
+    """The newest minute at or before ``moment`` with its manifest; ``None``: there is none."""
+    for start in (moment - HOUR_MS, moment - 24 * HOUR_MS, None):
+        listed = tables.scan(MINUTES, _COMMITTED, where(cluster, Between(start, moment)))
+        if listed.num_rows:
+            at = pc.max(listed[TAKEN_AT]).as_py()
+            columns = [*_LISTED, "manifest"]
+            found = tables.scan(MINUTES, columns, where(cluster, Between(at, at))).to_pylist()
+            if found:
+                return dict(found[0])
+    return None
+
+
+def snapshot_at(tables: Tables, cluster: str, moment: int) -> AnySnapshot:
+    """Return the newest recorded snapshot at or before ``moment``.
+
+    Raises:
+        HistoryError: There is none, or its rows do not make up what was recorded.
+    """
+    minute = last_minute(tables, cluster, moment)
+    if minute is None:
+        raise HistoryError(
+            f"Nothing of {cluster!r} was recorded by {ms_to_datetime(moment):%Y-%m-%d %H:%M:%S}Z.",
+            hint="Look at a later time; the history says when it begins.",
+        )
+    return rebuilt(tables, cluster, minute)
+
+
+def rebuilt(tables: Tables, cluster: str, minute: dict[str, Any]) -> AnySnapshot:
+    """Put a recorded minute together again.
+
+    Raises:
+        HistoryError: What is there does not have the recorded content.
+    """
+    taken_at, segment = minute[TAKEN_AT], minute[SEGMENT]
+    # a segment never leaves its hour
+    span = Between(taken_at - taken_at % HOUR_MS, taken_at)
+    of_segment = f"{SEGMENT} = {segment}"
+    committed = tables.scan(MINUTES, _COMMITTED, where(cluster, span, of_segment))
+    kinds = KINDS_OF[minute["system"]]
+    held: dict[str, Keyed] = {}
+    for kind in kinds:
+        found = _in_force(tables, kind, cluster, span, of_segment)
+        held[kind.name] = latest(kind, found.filter(pa.array(is_committed(found, committed))))
+    parts = {name: _table(name, kinds, held) for name in TABLES_OF[minute["system"]]}
+    manifest = msgspec.json.decode(minute["manifest"], type=Manifest)
+    build = PulsarSnapshot.build if minute["system"] == "pulsar" else PegasusSnapshot.build
+    snapshot: AnySnapshot = build(manifest, parts)
+    if snapshot.snapshot_id != minute["snapshot_id"]:
+        raise HistoryError(
+            f"The history of {cluster!r} does not hold what it names at "
+            f"{ms_to_datetime(taken_at):%Y-%m-%d %H:%M:%S}Z: content {snapshot.snapshot_id}, "
+            f"recorded {minute['snapshot_id']}.",
+            hint="Its files were changed, or a newer Trimtab recorded it: read it with that one.",
+        )
+    if manifest.cluster != cluster:  # taken in under another name
+        snapshot = build(replace(manifest, cluster=cluster), parts)
+    return snapshot
+
+
+def _in_force(tables: Tables, kind: Kind, cluster: str, span: Between, of_segment: str) -> pa.Table:
+    """Rows of a segment that may be in force at the end of ``span``."""
+    columns = [name for name in kind.stored.names if name not in (CLUSTER, DAY)]
+    at = where(cluster, Between(span.end, span.end), of_segment)
+    if kind.habit == "every":
+        return tables.scan(kind, columns, at)
+    whole = where(cluster, span, of_segment)
+    if any(kind.columns.field(name).nullable for name in kind.key):
+        return tables.scan(kind, columns, whole)
+    return tables.last_rows(kind, columns, f"{whole} AND {TAKEN_AT} < {span.end}", at)
+
+
+def _table(name: str, kinds: tuple[Kind, ...], held: dict[str, Keyed]) -> pa.Table:
+    """One snapshot table out of its kinds."""
+    spine = next(kind for kind in kinds if kind.table == name and kind.is_spine)
+    whole = in_order(spine, held[spine.name])
+    columns = {one: whole.rows[one] for one in spine.columns.names}
+    for kind in kinds:
+        if kind.table == name and kind is not spine:
+            part = aligned(whole, held[kind.name])
+            columns |= {one: part[one] for one in kind.columns.names if one not in columns}
+    return pa.table(columns)
+
+
+def _shown(kind: Kind) -> list[str]:
+    """Columns that readers see unless they name others."""
+    hidden = {CLUSTER, DAY, SEGMENT, ROW_AT, COPY} | (set() if kind.habit != "every" else {GONE})
+    return [name for name in kind.stored.names if name not in hidden]

@@ -1,0 +1,403 @@
+"""Delta tables: opened once, appended to and scanned; what goes wrong becomes an error of ours."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+import pyarrow as pa
+from deltalake import (
+    ColumnProperties,
+    CommitProperties,
+    DeltaTable,
+    QueryBuilder,
+    Transaction,
+    WriterProperties,
+    write_deltalake,
+)
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+
+from core.history.store.faults import check_scheme, fault, short
+from core.history.store.layout import (
+    CLUSTER,
+    COPY,
+    DAY,
+    SCHEMA_VERSION,
+    SEGMENT,
+    TAKEN_AT,
+    HistoryError,
+    Kind,
+    day_of,
+    kind_of,
+)
+
+_VERSION_KEY: Final = "trimtab.schemaVersion"
+_CONFLICTS: Final = ("concurrent transaction", "changed since last commit")
+"""What a commit that came second is told: of rows, or of a table that two made at once."""
+_RETRIES: Final = 30
+_LATEST: Final = 4
+"""Entries of a log that may have come since the last checksum was written."""
+
+_CONFIGURATION: Final = {
+    "delta.checkpointInterval": "60",
+    "delta.logRetentionDuration": "interval 1 days",
+    "delta.enableExpiredLogCleanup": "true",
+    "delta.deletedFileRetentionDuration": "interval 24 hours",
+    _VERSION_KEY: str(SCHEMA_VERSION),
+}
+SUMS: Final = "_sums"
+"""Folder of the files' SHA-256, by kind; that a kind is in it says that rows were recorded."""
+
+ROW_GROUP: Final = 65_536
+"""Rows a group: small enough that a reader that wants one bundle passes over most of them."""
+
+
+class ConflictingCommitError(HistoryError):
+    """Somebody else committed meanwhile what this commit depends on."""
+
+    code = "history_conflict"
+
+
+class Tables:
+    """The Delta tables of one history; open ones are kept and followed.
+
+    A table object follows the log of its table, which is cheap; its scans are of the version it
+    was last brought to, and several threads may scan at once.
+
+    Args:
+        uri: Where the history is.
+        options: Storage options of that address.
+    """
+
+    def __init__(self, uri: str, options: Mapping[str, str]) -> None:
+        self.uri = uri.rstrip("/")
+        self._options = dict(options)
+        self._open: dict[str, DeltaTable] = {}
+        self._lock = threading.Lock()
+
+    def table(self, kind: str) -> DeltaTable | None:
+        """Return a kind's table at its newest version, or ``None`` where nothing was written."""
+        kind_of(kind)
+        check_scheme(self.uri)
+        with self._lock, translated(self.address(kind)):
+            table = self._open.get(kind)
+            try:
+                if table is None:
+                    table = self._opened(kind)
+                else:
+                    table.update_incremental()
+            except TableNotFoundError:
+                self._open.pop(kind, None)
+                return None
+            return table
+
+    def fresh(self, kind: Kind) -> DeltaTable:
+        """Return a table as it is now, which nobody else brings forward; made when missing."""
+        self.table(kind.name) or self._created(kind)
+        with translated(self.address(kind.name)):
+            return DeltaTable(self.address(kind.name), storage_options=self._options)
+
+    def address(self, kind: str) -> str:
+        """Where a kind's table is."""
+        return f"{self.uri}/{kind}"
+
+    def append(
+        self,
+        kind: Kind,
+        rows: pa.Table,
+        *,
+        only_one: str = "",
+        basis: DeltaTable | None = None,
+        version: int = 0,
+    ) -> None:
+        """Commit rows.
+
+        Args:
+            kind: Their kind.
+            rows: Columns of ``kind.stored``.
+            only_one: Commits with one name exclude each other: the later one fails.
+            basis: The table as it was when the caller decided to commit; by default as it is.
+            version: What is kept with ``only_one``.
+        Raises:
+            ConflictingCommitError: Another commit of that name came first.
+            HistoryError: The rows cannot be written.
+        """
+        attempts = 1 if only_one else _RETRIES
+        marks = [Transaction(only_one, version)] if only_one else None
+        while True:
+            table = basis if basis is not None else self.table(kind.name)
+            attempts -= 1
+            try:
+                self._commit(kind, table or self._created(kind), rows, marks)
+            except ConflictingCommitError:
+                # compaction took files away meanwhile; rows that are added depend on none of them
+                if not attempts:
+                    raise
+            else:
+                return
+
+    def _commit(
+        self, kind: Kind, table: DeltaTable, rows: pa.Table, marks: list[Transaction] | None
+    ) -> None:
+        commit = CommitProperties(app_transactions=marks, max_commit_retries=_RETRIES)
+        with translated(self.address(kind.name)):
+            write_deltalake(
+                table,
+                rows.select(kind.stored.names).cast(kind.stored),
+                mode="append",
+                writer_properties=writing(kind),
+                commit_properties=commit,
+            )
+        self._sum_up(kind)
+
+    def replace(self, kind: Kind, rows: pa.Table, predicate: str, basis: DeltaTable) -> None:
+        """Put ``rows`` in the place of all that fits ``predicate``.
+
+        Args:
+            kind: Their kind.
+            rows: Columns of ``kind.stored``.
+            predicate: What they replace.
+            basis: The table (of :meth:`fresh`) that ``rows`` were made from: whatever came to fit
+                ``predicate`` since then would be lost.
+        Raises:
+            ConflictingCommitError: Somebody wrote such rows meanwhile; nothing is changed.
+            HistoryError: The rows cannot be written.
+        """
+        with translated(self.address(kind.name)):
+            write_deltalake(
+                basis,
+                rows.select(kind.stored.names).cast(kind.stored),
+                mode="overwrite",
+                predicate=predicate,
+                writer_properties=writing(kind),
+                commit_properties=CommitProperties(max_commit_retries=_RETRIES),
+            )
+        self._sum_up(kind)
+
+    def forget(self, kind: str) -> None:
+        """Open a kind's table again the next time: somebody replaced it."""
+        with self._lock:
+            self._open.pop(kind, None)
+
+    def drop_sums(self, kind: str, names: Sequence[str]) -> None:
+        """Remove the checksums of files that were removed."""
+        root = local_folder(self.uri)
+        if root is None:
+            return
+        for name in names:
+            with suppress(OSError):
+                sum_file(root, kind, name).unlink()
+
+    def _sum_up(self, kind: Kind) -> None:
+        """Write the checksums of new files beside a local history; see :mod:`.integrity`."""
+        root = local_folder(self.uri)
+        if root is None:
+            return
+        log = root / kind.name / "_delta_log"
+        # rows are there whether or not their checksums are: a full disk is named by the next commit
+        with suppress(OSError, ValueError):
+            (root / SUMS / kind.name).mkdir(parents=True, exist_ok=True)
+            for entry in sorted(log.glob("[0-9]*.json"))[-_LATEST:]:
+                for path in _added_by(entry):
+                    expected = sum_file(root, kind.name, Path(path).name)
+                    if not expected.exists():
+                        content = (root / kind.name / path).read_bytes()
+                        expected.write_text(hashlib.sha256(content).hexdigest())
+
+    def scan(
+        self, kind: Kind, columns: Sequence[str], predicate: str, basis: DeltaTable | None = None
+    ) -> pa.Table:
+        """Return the rows that fit; empty when nothing was ever written.
+
+        Args:
+            kind: Their kind.
+            columns: Wanted ones.
+            predicate: Which rows.
+            basis: The table as it was at some moment; by default as it is.
+        Raises:
+            HistoryError: They cannot be read.
+        """
+        wanted = pa.schema([kind.stored.field(name) for name in columns])
+        table = basis if basis is not None else self.table(kind.name)
+        if table is None:
+            return wanted.empty_table()
+        with translated(self.address(kind.name)):
+            stream = table.scan(columns=list(columns), predicate=predicate)
+            return pa.RecordBatchReader.from_stream(stream).read_all().cast(wanted)
+
+    def batches(self, kind: Kind, columns: Sequence[str], predicate: str) -> Iterator[pa.Table]:
+        """Return the rows that fit as :meth:`scan` does, a batch at a time as they are read.
+
+        Raises:
+            HistoryError: They cannot be read.
+        """
+        wanted = pa.schema([kind.stored.field(name) for name in columns])
+        table = self.table(kind.name)
+        if table is None:
+            return
+        with translated(self.address(kind.name)):
+            stream = table.scan(columns=list(columns), predicate=predicate)
+            for batch in pa.RecordBatchReader.from_stream(stream):
+                yield pa.Table.from_batches([batch]).cast(wanted)
+
+    def last_rows(self, kind: Kind, columns: Sequence[str], before: str, at: str) -> pa.Table:
+        """Return the rows that fit ``at``, and of ``before`` those whose key is not among them.
+
+        What is told again each minute is so read once, not once a minute.
+
+        Raises:
+            HistoryError: They cannot be read.
+        """
+        newest = self.scan(kind, columns, at)
+        table = self.table(kind.name)
+        if table is None:
+            return newest
+        same = [f'e."{name}" = n."{name}"' for name in kind.key]
+        same.append(f"coalesce(e.{COPY}, 0) = coalesce(n.{COPY}, 0)")
+        wanted = ", ".join(f'e."{name}"' for name in columns)
+        keys = ", ".join(f'"{name}"' for name in (*kind.key, COPY))
+        query = (
+            f"SELECT {wanted} FROM (SELECT * FROM t WHERE {before}) e "  # noqa: S608  # ours, quoted
+            f"LEFT ANTI JOIN (SELECT {keys} FROM t WHERE {at}) n ON {' AND '.join(same)}"
+        )
+        with translated(self.address(kind.name)):
+            stream = QueryBuilder().register("t", table).execute(query)
+            older = pa.RecordBatchReader.from_stream(stream).read_all().cast(newest.schema)
+        return pa.concat_tables([older, newest])
+
+    def _opened(self, kind: str) -> DeltaTable:
+        table = DeltaTable(self.address(kind), storage_options=self._options)
+        version = table.metadata().configuration.get(_VERSION_KEY, "0")
+        if version != str(SCHEMA_VERSION):
+            raise HistoryError(
+                f"{self.address(kind)} has form {version}; this Trimtab reads {SCHEMA_VERSION}.",
+                hint="Read it with the version of Trimtab that wrote it.",
+            )
+        self._open[kind] = table
+        return table
+
+    def _created(self, kind: Kind) -> DeltaTable:
+        address = self.address(kind.name)
+        watched = [TAKEN_AT, SEGMENT, *kind.key[:1]]
+        with translated(address):
+            if "://" not in address:
+                Path(address).mkdir(parents=True, exist_ok=True)
+            with suppress(CommitFailedError):  # somebody else makes it at the same time
+                DeltaTable.create(
+                    address,
+                    schema=kind.stored,
+                    mode="ignore",
+                    partition_by=[CLUSTER, DAY],
+                    name=kind.name,
+                    configuration=_CONFIGURATION
+                    | {"delta.dataSkippingStatsColumns": ",".join(watched)},
+                    storage_options=self._options,
+                    raise_if_key_not_exists=False,
+                )
+        table = self.table(kind.name)
+        if table is None:
+            raise HistoryError(f"{address} was made, and is not there.", hint="Try again.")
+        return table
+
+
+def local_folder(uri: str) -> Path | None:
+    """Return the directory of a history on this machine; ``None``: it is elsewhere."""
+    parts = urlsplit(uri)
+    if parts.scheme not in ("", "file"):
+        return None
+    return Path(unquote(parts.path) if parts.scheme else uri)
+
+
+def sum_file(root: Path, kind: str, name: str) -> Path:
+    """Return where the SHA-256 of a data file is, in hexadecimal."""
+    return root / SUMS / kind / f"{name}.sha256"
+
+
+def _added_by(entry: Path) -> list[str]:
+    lines = [json.loads(line) for line in entry.read_text(encoding="utf-8").splitlines() if line]
+    return [unquote(line["add"]["path"]) for line in lines if "add" in line]
+
+
+def writing(kind: Kind) -> WriterProperties:
+    """How a kind's files are encoded: numbers split by bytes, names from a dictionary."""
+    split = ColumnProperties(
+        dictionary_enabled=False, encoding="BYTE_STREAM_SPLIT", statistics_enabled="CHUNK"
+    )
+    numbers = [one.name for one in kind.stored if pa.types.is_floating(one.type)]
+    return WriterProperties(
+        compression="ZSTD",
+        compression_level=3,
+        max_row_group_size=ROW_GROUP,
+        column_properties=dict.fromkeys(numbers, split) or None,
+    )
+
+
+def booked(kind: Kind, cluster: str, rows: pa.Table, *, segment: int | None) -> pa.Table:
+    """Return rows as they are written: every stored column, the bookkeeping filled in.
+
+    Raises:
+        HistoryError: ``taken_at`` or another column is missing or does not fit.
+    """
+    stored = kind.stored
+    unknown = set(rows.schema.names) - set(stored.names)
+    if TAKEN_AT not in rows.schema.names or rows[TAKEN_AT].null_count or unknown:
+        raise HistoryError(
+            f"Rows of kind {kind.name!r} do not fit: "
+            + (f"nobody knows {', '.join(sorted(unknown))}." if unknown else "they have no time."),
+            hint=f"Columns: {', '.join(stored.names)}.",
+        )
+    count = rows.num_rows
+    given: dict[str, pa.Array | pa.ChunkedArray] = {
+        CLUSTER: pa.repeat(pa.scalar(cluster), count),
+        DAY: _days(rows[TAKEN_AT]),
+        SEGMENT: pa.repeat(pa.scalar(segment, pa.int64()), count),
+    }
+    columns = []
+    for one in stored:
+        column = given.get(one.name)
+        if column is None:
+            at = rows.schema.get_field_index(one.name)
+            column = rows.column(at) if at >= 0 else pa.nulls(count, one.type)
+        columns.append(column.cast(one.type))
+    return pa.Table.from_arrays(columns, schema=stored)
+
+
+def _days(times: pa.ChunkedArray) -> pa.Array:
+    numbers = times.to_numpy().astype(np.int64)
+    values, where = np.unique(numbers // 86_400_000, return_inverse=True)
+    names = pa.array([day_of(int(day) * 86_400_000) for day in values.tolist()], pa.string())
+    return names.take(pa.array(where.astype(np.int64)))
+
+
+@contextmanager
+def translated(address: str) -> Iterator[None]:
+    """Tell what storage says in one sentence of ours.
+
+    Raises:
+        ConflictingCommitError: Another commit came first.
+        HistoryError: Anything else.
+    """
+    try:
+        yield
+    except CommitFailedError as exc:
+        told = str(exc).lower()
+        if not any(one in told for one in _CONFLICTS):  # whether it is there is unknown
+            raise HistoryError(
+                f"What was written to {address} may not be there: {short(exc)}",
+                hint="Look whether the place is there, writable and has room.",
+            ) from exc
+        raise ConflictingCommitError(
+            f"Something else was written to {address} at the same time: {short(exc)}",
+            hint="Try again.",
+        ) from exc
+    except TableNotFoundError:
+        raise
+    except (DeltaError, OSError, pa.ArrowException) as exc:
+        raise fault(address, exc) from exc

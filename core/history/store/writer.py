@@ -1,0 +1,243 @@
+"""Recording: what changed since the last minute, what happened, and then the minute itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import pyarrow as pa
+
+from core.errors import OpsError
+from core.history.store.changes import Keyed, changed_rows, keyed
+from core.history.store.events.pulsar import events_between
+from core.history.store.layout import (
+    EVENTS,
+    HOUR_MS,
+    KINDS,
+    KINDS_OF,
+    MINUTES,
+    SCHEMA_VERSION,
+    SEGMENT,
+    TAKEN_AT,
+    HistoryError,
+    new_segment,
+)
+from core.history.store.lease import Lease
+from core.history.store.reading import Between, last_minute, rebuilt, where
+from core.history.store.tables import ConflictingCommitError, booked
+from core.snapshot import AnySnapshot
+from core.units import datetime_to_ms
+
+if TYPE_CHECKING:
+    from core.history.store.store import HistoryStore
+
+RECENT_MS: Final = HOUR_MS
+"""A writer that starts compares with what was recorded before it, when that is not older."""
+
+_ATTEMPTS: Final = 20
+Told = Callable[[pa.Table], pa.Table]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a call of :meth:`Recorder.record` did.
+
+    Attributes:
+        taken_at: The minute, ms.
+        is_new: Whether it was recorded; else the history had it already.
+        is_keyframe: Whether a segment began with it.
+        rows: Rows written by kind.
+        events: What happened since the last minute, with the columns of ``events``.
+    """
+
+    taken_at: int
+    is_new: bool
+    is_keyframe: bool = False
+    rows: dict[str, int] = field(default_factory=dict)
+    events: pa.Table = field(default_factory=EVENTS.stored.empty_table, repr=False)
+
+
+@dataclass
+class _Segment:
+    """What a writer knows of the segment it is writing.
+
+    Attributes:
+        number: Of the segment.
+        taken_at: Last minute of it.
+        snapshot: Last snapshot of it.
+        held: Its rows by kind.
+    """
+
+    number: int
+    taken_at: int
+    snapshot: AnySnapshot
+    held: dict[str, Keyed]
+
+
+class Recorder:
+    """Records the snapshots of one cluster, one after the other. Not for several threads.
+
+    Args:
+        store: The history.
+        cluster: The cluster's name in the history.
+        told: Completes the events before they are written (who did it, in which run); it gets and
+            returns rows with the columns of ``events`` and ``taken_at``.
+        lease: Keeps back while somebody else records the cluster; ``None``: records all the same,
+            as what takes in old minutes does.
+    """
+
+    def __init__(
+        self,
+        store: HistoryStore,
+        cluster: str,
+        told: Told | None = None,
+        lease: Lease | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self._lease = lease
+        self._tables = store.tables
+        self._told = told
+        self._segment: _Segment | None = None
+        self._seen: AnySnapshot | None = None  # what the next one is compared with for events
+        self._is_started = False
+        self._last_number = 0
+
+    def record(self, snapshot: AnySnapshot) -> Recorded:
+        """Record a snapshot; once this returns, the minute is there for good.
+
+        A minute that the history has already (the same cluster and ``taken_at``) is left alone.
+
+        Raises:
+            HeldError: Somebody else records the cluster.
+            HistoryError: It could not be written. What was written of it is never seen, and the
+                next minute begins a new segment.
+        """
+        taken_at = datetime_to_ms(snapshot.manifest.taken_at)
+        if self.has(snapshot):
+            return Recorded(taken_at, is_new=False)
+        segment, self._segment = self._segment, None  # until all of it is written
+        if segment is not None and not _goes_on(segment, taken_at, snapshot):
+            segment = None
+        if not self._is_started:
+            self._seen = self._seen_before(taken_at, snapshot)
+            self._is_started = True
+        events = self._events(snapshot, taken_at)
+        number = segment.number if segment is not None else self._next_number()
+        held, written = self._write(snapshot, taken_at, number, segment, events)
+        is_new = self._commit(snapshot, taken_at, number)
+        if not is_new:
+            return Recorded(taken_at, is_new=False)
+        self._segment = _Segment(number, taken_at, snapshot, held)
+        if self._seen is None or snapshot.manifest.taken_at > self._seen.manifest.taken_at:
+            self._seen = snapshot
+        return Recorded(taken_at, True, segment is None, written, events)  # noqa: FBT003  # in the order of its fields
+
+    def _write(
+        self,
+        snapshot: AnySnapshot,
+        taken_at: int,
+        number: int,
+        segment: _Segment | None,
+        events: pa.Table,
+    ) -> tuple[dict[str, Keyed], dict[str, int]]:
+        """Write the rows of a minute; nobody sees them until the minute is committed."""
+        held: dict[str, Keyed] = {}
+        written: dict[str, int] = {}
+        for kind in KINDS_OF[snapshot.manifest.kind]:
+            last = segment.held[kind.name] if segment is not None else None
+            held[kind.name] = keyed(kind, snapshot.tables[kind.table], last)
+            rows = changed_rows(kind, held[kind.name], last)
+            written[kind.name] = rows.num_rows
+            if rows.num_rows:
+                times = pa.repeat(pa.scalar(taken_at, pa.int64()), rows.num_rows)
+                stored = KINDS[kind.name]
+                timed = rows.append_column(TAKEN_AT, times)
+                self._tables.append(stored, booked(stored, self.cluster, timed, segment=number))
+        if events.num_rows:
+            self._tables.append(EVENTS, booked(EVENTS, self.cluster, events, segment=number))
+        return held, written
+
+    def _commit(self, snapshot: AnySnapshot, taken_at: int, number: int) -> bool:
+        """Write the minute itself; return False when somebody else has recorded it meanwhile."""
+        row = pa.table(
+            {
+                TAKEN_AT: pa.array([taken_at], pa.int64()),
+                "snapshot_id": [snapshot.snapshot_id],
+                "system": [snapshot.manifest.kind],
+                "schema_version": [SCHEMA_VERSION],
+                "manifest": [msgspec.json.encode(snapshot.manifest).decode()],
+            }
+        )
+        whole = booked(MINUTES, self.cluster, row, segment=number)
+        for _ in range(_ATTEMPTS):
+            basis = self._tables.fresh(MINUTES)
+            if self.has(snapshot):
+                return False
+            try:
+                # of two writers that looked at once, the second finds that it has to look again
+                self._tables.append(
+                    MINUTES, whole, only_one=self.cluster, basis=basis, version=taken_at
+                )
+            except ConflictingCommitError:
+                continue
+            return True
+        raise HistoryError(
+            f"Too many others write minutes of {self.cluster!r} at the same time.",
+            hint="One collector a cluster is enough; end the others.",
+        )
+
+    def has(self, snapshot: AnySnapshot) -> bool:
+        """Return whether the history has the minute already.
+
+        Raises:
+            HeldError: It has not, and somebody else records the cluster.
+            HistoryError: It cannot be read.
+        """
+        taken_at = datetime_to_ms(snapshot.manifest.taken_at)
+        lease = self._lease
+        reach = 0 if lease is None else lease.reach_ms(snapshot.manifest.duration_s)
+        near = where(self.cluster, Between(taken_at - reach, taken_at + reach))
+        found = self._tables.scan(MINUTES, [TAKEN_AT, SEGMENT], near).sort_by(TAKEN_AT)
+        if taken_at in found[TAKEN_AT].to_pylist():
+            return True
+        if lease is not None and found.num_rows:
+            lease.check(self.cluster, found[SEGMENT][-1].as_py(), reach)
+        return False
+
+    def _next_number(self) -> int:
+        self._last_number = max(new_segment(), self._last_number + 1)
+        if self._lease is not None:
+            self._lease.began(self._last_number)
+        return self._last_number
+
+    def _seen_before(self, taken_at: int, snapshot: AnySnapshot) -> AnySnapshot | None:
+        """What was recorded last before this writer began, if it is recent."""
+        minute = last_minute(self._tables, self.cluster, taken_at)
+        if minute is None or taken_at - minute[TAKEN_AT] > RECENT_MS:
+            return None
+        if minute["system"] != snapshot.manifest.kind:
+            return None
+        try:
+            return rebuilt(self._tables, self.cluster, minute)
+        except OpsError:
+            return None  # damaged: what happened since then cannot be told, the rest can
+
+    def _events(self, snapshot: AnySnapshot, taken_at: int) -> pa.Table:
+        before = self._seen
+        found = pa.table({one.name: pa.array([], one.type) for one in EVENTS.columns})
+        if before is not None and before.manifest.taken_at < snapshot.manifest.taken_at:
+            found = events_between(before, snapshot)
+        times = pa.repeat(pa.scalar(taken_at, pa.int64()), found.num_rows)
+        timed = found.append_column(TAKEN_AT, times)
+        return timed if self._told is None else self._told(timed)
+
+
+def _goes_on(segment: _Segment, taken_at: int, snapshot: AnySnapshot) -> bool:
+    """Whether a minute can be told as changes to the last one: later, and in the same hour."""
+    return (
+        taken_at > segment.taken_at
+        and taken_at // HOUR_MS == segment.taken_at // HOUR_MS
+        and snapshot.manifest.kind == segment.snapshot.manifest.kind
+    )

@@ -1,0 +1,1 @@
+"""A time range as one file: export and import."""

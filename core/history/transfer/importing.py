@@ -1,0 +1,223 @@
+"""Taking in what is recorded elsewhere: exported files, and snapshot directories."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from core.errors import SnapshotError
+from core.history.store.layout import (
+    HOUR_MS,
+    KINDS,
+    MINUTES,
+    SEGMENT,
+    TAKEN_AT,
+    HistoryError,
+    new_segment,
+)
+from core.history.store.reading import Between, snapshot_at, where
+from core.history.store.store import HistoryLocation, HistoryStore
+from core.history.store.tables import Tables, booked
+from core.history.store.writer import Recorder
+from core.history.transfer.export import Archive, Member, export
+from core.progress import Progress, Untold
+from core.snapshot import AnySnapshot
+from core.snapshot.pegasus import load_pegasus_snapshot
+from core.snapshot.store import load_manifest, load_snapshot
+
+_MANIFEST: Final = "manifest.json"
+
+
+def import_file(
+    store: HistoryStore,
+    file: Path,
+    as_cluster: str | None = None,
+    progress: Progress | None = None,
+) -> int:
+    """Take in an export, hour by hour; minutes that are here already are left alone.
+
+    Args:
+        store: The history.
+        file: Made by :func:`core.history.transfer.export.export`.
+        as_cluster: The cluster's name here; ``None``: as it was.
+        progress: Is told how far it is.
+    Returns:
+        The number of minutes that are new.
+    Raises:
+        HistoryError: The file is no such file or damaged (then nothing is taken in), or the history
+            cannot be written.
+    """
+    told = progress or Untold()
+    with Archive(file) as archive:
+        archive.check()
+        cluster = as_cluster or archive.contents.cluster
+        by_hour: dict[int, list[Member]] = {}
+        for member in archive.contents.members:
+            by_hour.setdefault(member.hour, []).append(member)
+        added = 0
+        for done, (hour, members) in enumerate(sorted(by_hour.items())):
+            told.step(done, len(by_hour), "taking in")
+            rows = {member.kind: archive.rows(member) for member in members}
+            added += _take_hour(store, cluster, hour, rows)
+    return added
+
+
+def import_snapshots(
+    store: HistoryStore,
+    root: Path,
+    cluster: str | None = None,
+    progress: Progress | None = None,
+) -> int:
+    """Record kept snapshots afterwards, each as a minute of its own time, oldest first.
+
+    Args:
+        store: The history.
+        root: A snapshot directory, a directory of them, or a shelf (a directory by cluster).
+        cluster: Their name in the history; of a shelf, the one cluster to be taken. ``None``: each
+            snapshot's own.
+        progress: Is told how far it is.
+    Returns:
+        The number of minutes that are new.
+    Raises:
+        HistoryError: There is no snapshot, or the history cannot be written.
+        SnapshotError: One of them is damaged.
+    """
+    told = progress or Untold()
+    found = sorted((load_manifest(path)[1].taken_at, path) for path in _directories(root, cluster))
+    if not found:
+        raise HistoryError(
+            f"There is no snapshot in {root}.",
+            hint="Name a snapshot directory, or a directory that holds such.",
+        )
+    recorders: dict[str, Recorder] = {}
+    added = 0
+    for done, (_, path) in enumerate(found):
+        told.step(done, len(found), "recording snapshots")
+        snapshot = load_any(path)
+        name = cluster or snapshot.manifest.cluster
+        recorder = recorders.setdefault(name, Recorder(store, name))
+        added += recorder.record(snapshot).is_new
+    return added
+
+
+def export_snapshots(root: Path, cluster: str | None, file: Path) -> int:
+    """Put kept snapshots into one file, as :func:`import_file` takes it.
+
+    Returns:
+        The number of minutes in it.
+    Raises:
+        HistoryError: They are of several clusters, or the file cannot be written.
+        SnapshotError: One of them is damaged.
+    """
+    with tempfile.TemporaryDirectory(prefix="trimtab-history-") as folder:
+        store = HistoryStore(HistoryLocation(folder))
+        import_snapshots(store, root, cluster)
+        names = store.clusters()
+        if len(names) > 1:
+            raise HistoryError(
+                f"{root} holds snapshots of {', '.join(names)}.", hint="Name one of them."
+            )
+        return export(store, names[0], None, None, file)
+
+
+def load_any(directory: Path) -> AnySnapshot:
+    """Read a snapshot directory of either system.
+
+    Raises:
+        SnapshotError: It is missing or damaged.
+    """
+    _, manifest = load_manifest(directory)
+    if manifest.kind == "pegasus":
+        return load_pegasus_snapshot(directory)
+    return load_snapshot(directory)
+
+
+def _directories(root: Path, cluster: str | None) -> Iterator[Path]:
+    """Snapshot directories at, in, or two below a place; hidden ones are not whole."""
+    if (root / _MANIFEST).is_file():
+        yield root
+        return
+    try:
+        inside = sorted(one for one in root.iterdir() if one.is_dir() and one.name[0] != ".")
+    except OSError as exc:
+        raise SnapshotError(f"{root} cannot be read: {exc.strerror or exc}.") from exc
+    for one in inside:
+        if (one / _MANIFEST).is_file():
+            yield one
+        elif cluster is None or one.name == cluster:
+            yield from sorted(
+                two for two in one.iterdir() if two.name[0] != "." and (two / _MANIFEST).is_file()
+            )
+
+
+def _take_hour(store: HistoryStore, cluster: str, hour: int, rows: dict[str, pa.Table]) -> int:
+    """Take in one hour; return its new minutes."""
+    span = Between(hour * HOUR_MS, (hour + 1) * HOUR_MS - 1)
+    tables = store.tables
+    here = tables.scan(MINUTES, [TAKEN_AT], where(cluster, span))[TAKEN_AT]
+    minutes = rows.get(MINUTES.name, MINUTES.stored.empty_table())
+    is_new = pc.invert(pc.is_in(minutes[TAKEN_AT], value_set=here.combine_chunks()))
+    fresh = minutes.filter(is_new)
+    if fresh.num_rows == minutes.num_rows:
+        _append_hour(tables, cluster, rows)
+    elif fresh.num_rows:
+        _record_hour(store, cluster, rows, fresh[TAKEN_AT].to_pylist())
+    for kind, found in rows.items():
+        alone = found.filter(pc.is_null(found[SEGMENT]))
+        missing = _not_here(tables, kind, cluster, span, alone)
+        if missing.num_rows:
+            tables.append(KINDS[kind], booked(KINDS[kind], cluster, missing, segment=None))
+    return int(fresh.num_rows)
+
+
+def _append_hour(tables: Tables, cluster: str, rows: dict[str, pa.Table]) -> None:
+    """Write an hour's rows under new segment numbers, and its minutes last."""
+    minutes = rows.get(MINUTES.name)
+    if minutes is None:
+        return
+    old = pc.unique(minutes[SEGMENT])
+    first = new_segment()
+    kinds = [kind for kind in rows if kind != MINUTES.name]
+    for name in [*kinds, MINUTES.name]:
+        kind, found = KINDS[name], rows[name]
+        places = pc.index_in(found[SEGMENT], value_set=old)
+        mine = found.filter(pc.is_valid(places))
+        if mine.num_rows:
+            numbers = pc.add(places.drop_null().cast(pa.int64()), first)
+            whole = booked(kind, cluster, mine.drop_columns([SEGMENT]), segment=None)
+            at = whole.schema.get_field_index(SEGMENT)
+            only_one = cluster if kind is MINUTES else ""
+            tables.append(
+                kind, whole.set_column(at, SEGMENT, numbers), only_one=only_one, version=first
+            )
+
+
+def _record_hour(
+    store: HistoryStore, cluster: str, rows: dict[str, pa.Table], new: list[int]
+) -> None:
+    """Record single minutes of an hour of which others are here: snapshot by snapshot."""
+    # rows of an hour build on each other: tables of their own put the snapshots together again
+    with tempfile.TemporaryDirectory(prefix="trimtab-history-") as folder:
+        aside = Tables(folder, {})
+        _append_hour(aside, cluster, rows)
+        recorder = Recorder(store, cluster)
+        for moment in sorted(new):
+            recorder.record(snapshot_at(aside, cluster, moment))
+
+
+def _not_here(tables: Tables, kind: str, cluster: str, span: Between, rows: pa.Table) -> pa.Table:
+    """Rows without a segment that the history does not have yet."""
+    if not rows.num_rows:
+        return rows
+    have = tables.scan(KINDS[kind], rows.schema.names, where(cluster, span, f"{SEGMENT} IS NULL"))
+    if not have.num_rows:
+        return rows
+    known = {repr(row) for row in have.to_pylist()}
+    is_new = np.array([repr(row) not in known for row in rows.to_pylist()], dtype=np.bool_)
+    return rows.filter(pa.array(is_new))
