@@ -2,7 +2,7 @@
 
 Event-sourced: whatever is known of a run is in its journal entries, so a worker that dies leaves
 nothing behind that another one could not go on from. An intent is durable before anything is sent,
-nothing is sent twice, and what cannot be told is said to be unknown.
+nothing is sent twice, and a result that cannot be determined is unknown.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def carry_out(run_id: RunId, ports: Ports) -> RunState:
     """Carry out a run, or go on with one that another worker left, until there is no more to do.
 
     The caller holds the cluster's lease and gives it back afterwards; without it nothing happens.
-    What is left open (the lease was lost, the process was told to end, a setting could not be put
+    What is left open (the lease was lost, the process is shutting down, a setting could not be put
     back) is gone on with by calling this again, here or anywhere.
 
     Args:
@@ -173,7 +173,7 @@ def _renew(session: Session, _hold: GuardResult) -> GuardResult | None:
         return None
     note_external_changes(session, fresh)
     session.snapshot_at_s, session.doubts = session.ports.clock.monotonic(), 0
-    session.is_kept = False  # a new leading meta server knows nothing of what was set
+    session.has_checked_settings = False  # a new leading meta server has lost what was set
     for step in pending:
         problem = found.get(step.index)
         if problem is not None:
@@ -209,14 +209,14 @@ def _keep(session: Session, _hold: GuardResult) -> GuardResult | None:
         refusal = Refusal(
             code="setting_not_kept",
             sentence=f"What the run had set could not be set again: {exc.message}",
-            hint=exc.hint or "Look at the settings, then plan the rest anew.",
+            hint=exc.hint or "Check the settings, then plan the rest again.",
         )
     session.could_read()
     return None if refusal is None else GuardResult(effect="end", refusal=refusal)
 
 
 def _pause(session: Session, hold: GuardResult) -> GuardResult | None:
-    """Pause; the cluster's own shedding is not left off while nobody acts."""
+    """Pause; the cluster's own shedding is not left off meanwhile."""
     restore(session)
     if session.view.state != "PAUSED":
         session.record(RunPaused(sentence=hold.refusal.sentence))
@@ -259,7 +259,7 @@ def _skip_rest(session: Session, refusal: Refusal) -> None:
 
 def _finish(session: Session) -> None:
     """Notice what moved to the last, and end the run."""
-    if session.snapshot is not None and not session.is_told_to_end:
+    if session.snapshot is not None and not session.is_shutting_down:
         with suppress(RemoteError, SnapshotError):  # the run's own steps are settled all the same
             note_external_changes(session, session.ports.cluster.snapshot())
     session.require_ours()

@@ -92,7 +92,7 @@ def restore(session: Session) -> bool:
         RemoteError: The journal cannot be written; the setting may have been put back.
         LeaseLostError: The run is not ours any more.
     """
-    session.is_quiet = session.is_kept = False
+    session.is_quiet = session.has_checked_settings = False
     found = [_put_back(session, saved) for saved in session.view.outstanding_settings[::-1]]
     return all(found)
 
@@ -152,14 +152,15 @@ def _by_hand(session: Session, saved: SettingView) -> str:
 
 
 def give_up(session: Session, saved: SettingView, current: str | None) -> None:
-    """Put on record that somebody else changed a setting meanwhile: it is left so."""
+    """Record an external change of a setting: it is left so."""
     _write(session, saved, "changed_by_others", _theirs(session, saved, current))
 
 
 def _theirs(session: Session, saved: SettingView, current: str | None) -> str:
     return (
-        f"{saved.key} of {session.view.cluster} is {text_of(current)}: somebody changed it during "
-        f"the run, which had set it to {saved.during} from {text_of(saved.before)}. It is left so."
+        f"{saved.key} of {session.view.cluster} is {text_of(current)}: it was changed externally "
+        f"during the run, which had set it to {saved.during} from {text_of(saved.before)}. "
+        "It is left so."
     )
 
 

@@ -65,7 +65,7 @@ class CompareAndSet:
             before: Seen when it was begun.
             now: Seen last; it is not what is wanted.
             hint: What to do.
-            others: Added where somebody else has changed it.
+            others: Added after an external change.
         """
         is_as_before = self.is_same(now.value, before.value)
         sentence = f"{self.name} is {self.format(now.value)}, not {self.format(self.wanted)}."

@@ -1,4 +1,4 @@
-"""The journal in words: each event as a sentence, for pages and command line alike."""
+"""Describes the events of the journal, a sentence each, for pages and command line alike."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ _MOST_SERVERS: Final = 2
 _MOST_HELD: Final = 3
 
 
-def told_value(value: str | None) -> str:
-    """Return a value for people; one that differs by server is told by server, in one line."""
+def describe_value(value: str | None) -> str:
+    """Return a value for people; one that differs by server is listed by server, in one line."""
     if value is None:
         return ""
     servers = by_server(value)
@@ -83,7 +83,7 @@ def _named(servers: list[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class EventDescription:
     """An entry in words: what, why, before and after; empty where it has none."""
 
     what: str
@@ -113,16 +113,16 @@ def hold_words(view: RunView, more: str = "") -> str:
 def held_words(view: RunView, more: str = "") -> str:
     """Return what an open run holds for its time, and how to stop it."""
     changed = [one for one in view.outstanding_settings if one.is_changed]
-    told = [
-        f"{one.key} at {told_value(one.during) or EMPTY} (then {_before(one.before)} again)"
+    temporary = [
+        f"{one.key} at {describe_value(one.during) or EMPTY} (then {_before(one.before)} again)"
         for one in reversed(changed[-_MOST_HELD:])
     ]
-    held = f"For its time it holds {', '.join(told)}. " if told else ""
+    held = f"Temporary settings: {', '.join(temporary)}. " if temporary else ""
     return f"{held}`trimtab runs {view.run_id} --stop{more}` stops it."
 
 
 def _before(value: str | None) -> str:
-    return "what was there" if value is None else told_value(value) or EMPTY
+    return "its former value" if value is None else describe_value(value) or EMPTY
 
 
 def why_nothing_lasts(view: RunView) -> str:
@@ -141,7 +141,7 @@ def why_nothing_lasts(view: RunView) -> str:
     head = (
         "What it set for its time is back"
         if is_back
-        else "How what it set for its time was left stands with the run"
+        else "The run records how its temporary settings were left"
     )
     if any(wait.is_for_balance for wait in waits) or any(step.starts_balancer for step in done):
         return (
@@ -151,26 +151,26 @@ def why_nothing_lasts(view: RunView) -> str:
     return f"{head}, and nothing else was changed."
 
 
-def told(event: Event) -> Told:
+def describe_event(event: Event) -> EventDescription:
     """Return an event in words."""
     match event:
         case RunRequested() | ControlRequested() | RunClaimed() | RunRefused() | RunEnded():
-            return _run_told(event)
+            return _describe_run(event)
         case RunPaused() | RunResumed():
-            return Told(what=event.sentence)
+            return EventDescription(what=event.sentence)
         case StepWaiting() | StepStarted() | StepEnded():
-            return _step_told(event)
+            return _describe_step(event)
         case SettingSaved() | SettingChanged() | SettingRestored():
-            return _setting_told(event)
+            return _describe_setting(event)
         case ExternalMove():
-            return Told(
+            return EventDescription(
                 what=event.sentence,
-                before=event.source or "nobody",
-                after=event.destination or "nobody",
+                before=event.source or "unassigned",
+                after=event.destination or "unassigned",
             )
         case RunMeasured():
             other = f" Run {event.disturbed_by} acted in between." if event.disturbed_by else ""
-            return Told(
+            return EventDescription(
                 what=f"Measured on snapshot {event.snapshot_id}.{other}",
                 after=f"{pluralize(len(event.nodes), 'node')} looked at"
                 if event.nodes
@@ -180,51 +180,53 @@ def told(event: Event) -> Told:
             assert_never(event)
 
 
-def _run_told(event: RunRequested | ControlRequested | RunClaimed | RunRefused | RunEnded) -> Told:
+def _describe_run(
+    event: RunRequested | ControlRequested | RunClaimed | RunRefused | RunEnded,
+) -> EventDescription:
     match event:
         case RunRequested():
             what = f"Asked to {tally(event.plan.steps)}"
             undo = f", to undo run {event.undoes}" if event.undoes else ""
             names = ", ".join(step.subject for step in event.plan.steps[:3])
-            return Told(what=f"{what}{undo}: {names}.", why=event.reason)
+            return EventDescription(what=f"{what}{undo}: {names}.", why=event.reason)
         case ControlRequested():
-            return Told(what=f"Asked to {event.control} the run.", why=event.reason)
+            return EventDescription(what=f"Asked to {event.control} the run.", why=event.reason)
         case RunClaimed():
             again = " from a lost worker" if event.is_takeover else ""
-            return Told(
+            return EventDescription(
                 what=f"{event.worker} took the run up{again}; right to write: {event.lease}."
             )
         case RunRefused():
-            return Told(what=f"{event.sentence} {event.hint}".strip())
+            return EventDescription(what=f"{event.sentence} {event.hint}".strip())
         case RunEnded():
-            return Told(what=event.sentence, after=event.state.lower())
+            return EventDescription(what=event.sentence, after=event.state.lower())
 
 
-def _step_told(event: StepWaiting | StepStarted | StepEnded) -> Told:
+def _describe_step(event: StepWaiting | StepStarted | StepEnded) -> EventDescription:
     number = f"Step {event.step + 1}"
     if isinstance(event, StepWaiting):
-        return Told(what=f"{number} waits: {event.sentence}")
+        return EventDescription(what=f"{number} waits: {event.sentence}")
     if isinstance(event, StepStarted):
-        return Told(what=f"{number} begun.", before=_seen(event.observed))
+        return EventDescription(what=f"{number} begun.", before=_seen(event.observed))
     late = " Settled later, by looking." if event.is_reconciled else ""
-    return Told(
+    return EventDescription(
         what=f"{number} {event.result.state.lower()}: {event.result.sentence}{late}",
         after=_seen(event.result.after),
     )
 
 
-def _setting_told(event: SettingSaved | SettingChanged | SettingRestored) -> Told:
+def _describe_setting(event: SettingSaved | SettingChanged | SettingRestored) -> EventDescription:
     match event:
         case SettingSaved():
-            return Told(
+            return EventDescription(
                 what=event.sentence or f"{event.key} will be set for the run.",
-                before="not set" if event.before is None else told_value(event.before) or EMPTY,
-                after=told_value(event.during) or EMPTY,
+                before="not set" if event.before is None else describe_value(event.before) or EMPTY,
+                after=describe_value(event.during) or EMPTY,
             )
         case SettingChanged():
-            return Told(what=f"{event.key} was set for the run.")
+            return EventDescription(what=f"{event.key} was set for the run.")
         case SettingRestored():
-            return Told(what=event.sentence, after=event.result.replace("_", " "))
+            return EventDescription(what=event.sentence, after=event.result.replace("_", " "))
 
 
 def _seen(seen: Observation | None) -> str:
@@ -233,5 +235,5 @@ def _seen(seen: Observation | None) -> str:
     if not seen.exists:
         return seen.detail or "gone"
     if seen.holder is None and seen.value is not None:
-        return told_value(seen.value) or EMPTY
-    return seen.holder or "nobody"
+        return describe_value(seen.value) or EMPTY
+    return seen.holder or "unassigned"

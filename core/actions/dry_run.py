@@ -1,7 +1,7 @@
 """A dry run: the executor itself over the live cluster, with everything but the acting.
 
 The same guards, looks and checks as for real; a request that would be sent is written down instead,
-and its bundle is taken to land where the plan foresees it. Waiting costs no time.
+and its bundle is assumed to arrive at the planned destination. Waiting costs no time.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class RehearsedStep:
         sentence: The same for people.
         hint: What to do about it.
         after_s: Seconds after the run's begin at which it would be begun or skipped, as the pace
-            has it; how long the cluster takes for each step is not foreseen.
+            has it; how long the cluster takes for each step is not predicted.
     """
 
     index: int
@@ -317,7 +317,7 @@ def _is_move(event: Event) -> bool:
 
 
 class _OwnLease:
-    """Nobody else is on the stage."""
+    """There is no other worker."""
 
     place = "rehearsal"
 

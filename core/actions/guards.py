@@ -23,7 +23,7 @@ FRESH_FOR_S: Final = 60.0
 """Steps are checked again on a new snapshot when the one they were checked on is older."""
 
 UNSETTLED_FOR_S: Final = 60.0
-"""How long a step that nobody knows the outcome of is looked at before the run ends."""
+"""How long the cluster is observed for a step of unknown outcome before the run ends."""
 
 BUDGET_SPAN: Final = timedelta(hours=24)
 
@@ -54,9 +54,9 @@ Guard = Callable[[Session], GuardResult | None]
 def shutting_down(session: Session) -> GuardResult | None:
     """Leave when this process is to end."""
     session.idle(0.0)
-    if not session.is_told_to_end:
+    if not session.is_shutting_down:
         return None
-    return _hold("leave", "told_to_end", f"Worker {session.ports.worker} was told to end.")
+    return _hold("leave", "told_to_end", f"Worker {session.ports.worker} is shutting down.")
 
 
 def stop_flag(session: Session) -> GuardResult | None:
@@ -91,14 +91,14 @@ def pause_flag(session: Session) -> GuardResult | None:
 
 
 def lease_held(session: Session) -> GuardResult | None:
-    """Leave when somebody else may be writing."""
+    """Leave when another worker may be writing."""
     if session.is_ours():
         return None
     lease = session.ports.lease
     return _hold(
         "leave",
         "lease_lost",
-        f"{session.ports.worker} does not hold {lease.place} any more: somebody else may be "
+        f"{session.ports.worker} does not hold {lease.place} any more: another worker may be "
         f"acting on {session.view.cluster}.",
     )
 
@@ -136,7 +136,7 @@ def not_overdue(session: Session) -> GuardResult | None:
         "plan_expired",
         f"The run was interrupted and went on {format_age(age_s)} after its plan expired at "
         f"{session.plan.expires_at:%Y-%m-%d %H:%M:%S} UTC; what was pending is not continued.",
-        "Plan the rest anew on a fresh snapshot.",
+        "Plan the rest again on a fresh snapshot.",
     )
 
 
@@ -180,7 +180,7 @@ def pace(session: Session) -> GuardResult | None:
 
 
 def in_flight(session: Session) -> GuardResult | None:
-    """Wait for a step that nobody knows the outcome of, and end when that lasts."""
+    """Wait for a step of unknown outcome, and end when that lasts."""
     unknown = session.steps_in("UNKNOWN")
     if not unknown:
         return None
@@ -208,7 +208,7 @@ def failures(session: Session) -> GuardResult | None:
         "end",
         "max_failures",
         f"{pluralize(len(failed), 'step')} failed and the run stops at {bound}.{why}",
-        "Mend the cause, then plan the rest anew.",
+        "Fix the cause, then plan the rest again.",
     )
 
 
@@ -221,7 +221,7 @@ def footing(session: Session) -> GuardResult | None:
         found = _lost_footing(session, step, result)
         if found is not None:
             code, what = found
-            hint = result.hint or "Mend the cause, then plan the rest anew."
+            hint = result.hint or "Fix the cause, then plan the rest again."
             return _hold("end", code, f"{what}: {result.sentence}", hint)
     return None
 
@@ -238,13 +238,13 @@ def _lost_footing(session: Session, step: StepView, result: StepResult) -> tuple
     if not asked.fails_waits(result.code):
         return None
     later = [item.step for item in session.view.steps[step.index + 1 :]]
-    if all(one.wait is None for one in later) or _is_told_by(later[0], step, result):
+    if all(one.wait is None for one in later) or _waits_for_same_node(later[0], step, result):
         return None
     return "not_emptied", f"The rest of the run relies on {asked.subject} being emptied"
 
 
-def _is_told_by(later: Step, step: StepView, result: StepResult) -> bool:
-    """Whether the wait for a batch tells the same: others may have emptied the node meanwhile."""
+def _waits_for_same_node(later: Step, step: StepView, result: StepResult) -> bool:
+    """Return whether the next step waits for the same node, which others may have emptied."""
     if later.wait is None or result.state != "SKIPPED":
         return False
     is_its_own = later.wait.emptied_node == step.step.subject
@@ -286,7 +286,7 @@ def balancer(session: Session) -> GuardResult | None:
 
 def settings(session: Session) -> GuardResult | None:
     """Ask for what the run has set for its time to be looked at, and set again where need be."""
-    if session.is_kept or not session.view.kept_values:
+    if session.has_checked_settings or not session.view.temporary_values:
         return None
     return _hold("keep", "settings", "What the run has set is to be so while it acts.")
 

@@ -58,7 +58,7 @@ class Journal(Protocol):
 class Action(Protocol):
     """One step on one cluster: look, act, look again.
 
-    Made anew for every step, and again by whoever settles what another worker began; while a
+    Made for every step, and again by a worker that reconciles what another one began; while a
     precondition is waited for (``Refusal.retry_s``) the same one is asked again and again.
     """
 
@@ -97,7 +97,7 @@ class Action(Protocol):
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
         """Return the result when the time for :meth:`result` is up.
 
-        Either a settled state (for example ``unassigned``: the bundle was closed and nobody has
+        Either a settled state (for example ``unassigned``: the bundle was closed and no broker has
         asked for it) or ``UNKNOWN``; after a look that shows nothing happened and nothing is under
         way any more, ``FAILED`` with code ``not_done``.
         """
@@ -164,7 +164,7 @@ class Cluster(Protocol):
         """Set a dynamic setting to what :meth:`dynamic_setting` gave; ``None``: take it away.
 
         Raises:
-            RemoteError: It was refused, or nobody knows.
+            RemoteError: It was refused, or its outcome is unknown.
         """
         ...
 
@@ -178,7 +178,7 @@ class Lease(Protocol):
         ...
 
     def acquire(self) -> bool:
-        """Try to take it; ``False`` when somebody else holds it.
+        """Try to take it; ``False`` when another worker holds it.
 
         Raises:
             RemoteError: It cannot be asked for.
@@ -190,7 +190,7 @@ class Lease(Protocol):
         ...
 
     def holder(self) -> str | None:
-        """Return who holds it, for people; ``None`` when nobody does."""
+        """Return who holds it, for people; ``None`` if it is free."""
         ...
 
     def release(self) -> None:
@@ -210,11 +210,11 @@ class Clock(Protocol):
         ...
 
     def wait(self, seconds: float) -> bool:
-        """Wait; ``True``, without waiting any further, once this process was told to end."""
+        """Wait; ``True``, without waiting any further, once this process is shutting down."""
         ...
 
     def hold(self, seconds: float) -> None:
-        """Wait all of it, also when told to end: what is under way is looked at to its end."""
+        """Wait all of it, also when shutting down: a running step is observed to its end."""
         ...
 
 

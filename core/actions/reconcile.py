@@ -1,4 +1,4 @@
-"""What became of a step: told by looking at the cluster, never by doing it again."""
+"""The result of a step, from observing the cluster, never by sending it again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOOK_LATE_S: Final = 1.0
 
 LANDING_GRACE_S: Final = 10.0
 """How long a subject has to be seen without an owner, on end, before a step is settled so: one
-glance cannot tell a bundle that nobody asks for from one on its way."""
+single look cannot distinguish a bundle without clients from one on its way."""
 
 _ANSWER: Final = "The request itself:"
 
@@ -47,16 +47,16 @@ def watch(
     The time is the run's ``verify_within_s`` or the action's own patience, whichever is longer.
     A process that is to end waits for the former only.
 
-    "Nobody owns it" is believed after :data:`LANDING_GRACE_S` on end only, also when that is after
+    "Unassigned" is believed after :data:`LANDING_GRACE_S` on end only, also when that is after
     the time.
 
     Args:
         session: The run.
         step: The step, begun.
-        action: The one that sent it; ``None``: it was somebody else, who is gone.
+        action: The one that sent it; ``None``: another worker, which is gone.
         spent_s: How much of the time has passed already; once is looked in any case.
     Returns:
-        How it ended; ``UNKNOWN`` when nobody can tell.
+        How it ended; ``UNKNOWN`` when that cannot be determined.
     Raises:
         RemoteError: The journal cannot be read.
         LeftError: This process is to end, and the effect may still take long.
@@ -84,13 +84,13 @@ def watch(
             result = _unreadable(step, exc) if is_last else None
         if result is not None and not _is_rash(step, result, ownerless_since_s, now_s):
             return result
-        if session.is_told_to_end and least_s <= now_s - began_s < patience_s:
+        if session.is_shutting_down and least_s <= now_s - began_s < patience_s:
             raise LeftError
         session.hold(LOOK_EVERY_S if now_s - began_s < least_s else LOOK_LATE_S)
 
 
 def _since(since_s: float | None, now: Observation, now_s: float) -> float | None:
-    """Return since when nobody has owned it, on end; ``None``: somebody does."""
+    """Return since when it has been unassigned without a break; ``None``: it has an owner."""
     is_ownerless = now.exists and now.holder is None
     return (now_s if since_s is None else since_s) if is_ownerless else None
 
@@ -114,7 +114,7 @@ def settle_begun(session: Session) -> None:
 
 
 def look_again(session: Session) -> None:
-    """Look at each step that nobody knows the outcome of, and settle what can be."""
+    """Observe each step of unknown outcome, and reconcile what can be."""
     for step in session.steps_in("UNKNOWN"):
         result = watch(session, step, spent_s=math.inf)
         if result.state in SETTLED_STEPS:

@@ -96,16 +96,19 @@ def check_options(options: RunOptions, limits: RunLimits) -> None:
 
 
 def reason_of(text: str) -> str:
-    """Return the reason as it is kept: one line that a terminal shows and never obeys.
+    """Return the reason as it is recorded: one line that a terminal shows and never obeys.
 
     Raises:
         InputError: There is none.
     """
     reason = one_line(text)
     if not reason:
-        raise InputError("A run needs a reason.", hint="Say why: it is kept in the journal.")
+        raise InputError(
+            "A run needs a reason.", hint="Give a reason: it is recorded in the journal."
+        )
     if len(reason) > 2000:
         raise InputError(
-            f"The reason has {len(reason)} characters; 2,000 are kept.", hint="Say it shorter."
+            f"The reason has {len(reason)} characters; at most 2,000 are recorded.",
+            hint="Shorten it.",
         )
     return reason

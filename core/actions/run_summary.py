@@ -1,4 +1,4 @@
-"""How a run ended, told from its steps: its state and the sentence that is read first."""
+"""How a run ended, from its steps: its state and its headline."""
 
 from __future__ import annotations
 

@@ -255,8 +255,8 @@ def _saved(view: RunView, _record: Record, event: SettingSaved) -> RunView:
             result=None,
             set_again=(*saved.set_again, *why_again),
         )
-        kept = tuple(again if item.key == event.key else item for item in view.settings)
-        return replace(view, settings=kept)
+        settings = tuple(again if item.key == event.key else item for item in view.settings)
+        return replace(view, settings=settings)
     setting = SettingView(
         key=event.key, before=event.before, during=event.during, set_again=why_again
     )
@@ -304,7 +304,7 @@ def _measured(view: RunView, _record: Record, event: RunMeasured) -> RunView:
     return replace(view, measured=event)
 
 
-_OF_ANYBODY: Final = (ControlRequested, RunClaimed, RunMeasured)
+_BY_ANYONE: Final = (ControlRequested, RunClaimed, RunMeasured)
 """Events that need no claim on the run."""
 
 _FOLDS: Final[Mapping[type, Callable[[RunView, Record, Any], RunView]]] = {

@@ -46,18 +46,18 @@ class Turn:
         action: Made once for all the looks of this turn.
         refusal: What the latest look gave.
         again_at_s: When to look again, on the monotonic clock.
-        told_at_s: When the journal was told last.
+        reported_at_s: When the journal was written last.
     """
 
     index: int
     action: Action | None = None
     refusal: Refusal | None = None
     again_at_s: float = -math.inf
-    told_at_s: float = -math.inf
+    reported_at_s: float = -math.inf
 
 
 class Session:
-    """The run as this worker knows it, kept up to date with the journal.
+    """The run as this worker knows it, in step with the journal.
 
     Attributes:
         view: The run, folded from its entries.
@@ -67,10 +67,10 @@ class Session:
         ask_again_at_s: When a cluster that could not be read is asked again, on that clock.
         doubts: How often in a row a snapshot had holes where steps are.
         interrupted_at: When the run was last taken over or resumed.
-        is_kept: What the run's steps have set for its time was found so, since the last snapshot.
+        has_checked_settings: The temporary settings were checked since the last snapshot.
         is_quiet: The cluster's own shedding is off, as the run's options ask for.
         is_after_end: The run had ended when this session began: steps are settled by whoever looks.
-        is_told_to_end: This process is to end as soon as nothing is under way.
+        is_shutting_down: This process ends as soon as no step is running.
     """
 
     def __init__(self, run_id: RunId, ports: Ports) -> None:
@@ -82,9 +82,9 @@ class Session:
         self.ask_again_at_s = 0.0
         self.doubts = 0
         self.interrupted_at: datetime | None = None
-        self.is_kept = False
+        self.has_checked_settings = False
         self.is_quiet = False
-        self.is_told_to_end = False
+        self.is_shutting_down = False
         self._turn: Turn | None = None
         self._unreadable_since_s: float | None = None
         entries = ports.journal.entries(run_id=run_id)
@@ -163,10 +163,10 @@ class Session:
     def idle(self, seconds: float) -> None:
         """Wait a moment, at most :data:`SLICE_S`, and notice whether this process is to end."""
         if self.ports.clock.wait(min(seconds, SLICE_S)):
-            self.is_told_to_end = True
+            self.is_shutting_down = True
 
     def hold(self, seconds: float) -> None:
-        """Wait a moment while something is under way, whatever this process was told."""
+        """Wait a moment while something is under way, even when this process is shutting down."""
         self.idle(0.0)
         self.ports.clock.hold(seconds)
 

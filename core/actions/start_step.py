@@ -13,7 +13,7 @@ from core.actions.model import Observation, Refusal, StepResult
 from core.actions.ports import Action
 from core.actions.reconcile import answer_of, watch, with_answer, write_result
 from core.actions.session import PATIENCE_S, Session, Turn
-from core.actions.temporary_settings import cannot_be_kept, save
+from core.actions.temporary_settings import cannot_be_restored, save
 from core.actions.views import StepView
 from core.actions.waits import as_executed, not_reached
 from core.errors import RemoteError, SnapshotError
@@ -21,7 +21,7 @@ from core.units import format_age
 
 ASK_AGAIN_S: Final = 2.0
 
-TELL_EVERY_S: Final = 5.0
+REPORT_EVERY_S: Final = 5.0
 """How often at most a waiting step tells how far it is."""
 
 MOST_WAIT_S: Final = 600.0
@@ -38,7 +38,7 @@ def begin(session: Session, step: StepView) -> GuardResult | None:
         planned = as_executed(session.view, step.index)
         action = turn.action = turn.action or session.ports.cluster.action(planned)
         seen = action.look()
-        refusal = action.check_precondition(seen) or cannot_be_kept(step.step, seen)
+        refusal = action.check_precondition(seen) or cannot_be_restored(step.step, seen)
     except RemoteError as exc:
         return unreadable(session, exc)
     session.could_read()
@@ -77,7 +77,7 @@ def unreadable(session: Session, exc: RemoteError | SnapshotError) -> GuardResul
             code="cluster_unreadable",
             sentence=f"{session.view.cluster} cannot be read (it is asked again for up to "
             f"{format_age(PATIENCE_S)}): {exc.message}",
-            hint=exc.hint or "Plan the rest anew when it can be read.",
+            hint=exc.hint or "Plan the rest again when it can be read.",
         ),
     )
 
@@ -130,9 +130,9 @@ def _not_yet(
     clock = session.ports.clock
     turn.refusal, turn.again_at_s = refusal, clock.monotonic() + refusal.retry_s
     step = session.view.steps[turn.index]
-    is_due = clock.monotonic() - turn.told_at_s >= TELL_EVERY_S
+    is_due = clock.monotonic() - turn.reported_at_s >= REPORT_EVERY_S
     if is_due and refusal.sentence != step.waiting:
-        turn.told_at_s = clock.monotonic()
+        turn.reported_at_s = clock.monotonic()
         session.record(StepWaiting(step=turn.index, sentence=refusal.sentence))
         step = session.view.steps[turn.index]
     since = step.waiting_since or clock.now()

@@ -1,7 +1,7 @@
-"""Settings that steps change for the time of the run (``is_restored``): saved, kept, set again.
+"""Settings that steps change for the time of the run (``is_restored``): saved, checked, restored.
 
 What a setting was is on record before the step is begun; :mod:`core.actions.balancer` puts it back
-in every exit path. Where that has happened meanwhile (a pause, a worker that was told to end), or a
+in every exit path. Where that has happened meanwhile (a pause, a worker that shut down), or a
 new leading meta server has forgotten it, it is set again before the next step is begun.
 """
 
@@ -15,13 +15,13 @@ from core.actions.views import SettingView
 from core.step import Step
 
 
-def cannot_be_kept(step: Step, seen: Observation) -> Refusal | None:
-    """Return why a step may not change a setting for a while: nobody could put it back."""
+def cannot_be_restored(step: Step, seen: Observation) -> Refusal | None:
+    """Return why a step may not change a setting temporarily: it could not be restored."""
     if step.temporary_value is None or seen.value is not None:
         return None
     return Refusal(
         code="setting_unknown",
-        sentence=f"What {step.subject} is now cannot be told, so it could not be put back.",
+        sentence=f"The current value of {step.subject} is unknown, so it could not be restored.",
         hint="Look at it by hand, or change it for good.",
     )
 
@@ -46,18 +46,18 @@ def keep(session: Session) -> Refusal | None:
     """Set again what the run's steps had set and what is not set so any more.
 
     Returns:
-        Why the run cannot go on: somebody else has changed it, and it is left so.
+        Why the run cannot go on: it was changed externally, and is left so.
     Raises:
         RemoteError: The cluster did not do it; whatever it did is still outstanding.
         LeaseLostError: The run is not ours any more.
     """
-    for key, value in session.view.kept_values.items():
+    for key, value in session.view.temporary_values.items():
         current = session.ports.cluster.dynamic_setting(key)
         saved = next(item for item in session.view.settings if item.key == key)
         if current == value:
             if (
                 saved.result == "not_restored"
-            ):  # by a pause: whether it can go back is seen anew at the end
+            ):  # by a pause: whether it can be restored is checked again at the end
                 session.record(SettingSaved(key=key, before=saved.before, during=value))
                 session.record(SettingChanged(key=key))
             continue
@@ -66,17 +66,17 @@ def keep(session: Session) -> Refusal | None:
         sentence = f"{key} is {text_of(current)} again: set to {value} again for the run."
         session.record(SettingSaved(key=key, before=current, during=value, sentence=sentence))
         change(session, key, value)
-    session.is_kept = True
+    session.has_checked_settings = True
     return None
 
 
 def _theirs(session: Session, saved: SettingView, current: str | None) -> Refusal:
     if saved.is_outstanding:
         give_up(session, saved, current)
-    why = session.ports.cluster.system.why_reset(saved.key, current) or "somebody changed it"
+    why = session.ports.cluster.system.why_reset(saved.key, current) or "it was changed externally"
     return Refusal(
         code="setting_changed",
         sentence=f"{saved.key} of {session.view.cluster} is {text_of(current)}: {why}; the run "
         f"needs it at {saved.during}. It is left so.",
-        hint="Ask who did and why, then plan the rest anew.",
+        hint="Find out who changed it and why, then plan the rest again.",
     )

@@ -32,7 +32,7 @@ class StepView:
     Attributes:
         index: Place in the plan, from 0.
         step: The step itself.
-        state: Where it stands.
+        state: Its state.
         before: What was seen when it was begun; ``None``: it was not.
         result: What became of it; ``None``: nothing yet.
         begun_at: When the intent was written, aware UTC.
@@ -98,7 +98,7 @@ class SettingView:
 
     @property
     def is_outstanding(self) -> bool:
-        """Whether somebody still has to put it back."""
+        """Whether it still has to be restored."""
         return self.result in (None, "failed")
 
     def is_as_before(self, value: str | None) -> bool:
@@ -110,7 +110,7 @@ class SettingView:
         return is_known_value(value, self.before, (self.during, *self.earlier))
 
     def is_known(self, value: str | None) -> bool:
-        """Return whether nobody else can have given it this value."""
+        """Return whether only the run can have set this value."""
         return self.is_as_before(value) or self.is_ours(value)
 
 
@@ -127,10 +127,10 @@ class RunView:
         requested_by: Who asked for it.
         requested_at: When, aware UTC.
         undoes: The run that it takes back.
-        state: Where it stands.
+        state: Its state.
         sentence: The same for people.
         refusal: Why it never began; ``None`` unless it is ``REFUSED``.
-        worker: Who carries it out, the latest one; empty: nobody yet.
+        worker: The worker that executes it, the latest one; empty if none has claimed it.
         lease: Where that worker's right to write is held.
         takeovers: How often another worker had to go on with it.
         steps: In the plan's order.
@@ -192,11 +192,11 @@ class RunView:
 
     @property
     def outstanding_settings(self) -> tuple[SettingView, ...]:
-        """Settings that somebody still has to put back."""
+        """Settings that still have to be restored."""
         return tuple(setting for setting in self.settings if setting.is_outstanding)
 
     @property
-    def kept_values(self) -> Mapping[str, str]:
+    def temporary_values(self) -> Mapping[str, str]:
         """What is to be set while the run acts: by key, what its latest step made of it."""
         done = (step.step for step in self.steps if step.state == "DONE")
         return {

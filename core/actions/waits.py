@@ -33,6 +33,6 @@ def not_reached(wait: Wait, lacking: str, seen: Observation, hint: str = "") -> 
         state="FAILED",
         code="not_reached",
         sentence=f"It was awaited that {wait.description}{limit}, in vain: {lacking}",
-        hint=hint or "Look why it takes so long, then plan the rest anew.",
+        hint=hint or "Find out why it takes so long, then plan the rest again.",
         after=seen,
     )

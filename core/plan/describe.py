@@ -22,11 +22,11 @@ def tally(steps: Iterable[Step]) -> str:
     """Return ``unload 2 bundles, split 1 bundle``; ``do nothing`` without steps."""
     asked = tuple(steps)
     # one node is emptied in several steps
-    told = {
+    listed = {
         (step.kind, step.subject if step.phrase.is_by_subject else str(at))
         for at, step in enumerate(asked)
     }
-    counts = Counter(kind for kind, _ in told)
+    counts = Counter(kind for kind, _ in listed)
     phrases = {step.kind: step.phrase for step in asked}
     parts = [
         f"{phrase.verb} {pluralize(counts[kind], phrase.thing)}"
@@ -51,10 +51,10 @@ def things(steps: Iterable[Step]) -> str:
 def things_done(steps: Iterable[Step]) -> str:
     """Return the same with its participle; of different kinds ``5 steps done``."""
     asked = tuple(steps)
-    told = things(asked)
-    if len({step.kind for step in asked}) > 1 or told.endswith(("step", "steps")):
+    subject = things(asked)
+    if len({step.kind for step in asked}) > 1 or subject.endswith(("step", "steps")):
         return f"{pluralize(len(asked), 'step')} done"
-    return f"{told} {done(asked)}"
+    return f"{subject} {done(asked)}"
 
 
 def done(steps: Iterable[Step]) -> str:

@@ -195,7 +195,7 @@ class Plan:
 
     @property
     def is_placed_by_cluster(self) -> bool:
-        """Whether the cluster chooses new owners: then its effect on the load is foreseen."""
+        """Whether the cluster chooses new owners: then its effect on the load is predicted."""
         return any(step.is_placed_by_cluster for step in self.steps)
 
     def is_expired(self, now: datetime) -> bool:

@@ -19,7 +19,7 @@ class PlanOptions:
 
     Attributes:
         now: The moment of planning, aware UTC.
-        reason: Why, kept in the plan.
+        reason: Why, recorded in the plan.
         lifetime_s: How long it may be applied.
         exclusions: Namespaces that the configuration keeps out of every plan.
         undoes: The run that it takes back.

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from core.actions.describe import EMPTY, told, told_value, why_nothing_lasts
+from core.actions.describe import EMPTY, describe_event, describe_value, why_nothing_lasts
 from core.actions.events import Entry
 from core.actions.model import Control, Observation, RunId
 from core.actions.views import RunView, StepView
@@ -200,8 +200,8 @@ def _say_head(view: RunView) -> None:
 def _say_settings(view: RunView) -> None:
     for setting in view.settings:
         left = setting.sentence or "It has not been put back yet."
-        before = told_value(setting.before) or "not set"
-        during = told_value(setting.during) or EMPTY
+        before = describe_value(setting.before) or "not set"
+        during = describe_value(setting.during) or EMPTY
         say(f"{setting.key}: {before} before the run, {during} during it. {left}")
         for sentence in setting.set_again:
             say(sentence)
@@ -303,8 +303,8 @@ def _values(
     value = seen.value if seen else change.before
     if change.is_persistent:
         return value or "not set", change.value or "not set", _value(after)
-    was = "unknown" if value is None else told_value(value) or EMPTY
-    now = "" if after is None else told_value(after.value) or EMPTY
+    was = "unknown" if value is None else describe_value(value) or EMPTY
+    now = "" if after is None else describe_value(after.value) or EMPTY
     return was, change.value or EMPTY, now
 
 
@@ -314,7 +314,7 @@ def _value(after: Observation | None) -> str:
 
 def _entry_row(entry: Entry, disregarded: Collection[int]) -> list[str]:
     record = entry.record
-    words = told(record.event)
+    words = describe_event(record.event)
     void = "Does not count, its writer had lost the run: " if entry.seq in disregarded else ""
     what = f"{void}{words.what} {words.why}".rstrip()
     return [str(entry.seq), _time(record.at), record.actor, what]

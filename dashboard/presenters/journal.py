@@ -16,7 +16,7 @@ def entries_frame(entries: Iterable[Entry], disregarded: Collection[int] = ()) -
     rows = []
     for entry in entries:
         record = entry.record
-        said = describe.told(record.event)
+        said = describe.describe_event(record.event)
         rows.append(
             {
                 "seq": entry.seq,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.actions.describe import EMPTY, told_value
+from core.actions.describe import EMPTY, describe_value
 from core.actions.model import Observation
 from core.actions.views import StepView
 from core.pulsar.steps.policy import policy_of
@@ -42,4 +42,4 @@ def after_words(step: StepView) -> str:
 def _held(seen: Observation | None) -> str | None:
     if seen is None:
         return None
-    return seen.holder or (EMPTY if seen.value == "" else told_value(seen.value))
+    return seen.holder or (EMPTY if seen.value == "" else describe_value(seen.value))

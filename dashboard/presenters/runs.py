@@ -9,7 +9,7 @@ from typing import Final
 
 import pandas as pd
 
-from core.actions.describe import told_value, waits_for
+from core.actions.describe import describe_value, waits_for
 from core.actions.model import RunState, StepState
 from core.actions.views import RunView, StepView
 from core.plan import describe as plan_words
@@ -359,7 +359,7 @@ def settings_frame(view: RunView) -> pd.DataFrame:
         [
             {
                 "setting": setting.key,
-                "before": told_value(setting.before) or "not set",
+                "before": describe_value(setting.before) or "not set",
                 "during": setting.during,
                 "now": _FATES[setting.result],
                 "what happened": setting.sentence,

@@ -135,7 +135,7 @@ class _Staged(PartitionReader):
     def cluster(self) -> ClusterSight:
         return ClusterSight(self._entries, FunctionLevel.STEADY)
 
-    def _told_reign(self) -> str:
+    def _reported_reign(self) -> str:
         return self.leader
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from journal_entries import plan_of, record_of, requested
 
-from core.actions.describe import told
+from core.actions.describe import describe_event
 from core.actions.events import Record, canonical
 from core.errors import UnusablePlanError
 from core.ids import FULL_UPPER, range_text
@@ -81,7 +81,7 @@ def test_a_journal_keeps_every_step_as_it_was_asked_for(plan: Plan) -> None:
     record = msgspec.json.decode(text, type=Record, dec_hook=STEPS.decode)
     assert record.event.plan == plan
     assert canonical(record) == text
-    assert told(record.event).what.startswith("Asked to ")
+    assert describe_event(record.event).what.startswith("Asked to ")
 
 
 @settings(max_examples=100, deadline=None)

@@ -338,7 +338,7 @@ class PegasusPort(Port):
         if step.temporary_value is not None:
             assert step.subject in {item.key for item in view.outstanding_settings}, "not saved"
         if world.now_s >= world.doubted_until_s:
-            for key, value in view.kept_values.items():
+            for key, value in view.temporary_values.items():
                 assert world.value_of(key) == value, f"{key} is not as the run had set it"
         world.sent_steps.append(running[0].index)
 

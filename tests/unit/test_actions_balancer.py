@@ -52,7 +52,7 @@ def test_what_others_set_meanwhile_is_theirs() -> None:
     assert world.work() == "DONE"
     assert world.settings == {SHEDDING: "true"}
     assert [e.result for e in _restored(world)] == ["changed_by_others"]
-    assert "is true: somebody changed it during the run" in _restored(world)[0].sentence
+    assert "is true: it was changed externally during the run" in _restored(world)[0].sentence
 
 
 def test_a_cluster_that_refuses_the_pause_ends_the_run_before_its_first_step() -> None:

@@ -19,7 +19,7 @@ from journal_entries import (
     requested,
 )
 
-from core.actions.describe import KINDS, told
+from core.actions.describe import KINDS, describe_event
 from core.actions.events import (
     ControlRequested,
     Event,
@@ -306,7 +306,7 @@ def test_run_ids_sort_by_time() -> None:
 @pytest.mark.parametrize("event", ONE_OF_EACH, ids=lambda event: type(event).__name__)
 def test_every_event_has_words(event) -> None:
     assert type(event).__name__ in KINDS
-    assert told(event).what
+    assert describe_event(event).what
 
 
 def test_a_measure_and_a_request_are_events_of_their_own() -> None:
@@ -318,25 +318,29 @@ def test_a_measure_and_a_request_are_events_of_their_own() -> None:
     ("event", "before", "after"),
     [
         (begun(0), "b1:8080", ""),
-        (ended(0, "DONE", "unassigned", None), "", "nobody"),
+        (ended(0, "DONE", "unassigned", None), "", "unassigned"),
         (StepEnded(step=0, result=StepResult(state="FAILED", code="x", sentence="x")), "", ""),
         (StepStarted(step=0, observed=Observation(exists=False)), "gone", ""),
         (StepStarted(step=0, observed=Observation(exists=True, value="false")), "false", ""),
         (SAVED, "true", "false"),
         (restored("changed_by_others"), "", "changed by others"),
-        (ExternalMove(subject="b", source=None, destination="b2", sentence="x"), "nobody", "b2"),
+        (
+            ExternalMove(subject="b", source=None, destination="b2", sentence="x"),
+            "unassigned",
+            "b2",
+        ),
         (DONE, "", "done"),
     ],
 )
 def test_words_say_what_was_before_and_after(event, before, after) -> None:
-    words = told(event)
+    words = describe_event(event)
     assert (words.before, words.after) == (before, after)
 
 
 def test_words_say_who_asked_and_why() -> None:
-    words = told(requested(5, undoes=RUN, reason="wrong idea"))
+    words = describe_event(requested(5, undoes=RUN, reason="wrong idea"))
     assert f"5 bundles, to undo run {RUN}" in words.what
     assert words.why == "wrong idea"
-    assert "from a lost worker" in told(claimed(is_takeover=True)).what
-    assert "from a lost worker" not in told(claimed()).what
-    assert "Settled later" in told(ended(0, is_reconciled=True)).what
+    assert "from a lost worker" in describe_event(claimed(is_takeover=True)).what
+    assert "from a lost worker" not in describe_event(claimed()).what
+    assert "Settled later" in describe_event(ended(0, is_reconciled=True)).what

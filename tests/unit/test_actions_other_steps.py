@@ -10,7 +10,7 @@ import pytest
 from actions_world import BASE, BROKERS, MOVABLE, RUN, SHEDDING, Faults, Worker, World, plan_of
 
 from core.actions.apply import carry_out
-from core.actions.describe import told
+from core.actions.describe import describe_event
 from core.actions.dry_run import rehearse
 from core.actions.events import ExternalMove
 from core.actions.model import RunId, RunOptions
@@ -228,7 +228,7 @@ def test_the_request_names_each_kind() -> None:
     world = World()
     plan = plan_with(world, split_of(), setting_of())
     world.ask(plan=plan)
-    words = told(world.entries[0].record.event)
+    words = describe_event(world.entries[0].record.event)
     assert words.what.startswith("Asked to split 1 bundle, change 1 setting: acme/")
 
 
@@ -274,7 +274,7 @@ def test_what_another_run_did_in_between_is_told_with_the_measurement() -> None:
     view = carried(world, setting_of())
     event = measured(view, BASE, RunId("another"))
     assert event.disturbed_by == "another"
-    assert "Run another acted in between." in told(event).what
+    assert "Run another acted in between." in describe_event(event).what
     assert measured(view, BASE).disturbed_by is None
     assert view.ended_at is not None
     assert view.ended_at - world.moment < timedelta(seconds=1)

@@ -21,7 +21,7 @@ from pegasus_world import (
     snapshot_of_world,
 )
 
-from core.actions.describe import told
+from core.actions.describe import describe_event
 from core.actions.dry_run import rehearse
 from core.actions.events import SettingRestored, SettingSaved, StepWaiting
 from core.actions.model import RunOptions
@@ -252,7 +252,7 @@ def test_what_a_new_leader_forgot_is_set_again_and_told() -> None:
     world.at(10.0, world.fail_over)
     view = run(world, NO_MORE, LIVELY, AwaitState(state="balanced"))
     assert view.state == "DONE", view.sentence
-    words = [told(event).what for event in world.events(SettingSaved)]  # type: ignore[arg-type]  # it is one
+    words = [describe_event(event).what for event in world.events(SettingSaved)]  # type: ignore[arg-type]  # it is one
     assert f"{LEVEL_KEY} is steady again: set to lively again for the run." in words
     assert (world.level, world.values[LIMIT]) == ("steady", "10")
 
@@ -539,7 +539,7 @@ def test_nodes_are_measured_as_they_lead_and_serve() -> None:
     view = world.outlive()
     found = measured(view, snapshot_of_world(world))
     assert [(item.node, item.primaries, item.replicas) for item in found.nodes] == [(N3, 1, 2)]
-    assert told(found).after == "1 node looked at"
+    assert describe_event(found).after == "1 node looked at"
     everything = measured(_view(a_world()), snapshot_of_world(world))
     assert [item.node for item in everything.nodes] == [N1, N2, N3, N4]
 

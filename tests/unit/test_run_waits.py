@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from journal_entries import NOON, chain_of, claimed, plan_of, requested
 
-from core.actions.describe import hold_words, told_value, why_nothing_lasts
+from core.actions.describe import describe_value, hold_words, why_nothing_lasts
 from core.actions.events import (
     Event,
     RunEnded,
@@ -125,7 +125,7 @@ def test_nothing_goes_from_or_to_a_node_that_is_closed_and_an_empty_list_was_emp
     ],
 )
 def test_values_of_many_servers_are_told_in_words(value, words):
-    assert told_value(value) == words
+    assert describe_value(value) == words
 
 
 def test_a_run_whose_goal_was_met_already_ends_done():
@@ -142,7 +142,7 @@ def test_a_run_that_could_not_do_anything_still_fails():
 def test_an_open_run_names_what_it_holds_and_how_it_is_stopped():
     words = hold_words(run_of((LIVELY, CALM), *held(is_back=False)), " --config a.toml")
     assert "has not ended (running)" in words
-    assert f"For its time it holds {LEVEL_KEY} at lively (then steady again)." in words
+    assert f"Temporary settings: {LEVEL_KEY} at lively (then steady again)." in words
     assert "--stop --config a.toml` stops it." in words
 
 

@@ -107,7 +107,7 @@ def _lost(state: ProjectedState, planned: Partition) -> Diagnostic:
             code="table_gone",
             sentence=f"Table {planned.table} of partition {planned.gpid} is not there any more.",
             subject=planned.gpid,
-            hint="Make the plan anew without it.",
+            hint="Make the plan again without it.",
         )
     return Diagnostic(
         severity="error",

@@ -110,7 +110,7 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
             code="setting_unknown",
             sentence=f"{self.key} is no setting of the load balancer.",
             subject=self.key,
-            hint="Make the plan anew with the key of a setting that exists.",
+            hint="Make the plan again with the key of a setting that exists.",
         )
 
     def has_taken_effect(self, done: Executed) -> bool:
