@@ -30,7 +30,7 @@ class NodeEntry:
 
     Attributes:
         name: The registered name ``host:port``: the only one that proposals may use.
-        address: The same as IPv4 and port; ``None``: not told.
+        address: The same as IPv4 and port; ``None`` if not reported.
         is_alive: The failure detector's word.
     """
 
@@ -65,7 +65,7 @@ class DiskEntry:
 
     Attributes:
         tag: Its name in ``data_dirs``.
-        directory: Where it lies.
+        directory: Its path.
         capacity_mb: Megabytes in all; measured every ten minutes.
         available_mb: Megabytes free; the same.
         primaries: Partitions ``(app_id, index)`` that it holds the primary of; counted every ten
@@ -98,10 +98,10 @@ class ClusterInfo:
         meta_servers: ``host:port``, as configured.
         leader: The leading one.
         level_word: The level in force, without ``fl_``; it reads ``freezed`` while nodes are few.
-        operations: The balancer's counts; ``None``: not told.
+        operations: The balancer's counts; ``None`` if not reported.
         primary_stddev: Of primaries over nodes.
         replica_stddev: Of replicas over nodes.
-        values: Everything that was told, by key.
+        values: All reported values, by key.
     """
 
     meta_servers: tuple[str, ...]

@@ -39,13 +39,13 @@ class AppStat:
     @classmethod
     def of(cls, tables: Mapping[str, pa.Table], columns: PegasusColumns) -> AppStat:
         """Bring the operations of a snapshot in the order of its partitions."""
-        told = tables["operations"]
-        keys = _keys(told["app_id"].to_numpy(), told["index"].to_numpy())
+        operations = tables["operations"]
+        keys = _keys(operations["app_id"].to_numpy(), operations["index"].to_numpy())
         wanted = _keys(columns.app_ids[columns.part_table], columns.part_index)
         places = pc.index_in(pa.array(wanted), value_set=pa.array(keys))
         values = {}
         for name in (*SUMS, *LOOKUPS):
-            found = told[name].combine_chunks().take(places)
+            found = operations[name].combine_chunks().take(places)
             known = pc.fill_null(found, float("nan")).to_numpy(zero_copy_only=False)
             values[name] = np.asarray(known, dtype=np.float64)
         return cls(columns, values)
@@ -53,7 +53,7 @@ class AppStat:
     def per_table(self) -> dict[str, Floats]:
         """Return sums and ratios by column, shape ``(n_tables,)``; NaN: some part is unknown.
 
-        Partitions without a primary are served by nobody: they add nothing.
+        Partitions without a primary are not served: they add nothing.
         """
         columns = self.columns
         is_led = columns.part_primary != NO_NODE

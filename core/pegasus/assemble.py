@@ -20,7 +20,7 @@ def view_of_answers(
     *,
     numbering: Sequence[str] | None = None,
 ) -> ClusterView:
-    """Return the state that a cluster told.
+    """Return the state that a cluster reported.
 
     Args:
         nodes: As the meta server lists them. A dead one counts while it has replicas, as it does
@@ -48,7 +48,7 @@ def view_of_answers(
             hint="Read both again: the node may just have come or gone.",
         )
     ordered = tuple(numbering) if numbering is not None else tuple(sorted(names, key=parse_node))
-    tags = tuple(sorted({disk.tag for told in disks.values() for disk in told}))
+    tags = tuple(sorted({disk.tag for listed in disks.values() for disk in listed}))
     members, member_disks = _coded(configs, ordered, tags, disks)
     listed = sorted(tables, key=lambda table: table.app_id)
     counts = [table.partition_count for table in listed]
@@ -69,7 +69,7 @@ def view_of_answers(
 
 
 def _counts(table: TableEntry) -> bool:
-    # a split shows in the number of partitions only while it lasts: nobody tells of it here
+    # a split shows in the number of partitions only while it lasts: it is not reported here
     return table.status is TableStatus.AVAILABLE and not table.is_bulk_loading
 
 
@@ -93,8 +93,8 @@ def _coded(
     node_code = {name: code for code, name in enumerate(nodes)}
     disk_of = {
         (name, gpid): tags.index(disk.tag)
-        for name, told in disks.items()
-        for disk in told
+        for name, listed in disks.items()
+        for disk in listed
         for gpid in disk.primaries | disk.secondaries
     }
     width = max((1 + len(config.secondaries) for config in configs), default=1)

@@ -55,7 +55,7 @@ class PegasusColumns:
         part_secondaries: How many secondaries it has.
         rep_table: Shape ``(n_replicas,)``: the table of every member.
         rep_index: The index of its partition.
-        rep_node: Where it lies; ``NO_NODE``: on a node that is not listed.
+        rep_node: Its node; ``NO_NODE`` if that is not listed.
         rep_is_primary: Whether it leads.
         measures: By name, shape ``(n_replicas,)``; NaN: unknown.
         partitions: The rows of the partitions themselves, in the order of ``part_table``.
@@ -179,7 +179,7 @@ class PegasusColumns:
 
     @cached_property
     def is_guardian_healthy(self) -> Flags:
-        """Counting ``guardian``, pending proposals left out of account: nobody tells of them."""
+        """Counting ``guardian``, pending proposals left out of account: they are not reported."""
         return guardian_healthy(self.membership, np.zeros(len(self.part_table), dtype=np.bool_))
 
     # -- sums -----------------------------------------------------------------------------------

@@ -111,8 +111,8 @@ def collect_replica(
     others = [one for one in memory.dropped if one is not known]
     others.insert(bisect_left(others, _order(current), key=_order), current)
     memory = _with_dropped(config, memory, others, max_reserved)
-    is_kept = memory.dropped_on(node) is not None
-    return memory, is_kept or report.status is ReplicaStatus.POTENTIAL_SECONDARY
+    is_dropped_copy = memory.dropped_on(node) is not None
+    return memory, is_dropped_copy or report.status is ReplicaStatus.POTENTIAL_SECONDARY
 
 
 def construct_replica(

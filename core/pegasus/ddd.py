@@ -40,7 +40,7 @@ class PrimaryChoice:
     """Who is to become primary.
 
     Attributes:
-        node: ``None``: nobody.
+        node: ``None`` for no node.
         reason: One sentence.
         is_reason_ours: Upstream would show no reason here (PG-1).
     """
@@ -71,7 +71,9 @@ def recommend_primary(config: PartitionConfig, dropped: tuple[DddNode, ...]) -> 
         dropped: What is known of its former members.
     """
     if len(config.last_drops) < 2:
-        return PrimaryChoice(None, "Fewer than two nodes are known to have left: nobody is sure.")
+        return PrimaryChoice(
+            None, "Fewer than two nodes are known to have left: no choice is certain."
+        )
     known = {one.node: one for one in dropped}
     last_two = [known[node] for node in config.last_drops[-2:] if node in known]
     ready = [one for one in last_two if one.is_alive and one.is_collected]

@@ -63,7 +63,7 @@ class GuardianOptions:
     Attributes:
         min_2pc_count: ``mutation_2pc_min_replica_count``; 0: more than half of the replicas.
         assign_delay_ms: ``meta.lb.assign_delay_ms``: wait for a lost secondary to come back.
-        black_list: ``meta.lb.assign_secondary_black_list``: never chosen anew.
+        black_list: ``meta.lb.assign_secondary_black_list``: never chosen for new replicas.
     """
 
     min_2pc_count: int = 2
@@ -219,7 +219,7 @@ class Guardian:
         if config.max_replica_count > needed and held < needed:
             return f"Writes need {needed} replicas and it has {held}"
         if not memory.dropped:
-            return "A replica is missing and nobody is known to have held it"
+            return "A replica is missing and no former holder is known"
         last = memory.dropped[-1]
         if self.now_ms > last.time_ms + self.options.assign_delay_ms:
             return f"{last.node} did not come back in time"

@@ -159,7 +159,7 @@ class ListedHealth:
 def guardian_healthy(membership: Membership, has_pending: Flags) -> Flags:
     """Return which partitions the guardian calls healthy, shape ``(n,)``.
 
-    Exactly the wanted replicas (one too many is ill), a primary, and nothing pending.
+    Exactly the wanted replicas (one too many is unhealthy), a primary, and nothing pending.
     """
     is_exact: Flags = membership.replica_counts == membership.max_replica_counts
     return np.logical_and(membership.has_primary & is_exact, ~has_pending)

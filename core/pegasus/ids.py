@@ -32,7 +32,7 @@ def parse_gpid(text: str) -> tuple[int, int]:
 
 
 def parse_node(text: str) -> tuple[str, int]:
-    """Return ``(host, port)`` of a node name; sorted by it, nodes stand in Pegasus' own order.
+    """Return ``(host, port)`` of a node name; sorted by it, nodes are in Pegasus' own order.
 
     Raises:
         InputError: The text is not ``host:port``.

@@ -43,7 +43,7 @@ class Allowance:
         cures: The guardian repairs partitions and sends what was proposed.
         counts_balance: The balancer says what it would do, and does nothing.
         balances: The balancer acts.
-        deletes_replicas: Replica servers may be told to delete replicas that are of no use.
+        deletes_replicas: Replica servers may be ordered to delete useless replicas.
     """
 
     sentence: str

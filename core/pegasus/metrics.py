@@ -29,7 +29,7 @@ CAPACITY_UNITS: Final = ("read_capacity_units", "write_capacity_units")
 
 @dataclass(frozen=True)
 class MetricsSample:
-    """What one server told at one moment.
+    """The metrics of one server at one moment.
 
     Attributes:
         role: ``meta``, ``replica`` or ``collector``.
@@ -46,7 +46,7 @@ class MetricsSample:
     attributes: Mapping[Entity, Mapping[str, str]]
 
     def value(self, entity: Entity, name: str) -> float | None:
-        """Return one metric, ``None`` when it was not told."""
+        """Return one metric, ``None`` if it was not reported."""
         return self.values.get(entity, {}).get(name)
 
     def gpids(self) -> dict[tuple[int, int], Entity]:

@@ -123,7 +123,7 @@ class KnownOrders:
     """The orders of nodes that a snapshot allows.
 
     Attributes:
-        orders: The first one stands for all where one is needed.
+        orders: The first one is used where a single one is needed.
         rounds: Rounds that they were learned from; 0: nothing is known, they are a sample.
         is_complete: They are all that fit.
         leader: Whose order it is; ``None`` if unknown.

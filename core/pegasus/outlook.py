@@ -1,8 +1,8 @@
 """What the guardian does next for the partitions of a snapshot, as far as a snapshot can tell.
 
-The meta server's memory of a partition (pending proposals, when a replica was dropped) is not told
-to anybody; a snapshot has who left, and of diagnosed partitions what is known of their former
-members. So an answer that hangs on that memory is given for both cases.
+The meta server's memory of a partition (pending proposals, when a replica was dropped) is not
+reported; a snapshot has the nodes that left, and of diagnosed partitions the known former
+members. So an answer that depends on that memory is given for both cases.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Outlook:
         cure: What the guardian does; its reason names both cases where they differ.
         is_sure: It does not hang on what only the meta server knows.
         dropped: Former members as diagnosed; empty: no diagnosis of it.
-        told_reason: The meta server's own words about a lost partition; ``None``: none, empty: it
-            gave none.
+        reported_reason: The meta server's reason for a lost partition; ``None``: none known,
+            empty: it gave none.
         choice: Whom the shell's diagnosis would make primary; ``None``: it lost not every replica.
     """
 
@@ -46,7 +46,7 @@ class Outlook:
     cure: Cure
     is_sure: bool
     dropped: tuple[DddNode, ...] = ()
-    told_reason: str | None = None
+    reported_reason: str | None = None
     choice: PrimaryChoice | None = None
 
 
@@ -70,9 +70,9 @@ def outlooks(facts: PegasusFacts, rows: Sequence[int]) -> list[Outlook]:
 
 def _adds_nothing(facts: PegasusFacts) -> bool:
     """Return whether flow control lets no secondary be added anywhere; unknown: no."""
-    told = facts.snapshot.settings
-    most = told.get(_MOST_ADDED, "")
-    return told.get(_FLOW_CONTROL, "") == "true" and most.isdecimal() and not int(most)
+    settings = facts.snapshot.settings
+    most = settings.get(_MOST_ADDED, "")
+    return settings.get(_FLOW_CONTROL, "") == "true" and most.isdecimal() and not int(most)
 
 
 def _held_back(one: Outlook) -> Outlook:
@@ -113,9 +113,9 @@ def _guarded(facts: PegasusFacts, app_ids: Iterable[int]) -> list[GuardedNode]:
 
 
 def _options(facts: PegasusFacts) -> GuardianOptions:
-    told = facts.snapshot.settings
-    delay = told.get("assign_delay_ms", "")
-    black = told.get("assign_secondary_black_list", "").split(",")
+    settings = facts.snapshot.settings
+    delay = settings.get("assign_delay_ms", "")
+    black = settings.get("assign_secondary_black_list", "").split(",")
     return GuardianOptions(
         min_2pc_count=minimum_2pc(facts),
         assign_delay_ms=int(delay) if delay.isdecimal() else _ASSUMED_DELAY_MS,

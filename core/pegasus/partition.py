@@ -10,7 +10,7 @@ from core.pegasus.balance.model import ProposalAction
 from core.pegasus.ids import gpid_text
 
 UNKNOWN: int = -1
-"""A ballot or a decree that nobody has reported."""
+"""A ballot or a decree that was not reported."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class DroppedReplica:
     """What the meta server knows of a replica that is no member any more.
 
     Attributes:
-        node: Where it lies.
+        node: Its node.
         time_ms: When it was dropped; 0: learned from a report, as good as long ago.
         ballot: -1: unknown.
         last_committed_decree: -1: unknown.

@@ -48,8 +48,8 @@ def apply_action(config: PartitionConfig, action: ProposalAction) -> PartitionCo
         changed = replace(config, primary=None, secondaries=(*others, node))
     elif action.type in _AWAY:
         primary = None if config.primary == node else config.primary
-        kept = (*drops, node)[-_MOST_DROPS:]
-        changed = replace(config, primary=primary, secondaries=others, last_drops=kept)
+        dropped = (*drops, node)[-_MOST_DROPS:]
+        changed = replace(config, primary=primary, secondaries=others, last_drops=dropped)
     else:
         raise InputError(
             f"{action.type.name} changes no roles.", hint="Only changes of roles can be followed."
@@ -71,7 +71,7 @@ class Settlement:
 
     Attributes:
         state: ``otherwise``: the partition changed in another way.
-        done_count: Actions that have happened, as far as that can be told.
+        done_count: Actions that have happened, as far as that can be determined.
         sentence: The same for people.
     """
 

@@ -1,7 +1,7 @@
 """What can be changed on the servers of a Pegasus cluster while they run: where, how, how safely.
 
-The meta servers' settings are told in :mod:`core.pegasus.settings`; here are those of the replica
-servers beside them, what each was in a snapshot, and which values would do harm.
+The meta servers' settings are in :mod:`core.pegasus.settings`; here are those of the replica
+servers, the value of each in a snapshot, and which values would do harm.
 
 Source: Pegasus ``nfs_client_impl``, ``nfs_server_impl``, ``cluster_balance_policy``,
 ``app_balance_policy``, ``meta_service::check_freeze`` (2.6.0-SNAPSHOT, db756dc).
@@ -116,7 +116,7 @@ def changeable(name: str) -> Changeable:
     if any(name in (fixed.key, fixed.name) for fixed in SERVER_SETTINGS):
         raise InputError(
             f"{name} cannot be changed while the server runs.",
-            hint="It stands in the server's configuration file.",
+            hint="It is set in the server's configuration file.",
         )
     raise UnknownNameError.of("server setting", name, [one.key for one in CHANGEABLE])
 
@@ -177,13 +177,13 @@ def value_before(one: Changeable, facts: PegasusFacts, server: str | None = None
         value = facts.snapshot.settings.get(one.setting.name)
         return None if value is None else canonical(one, value)
     column = _RATE_COLUMNS[one.key]
-    told = {
+    reported = {
         row["node"]: None if row[column] is None else f"{row[column]:g}"
         for row in facts.rows("nodes")
         if row["is_alive"] and (server is None or row["node"] == server)
     }
-    known = {node: value for node, value in told.items() if value is not None}
-    if not known or len(known) < len(told):
+    known = {node: value for node, value in reported.items() if value is not None}
+    if not known or len(known) < len(reported):
         return None
     values = set(known.values())
     return values.pop() if len(values) == 1 else json.dumps(known, sort_keys=True)
@@ -191,9 +191,9 @@ def value_before(one: Changeable, facts: PegasusFacts, server: str | None = None
 
 def dangers(one: Changeable, value: str, facts: PegasusFacts) -> Iterator[Danger]:
     """Tell what a checked value would do that its name does not say."""
-    told = _DANGERS.get(one.key)
-    if told is not None:
-        yield from told(value, facts)
+    check = _DANGERS.get(one.key)
+    if check is not None:
+        yield from check(value, facts)
 
 
 def _of_cluster_policy(value: str, facts: PegasusFacts) -> Iterator[Danger]:
@@ -232,7 +232,7 @@ def _of_black_list(value: str, facts: PegasusFacts) -> Iterator[Danger]:
     names = sorted(node.name for node in facts.nodes)
     for name in value.split(",") if value else ():
         if name not in names:
-            sentence = f"{name} is not the registered name of a node: it would keep nobody out."
+            sentence = f"{name} is not the registered name of a node: it would exclude no node."
             yield Danger(
                 "refused", "node_unknown", sentence, f"Registered: {', '.join(names[:8])}."
             )
@@ -240,7 +240,7 @@ def _of_black_list(value: str, facts: PegasusFacts) -> Iterator[Danger]:
 
 def _of_add_limit(_value: str, facts: PegasusFacts) -> Iterator[Danger]:
     if facts.snapshot.settings.get(FLOW_CONTROL.removeprefix("meta.lb.")) == "false":
-        sentence = "While flow control is off nobody looks at this limit."
+        sentence = "This limit has no effect while flow control is off."
         yield Danger("warning", "not_consulted", sentence, f"Set {FLOW_CONTROL} to true as well.")
 
 

@@ -200,7 +200,7 @@ def checked_value(setting: ServerSetting, text: str) -> str:
     if not setting.is_mutable:
         raise InputError(
             f"{setting.key} cannot be changed while the server runs.",
-            hint="It stands in the server's configuration file.",
+            hint="It is set in the server's configuration file.",
         )
     if not _fits(setting.kind, value):
         raise InputError(f"{setting.key} cannot be {value!r}.", hint=_FORMS[setting.kind])

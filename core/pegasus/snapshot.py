@@ -76,7 +76,7 @@ class PegasusFacts:
 
     @cached_property
     def disks(self) -> dict[str, list[DiskEntry]]:
-        """Disks by node, with what lies on them; nodes that did not answer are not there."""
+        """Disks by node, with the replicas on them, without nodes that did not answer."""
         held: dict[tuple[str, str | None, bool], set[tuple[int, int]]] = {}
         for row in self.rows("replicas"):
             key = row["node"], row["disk"], row["is_primary"]
@@ -128,17 +128,17 @@ class PegasusFacts:
 
     def options(self) -> tuple[BalanceOptions, list[str]]:
         """Return the balancer's switches, and the names of those that had to be assumed."""
-        told = self.snapshot.settings
+        settings = self.snapshot.settings
         names = (*SWITCHES, "balance_cluster", "balance_op_count_per_round", "ignored_app_list")
-        assumed = [name for name in names if name not in told]
-        is_on = {name: told.get(name) == "true" for name in names}
-        ignored = told.get("ignored_app_list", "").split(",")
+        assumed = [name for name in names if name not in settings]
+        is_on = {name: settings.get(name) == "true" for name in names}
+        ignored = settings.get("ignored_app_list", "").split(",")
         options = BalanceOptions(
             policy="cluster" if is_on["balance_cluster"] else "app",
             only_primary_balancer=is_on["only_primary_balancer"],
             only_move_primary=is_on["only_move_primary"],
             balancer_in_turn=is_on["balancer_in_turn"],
-            balance_op_count_per_round=int(told.get("balance_op_count_per_round", "10")),
+            balance_op_count_per_round=int(settings.get("balance_op_count_per_round", "10")),
             ignored_app_ids=frozenset(int(one) for one in ignored if one.isdecimal()),
         )
         return options, assumed
@@ -163,14 +163,14 @@ class PegasusFacts:
 
     @property
     def operations(self) -> OperationCounts | None:
-        """The balancer's counts; ``None``: not told. A total of -1 is unknown, too."""
+        """The balancer's counts; ``None`` if not reported. A total of -1 is unknown, too."""
         try:
-            told = json.loads(self.snapshot.settings.get(OPERATIONS, ""))
+            counts = json.loads(self.snapshot.settings.get(OPERATIONS, ""))
             return OperationCounts(
-                told["total"],
-                told.get("move_pri", 0),
-                told.get("copy_pri", 0),
-                told.get("copy_sec", 0),
+                counts["total"],
+                counts.get("move_pri", 0),
+                counts.get("copy_pri", 0),
+                counts.get("copy_sec", 0),
             )
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
@@ -181,11 +181,11 @@ class PegasusFacts:
         return bool(self.columns.is_read.all())
 
     def verdict(self) -> BalanceVerdict:
-        """Say whether the cluster is balanced, not balanced, or that nobody can know."""
+        """Return whether the cluster is balanced, not balanced, or unknown."""
         level, counts = self.effective_level, self.operations
         columns = self.columns
         if level is None or counts is None:
-            return BalanceVerdict("unknown", "The meta server told neither level nor counts.")
+            return BalanceVerdict("unknown", "The meta server reported neither level nor counts.")
         unhealthy = int((~columns.is_guardian_healthy).sum())
         policy = self.snapshot.settings.get("balance_cluster")
         return judge_balance(

@@ -133,11 +133,11 @@ def _latencies(sample: MetricsSample) -> Row:
         for entity, attributes in sample.attributes.items()
         if entity[0] == "profiler" and "task_name" in attributes
     }
-    told = {
+    ns = {
         name: sample.value(tasks[task], f"{LATENCY}.p99") if task in tasks else None
         for name, task in NODE_LATENCIES.items()
     }
-    return {name: None if value is None else value / _NS_IN_MS for name, value in told.items()}
+    return {name: None if value is None else value / _NS_IN_MS for name, value in ns.items()}
 
 
 def operation_stats(samples: Samples, entity: Entity) -> Row:

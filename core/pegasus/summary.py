@@ -170,17 +170,17 @@ def _known(values: Floats) -> list[float | None]:
 
 
 def minimum_2pc(facts: PegasusFacts) -> int:
-    """Return ``mutation_2pc_min_replica_count`` as told, else as compiled."""
-    told = facts.snapshot.settings.get(MIN_2PC, "")
-    return int(told) if told.isdecimal() else _COMPILED_MIN_2PC
+    """Return ``mutation_2pc_min_replica_count`` as reported, else as compiled."""
+    reported = facts.snapshot.settings.get(MIN_2PC, "")
+    return int(reported) if reported.isdecimal() else _COMPILED_MIN_2PC
 
 
-def guardian_ill(facts: PegasusFacts) -> list[str]:
-    """Return the gpids that the guardian calls ill, pending proposals left out of account."""
+def guardian_unhealthy(facts: PegasusFacts) -> list[str]:
+    """Return the gpids that the guardian counts as unhealthy, without pending proposals."""
     columns = facts.columns
-    ill = ~columns.is_guardian_healthy
-    app_ids = columns.app_ids[columns.part_table[ill]].tolist()
-    indexes = columns.part_index[ill].tolist()
+    unhealthy = ~columns.is_guardian_healthy
+    app_ids = columns.app_ids[columns.part_table[unhealthy]].tolist()
+    indexes = columns.part_index[unhealthy].tolist()
     return [gpid_text(*one) for one in sorted(zip(app_ids, indexes, strict=True))]
 
 

@@ -170,7 +170,7 @@ def test_the_stored_level_has_no_preview_but_can_be_set_again_to_clear_proposals
     assert_calm(app)
     said = texts(app)
     assert "Preview: set the level to steady" in said
-    assert "Every pending proposal is thrown away" in said
+    assert "Every pending proposal is discarded" in said
 
 
 def test_level_that_was_lost_with_its_leader_is_told(site):

@@ -482,7 +482,7 @@ def test_the_level_says_what_it_was_and_that_pending_proposals_are_gone(site: Pe
     assert code_of(acted) == ("DONE", "set")
     acted = site.act(SetMetaLevel(before="lively", level="steady"))
     assert code_of(acted) == ("DONE", "set")
-    assert "What was pending is thrown away." in acted.result.sentence
+    assert "Pending proposals are discarded." in acted.result.sentence
     stale = site.act(SetMetaLevel(before="lively", level="freezed"))
     assert stale.refusal is not None
     assert stale.refusal.code == "changed_meanwhile"

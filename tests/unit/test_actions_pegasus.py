@@ -680,7 +680,7 @@ def test_what_somebody_moved_since_stays() -> None:
     world.configs["2.1"] = replace(
         world.configs["2.1"], ballot=99, primary=N4, secondaries=(N1, N2)
     )
-    with pytest.raises(PlanConflictError, match="somebody changed it since"):
+    with pytest.raises(PlanConflictError, match="it was changed since"):
         undone(view, world)
 
 

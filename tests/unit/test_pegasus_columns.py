@@ -18,7 +18,7 @@ from pegasus_snapshots import (
 from core.pegasus.columns import PegasusColumns
 from core.pegasus.health import HealthState
 from core.pegasus.snapshot import PegasusFacts
-from core.pegasus.summary import guardian_ill, summarize_nodes, summarize_tables
+from core.pegasus.summary import guardian_unhealthy, summarize_nodes, summarize_tables
 
 
 def columns_of(content):
@@ -114,7 +114,7 @@ def test_columns_agree_with_the_summaries_row_by_row(content):
         if table.listed is not None:
             assert columns.listed.unhealthy[at] == table.listed["unhealthy"]
             assert columns.listed.write_unhealthy[at] == table.listed["write_unhealthy"]
-    assert int((~columns.is_guardian_healthy).sum()) == len(guardian_ill(facts))
+    assert int((~columns.is_guardian_healthy).sum()) == len(guardian_unhealthy(facts))
 
 
 def test_verdict_of_a_big_cluster_is_read_off_the_columns():

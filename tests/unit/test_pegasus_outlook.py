@@ -96,7 +96,7 @@ def test_lost_partition_is_recommended_the_member_that_committed_most():
         )
     )
     assert one.choice.node == NODES[1]
-    assert one.told_reason == ""
+    assert one.reported_reason == ""
     assert one.dropped == tuple(dropped)
     assert one.cure.status is CureStatus.DEAD
     assert one.cure.action.node == NODES[1]

@@ -76,7 +76,7 @@ class LevelAction:
         lower = (
             "" if in_force.word == step.level else f" In force is {in_force.word}: too few nodes."
         )
-        cleared = " What was pending is thrown away." if self._clears else ""
+        cleared = " Pending proposals are discarded." if self._clears else ""
         return StepResult(
             state="DONE",
             code="set",

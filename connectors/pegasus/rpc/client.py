@@ -133,7 +133,7 @@ class MetaClient:
     def apply_level(self, level: FunctionLevel) -> FunctionLevel:
         """Set the function level and return the one stored before.
 
-        At steady and below, every pending proposal of every table is thrown away by it.
+        At steady and below, every pending proposal of every table is discarded by it.
 
         Raises:
             GuardRefusedError: None of the five levels: another number would kill the meta server.

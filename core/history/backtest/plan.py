@@ -54,7 +54,7 @@ def recommended_plan(
             draft.set_level(parse_level(str(value)), is_restored=False)
         else:
             draft.set_setting(key, text_of(value) or _CLEAR, server=None, is_restored=False)
-    draft.tell("info", "not_persisted", "It is forgotten when the leading meta server restarts.")
+    draft.note("info", "not_persisted", "It is forgotten when the leading meta server restarts.")
     return draft.seal()
 
 

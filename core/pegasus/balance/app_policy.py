@@ -86,8 +86,8 @@ def balance_primaries(
 def move_along(view: ClusterView, table: int, path: FlowPath) -> list[BalancePlan]:
     """Return the moves of one path, hop by hop from its end.
 
-    What a node gives away lowers its disk load before it is looked at as a taker; what it takes in
-    does not raise it, since each node's load is counted anew when it gives: upstream's way.
+    What a node sends away lowers its disk load before it is a destination; what it receives
+    does not raise it, since each node's load is counted again when it is a source: as upstream.
     """
     rows = view.rows_of(table)
     members = view.members[rows.start : rows.stop].tolist()
@@ -98,22 +98,22 @@ def move_along(view: ClusterView, table: int, path: FlowPath) -> list[BalancePla
     for at, nodes in enumerate(members):
         if nodes[0] in wanted:
             held[nodes[0]].append(at)
-    taker_load = _load(held[path.nodes[-1]], disks)
+    destination_load = _load(held[path.nodes[-1]], disks)
     plans = []
     for source, destination in reversed(hops):
-        giver_load = _load(held[source], disks)
+        source_load = _load(held[source], disks)
         candidates = [
             (at, disks[at][0], disks[at][members[at].index(destination)])
             for at in held[source]
             if destination in members[at]
         ]
-        picked = _pick(candidates, path.amount, giver_load, taker_load)
+        picked = _pick(candidates, path.amount, source_load, destination_load)
         counts = len(held[source]), len(held[destination])
         plans += [
             BalancePlan(rows.start + at, PlanKind.MOVE_PRIMARY, source, destination, *counts)
             for at in picked
         ]
-        taker_load = giver_load
+        destination_load = source_load
     return plans
 
 
@@ -128,18 +128,18 @@ def _load(held: list[int], disks: list[list[int]]) -> dict[int, int]:
 def _pick(
     candidates: list[tuple[int, int, int]],
     amount: int,
-    giver_load: dict[int, int],
-    taker_load: dict[int, int],
+    source_load: dict[int, int],
+    destination_load: dict[int, int],
 ) -> list[int]:
-    """Return the partitions to move: off the giver's fullest disks, onto the taker's emptiest."""
+    """Return the partitions to move: off the fullest disks, onto the emptiest ones."""
     picked = []
     for _ in range(amount):
         best = candidates[0]
         if len(candidates) > 1:
-            best = max(candidates, key=lambda one: giver_load[one[1]] - taker_load[one[2]])
+            best = max(candidates, key=lambda one: source_load[one[1]] - destination_load[one[2]])
         candidates.remove(best)
         at, given_from, taken_on = best
-        giver_load[given_from] -= 1
-        taker_load[taken_on] += 1
+        source_load[given_from] -= 1
+        destination_load[taken_on] += 1
         picked.append(at)
     return picked

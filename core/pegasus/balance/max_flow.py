@@ -79,7 +79,7 @@ def capacities(view: ClusterView, imbalance: Imbalance, tables: Ints) -> Ints:
         tables: Shape ``(n,)``: places of tables, ascending.
 
     Returns:
-        Shape ``(n, n_nodes + 2, n_nodes + 2)``: index 0 is the source, node code c stands at
+        Shape ``(n, n_nodes + 2, n_nodes + 2)``: index 0 is the source, node code c is at
         c + 1, the last one is the sink. ``[t, i, j]`` is the number of primaries on i with a
         secondary on j; source and sink hold what is above ``low`` and what is missing.
     """

@@ -1,4 +1,4 @@
-"""What the balancer is told and what it answers."""
+"""Input and output of the balancer."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class ProposalAction:
 
     Attributes:
         type: How the configuration changes.
-        target: Node that is told.
+        target: Node that gets the command.
         node: Node whose role changes.
     """
 

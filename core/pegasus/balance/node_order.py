@@ -2,8 +2,8 @@
 
 The meta server numbers the nodes in the iteration order of a hash map, and that number decides
 between equally good nodes. Nothing reports it. But every round that was seen rules orders out: who
-was drained first among equally full nodes stands before or behind the others. So a set of *partial
-orders* is kept, each a set of pairs "a stands before b", and every round adds pairs to them:
+was drained first among equally full nodes is before or behind the others. So a set of *partial
+orders* is stored, each a set of pairs "a is before b", and every round adds pairs to them:
 
 - A chain of role changes names the predecessor of every node of the path. The search visits nodes
   by width, then by number, so the one on the path was the first of the possible ones to be visited.
@@ -47,7 +47,7 @@ _REHASHED_ABOVE: Final = (13, 29, 59, 127, 257, 541, 1109)
 """Sizes above which libstdc++'s map moves to more buckets, which may reorder it: its prime list."""
 
 _Before = NDArray[np.bool_]
-"""Shape ``(n_nodes, n_nodes)``: ``[a, b]`` is true if a stands before b; transitively closed."""
+"""Shape ``(n_nodes, n_nodes)``: ``[a, b]`` is true if a is before b; transitively closed."""
 _Change = tuple[PlanKind, int, int]
 """Kind, source, target; by places in the order of names."""
 
@@ -173,10 +173,10 @@ def _after_one(
     changes: Mapping[int, _Change],
 ) -> NodeOrder | None:
     """Return what is known if the changes are one round; ``None`` if they cannot be."""
-    kept = _explain(before, changes, options, order.partial)
-    if not kept:
+    possible = _explain(before, changes, options, order.partial)
+    if not possible:
         return None
-    found = replace(order, partial=_fewest(kept), rounds=order.rounds + 1)
+    found = replace(order, partial=_fewest(possible), rounds=order.rounds + 1)
     candidates = found.orders(REPLAYED + 1)
     if len(candidates) > REPLAYED:
         return found
@@ -268,13 +268,13 @@ def _explain(
     is_copying = all(change[0] is PlanKind.COPY_SECONDARY for change in changes.values())
     of_primaries = {} if is_copying else of_table
     uneven = np.nonzero(imbalance.is_uneven & considered)[0]
-    kept = _explain_primaries(view, imbalance, uneven, of_primaries, options, list(partial))
+    possible = _explain_primaries(view, imbalance, uneven, of_primaries, options, list(partial))
     if is_copying:
         if options.only_primary_balancer:
             return []
         tables = np.nonzero(considered)[0].tolist()
-        kept = _explain_secondaries(view, imbalance, tables, of_table, options, kept)
-    return [] if of_table else kept
+        possible = _explain_secondaries(view, imbalance, tables, of_table, options, possible)
+    return [] if of_table else possible
 
 
 def _explain_primaries(
@@ -283,20 +283,22 @@ def _explain_primaries(
     uneven: NDArray[np.int64],
     of_table: dict[int, dict[int, _Change]],
     options: BalanceOptions,
-    kept: list[_Before],
+    possible: list[_Before],
 ) -> list[_Before]:
     """Explain tables by their primaries; what is explained is taken out of ``of_table``."""
     for table, path in zip(uneven.tolist(), find_flows(view, imbalance, uneven), strict=True):
         seen = of_table.pop(table, {})
         if path is not None:
-            kept = _explain_path(view, imbalance, table, path.amount, seen, kept)
+            possible = _explain_path(view, imbalance, table, path.amount, seen, possible)
         elif not options.only_move_primary:
-            kept = _explain_copies(CopyTask.of_primaries(view, imbalance, table), seen, kept)
+            possible = _explain_copies(
+                CopyTask.of_primaries(view, imbalance, table), seen, possible
+            )
         elif seen:
             return []
-        if not kept or (seen and options.balancer_in_turn):
+        if not possible or (seen and options.balancer_in_turn):
             break
-    return kept
+    return possible
 
 
 def _explain_secondaries(
@@ -305,15 +307,15 @@ def _explain_secondaries(
     tables: Sequence[int],
     of_table: dict[int, dict[int, _Change]],
     options: BalanceOptions,
-    kept: list[_Before],
+    possible: list[_Before],
 ) -> list[_Before]:
     """Explain tables by all of their replicas; see :func:`_explain_primaries`."""
     for table in tables:
         seen = of_table.pop(table, {})
-        kept = _explain_copies(CopyTask.of_secondaries(view, imbalance, table), seen, kept)
-        if not kept or (seen and options.balancer_in_turn):
+        possible = _explain_copies(CopyTask.of_secondaries(view, imbalance, table), seen, possible)
+        if not possible or (seen and options.balancer_in_turn):
             break
-    return kept
+    return possible
 
 
 def _explain_path(
@@ -377,7 +379,7 @@ def _visited_first(
     found: list[_Before] = []
     while layer:
         following: dict[frozenset[int], list[_Before]] = {}
-        for visited, kept in layer.items():
+        for visited, possible in layer.items():
             waiting = [
                 one
                 for one in matters - visited
@@ -387,7 +389,7 @@ def _visited_first(
                 if next_one in candidates and next_one != first:
                     continue
                 pairs = [(next_one - 1, one - 1) for one in waiting if one != next_one]
-                grown = [one for base in kept if (one := _with(base, pairs)) is not None]
+                grown = [one for base in possible if (one := _with(base, pairs)) is not None]
                 if next_one == first:
                     found += grown
                 elif grown:
@@ -450,13 +452,13 @@ def _explain_copies(
     ended: list[_Before] = []
     while layer:
         following: dict[_Loop, list[_Before]] = {}
-        for loop, kept in layer.items():
+        for loop, possible in layer.items():
             if loop.is_done(task):
                 if len(loop.planned) == len(seen):
-                    ended += kept
+                    ended += possible
                 continue
             for pairs, later in loop.steps(task, seen):
-                grown = [one for base in kept if (one := _with(base, pairs)) is not None]
+                grown = [one for base in possible if (one := _with(base, pairs)) is not None]
                 if grown:
                     following[later] = list(_fewest(following.get(later, []) + grown))
         if sum(map(len, following.values())) > _MOST_SEQUENCES:
@@ -530,13 +532,13 @@ def _fewest(partial: Sequence[_Before]) -> tuple[_Before, ...]:
     More than a bounded number of them are joined to what they have in common, which allows more.
     """
     ordered = sorted(partial, key=lambda one: int(one.sum()))
-    kept: list[_Before] = []
+    possible: list[_Before] = []
     for one in ordered:
-        if not any((other <= one).all() for other in kept):
-            kept.append(one)
-    if len(kept) > _MOST_PARTIAL:
-        return (np.logical_and.reduce(kept),)
-    return tuple(kept)
+        if not any((other <= one).all() for other in possible):
+            possible.append(one)
+    if len(possible) > _MOST_PARTIAL:
+        return (np.logical_and.reduce(possible),)
+    return tuple(possible)
 
 
 def _extensions(before: _Before) -> Iterator[tuple[int, ...]]:
@@ -611,7 +613,7 @@ def _rounds_to(
 def roles(view: ClusterView) -> NDArray[np.int32]:
     """Return who holds every partition: the primary, then the others by their codes, largest first.
 
-    Columns without anybody are left out, so that equal states have equal shapes.
+    Empty columns are left out, so that equal states have equal shapes.
     """
     rest = np.sort(view.members[:, 1:], axis=1)[:, ::-1]
     found = np.concatenate([view.members[:, :1], rest], axis=1)

@@ -26,11 +26,11 @@ def obstacles(view: ClusterView, *, min_live_node_count: int = _FEWEST_NODES) ->
     """
     found = []
     pending = np.zeros(view.partition_count, dtype=np.bool_)
-    ill = int((~guardian_healthy(Membership.of(view), pending)).sum())
-    if ill:
+    unhealthy = int((~guardian_healthy(Membership.of(view), pending)).sum())
+    if unhealthy:
         found.append(
-            f"{pluralize(ill, 'partition')} without exactly the wanted replicas: the meta server "
-            "repairs first and balances then."
+            f"{pluralize(unhealthy, 'partition')} without exactly the wanted replicas: the meta "
+            "server repairs first and balances then."
         )
     if len(view.nodes) < min_live_node_count:
         found.append(

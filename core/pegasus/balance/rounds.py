@@ -105,9 +105,9 @@ def until_settled(
 
 
 def _digest(view: ClusterView) -> bytes:
-    told = hashlib.blake2b(view.members.tobytes(), digest_size=16)
-    told.update(view.member_disks.tobytes())
-    return told.digest()
+    digest = hashlib.blake2b(view.members.tobytes(), digest_size=16)
+    digest.update(view.member_disks.tobytes())
+    return digest.digest()
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ def even_out(view: ClusterView, weights: Weights, goal: EvenGoal) -> EvenPlan:
         goal: Tolerance and limits.
 
     Cost:
-        A step is O(replicas on the giver x nodes), columns only.
+        A step is O(replicas on the source x nodes), columns only.
     """
     before = node_loads(view, weights)
     search = _Search(view, weights, goal, before.copy())
@@ -221,7 +221,7 @@ class _Search:
 
 
 def _best(worth: NDArray[np.float64]) -> tuple[int, int] | None:
-    """Return where the largest value above zero stands, the first of equals."""
+    """Return the place of the largest value above zero, the first of equals."""
     if not worth.size:
         return None
     at = np.unravel_index(int(worth.argmax()), worth.shape)

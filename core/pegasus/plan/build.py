@@ -1,7 +1,7 @@
 """Plans for a Pegasus cluster: the level, settings, moves, single changes, and chosen rounds.
 
-What cannot be done is left out and told: an ``error`` makes the plan ``errored``, and then nothing
-of it is ever applied. The wizards of maintenance are in :mod:`core.pegasus.plan.maintenance`.
+What cannot be done is left out and reported: an ``error`` makes the plan ``errored``, and then
+none of it is ever applied. Maintenance plans are in :mod:`core.pegasus.plan.maintenance`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from core.units import pluralize
 
 @dataclass(frozen=True, slots=True)
 class AskedMove:
-    """A move of a replica that somebody wants.
+    """A requested move of a replica.
 
     Attributes:
         gpid: ``app.index``.
@@ -56,15 +56,15 @@ def level_plan(
     stored, in_force = draft.facts.stored_level, draft.facts.effective_level
     if stored is wanted and not clears_proposals(wanted):
         sentence = f"The level is {wanted.word} already."
-        draft.tell("warning", "already_set", sentence)
+        draft.note("warning", "already_set", sentence)
         return draft.seal()
     draft.set_level(wanted, is_restored=is_restored)
     if stored is wanted:
         sentence = f"The level is {wanted.word} already; setting it again clears what is pending."
-        draft.tell("warning", "already_set", sentence)
+        draft.note("warning", "already_set", sentence)
     if stored is not in_force and in_force is not None:
-        _tell_frozen(draft, wanted)
-    _tell_effect(draft, wanted)
+        _note_frozen(draft, wanted)
+    _note_effect(draft, wanted)
     return draft.seal()
 
 
@@ -95,7 +95,7 @@ def moves_plan(
     draft.check_level()
     for one in asked:
         draft.move(one.gpid, one.move, one.source, one.target)
-    _tell_ill(draft, {one.gpid for one in asked})
+    _note_unhealthy(draft, {one.gpid for one in asked})
     return draft.seal()
 
 
@@ -151,7 +151,7 @@ def change_plan(
     draft.check_level()
     draft.change(gpid, change, node)
     if draft.steps and change in ("DOWNGRADE_TO_INACTIVE", "REMOVE"):
-        draft.tell(
+        draft.note(
             "warning",
             "guardian_refills",
             f"The guardian adds a secondary again, first of all on {node} itself.",
@@ -187,27 +187,27 @@ def setting_plan(
     draft.set_setting(key, value, server=server, is_restored=is_restored)
     step = draft.setting_steps[0]
     if step.before is None:
-        draft.tell(
+        draft.note(
             "warning",
             "before_unknown",
             f"What {step.key} is now is unknown: it cannot be put back as it was.",
             subject=step.subject,
         )
     elif step.before == step.value:
-        draft.tell(
+        draft.note(
             "warning",
             "already_set",
             f"{step.key} is {step.before or 'empty'} already.",
             subject=step.subject,
         )
         draft.steps.clear()
-    draft.tell("info", "not_persisted", "It is forgotten when its server restarts.")
+    draft.note("info", "not_persisted", "It is forgotten when its server restarts.")
     return draft.seal()
 
 
-def _tell_frozen(draft: Draft, wanted: FunctionLevel) -> None:
+def _note_frozen(draft: Draft, wanted: FunctionLevel) -> None:
     if wanted > FunctionLevel.FREEZED and draft.course.level is FunctionLevel.FREEZED:
-        draft.tell(
+        draft.note(
             "warning",
             "stays_freezed",
             "Too few nodes are alive: the level in force stays freezed, whatever is stored.",
@@ -216,46 +216,46 @@ def _tell_frozen(draft: Draft, wanted: FunctionLevel) -> None:
         )
 
 
-def _tell_effect(draft: Draft, wanted: FunctionLevel) -> None:
-    ill = draft.course.unhealthy
+def _note_effect(draft: Draft, wanted: FunctionLevel) -> None:
+    unhealthy = draft.course.unhealthy
     if clears_proposals(wanted):
-        now = f"; {pluralize(len(ill), 'partition')} now without exactly the replicas wanted"
-        draft.tell(
-            "warning" if ill else "info",
+        now = f"; {pluralize(len(unhealthy), 'partition')} now without exactly the replicas wanted"
+        draft.note(
+            "warning" if unhealthy else "info",
             "clears_pending",
-            "Every pending proposal is thrown away, repairs and balancing alike"
-            f"{now if ill else ''}.",
+            "Every pending proposal is discarded, repairs and balancing"
+            f"{now if unhealthy else ''}.",
             hint="At steady repairs are proposed again at the next tick."
             if wanted is FunctionLevel.STEADY
             else "",
         )
     if wanted < FunctionLevel.STEADY:
         sentence = f"At {wanted.word}: {ALLOWANCES[wanted].sentence}"
-        draft.tell("warning", "no_repairs", sentence, hint="Set it back to steady soon.")
+        draft.note("warning", "no_repairs", sentence, hint="Set it back to steady soon.")
     if wanted is FunctionLevel.LIVELY:
-        _tell_lively(draft)
-    draft.tell(
+        _note_lively(draft)
+    draft.note(
         "info",
         "not_persisted",
-        "The level is not kept: after the leading meta server fails it is steady again.",
+        "The level is not persistent: after the leading meta server fails it is steady again.",
     )
 
 
-def _tell_lively(draft: Draft) -> None:
+def _note_lively(draft: Draft) -> None:
     counts = draft.facts.operations
     if draft.course.unhealthy:
-        ill = pluralize(len(draft.course.unhealthy), "partition")
-        sentence = f"Balancing waits until every partition is healthy: {ill} to go."
-        draft.tell("warning", "balance_waits", sentence)
+        number = pluralize(len(draft.course.unhealthy), "partition")
+        sentence = f"Balancing waits until every partition is healthy: {number} remaining."
+        draft.note("warning", "balance_waits", sentence)
     if counts is not None and counts.total >= 0:
         sentence = f"The balancer counts {pluralize(counts.total, 'change')} now"
         sentence += ", primaries and secondaries together." if counts.total else "."
         hint = "Its first round moves primaries, so it makes fewer; other rounds follow."
-        draft.tell("info", "forecast", sentence, hint=hint if counts.total else "")
+        draft.note("info", "forecast", sentence, hint=hint if counts.total else "")
     if draft.facts.snapshot.settings.get("balance_cluster") == "true" and any(
         table.max_replica_count == 1 for table in draft.facts.tables.values()
     ):
-        draft.tell(
+        draft.note(
             "error",
             "kills_meta_server",
             "balance_cluster is true and a table has a single replica: at lively the leading meta "
@@ -264,9 +264,11 @@ def _tell_lively(draft: Draft) -> None:
         )
 
 
-def _tell_ill(draft: Draft, asked: set[str]) -> None:
-    ill = [config.gpid for config in draft.course.unhealthy if config.gpid not in asked]
-    if ill:
-        number = pluralize(len(ill), "other partition")
-        sentence = f"The guardian is repairing {number}, {ill[0]} first; that may take longer now."
-        draft.tell("info", "unhealthy", sentence)
+def _note_unhealthy(draft: Draft, asked: set[str]) -> None:
+    unhealthy = [config.gpid for config in draft.course.unhealthy if config.gpid not in asked]
+    if unhealthy:
+        number = pluralize(len(unhealthy), "other partition")
+        sentence = (
+            f"The guardian is repairing {number}, {unhealthy[0]} first; that may take longer now."
+        )
+        draft.note("info", "unhealthy", sentence)

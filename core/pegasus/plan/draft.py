@@ -35,10 +35,10 @@ from core.snapshot.pegasus import PegasusSnapshot
 from core.step import Step
 from core.units import format_age, format_mb, pluralize
 
-_MOST_TOLD: Final = 5
+_MAX_LISTED: Final = 5
 
 LEAST_FREE_SHARE: Final = 0.1
-"""A disk filled beyond this is told."""
+"""A disk filled beyond this is reported."""
 
 
 class Draft:
@@ -65,7 +65,7 @@ class Draft:
 
     # -- telling --------------------------------------------------------------------------------
 
-    def tell(
+    def note(
         self,
         severity: DiagnosticSeverity,
         code: str,
@@ -82,15 +82,15 @@ class Draft:
     def refuse(self, exc: OpsError, subject: str) -> None:
         """Keep a refusal: the plan is errored."""
         self._left_out += 1
-        self.tell("error", exc.code, exc.message, subject=subject, hint=exc.hint)
+        self.note("error", exc.code, exc.message, subject=subject, hint=exc.hint)
 
-    def tell_refused(self, refused: Sequence[tuple[str, OpsError]]) -> None:
+    def note_refused(self, refused: Sequence[tuple[str, OpsError]]) -> None:
         """Keep refusals of one batch: the first ones by name, the others by number."""
-        for gpid, exc in refused[:_MOST_TOLD]:
+        for gpid, exc in refused[:_MAX_LISTED]:
             self.refuse(exc, gpid)
-        if len(refused) > _MOST_TOLD:
-            more = pluralize(len(refused) - _MOST_TOLD, "more partition")
-            self.tell("error", "guard_refused", f"{more} cannot be taken along for such reasons.")
+        if len(refused) > _MAX_LISTED:
+            more = pluralize(len(refused) - _MAX_LISTED, "more partition")
+            self.note("error", "guard_refused", f"{more} cannot be taken along for such reasons.")
 
     @property
     def is_refused(self) -> bool:
@@ -107,7 +107,7 @@ class Draft:
     def set_level(self, level: FunctionLevel, *, is_restored: bool = False) -> None:
         """Add the step that sets the function level, even where it is stored already."""
         if self._stored is None:
-            self.tell(
+            self.note(
                 "error",
                 "level_unknown",
                 "The stored level is unknown: what a run would change cannot be put back.",
@@ -136,10 +136,10 @@ class Draft:
         if level is None:
             sentence = "The level in force is unknown: a proposal might wait unseen."
             hint = "Take another snapshot; its problems say what the meta server did not tell."
-            self.tell("error", "level_unknown", sentence, hint=hint)
+            self.note("error", "level_unknown", sentence, hint=hint)
         elif level <= FunctionLevel.FREEZED:
             is_few = self._stored is not None and self._stored > FunctionLevel.FREEZED
-            self.tell(
+            self.note(
                 "error",
                 "level_too_low",
                 f"The level in force is {level.word}: {ALLOWANCES[level].sentence}",
@@ -148,7 +148,7 @@ class Draft:
                 else "Set the level to steady first.",
             )
         elif level is FunctionLevel.LIVELY:
-            self.tell(
+            self.note(
                 "warning",
                 "balancer_may_clash",
                 "At lively the meta server balances as well: it may change a partition first, or "
@@ -187,7 +187,7 @@ class Draft:
             if danger.code == "not_consulted" and is_limited:
                 continue
             severity: DiagnosticSeverity = "error" if danger.weight == "refused" else "warning"
-            self.tell(severity, danger.code, danger.sentence, subject=one.key, hint=danger.hint)
+            self.note(severity, danger.code, danger.sentence, subject=one.key, hint=danger.hint)
         self._set[one.key, place] = wanted
         self.steps.append(
             SetServerSetting(
@@ -202,7 +202,7 @@ class Draft:
         )
 
     def move(self, gpid: str, move: Move, source: str, target: str) -> None:
-        """Add a move or a copy of a replica; one that is refused is told instead."""
+        """Add a move or a copy of a replica; one that is refused is reported instead."""
         try:
             config = self._whole(gpid)
             proposal = propose_move(self.course.sight(), config, MOVE_KINDS[move], source, target)
@@ -223,7 +223,7 @@ class Draft:
         self.course.advance(config, proposal.actions)
 
     def change(self, gpid: str, change: Change, node: str) -> None:
-        """Add a single change of a partition; one that is refused is told instead."""
+        """Add a single change of a partition; one that is refused is reported instead."""
         try:
             config = self._whole(gpid)
             proposal = self.changed(config, change, node)
@@ -306,7 +306,7 @@ class Draft:
 
     def _check_reading(self) -> None:
         if not self.facts.has_all_partitions:
-            self.tell(
+            self.note(
                 "warning",
                 "incomplete_snapshot",
                 "The partitions of some table were not read: counts and choices leave them out.",
@@ -328,25 +328,25 @@ def _check_room(draft: Draft) -> None:
         disks.setdefault(row["node"], []).append((row["available_mb"], row["capacity_mb"]))
     for node, received_mb in sorted(course.received_mb.items()):
         _check_node(draft, node, received_mb, disks.get(node))
-    _check_single(draft, {node: max(one[0] for one in told) for node, told in disks.items()})
-    _tell_time(draft)
+    _check_single(draft, {node: max(one[0] for one in listed) for node, listed in disks.items()})
+    _note_time(draft)
 
 
 def _check_node(
     draft: Draft, node: str, received_mb: float | None, disks: list[tuple[int, int]] | None
 ) -> None:
     if disks is None:
-        sentence = f"How much room {node} has is unknown: it told of no disks."
-        draft.tell("warning", "room_unknown", sentence, subject=node)
+        sentence = f"The free space of {node} is unknown: it reported no disks."
+        draft.note("warning", "room_unknown", sentence, subject=node)
         return
     if received_mb is None:
         sentence = f"How much {node} receives is unknown: a replica's size is not known."
-        draft.tell("warning", "room_unknown", sentence, subject=node)
+        draft.note("warning", "room_unknown", sentence, subject=node)
         return
     free_mb, capacity_mb = (sum(values) for values in zip(*disks, strict=True))
     what = f"{node} receives {format_mb(received_mb)} and has {format_mb(free_mb)} free"
     if received_mb > free_mb:
-        draft.tell(
+        draft.note(
             "error",
             "no_room",
             f"{what}; a copy is made before the old replica is deleted.",
@@ -356,11 +356,11 @@ def _check_node(
     elif free_mb - received_mb < LEAST_FREE_SHARE * capacity_mb:
         rest = f"{(free_mb - received_mb) / capacity_mb:.0%}" if capacity_mb else "nothing"
         sentence = f"{what}: {rest} of its disks would be left."
-        draft.tell("warning", "little_room", sentence, subject=node)
+        draft.note("warning", "little_room", sentence, subject=node)
 
 
 def _check_single(draft: Draft, largest_mb: dict[str, int]) -> None:
-    """A replica lies on one disk: it must fit on one."""
+    """A replica is on one disk: it must fit on one."""
     for step in draft.steps:
         size_mb = step.copied_mb if isinstance(step, PegasusStep) else None
         if size_mb and step.destination in largest_mb:
@@ -371,10 +371,10 @@ def _check_single(draft: Draft, largest_mb: dict[str, int]) -> None:
                     f"{step.destination} has more than {format_mb(free_mb)} free."
                 )
                 hint = "Choose another node."
-                draft.tell("error", "no_room", sentence, subject=step.subject, hint=hint)
+                draft.note("error", "no_room", sentence, subject=step.subject, hint=hint)
 
 
-def _tell_time(draft: Draft) -> None:
+def _note_time(draft: Draft) -> None:
     known = [size for size in draft.course.received_mb.values() if size is not None]
     total_mb, nodes = sum(known), pluralize(len(draft.course.received_mb), "node")
     unknown = len(draft.course.received_mb) - len(known)
@@ -388,7 +388,7 @@ def _tell_time(draft: Draft) -> None:
             f"{about}: at {rate:g} MB/s a disk {format_age(shortest)} when all receive at once, "
             f"{format_age(longest)} one after the other."
         )
-    draft.tell("info", "copies", sentence)
+    draft.note("info", "copies", sentence)
 
 
 def _slowest_rate(draft: Draft) -> float | None:

@@ -51,7 +51,7 @@ def migrate(draft: Draft, node: str, leaving: Collection[str]) -> list[str]:
         items[config.gpid] = Proposed(partition=course.partition(config), target=target)
         of_table[config.app_id, target] += 1
         course.advance(config, found.actions)
-    draft.tell_refused(sorted(refused, key=lambda one: _place(one[0])))
+    draft.note_refused(sorted(refused, key=lambda one: _place(one[0])))
     ordered = [config.gpid for config in led if config.gpid in items]
     if ordered:
         draft.append(
@@ -90,7 +90,7 @@ def downgrade(draft: Draft, node: str, batch: int | None = None) -> list[list[st
             continue
         items.append(Proposed(partition=course.partition(config)))
         course.advance(config, found.actions)
-    draft.tell_refused(refused)
+    draft.note_refused(refused)
     size = batch or max(len(items), 1)
     batches = [items[start : start + size] for start in range(0, len(items), size)]
     for place, some in enumerate(batches):

@@ -26,8 +26,8 @@ def external_changes(
 ) -> Iterator[ExternalMove]:
     """Yield which partitions changed from one snapshot to the next, and not by the run.
 
-    What a node that died had is told as one. What the balancer did while the run itself had the
-    level at lively is the run's own doing.
+    The replicas of a node that died count as one change. What the balancer did while the run
+    itself had the level at lively is the run's own doing.
     """
     own = {gpid for step in view.steps if step.begun_at is not None for gpid in step.step.touched}
     alive = pc.field("is_alive")
@@ -79,12 +79,14 @@ def _change(row: dict[str, Any]) -> ExternalMove | None:
     after = {now, *row["secondaries"]} - {None}
     left, joined = sorted(before - after), sorted(after - before)
     if was != now:
-        words = f"its primary went from {was or 'nobody'} to {now or 'nobody'}"
+        words = f"its primary went from {was or 'none'} to {now or 'none'}"
         return _move(gpid, was, now, words)
     if not left and not joined:
         return None
-    told = [f"{', '.join(names)} {verb} it" for names, verb in ((left, "left"), (joined, "joined"))]
-    words = " and ".join(one for one, names in zip(told, (left, joined), strict=True) if names)
+    changes = [
+        f"{', '.join(names)} {verb} it" for names, verb in ((left, "left"), (joined, "joined"))
+    ]
+    words = " and ".join(one for one, names in zip(changes, (left, joined), strict=True) if names)
     return _move(gpid, next(iter(left), None), next(iter(joined), None), words)
 
 

@@ -48,7 +48,7 @@ _SHORT_WAIT_S: Final = 600.0
 _CLOSING_WAIT_S: Final = 1800.0
 """What others took off the node a short while ago is closed by the server itself, 10 min later."""
 _LONG_DELAY_MS: Final = 180_000_000
-"""50 h, as the rolling update sets it: nobody else takes over a replica of a node under way."""
+"""50 h, as the rolling update sets it: no other node takes over a replica of a node under way."""
 _SHORT_DELAY_MS: Final = 10
 MAX_UNDER_REPLICATED: Final = 10
 """Partitions that may lack a replica at a time while a node is emptied."""
@@ -73,7 +73,7 @@ def migrate_plan(snapshot: PegasusSnapshot, node: str, terms: PlanOptions) -> Pl
     draft.check_level()
     check_whole(draft)
     if not migrate(draft, node, [node]):
-        draft.tell("warning", "nothing_to_do", f"{node} has no primaries.", subject=node)
+        draft.note("warning", "nothing_to_do", f"{node} has no primaries.", subject=node)
         return _nothing(draft)
     _await(draft, "no_primaries", node, within_s=_SHORT_WAIT_S)
     return draft.seal()
@@ -107,15 +107,15 @@ def drain_plan(
     was_lively = draft.facts.stored_level is FunctionLevel.LIVELY
     _begin(draft)
     if not any(draft.course.replicas[node] for node in leaving):
-        draft.tell("warning", "nothing_to_do", f"{', '.join(leaving)}: no replicas are there.")
+        draft.note("warning", "nothing_to_do", f"{', '.join(leaving)}: no replicas are there.")
         return _nothing(draft)
     _keep_out(draft, leaving)
     for node in leaving:
         _empty(draft, node, leaving, is_closed=False, batch=max_under_replicated)
         _await(draft, "healthy")
-    _tell_batches(draft, max_under_replicated)
+    _note_batches(draft, max_under_replicated)
     if was_lively:
-        draft.tell(
+        draft.note(
             "warning",
             "lively_refills",
             "When the run has ended the level is lively again and the balancer fills these nodes.",
@@ -160,9 +160,9 @@ def offline_plan(
         _await(draft, "healthy")  # safer than the scripts, which stop it while copies are missing
         _await(draft, "gone", node, reason=f"Stop the replica server of {node} now.")
         _await(draft, "healthy")
-    _tell_batches(draft, max_under_replicated)
+    _note_batches(draft, max_under_replicated)
     stops = f"The run waits until the process of {' and then of '.join(leaving)} was stopped."
-    draft.tell("info", "operator_acts", stops, hint="Nobody but the operator stops a process.")
+    draft.note("info", "operator_acts", stops, hint="Only the operator stops a process.")
     return draft.seal()
 
 
@@ -196,8 +196,8 @@ def rolling_update_plan(
             draft.course.come_back(draft.course.config(gpid), node)
         _await(draft, "healthy")
     waits = f"The run waits for {pluralize(len(wanted), 'restart')} by the operator."
-    draft.tell("info", "operator_acts", waits, hint="Nobody but the operator restarts a process.")
-    draft.tell(
+    draft.note("info", "operator_acts", waits, hint="Only the operator restarts a process.")
+    draft.note(
         "info",
         "primaries_stay",
         "Primaries stay where they were moved to: the node that comes last leads few in the end.",
@@ -235,14 +235,14 @@ def rebalance_plan(
     draft.set_level(FunctionLevel.LIVELY, is_restored=True)
     if draft.course.level is not None and draft.course.level < FunctionLevel.STEADY:
         draft.check_level()
-    ill = draft.course.unhealthy
-    if ill:
-        number = pluralize(len(ill), "partition")
+    unhealthy = draft.course.unhealthy
+    if unhealthy:
+        number = pluralize(len(unhealthy), "partition")
         sentence = f"Balancing waits until every partition is healthy: {number} to go."
-        draft.tell("warning", "balance_waits", sentence)
+        draft.note("warning", "balance_waits", sentence)
         _await(draft, "healthy")
     _await(draft, "balanced")
-    draft.tell(
+    draft.note(
         "info",
         "balancer_decides",
         "What is moved is decided by the meta server, not by this plan.",
@@ -266,7 +266,7 @@ def _named(draft: Draft, nodes: Sequence[str]) -> list[str]:
         if not draft.course.nodes[name].is_alive:
             sentence = f"{name} is not alive: its replicas are being replaced by the guardian."
             hint = "Wait until every partition is healthy; there is nothing to move off it."
-            draft.tell("error", "node_down", sentence, subject=name, hint=hint)
+            draft.note("error", "node_down", sentence, subject=name, hint=hint)
     return names
 
 
@@ -283,14 +283,16 @@ def _begin(draft: Draft) -> None:
 def _warn_of_exclusions(draft: Draft) -> None:
     """Tell which excluded tables the meta server's own balancer moves all the same."""
     names = sorted(table.name for table in draft.facts.tables.values())
-    kept = [name for name in names if any(fnmatchcase(name, one) for one in draft.terms.exclusions)]
-    if kept:
-        more = f" and {len(kept) - _MOST_NAMED} more" if kept[_MOST_NAMED:] else ""
-        draft.tell(
+    excluded = [
+        name for name in names if any(fnmatchcase(name, one) for one in draft.terms.exclusions)
+    ]
+    if excluded:
+        more = f" and {len(excluded) - _MOST_NAMED} more" if excluded[_MOST_NAMED:] else ""
+        draft.note(
             "warning",
             "exclusions_not_kept",
-            f"Excluded tables are balanced too: {', '.join(kept[:_MOST_NAMED])}{more}. The meta "
-            "server's own balancer knows nothing of Trimtab's exclusions.",
+            f"Excluded tables are balanced too: {', '.join(excluded[:_MOST_NAMED])}{more}. The "
+            "meta server's own balancer ignores Trimtab's exclusions.",
             hint="Put them on meta.lb.ignored_app_list first, if they are to stay as they are.",
         )
 
@@ -363,13 +365,13 @@ def _check_batch(max_under_replicated: int) -> None:
         )
 
 
-def _tell_batches(draft: Draft, max_under_replicated: int) -> None:
+def _note_batches(draft: Draft, max_under_replicated: int) -> None:
     """Show the limit, and how many batches it makes."""
     batches = [
         step for step in draft.steps if isinstance(step, PegasusStep) and step.removed_replicas
     ]
     total = sum(one.partition_count for one in draft.facts.tables.values())
-    draft.tell(
+    draft.note(
         "info",
         "batches",
         f"At most {max_under_replicated:,} of {pluralize(total, 'partition')} lack a replica at a "
@@ -380,21 +382,21 @@ def _tell_batches(draft: Draft, max_under_replicated: int) -> None:
 
 
 def _refill(draft: Draft, dropped: Sequence[str], leaving: Sequence[str]) -> None:
-    homeless = [
+    unplaced = [
         gpid for gpid in dropped if draft.course.refill(draft.course.config(gpid), leaving) is None
     ]
-    if homeless:
-        draft.tell(
+    if unplaced:
+        draft.note(
             "error",
             "too_few_nodes",
-            f"No node is left for a replica of {homeless[0]}"
-            + (f" and {len(homeless) - 1} others." if len(homeless) > 1 else "."),
+            f"No node is left for a replica of {unplaced[0]}"
+            + (f" and {len(unplaced) - 1} others." if len(unplaced) > 1 else "."),
             hint="Name fewer nodes, or add some first.",
         )
 
 
 def _keep_out(draft: Draft, leaving: Sequence[str]) -> None:
-    """Put nodes on the black list beside those that are there already."""
+    """Add nodes to the black list."""
     listed = draft.facts.snapshot.settings.get("assign_secondary_black_list") or ""
     names = [name for name in listed.split(",") if name in draft.course.nodes]
     draft.set_setting(BLACK_LIST, ",".join(dict.fromkeys([*names, *leaving])), is_restored=True)

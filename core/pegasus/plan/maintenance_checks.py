@@ -22,9 +22,9 @@ class _Rule:
 
     @classmethod
     def of(cls, draft: Draft) -> _Rule:
-        told = draft.facts.snapshot.settings
-        least = told.get("min_live_node_count_for_unfreeze", "")
-        share = told.get(LIVE_PERCENTAGE, "")
+        settings = draft.facts.snapshot.settings
+        least = settings.get("min_live_node_count_for_unfreeze", "")
+        share = settings.get(LIVE_PERCENTAGE, "")
         return cls(
             int(least) if least.isdecimal() else _LEVEL_LEAST_NODES,
             int(share) if share.isdecimal() else None,
@@ -41,9 +41,9 @@ def unfreeze(draft: Draft, leaving: Sequence[str]) -> None:
     left = len([name for name in draft.course.alive if name not in leaving])
     if not rule.freezes(left, known):
         return
-    is_known = rule.live_percentage is not None  # else nobody could put it back
+    is_known = rule.live_percentage is not None  # else it could not be restored
     draft.set_setting(LIVE_PERCENTAGE, "0", is_restored=is_known)
-    draft.tell(
+    draft.note(
         "warning",
         "live_percentage_stays",
         f"With {left} of {known} nodes alive the level would freeze, so {LIVE_PERCENTAGE} becomes 0"
@@ -57,7 +57,7 @@ def warn_of_freezing(draft: Draft) -> None:
     """Tell when one node less would freeze the level in force."""
     rule, known, alive = _Rule.of(draft), len(draft.facts.nodes), len(draft.course.alive)
     if alive - 1 < rule.least_nodes or rule.freezes(alive - 1, known):
-        draft.tell(
+        draft.note(
             "warning",
             "freezes_meanwhile",
             f"With {alive - 1} of {known} nodes alive the level in force is freezed while a node "
@@ -71,7 +71,7 @@ def check_left(draft: Draft, leaving: Sequence[str]) -> None:
     most = max((one.max_replica_count for one in draft.facts.tables.values()), default=1)
     if len(left) < most:
         tables = [one for one in draft.facts.tables.values() if one.max_replica_count == most]
-        draft.tell(
+        draft.note(
             "error",
             "too_few_nodes",
             f"{pluralize(len(left), 'node')} would be left, and table {tables[0].name} wants "
@@ -80,7 +80,7 @@ def check_left(draft: Draft, leaving: Sequence[str]) -> None:
         )
     least = _Rule.of(draft).least_nodes
     if len(left) < least:
-        draft.tell(
+        draft.note(
             "error",
             "would_freeze",
             f"{pluralize(len(left), 'node')} would be left: with fewer than {least} the level in "
@@ -92,24 +92,24 @@ def check_left(draft: Draft, leaving: Sequence[str]) -> None:
 def check_whole(draft: Draft) -> None:
     """Refuse to empty a node of which not everything is known."""
     if not draft.facts.has_all_partitions:
-        draft.tell(
+        draft.note(
             "error",
             "incomplete_snapshot",
-            "The partitions of some table were not read: what lies on the node is not known.",
+            "The partitions of some table were not read: the replicas on the node are not known.",
             hint="Take another snapshot; its problems name what did not answer.",
         )
 
 
 def check_healthy(draft: Draft) -> None:
     """Refuse to take replicas away while others are missing."""
-    ill = draft.course.unhealthy
-    if ill:
-        names = ", ".join(config.gpid for config in ill[:3])
-        draft.tell(
+    unhealthy = draft.course.unhealthy
+    if unhealthy:
+        names = ", ".join(config.gpid for config in unhealthy[:3])
+        draft.note(
             "error",
             "unhealthy",
-            f"{pluralize(len(ill), 'partition')} not healthy ({names}): taking more replicas away "
-            "may lose them.",
+            f"{pluralize(len(unhealthy), 'partition')} not healthy ({names}): taking more replicas "
+            "away may lose them.",
             hint="Wait until the guardian has repaired them.",
         )
 
@@ -119,7 +119,7 @@ def check_policy(draft: Draft) -> None:
     if draft.facts.snapshot.settings.get("balance_cluster") != "true":
         return
     if any(table.max_replica_count == 1 for table in draft.facts.tables.values()):
-        draft.tell(
+        draft.note(
             "error",
             "kills_meta_server",
             "balance_cluster is true and a table has a single replica: at lively the leading meta "

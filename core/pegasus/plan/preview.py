@@ -38,7 +38,7 @@ class PartitionPreview:
         primary_after: The same when the step is done.
         secondaries_before: Registered names, in their order.
         secondaries_after: The same when the step is done.
-        ballot_after: What its ballot will be, if nobody else changes it.
+        ballot_after: Its ballot afterwards, without external changes.
     """
 
     gpid: str

@@ -118,7 +118,7 @@ class Course:
 
     @property
     def unhealthy(self) -> list[PartitionConfig]:
-        """Return the partitions that the guardian would call ill, in gpid order."""
+        """Return the partitions that the guardian counts as unhealthy, in gpid order."""
         return self._where(
             lambda one: one.primary is None or one.replica_count != one.max_replica_count
         )
@@ -133,8 +133,11 @@ class Course:
 
     def level_after(self, stored: FunctionLevel) -> FunctionLevel:
         """Return the level that would be in force were that one stored."""
-        told = self.facts.snapshot.settings
-        least, share = told.get("min_live_node_count_for_unfreeze"), told.get(LIVE_PERCENTAGE)
+        settings = self.facts.snapshot.settings
+        least, share = (
+            settings.get("min_live_node_count_for_unfreeze"),
+            settings.get(LIVE_PERCENTAGE),
+        )
         alive = sum(node.is_alive for node in self.facts.nodes)
         return effective_level(
             stored,
@@ -154,16 +157,16 @@ class Course:
                 self.receive(action.node, self.size_mb(config))
         self._put(config, after)
 
-    def refill(self, config: PartitionConfig, kept_out: Collection[str]) -> str | None:
+    def refill(self, config: PartitionConfig, excluded: Collection[str]) -> str | None:
         """Let the guardian replace a replica that is missing; return who takes it.
 
         It takes the node with fewest replicas of the table, of equal ones with fewest in all; of
-        those equal too the first in an order that nobody tells: here that of names.
+        those equal too the first in an unreported order: here by name.
 
         Source:
             ``partition_guardian::on_missing_secondary`` with ``less_partitions``.
         """
-        able = [node for node in self.alive if node not in config.members and node not in kept_out]
+        able = [node for node in self.alive if node not in config.members and node not in excluded]
         if not able or config.primary is None:
             return None
         held = self._table_counts(config.app_id)

@@ -155,8 +155,8 @@ class _Undo:
 
     def _stay(self, code: str, subject: str, sentence: str, hint: str = _BY_HAND) -> None:
         self._stays.append((sentence, hint))
-        self._draft.tell("warning", code, sentence, subject=subject, hint=hint)
+        self._draft.note("warning", code, sentence, subject=subject, hint=hint)
 
     def _need_not(self, subject: str, sentence: str) -> None:
         self._needless.append(sentence)
-        self._draft.tell("info", "undo_not_needed", sentence, subject=subject)
+        self._draft.note("info", "undo_not_needed", sentence, subject=subject)

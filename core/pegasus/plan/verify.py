@@ -46,7 +46,7 @@ def recheck(
     found: dict[int, Diagnostic] = {}
     for index, step in pending:
         if step.wait is not None:
-            break  # nobody can tell now what will be when it is over
+            break  # the state when it is over cannot be predicted
         problem = ahead.problem(step)
         if problem is not None:
             found[index] = problem

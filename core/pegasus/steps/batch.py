@@ -24,7 +24,7 @@ from core.units import pluralize
 
 
 class Proposed(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition of many; ``target``: who becomes its primary, ``None`` where nobody does."""
+    """One partition of many; ``target``: its new primary, ``None`` for none."""
 
     partition: Partition
     target: str | None = None

@@ -158,7 +158,7 @@ def moved_since(config: PartitionConfig, where: str | None) -> Inverse:
     """
     if where is not None:
         return needless(config.gpid, f"{config.gpid} is as it was already ({where}).")
-    sentence = f"{config.gpid} has {membership(config)} now: somebody changed it since the run."
+    sentence = f"{config.gpid} has {membership(config)} now: it was changed since the run."
     return stays("undo_moved_since", config.gpid, sentence)
 
 

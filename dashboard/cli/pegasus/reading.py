@@ -13,7 +13,7 @@ from core.health.findings import overall_state
 from core.health.pegasus import assess_pegasus
 from core.pegasus.levels import ALLOWANCES, FunctionLevel
 from core.pegasus.snapshot import STORED_LEVEL, PegasusFacts
-from core.pegasus.summary import guardian_ill, summarize_nodes, summarize_tables
+from core.pegasus.summary import guardian_unhealthy, summarize_nodes, summarize_tables
 from core.snapshot.pegasus import PegasusSnapshot
 from dashboard.cli import answers
 from dashboard.cli.output import Answer, emit, say, table
@@ -85,7 +85,7 @@ def health(source: str, config: Path | None, *, as_json: bool) -> int:
     """``trimtab pegasus health``."""
     snapshot = pegasus_snapshot(source, config)
     facts = PegasusFacts(snapshot)
-    found, ill, verdict = summarize_tables(facts), guardian_ill(facts), facts.verdict()
+    found, ill, verdict = summarize_tables(facts), guardian_unhealthy(facts), facts.verdict()
     findings, headline = assess_pegasus(facts), answer(facts, verdict)
     ddds = [row for row in facts.rows("partitions") if row["ddd_reason"] is not None]
     down = facts.columns.nodes_with("down")

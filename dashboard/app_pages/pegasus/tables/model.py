@@ -548,7 +548,7 @@ def lost_sentences(one: Outlook) -> list[str]:
     told = {
         None: "The meta server's diagnosis does not name it.",
         "": "The meta server names it without a reason (a known fault of its own).",
-    }.get(one.told_reason, f"The meta server says: {one.told_reason}")
+    }.get(one.reported_reason, f"The meta server says: {one.reported_reason}")
     found = [told, f"Next: {one.cure.reason}"]
     if one.choice is None:
         found.append("`ddd_diagnose` recommends nobody: nothing was diagnosed of former members.")
