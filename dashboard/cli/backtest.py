@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from core.errors import OpsError, UnknownNameError
+from core.errors import OpsError
 from core.history.backtest.advice import is_plannable
 from core.history.backtest.job import TABLES, Backtest, Outcome, run_here
 from core.history.backtest.model import AS_RECORDED, Grid
@@ -31,14 +31,14 @@ from core.snapshot import AnySnapshot
 from core.units import format_ratio, pluralize
 from dashboard import services
 from dashboard.cli import plan_answers
+from dashboard.cli.engine import is_spark, spark_session
 from dashboard.cli.history.recorded import Past
 from dashboard.cli.options import Config, EngineName, Json, PlanReason
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
 from dashboard.cli.plan_answers import refusal, write_plan
 from dashboard.presenters.candidates import shortened
-from dashboard.services import pegasus, spark
+from dashboard.services import pegasus
 
-_ENGINES: Final = ("local", "spark")
 _EVERY_S: Final = 0.2
 _MOST_SHOWN: Final = 30
 
@@ -81,7 +81,7 @@ def backtest(
     as_json: Json = False,
 ) -> int:
     """Simulate recorded load under other strategies and settings, and rank them."""
-    engine = _checked_engine(engine, master)
+    on_spark = _on_spark(engine, master)
     _must_be_usable(out)
     past = Past.of(uri, config)
     grid = _grid(grid_file, tuple(clusters or ()), past.config.history.minute_s)
@@ -89,10 +89,10 @@ def backtest(
     note(f"{work.words}.")
     started = time.perf_counter()
     with _stoppable() as progress:
-        if engine == "local":
-            results = run_here(work, progress)
-        else:
+        if on_spark:
             results = _run_on_spark(past.config, master, work, progress)
+        else:
+            results = run_here(work, progress)
         outcome = Outcome.of(grid, results)
     elapsed_ms = (time.perf_counter() - started) * 1000
     out.mkdir(parents=True, exist_ok=True)
@@ -148,16 +148,13 @@ def _must_be_usable(out: Path) -> None:
         )
 
 
-def _checked_engine(engine: str, master: str | None) -> str:
-    """Return the engine; a Spark master means Spark.
+def _on_spark(engine: str, master: str | None) -> bool:
+    """Return whether Spark runs it; a Spark master means Spark.
 
     Raises:
         UsageFaultError: No such engine.
     """
-    if engine not in _ENGINES:
-        known = UnknownNameError.of("engine", engine, _ENGINES)
-        raise UsageFaultError(known.message, hint=known.hint)
-    return engine if master is None else "spark"
+    return is_spark(engine) or master is not None
 
 
 def _run_on_spark(
@@ -167,10 +164,9 @@ def _run_on_spark(
     from core.spark.jobs.backtest import run_on_spark  # noqa: PLC0415  # seconds, only here
 
     if master is not None:
-        settings = config.spark.model_copy(update={"master": master})
-        config = config.model_copy(update={"spark": settings})
-    note("Starting Spark ...")
-    return run_on_spark(spark.session(config), work, progress)
+        spark = config.spark.model_copy(update={"master": master})
+        config = config.model_copy(update={"spark": spark})
+    return run_on_spark(spark_session(config), work, progress)
 
 
 class _Progress:

@@ -95,7 +95,7 @@ COMMANDS: Final = {
     "dashboard.cli.backtest": {
         "backtest": "Simulate recorded load under other strategies and settings, and rank them.",
     },
-    "dashboard.cli.planning.commands": {
+    "dashboard.cli.planning": {
         "drill": (
             "Simulate the failure of each broker, failure domain or node: hot brokers, lost"
             " capacity."
@@ -105,7 +105,7 @@ COMMANDS: Final = {
     "dashboard.cli.ownership": {
         "owners": "Show ownership: sessions, orphans, double claims, namespaces on few brokers.",
     },
-    "dashboard.cli.history.commands": {
+    "dashboard.cli.history": {
         "history": "Read, export, import, repair and analyse the recorded history.",
     },
     "dashboard.cli.leader": {
@@ -115,7 +115,7 @@ COMMANDS: Final = {
         "quota": "Compute each broker's share of a resource group's limit.",
         "tenants": "Show the traffic of each tenant next to the limits of its namespaces.",
     },
-    "dashboard.cli.advise.commands": {"advise": "Compute sizes and limits that operators tune."},
+    "dashboard.cli.advise": {"advise": "Compute sizes and limits that operators tune."},
     "dashboard.cli.policies": {
         "policy": (
             "List, set and delete policies: isolation, anti-affinity, domains, groups, rates,"

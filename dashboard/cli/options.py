@@ -42,6 +42,10 @@ Bundles = Annotated[
     list[str],
     typer.Option("--bundle", metavar="BUNDLE", help="Bundle, tenant/namespace/0xLOW_0xHIGH."),
 ]
+OutTables = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="Directory for the whole tables as Parquet."),
+]
 PlanFile = Annotated[
     Path | None, typer.Option("--plan", metavar="OUT", help="Write the plan to a file.")
 ]

@@ -5,17 +5,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 import typer
 
-from dashboard.cli.main import COMMANDS as COMMANDS_OF
 from dashboard.cli.main import app
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("core", "connectors", "dashboard")
 HIDDEN = {"pandas", "streamlit"}
+GROUPS = [("history",), ("advise",)]
 ANOTHER_PROCESS = {"dashboard.app"}
 WITH_PANDAS = "core.spark"  # whoever makes a Spark session takes the hiding away
 COMMANDS = sorted(
@@ -79,8 +80,16 @@ def test_a_command_needs_nothing_that_is_hidden_from_it(command: str) -> None:
     assert way_to_hidden(used - ANOTHER_PROCESS) == []
 
 
-def test_the_list_of_commands_has_each_help_line() -> None:
+@pytest.mark.parametrize("group", [(), *GROUPS], ids=" ".join)
+def test_the_list_of_commands_has_each_help_line(group: tuple[str, ...]) -> None:
     """The list is written apart, as it is shown before any command is imported."""
-    commands = typer.main.get_command(app).commands
-    listed = {name: line for lines in COMMANDS_OF.values() for name, line in lines.items()}
-    assert listed == {name: one.help.partition("\n\n")[0] for name, one in commands.items()}
+    command, module = typer.main.get_command(app), "dashboard.cli.main"
+    for name in group:
+        command, module = command.commands[name], f"dashboard.cli.{name}"
+    listed = {
+        name: line
+        for lines in import_module(module).COMMANDS.values()
+        for name, line in lines.items()
+    }
+    found = {name: one.help.partition("\n\n")[0] for name, one in command.commands.items()}
+    assert listed == found

@@ -315,7 +315,8 @@ def test_an_earlier_result_is_not_written_over(place, tmp_path, capsys, monkeypa
 
 
 def test_a_master_means_spark():
-    assert backtest_command._checked_engine("local", "local[2]") == "spark"
+    assert backtest_command._on_spark("local", "local[2]")
+    assert not backtest_command._on_spark("local", None)
 
 
 def change(key: str, new: object) -> dict[str, Any]:

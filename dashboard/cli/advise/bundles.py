@@ -1,48 +1,89 @@
-"""``trimtab advise bundles`` and ``compaction``: what they compute and how they answer."""
+"""``trimtab advise``: bundles of a namespace, partitions of a topic, lookups of an unload."""
 
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated
 
 import pyarrow.compute as pc
+import typer
 
-from core.errors import UnknownNameError
+from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
+from core.ids import range_text
+from core.plan.codec import dump_plan
+from core.plan.model import Plan
+from core.plan.options import PlanOptions
 from core.planning.advisors.bundle_reasons import BundleLimits, Demand, advise_bundles
-from core.planning.advisors.retention import CompactionRule, fate_of_log
+from core.planning.advisors.lookups import unload_pressure
+from core.planning.advisors.partitions import (
+    by_partition_count,
+    even_boundaries,
+    partition_hashes,
+)
+from core.planning.advisors.surgery import Surgery, plan_cuts
+from core.pulsar.lookup import parse_topic_name
+from core.pulsar.plan.split import build_cuts_plan
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot.store import load_snapshot
 from core.units import format_ratio
+from dashboard.cli import plan_answers
+from dashboard.cli.options import Json, PlanReason, Snapshot
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli.plan_answers import refusal, tell_plan_file, write_plan
 from dashboard.cli.releases import active_settings
 from dashboard.presenters.advisors_facts import NamespaceFacts, namespace_facts
 
-_MOST_SHOWN = 16
+_MAX_SHOWN = 16
 
 
-@dataclass(frozen=True, kw_only=True)
-class BundleCountRequest:
-    """What is asked of ``trimtab advise bundles``; ``None``: from the snapshot, or none."""
-
-    brokers: int | None
-    topics: int | None
-    clients: int | None
-    rate: float | None
-    throughput: float | None
-    within: float
-    max_bundles: int | None
-    snapshot: str | None
-    namespace: str | None
+app = typer.Typer()
 
 
-def bundles(request: BundleCountRequest, *, as_json: bool) -> int:
-    """``trimtab advise bundles``: how many, and why."""
-    facts, settings = _live(request)
+@app.command()
+def bundles(
+    brokers: Annotated[
+        int | None, typer.Option(help="Number of brokers; default: the live ones.")
+    ] = None,
+    topics: Annotated[
+        int | None, typer.Option(help="Number of topics; each partition counts.")
+    ] = None,
+    clients: Annotated[int | None, typer.Option(help="Number of producers and consumers.")] = None,
+    rate: Annotated[
+        float | None, typer.Option(metavar="MSG/S", help="Message rate, in plus out (msg/s).")
+    ] = None,
+    throughput: Annotated[
+        float | None, typer.Option(metavar="BYTES/S", help="Traffic, in plus out (bytes/s).")
+    ] = None,
+    within: Annotated[
+        float, typer.Option(metavar="SHARE", help="Max deviation above the mean (ratio).")
+    ] = 0.2,
+    max_bundles: Annotated[
+        int | None, typer.Option(help="loadBalancerNamespaceMaximumBundles.")
+    ] = None,
+    snapshot: Annotated[
+        str | None, typer.Option(metavar="SNAPSHOT", help="Snapshot that supplies missing values.")
+    ] = None,
+    namespace: Annotated[
+        str | None, typer.Option(metavar="NS", help="Namespace of the snapshot.")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Compute how many bundles a namespace needs, with every reason."""
+    facts, settings = _live(snapshot, namespace, has_size=None not in (brokers, topics))
     limits = BundleLimits.of(settings)
-    if request.max_bundles is not None:
-        limits = dataclasses.replace(limits, maximum=request.max_bundles)
-    advice = advise_bundles(_demand(request, facts), limits)
+    if max_bundles is not None:
+        limits = dataclasses.replace(limits, maximum=max_bundles)
+    given = {
+        "brokers": brokers,
+        "topics": topics,
+        "clients": clients,
+        "rate": rate,
+        "throughput": throughput,
+    }
+    advice = advise_bundles(_demand(given, facts, within), limits)
     present = len(facts.bundles) if facts else None
     body = {
         "bundles": advice.bundles,
@@ -71,7 +112,7 @@ def bundles(request: BundleCountRequest, *, as_json: bool) -> int:
                     format_ratio(one.step_ratio),
                     format_ratio(one.reachable_ratio),
                 )
-                for one in advice.tried[-_MOST_SHOWN:]
+                for one in advice.tried[-_MAX_SHOWN:]
             ],
         )
         say("Topics are assumed alike, at places by chance.")
@@ -79,29 +120,33 @@ def bundles(request: BundleCountRequest, *, as_json: bool) -> int:
     return emit(Answer(body, show), as_json=as_json)
 
 
-def _live(request: BundleCountRequest) -> tuple[NamespaceFacts | None, EffectiveSettings]:
-    """Take the namespace and the settings of the snapshot; defaults where none is named."""
-    if (request.snapshot is None) != (request.namespace is None):
+def _live(
+    directory: str | None, namespace: str | None, *, has_size: bool
+) -> tuple[NamespaceFacts | None, EffectiveSettings]:
+    """Return the namespace and the settings of the snapshot; defaults where none is named."""
+    if (directory is None) != (namespace is None):
         raise UsageFaultError(
             "A namespace is one of a snapshot.", hint="Give --snapshot and --namespace together."
         )
-    if request.snapshot is None or request.namespace is None:
-        if request.brokers is None or request.topics is None:
+    if directory is None or namespace is None:
+        if not has_size:
             raise UsageFaultError(
                 "The number of brokers and topics is not given.",
                 hint="Give --brokers and --topics, or --snapshot and --namespace.",
             )
         return None, EffectiveSettings.defaults()
-    snapshot = load_snapshot(Path(request.snapshot))
-    facts = namespace_facts(snapshot.bundles, request.namespace, snapshot.brokers.num_rows)
+    snapshot = load_snapshot(Path(directory))
+    facts = namespace_facts(snapshot.bundles, namespace, snapshot.brokers.num_rows)
     if not facts.bundles:
         known = pc.unique(snapshot.bundles["namespace"]).to_pylist()
-        raise UnknownNameError.of("namespace", request.namespace, known, place=request.snapshot)
+        raise UnknownNameError.of("namespace", namespace, known, place=directory)
     return facts, active_settings(snapshot)
 
 
-def _demand(request: BundleCountRequest, facts: NamespaceFacts | None) -> Demand:
-    """Fill what is not given with what the snapshot shows; what nobody knows asks for nothing."""
+def _demand(
+    given: Mapping[str, float | None], facts: NamespaceFacts | None, within: float
+) -> Demand:
+    """Return the demand: what is not given is what the snapshot shows, or nothing."""
     shown: dict[str, float] = {}
     if facts is not None:
         shown = {
@@ -111,8 +156,6 @@ def _demand(request: BundleCountRequest, facts: NamespaceFacts | None) -> Demand
             "rate": (facts.msgs_in or 0.0) + (facts.msgs_out or 0.0),
             "throughput": (facts.bytes_in or 0.0) + (facts.bytes_out or 0.0),
         }
-    given = {name: getattr(request, name) for name in ("brokers", "topics", "clients")}
-    given |= {"rate": request.rate, "throughput": request.throughput}
     held = shown | {name: value for name, value in given.items() if value is not None}
     return Demand(
         brokers=int(held["brokers"]),
@@ -120,22 +163,174 @@ def _demand(request: BundleCountRequest, facts: NamespaceFacts | None) -> Demand
         clients=int(held.get("clients", 0)),
         msg_rate=held.get("rate", 0.0),
         bytes_per_s=held.get("throughput", 0.0),
-        within=request.within,
+        within=within,
     )
 
 
-def compaction(live: float, minor: float, major: float, *, as_json: bool) -> int:
-    """``trimtab advise compaction``: what becomes of an entry log."""
-    rule = CompactionRule(minor_threshold=minor, major_threshold=major)
-    fate = fate_of_log(rule, live)
-    body = {**dataclasses.asdict(fate), "dead_for_good_ratio": 1 - major}
+@app.command()
+def partitions(
+    name: Annotated[str, typer.Argument(help="Topic without -partition-N.", metavar="TOPIC")],
+    counts: Annotated[
+        list[int],
+        typer.Option("--partitions", min=1, max=100_000, help="Number of partitions."),
+    ],
+    bundle_count: Annotated[
+        int | None,
+        typer.Option(
+            "--bundles",
+            min=1,
+            max=1_000_000,
+            help="Number of equal bundles; default: the snapshot's.",
+        ),
+    ] = None,
+    directory: Annotated[
+        str | None,
+        typer.Option("--snapshot", metavar="SNAPSHOT", help="Snapshot with the topic's namespace."),
+    ] = None,
+    wanted: Annotated[
+        int, typer.Option(min=1, help="Max partitions per bundle; plans the splits.")
+    ] = 1,
+    max_bundles: Annotated[int, typer.Option(help="loadBalancerNamespaceMaximumBundles.")] = 128,
+    plan_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan",
+            metavar="OUT",
+            help="Write a plan of the splits; the snapshot must hold the topic.",
+        ),
+    ] = None,
+    reason: PlanReason = "",
+    as_json: Json = False,
+) -> int:
+    """Show how a topic's partitions fall into bundles, and plan splits that spread them."""
+    topic = str(parse_topic_name(name))
+    boundaries = _boundaries(name, bundle_count, directory)
+    advice = by_partition_count(topic, boundaries, counts)
+    surgery = plan_cuts(
+        boundaries,
+        partition_hashes(topic, counts[0]),
+        wanted=wanted,
+        max_bundles=max_bundles,
+    )
+    body = {
+        "topic": topic,
+        "bundles": len(boundaries) - 1,
+        "counts": [dataclasses.asdict(one) for one in advice],
+        "splits": _splits(surgery),
+        "verdict": surgery.verdict,
+    }
+    plan = _plan(topic, surgery, directory, plan_file, reason)
+    if plan is not None:
+        body |= {"plan": plan_answers.plan(plan), "path": str(plan_file)}
 
     def show() -> None:
-        within = "" if fate.within_s is None else f" within {fate.within_s:,.0f} s"
-        say(
-            f"{fate.action}{within}: {format_ratio(fate.freed_ratio)} of the log comes back, "
-            f"{format_ratio(fate.rewritten_ratio)} is written again."
+        table(
+            ("partitions", "most in a bundle", "random names", "share of the traffic"),
+            [
+                (
+                    str(one.partitions),
+                    str(one.worst),
+                    f"{one.expected_worst:.1f}",
+                    format_ratio(one.bundle_share),
+                )
+                for one in advice
+            ],
         )
-        say(f"Up to {format_ratio(1 - major)} of the disk may hold dead data for good.")
+        say(f"For {counts[0]} partitions: {surgery.verdict}")
+        table(
+            ("split", "at"),
+            [(range_text(cut.lower, cut.upper), f"0x{cut.position:08x}") for cut in surgery.cuts],
+        )
+        if plan is not None:
+            for item in plan.diagnostics:
+                say(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
+            tell_plan_file(plan, plan_file, "")
 
     return emit(Answer(body, show), as_json=as_json)
+
+
+def _plan(
+    topic: str, surgery: Surgery, directory: str | None, plan_file: Path | None, reason: str
+) -> Plan | None:
+    """Make the plan of the cuts, and write it: only for a topic that is on the cluster.
+
+    Raises:
+        UsageFaultError: The bundles are not those of a snapshot.
+        IncompleteSnapshotError: The snapshot does not hold the topic.
+        InputError: There is nothing to cut.
+        PlanError: A check forbids it.
+    """
+    if plan_file is None:
+        return None
+    if directory is None:
+        raise UsageFaultError(
+            "Even bundles are assumed: there is nothing to plan on a cluster.",
+            hint="Give --snapshot instead of --bundles.",
+        )
+    snapshot = load_snapshot(Path(directory))
+    held = snapshot.topics["topic"].to_pylist()
+    if not any(name.startswith(f"{topic}-partition-") for name in held):
+        raise IncompleteSnapshotError(
+            f"No partition of {topic} is in {directory}, and a split cannot be taken back.",
+            hint="Capture with --topics-of its bundles, or fetch the topics on the page Advisors.",
+        )
+    if not surgery.cuts:
+        raise InputError(f"There is nothing to plan: {surgery.verdict}")
+    namespace = parse_topic_name(topic).namespace
+    cuts = {f"{namespace}/{name}": where for name, where in surgery.positions.items()}
+    options = PlanOptions(now=datetime.now(tz=UTC), reason=reason)
+    plan = build_cuts_plan(snapshot, cuts, options)
+    if errors := plan.by_severity("error"):
+        raise refusal(errors)
+    write_plan(plan_file, dump_plan(plan))
+    return plan
+
+
+def _splits(surgery: Surgery) -> list[dict[str, object]]:
+    return [
+        {"range": range_text(cut.lower, cut.upper), "position": cut.position}
+        for cut in surgery.cuts
+    ]
+
+
+def _boundaries(topic: str, bundle_count: int | None, directory: str | None) -> Sequence[int]:
+    """Take the namespace's own boundaries, or as many even bundles as were asked for."""
+    if (bundle_count is None) == (directory is None):
+        raise UsageFaultError(
+            "The bundles are those of a snapshot, or so many even ones.",
+            hint="Give --snapshot or --bundles, one of the two.",
+        )
+    if bundle_count is not None:
+        return even_boundaries(bundle_count)
+    snapshot = load_snapshot(Path(str(directory)))
+    namespace = parse_topic_name(topic).namespace
+    known = {row["namespace"]: row["boundaries"] for row in snapshot.namespaces.to_pylist()}
+    if namespace not in known:
+        raise UnknownNameError.of("namespace", namespace, known, place=str(directory))
+    if not known[namespace]:
+        raise IncompleteSnapshotError(
+            f"The boundaries of {namespace} are unknown in {directory}.",
+            hint="Give --bundles, or capture the cluster with its ZooKeeper.",
+        )
+    found: list[int] = known[namespace]
+    return found
+
+
+@app.command()
+def lookups(
+    directory: Snapshot,
+    namespace: Annotated[str, typer.Option(metavar="NS", help="Namespace, tenant/namespace.")],
+    pace_per_min: Annotated[
+        float, typer.Option("--pace", metavar="BUNDLES/min", help="Bundles per minute, one by one.")
+    ] = 10.0,
+    as_json: Json = False,
+) -> int:
+    """Compute the lookups of unloading a namespace, at once and bundle by bundle."""
+    found = unload_pressure(load_snapshot(directory), namespace, pace_per_min=pace_per_min)
+
+    def show() -> None:
+        say(found.sentence)
+        if found.unknown_bundles:
+            say(f"The clients of {found.unknown_bundles} bundles are unknown and not counted.")
+
+    return emit(Answer(dataclasses.asdict(found), show), as_json=as_json)

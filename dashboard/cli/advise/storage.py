@@ -1,4 +1,4 @@
-"""``trimtab advise ledger``, ``retention`` and ``disks``: what they compute and how they answer."""
+"""``trimtab advise``: ledgers, retention, disks and compaction of bookies."""
 
 from __future__ import annotations
 
@@ -6,16 +6,25 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import pyarrow.compute as pc
+import typer
 
 from core.errors import IncompleteSnapshotError, UnknownNameError
 from core.planning.advisors.contradictions import contradictions
 from core.planning.advisors.disks import disk_picture, disks_words
 from core.planning.advisors.ledger import Rollover, RolloverRule, next_rollover
-from core.planning.advisors.retention import RetentionRule, held_words, life_of_message
+from core.planning.advisors.retention import (
+    CompactionRule,
+    RetentionRule,
+    fate_of_log,
+    held_words,
+    life_of_message,
+)
 from core.snapshot.store import load_snapshot
+from core.units import format_ratio
+from dashboard.cli.options import Json, Snapshot
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
 from dashboard.cli.releases import active_settings
 from dashboard.presenters.advisors_facts import (
@@ -29,19 +38,15 @@ from dashboard.presenters.advisors_inputs import LEDGER, RETENTION, Knob, Live, 
 _MEASURED: Final = frozenset({"entries", "written"})
 
 
-@dataclass(frozen=True, kw_only=True)
-class StorageRequest:
-    """What is asked of an advisor of storage.
+app = typer.Typer()
 
-    Attributes:
-        given: Inputs by key, in the units of the page; ``None``: from the snapshot, or the default.
-        snapshot: Whose settings and rates fill what is not given.
-        namespace: Whose average topic it is.
-    """
-
-    given: Mapping[str, Number | None]
-    snapshot: Path | None = None
-    namespace: str | None = None
+Fills = Annotated[
+    Path | None, typer.Option(metavar="SNAPSHOT", help="Snapshot that supplies missing values.")
+]
+Average = Annotated[
+    str | None,
+    typer.Option(metavar="NS", help="Namespace that supplies the rates of its average topic."),
+]
 
 
 @dataclass(frozen=True)
@@ -49,16 +54,53 @@ class _Inputs:
     values: Mapping[str, Number]
     words: Mapping[str, str]
 
-    def tell(self) -> None:
-        """Say what was taken from the snapshot."""
+    def show(self) -> None:
+        """Print what was taken from the snapshot."""
         rows = [(key, f"{self.values[key]:,.6g}", words) for key, words in self.words.items()]
         if rows:
             table(("taken from the snapshot", "value", "where from"), rows)
 
 
-def ledger(request: StorageRequest, *, entries: float, size: float, as_json: bool) -> int:
-    """``trimtab advise ledger``: the next rollover."""
-    inputs = _filled(request, LEDGER)
+@app.command()
+def ledger(
+    rate: Annotated[
+        float | None, typer.Option(metavar="ENTRIES/S", help="Entries (batches) per second.")
+    ] = None,
+    throughput: Annotated[
+        float | None, typer.Option(metavar="BYTES/S", help="Traffic (bytes/s).")
+    ] = None,
+    age: Annotated[float, typer.Option(metavar="MINUTES", help="Age of the ledger (min).")] = 0.0,
+    entries: Annotated[float, typer.Option(metavar="ENTRIES", help="Entries in the ledger.")] = 0.0,
+    size: Annotated[float, typer.Option(metavar="BYTES", help="Size of the ledger (bytes).")] = 0.0,
+    min_minutes: Annotated[
+        float | None,
+        typer.Option(help="managedLedgerMinLedgerRolloverTimeMinutes (min), default 10."),
+    ] = None,
+    max_minutes: Annotated[
+        float | None,
+        typer.Option(help="managedLedgerMaxLedgerRolloverTimeMinutes (min), default 240."),
+    ] = None,
+    max_entries: Annotated[
+        int | None, typer.Option(help="managedLedgerMaxEntriesPerLedger, default 50,000.")
+    ] = None,
+    max_megabytes: Annotated[
+        int | None, typer.Option(help="managedLedgerMaxSizePerLedgerMbytes (MB), default 2,048.")
+    ] = None,
+    snapshot: Fills = None,
+    namespace: Average = None,
+    as_json: Json = False,
+) -> int:
+    """Compute when a ledger rolls over, and its size."""
+    given = {
+        "entries": rate,
+        "written": None if throughput is None else throughput / 1e6,
+        "age": age,
+        "managedLedgerMinLedgerRolloverTimeMinutes": min_minutes,
+        "managedLedgerMaxLedgerRolloverTimeMinutes": max_minutes,
+        "managedLedgerMaxEntriesPerLedger": max_entries,
+        "managedLedgerMaxSizePerLedgerMbytes": max_megabytes,
+    }
+    inputs = _filled(given, LEDGER, snapshot, namespace)
     held = inputs.values
     found = next_rollover(
         _rule(held),
@@ -76,7 +118,7 @@ def ledger(request: StorageRequest, *, entries: float, size: float, as_json: boo
 
     def show() -> None:
         say(_rollover_words(found))
-        inputs.tell()
+        inputs.show()
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -91,9 +133,52 @@ def _rollover_words(found: Rollover | None) -> str:
     )
 
 
-def retention(request: StorageRequest, *, consumed_after: float | None, as_json: bool) -> int:
-    """``trimtab advise retention``: the life of a message."""
-    inputs = _filled(request, RETENTION)
+@app.command()
+def retention(
+    throughput: Annotated[
+        float | None,
+        typer.Option(metavar="BYTES/S", help="Publish traffic of the topic (bytes/s)."),
+    ] = None,
+    consumed_after: Annotated[
+        float | None,
+        typer.Option(
+            metavar="MINUTES", help="Delay of the slowest subscription (min); default: never."
+        ),
+    ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(metavar="MINUTES", help="Retention time (min), default 0; -1: unlimited."),
+    ] = None,
+    megabytes: Annotated[
+        float | None,
+        typer.Option(metavar="MB", help="Retention size (MB), default 0; -1: unlimited."),
+    ] = None,
+    ttl: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Time to live (s), default 0: off.")
+    ] = None,
+    rollover: Annotated[
+        float | None, typer.Option(metavar="MINUTES", help="Ledger rollover (min), default 240.")
+    ] = None,
+    quota: Annotated[
+        float | None, typer.Option(metavar="MIB", help="Backlog quota (MiB), default -1: none.")
+    ] = None,
+    copies: Annotated[int | None, typer.Option(help="Copies of each entry, default 2.")] = None,
+    snapshot: Fills = None,
+    namespace: Average = None,
+    as_json: Json = False,
+) -> int:
+    """Compute the life of a message: backlog, retained, deleted, and why."""
+    given = {
+        "written": None if throughput is None else throughput / 1e6,
+        "consumed": consumed_after,
+        "defaultRetentionTimeInMinutes": minutes,
+        "defaultRetentionSizeInMB": megabytes,
+        "ttlDurationDefaultInSeconds": ttl,
+        "managedLedgerMaxLedgerRolloverTimeMinutes": rollover,
+        "backlogQuotaDefaultLimitBytes": quota,
+        "managedLedgerDefaultWriteQuorum": copies,
+    }
+    inputs = _filled(given, RETENTION, snapshot, namespace)
     held = inputs.values
     rule = RetentionRule(
         retention_minutes=float(held["defaultRetentionTimeInMinutes"]),
@@ -136,16 +221,23 @@ def retention(request: StorageRequest, *, consumed_after: float | None, as_json:
             say(f"Until then {stored}.")
         for sentence in told:
             say(f"warning: {sentence}")
-        inputs.tell()
+        inputs.show()
 
     return emit(Answer(body, show), as_json=as_json)
 
 
-def disks(directory: Path, directories: int, *, as_json: bool) -> int:
-    """``trimtab advise disks``: how evenly the ledgers of a cluster fill a bookie's directories."""
+@app.command()
+def disks(
+    directory: Snapshot,
+    directories: Annotated[
+        int, typer.Option(min=1, max=1_000, help="ledgerDirectories of a bookie.")
+    ] = 4,
+    as_json: Json = False,
+) -> int:
+    """Estimate how evenly ledgers fill the directories of a bookie."""
     snapshot = load_snapshot(directory)
-    request = StorageRequest(given=dict.fromkeys(_MEASURED, 0), snapshot=directory)
-    rule = _rule(_filled(request, LEDGER).values)
+    inputs = _filled(dict.fromkeys(_MEASURED, 0), LEDGER, directory, None)
+    rule = _rule(inputs.values)
     movable = snapshot.bundles.filter(pc.invert(snapshot.bundles["is_broker_bound"]))
     found = disk_picture(movable, rule, directories)
     if found is None:
@@ -188,19 +280,30 @@ def _rule(held: Mapping[str, Number]) -> RolloverRule:
     )
 
 
-def _filled(request: StorageRequest, knobs: Sequence[Knob]) -> _Inputs:
+def _filled(
+    given: Mapping[str, Number | None],
+    knobs: Sequence[Knob],
+    snapshot: Path | None,
+    namespace: str | None,
+) -> _Inputs:
     """Take what is given, else what the snapshot shows, else the release's default.
 
+    Args:
+        given: Inputs by key, in the units of the page; ``None``: not given.
+        knobs: The inputs.
+        snapshot: Directory of the snapshot that fills what is not given.
+        namespace: Whose average topic it is.
+
     Raises:
-        UsageFaultError: A rate that neither tells.
+        UsageFaultError: A rate is in neither.
     """
-    live = _live(request, knobs)
+    live = _live(knobs, snapshot, namespace)
     values: dict[str, Number] = {}
     words: dict[str, str] = {}
     for knob in knobs:
-        given = request.given.get(knob.key)
-        if given is not None:
-            values[knob.key] = given
+        value = given.get(knob.key)
+        if value is not None:
+            values[knob.key] = value
         elif knob.key in live:
             values[knob.key], words[knob.key] = live[knob.key].value, live[knob.key].words
         elif knob.key in _MEASURED:
@@ -213,24 +316,45 @@ def _filled(request: StorageRequest, knobs: Sequence[Knob]) -> _Inputs:
     return _Inputs(values, words)
 
 
-def _live(request: StorageRequest, knobs: Sequence[Knob]) -> dict[str, Live]:
-    if request.snapshot is None:
-        if request.namespace is not None:
+def _live(knobs: Sequence[Knob], directory: Path | None, namespace: str | None) -> dict[str, Live]:
+    if directory is None:
+        if namespace is not None:
             raise UsageFaultError(
                 "A namespace is one of a snapshot.", hint="Give --snapshot with --namespace."
             )
         return {}
-    snapshot = load_snapshot(request.snapshot)
+    snapshot = load_snapshot(directory)
     found = live_settings(active_settings(snapshot), knobs)
-    if request.namespace is None:
+    if namespace is None:
         return found
-    facts = namespace_facts(snapshot.bundles, request.namespace, snapshot.brokers.num_rows)
+    facts = namespace_facts(snapshot.bundles, namespace, snapshot.brokers.num_rows)
     if not facts.bundles:
         known = pc.unique(snapshot.bundles["namespace"]).to_pylist()
-        raise UnknownNameError.of(
-            "namespace", request.namespace, known, place=str(request.snapshot)
-        )
-    own = live_storage(snapshot, request.namespace)
+        raise UnknownNameError.of("namespace", namespace, known, place=str(directory))
+    own = live_storage(snapshot, namespace)
     asked = {knob.key for knob in knobs}
     found |= {key: one for key, one in own.items() if key in asked}
     return found | live_ledger(facts, None)
+
+
+@app.command()
+def compaction(
+    live: Annotated[float, typer.Option(metavar="SHARE", help="Live part of a log, 0 to 1.")],
+    minor: Annotated[float, typer.Option(help="minorCompactionThreshold.")] = 0.2,
+    major: Annotated[float, typer.Option(help="majorCompactionThreshold.")] = 0.8,
+    as_json: Json = False,
+) -> int:
+    """Show what a bookie's compaction removes from an entry log, and what stays."""
+    rule = CompactionRule(minor_threshold=minor, major_threshold=major)
+    fate = fate_of_log(rule, live)
+    body = {**dataclasses.asdict(fate), "dead_for_good_ratio": 1 - major}
+
+    def show() -> None:
+        within = "" if fate.within_s is None else f" within {fate.within_s:,.0f} s"
+        say(
+            f"{fate.action}{within}: {format_ratio(fate.freed_ratio)} of the log comes back, "
+            f"{format_ratio(fate.rewritten_ratio)} is written again."
+        )
+        say(f"Up to {format_ratio(1 - major)} of the disk may hold dead data for good.")
+
+    return emit(Answer(body, show), as_json=as_json)

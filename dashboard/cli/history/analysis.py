@@ -1,13 +1,12 @@
-"""What ``trimtab history trends`` and ``trimtab history flaps`` say."""
+"""``trimtab history trends`` and ``trimtab history flaps``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Annotated, Any, Final
 
-from core.errors import UnknownNameError
+import typer
+
 from core.history.analysis.flaps.flaps import FlapAnswer
 from core.history.analysis.flaps.job import flaps_here
 from core.history.analysis.requests import FlapsRequest, RecordScope, TrendsRequest
@@ -15,73 +14,62 @@ from core.history.analysis.trends.answer import Trends
 from core.history.analysis.trends.job import trends_here
 from core.units import format_age, format_bytes_per_s, format_ratio, ms_to_datetime
 from dashboard import services
+from dashboard.cli.engine import ProgressLine, is_spark, spark_session, write_tables
+from dashboard.cli.history import From, To, Uri
+from dashboard.cli.history.recorded import Past
 from dashboard.cli.moments import span
-from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
-from dashboard.cli.planning.capacity import ENGINES, Line, write_tables
-from dashboard.services import spark as services_spark
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from dashboard.cli.history.recorded import Past
+from dashboard.cli.options import Config, EngineName, Json, OutTables
+from dashboard.cli.output import Answer, emit, say, table
+from dashboard.cli.requests import takes
 
 _MOST_SHOWN: Final = 20
-Range = tuple[str | None, str | None]
+app = typer.Typer()
+
+Recorded = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="CLUSTER...", help="Cluster names; default: all recorded."),
+]
 
 
-@dataclass(frozen=True)
-class Where:
-    """What is read, and where the work is done and written.
+def _scope(
+    past: Past, clusters: Sequence[str], from_time: str | None, to_time: str | None
+) -> RecordScope:
+    """Return what is read of a history.
 
-    Attributes:
-        past: The history.
-        scope: Clusters and time.
-        engine: ``local`` or ``spark``.
-        out: Directory for the whole tables; ``None``: none are written.
+    Raises:
+        UsageFaultError: A time that cannot be read.
     """
-
-    past: Past
-    scope: RecordScope
-    engine: str
-    out: Path | None
-
-    @classmethod
-    def of(
-        cls, past: Past, clusters: Sequence[str], range_: Range, to: tuple[str, Path | None]
-    ) -> Where:
-        """Return it from what the options give.
-
-        Raises:
-            UsageFaultError: No such engine, or a time that cannot be read.
-        """
-        engine, out = to
-        if engine not in ENGINES:
-            unknown = UnknownNameError.of("engine", engine, ENGINES)
-            raise UsageFaultError(unknown.message, hint=unknown.hint)
-        start, end = span(*range_, services.now())
-        minute_s = past.config.history.minute_s
-        scope = RecordScope(clusters=tuple(clusters), start=start, end=end, minute_s=minute_s)
-        return cls(past, scope, engine, out)
-
-    def session(self) -> SparkSession | None:
-        """Return the Spark session; ``None``: this process does the work."""
-        if self.engine == "local":
-            return None
-        note("Starting Spark ...")
-        return services_spark.session(self.past.config)
+    start, end = span(from_time, to_time, services.now())
+    minute_s = past.config.history.minute_s
+    return RecordScope(clusters=tuple(clusters), start=start, end=end, minute_s=minute_s)
 
 
-def trends(request: TrendsRequest, where: Where, *, as_json: bool) -> int:
-    """``trimtab history trends``."""
-    spark, store, scope = where.session(), where.past.store, where.scope
-    if spark is None:
-        found = trends_here(store, request, scope, Line())
-    else:
+@app.command()
+@takes(TrendsRequest)
+def trends(
+    request: TrendsRequest,
+    clusters: Recorded = None,
+    from_time: From = None,
+    to_time: To = None,
+    out: OutTables = None,
+    uri: Uri = None,
+    engine: EngineName = "local",
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Show trends of brokers, bundles, nodes and tables: load, change, gap."""
+    past = Past.of(uri, config)
+    on_spark = is_spark(engine)
+    scope = _scope(past, clusters or (), from_time, to_time)
+    if on_spark:
         from core.spark.jobs.trends import trends_on_spark  # noqa: PLC0415  # seconds, only here
 
-        found = trends_on_spark(spark, store, request, scope, Line())
+        spark = spark_session(past.config)
+        found = trends_on_spark(spark, past.store, request, scope, ProgressLine())
+    else:
+        found = trends_here(past.store, request, scope, ProgressLine())
     tables = found.tables()
-    write_tables(where.out, tables)
+    write_tables(out, tables)
     body: dict[str, Any] = {"answer": found.sentence, "period": request.period}
     body |= {name: one.to_pylist() for name, one in tables.items()}
     return emit(Answer(body, lambda: _show_trends(found)), as_json=as_json)
@@ -143,17 +131,32 @@ def _time(taken_at: int) -> str:
     return f"{ms_to_datetime(taken_at):%Y-%m-%d %H:%M}"
 
 
-def flaps(request: FlapsRequest, where: Where, *, as_json: bool) -> int:
-    """``trimtab history flaps``."""
-    spark, store, scope = where.session(), where.past.store, where.scope
-    if spark is None:
-        found = flaps_here(store, request, scope, Line())
-    else:
+@app.command()
+@takes(FlapsRequest)
+def flaps(
+    request: FlapsRequest,
+    clusters: Recorded = None,
+    from_time: From = None,
+    to_time: To = None,
+    out: OutTables = None,
+    uri: Uri = None,
+    engine: EngineName = "local",
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Show flapping bundles, and moves without effect."""
+    past = Past.of(uri, config)
+    on_spark = is_spark(engine)
+    scope = _scope(past, clusters or (), from_time, to_time)
+    if on_spark:
         from core.spark.jobs.flaps import flaps_on_spark  # noqa: PLC0415  # seconds, only here
 
-        found = flaps_on_spark(spark, store, request, scope, Line())
+        spark = spark_session(past.config)
+        found = flaps_on_spark(spark, past.store, request, scope, ProgressLine())
+    else:
+        found = flaps_here(past.store, request, scope, ProgressLine())
     tables = found.tables()
-    write_tables(where.out, tables)
+    write_tables(out, tables)
     body: dict[str, Any] = {"answer": found.sentence}
     body |= {name: one.to_pylist() for name, one in tables.items()}
     return emit(Answer(body, lambda: _show_flaps(found)), as_json=as_json)

@@ -1,4 +1,4 @@
-"""What ``trimtab history`` says of what was recorded."""
+"""``trimtab history``: minutes, events, agreement of predictions, and snapshots of minutes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
+import typer
 
 from core.errors import UnknownNameError
 from core.history.store.layout import HistoryError
 from core.snapshot.store import save_snapshot
 from core.units import datetime_to_ms, format_age, ms_to_datetime, pluralize
 from dashboard import services
+from dashboard.cli.history import Cluster, From, To, Uri
 from dashboard.cli.leader import ACCURACY_COLUMNS, accuracy_rows
 from dashboard.cli.moments import moment, span
+from dashboard.cli.options import Config, Json
 from dashboard.cli.output import (
     EXIT_DONE,
     EXIT_INCOMPLETE,
@@ -31,7 +34,7 @@ from dashboard.cli.output import (
     table,
 )
 from dashboard.presenters import leader_words
-from dashboard.services import history as services_history
+from dashboard.services import history as recorded_history
 from dashboard.services import leader
 
 if TYPE_CHECKING:
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
     from core.history.analysis.accuracy.accuracy import Agreement
     from core.history.store.store import HistoryStore
 
-Range = tuple[str | None, str | None]
+app = typer.Typer()
 
 EVENT_NAMES: Final = (
     *("move", "split", "merge", "leader", "broker_up", "broker_down", "setting", "policy"),
@@ -77,7 +80,7 @@ class Past:
             place = uri if "://" in uri else str(Path(uri).expanduser().resolve())
             history = config.history.model_copy(update={"uri": place})
             config = config.model_copy(update={"history": history})
-        return cls(config, services_history.history(config))
+        return cls(config, recorded_history.history(config))
 
     @property
     def place(self) -> str:
@@ -126,9 +129,18 @@ def _code(problems: Sequence[str]) -> int:
     return EXIT_INCOMPLETE if problems else EXIT_DONE
 
 
-def minutes(past: Past, cluster: str, range_: Range, *, as_json: bool) -> int:
-    """``trimtab history minutes``."""
-    start, end = span(*range_, services.now())
+@app.command()
+def minutes(
+    cluster: Cluster,
+    from_time: From = None,
+    to_time: To = None,
+    uri: Uri = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """List the recorded minutes of a cluster, and where some are missing."""
+    past = Past.of(uri, config)
+    start, end = span(from_time, to_time, services.now())
     past.span_of(cluster)
     found = past.store.minutes(cluster, start, end)
     times: list[int] = found["taken_at"].to_pylist()
@@ -167,7 +179,7 @@ def minutes(past: Past, cluster: str, range_: Range, *, as_json: bool) -> int:
     return emit(Answer(body, show, _code(problems)), as_json=as_json)
 
 
-def known_word(what: str, name: str, known: tuple[str, ...]) -> None:
+def _check_known(what: str, name: str, known: tuple[str, ...]) -> None:
     """Refuse a word of the command line that is none.
 
     Raises:
@@ -191,30 +203,29 @@ def gaps_in(times: list[int]) -> list[tuple[int, int]]:
     ]
 
 
+@app.command()
 def events(
-    past: Past,
-    cluster: str,
-    range_: Range,
-    *,
-    kinds: tuple[str, ...] = (),
-    by: str | None = None,
-    as_json: bool,
+    cluster: Cluster,
+    from_time: From = None,
+    to_time: To = None,
+    kinds: Annotated[
+        list[str] | None,
+        typer.Option("--kind", help="Only this kind: move, split, leader, setting, step, run ..."),
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option(help="Only events caused by cluster, or by trimtab.")
+    ] = None,
+    uri: Uri = None,
+    config: Config = None,
+    as_json: Json = False,
 ) -> int:
-    """``trimtab history events``.
-
-    Args:
-        past: The history.
-        cluster: Name in it.
-        range_: From and to, as they were typed.
-        kinds: Only these; empty: all.
-        by: Only those caused by the cluster or by Trimtab; ``None``: all.
-        as_json: Whether one JSON object is printed.
-    """
-    start, end = span(*range_, services.now())
-    for kind in kinds:
-        known_word("kind of event", kind, EVENT_NAMES)
+    """List events: moves, splits, leaders, settings, steps of runs, each with its cause."""
+    past = Past.of(uri, config)
+    start, end = span(from_time, to_time, services.now())
+    for kind in kinds or ():
+        _check_known("kind of event", kind, EVENT_NAMES)
     if by is not None:
-        known_word("doer", by, BY_NAMES)
+        _check_known("doer", by, BY_NAMES)
     past.span_of(cluster)
     rows: list[dict[str, Any]] = past.store.rows("events", cluster, start, end).to_pylist()
     counts = Counter(row["kind"] for row in rows)
@@ -260,42 +271,50 @@ def _event(row: dict[str, Any]) -> dict[str, Any]:
     return {"taken_at": as_iso(row["taken_at"])} | told | {"details": details}
 
 
+@app.command()
 def agreement(
-    past: Past,
-    cluster: str,
-    range_: Range,
-    *,
-    strategy: str | None,
-    replayed_minute_s: float | None,
-    as_json: bool,
+    cluster: Cluster,
+    from_time: From = None,
+    to_time: To = None,
+    strategy: Annotated[
+        str | None, typer.Option(help="Shedding strategy; default: the configured one.")
+    ] = None,
+    replay: Annotated[
+        bool,
+        typer.Option("--replay", help="Predict from the record instead of the live predictions."),
+    ] = False,
+    minute_s: Annotated[
+        float | None,
+        typer.Option(
+            min=0.1,
+            metavar="SECONDS",
+            help="With --replay: recorded seconds per minute; default: as configured.",
+        ),
+    ] = None,
+    uri: Uri = None,
+    config: Config = None,
+    as_json: Json = False,
 ) -> int:
-    """``trimtab history agreement``.
-
-    Args:
-        past: The history.
-        cluster: Name in it.
-        range_: From and to, as they were typed.
-        strategy: Predicting one; ``None``: the configured one.
-        replayed_minute_s: Predict from the record, a minute being so many seconds of it;
-            ``None``: take what was predicted while it was recorded.
-        as_json: Whether one JSON object is printed.
-    """
+    """Compare predicted and actual moves of the leader, round by round."""
     from core.history.analysis.accuracy.accuracy import agreement as compared  # noqa: PLC0415  # commands start fast
 
-    start, end = span(*range_, services.now())
+    past = Past.of(uri, config)
+    start, end = span(from_time, to_time, services.now())
     first, last = past.span_of(cluster)
     until = datetime_to_ms(last if end is None else min(last, end))
     events = past.store.rows("events", cluster, start, end)
-    if replayed_minute_s is not None:
+    if replay:
         window = (start or first, end or last)
-        shadow = _predicted_again(past, cluster, window, strategy, replayed_minute_s)
+        shadow = _predicted_again(
+            past, cluster, window, strategy, minute_s or past.config.history.minute_s
+        )
     else:
         shadow = past.store.rows("shadow", cluster, start, end)
         known = sorted(set(shadow["strategy"].to_pylist()))
         if strategy is not None and strategy not in known:
             raise UnknownNameError.of("foretelling strategy", strategy, known, place=cluster)
     found = compared(shadow, events, strategy=strategy, until=until)
-    kinds = None if replayed_minute_s is not None else ["minutes", "events", "shadow"]
+    kinds = None if replay else ["minutes", "events", "shadow"]
     problems = _incomplete(past, cluster, kinds, start, end)
     body = {"cluster": cluster, "history": past.place} | agreement_json(found)
     body["problems"] = problems
@@ -389,10 +408,19 @@ def _show_agreement(found: Agreement) -> None:
     )
 
 
-def snapshot(past: Past, cluster: str, at: str, out: Path, *, as_json: bool) -> int:
-    """``trimtab history snapshot``."""
+@app.command()
+def snapshot(
+    cluster: Cluster,
+    at: Annotated[str, typer.Option(metavar="TIME", help="Time; the newest minute up to then.")],
+    out: Annotated[Path, typer.Option(help="Directory to create.")],
+    uri: Uri = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Write a recorded minute as a snapshot directory, for every other command."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageFaultError(f"{out} exists already.", hint="Name a directory that is not there.")
+    past = Past.of(uri, config)
     wanted = moment(at, services.now())
     past.span_of(cluster)
     found = past.store.snapshot_at(cluster, wanted)

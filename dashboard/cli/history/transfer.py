@@ -1,11 +1,13 @@
-"""What ``trimtab history`` does with files: out of a history, into it, and keeping it small."""
+"""``trimtab history``: export, import, repair and compact."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from core.errors import OpsError, UnknownNameError
 from core.history.store.integrity import QUARANTINE, planned
@@ -14,8 +16,10 @@ from core.history.transfer.export import export as export_minutes
 from core.history.transfer.importing import export_snapshots, import_file, import_snapshots
 from core.units import datetime_to_ms, pluralize
 from dashboard import services
-from dashboard.cli.history.recorded import Past, Range, as_iso, told_span
+from dashboard.cli.history import From, To, Uri
+from dashboard.cli.history.recorded import Past, as_iso, told_span
 from dashboard.cli.moments import span
+from dashboard.cli.options import Config, Json
 from dashboard.cli.output import (
     EXIT_DONE,
     EXIT_INCOMPLETE,
@@ -29,10 +33,27 @@ from dashboard.cli.output import (
 )
 from dashboard.services import history
 
+app = typer.Typer()
 
-def export(past: Past, source: str, range_: Range, out: Path, *, as_json: bool) -> int:
-    """``trimtab history export``."""
-    start, end = span(*range_, services.now())
+
+@app.command("export")
+def export_(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="CLUSTER", help="Cluster name in the history, or a directory of snapshots."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="File to create.")],
+    from_time: From = None,
+    to_time: To = None,
+    uri: Uri = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Write a time range into one file that opens on another machine."""
+    past = Past.of(uri, config)
+    start, end = span(from_time, to_time, services.now())
     if out.exists():
         raise UsageFaultError(f"{out} exists already.", hint="Name a file that is not there.")
     if Path(source).is_dir() and source not in past.store.clusters():
@@ -44,7 +65,7 @@ def export(past: Past, source: str, range_: Range, out: Path, *, as_json: bool) 
         export_snapshots(Path(source), None, out)
     else:
         first, last = past.span_of(source)
-        counter = _Counted()
+        counter = _ProgressLine()
         try:
             export_minutes(past.store, source, start or first, end or last, out, counter)
         finally:
@@ -74,8 +95,22 @@ def export(past: Past, source: str, range_: Range, out: Path, *, as_json: bool) 
     return emit(Answer(body, show), as_json=as_json)
 
 
-def take_in(past: Past, source: Path, name: str | None, *, as_json: bool) -> int:
-    """``trimtab history import``."""
+@app.command("import")
+def import_(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SOURCE", help="Export file, snapshot directory, or directory of snapshots."
+        ),
+    ],
+    name: Annotated[
+        str | None, typer.Option("--as", metavar="NAME", help="Cluster name to import as.")
+    ] = None,
+    uri: Uri = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Import an exported range, or snapshots; recorded minutes are skipped."""
     if not source.exists():
         raise UsageFaultError(
             f"There is no {source}.",
@@ -83,7 +118,8 @@ def take_in(past: Past, source: Path, name: str | None, *, as_json: bool) -> int
         )
     if name is not None and not name.strip():
         raise UsageFaultError("--as is empty.", hint="Name the cluster, or leave --as out.")
-    counter = _Counted()
+    past = Past.of(uri, config)
+    counter = _ProgressLine()
     try:
         if source.is_dir():
             count = import_snapshots(past.store, source, name, counter)
@@ -114,7 +150,7 @@ def _strangers(past: Past, source: Path, name: str | None) -> list[str]:
     return [one for one in ([name] if name else past.store.clusters()) if one not in known]
 
 
-class _Counted:
+class _ProgressLine:
     """Progress as one line that is written over, on a terminal only."""
 
     def step(self, done: int, total: int, words: str) -> None:
@@ -130,8 +166,17 @@ class _Counted:
             sys.stderr.flush()
 
 
-def compact(past: Past, cluster: str | None, *, as_json: bool) -> int:
-    """``trimtab history compact``."""
+@app.command()
+def compact(
+    cluster: Annotated[
+        str | None, typer.Argument(metavar="[CLUSTER]", help="Cluster names; default: all.")
+    ] = None,
+    uri: Uri = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Merge small files and drop what exceeds age or size, as collectors do."""
+    past = Past.of(uri, config)
     if cluster is not None:
         past.span_of(cluster)
     names = [cluster] if cluster is not None else past.store.clusters()
@@ -169,16 +214,28 @@ def compact(past: Past, cluster: str | None, *, as_json: bool) -> int:
     return emit(Answer(body, show, code), as_json=as_json)
 
 
-def repair(past: Past, cluster: str | None, *, is_applied: bool, as_json: bool) -> int:
-    """``trimtab history repair``."""
+@app.command()
+def repair(
+    cluster: Annotated[
+        str | None, typer.Argument(metavar="[CLUSTER]", help="Cluster names; default: all.")
+    ] = None,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Apply the repairs; default: preview.")
+    ] = False,
+    uri: Uri = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Repair the history: quarantine damaged files, restore rows, report losses."""
+    past = Past.of(uri, config)
     found = past.store.problems(cluster)
     if cluster is not None and not found and cluster not in (known := past.store.clusters()):
         raise UnknownNameError.of("recorded cluster", cluster, known, place=past.place)
-    steps = past.store.repair(found, services.now()) if is_applied else planned(found)
+    steps = past.store.repair(found, services.now()) if apply else planned(found)
     lost = [one.lost for one in steps]
     body = {
         "history": past.place,
-        "applied": is_applied,
+        "applied": apply,
         "repairs": [
             asdict(one.problem) | {"action": one.action, "lost": one.lost, "sentence": str(one)}
             for one in steps
@@ -193,10 +250,10 @@ def repair(past: Past, cluster: str | None, *, is_applied: bool, as_json: bool) 
             return
         for one in steps:
             say(f"{one.action:8} {one}")
-        if is_applied:
+        if apply:
             say(f"Set aside in {Path(past.place) / QUARANTINE}; nothing was deleted.")
         else:
             say("Nothing was changed. Stop the collectors, then do it with --apply.")
 
-    code = EXIT_DONE if is_applied or not steps else EXIT_INCOMPLETE
+    code = EXIT_DONE if apply or not steps else EXIT_INCOMPLETE
     return emit(Answer(body, show, code), as_json=as_json)

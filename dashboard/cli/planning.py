@@ -1,21 +1,17 @@
-"""What ``trimtab drill`` and ``trimtab topics`` do."""
+"""``trimtab drill`` and ``trimtab topics``: failures of brokers and nodes, topics by bundle."""
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+import typer
 
-from core.errors import InputError, UnknownNameError
 from core.pegasus.snapshot import PegasusFacts
 from core.planning.drill import Drill
-from core.planning.drill import drill as play
+from core.planning.drill import drill as drill_cluster
 from core.planning.drill_pegasus import drill_pegasus
 from core.planning.drill_request import DrillRequest
 from core.planning.topic_files import parts_of
@@ -27,103 +23,48 @@ from core.snapshot.store import load_manifest, load_snapshot
 from core.spark.large.size import is_large
 from core.units import format_bytes_per_s, format_ratio
 from dashboard import services
-from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
+from dashboard.cli.engine import ProgressLine, is_spark, spark_session, write_tables
+from dashboard.cli.options import Config, EngineName, Json, OutTables, Release, Settings, Source
+from dashboard.cli.output import Answer, emit, say, table
 from dashboard.cli.pegasus.live import pegasus_snapshot
+from dashboard.cli.requests import takes
 from dashboard.cli.snapshots import Assumptions
 from dashboard.cli.source import pulsar_snapshot
-from dashboard.services import spark as services_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ENGINES: Final = ("local", "spark")
-_MOST_SHOWN: Final = 20
-_EVERY_S: Final = 0.5
+app = typer.Typer()
+
+_MAX_SHOWN: Final = 20
 
 
-@dataclass(frozen=True)
-class Where:
-    """Where it is computed, and where whole tables go.
-
-    Attributes:
-        engine: ``local`` or ``spark``.
-        config: Configuration file, for Spark.
-        out: Folder; ``None``: none.
-    """
-
-    engine: str
-    config: Path | None
-    out: Path | None
-
-    @property
-    def is_spark(self) -> bool:
-        """Whether Spark is asked for.
-
-        Raises:
-            UsageFaultError: There is no such engine.
-        """
-        if self.engine not in ENGINES:
-            known = UnknownNameError.of("engine", self.engine, ENGINES)
-            raise UsageFaultError(known.message, hint=known.hint)
-        return self.engine == "spark"
-
-    def session(self) -> SparkSession:
-        """Start Spark."""
-        note("Starting Spark ...")
-        return services_spark.session(services.load_config(services.config_path(self.config)))
-
-
-class Line:
-    """Progress as one line on a terminal that is written over."""
-
-    def __init__(self) -> None:
-        self._shown_at = 0.0
-
-    def step(self, done: int, total: int, words: str) -> None:
-        """Tell how far it is."""
-        now = time.monotonic()
-        is_last = bool(total) and done >= total
-        if sys.stderr.isatty() and (is_last or now - self._shown_at >= _EVERY_S):
-            self._shown_at = now
-            sys.stderr.write(f"\r{words}: {done:,} of {total:,} " + ("\n" if is_last else ""))
-            sys.stderr.flush()
-
-
-def write_tables(out: Path | None, tables: Mapping[str, pa.Table]) -> None:
-    """Write whole tables as ``<name>.parquet``.
-
-    Raises:
-        InputError: They cannot be written.
-    """
-    if out is None:
-        return
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        for name, one in tables.items():
-            pq.write_table(one, out / f"{name}.parquet", compression="zstd")
-    except OSError as exc:
-        raise InputError(
-            f"{out} cannot be written: {exc.strerror}.", hint="Name another folder."
-        ) from exc
-    note(f"Whole tables are in {out}.")
-
-
+@app.command()
+@takes(DrillRequest)
 def drill(
-    source: str, request: DrillRequest, where: Where, assumptions: Assumptions, *, as_json: bool
+    request: DrillRequest,
+    source: Source,
+    out: OutTables = None,
+    settings: Settings = None,
+    release: Release = None,
+    engine: EngineName = "local",
+    config: Config = None,
+    as_json: Json = False,
 ) -> int:
-    """``trimtab drill``."""
-    is_spark = where.is_spark
-    if _is_pegasus(source, where.config):
-        return _drill_pegasus(source, request, where, as_json=as_json)
-    if is_spark:
-        done, elapsed_ms = _drilled_on_spark(source, request, where, assumptions)
+    """Simulate the failure of each broker, failure domain or node: hot brokers, lost capacity."""
+    assumptions = Assumptions.of(None, settings, release)
+    on_spark = is_spark(engine)
+    if _is_pegasus(source, config):
+        return _drill_pegasus(source, request, out, config, on_spark=on_spark, as_json=as_json)
+    if on_spark:
+        done, elapsed_ms = _drill_on_spark(source, request, assumptions, config)
     else:
-        snapshot, settings = _drilled(source, where.config, assumptions)
+        snapshot, effective = _snapshot_and_settings(source, config, assumptions)
         started = time.perf_counter()
-        done = play(snapshot, settings, request, Line())
+        done = drill_cluster(snapshot, effective, request, ProgressLine())
         elapsed_ms = (time.perf_counter() - started) * 1000
     tables = {"failures": done.failures, "hot": done.hot, "groups": done.groups}
-    write_tables(where.out, tables)
+    write_tables(out, tables)
     body = {
         "answer": done.sentence,
         "hot_line": request.hot_line,
@@ -135,7 +76,7 @@ def drill(
     return emit(Answer(body, lambda: _show_drill(done, request)), as_json=as_json)
 
 
-def _drilled(
+def _snapshot_and_settings(
     source: str, config: Path | None, assumptions: Assumptions
 ) -> tuple[PulsarSnapshot, EffectiveSettings]:
     """Read what is drilled."""
@@ -144,26 +85,30 @@ def _drilled(
     return snapshot, assumptions.settings_of(snapshot)
 
 
-def _drilled_on_spark(
-    source: str, request: DrillRequest, where: Where, assumptions: Assumptions
+def _drill_on_spark(
+    source: str, request: DrillRequest, assumptions: Assumptions, config: Path | None
 ) -> tuple[Drill, float]:
-    """Play it on Spark: a large snapshot stays where it is; return that, and how long it took."""
+    """Drill on Spark, a large snapshot without loading it; return the drill and its time in ms."""
     if Path(source).is_dir() and is_large(Path(source)):
         from core.spark.large.cluster import LargeCluster  # noqa: PLC0415  # seconds, only here
         from core.spark.large.drill import large_drill  # noqa: PLC0415  # the same
 
-        cluster = LargeCluster.of(where.session(), Path(source), Line())
+        cluster = LargeCluster.of(_session(config), Path(source), ProgressLine())
         settings = assumptions.settings_of(cluster.skeleton)
         started = time.perf_counter()
         done = large_drill(cluster, settings, request)
     else:
         from core.spark.jobs.drill import drill_on_spark  # noqa: PLC0415  # the same
 
-        snapshot, settings = _drilled(source, where.config, assumptions)
-        spark = where.session()
+        snapshot, settings = _snapshot_and_settings(source, config, assumptions)
+        spark = _session(config)
         started = time.perf_counter()
-        done = drill_on_spark(spark, snapshot, settings, request, Line())
+        done = drill_on_spark(spark, snapshot, settings, request, ProgressLine())
     return done, (time.perf_counter() - started) * 1000
+
+
+def _session(config: Path | None) -> SparkSession:
+    return spark_session(services.load_config(services.config_path(config)))
 
 
 def _show_drill(done: Drill, request: DrillRequest) -> None:
@@ -193,15 +138,15 @@ def _show_drill(done: Drill, request: DrillRequest) -> None:
                 format_ratio(row["pressed_before"]),
                 format_ratio(row["pressed_after"]),
             )
-            for row in done.failures.slice(0, _MOST_SHOWN).to_pylist()
+            for row in done.failures.slice(0, _MAX_SHOWN).to_pylist()
         ],
     )
-    if done.failures.num_rows > _MOST_SHOWN:
-        say(f"... and {done.failures.num_rows - _MOST_SHOWN:,} more; --json or --out has them all.")
-    for one in done.left_out[:_MOST_SHOWN]:
+    if done.failures.num_rows > _MAX_SHOWN:
+        say(f"... and {done.failures.num_rows - _MAX_SHOWN:,} more; --json or --out has them all.")
+    for one in done.left_out[:_MAX_SHOWN]:
         say(f"Not played: {one.message} {one.hint}")
     tight = [row for row in done.groups.to_pylist() if not row["has_room"]]
-    for row in tight[:_MOST_SHOWN]:
+    for row in tight[:_MAX_SHOWN]:
         say(
             f"No room: without {row['failure']} {row['group']} has {row['brokers_left']} of "
             f"{row['brokers_before']} brokers, {row['unplaced']:,} of {row['bundles']:,} bundles "
@@ -218,18 +163,26 @@ def _is_pegasus(source: str, config: Path | None) -> bool:
     return source in [one.name for one in loaded.clusters if one.kind == "pegasus"]
 
 
-def _drill_pegasus(source: str, request: DrillRequest, where: Where, *, as_json: bool) -> int:
-    facts = PegasusFacts(pegasus_snapshot(source, where.config))
-    spark = where.session() if where.is_spark else None
+def _drill_pegasus(
+    source: str,
+    request: DrillRequest,
+    out: Path | None,
+    config: Path | None,
+    *,
+    on_spark: bool,
+    as_json: bool,
+) -> int:
+    facts = PegasusFacts(pegasus_snapshot(source, config))
+    spark = _session(config) if on_spark else None
     started = time.perf_counter()
     if spark is not None:
         from core.spark.jobs.drill import drill_pegasus_on_spark  # noqa: PLC0415  # takes seconds
 
-        done = drill_pegasus_on_spark(spark, facts, Line(), only=request.only)
+        done = drill_pegasus_on_spark(spark, facts, ProgressLine(), only=request.only)
     else:
-        done = drill_pegasus(facts, Line(), only=request.only)
+        done = drill_pegasus(facts, ProgressLine(), only=request.only)
     elapsed_ms = (time.perf_counter() - started) * 1000
-    write_tables(where.out, {"nodes": done.failures})
+    write_tables(out, {"nodes": done.failures})
     body: dict[str, Any] = {
         "answer": done.sentence,
         "nodes": done.failures.to_pylist(),
@@ -251,32 +204,43 @@ def _drill_pegasus(source: str, request: DrillRequest, where: Where, *, as_json:
                     row["busiest"] or "nobody",
                     format_ratio(row["deviation_after"]),
                 )
-                for row in done.failures.slice(0, _MOST_SHOWN).to_pylist()
+                for row in done.failures.slice(0, _MAX_SHOWN).to_pylist()
             ],
         )
-        if done.failures.num_rows > _MOST_SHOWN:
-            say(f"... and {done.failures.num_rows - _MOST_SHOWN:,} more; --json has them all.")
+        if done.failures.num_rows > _MAX_SHOWN:
+            say(f"... and {done.failures.num_rows - _MAX_SHOWN:,} more; --json has them all.")
 
     return emit(Answer(body, show), as_json=as_json)
 
 
-def topics(file: Path, directory: Path, top: int, where: Where, *, as_json: bool) -> int:
-    """``trimtab topics``."""
-    is_spark = where.is_spark
+@app.command()
+def topics(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Topics: .parquet, .csv or .jsonl.")],
+    directory: Annotated[
+        Path, typer.Option("--snapshot", metavar="DIR", help="Snapshot of the cluster.")
+    ],
+    top: Annotated[int, typer.Option(min=1, help="Number of bundles and topics to show.")] = 20,
+    out: OutTables = None,
+    engine: EngineName = "local",
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Map topics of a file to bundles and brokers, and find crowded partitions."""
+    on_spark = is_spark(engine)
     parts = parts_of(file.absolute())
     ring = TopicRing.of(load_snapshot(directory))
-    spark = where.session() if is_spark else None
+    spark = _session(config) if on_spark else None
     started = time.perf_counter()
     if spark is not None:
         from core.spark.jobs.topics import place_topics_on_spark  # noqa: PLC0415  # takes seconds
 
-        done = place_topics_on_spark(spark, ring, parts, Line())
+        done = place_topics_on_spark(spark, ring, parts, ProgressLine())
     else:
-        done = place_topics(ring, parts, Line())
+        done = place_topics(ring, parts, ProgressLine())
     elapsed_ms = (time.perf_counter() - started) * 1000
     names = ("bundles", "brokers", "crowded", "spread")
     tables: dict[str, pa.Table] = {name: getattr(done, name) for name in names}
-    write_tables(where.out, tables)
+    write_tables(out, tables)
     whole = ("brokers", "spread")
     body = {
         "answer": done.sentence,

@@ -1,0 +1,76 @@
+"""Where a command computes, how far it is, and where its whole tables go."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from core.errors import InputError, UnknownNameError
+from dashboard import services
+from dashboard.cli.output import UsageFaultError, note
+from dashboard.services import spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ENGINES: Final = ("local", "spark")
+_EVERY_S: Final = 0.5
+
+
+def is_spark(engine: str) -> bool:
+    """Return whether an engine is Spark.
+
+    Raises:
+        UsageFaultError: There is no such engine.
+    """
+    if engine not in ENGINES:
+        known = UnknownNameError.of("engine", engine, ENGINES)
+        raise UsageFaultError(known.message, hint=known.hint)
+    return engine == "spark"
+
+
+def spark_session(config: services.Config) -> SparkSession:
+    """Start Spark; this takes seconds."""
+    note("Starting Spark ...")
+    return spark.session(config)
+
+
+class ProgressLine:
+    """Progress as one line on a terminal that is written over."""
+
+    def __init__(self) -> None:
+        self._shown_at = 0.0
+
+    def step(self, done: int, total: int, words: str) -> None:
+        """Tell how far it is."""
+        now = time.monotonic()
+        is_last = bool(total) and done >= total
+        if sys.stderr.isatty() and (is_last or now - self._shown_at >= _EVERY_S):
+            self._shown_at = now
+            sys.stderr.write(f"\r{words}: {done:,} of {total:,} " + ("\n" if is_last else ""))
+            sys.stderr.flush()
+
+
+def write_tables(out: Path | None, tables: Mapping[str, pa.Table]) -> None:
+    """Write whole tables as ``<name>.parquet``.
+
+    Raises:
+        InputError: They cannot be written.
+    """
+    if out is None:
+        return
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, one in tables.items():
+            pq.write_table(one, out / f"{name}.parquet", compression="zstd")
+    except OSError as exc:
+        raise InputError(
+            f"{out} cannot be written: {exc.strerror}.", hint="Name another folder."
+        ) from exc
+    note(f"Whole tables are in {out}.")

@@ -1,1 +1,0 @@
-"""Commands on capacity and failures."""
