@@ -147,9 +147,9 @@ def ask_here(sources: Mapping[str, Source], question: Question, progress: Progre
     """Ask one cluster after the other in this process.
 
     Args:
-        sources: By the name under which each is told.
+        sources: By cluster name.
         question: What is asked.
-        progress: Told after each.
+        progress: Called after each.
     Raises:
         JobStoppedError: A person stopped it.
     """
@@ -168,9 +168,9 @@ def ask_on_spark(
 
     Args:
         spark: Session; its executors must be able to read the sources.
-        sources: By the name under which each is told.
+        sources: By cluster name.
         question: What is asked.
-        progress: Told of tasks.
+        progress: Receives the tasks done.
     Raises:
         JobStoppedError: A person stopped it.
         ComputeError: Spark failed.
@@ -192,7 +192,7 @@ def each_on_spark(
         spark: Session.
         names: Each once.
         answer: Runs on the executors, with whatever it closes over.
-        progress: Told of tasks.
+        progress: Receives the tasks done.
         words: What is being done; by default that so many clusters are asked.
     Raises:
         JobStoppedError: A person stopped it.
@@ -211,8 +211,8 @@ def each_on_spark(
     asked = pa.table({CLUSTER: pa.array(sorted(names), pa.string())})
     count = min(max(asked.num_rows, 1), _MOST_GROUPS)
     rows = spark.createDataFrame(asked).repartition(count, CLUSTER)
-    told = words or f"asking {pluralize(asked.num_rows, 'cluster')}"
-    with followed(spark, progress, told):
+    described = words or f"asking {pluralize(asked.num_rows, 'cluster')}"
+    with followed(spark, progress, described):
         found = lift(rows, [CLUSTER], kernel, _CARRIED).toArrow()
     by_name: dict[str, dict[str, pa.Table]] = {}
     for row in found.to_pylist():
@@ -228,7 +228,7 @@ def _one(source: Source, question: Question) -> Mapping[str, pa.Table]:
 
 
 def problem_of(error: OpsError) -> Mapping[str, pa.Table]:
-    """Return what stands for the answer of a cluster that cannot be answered for."""
+    """Return the row of a cluster without an answer."""
     return {PROBLEMS: problems_of([error])}
 
 

@@ -59,7 +59,7 @@ class SparkRounds:
 
     Attributes:
         spark: The session.
-        progress: Told of tasks.
+        progress: Receives the tasks done.
     """
 
     spark: SparkSession
@@ -127,7 +127,7 @@ def _first_table(view: ClusterView, plans: list[BalancePlan]) -> list[BalancePla
 
 
 def _rows_of(view: ClusterView) -> pa.Table:
-    """One row a partition: where it stands, and who holds it."""
+    """One row per partition: its position and its members."""
     tables = view.table_of_row
     return pa.table(
         {

@@ -40,13 +40,13 @@ class _Watch(Protocol):
 def followed(spark: SparkSession, progress: Progress, words: str) -> Iterator[None]:
     """Tell how many tasks are done while the block runs, and cancel them when a person stops it.
 
-    Everything that the calling thread asks of Spark inside the block counts. ``progress`` is told
+    Everything that the calling thread asks of Spark inside the block counts. ``progress`` receives
     from another thread, twice a second; after a stop each further question to Spark inside the
     block is cancelled as well.
 
     Args:
         spark: A session of either kind; Spark Connect tells by itself, else its tracker is asked.
-        progress: Told of tasks; raises when the job shall stop.
+        progress: Receives the tasks done; raises when the job shall stop.
         words: What is being done, in a few words.
     Raises:
         JobStoppedError: What ``progress`` raised, in place of what Spark says when it is cancelled.
@@ -85,7 +85,7 @@ def _cause(text: str) -> str:
 
 @dataclass(eq=False)
 class _Teller:
-    """The thread beside the block."""
+    """The thread that runs during the block."""
 
     watch: _Watch
     progress: Progress
@@ -160,7 +160,7 @@ class _Remote:
     tag: str
     by_operation: dict[str, Tasks] = field(default_factory=dict)
 
-    def told(
+    def on_progress(
         self,
         stages: Iterable[Any] | None,
         inflight_tasks: int,  # noqa: ARG002  # the handler's arguments go by name
@@ -183,11 +183,11 @@ class _Remote:
 
     def end(self) -> None:
         self.spark.removeTag(self.tag)
-        self.spark.removeProgressHandler(cast("Any", self.told))
+        self.spark.removeProgressHandler(cast("Any", self.on_progress))
 
 
 def _remote(spark: SparkSession) -> _Remote:
     watch = _Remote(spark, f"trimtab-{uuid.uuid4().hex}")
     spark.addTag(watch.tag)
-    spark.registerProgressHandler(cast("Any", watch.told))
+    spark.registerProgressHandler(cast("Any", watch.on_progress))
     return watch

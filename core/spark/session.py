@@ -61,7 +61,7 @@ class SparkOptions:
 def session(options: SparkOptions) -> SparkSession:
     """Return the session of this process; it is made at the first call, which takes seconds.
 
-    One that was stopped, or whose Java process is gone, is made anew.
+    One that was stopped, or whose Java process is gone, is created again.
 
     Raises:
         PlanConflictError: This process has a session with other options.
@@ -115,8 +115,8 @@ def _forget_dead_java() -> None:
     """Let PySpark start a new Java: it keeps talking to the one it had, whatever became of it."""
     if not _is_java_gone():
         return
-    kept: Any = SparkContext
-    kept._gateway = kept._jvm = kept._active_spark_context = None  # noqa: SLF001  # the same
+    context: Any = SparkContext
+    context._gateway = context._jvm = context._active_spark_context = None  # noqa: SLF001  # the same
     classic: Any = SparkSession
     classic._instantiatedSession = None  # noqa: SLF001  # the same
 

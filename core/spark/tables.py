@@ -93,7 +93,7 @@ def arrow_rows(spark: SparkSession, table: pa.Table, partitions: int = 0) -> Dat
 
 
 def collected(rows: DataFrame, schema: pa.Schema, *, most: int = MOST_ROWS) -> pa.Table:
-    """Bring an answer into this process; the order of its rows is nobody's promise.
+    """Bring an answer into this process; in no particular order.
 
     Args:
         rows: Spark table with at least the columns of ``schema``.
@@ -117,5 +117,5 @@ def spark_uri(place: str) -> str:
     for scheme, hadoop in _HADOOP_SCHEMES.items():
         if place.startswith(scheme):
             return hadoop + place.removeprefix(scheme)
-    # not as_uri(): Spark takes what comes after the scheme as it stands, and "=" is in every path
+    # not as_uri(): Spark does not decode what follows the scheme, and "=" is in every path
     return place if "://" in place else f"file://{Path(place).absolute()}"

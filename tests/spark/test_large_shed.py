@@ -122,7 +122,7 @@ def test_the_extensible_managers_plan_is_the_one_of_a_process(
 
 def test_result_tables_are_those_of_a_process(cluster, whole):
     question = ShedQuestion(rounds=2, overrides=EAGER, is_off_ignored=True)
-    there = question.told_by(Spread(cluster))
+    there = question.answer_with(Spread(cluster))
     assert there == question.answer(whole[0])
     is_reported = whole[0].bundles["reported_by"].null_count < whole[0].bundles.num_rows
     assert bool(there["moves"].num_rows) == is_reported

@@ -2,7 +2,7 @@
 
 A task reads its window out of the history by itself and keeps it for the next tasks of its worker,
 so nothing but units go out and nothing but results come back. What a unit gives does not depend on
-where it runs, how often it is tried, or what runs beside it.
+where it runs, how often it is tried, or what else runs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def run_on_spark(spark: SparkSession, backtest: Backtest, progress: Progress) ->
     Args:
         spark: Session; its executors must be able to read the history.
         backtest: What is to be run.
-        progress: Told of tasks.
+        progress: Receives the tasks done.
     Raises:
         JobStoppedError: A person stopped it.
         ComputeError: Spark failed.
@@ -98,7 +98,7 @@ def _loaded(wanted: _Wanted) -> Record:
 
 
 def _untold(_unit: Unit, _minute: int, _minutes: int) -> None:
-    """Nobody listens here: Spark tells of tasks, and ends them."""
+    """Ignores progress: Spark reports tasks, and ends them."""
 
 
 def _numbered(result: UnitResult, table: str, number: int) -> pa.Table:

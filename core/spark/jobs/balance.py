@@ -77,8 +77,8 @@ def balance_tables(
         request: What is simulated.
         play: Gives rounds until the cluster is settled.
     """
-    told, assumed = facts.options()
-    options = set_options(told, request.settings)
+    stored, assumed = facts.options()
+    options = set_options(stored, request.settings)
     if request.policy is not None:
         options = replace(options, policy=request.policy)
     most = 1 if options.is_check else min(request.rounds or MOST_ROUNDS, MOST_ROUNDS)

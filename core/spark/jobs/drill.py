@@ -22,7 +22,7 @@ from core.spark.jobs.packed import each, pack
 _T = TypeVar("_T")
 
 _GROUPS: Final = 64
-"""Tasks that failures are dealt out to, at most: each lays out the snapshot once."""
+"""Max tasks for the failures: each lays out the snapshot once."""
 
 
 def drill_on_spark(
@@ -39,10 +39,10 @@ def drill_on_spark(
         snapshot: Before.
         settings: What the leader goes by.
         request: What is computed.
-        progress: Told of tasks.
+        progress: Receives the tasks done.
     Raises:
         UnknownNameError, InputError: See :func:`core.planning.drill.losses_of`.
-        JobStoppedError: Somebody asked for it to stop.
+        JobStoppedError: A stop was requested.
     """
     losses = losses_of(LoadView.of(snapshot, settings), request)
     groups = dealt(losses, _GROUPS)
@@ -63,7 +63,7 @@ def drill_pegasus_on_spark(
 
     Raises:
         IncompleteSnapshotError, UnknownNameError: See there.
-        JobStoppedError: Somebody asked for it to stop.
+        JobStoppedError: A stop was requested.
     """
     groups = dealt(nodes_of(facts, only), _GROUPS)
     bare = replace(facts.snapshot)
@@ -74,8 +74,8 @@ def drill_pegasus_on_spark(
         done = [pack(one, {"failures": play_nodes(own, groups[one])}) for one in numbers]
         return pa.concat_tables(done)
 
-    told = each(spark, groups, kernel, progress, "failure drill")
-    return pegasus_drill_of(one["failures"] for one in told)
+    found = each(spark, groups, kernel, progress, "failure drill")
+    return pegasus_drill_of(one["failures"] for one in found)
 
 
 def dealt(items: Sequence[_T], most: int) -> list[list[_T]]:

@@ -50,10 +50,10 @@ def flaps_on_spark(
         store: The history.
         request: Which minutes around a move are compared.
         scope: Clusters, time, and how long a minute is.
-        progress: Told of tasks.
+        progress: Receives the tasks done.
     Raises:
         UnknownNameError, HistoryError: See there.
-        JobStoppedError: Somebody asked for it to stop.
+        JobStoppedError: A stop was requested.
     """
     names = chosen_clusters(store, scope.clusters)
     span = (tuple(names), scope.start, scope.end)
@@ -90,9 +90,9 @@ def _kernel(
 ) -> Callable[[pa.Table, pa.Table], pa.Table]:
     places = {name: at for at, name in enumerate(names)}
 
-    def told(events: pa.Table, minutes: pa.Table) -> pa.Table:
+    def kernel(events: pa.Table, minutes: pa.Table) -> pa.Table:
         place = places[events[CLUSTER][0].as_py()]
         ascending = minutes.sort_by("taken_at")
         return pack(place, flaps_of(events, ascending, request, minute_s))
 
-    return told
+    return kernel

@@ -93,9 +93,9 @@ class HealthQuestion:
         settings = effective_settings(snapshot)
         found = assess(snapshot, settings, target=self.target)
         measures = measure(snapshot, settings)
-        return self.told((snapshot.snapshot_id, snapshot.manifest), measures, found)
+        return self.tables_of((snapshot.snapshot_id, snapshot.manifest), measures, found)
 
-    def told(
+    def tables_of(
         self, identity: tuple[str, Manifest], measures: Measures, found: tuple[Finding, ...]
     ) -> Mapping[str, pa.Table]:
         """Return the tables of one Pulsar cluster, whoever judged it.
@@ -105,8 +105,8 @@ class HealthQuestion:
             measures: How even its load is.
             found: Its findings.
         """
-        told = (measures.verdict(self.target), balance_sentence(measures, self.target))
-        return _tables(identity, told, list(_spreads(measures)), found)
+        verdict = (measures.verdict(self.target), balance_sentence(measures, self.target))
+        return _tables(identity, verdict, list(_spreads(measures)), found)
 
 
 def _spreads(measures: Measures) -> Iterator[dict[str, Any]]:
@@ -160,7 +160,7 @@ def _counted(nodes: tuple[str, ...], name: str, counts: np.ndarray, std: float) 
 
 def _tables(
     identity: tuple[str, Manifest],
-    told: tuple[str, str],
+    verdict: tuple[str, str],
     spreads: list[dict[str, Any]],
     found: tuple[Finding, ...],
 ) -> Mapping[str, pa.Table]:
@@ -170,8 +170,8 @@ def _tables(
         "snapshot_id": snapshot_id,
         "taken_at": datetime_to_ms(manifest.taken_at),
         "state": overall_state(found),
-        "verdict": told[0],
-        "answer": told[1],
+        "verdict": verdict[0],
+        "answer": verdict[1],
         "findings": findings_sentence(found),
     }
     findings = [

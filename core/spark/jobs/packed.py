@@ -59,13 +59,13 @@ def each(
         spark: Session.
         parts: Only their number counts; the kernel knows them.
         kernel: Takes one row ``task``, gives rows of :data:`PACKED`.
-        progress: Told of tasks.
+        progress: Receives the tasks done.
         words: What is being done.
     Returns:
         The tables of each part, in order.
     Raises:
         ComputeError: A task failed.
-        JobStoppedError: Somebody asked for it to stop.
+        JobStoppedError: A stop was requested.
     """
     numbers = pa.table({"task": pa.array(range(len(parts)), pa.int64())})
     with followed(spark, progress, words):

@@ -20,9 +20,11 @@ from core.spark.jobs.systems import pulsar_of
 PLACEMENT: Final = pa.schema(
     [
         pa.field("strategy", pa.string(), nullable=False),
-        pa.field("why", pa.string(), nullable=False),  # why nobody is eligible anywhere; or blank
+        pa.field(
+            "why", pa.string(), nullable=False
+        ),  # why no broker is eligible anywhere; or blank
         pa.field("bundles", pa.int64(), nullable=False),
-        pa.field("homeless", pa.int64(), nullable=False),  # bundles that nobody would take
+        pa.field("homeless", pa.int64(), nullable=False),  # bundles without an eligible broker
     ]
 )
 """One row a cluster."""
@@ -32,7 +34,7 @@ NAMESPACES: Final = pa.schema(
         pa.field("namespace", pa.string(), nullable=False),
         pa.field("bundles", pa.int64(), nullable=False),
         pa.field("brokers", pa.int64(), nullable=False),  # how many may get one
-        pa.field("broker", pa.string()),  # the likeliest; null: nobody
+        pa.field("broker", pa.string()),  # the likeliest; null: none
         pa.field("probability", pa.float64(), metadata={"unit": "ratio"}),
         pa.field("stays", pa.float64(), metadata={"unit": "ratio"}),  # mean chance of the owner
     ]
@@ -67,9 +69,9 @@ class PlaceQuestion:
         pulsar = pulsar_of(snapshot, "place bundles")
         settings = effective_settings(pulsar, overrides=self.overrides)
         table = place_all(LoadView.of(pulsar, settings), settings, strategy=self.strategy)
-        return self.told(table.strategy, table.why, by_namespace(table))
+        return self.tables_of(table.strategy, table.why, by_namespace(table))
 
-    def told(self, strategy: str, why: str, namespaces: pa.Table) -> Mapping[str, pa.Table]:
+    def tables_of(self, strategy: str, why: str, namespaces: pa.Table) -> Mapping[str, pa.Table]:
         """Return the tables of one cluster, whoever placed its bundles."""
         homeless = namespaces.filter(pc.equal(namespaces["brokers"], 0))["bundles"]
         row = {
@@ -108,7 +110,7 @@ def by_namespace(table: PlacementTable) -> pa.Table:
 
 
 def _likeliest(table: PlacementTable) -> np.ndarray:
-    """Entry of the likeliest broker of each namespace, the first of equals; one past: nobody."""
+    """Entry of the likeliest broker of each namespace, the first of equals; past the end: none."""
     group = np.repeat(np.arange(table.offsets.size - 1), np.diff(table.offsets))
     order = np.lexsort((table.broker, -table.probability, group))
     best = np.full(table.offsets.size - 1, table.probability.size, np.int64)

@@ -79,9 +79,9 @@ def ask_in_pool(
     """Ask all clusters in processes of this machine, a cluster at a time each.
 
     Args:
-        sources: By the name under which each is told.
+        sources: By cluster name.
         question: What is asked; sent to every process.
-        progress: Told after each cluster, and twice a second.
+        progress: Called after each cluster, and twice a second.
         workers: Processes; 0: as many as there are processors.
     Raises:
         JobStoppedError: A person stopped it; the processes are ended.
@@ -125,5 +125,5 @@ def _broken(count: int) -> ComputeError:
         f"One of the {count} processes that were asking clusters ended by itself: it could not "
         "start, or the machine had no memory left for it.",
         hint="Ask with fewer workers, or of fewer clusters at a time; with one worker nothing is "
-        "started beside this process.",
+        "started in addition to this process.",
     )

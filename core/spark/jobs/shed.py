@@ -110,9 +110,9 @@ class ShedQuestion:
             InputError: It is no Pulsar cluster.
             UnknownNameError: No such strategy.
         """
-        return self.told_by(_Whole(pulsar_of(snapshot, "shed bundles")))
+        return self.answer_with(_Whole(pulsar_of(snapshot, "shed bundles")))
 
-    def told_by(self, decider: Decider) -> Mapping[str, pa.Table]:
+    def answer_with(self, decider: Decider) -> Mapping[str, pa.Table]:
         """Return the tables of one cluster, whoever decides for it.
 
         Raises:
@@ -130,8 +130,8 @@ class ShedQuestion:
             for number, done in enumerate(played, 1):
                 found = _moves(flows, name, number, done)
                 moves += found
-                told = _round(name, number, done, found)
-                rounds.append(told | {"is_configured": name == configured})
+                row = _round(name, number, done, found)
+                rounds.append(row | {"is_configured": name == configured})
         return {
             "rounds": pa.Table.from_pylist(rounds, schema=ROUNDS),
             "moves": pa.Table.from_pylist(moves, schema=MOVES),

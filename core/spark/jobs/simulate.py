@@ -94,9 +94,9 @@ class SimulateQuestion:
         """
         pulsar = pulsar_of(snapshot, "shed bundles")
         options: dict[str, Any] = {"placement": self.placement, "overrides": dict(self.overrides)}
-        return self.told_by(pulsar, lambda run: simulate(pulsar, run, **options))
+        return self.answer_with(pulsar, lambda run: simulate(pulsar, run, **options))
 
-    def told_by(
+    def answer_with(
         self, brokers: PulsarSnapshot, play: Callable[[Run], Simulation]
     ) -> Mapping[str, pa.Table]:
         """Return the tables of a cluster.

@@ -29,10 +29,10 @@ def place_topics_on_spark(
         spark: Session; its executors must be able to read the file by the same path.
         ring: The bundles; every task gets them.
         parts: Of the file.
-        progress: Told of tasks.
+        progress: Receives the tasks done.
     Raises:
         InputError, ComputeError: A part cannot be read.
-        JobStoppedError: Somebody asked for it to stop.
+        JobStoppedError: A stop was requested.
     """
     with followed(spark, progress, "placing topics"):
         numbers = pa.table({"part": pa.array(range(len(parts)), pa.int64())})
@@ -48,11 +48,11 @@ def place_topics_on_spark(
 
 
 def _kernel(ring: TopicRing, parts: tuple[TopicPart, ...]) -> Kernel:
-    def told(group: pa.Table) -> pa.Table:
+    def kernel(group: pa.Table) -> pa.Table:
         numbers = pc.unique(group["part"]).to_pylist()
         return pa.concat_tables([tally(ring, read_part(parts[one]), one) for one in numbers])
 
-    return told
+    return kernel
 
 
 def _shares(pairs: DataFrame) -> TopicShares:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from core.history.store.store import HistoryStore
 
 _SHARES: Final = 8
-"""Groups that the bundles or tables of a day are dealt out to: no task holds all of them."""
+"""Groups of the bundles or tables of a day: no task holds all of them."""
 
 _SHARED_BY: Final = {"bundles": "bundle", "tables": "app_id"}
 _BOTH: Final = pa.schema(
@@ -60,10 +60,10 @@ def trends_on_spark(
         store: The history.
         request: Period and subjects.
         scope: Clusters and time.
-        progress: Told of tasks.
+        progress: Receives the tasks done.
     Raises:
         UnknownNameError, HistoryError: See there.
-        JobStoppedError: Somebody asked for it to stop.
+        JobStoppedError: A stop was requested.
     """
     recorded = recorded_of(store, scope)
     systems = {one.system for one in recorded.values()}
@@ -94,7 +94,7 @@ def _share(column: str | None) -> Column:
 def _kernel(subject: str, recorded: Mapping[str, Recorded], period: Period) -> Kernel:
     minutes = dict(recorded)
 
-    def told(group: pa.Table) -> pa.Table:
+    def kernel(group: pa.Table) -> pa.Table:
         cluster = group[CLUSTER][0].as_py()
         # a collector goes on while Spark starts: the minutes that were counted are the ones summed
         group = minutes[cluster].within(group)
@@ -105,7 +105,7 @@ def _kernel(subject: str, recorded: Mapping[str, Recorded], period: Period) -> K
             parts.append(_widened(whole, schema))
         return pa.concat_tables(parts)
 
-    return told
+    return kernel
 
 
 def _widened(table: pa.Table, schema: pa.Schema) -> pa.Table:

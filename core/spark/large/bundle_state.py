@@ -54,7 +54,7 @@ _ROWS_A_KEY: Final = 1_000
 
 _KEYS_AT_ONCE: Final = 64
 _LEAST_TASKS: Final = 8
-_KEPT: Final = pa.schema(
+_CACHED: Final = pa.schema(
     [
         *(PULSAR_TABLES["bundles"].field(name) for name in SIMULATED),
         *(pa.field(name, pa.int32()) for name in (OWN, NAMED, CODE)),
@@ -63,8 +63,8 @@ _KEPT: Final = pa.schema(
 )
 _NAMES: Final = pa.schema(
     [
-        _KEPT.field("bundle"),
-        *(_KEPT.field(name) for name in (OWN, NAMED, CODE, ROW)),
+        _CACHED.field("bundle"),
+        *(_CACHED.field(name) for name in (OWN, NAMED, CODE, ROW)),
         pa.field(HASH, pa.int64()),
         pa.field("is_measured", pa.bool_()),
         pa.field("is_measured_later", pa.bool_()),  # once a report of it was sampled
@@ -73,13 +73,13 @@ _NAMES: Final = pa.schema(
 _BY_KEY: Final = PIECES.append(pa.field("names", pa.binary()))
 """``names``: :data:`_NAMES` of the rows, apart from the rest, for those who look at all of them."""
 
-MOVED: Final = _KEPT.append(pa.field(SINCE, pa.int64()))
+MOVED: Final = _CACHED.append(pa.field(SINCE, pa.int64()))
 """``since``: the first round whose samples a bundle takes."""
 
 
 @dataclass(frozen=True)
 class ByKey:
-    """Deals out brokers to keys; bundles that nobody counts have keys of their own.
+    """Distributes brokers to keys; bundles counted for no broker have keys of their own.
 
     Attributes:
         keys: For brokers; as many more are for those.
@@ -92,19 +92,19 @@ class ByKey:
     def __call__(self, rows: pa.Table) -> Ints:
         """Return the key of each row, or the group of that."""
         code = rows[CODE].to_numpy().astype(np.int64)
-        nobodys = self.keys + rows[ROW].to_numpy() % self.keys
-        key = np.where(code < 0, nobodys, code % self.keys)
+        uncounted_keys = self.keys + rows[ROW].to_numpy() % self.keys
+        key = np.where(code < 0, uncounted_keys, code % self.keys)
         return np.asarray(key if self.groups is None else key % self.groups, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class CachedBundles:
     """The bundles at the start, for as long as a simulation goes on.
 
     Attributes:
         origin: The cluster.
-        by_key: Kept by the executors: :data:`_BY_KEY`, whose ``group`` is the key.
-        keys: Brokers are dealt out to so many; see :class:`ByKey`.
+        by_key: Cached by the executors: :data:`_BY_KEY`, whose ``group`` is the key.
+        keys: Number of keys for the brokers; see :class:`ByKey`.
     """
 
     origin: LargeCluster
@@ -114,8 +114,8 @@ class Kept:
     _pairs: list[pa.Table] = field(default_factory=list)
 
     @classmethod
-    def of(cls, origin: LargeCluster) -> Kept:
-        """Deal them out; nothing is read before somebody asks."""
+    def of(cls, origin: LargeCluster) -> CachedBundles:
+        """Distribute them; nothing is read before the first query."""
         keys = max(origin.bundle_count // _ROWS_A_KEY, 2)
         groups = max(origin.bundle_count // _ROWS_A_GROUP, 2)
         dealt = origin.pieces(Cut(_whole, ByKey(keys, groups)), SIMULATED)
@@ -128,7 +128,7 @@ class Kept:
         self.by_key.unpersist()
 
     def key_of(self, codes: Codes | Ints) -> Ints:
-        """Return the key of each broker; those of nobody are left out."""
+        """Return the key of each broker; those without a broker are left out."""
         return np.asarray(codes[codes >= 0] % self.keys, np.int64)
 
     @cached_property
@@ -139,8 +139,8 @@ class Kept:
             return np.unique(collected(self.by_key, schema)["group"].to_numpy()).astype(np.int64)
 
     @cached_property
-    def nobodys(self) -> Ints:
-        """Keys of bundles that nobody counts."""
+    def uncounted_keys(self) -> Ints:
+        """Keys of bundles counted for no broker."""
         return self.there[self.there >= self.keys]
 
     @cached_property
@@ -199,17 +199,17 @@ def names_of(frame: PulsarSnapshot, rows: pa.Table) -> pa.Table:
 
     Args:
         frame: Manifest and policies.
-        rows: At least :data:`_KEPT`.
+        rows: At least :data:`_CACHED`.
     """
     measured = view_of_group(frame, rows, has_names=False)[1].is_measured
     later = measured.copy()
     for rate in RATES:
         later |= (rows[NAMED].to_numpy() >= 0) & np.isfinite(column_values(rows, rate))
     hashes = spread_hashes(rows["bundle"].to_pylist())
-    told = rows.select(["bundle", OWN, NAMED, CODE, ROW])
+    named = rows.select(["bundle", OWN, NAMED, CODE, ROW])
     for name, values in ((HASH, hashes), ("is_measured", measured), ("is_measured_later", later)):
-        told = told.append_column(name, pa.array(values))
-    return told.cast(_NAMES)
+        named = named.append_column(name, pa.array(values))
+    return named.cast(_NAMES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,7 +231,7 @@ class Change:
     keys: int
     frame: PulsarSnapshot | None
 
-    def told_by(self, pieces: DataFrame, kernel: Kernel, schema: pa.Schema) -> DataFrame:
+    def answer_with(self, pieces: DataFrame, kernel: Kernel, schema: pa.Schema) -> DataFrame:
         """Return what a kernel answers to the bundles as they are now, some keys at once."""
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -242,8 +242,8 @@ class Change:
                         unpacked(rows.as_buffer()) for rows in some.column("rows")
                     )
                     keys = some.column("group").to_numpy()
-                    told = self.answered(kernel, keys, rows.combine_chunks())
-                    yield from told.select(schema.names).to_batches()
+                    answers = self.answered(kernel, keys, rows.combine_chunks())
+                    yield from answers.select(schema.names).to_batches()
 
         return pieces.mapInArrow(run, from_arrow_schema(schema))
 
@@ -274,8 +274,8 @@ class Change:
 
     @property
     def nothing(self) -> pa.Table:
-        """No bundles, as they are kept."""
-        return _KEPT.empty_table()
+        """No bundles, in the schema of the cache."""
+        return _CACHED.empty_table()
 
     def answered(self, kernel: Kernel, keys: Ints, rows: pa.Table) -> pa.Table:
         """Return what a kernel answers to the bundles of some keys, in the order of their rows."""
@@ -307,7 +307,7 @@ def aged(
     """Return bundles after the samples of some rounds.
 
     Args:
-        rows: At least :data:`_KEPT`.
+        rows: At least :data:`_CACHED`.
         frame: Manifest and policies where some bundle has a quota; ``None``: none has.
         samples: How many of every bundle the leader takes in each round.
         since: First round whose samples each bundle takes; ``None``: all take all.

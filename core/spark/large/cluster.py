@@ -3,8 +3,8 @@
 Everything that has a row a broker is small and lives in this process. Bundles are brought here by
 broker, when a kernel asks for those of one. What a kernel needs of *all* bundles are sums and
 counts by broker: each part of the file is laid out by the same view as in process, and of that a
-few narrow columns are dealt out by broker and added up in the order of the snapshot's rows, so that
-sums have the same last bits.
+few narrow columns are distributed by broker and added up in the order of the snapshot's rows,
+so that sums have the same last bits.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Owned:
 
     Attributes:
         counts: By broker row; shape ``(n_brokers,)``.
-        unclear: Those whose owner nobody could tell.
+        unclear: Those of unknown owner.
     """
 
     counts: Floats
@@ -101,7 +101,7 @@ class LargeCluster:
         spark: Session; its executors must be able to read the directory.
         directory: Of the snapshot.
         manifest: Its manifest.
-        progress: Told of tasks.
+        progress: Receives the tasks done.
     """
 
     spark: SparkSession
@@ -218,15 +218,15 @@ class LargeCluster:
         Args:
             kernel: Gets the columns, and :mod:`core.spark.large.scan`'s own ones.
             columns: Of the bundles table.
-            schema: Of the answers, whose order is nobody's promise.
+            schema: Of the answers, in no particular order.
             words: What is being done.
             most: Rows of all answers.
         Raises:
             ComputeError: Spark failed, or there are more rows.
         """
-        told = each_part(self.spark, self.parts, self._reader(columns), kernel, schema)
+        answers = each_part(self.spark, self.parts, self._reader(columns), kernel, schema)
         with followed(self.spark, self.progress, words):
-            return collected(told, schema, most=most)
+            return collected(answers, schema, most=most)
 
     def pieces(self, cut: Cut, columns: Iterable[str]) -> DataFrame:
         """Return the bundles cut into packed pieces; see :func:`core.spark.large.scan.each_group`.

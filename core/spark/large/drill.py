@@ -1,8 +1,8 @@
-"""The failure drill of one very large cluster: some failures at a time, dealt out to tasks.
+"""The failure drill of one very large cluster: some failures at a time, distributed to tasks.
 
 A failure is about the bundles of the brokers that are lost; of all others it needs what they add up
 to by broker and by namespace. So failures come in waves: the bundles of a wave are brought here,
-and its failures are dealt out with them.
+and its failures are distributed with them.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ def large_drill(cluster: LargeCluster, settings: EffectiveSettings, request: Dri
     )
     if not fitting:
         raise left_out[0]
-    told: list[dict[str, pa.Table]] = []
+    found: list[dict[str, pa.Table]] = []
     for wave in _waves(fitting, owned):
-        told += _played(whole, settings, wave, request)
-    done = drill_of(told)
+        found += _played(whole, settings, wave, request)
+    done = drill_of(found)
     if not left_out:
         return done
     words = f"{done.sentence} {pluralize(len(left_out), 'failure')} left out: too large for Spark."

@@ -1,8 +1,8 @@
 """A large cluster after some rounds of a simulation: what has changed of its bundles, and no copy.
 
-The bundles stay on Spark as the snapshot has them, packed and dealt out by broker. What rounds
+The bundles stay on Spark as the snapshot has them, packed and distributed by broker. What rounds
 change is little: who moved, which this process keeps, and how many samples the averages have taken
-since, which makes them anew whenever somebody asks.
+since, which computes them again for every query.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from core.schemas.pulsar import RATES
 from core.simulation.averages import AVERAGES, known_sums, set_column, sums
 from core.simulation.model import Landed
 from core.snapshot import PulsarSnapshot
-from core.spark.large.bundle_state import MOVED, SIMULATED, SINCE, Change, Kept, aged
+from core.spark.large.bundle_state import MOVED, SIMULATED, SINCE, CachedBundles, Change, aged
 from core.spark.large.cluster import LargeCluster, Owned
 from core.spark.large.scan import CODE, NAMED, OWN, ROW, Coder
 from core.spark.large.sums import KEYS, PAIRS, TOTALS, Chosen, Measured, added_up, totaled
@@ -48,7 +48,7 @@ class Evolved(LargeCluster):
     """The cluster after some rounds.
 
     Attributes:
-        kept: Its bundles at the start.
+        cached: Its bundles at the start.
         brokers_after: Brokers with the load that followed the bundles, averages aside.
         moved: Bundles that moved, as they were when they did, but for where they are;
             :data:`SINCE`: first round whose samples they take.
@@ -61,7 +61,7 @@ class Evolved(LargeCluster):
         published: Tables that brokers of the extensible manager have published since.
     """
 
-    kept: Kept
+    cached: CachedBundles
     brokers_after: pa.Table
     moved: pa.Table
     samples: tuple[int, ...]
@@ -74,13 +74,13 @@ class Evolved(LargeCluster):
     @classmethod
     def start(cls, origin: LargeCluster) -> Evolved:
         """Return the cluster before the first round."""
-        kept = Kept.of(origin)
+        cached = CachedBundles.of(origin)
         return cls(
             origin.spark,
             origin.directory,
             origin.manifest,
             origin.progress,
-            kept,
+            cached,
             origin.skeleton.brokers,
             MOVED.empty_table(),
             (),
@@ -99,28 +99,28 @@ class Evolved(LargeCluster):
                 totals = np.zeros(brokers.num_rows)
                 totals[self._sums[CODE].to_numpy()] = self._sums[f"sum_{name}"].to_numpy()
                 brokers = set_column(brokers, name, known_sums(brokers, name, totals))
-        tables = {**self.kept.origin.skeleton.tables, **self.published, "brokers": brokers}
+        tables = {**self.cached.origin.skeleton.tables, **self.published, "brokers": brokers}
         return PulsarSnapshot.build(self.manifest, tables)
 
     @cached_property
     def brokers(self) -> tuple[str, ...]:
         """Broker ids in row order, which stay."""
-        return self.kept.origin.brokers
+        return self.cached.origin.brokers
 
     @cached_property
     def namespaces(self) -> pa.Table:
         """The declared namespaces, which stay."""
-        return self.kept.origin.namespaces
+        return self.cached.origin.namespaces
 
     @cached_property
     def quota_bundles(self) -> tuple[str, ...]:
         """Bundles with a quota of their own, which stay."""
-        return self.kept.origin.quota_bundles
+        return self.cached.origin.quota_bundles
 
     @cached_property
     def coder(self) -> Coder:
         """Numbers brokers, which stay."""
-        return self.kept.origin.coder
+        return self.cached.origin.coder
 
     @cached_property
     def owned(self) -> Owned:
@@ -134,7 +134,7 @@ class Evolved(LargeCluster):
 
     def skeleton_frame(self) -> PulsarSnapshot:
         """What every task needs of the cluster."""
-        return self.kept.origin.skeleton_frame()
+        return self.cached.origin.skeleton_frame()
 
     def ask(
         self,
@@ -156,12 +156,12 @@ class Evolved(LargeCluster):
         self, kernel: Kernel, schema: pa.Schema, words: str, keys: Ints | None, most: int
     ) -> pa.Table:
         change = self._change
-        told = change.told_by(self.kept.chosen(keys), kernel, schema)
+        answers = change.answer_with(self.cached.chosen(keys), kernel, schema)
         with followed(self.spark, self.progress, words):
-            found = collected(told, schema, most=most)
-        # those that came to brokers of which nothing was kept
-        ends = np.unique(self.kept.key_of(self.moved[CODE].to_numpy()))
-        new = np.setdiff1d(ends if keys is None else np.intersect1d(ends, keys), self.kept.there)
+            found = collected(answers, schema, most=most)
+        # those that came to brokers without cached bundles
+        ends = np.unique(self.cached.key_of(self.moved[CODE].to_numpy()))
+        new = np.setdiff1d(ends if keys is None else np.intersect1d(ends, keys), self.cached.there)
         if not new.size:
             return found
         more = change.answered(kernel, new, change.nothing).select(schema.names)
@@ -174,26 +174,26 @@ class Evolved(LargeCluster):
         codes = np.array(
             [*chosen.codes, *([chosen.leader] if chosen.leader >= 0 else [])], np.int64
         )
-        keys = [self.kept.key_of(codes)]
+        keys = [self.cached.key_of(codes)]
         if chosen.leader >= 0:
-            keys.append(self.kept.nobodys)
+            keys.append(self.cached.uncounted_keys)
         if chosen.bundles:
             names = pa.array(chosen.bundles, pa.string())
             went = self.moved.filter(pc.is_in(self.moved["bundle"], value_set=names))
-            keys += [self.kept.quota_keys, self.kept.key_of(went[CODE].to_numpy())]
-        return self.kept.narrowed(np.unique(np.concatenate(keys)))
+            keys += [self.cached.quota_keys, self.cached.key_of(went[CODE].to_numpy())]
+        return self.cached.narrowed(np.unique(np.concatenate(keys)))
 
     def map_keys(self, shared: Kernel, words: str) -> pa.Table:
         """Bring here some keys of the leader's map of averages, as it is now."""
-        told = self._change.map_keys(self.kept.by_key, shared)
+        stayed_keys = self._change.map_keys(self.cached.by_key, shared)
         with followed(self.spark, self.progress, words):
-            stayed = collected(told, KEYS)
+            stayed = collected(stayed_keys, KEYS)
         moved = shared(self._change.moved_keys(self.skeleton_frame()))
         return pa.concat_tables([stayed, moved])
 
     @cached_property
     def _change(self) -> Change:
-        return Change(self.coder, self.moved, self.samples, self.kept.keys, self._frame)
+        return Change(self.coder, self.moved, self.samples, self.cached.keys, self._frame)
 
     @property
     def _frame(self) -> PulsarSnapshot | None:
@@ -209,26 +209,28 @@ class Evolved(LargeCluster):
             return self._asked(kernel, _SUMS, words, None, MOST_ROWS).sort_by(CODE)
         moving = known.filter(pc.invert(known["is_still"]))[CODE].to_numpy()
         touched = np.array(sorted(self.touched), np.int64)
-        keys = np.unique(self.kept.key_of(np.concatenate([moving, touched])))
+        keys = np.unique(self.cached.key_of(np.concatenate([moving, touched])))
         if not keys.size:
             return known
-        few = self.kept.narrowed(keys)
+        few = self.cached.narrowed(keys)
         if few is None:
             return self._asked(kernel, _SUMS, words, None, MOST_ROWS).sort_by(CODE)
-        stay = ~np.isin(self.kept.key_of(known[CODE].to_numpy()), keys)
-        anew = self._asked(kernel, _SUMS, words, keys, MOST_ROWS)
-        return pa.concat_tables([known.filter(pa.array(stay)), anew]).combine_chunks().sort_by(CODE)
+        stay = ~np.isin(self.cached.key_of(known[CODE].to_numpy()), keys)
+        fresh = self._asked(kernel, _SUMS, words, keys, MOST_ROWS)
+        return (
+            pa.concat_tables([known.filter(pa.array(stay)), fresh]).combine_chunks().sort_by(CODE)
+        )
 
     def pairs(self, namespaces: Collection[str]) -> pa.Table:
         """Return how many bundles of namespaces each broker has: those of the start, and moves."""
         names = pa.array(namespaces, pa.string())
         moves = self.shifts.filter(pc.is_in(self.shifts["namespace"], value_set=names))
-        return added_up([self.kept.pairs_of(namespaces), moves])
+        return added_up([self.cached.pairs_of(namespaces), moves])
 
     def have_counted(self, namespaces: Collection[str]) -> None:
         """Have bundles of namespaces counted at once that will be asked for one after the other."""
         if namespaces:
-            self.kept.pairs_of(namespaces)
+            self.cached.pairs_of(namespaces)
 
     @cached_property
     def totals(self) -> pa.Table:
@@ -250,12 +252,12 @@ class Evolved(LargeCluster):
         """
         counts = self.samples if samples is None else (*self.samples, samples)
         known = self.__dict__.get("_sums")
-        told = (self.summed, self.touched) if known is None else (known, frozenset[int]())
-        if samples is None and told[0] is not None:
-            told = _all_still(told[0]), told[1]
+        sums = (self.summed, self.touched) if known is None else (known, frozenset[int]())
+        if samples is None and sums[0] is not None:
+            sums = _all_still(sums[0]), sums[1]
         if not moves:
             return replace(
-                self, brokers_after=brokers, samples=counts, summed=told[0], touched=told[1]
+                self, brokers_after=brokers, samples=counts, summed=sums[0], touched=sums[1]
             )
         place = {name: row for row, name in enumerate(self.brokers)}
         ends = np.array([place[str(move.destination)] for move in moves], np.int32)
@@ -273,8 +275,8 @@ class Evolved(LargeCluster):
             shifts=pa.concat_tables(
                 [self.shifts, pa.table([spaces, both, count], PAIRS.names).cast(PAIRS)]
             ).combine_chunks(),
-            summed=told[0],
-            touched=told[1] | {int(code) for code in both},
+            summed=sums[0],
+            touched=sums[1] | {int(code) for code in both},
         )
 
     def brought_after(self, rows: pa.Table, moved: Ints) -> pa.Table:
@@ -314,8 +316,8 @@ class Evolved(LargeCluster):
         counts = self.ownership.counts.copy()
         np.subtract.at(counts, own[own >= 0], 1)
         np.add.at(counts, ends, 1)
-        nobody = pc.and_(pc.is_null(rows["owner"]), pc.is_null(rows["owner_source"]))
-        return Owned(counts, self.ownership.unclear - int(pc.sum(nobody).as_py() or 0))
+        unowned = pc.and_(pc.is_null(rows["owner"]), pc.is_null(rows["owner_source"]))
+        return Owned(counts, self.ownership.unclear - int(pc.sum(unowned).as_py() or 0))
 
     def measures(self, settings: EffectiveSettings) -> Measures:
         """Return how even the load is."""

@@ -49,7 +49,7 @@ from core.spark.large.evolved import Evolved
 from core.spark.large.health import large_health
 from core.spark.large.place import large_placement
 from core.spark.large.shed import large_rounds
-from core.spark.large.simulate import at_hand, large_simulation
+from core.spark.large.simulate import cached_start, large_simulation
 from core.spark.large.size import is_large, is_large_pegasus
 from core.spark.pegasus_balance import SparkRounds
 
@@ -70,9 +70,9 @@ def ask_fleet(
 
     Args:
         spark: Session; its executors must be able to read the sources.
-        sources: By the name under which each is told.
+        sources: By cluster name.
         question: What is asked.
-        progress: Told of tasks.
+        progress: Receives the tasks done.
     Raises:
         JobStoppedError: A person stopped it.
         ComputeError: Spark failed.
@@ -83,7 +83,7 @@ def ask_fleet(
     parts: list[tuple[str, Mapping[str, pa.Table]]] = []
     for name, answer in sorted(spread.items()):
         if answer is not None:
-            parts.append((name, _told(partial(answer, spark, progress))))
+            parts.append((name, _answered(partial(answer, spark, progress))))
     more = gathered(question, parts)
     whole = {key: pa.concat_tables([found[key], more[key]]) for key in found}
     return {key: _by_cluster(table) for key, table in whole.items()}
@@ -109,7 +109,7 @@ def _spread_over(source: Source, question: Question) -> _Answer | None:
     return None
 
 
-def _told(answer: Callable[[], Mapping[str, pa.Table]]) -> Mapping[str, pa.Table]:
+def _answered(answer: Callable[[], Mapping[str, pa.Table]]) -> Mapping[str, pa.Table]:
     try:
         return answer()
     except JobStoppedError:
@@ -150,24 +150,24 @@ def large_answer(cluster: LargeCluster, question: Spreadable) -> Mapping[str, pa
         OpsError: It cannot be answered for this cluster.
     """
     if isinstance(question, ShedQuestion):
-        return question.told_by(Spread(cluster))
+        return question.answer_with(Spread(cluster))
     if isinstance(question, PlaceQuestion):
         return large_placement(cluster, question)
     if isinstance(question, SimulateQuestion):
-        with at_hand(cluster) as start:
-            return question.told_by(cluster.skeleton, partial(_simulated, start, question))
+        with cached_start(cluster) as start:
+            return question.answer_with(cluster.skeleton, partial(_simulated, start, question))
     if isinstance(question, FleetRequest):
         if question.operation is WHAT_IF:
             return {"pairs": _compared(cluster, question.request)}
         return drill_tables(large_drill(cluster, cluster.settings(), question.request))
     found = large_health(cluster, question.target)
     identity = load_manifest(cluster.directory)
-    return question.told(identity, found.measures, found.findings)
+    return question.tables_of(identity, found.measures, found.findings)
 
 
 def _simulated(start: Evolved, question: SimulateQuestion, run: Run) -> Simulation:
     return large_simulation(
-        start.kept.origin,
+        start.cached.origin,
         run,
         placement=question.placement,
         overrides=question.overrides,
@@ -176,7 +176,7 @@ def _simulated(start: Evolved, question: SimulateQuestion, run: Run) -> Simulati
 
 
 def _compared(cluster: LargeCluster, request: WhatIfRequest) -> pa.Table:
-    with at_hand(cluster) as start:
+    with cached_start(cluster) as start:
 
         def play(run: Run, placement: str) -> Simulation:
             return large_simulation(

@@ -25,11 +25,11 @@ from core.spark.progress import followed
 from core.spark.tables import collected
 
 _LISTED: Final = MAX_OF_ONE_CODE + 1
-"""One more than are told: its hint is the hint of the others."""
+"""One more than are listed: its hint is the hint of the others."""
 
 _COUNTS: Final = pa.schema(
     [
-        pa.field("owner", pa.string()),  # null: nobody
+        pa.field("owner", pa.string()),  # null: none
         *(pa.field(name, pa.int64()) for name in ("bundles", "unclear", "busy", "moved")),
     ]
 )
@@ -84,7 +84,7 @@ def large_health(cluster: LargeCluster, target: Target) -> LargeHealth:
     namespaces = declared.append_column("boundaries", blank)
     tables = {**cluster.skeleton.tables, "namespaces": namespaces}
     built = PulsarSnapshot.build(cluster.manifest, tables)
-    # which counts the rows of its own tables; what was read of the cluster stands in the whole's
+    # which counts the rows of its own tables; what was read of the cluster is in the whole's
     snapshot = replace(built, manifest=cluster.manifest)
     counts = bundles.owned_counts
     snapshot.derived.get("owned_bundle_counts", lambda: counts)
@@ -146,7 +146,7 @@ class SparkBundles:
 
     @property
     def unclear(self) -> int:
-        """Movable bundles whose owner nobody could tell."""
+        """Movable bundles of unknown owner."""
         return self._total("unclear")
 
     @property
@@ -196,8 +196,8 @@ class SparkBundles:
 
     def unowned(self) -> Unowned:
         """Look for null owners."""
-        nobody = pc.is_null(self._counts["owner"])
-        whole = pc.sum(self._counts.filter(nobody)["bundles"]).as_py() or 0
+        unowned = pc.is_null(self._counts["owner"])
+        whole = pc.sum(self._counts.filter(unowned)["bundles"]).as_py() or 0
         unclear, busy = self._total("unclear"), self._total("busy")
         settled = self._movable.where(_is_settled())
         return Unowned(
@@ -260,7 +260,7 @@ class SparkBundles:
 
     def guests(self, namespaces: Sequence[str], owners: Sequence[str]) -> Guests:
         """Count pairs there; the first of them, and sums by namespace and by owner, come here."""
-        words = "looking for bundles on brokers that are kept for others"
+        words = "looking for bundles on brokers that are reserved for others"
         pairs = (
             self._owned.join(sf.broadcast(self._names("namespace", namespaces)), "namespace")
             .join(sf.broadcast(self._names("owner", owners)), "owner")

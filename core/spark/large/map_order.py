@@ -1,4 +1,4 @@
-"""Where equal bundles stand in a map of Java's that holds all bundles, most of which are not here.
+"""Order of equal bundles in a map of Java's that holds all bundles, most of which are not here.
 
 The few keys that decide it are looked for on Spark, one part of the bundles a task.
 """
@@ -20,7 +20,7 @@ from core.spark.large.sums import HASH
 
 @dataclass(frozen=True, eq=False)
 class BucketOrders:
-    """Orders within buckets of the leader's own map; kept, for they are the cluster's.
+    """Orders within buckets of the leader's own map; cached, as they belong to the cluster.
 
     Attributes:
         cluster: The whole.

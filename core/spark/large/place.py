@@ -1,4 +1,4 @@
-"""Placement of all bundles of one very large cluster: namespaces are dealt out to tasks.
+"""Placement of all bundles of one very large cluster: namespaces are distributed to tasks.
 
 A distribution hangs on the brokers, which every task knows, and on how many bundles of the
 namespace each broker has, which the task counts in the bundles it was given. What the leader
@@ -34,7 +34,7 @@ from core.spark.tables import collected
 _NAMESPACES_A_GROUP: Final = 64
 _MOST_GROUPS: Final = 2_000
 _COLUMNS: Final = ("namespace", "is_broker_bound")
-_KEPT_COLUMNS: Final = ("range_counts", "group_counts")
+_BASE_COLUMNS: Final = ("range_counts", "group_counts")
 
 
 def large_placement(cluster: LargeCluster, question: PlaceQuestion) -> Mapping[str, pa.Table]:
@@ -54,14 +54,14 @@ def large_placement(cluster: LargeCluster, question: PlaceQuestion) -> Mapping[s
     reduced = Reduced.of(cluster, ())
     view = reduced.view(settings, BucketOrders(cluster), is_placed=True)
     nothing = np.zeros(0, np.int64)
-    # the name of the strategy, or why there is none, before anything is dealt out
+    # the name of the strategy, or why there is none, before anything is distributed
     empty = place_namespaces(view, settings, nothing, {}, strategy=question.strategy)
     kernel = _Namespaces(sendable(view), settings, question.strategy)
     groups = min(max(cluster.namespaces.num_rows // _NAMESPACES_A_GROUP, 1), _MOST_GROUPS)
     pieces = cluster.pieces(Cut(_columns, ByNamespace(groups)), _COLUMNS)
     with followed(cluster.spark, cluster.progress, "placing bundles by namespace"):
         namespaces = collected(each_group(pieces, kernel, NAMESPACES), NAMESPACES)
-    return question.told(empty.strategy, empty.why, namespaces.sort_by("namespace"))
+    return question.tables_of(empty.strategy, empty.why, namespaces.sort_by("namespace"))
 
 
 def _columns(part: pa.Table) -> pa.Table:
@@ -100,7 +100,7 @@ def view_of_namespace(
 def sendable(view: LoadView) -> LoadView:
     """Return a view that tasks can be sent, with the counts that it was given."""
     sent = replace(view, shared_index=partial(row_index, view.bundle_names))
-    sent.__dict__.update({name: getattr(view, name) for name in _KEPT_COLUMNS})
+    sent.__dict__.update({name: getattr(view, name) for name in _BASE_COLUMNS})
     return sent
 
 
@@ -148,11 +148,11 @@ class _Namespaces:
         size = (new, len(self.base.brokers))
         whole: Codes = (rows[is_new] - first).astype(np.int32)
         more = RangeCounts.of(whole, reporter[is_new].astype(np.int32), size)
-        kept = self.base.range_counts
+        base = self.base.range_counts
         return RangeCounts(
-            offsets=np.append(kept.offsets, more.offsets[1:] + kept.offsets[-1]),
-            broker=np.append(kept.broker, more.broker),
-            count=np.append(kept.count, more.count),
+            offsets=np.append(base.offsets, more.offsets[1:] + base.offsets[-1]),
+            broker=np.append(base.broker, more.broker),
+            count=np.append(base.count, more.count),
         )
 
 

@@ -114,7 +114,7 @@ class Reduced:
         return cls(cluster, here, cluster.fetch(chosen, words))
 
     def later(self, cluster: LargeCluster, rows: pa.Table) -> Reduced | None:
-        """Return the same brokers' bundles of the cluster some moves later, of rows at hand.
+        """Return the same brokers' bundles of the cluster some moves later, of given rows.
 
         Args:
             cluster: As it is then.
@@ -150,9 +150,9 @@ class Reduced:
         wanted = pc.or_(
             pc.is_in(declared["namespace"], names), pc.is_valid(declared["anti_affinity_group"])
         )
-        kept = declared.filter(wanted)
-        blank = pa.nulls(kept.num_rows, NAMESPACES.field("boundaries").type)
-        return kept.append_column("boundaries", blank)
+        chosen = declared.filter(wanted)
+        blank = pa.nulls(chosen.num_rows, NAMESPACES.field("boundaries").type)
+        return chosen.append_column("boundaries", blank)
 
     def view(
         self,

@@ -1,9 +1,9 @@
 """The bundles of one very large cluster, read where the work is: a task has a part of the file.
 
-A task is told which row groups of the snapshot's own file are its own and reads the columns that
+A task gets the numbers of its row groups of the snapshot's own file and reads the columns that
 its kernel needs straight from there, as Arrow; rows never pass through Java. Where a kernel wants
 all rows of a broker or a namespace together, parts are cut into packed pieces first, and only those
-are dealt out anew.
+are distributed again.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Coder:
     load_manager: LoadManager
 
     def coded(self, part: pa.Table) -> pa.Table:
-        """Append :data:`OWN`, :data:`NAMED` and :data:`CODE`; -1 stands for nobody.
+        """Append :data:`OWN`, :data:`NAMED` and :data:`CODE`; -1 means no broker.
 
         ``code`` is who the leader counts the bundle for, as :class:`core.pulsar.view.LoadView` has
         it; ``named`` is whose report names it.
@@ -106,7 +106,7 @@ class Edits:
 
     Attributes:
         rows: Of those with another owner, rising; shape ``(n_edited,)``.
-        owners: Names of who owns and reports each now; null: nobody. Same shape.
+        owners: Names of who owns and reports each now; null: none. Same shape.
         gone: Names of brokers that went; whatever they own still is gone with them.
     """
 
@@ -159,8 +159,8 @@ class Reader:
     def read(self, part: Part) -> pa.Table:
         """Return the rows of a part, with their place in the table and the brokers' rows."""
         rows = self.coder.coded(_read(self.path, part, self._read_columns, self.edits))
-        kept = [name for name in rows.column_names if name in (*self.columns, OWN, NAMED, CODE)]
-        return rows.select([*kept, ROW])
+        columns = [name for name in rows.column_names if name in (*self.columns, OWN, NAMED, CODE)]
+        return rows.select([*columns, ROW])
 
     @property
     def _read_columns(self) -> tuple[str, ...]:
@@ -243,8 +243,8 @@ def packed(rows: pa.Table) -> bytes:
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
         writer.write_table(rows)
-    told: bytes = sink.getvalue().to_pybytes()
-    return told
+    packed: bytes = sink.getvalue().to_pybytes()
+    return packed
 
 
 def unpacked(rows: pa.Buffer) -> pa.Table:

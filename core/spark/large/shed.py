@@ -84,5 +84,5 @@ class _Asked:
         played = start(self.strategy, view, self.settings, recently_unloaded=self.recent)
         rounds = tuple(itertools.islice(played, self.count))
         for done in rounds[:TRACED_ROUNDS]:
-            len(done.decision.trace)  # kept with the decision
+            len(done.decision.trace)  # stored with the decision
         return rounds

@@ -61,7 +61,7 @@ def large_simulation(
     Args:
         cluster: The start.
         run: What is simulated.
-        start: The same, of :func:`at_hand`; ``None``: made for this one and forgotten.
+        start: The same, of :func:`cached_start`; ``None``: made for this one and forgotten.
         placement: Class name of the placement strategy; ``None``: the one in force.
         overrides: Settings to assume, upstream key to value.
         release: Release line to assume.
@@ -69,7 +69,7 @@ def large_simulation(
         What :func:`core.simulation.simulate` returns; its ``final`` has brokers and no bundles.
     Raises:
         UnknownNameError: A strategy, setting, broker or failure domain that is not there.
-        InputError: A broker that is there already, nobody would be left, brokers with too many
+        InputError: A broker that is there already, no broker would be left, brokers with too many
             bundles would go, or TransferShedder without what brokers publish.
         ComputeError: Spark failed.
         JobStoppedError: A person stopped it.
@@ -79,19 +79,19 @@ def large_simulation(
     settings = assumed_settings(cluster.skeleton, strategy, placement, assumed, release)
     manager = manager_of(cluster.skeleton, strategy, settings)
     with ExitStack() as scope:
-        known = start if start is not None else scope.enter_context(at_hand(cluster))
+        known = start if start is not None else scope.enter_context(cached_start(cluster))
         ground = Spread(known, settings, strategy, manager, scope)
         return play(ground, run, strategy, settings, assumed)
 
 
 @contextmanager
-def at_hand(cluster: LargeCluster) -> Iterator[Evolved]:
+def cached_start(cluster: LargeCluster) -> Iterator[Evolved]:
     """Keep a cluster's bundles on the executors for several simulations."""
     start = Evolved.start(cluster)
     try:
         yield start
     finally:
-        start.kept.drop()
+        start.cached.drop()
 
 
 @dataclass(eq=False)
@@ -105,7 +105,7 @@ class Spread:
         manager: Who checks and places.
         scope: Lets go what a what-if keeps on the executors.
         wanted: Rows of the brokers whose bundles are brought here.
-        lost: Bundles that a what-if has just placed anew; ``None``: it was a round.
+        lost: Bundles that a what-if has just placed again; ``None``: it was a round.
     """
 
     cluster: Evolved
@@ -209,9 +209,9 @@ class Spread:
         self, grown: PulsarSnapshot, gone: Sequence[str], rng: np.random.Generator
     ) -> tuple[Spread, tuple[Landed, ...]]:
         """Look up what went, keep the changed cluster, and have it reported."""
-        origin, settings = self.cluster.kept.origin, self.settings
+        origin, settings = self.cluster.cached.origin, self.settings
         done = with_other_brokers(origin, grown.brokers, gone, settings, self.manager, rng)
-        start = self.scope.enter_context(at_hand(done.cluster))
+        start = self.scope.enter_context(cached_start(done.cluster))
         touched = joined(self.snapshot, grown) | touched_by(done.moves)
         if isinstance(self.manager, ExtensibleManager):
             later = self._published(self.manager, start, touched)

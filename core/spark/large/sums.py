@@ -68,9 +68,9 @@ KEYS: Final = pa.schema(
 
 OWNED: Final = pa.schema(
     [
-        pa.field(OWN, pa.int32(), nullable=False),  # -1: nobody that is there
+        pa.field(OWN, pa.int32(), nullable=False),  # -1: no listed broker
         pa.field("bundles", pa.int64(), nullable=False),
-        pa.field("unclear", pa.int64(), nullable=False),  # nobody could tell whose they are
+        pa.field("unclear", pa.int64(), nullable=False),  # of unknown owner
     ]
 )
 """Movable bundles by owner."""
@@ -110,19 +110,19 @@ def added_up(pairs: Iterable[pa.Table]) -> pa.Table:
     """Return :data:`PAIRS` of several tables of them together."""
     whole = pa.concat_tables([PAIRS.empty_table(), *pairs])
     summed = whole.group_by(["namespace", CODE]).aggregate([("bundles", "sum")])
-    told = summed.rename_columns(PAIRS.names).cast(PAIRS)
-    return told.filter(pc.greater(told["bundles"], 0))
+    counted = summed.rename_columns(PAIRS.names).cast(PAIRS)
+    return counted.filter(pc.greater(counted["bundles"], 0))
 
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """Keeps bundles that somebody asks for, whatever it is that makes them wanted.
+    """Selects the bundles that match any of the criteria.
 
     Attributes:
         codes: Counted for one of these brokers.
         bundles: By name.
         namespaces: All of these.
-        leader: Owned by this broker and counted for nobody; -1: those are not asked for.
+        leader: Owned by this broker and counted for no broker; -1: not selected.
         owners: Owned by one of these brokers.
     """
 
@@ -135,15 +135,15 @@ class Chosen:
     def __call__(self, part: pa.Table) -> pa.Table:
         """Keep them."""
         code = part[CODE].to_numpy()
-        kept = np.isin(code, self.codes) | np.isin(part[OWN].to_numpy(), self.owners)
+        selected = np.isin(code, self.codes) | np.isin(part[OWN].to_numpy(), self.owners)
         for name, values in (("bundle", self.bundles), ("namespace", self.namespaces)):
             if values:
                 found = pc.is_in(part[name], value_set=pa.array(values, pa.string()))
-                kept |= found.to_numpy(zero_copy_only=False)
+                selected |= found.to_numpy(zero_copy_only=False)
         if self.leader >= 0:
             is_bound = part["is_broker_bound"].to_numpy(zero_copy_only=False)
-            kept |= (part[OWN].to_numpy() == self.leader) & (code < 0) & ~is_bound
-        return part.filter(pa.array(kept))
+            selected |= (part[OWN].to_numpy() == self.leader) & (code < 0) & ~is_bound
+        return part.filter(pa.array(selected))
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +174,7 @@ class ByBroker:
     groups: int
 
     def __call__(self, rows: pa.Table) -> Ints:
-        """Return the group of each row; those that nobody counts go anywhere."""
+        """Return the group of each row; those counted for no broker go to any."""
         code = rows[CODE].to_numpy().astype(np.int64)
         if (code < 0).any():
             code = np.where(code < 0, rows[ROW].to_numpy(), code)
@@ -183,11 +183,11 @@ class ByBroker:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What is summed up of each bundle that somebody reports, by the view that decisions go by.
+    """What is summed up of each reported bundle, by the view that decisions go by.
 
     Attributes:
         frame: Manifest and policies.
-        has_names: Whether names are told; else they have none.
+        has_names: Whether names are included.
     """
 
     frame: PulsarSnapshot
@@ -245,7 +245,7 @@ def view_of_group(
     Args:
         frame: Manifest and policies.
         group: Bundles, all of them with a broker that counts them, in row order.
-        has_names: Whether their names are told; else they have none.
+        has_names: Whether their names are included.
     """
     codes, local = np.unique(group[CODE].to_numpy(), return_inverse=True)
     names = np.array([f"{code:08d}" for code in codes.tolist()], object)

@@ -171,7 +171,7 @@ def each(
         return command(snapshots[0], as_json=as_json)
     directories = _named(snapshots)
     if engine.name == "local":
-        told = {name: told_by(command, path, as_json) for name, path in directories.items()}
+        told = {name: answer_with(command, path, as_json) for name, path in directories.items()}
         return _repeat(told, as_json=as_json)
     spark = engine.session()
     if large is not None and len(snapshots) == 1:
@@ -181,7 +181,7 @@ def each(
     return _repeat(_on_spark(spark, directories, command, as_json), as_json=as_json)
 
 
-def told_by(command: Command, directory: Path, as_json: bool) -> Told:
+def answer_with(command: Command, directory: Path, as_json: bool) -> Told:
     """Run a command and keep what it prints, refusals included."""
     text, notes = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(text), contextlib.redirect_stderr(notes):
@@ -205,7 +205,7 @@ def _on_spark(
     paths = {name: path.absolute() for name, path in directories.items()}
 
     def answer(name: str) -> Mapping[str, pa.Table]:
-        told = told_by(command, paths[name], as_json)
+        told = answer_with(command, paths[name], as_json)
         row = {"text": told.text, "notes": told.notes, "code": told.code}
         return {_TOLD: pa.Table.from_pylist([row])}
 
