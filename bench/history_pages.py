@@ -24,8 +24,9 @@ import pyarrow as pa
 from core.history.queries.events import EventQueries
 from core.history.queries.query import HistoryQueries, step_of
 from core.history.queries.sql import Period
-from core.history.store.layout import HOUR_MS, Kind, day_of, kind_of
-from core.history.store.store import HistoryLocation, HistoryStore
+from core.history.store.layout import HOUR_MS, day_of
+from core.history.store.store import KINDS, HistoryLocation, HistoryStore
+from core.snapshot.record import Kind
 from core.units import datetime_to_ms
 
 MINUTE_MS = 60_000
@@ -115,7 +116,7 @@ def write_day(store: HistoryStore, minutes: np.ndarray, brokers: int, seed: int)
             },
         ),
     ):
-        stored = kind_of(kind)
+        stored = KINDS.of(kind)
         store.tables.append(stored, written(stored, rows, day, taken_at))
 
 

@@ -133,6 +133,17 @@ class System(Protocol[S_contra]):
         """Return the clause that explains why servers set ``key`` to ``value``; empty: unknown."""
         ...
 
+    def preview(self, snapshot: S_contra, plan: Plan) -> str:
+        """Return what a plan is expected to do, in one sentence.
+
+        Args:
+            snapshot: The one that it was made on, or a later one.
+            plan: The plan.
+        Raises:
+            OpsError: The snapshot has too little.
+        """
+        ...
+
     def measure(self, view: RunView, snapshot: S_contra, disturbed_by: RunId | None) -> RunMeasured:
         """Return what a snapshot after the run shows of what the run touched.
 

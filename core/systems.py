@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Any, Final, Protocol
 
+from core.health.findings import Finding
 from core.pegasus.system import PEGASUS
 from core.plan.registry import StepRegistry
 from core.pulsar.system import PULSAR
+from core.snapshot.record import SystemRecord
 from core.system import System
 
-SYSTEMS: Final[tuple[System[Any], ...]] = (PULSAR, PEGASUS)
 
-STEPS: Final = StepRegistry(kind for system in SYSTEMS for kind in system.steps)
+class KnownSystem(System[Any], Protocol):
+    """A system from its snapshots to the undo of a run."""
+
+    @property
+    def record(self) -> SystemRecord:
+        """How its snapshots are kept in directories and in the history."""
+        ...
+
+    def findings(self, snapshot: Any) -> tuple[Finding, ...]:
+        """Return the findings of a snapshot, worst first.
+
+        Raises:
+            SnapshotError: It has too little.
+        """
+        ...
+
+
+SYSTEMS: Final[tuple[KnownSystem, ...]] = (PULSAR, PEGASUS)
+
+
+def steps_of(systems: Iterable[KnownSystem]) -> StepRegistry:
+    """Return every kind of step of some systems."""
+    return StepRegistry(kind for system in systems for kind in system.steps)
+
+
+STEPS: Final = steps_of(SYSTEMS)
 """Every kind of step of every system."""

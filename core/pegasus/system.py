@@ -9,17 +9,21 @@ from typing import Final
 from core.actions.events import ExternalMove, RunMeasured
 from core.actions.model import Refusal, RunId
 from core.actions.views import RunView, SettingView
+from core.health.findings import Finding
+from core.health.pegasus import assess_pegasus
 from core.pegasus.plan.external_changes import external_changes
 from core.pegasus.plan.measured import measured
+from core.pegasus.plan.preview import preview_pegasus
 from core.pegasus.plan.restore import why_left, why_reset
 from core.pegasus.plan.undo import PegasusGround, undo_plan
 from core.pegasus.plan.verify import recheck
+from core.pegasus.record import PEGASUS_RECORD
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.steps.registry import STEPS
 from core.plan.model import Plan
 from core.snapshot import PegasusSnapshot
 from core.step import Diagnostic, StepBase
-from core.system import BalancerSwitch, System
+from core.system import BalancerSwitch
 
 
 class PegasusSystem:
@@ -28,12 +32,17 @@ class PegasusSystem:
     name = "pegasus"
     steps: tuple[type[StepBase], ...] = STEPS
     unit = "partition"
+    record = PEGASUS_RECORD
     balancer: BalancerSwitch | Refusal = Refusal(
         code="bad_options",
         sentence="The balancer of a Pegasus cluster is not paused by an option: at level steady it "
         "only counts.",
         hint="Ask for the run without --pause-balancer; plan a step that sets the level.",
     )
+
+    def findings(self, snapshot: PegasusSnapshot) -> tuple[Finding, ...]:
+        """Return the findings of a snapshot, worst first."""
+        return assess_pegasus(PegasusFacts(snapshot))
 
     def is_complete(self, snapshot: PegasusSnapshot) -> bool:
         """Return whether every partition was read."""
@@ -68,6 +77,10 @@ class PegasusSystem:
         """Return that a value is a default, which a restarted server has again."""
         return why_reset(key, value)
 
+    def preview(self, snapshot: PegasusSnapshot, plan: Plan) -> str:
+        """Return the moves, copies and levels."""
+        return preview_pegasus(snapshot, plan).sentence
+
     def measure(
         self, view: RunView, snapshot: PegasusSnapshot, disturbed_by: RunId | None
     ) -> RunMeasured:
@@ -88,4 +101,4 @@ class PegasusSystem:
         return undo_plan(view, ground, reason=reason)
 
 
-PEGASUS: Final[System[PegasusSnapshot]] = PegasusSystem()
+PEGASUS: Final = PegasusSystem()

@@ -9,16 +9,21 @@ from typing import Final
 from core.actions.events import ExternalMove, RunMeasured
 from core.actions.model import Refusal, RunId
 from core.actions.views import RunView, SettingView
+from core.health.findings import Finding, assess
 from core.plan.model import Plan
+from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.edit import Ground
 from core.pulsar.plan.external_changes import by_lost_broker, external_changes
 from core.pulsar.plan.measured import measured
+from core.pulsar.plan.preview import preview_plan
 from core.pulsar.plan.undo import undo_plan
 from core.pulsar.plan.verify import recheck
+from core.pulsar.record import PULSAR_RECORD
+from core.pulsar.settings import effective_settings
 from core.pulsar.steps.registry import STEPS
 from core.snapshot import PulsarSnapshot
 from core.step import Diagnostic, StepBase
-from core.system import BalancerSwitch, System
+from core.system import BalancerSwitch
 
 _SHEDDING: Final = "loadBalancerSheddingEnabled"
 
@@ -35,7 +40,12 @@ class PulsarSystem:
     name = "pulsar"
     steps: tuple[type[StepBase], ...] = STEPS
     unit = "bundle"
+    record = PULSAR_RECORD
     balancer: BalancerSwitch | Refusal = BalancerSwitch(_SHEDDING, "false", _restore_line)
+
+    def findings(self, snapshot: PulsarSnapshot) -> tuple[Finding, ...]:
+        """Return the findings of a snapshot by the cluster's own settings, worst first."""
+        return assess(snapshot, effective_settings(snapshot))
 
     def is_complete(self, snapshot: PulsarSnapshot) -> bool:
         """Return whether every bundle and every owner was read."""
@@ -72,6 +82,10 @@ class PulsarSystem:
         del key, value
         return ""
 
+    def preview(self, snapshot: PulsarSnapshot, plan: Plan) -> str:
+        """Return the expected deviation, moves and clients."""
+        return plan_sentence(preview_plan(snapshot, plan))
+
     def measure(
         self, view: RunView, snapshot: PulsarSnapshot, disturbed_by: RunId | None
     ) -> RunMeasured:
@@ -92,4 +106,4 @@ class PulsarSystem:
         return undo_plan(view, ground, reason=reason)
 
 
-PULSAR: Final[System[PulsarSnapshot]] = PulsarSystem()
+PULSAR: Final = PulsarSystem()

@@ -8,8 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from core.history.store.layout import kind_of
-from core.history.store.store import HistoryLocation, HistoryStore
+from core.history.store.store import KINDS, HistoryLocation, HistoryStore
 from core.history.store.writer import Recorder
 from core.snapshot import AnySnapshot
 
@@ -29,7 +28,7 @@ def recorded(store: HistoryStore, snapshots: Iterable[AnySnapshot], cluster: str
 
 def lay_down(store: HistoryStore, kind: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Commit rows of one kind as they are: ``taken_at``, ``segment`` and what the test is about."""
-    form = kind_of(kind)
+    form = KINDS.of(kind)
     columns = [pa.array([row.get(one.name) for row in rows], one.type) for one in form.stored]
     table = pa.Table.from_arrays(columns, schema=form.stored)
     whole = [

@@ -11,11 +11,15 @@ from fleet_builder import NOON, make_snapshot
 from fleet_edit import edited, with_manifest, with_policies, with_settings, without
 from pegasus_snapshots import NODES, part_row, snapshot_of, whole
 
-from core.history.store.events.pulsar import events_between
-from core.history.store.store import HistoryLocation, HistoryStore
+from core.history.store.events import events_between
+from core.history.store.store import KINDS, HistoryLocation, HistoryStore
 from core.history.store.writer import Recorder
 
 SETTING = (None, "loadBalancerEnabled", "true", "default")
+
+
+def between(before, after):
+    return events_between(KINDS.system(after.manifest.kind), before, after)
 
 
 def fleet(minute: int = 0, **changes):
@@ -27,7 +31,7 @@ def fleet(minute: int = 0, **changes):
 
 def told(before, after) -> list[tuple]:
     columns = ("kind", "subject", "before", "after")
-    rows = events_between(before, after).to_pylist()
+    rows = between(before, after).to_pylist()
     return [tuple(row[name] for name in columns) for row in rows]
 
 
@@ -78,7 +82,7 @@ def test_brokers_come_go_restart_and_take_the_lead() -> None:
     assert told(fewer, fleet(2)) == [("broker_up", names[0], None, None)]
     later = fleet().brokers["started_at"][1].as_py() + 5
     restarted = edited(fleet(1), "brokers", {names[1]: {"started_at": later}})
-    found = events_between(fleet(), restarted).to_pylist()
+    found = between(fleet(), restarted).to_pylist()
     assert [(row["kind"], row["details"]) for row in found] == [
         ("broker_up", '{"restarted": true}')
     ]
@@ -103,7 +107,7 @@ def test_settings_that_change_are_told_with_both_values() -> None:
 def test_a_setting_that_comes_is_a_change_where_somebody_overrode_it(origin, events) -> None:
     before = with_settings(fleet(), SETTING)
     after = with_settings(fleet(1), SETTING, ("b:1", "other", "5", origin))
-    found = events_between(before, after).to_pylist()
+    found = between(before, after).to_pylist()
     assert len(found) == events
     assert all(row["details"] == '{"broker": "b:1"}' for row in found)
 
@@ -176,7 +180,7 @@ def test_a_restart_of_the_writer_loses_and_doubles_no_move(tmp_path, cut) -> Non
 def test_after_a_long_time_nothing_is_said_to_have_happened_now(tmp_path) -> None:
     late = fleet(120, leader="x")
     assert recorded(tmp_path, fleet(), late, cut=(1,)) == []
-    assert events_between(fleet(), late).num_rows == 1  # a writer that was there all the time knows
+    assert between(fleet(), late).num_rows == 1  # a writer that was there all the time knows
 
 
 def test_events_are_completed_before_they_are_written(tmp_path) -> None:

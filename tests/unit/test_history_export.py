@@ -19,8 +19,8 @@ from fleet_builder import NOON, make_history
 from pegasus_snapshots import generated
 
 from core.errors import SnapshotError
-from core.history.store.layout import KINDS, HistoryError
-from core.history.store.store import HistoryLocation, HistoryStore
+from core.history.store.layout import HistoryError
+from core.history.store.store import KINDS, HistoryLocation, HistoryStore
 from core.history.store.tables import ROW_GROUP
 from core.history.store.writer import Recorder
 from core.history.transfer.export import export, write_member
@@ -133,7 +133,7 @@ def contents_with(**changes):
             contents_with(
                 members=[{"name": "../x", "kind": "odd", "hour": 1, "rows": 1, "sha256": ""}]
             ),
-            "nobody knows rows of kind 'odd'",
+            "does not know rows of kind 'odd'",
         ),
     ],
 )
@@ -218,8 +218,8 @@ def test_rows_reach_the_file_as_they_are_read_and_are_let_go() -> None:
             del batch
 
     with zipfile.ZipFile(raw, "w", zipfile.ZIP_STORED) as archive:
-        member = write_member(archive, KINDS["brokers"], 0, rows())
-        assert write_member(archive, KINDS["nodes"], 0, iter(())) is None
+        member = write_member(archive, KINDS.of("brokers"), 0, rows())
+        assert write_member(archive, KINDS.of("nodes"), 0, iter(())) is None
         assert archive.namelist() == ["brokers/0.parquet"]
     held_back = [later - earlier for earlier, later in pairwise(drawn[::4])]
     assert min(held_back[2:]) > 0.5 * raw.total / groups

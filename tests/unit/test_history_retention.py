@@ -14,10 +14,11 @@ import pytest
 from fleet_builder import NOON, make_history
 
 from core.history.store import retention
-from core.history.store.layout import KINDS, HistoryError, Kind
-from core.history.store.store import HistoryLocation, HistoryStore
+from core.history.store.layout import HistoryError
+from core.history.store.store import KINDS, HistoryLocation, HistoryStore
 from core.history.store.tables import booked
 from core.history.store.writer import Recorder
+from core.snapshot.record import Kind
 
 DAY = timedelta(days=1)
 
@@ -173,7 +174,7 @@ def test_what_a_killed_writer_left_goes_when_it_is_old_enough(tmp_path, age_s, l
 def test_rows_that_somebody_may_still_commit_are_kept(tmp_path, age_h, kept, bits) -> None:
     store = store_at(tmp_path)
     minutes = record(store, "fleet", 3, NOON + timedelta(minutes=30))
-    kind = KINDS["brokers"]
+    kind = KINDS.of("brokers")
     late = pa.array([round(minutes[1].manifest.taken_at.timestamp() * 1000) + 1] * 3)
     rows = minutes[1].brokers.select(kind.columns.names).append_column("taken_at", late)
     segment = (time.time_ns() // 1_000_000 - age_h * 3_600_000) << bits

@@ -19,16 +19,14 @@ from pegasus_snapshots import generated
 
 from core.history.store.layout import (
     EVENTS,
-    KINDS,
     MINUTES,
-    SEGMENT,
-    TAKEN_AT,
     HistoryError,
     segment_begun_ms,
 )
-from core.history.store.store import HistoryLocation, HistoryStore
+from core.history.store.store import KINDS, HistoryLocation, HistoryStore
 from core.history.store.tables import ConflictingCommitError, booked
 from core.history.store.writer import Recorder
+from core.snapshot.record import SEGMENT, TAKEN_AT
 from core.snapshot.zkdump import import_zk_dump
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -246,7 +244,7 @@ def test_writers_of_several_clusters_do_not_disturb_each_other(tmp_path) -> None
 
 def orphan(store: HistoryStore, snapshot, segment: int) -> None:
     """Rows of a minute that was never committed."""
-    kind = KINDS["brokers"]
+    kind = KINDS.of("brokers")
     rows = snapshot.brokers.select(kind.columns.names).append_column(
         TAKEN_AT, pa.array([round(snapshot.manifest.taken_at.timestamp() * 1000)] * 3)
     )

@@ -33,10 +33,11 @@ from core.history.backtest.dense import (
 )
 from core.history.backtest.model import Window
 from core.history.backtest.series import LoadSeries, minutes_of
-from core.history.store.layout import GONE, SEGMENT, TAKEN_AT, HistoryError
+from core.history.store.layout import HistoryError
 from core.pulsar.view import counted_by
 from core.schemas.pulsar import RATES
 from core.snapshot import PulsarSnapshot
+from core.snapshot.record import GONE, SEGMENT, TAKEN_AT
 from core.units import ms_to_datetime
 
 if TYPE_CHECKING:

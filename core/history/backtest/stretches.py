@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from core.history.backtest.dense import Ints
 from core.history.backtest.model import Stretch
-from core.history.store.layout import TAKEN_AT
 from core.history.store.store import HistoryStore
+from core.snapshot.record import TAKEN_AT
 from core.units import datetime_to_ms, ms_to_datetime
 
 _GAP_MINUTES: Final = 2.5

@@ -10,7 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from core.history.store.layout import COPY, GONE, ROW_AT, TAKEN_AT, Kind
+from core.snapshot.record import (
+    COPY,
+    GONE,
+    ROW_AT,
+    TAKEN_AT,
+    Kind,
+)
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]

@@ -24,18 +24,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from core.history.store.layout import (
-    CLUSTER,
-    DAY,
-    KINDS,
     MINUTES,
-    SEGMENT,
-    TAKEN_AT,
     HistoryError,
-    Kind,
     day_of,
-    kind_of,
 )
 from core.history.store.tables import SUMS, Tables, local_folder, sum_file, translated
+from core.snapshot.record import (
+    CLUSTER,
+    DAY,
+    SEGMENT,
+    TAKEN_AT,
+    Kind,
+)
 from core.units import ms_to_datetime, pluralize
 
 QUARANTINE: Final = "quarantine"
@@ -113,8 +113,10 @@ def problems(
     if root is None or not root.is_dir():
         return []
     found: list[Problem] = []
-    for name in KINDS if kinds is None else kinds:
-        found += _of_kind(tables, root, kind_of(name), _Scope(cluster, *days), is_deep=is_deep)
+    for name in tables.kinds.names if kinds is None else kinds:
+        found += _of_kind(
+            tables, root, tables.kinds.of(name), _Scope(cluster, *days), is_deep=is_deep
+        )
     return found
 
 
@@ -353,7 +355,7 @@ def repair(tables: Tables, found: Sequence[Problem], now: datetime) -> list[Repa
 
 
 def _carry_out(tables: Tables, root: Path, one: Repair, now: datetime) -> None:
-    problem, kind = one.problem, kind_of(one.problem.kind)
+    problem, kind = one.problem, tables.kinds.of(one.problem.kind)
     if one.action == "rebuild":
         _rebuild(tables, root, kind, now)
     elif one.action == "restore":

@@ -1,4 +1,4 @@
-"""What the history is made of: kinds, their columns, and how a snapshot's tables become kinds.
+"""What every history has: minutes, events and predictions, with their columns.
 
 A history is one Delta table a kind at ``<uri>/<kind>/``, partitioned by ``cluster`` and ``day``.
 Every row has ``taken_at`` (ms). Rows that a :class:`core.history.store.writer.Recorder` wrote have
@@ -11,25 +11,20 @@ from __future__ import annotations
 
 import secrets
 import time
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cached_property
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from core.errors import SnapshotError
-from core.schemas import PULSAR_TABLES
-from core.schemas.pegasus import PEGASUS_TABLES
-from core.schemas.pulsar import RATES
+from core.snapshot.record import Kind, SystemRecord
 
 SCHEMA_VERSION: Final = 1
 HOUR_MS: Final = 3_600_000
-
-System = Literal["pulsar", "pegasus"]
-Habit = Literal["every", "busy", "change"]
 
 
 class HistoryError(SnapshotError):
@@ -38,59 +33,7 @@ class HistoryError(SnapshotError):
     code = "history"
 
 
-@dataclass(frozen=True)
-class Kind:
-    """One kind of rows.
-
-    Attributes:
-        name: Its folder.
-        columns: Its columns without the bookkeeping.
-        habit: ``every``: all rows every minute; ``busy``: rows with a rate, or that changed;
-            ``change``: rows that changed. A segment's first minute has all rows of all kinds.
-        table: The snapshot table it is a part of; empty: it is none.
-        key: Columns that name a row of that table.
-        order: Columns that the table is sorted by, where it is.
-        activity: Columns of which one is neither null nor zero where a row is busy.
-        is_spine: Whether it decides which rows its table has.
-    """
-
-    name: str
-    columns: pa.Schema
-    habit: Habit = "every"
-    table: str = ""
-    key: tuple[str, ...] = ()
-    order: tuple[str, ...] = ()
-    activity: tuple[str, ...] = ()
-    is_spine: bool = False
-
-    @cached_property
-    def stored(self) -> pa.Schema:
-        """Columns as they are written: all may be null, no units, the bookkeeping first."""
-        fields = [pa.field(one.name, one.type) for one in self.columns]
-        return pa.schema([*_BOOKS, *(_CHANGES if self.table else ()), *fields])
-
-
 _DRAWN_BITS: Final = 12
-
-CLUSTER: Final = "cluster"
-DAY: Final = "day"
-SEGMENT: Final = "segment"
-TAKEN_AT: Final = "taken_at"
-GONE: Final = "gone"
-ROW_AT: Final = "row_at"
-COPY: Final = "copy"
-
-_BOOKS: Final = (
-    pa.field(CLUSTER, pa.string()),
-    pa.field(DAY, pa.string()),
-    pa.field(TAKEN_AT, pa.int64()),
-    pa.field(SEGMENT, pa.int64()),
-)
-_CHANGES: Final = (
-    pa.field(GONE, pa.bool_()),  # true: the row vanished at this minute
-    pa.field(ROW_AT, pa.int64()),  # its place, where the table is not in its usual order
-    pa.field(COPY, pa.int64()),  # which of several rows with one key; null: the only one
-)
 
 EVENT_COLUMNS: Final = pa.schema(
     [
@@ -137,149 +80,64 @@ EVENTS: Final = Kind("events", EVENT_COLUMNS)
 SHADOW: Final = Kind("shadow", SHADOW_COLUMNS)
 
 
-def _part(table: pa.Schema, names: tuple[str, ...]) -> pa.Schema:
-    return pa.schema([table.field(name) for name in names])
+class Kinds:
+    """Every kind of rows in a history: those of all systems, and what every history has.
 
-
-def _changing(
-    name: str, schema: pa.Schema, key: tuple[str, ...], order: tuple[str, ...] = ()
-) -> Kind:
-    """A snapshot table that is one kind by itself."""
-    return Kind(name, schema, "change", name, key, order or key, is_spine=True)
-
-
-_BROKERS = PULSAR_TABLES["brokers"]
-_TEXTS = (
-    *("web_url", "web_url_tls", "service_url", "service_url_tls", "version", "load_manager"),
-    *("persistent_topics_enabled", "non_persistent_topics_enabled"),
-    *("last_bundle_gains", "last_bundle_losses", "failure_domain"),
-)
-_NUMBERS = tuple(name for name in _BROKERS.names if name not in _TEXTS)
-_BUNDLES = PULSAR_TABLES["bundles"]
-_LOADS = (*RATES, "topic_count", "producer_count", "consumer_count", "cache_size_bytes")
-_AVERAGES = tuple(
-    name for name in _BUNDLES.names if name.startswith(("short_", "long_", "averaged_"))
-)
-_FACTS = tuple(name for name in _BUNDLES.names if name not in {*_LOADS, *_AVERAGES})
-_RING = ("namespace", "lower", "upper")
-
-PULSAR_KINDS: Final = (
-    Kind(
-        "brokers",
-        _part(_BROKERS, _NUMBERS),
-        table="brokers",
-        key=("broker",),
-        order=("broker",),
-        is_spine=True,
-    ),
-    Kind("broker_facts", _part(_BROKERS, ("broker", *_TEXTS)), "change", "brokers", ("broker",)),
-    Kind(
-        "bundle_facts",
-        _part(_BUNDLES, _FACTS),
-        "change",
-        table="bundles",
-        key=("bundle",),
-        order=_RING,
-        is_spine=True,
-    ),
-    Kind(
-        "bundle_loads",
-        _part(_BUNDLES, ("bundle", *_LOADS)),
-        "busy",
-        table="bundles",
-        key=("bundle",),
-        activity=RATES,
-    ),
-    Kind(
-        "bundle_averages",
-        _part(_BUNDLES, ("bundle", *_AVERAGES)),
-        "change",
-        table="bundles",
-        key=("bundle",),
-    ),
-    _changing("namespaces", PULSAR_TABLES["namespaces"], ("namespace",)),
-    _changing("settings", PULSAR_TABLES["settings"], ("name", "broker")),
-    _changing("policies", PULSAR_TABLES["policies"], ("kind", "name")),
-    _changing("topics", PULSAR_TABLES["topics"], ("topic",), ("hash",)),
-    _changing("broker_loads", PULSAR_TABLES["broker_loads"], ("broker",)),
-    _changing("top_bundles", PULSAR_TABLES["top_bundles"], ("broker", "position")),
-    _changing("unit_states", PULSAR_TABLES["unit_states"], ("bundle",)),
-    _changing("claims", PULSAR_TABLES["claims"], ("subject_kind", "subject", "source", "broker")),
-    _changing("broker_metrics", PULSAR_TABLES["broker_metrics"], ("broker",)),
-    _changing("bundle_metrics", PULSAR_TABLES["bundle_metrics"], ("bundle", "broker")),
-)
-"""Kinds of a Pulsar cluster, in the order in which they are written."""
-
-_REPLICAS = PEGASUS_TABLES["replicas"]
-_REPLICA = ("app_id", "index", "node")
-_REPLICA_RATES = ("read_rate", "write_rate", "read_units", "write_units")
-_OPERATIONS = PEGASUS_TABLES["operations"]
-
-PEGASUS_KINDS: Final = (
-    Kind(
-        "nodes",
-        PEGASUS_TABLES["nodes"],
-        table="nodes",
-        key=("node",),
-        order=("node",),
-        is_spine=True,
-    ),
-    _changing("tables", PEGASUS_TABLES["tables"], ("app_id",)),
-    _changing("partitions", PEGASUS_TABLES["partitions"], ("app_id", "index")),
-    _changing(
-        "replicas",
-        _part(_REPLICAS, tuple(one for one in _REPLICAS.names if one not in _REPLICA_RATES)),
-        _REPLICA,
-    ),
-    Kind(
-        "replica_loads",
-        _part(_REPLICAS, (*_REPLICA, *_REPLICA_RATES)),
-        "busy",
-        table="replicas",
-        key=_REPLICA,
-        activity=_REPLICA_RATES,
-    ),
-    Kind(
-        "partition_loads",
-        _OPERATIONS,
-        "busy",
-        table="operations",
-        key=("app_id", "index"),
-        order=("app_id", "index"),
-        activity=tuple(name for name in _OPERATIONS.names if name.endswith("_rate")),
-        is_spine=True,
-    ),
-    _changing("disks", PEGASUS_TABLES["disks"], ("node", "disk")),
-    _changing("settings", PEGASUS_TABLES["settings"], ("name",)),
-    _changing("node_orders", PEGASUS_TABLES["node_orders"], ("position",)),
-)
-"""Kinds of a Pegasus cluster; ``replica_loads`` are a replica's rates, ``partition_loads`` what
-primaries tell of their operations."""
-
-KINDS_OF: Final[dict[str, tuple[Kind, ...]]] = {"pulsar": PULSAR_KINDS, "pegasus": PEGASUS_KINDS}
-TABLES_OF: Final[dict[str, dict[str, pa.Schema]]] = {
-    "pulsar": PULSAR_TABLES,
-    "pegasus": PEGASUS_TABLES,
-}
-
-# Both systems have settings: the kind that is written is Pulsar's, whose columns are more.
-KINDS: Final[dict[str, Kind]] = {
-    kind.name: kind for kind in (MINUTES, EVENTS, SHADOW, *PEGASUS_KINDS, *PULSAR_KINDS)
-}
-"""Every kind by name, in the form that is written."""
-
-
-def kind_of(name: str) -> Kind:
-    """Return a kind.
-
-    Raises:
-        HistoryError: There is none of that name.
+    Args:
+        systems: The systems that it knows. Kinds of one name are one table with the columns of all.
     """
-    if name not in KINDS:
-        raise HistoryError(
-            f"The history has no rows of kind {name!r}.", hint=f"Known: {', '.join(sorted(KINDS))}."
-        )
-    return KINDS[name]
+
+    def __init__(self, systems: Iterable[SystemRecord]) -> None:
+        self._systems = {system.system: system for system in systems}
+        found = {kind.name: kind for kind in (MINUTES, EVENTS, SHADOW)}
+        for kind in (kind for system in self._systems.values() for kind in system.kinds):
+            other = found.get(kind.name)
+            found[kind.name] = kind if other is None else _joined(other, kind)
+        self._by_name = found
+
+    def __iter__(self) -> Iterator[Kind]:
+        """The kinds in the form that is written."""
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._by_name)
+
+    @property
+    def names(self) -> list[str]:
+        """Their names."""
+        return list(self._by_name)
+
+    def of(self, name: str) -> Kind:
+        """Return a kind in the form that is written.
+
+        Raises:
+            HistoryError: There is none of that name.
+        """
+        if name not in self._by_name:
+            raise HistoryError(
+                f"The history has no rows of kind {name!r}.",
+                hint=f"Known: {', '.join(sorted(self._by_name))}.",
+            )
+        return self._by_name[name]
+
+    def system(self, name: str) -> SystemRecord:
+        """Return how snapshots of a system are recorded.
+
+        Raises:
+            HistoryError: No system of that name is known.
+        """
+        if name not in self._systems:
+            raise HistoryError(
+                f"A minute is of system {name!r}, which this Trimtab does not know.",
+                hint="Read it with the version of Trimtab that recorded it.",
+            )
+        return self._systems[name]
+
+
+def _joined(first: Kind, second: Kind) -> Kind:
+    more = [one for one in second.columns if one.name not in first.columns.names]
+    return replace(first, columns=pa.schema([*first.columns, *more])) if more else first
 
 
 def day_of(taken_at_ms: int) -> str:

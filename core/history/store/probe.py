@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from core.history.store.layout import KINDS, HistoryError
+from core.history.store.layout import HistoryError
 from core.history.store.tables import Tables, translated
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ def probe(location: HistoryLocation) -> None:
         _probe_address(location)
     else:
         _probe_folder(Path(location.uri.removeprefix("file://")))
-    tables = Tables(location.uri, location.options)
-    for kind in KINDS:
+    tables = Tables(location.uri, location.options, location.kinds)
+    for kind in tables.kinds.names:
         tables.table(kind)
 
 

@@ -15,24 +15,24 @@ from numpy.typing import NDArray
 
 from core.history.store.changes import Keyed, aligned, in_order, latest
 from core.history.store.layout import (
-    CLUSTER,
-    COPY,
-    DAY,
-    GONE,
     HOUR_MS,
-    KINDS_OF,
     MINUTES,
-    ROW_AT,
-    SEGMENT,
-    TABLES_OF,
-    TAKEN_AT,
     HistoryError,
-    Kind,
     day_of,
     quoted,
 )
 from core.history.store.tables import Tables
-from core.snapshot import AnySnapshot, Manifest, PegasusSnapshot, PulsarSnapshot
+from core.snapshot import AnySnapshot, Manifest
+from core.snapshot.record import (
+    CLUSTER,
+    COPY,
+    DAY,
+    GONE,
+    ROW_AT,
+    SEGMENT,
+    TAKEN_AT,
+    Kind,
+)
 from core.units import datetime_to_ms, ms_to_datetime
 
 Bools = NDArray[np.bool_]
@@ -196,15 +196,15 @@ def rebuilt(tables: Tables, cluster: str, minute: dict[str, Any]) -> AnySnapshot
     span = Between(taken_at - taken_at % HOUR_MS, taken_at)
     of_segment = f"{SEGMENT} = {segment}"
     committed = tables.scan(MINUTES, _COMMITTED, where(cluster, span, of_segment))
-    kinds = KINDS_OF[minute["system"]]
+    system = tables.kinds.system(minute["system"])
+    kinds = system.kinds
     held: dict[str, Keyed] = {}
     for kind in kinds:
         found = _in_force(tables, kind, cluster, span, of_segment)
         held[kind.name] = latest(kind, found.filter(pa.array(is_committed(found, committed))))
-    parts = {name: _table(name, kinds, held) for name in TABLES_OF[minute["system"]]}
+    parts = {name: _table(name, kinds, held) for name in system.tables}
     manifest = msgspec.json.decode(minute["manifest"], type=Manifest)
-    build = PulsarSnapshot.build if minute["system"] == "pulsar" else PegasusSnapshot.build
-    snapshot: AnySnapshot = build(manifest, parts)
+    snapshot: AnySnapshot = system.build(manifest, parts)
     if snapshot.snapshot_id != minute["snapshot_id"]:
         raise HistoryError(
             f"The history of {cluster!r} does not hold what it names at "
@@ -213,7 +213,7 @@ def rebuilt(tables: Tables, cluster: str, minute: dict[str, Any]) -> AnySnapshot
             hint="Its files were changed, or a newer Trimtab recorded it: read it with that one.",
         )
     if manifest.cluster != cluster:  # taken in under another name
-        snapshot = build(replace(manifest, cluster=cluster), parts)
+        snapshot = system.build(replace(manifest, cluster=cluster), parts)
     return snapshot
 
 

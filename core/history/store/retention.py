@@ -15,20 +15,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.history.store.layout import (
-    CLUSTER,
-    DAY,
     HOUR_MS,
-    KINDS,
     MINUTES,
-    SEGMENT,
-    TAKEN_AT,
-    Kind,
     quoted,
     segment_begun_ms,
 )
 from core.history.store.reading import Between, is_committed, where
 from core.history.store.tables import ConflictingCommitError, Tables, translated
 from core.snapshot.clock import ClockJump, clock_jump
+from core.snapshot.record import (
+    CLUSTER,
+    DAY,
+    SEGMENT,
+    TAKEN_AT,
+    Kind,
+)
 
 _DAY_HOURS: Final = 24
 _SETTLED_MS: Final = 300_000
@@ -92,7 +93,7 @@ def compact(tables: Tables, cluster: str, now_ms: int, *, most_rows: int = _MOST
     """
     closed = (now_ms - _SETTLED_MS) // HOUR_MS
     hours = files_before = busy = removed = 0
-    for kind in KINDS.values():
+    for kind in tables.kinds:
         for files, spans in _loose(_added(tables, kind, cluster), closed, most_rows):
             try:
                 for span in spans:
@@ -117,7 +118,7 @@ def retain(
         HistoryError: Something cannot be read or written.
     """
     bytes_by_day: dict[str, int] = {}
-    for kind in KINDS.values():
+    for kind in tables.kinds:
         added = _added(tables, kind, cluster)
         for day, size in zip(added["day"].to_pylist(), added["bytes"].to_pylist(), strict=True):
             bytes_by_day[day] = bytes_by_day.get(day, 0) + size
@@ -132,7 +133,7 @@ def retain(
         dropped.append(day)
     if dropped:
         # minutes first: what they do not name is not seen any more
-        for kind in (MINUTES, *(one for one in KINDS.values() if one is not MINUTES)):
+        for kind in (MINUTES, *(one for one in tables.kinds if one is not MINUTES)):
             _drop(tables, kind, cluster, dropped[-1])
     return dropped
 
@@ -147,7 +148,7 @@ def jump(tables: Tables, cluster: str, now: datetime, max_age: timedelta) -> Clo
 def sizes(tables: Tables, cluster: str) -> dict[str, KindSize]:
     """Files, bytes and rows by kind, of kinds that have any."""
     found = {}
-    for kind in KINDS.values():
+    for kind in tables.kinds:
         added = _added(tables, kind, cluster)
         if added.num_rows:
             total = [int(pc.sum(added[name]).as_py() or 0) for name in ("bytes", "rows")]

@@ -6,20 +6,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from core.history.store import integrity, reading, retention
 from core.history.store.integrity import Problem, Repair
-from core.history.store.layout import TAKEN_AT, HistoryError, kind_of
+from core.history.store.layout import HistoryError, Kinds
 from core.history.store.retention import Compacted, KindSize
 from core.history.store.tables import Tables, booked
 from core.snapshot import AnySnapshot
 from core.snapshot.clock import ClockJump
+from core.snapshot.record import TAKEN_AT
+from core.systems import SYSTEMS
 from core.units import datetime_to_ms, ms_to_datetime
 
 __all__ = ["HistoryError", "HistoryLocation", "HistoryStore"]
+
+
+KINDS: Final = Kinds(system.record for system in SYSTEMS)
+"""The kinds of rows of every system that Trimtab knows."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +35,12 @@ class HistoryLocation:
     Attributes:
         uri: Directory, or any address that Delta tables can be kept at.
         options: Storage options of that address.
+        kinds: The kinds of rows of the systems whose clusters are recorded there.
     """
 
     uri: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    kinds: Kinds = field(default=KINDS, repr=False, compare=False)
 
 
 class HistoryStore:
@@ -51,7 +59,7 @@ class HistoryStore:
     @cached_property
     def tables(self) -> Tables:
         """The Delta tables; other parts of this package use them."""
-        return Tables(self.location.uri, self.location.options)
+        return Tables(self.location.uri, self.location.options, self.location.kinds)
 
     # -- what there is --------------------------------------------------------------------------
 
@@ -103,7 +111,7 @@ class HistoryStore:
         """Return rows of one kind, sorted by ``taken_at``; those of committed minutes only.
 
         Args:
-            kind: One of :data:`core.history.store.layout.KINDS`.
+            kind: One of :attr:`HistoryLocation.kinds`.
             cluster: Its name.
             start: Not before it.
             end: Not after it.
@@ -113,7 +121,7 @@ class HistoryStore:
         Raises:
             HistoryError: There is no such kind or column, or they cannot be read.
         """
-        wanted = reading.Wanted(kind_of(kind), columns, matching or {})
+        wanted = reading.Wanted(self.tables.kinds.of(kind), columns, matching or {})
         return reading.rows(self.tables, wanted, cluster, reading.between(start, end))
 
     def files(
@@ -132,7 +140,9 @@ class HistoryStore:
         Raises:
             HistoryError: There is no such kind, or the table cannot be read.
         """
-        return reading.files(self.tables, kind_of(kind), cluster, reading.between(start, end))
+        return reading.files(
+            self.tables, self.tables.kinds.of(kind), cluster, reading.between(start, end)
+        )
 
     # -- writing --------------------------------------------------------------------------------
 
@@ -140,13 +150,16 @@ class HistoryStore:
         """Add rows that belong to no recorded minute: events, shadow and the like.
 
         Args:
-            kind: One of :data:`core.history.store.layout.KINDS`.
+            kind: One of :attr:`HistoryLocation.kinds`.
             cluster: Its name.
             rows: ``taken_at`` and the kind's columns; what is missing is null.
         Raises:
             HistoryError: They cannot be written, or do not fit.
         """
-        self.tables.append(kind_of(kind), booked(kind_of(kind), cluster, rows, segment=None))
+        self.tables.append(
+            self.tables.kinds.of(kind),
+            booked(self.tables.kinds.of(kind), cluster, rows, segment=None),
+        )
 
     def compact(self, cluster: str, now: datetime) -> Compacted:
         """Put the small files of closed hours together; see :mod:`core.history.store.retention`."""

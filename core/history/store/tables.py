@@ -25,17 +25,14 @@ from deltalake import (
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from core.history.store.faults import check_scheme, fault, short
-from core.history.store.layout import (
+from core.history.store.layout import SCHEMA_VERSION, HistoryError, Kinds, day_of
+from core.snapshot.record import (
     CLUSTER,
     COPY,
     DAY,
-    SCHEMA_VERSION,
     SEGMENT,
     TAKEN_AT,
-    HistoryError,
     Kind,
-    day_of,
-    kind_of,
 )
 
 _VERSION_KEY: Final = "trimtab.schemaVersion"
@@ -74,17 +71,19 @@ class Tables:
     Args:
         uri: Where the history is.
         options: Storage options of that address.
+        kinds: The kinds of its rows.
     """
 
-    def __init__(self, uri: str, options: Mapping[str, str]) -> None:
+    def __init__(self, uri: str, options: Mapping[str, str], kinds: Kinds) -> None:
         self.uri = uri.rstrip("/")
+        self.kinds = kinds
         self._options = dict(options)
         self._open: dict[str, DeltaTable] = {}
         self._lock = threading.Lock()
 
     def table(self, kind: str) -> DeltaTable | None:
         """Return a kind's table at its newest version, or ``None`` where nothing was written."""
-        kind_of(kind)
+        self.kinds.of(kind)
         check_scheme(self.uri)
         with self._lock, translated(self.address(kind)):
             table = self._open.get(kind)

@@ -11,16 +11,12 @@ import pyarrow as pa
 
 from core.errors import OpsError
 from core.history.store.changes import Keyed, changed_rows, keyed
-from core.history.store.events.pulsar import events_between
+from core.history.store.events import events_between
 from core.history.store.layout import (
     EVENTS,
     HOUR_MS,
-    KINDS,
-    KINDS_OF,
     MINUTES,
     SCHEMA_VERSION,
-    SEGMENT,
-    TAKEN_AT,
     HistoryError,
     new_segment,
 )
@@ -28,6 +24,7 @@ from core.history.store.lease import Lease
 from core.history.store.reading import Between, last_minute, rebuilt, where
 from core.history.store.tables import ConflictingCommitError, booked
 from core.snapshot import AnySnapshot
+from core.snapshot.record import SEGMENT, TAKEN_AT
 from core.units import datetime_to_ms
 
 if TYPE_CHECKING:
@@ -145,14 +142,14 @@ class Recorder:
         """Write the rows of a minute; nobody sees them until the minute is committed."""
         held: dict[str, Keyed] = {}
         written: dict[str, int] = {}
-        for kind in KINDS_OF[snapshot.manifest.kind]:
+        for kind in self._tables.kinds.system(snapshot.manifest.kind).kinds:
             last = segment.held[kind.name] if segment is not None else None
             held[kind.name] = keyed(kind, snapshot.tables[kind.table], last)
             rows = changed_rows(kind, held[kind.name], last)
             written[kind.name] = rows.num_rows
             if rows.num_rows:
                 times = pa.repeat(pa.scalar(taken_at, pa.int64()), rows.num_rows)
-                stored = KINDS[kind.name]
+                stored = self._tables.kinds.of(kind.name)
                 timed = rows.append_column(TAKEN_AT, times)
                 self._tables.append(stored, booked(stored, self.cluster, timed, segment=number))
         if events.num_rows:
@@ -228,7 +225,8 @@ class Recorder:
         before = self._seen
         found = pa.table({one.name: pa.array([], one.type) for one in EVENTS.columns})
         if before is not None and before.manifest.taken_at < snapshot.manifest.taken_at:
-            found = events_between(before, snapshot)
+            system = self._tables.kinds.system(snapshot.manifest.kind)
+            found = events_between(system, before, snapshot)
         times = pa.repeat(pa.scalar(taken_at, pa.int64()), found.num_rows)
         timed = found.append_column(TAKEN_AT, times)
         return timed if self._told is None else self._told(timed)

@@ -26,21 +26,23 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from core.history.store.layout import (
-    CLUSTER,
-    DAY,
     HOUR_MS,
-    KINDS,
     MINUTES,
     SCHEMA_VERSION,
-    SEGMENT,
-    TAKEN_AT,
     HistoryError,
-    Kind,
+    Kinds,
 )
 from core.history.store.reading import Between, between, is_committed, where
-from core.history.store.store import HistoryStore
+from core.history.store.store import KINDS, HistoryStore
 from core.history.store.tables import ROW_GROUP, Tables
 from core.progress import Progress, Untold
+from core.snapshot.record import (
+    CLUSTER,
+    DAY,
+    SEGMENT,
+    TAKEN_AT,
+    Kind,
+)
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -150,8 +152,8 @@ def _write(
     cluster, span = of
     members: list[Member] = []
     with zipfile.ZipFile(raw, "w", zipfile.ZIP_STORED) as archive:
-        for done, kind in enumerate(KINDS.values()):
-            progress.step(done, len(KINDS), f"writing {kind.name}")
+        for done, kind in enumerate(tables.kinds):
+            progress.step(done, len(tables.kinds), f"writing {kind.name}")
             for hour in _hours(tables, kind, cluster, span):
                 part = Between(hour * HOUR_MS, _end_of(hour, span))
                 rows = _committed(tables, kind, where(cluster, part), minutes)
@@ -253,12 +255,14 @@ class Archive:
 
     Args:
         file: Its path.
+        kinds: The kinds of rows that it may hold.
     Raises:
         HistoryError: It is no such file, of another form, or damaged.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, kinds: Kinds = KINDS) -> None:
         self.file = file
+        self._kinds = kinds
         try:
             self._zip = zipfile.ZipFile(file)
         except (OSError, zipfile.BadZipFile) as exc:
@@ -287,7 +291,7 @@ class Archive:
         content = self._read(member.name)
         if hashlib.sha256(content).hexdigest() != member.sha256:
             raise self._damaged(f"{member.name} is not what it was")
-        stored = KINDS[member.kind].stored
+        stored = self._kinds.of(member.kind).stored
         wanted = pa.schema([one for one in stored if one.name not in (CLUSTER, DAY)])
         try:
             with pq.ParquetFile(io.BytesIO(content)) as parquet:
@@ -320,9 +324,9 @@ class Archive:
                 f"{FORMAT} {SCHEMA_VERSION}.",
                 hint="Read it with the version of Trimtab that wrote it.",
             )
-        unknown = sorted({one.kind for one in found.members} - set(KINDS))
+        unknown = sorted({one.kind for one in found.members} - set(self._kinds.names))
         if unknown:
-            raise self._damaged(f"nobody knows rows of kind {unknown[0]!r}")
+            raise self._damaged(f"this Trimtab does not know rows of kind {unknown[0]!r}")
         return found
 
     def _read(self, name: str) -> bytes:

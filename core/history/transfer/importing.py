@@ -14,22 +14,20 @@ import pyarrow.compute as pc
 from core.errors import SnapshotError
 from core.history.store.layout import (
     HOUR_MS,
-    KINDS,
     MINUTES,
-    SEGMENT,
-    TAKEN_AT,
     HistoryError,
+    Kinds,
     new_segment,
 )
 from core.history.store.reading import Between, snapshot_at, where
-from core.history.store.store import HistoryLocation, HistoryStore
+from core.history.store.store import KINDS, HistoryLocation, HistoryStore
 from core.history.store.tables import Tables, booked
 from core.history.store.writer import Recorder
 from core.history.transfer.export import Archive, Member, export
 from core.progress import Progress, Untold
 from core.snapshot import AnySnapshot
-from core.snapshot.pegasus import load_pegasus_snapshot
-from core.snapshot.store import load_manifest, load_snapshot
+from core.snapshot.record import SEGMENT, TAKEN_AT
+from core.snapshot.store import load_manifest
 
 _MANIFEST: Final = "manifest.json"
 
@@ -54,7 +52,7 @@ def import_file(
             cannot be written.
     """
     told = progress or Untold()
-    with Archive(file) as archive:
+    with Archive(file, store.tables.kinds) as archive:
         archive.check()
         cluster = as_cluster or archive.contents.cluster
         by_hour: dict[int, list[Member]] = {}
@@ -99,14 +97,14 @@ def import_snapshots(
     added = 0
     for done, (_, path) in enumerate(found):
         told.step(done, len(found), "recording snapshots")
-        snapshot = load_any(path)
+        snapshot = load_any(path, store.tables.kinds)
         name = cluster or snapshot.manifest.cluster
         recorder = recorders.setdefault(name, Recorder(store, name))
         added += recorder.record(snapshot).is_new
     return added
 
 
-def export_snapshots(root: Path, cluster: str | None, file: Path) -> int:
+def export_snapshots(root: Path, cluster: str | None, file: Path, kinds: Kinds = KINDS) -> int:
     """Put kept snapshots into one file, as :func:`import_file` takes it.
 
     Returns:
@@ -116,7 +114,7 @@ def export_snapshots(root: Path, cluster: str | None, file: Path) -> int:
         SnapshotError: One of them is damaged.
     """
     with tempfile.TemporaryDirectory(prefix="trimtab-history-") as folder:
-        store = HistoryStore(HistoryLocation(folder))
+        store = HistoryStore(HistoryLocation(folder, kinds=kinds))
         import_snapshots(store, root, cluster)
         names = store.clusters()
         if len(names) > 1:
@@ -126,16 +124,15 @@ def export_snapshots(root: Path, cluster: str | None, file: Path) -> int:
         return export(store, names[0], None, None, file)
 
 
-def load_any(directory: Path) -> AnySnapshot:
-    """Read a snapshot directory of either system.
+def load_any(directory: Path, kinds: Kinds = KINDS) -> AnySnapshot:
+    """Read a snapshot directory of any system that ``kinds`` knows.
 
     Raises:
         SnapshotError: It is missing or damaged.
     """
     _, manifest = load_manifest(directory)
-    if manifest.kind == "pegasus":
-        return load_pegasus_snapshot(directory)
-    return load_snapshot(directory)
+    snapshot: AnySnapshot = kinds.system(manifest.kind).load(directory)
+    return snapshot
 
 
 def _directories(root: Path, cluster: str | None) -> Iterator[Path]:
@@ -172,7 +169,9 @@ def _take_hour(store: HistoryStore, cluster: str, hour: int, rows: dict[str, pa.
         alone = found.filter(pc.is_null(found[SEGMENT]))
         missing = _not_here(tables, kind, cluster, span, alone)
         if missing.num_rows:
-            tables.append(KINDS[kind], booked(KINDS[kind], cluster, missing, segment=None))
+            tables.append(
+                tables.kinds.of(kind), booked(tables.kinds.of(kind), cluster, missing, segment=None)
+            )
     return int(fresh.num_rows)
 
 
@@ -185,7 +184,7 @@ def _append_hour(tables: Tables, cluster: str, rows: dict[str, pa.Table]) -> Non
     first = new_segment()
     kinds = [kind for kind in rows if kind != MINUTES.name]
     for name in [*kinds, MINUTES.name]:
-        kind, found = KINDS[name], rows[name]
+        kind, found = tables.kinds.of(name), rows[name]
         places = pc.index_in(found[SEGMENT], value_set=old)
         mine = found.filter(pc.is_valid(places))
         if mine.num_rows:
@@ -204,7 +203,7 @@ def _record_hour(
     """Record single minutes of an hour of which others are here: snapshot by snapshot."""
     # rows of an hour build on each other: tables of their own put the snapshots together again
     with tempfile.TemporaryDirectory(prefix="trimtab-history-") as folder:
-        aside = Tables(folder, {})
+        aside = Tables(folder, {}, store.tables.kinds)
         _append_hour(aside, cluster, rows)
         recorder = Recorder(store, cluster)
         for moment in sorted(new):
@@ -215,7 +214,9 @@ def _not_here(tables: Tables, kind: str, cluster: str, span: Between, rows: pa.T
     """Rows without a segment that the history does not have yet."""
     if not rows.num_rows:
         return rows
-    have = tables.scan(KINDS[kind], rows.schema.names, where(cluster, span, f"{SEGMENT} IS NULL"))
+    have = tables.scan(
+        tables.kinds.of(kind), rows.schema.names, where(cluster, span, f"{SEGMENT} IS NULL")
+    )
     if not have.num_rows:
         return rows
     known = {repr(row) for row in have.to_pylist()}

@@ -15,8 +15,8 @@ from core.history.analysis.flaps.job import FLOW_COLUMNS, NODE_FLOW_COLUMNS, nod
 from core.history.analysis.requests import FlapsRequest, RecordScope
 from core.history.analysis.trends.job import chosen_clusters, with_cluster
 from core.history.analysis.trends.trends import minutes_of
-from core.history.store.layout import CLUSTER, DAY
 from core.progress import Progress
+from core.snapshot.record import CLUSTER, DAY
 from core.spark.jobs.history import Span, recorded_rows
 from core.spark.jobs.packed import PACKED, pack, unpack
 from core.spark.lift import lift

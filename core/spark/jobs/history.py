@@ -10,7 +10,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from core.history.store.layout import CLUSTER, DAY, MINUTES, SEGMENT, TAKEN_AT, kind_of
+from core.history.store.layout import MINUTES
+from core.snapshot.record import CLUSTER, DAY, SEGMENT, TAKEN_AT
 from core.spark.tables import history_rows
 from core.units import datetime_to_ms
 
@@ -33,7 +34,7 @@ def recorded_rows(
     Args:
         spark: Session; its executors must be able to read the history's files.
         store: The history.
-        kind: One of :data:`core.history.store.layout.KINDS`.
+        kind: One of :attr:`HistoryLocation.kinds`.
         columns: Wanted ones, ``taken_at`` among them.
         span: Clusters, start and end, both in it.
     Raises:
@@ -45,7 +46,7 @@ def recorded_rows(
     there = sf.broadcast(minutes.select(CLUSTER, TAKEN_AT, SEGMENT))
     wanted = list(dict.fromkeys((CLUSTER, DAY, *columns)))
     timed = rows.join(there, [CLUSTER, TAKEN_AT, SEGMENT], "left_semi").select(*wanted)
-    if kind_of(kind).table:
+    if store.tables.kinds.of(kind).table:
         return timed  # parts of snapshots are always a recorder's
     return timed.unionByName(rows.where(sf.col(SEGMENT).isNull()).select(*wanted))
 
@@ -57,7 +58,7 @@ def _read(
     columns: Sequence[str],
     span: Span,
 ) -> DataFrame:
-    stored = kind_of(kind).stored
+    stored = store.tables.kinds.of(kind).stored
     schema = pa.schema([stored.field(name) for name in dict.fromkeys(columns)])
     clusters, start, end = span
     only = clusters[0] if len(clusters) == 1 else None

@@ -22,8 +22,8 @@ from core.history.analysis.trends.job import (
 )
 from core.history.analysis.trends.tables import LAST_OF_CLUSTERS, OF_CLUSTERS
 from core.history.analysis.trends.trends import LAST, TRENDS
-from core.history.store.layout import CLUSTER, DAY
 from core.progress import Progress
+from core.snapshot.record import CLUSTER, DAY
 from core.spark.jobs.history import recorded_rows
 from core.spark.lift import Kernel, lift
 from core.spark.progress import followed

@@ -19,7 +19,8 @@ from core.health.measures import DEFAULT_TARGET, Measures
 from core.history.analysis.accuracy.accuracy import Agreement
 from core.history.queries.query import Evenness, Grid, event_step_of
 from core.history.queries.sql import Period
-from core.history.store.events.pulsar import events_between
+from core.history.store.events import events_between
+from core.history.store.store import KINDS
 from core.pegasus.summary import NodeSummary
 from core.schemas.pulsar import RATES
 from core.snapshot import AnySnapshot
@@ -392,7 +393,7 @@ def compare(before: AnySnapshot, after: AnySnapshot, even: str) -> Compared:
         after: The later one.
         even: How evenness changed, in words.
     """
-    found = events_between(before, after).to_pandas()
+    found = events_between(KINDS.system(after.manifest.kind), before, after).to_pandas()
     rows = pd.DataFrame(
         {
             "kind": found["kind"],

@@ -22,11 +22,12 @@ from core.history.backtest.pegasus.building import (
     tape_of_minutes,
 )
 from core.history.backtest.pegasus.tape import PegasusTape, Times
-from core.history.store.layout import GONE, SEGMENT, TAKEN_AT, HistoryError
+from core.history.store.layout import HistoryError
 from core.history.store.store import HistoryStore
 from core.pegasus.view import Flags
 from core.schemas.pegasus import PARTITIONS, SETTINGS, TABLES
 from core.snapshot.pegasus import PegasusSnapshot
+from core.snapshot.record import GONE, SEGMENT, TAKEN_AT
 from core.units import ms_to_datetime
 
 _JUST_BEFORE: Final = timedelta(milliseconds=1)

@@ -1,4 +1,4 @@
-"""What happened between two snapshots of one cluster, as rows of ``events``.
+"""What happened between two snapshots of a Pulsar cluster, as rows of ``events``.
 
 Unknown is no change: a table that was not read in one of the two says nothing. Where a row changed
 more than once between the two, only the outcome is seen.
@@ -10,38 +10,15 @@ import json
 from dataclasses import replace
 from typing import Any, Final
 
-import pyarrow as pa
-
-from core.history.store.events.pegasus import pegasus_events
-from core.history.store.layout import EVENT_COLUMNS
 from core.ids import namespace_of, parse_range
-from core.snapshot import AnySnapshot, PegasusSnapshot, PulsarSnapshot
+from core.snapshot import PulsarSnapshot
 from core.snapshot.diff import SnapshotDiff, diff_snapshots
 
 _DYNAMIC: Final = "dynamic"
 
 
-def events_between(before: AnySnapshot, after: AnySnapshot) -> pa.Table:
-    """Return what happened from one snapshot to the next.
-
-    Args:
-        before: The earlier one.
-        after: The later one of the same system; the clusters' names may differ.
-    Returns:
-        Columns of :data:`core.history.store.layout.EVENT_COLUMNS`; ``by`` is empty: unknown yet.
-    Cost:
-        O(rows) in columns, Python only for what happened.
-    """
-    found: list[dict[str, Any]] = []
-    if isinstance(before, PulsarSnapshot) and isinstance(after, PulsarSnapshot):
-        found = _pulsar_events(before, after)
-    elif isinstance(before, PegasusSnapshot) and isinstance(after, PegasusSnapshot):
-        found = pegasus_events(before, after)
-    rows = [{"by": ""} | row for row in found]
-    return pa.Table.from_pylist(rows, schema=EVENT_COLUMNS)
-
-
-def _pulsar_events(before: PulsarSnapshot, after: PulsarSnapshot) -> list[dict[str, Any]]:
+def pulsar_events(before: PulsarSnapshot, after: PulsarSnapshot) -> list[dict[str, Any]]:
+    """Return rows of ``events``, without who did it."""
     named = replace(before.manifest, cluster=after.manifest.cluster)
     diff = diff_snapshots(PulsarSnapshot(named, before.tables), after)
     found = _fleet(before, after, diff)

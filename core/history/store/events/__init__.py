@@ -1,1 +1,0 @@
-"""What happened between two snapshots, by system."""

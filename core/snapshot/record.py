@@ -1,0 +1,103 @@
+"""How snapshots of a system are recorded: kinds of rows, and how a snapshot's tables become kinds.
+
+Each system declares its own :class:`SystemRecord`; the history is made of what it is handed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+
+Habit = Literal["every", "busy", "change"]
+
+CLUSTER: Final = "cluster"
+DAY: Final = "day"
+SEGMENT: Final = "segment"
+TAKEN_AT: Final = "taken_at"
+GONE: Final = "gone"
+ROW_AT: Final = "row_at"
+COPY: Final = "copy"
+
+_BOOKS: Final = (
+    pa.field(CLUSTER, pa.string()),
+    pa.field(DAY, pa.string()),
+    pa.field(TAKEN_AT, pa.int64()),
+    pa.field(SEGMENT, pa.int64()),
+)
+_CHANGES: Final = (
+    pa.field(GONE, pa.bool_()),  # true: the row vanished at this minute
+    pa.field(ROW_AT, pa.int64()),  # its place, where the table is not in its usual order
+    pa.field(COPY, pa.int64()),  # which of several rows with one key; null: the only one
+)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of rows.
+
+    Attributes:
+        name: Its folder.
+        columns: Its columns without the bookkeeping.
+        habit: ``every``: all rows every minute; ``busy``: rows with a rate, or that changed;
+            ``change``: rows that changed. A segment's first minute has all rows of all kinds.
+        table: The snapshot table it is a part of; empty: it is none.
+        key: Columns that name a row of that table.
+        order: Columns that the table is sorted by, where it is.
+        activity: Columns of which one is neither null nor zero where a row is busy.
+        is_spine: Whether it decides which rows its table has.
+    """
+
+    name: str
+    columns: pa.Schema
+    habit: Habit = "every"
+    table: str = ""
+    key: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+    activity: tuple[str, ...] = ()
+    is_spine: bool = False
+
+    @cached_property
+    def stored(self) -> pa.Schema:
+        """Columns as they are written: all may be null, no units, the bookkeeping first."""
+        fields = [pa.field(one.name, one.type) for one in self.columns]
+        return pa.schema([*_BOOKS, *(_CHANGES if self.table else ()), *fields])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemRecord:
+    """How snapshots of one system are kept in directories and in the history.
+
+    Attributes:
+        system: Its name.
+        tables: The tables of its snapshots with their columns.
+        kinds: The kinds of rows that the tables become, in the order in which they are written.
+        build: Makes a snapshot of a manifest and tables; raises ``SchemaError`` where one of them
+            does not fit.
+        load: Reads a snapshot directory; raises ``SnapshotError``.
+        events: Returns rows of ``events`` for what happened between two snapshots, without who did
+            it.
+    """
+
+    system: str
+    tables: Mapping[str, pa.Schema]
+    kinds: tuple[Kind, ...]
+    build: Callable[[Any, Mapping[str, pa.Table]], Any]
+    load: Callable[[Path], Any]
+    events: Callable[[Any, Any], list[dict[str, Any]]]
+
+
+def part_of(table: pa.Schema, names: tuple[str, ...]) -> pa.Schema:
+    """Return some columns of a table."""
+    return pa.schema([table.field(name) for name in names])
+
+
+def changing(
+    name: str, schema: pa.Schema, key: tuple[str, ...], order: tuple[str, ...] = ()
+) -> Kind:
+    """Return the kind of a snapshot table that is one kind by itself."""
+    return Kind(name, schema, "change", name, key, order or key, is_spine=True)
