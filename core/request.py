@@ -119,6 +119,12 @@ class Param:
         return get_args(kind)[0] if get_origin(kind) is Annotated else kind
 
     @property
+    def limits(self) -> msgspec.Meta:
+        """Range of one value: of a field that may be ``None`` it is declared inside."""
+        value = get_args(self.type)[0] if self.is_optional else None
+        return get_args(value)[1] if get_origin(value) is Annotated else self.meta
+
+    @property
     def choices(self) -> tuple[str, ...]:
         """The only values that it may have; empty: any of its type."""
         return get_args(self.value_type) if get_origin(self.value_type) is Literal else ()

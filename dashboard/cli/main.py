@@ -82,9 +82,7 @@ COMMANDS: Final = {
     "dashboard.cli.jobs": {
         "jobs": "Run the job server until Ctrl-C; or list, show and stop jobs.",
     },
-    "dashboard.cli.pegasus.commands": {
-        "pegasus": "Show, balance and maintain Apache Pegasus clusters."
-    },
+    "dashboard.cli.pegasus": {"pegasus": "Show, balance and maintain Apache Pegasus clusters."},
     "dashboard.cli.demo": {
         "demo": "Run the dashboard on embedded clusters: sandboxes, collector, worker and jobs.",
         "sandbox": "Run the embedded fleet: a real ZooKeeper and simulated brokers, until Ctrl-C.",

@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import typer
@@ -15,10 +15,13 @@ from core.errors import InputError, UnknownNameError
 from core.request import Param, Request, params_of, parse
 from dashboard.cli.output import UsageFaultError
 
+R = TypeVar("R")
+"""What a command returns."""
+
 
 def takes(
     request: type[Request], **defaults: Any
-) -> Callable[[Callable[..., int]], Callable[..., int]]:
+) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """Give a command the options of a request; its parameter ``request`` gets the request.
 
     Args:
@@ -33,7 +36,7 @@ def takes(
         replace(one, default=defaults.get(one.name, one.default)) for one in params_of(request)
     ]
 
-    def decorate(command: Callable[..., int]) -> Callable[..., int]:
+    def decorate(command: Callable[..., R]) -> Callable[..., R]:
         signature = inspect.signature(command, eval_str=True)
         own = [
             one.replace(kind=one.KEYWORD_ONLY)
@@ -42,7 +45,7 @@ def takes(
         ]
 
         @functools.wraps(command)
-        def run(**given: Any) -> int:
+        def run(**given: Any) -> R:
             values = {one.name: _value(one, given.pop(one.name)) for one in params}
             try:
                 asked = parse(request, values)
@@ -64,8 +67,8 @@ def _option(one: Param) -> inspect.Parameter:
     option = typer.Option(
         *(() if one.type is bool else (one.option,)),  # a switch has two names, by Typer's rule
         help=f"{one.meta.description}{' Several times.' * one.is_many}",
-        min=one.meta.ge,
-        max=one.meta.le,
+        min=one.limits.ge,
+        max=one.limits.le,
         metavar=one.metavar,
     )
     default = one.default

@@ -97,9 +97,9 @@ def strategy_names() -> list[str]:
 def health(directory: Path, target_code: str, *, as_json: bool) -> int:
     """``trimtab health``, of a cluster of either system."""
     if load_manifest(directory)[1].kind == PEGASUS:
-        from dashboard.cli.pegasus import reading  # noqa: PLC0415  # commands start fast
+        from dashboard.cli.pegasus import state  # noqa: PLC0415  # commands start fast
 
-        return reading.health(str(directory), None, as_json=as_json)
+        return state.health(str(directory), None, as_json=as_json)
     target = target_of(target_code)
     snapshot = load_snapshot(directory)
     settings = active_settings(snapshot)

@@ -16,7 +16,7 @@ from dashboard.cli.main import app
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("core", "connectors", "dashboard")
 HIDDEN = {"pandas", "streamlit"}
-GROUPS = [("history",), ("advise",)]
+GROUPS = [("history",), ("advise",), ("pegasus",)]
 ANOTHER_PROCESS = {"dashboard.app"}
 WITH_PANDAS = "core.spark"  # whoever makes a Spark session takes the hiding away
 COMMANDS = sorted(

@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+import typer
 
 from core.errors import ConfigError, InputError, UnknownNameError
 from core.pegasus.balance.model import BalanceOptions, BalancePlan, actions_of, reason_of
@@ -32,22 +34,41 @@ from core.pegasus.view import ClusterView
 from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
 from core.units import pluralize
 from dashboard import services
+from dashboard.cli.engine import is_spark, spark_session
+from dashboard.cli.options import Config, Json
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
 from dashboard.cli.pegasus.live import note_problems, pegasus_snapshot
+from dashboard.cli.requests import takes
 from dashboard.presenters.pegasus.node_order import orders_sentence, ties_sentence
-from dashboard.services import spark as services_spark
 
 _MOST_SHOWN: Final = 40
 
 
-Where = tuple[str, Path | None]
-"""The engine, and the configuration."""
+app = typer.Typer()
 
 
-def balance(source: str, request: BalanceRequest, where: Where, *, as_json: bool) -> int:
-    """``trimtab pegasus balance``."""
-    view, options = _question(source, request, where[1])
-    rounds, elapsed_ms = _timed(_rounds(view, options, request, where), _most(options, request))
+@app.command()
+@takes(BalanceRequest, rounds=1)
+def balance(
+    request: BalanceRequest,
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SNAPSHOT-or-FILE",
+            help="Snapshot directory, JSON file, or cluster name.",
+        ),
+    ],
+    engine: Annotated[
+        str, typer.Option(help="local or spark (app policy); the answer is the same.")
+    ] = "local",
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Simulate the meta server's balancer, round by round, with reasons."""
+    view, options = _view_and_options(source, request, config)
+    rounds, elapsed_ms = _timed(
+        _rounds(view, options, request, engine, config), _most(options, request)
+    )
     body = {
         "rounds": [[_plan_json(done.before, plan) for plan in done.plans] for done in rounds],
         "elapsed_ms": elapsed_ms,
@@ -61,15 +82,15 @@ def balance(source: str, request: BalanceRequest, where: Where, *, as_json: bool
     return emit(Answer(body, show), as_json=as_json)
 
 
-def _question(
+def _view_and_options(
     source: str, request: BalanceRequest, config: Path | None
 ) -> tuple[ClusterView, BalanceOptions]:
     """Read the file; what was parsed is let go, or every sweep of memory would visit it again."""
     path = Path(source)
     if path.is_dir():
-        return _question_of_snapshot(load_pegasus_snapshot(path), request)
+        return _of_snapshot(load_pegasus_snapshot(path), request)
     if not path.exists() and path.name == source and path.suffix != ".json":
-        return _question_of_snapshot(_cluster_now(source, config), request)
+        return _of_snapshot(_cluster_now(source, config), request)
     try:
         content = path.read_bytes()
     except OSError as exc:
@@ -95,7 +116,7 @@ def _cluster_now(name: str, config: Path | None) -> PegasusSnapshot:
     return snapshot
 
 
-def _question_of_snapshot(
+def _of_snapshot(
     snapshot: PegasusSnapshot, request: BalanceRequest
 ) -> tuple[ClusterView, BalanceOptions]:
     """Take state, switches and what is known of the node order from a snapshot."""
@@ -121,14 +142,14 @@ def _options(options: BalanceOptions, request: BalanceRequest) -> BalanceOptions
 
 
 def _rounds(
-    view: ClusterView, options: BalanceOptions, request: BalanceRequest, where: Where
+    view: ClusterView,
+    options: BalanceOptions,
+    request: BalanceRequest,
+    engine: str,
+    config: Path | None,
 ) -> Iterator[BalanceRound]:
-    engine, config = where
-    if engine == "spark":
+    if is_spark(engine):
         return _rounds_on_spark(view, options, request, config)
-    if engine != "local":
-        known = UnknownNameError.of("engine", engine, ("local", "spark"))
-        raise UsageFaultError(known.message, hint=known.hint)
     pick = pick_first if request.seed is None else pick_by_seed(request.seed)
     play = balance_rounds if request.rounds else rounds_until_settled
     return play(view, options, pick)
@@ -144,8 +165,7 @@ def _rounds_on_spark(
         )
     from core.spark.pegasus_balance import SparkRounds  # noqa: PLC0415  # seconds, only here
 
-    note("Starting Spark ...")
-    spark = services_spark.session(services.load_config(services.config_path(config)))
+    spark = spark_session(services.load_config(services.config_path(config)))
     return SparkRounds(spark).rounds(view, options)
 
 

@@ -1,142 +1,483 @@
-"""The commands that act on a Pegasus cluster: plan, preview, write or carry out.
+"""The commands that act on a Pegasus cluster: plan, preview, write or execute.
 
 Every one of them captures the cluster (or reads a snapshot directory, to plan only), makes a plan,
-and shows it. With ``--plan`` it is written, with ``--apply`` a run is asked for and followed.
+and shows it. With ``--plan`` it is written, with ``--apply`` a run is requested and followed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Annotated, Any, Final, get_args
 
-from core.errors import UnknownNameError
+import typer
+
+from core.errors import PlanError, UnknownNameError
+from core.pegasus.even.measures import Measured
+from core.pegasus.even.planner import EvenGoal, EvenPlan, even_out
+from core.pegasus.even.request import EvenRequest
 from core.pegasus.ids import gpid_text, parse_gpid
+from core.pegasus.levels import parse_level
+from core.pegasus.plan.build import (
+    AskedMove,
+    balance_plan,
+    change_plan,
+    level_plan,
+    moves_plan,
+    setting_plan,
+)
+from core.pegasus.plan.maintenance import (
+    drain_plan,
+    migrate_plan,
+    offline_plan,
+    rebalance_plan,
+    rolling_update_plan,
+)
 from core.pegasus.plan.preview import PegasusPreview, preview_pegasus
+from core.pegasus.proposal import Change, Move
+from core.pegasus.server_settings import CHANGEABLE, changeable
 from core.pegasus.snapshot import PegasusFacts
 from core.plan.codec import dump_plan
 from core.plan.model import Diagnostic, Plan
 from core.plan.options import PlanOptions
 from core.snapshot.pegasus import PegasusSnapshot
+from core.units import format_ratio, pluralize
 from dashboard import services
 from dashboard.cli import plan_answers
 from dashboard.cli.apply import execute
 from dashboard.cli.config import configured, words_of
+from dashboard.cli.options import Config, Json
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say
 from dashboard.cli.pegasus.live import note_problems, pegasus_snapshot
 from dashboard.cli.pegasus.preview import preview_json, show_nodes, show_preview
-from dashboard.cli.plan_answers import nothing_to_do, refusal, write_plan
+from dashboard.cli.pegasus.state import show_level
+from dashboard.cli.plan_answers import nothing_to_do, refusal, tell_plan_file, write_plan
+from dashboard.cli.requests import takes
 from dashboard.services.run_queue import in_the_way
+
+app = typer.Typer()
+
+_MOVES: Final[tuple[Move, ...]] = get_args(Move)
+_CHANGES: Final[tuple[Change, ...]] = get_args(Change)
+_REFUSED: Final = (
+    "INVALID",
+    "UPGRADE_TO_PRIMARY",
+    "UPGRADE_TO_SECONDARY",
+    "DOWNGRADE_TO_SECONDARY",
+    "ADD_SECONDARY_FOR_LB",
+    "PRIMARY_FORCE_UPDATE_BALLOT",
+    "DROP_PARTITION",
+    "REGISTER_CHILD",
+)
 
 Make = Callable[[PegasusSnapshot, PlanOptions], "Plan | Diagnostic"]
 """Return the plan, or the reason why there is nothing to do."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class PegasusPlanRequest:
-    """What is to be done with the plan.
-
-    Attributes:
-        source: A cluster of the configuration, or a snapshot directory to plan on.
-        config: The configuration; ``None``: the usual one.
-        reason: Why; kept in the plan and in the journal.
-        plan_file: Where the plan goes; ``None``: nowhere.
-        is_applied: Ask for a run and follow it.
-        is_dry: Say what would be sent.
-        is_detached: Only ask for the run.
-        as_json: One JSON object on standard output.
-    """
-
-    source: str
-    config: Path | None = None
-    reason: str = ""
-    plan_file: Path | None = None
-    is_applied: bool = False
-    is_dry: bool = False
-    is_detached: bool = False
-    as_json: bool = False
-
-    @property
-    def is_run(self) -> bool:
-        """Whether the executor is needed."""
-        return self.is_applied or self.is_dry or self.is_detached
-
-    def checked(self) -> PegasusPlanRequest:
-        """Return it, if it fits together.
-
-        Raises:
-            UsageFaultError: It asks for two things at once, or a run lacks its reason.
-        """
-        if self.plan_file is not None and self.is_run:
-            raise UsageFaultError(
-                "A plan is either written or carried out.",
-                hint="Leave out --plan, or --apply, --detach and --dry-run.",
-            )
-        if self.is_run and not self.is_dry and not self.reason.strip():
-            raise UsageFaultError("A run needs a reason.", hint="Give --reason TEXT: it is kept.")
-        if self.is_run and Path(self.source).is_dir():
-            raise UsageFaultError(
-                f"{self.source} is a snapshot: nothing can be changed there.",
-                hint="Name a cluster of the configuration, or write a plan with --plan OUT.",
-            )
-        return self
+Cluster = Annotated[
+    str,
+    typer.Argument(metavar="CLUSTER", help="Cluster name; a snapshot directory plans only."),
+]
+Reason = Annotated[
+    str, typer.Option(help="Reason (recorded in the audit log); required with --apply.")
+]
+PlanFile = Annotated[
+    Path | None, typer.Option("--plan", metavar="OUT", help="Write the plan to a file instead.")
+]
+Apply = Annotated[bool, typer.Option("--apply", help="Request the run and follow it.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would be sent now; change nothing.")
+]
+Detach = Annotated[
+    bool, typer.Option("--detach", help="Request the run and return; a worker executes it.")
+]
+Rate = Annotated[
+    int,
+    typer.Option("--rate", min=0, metavar="MB/S", help="Copy rate per disk (MB/s); 0: no limit."),
+]
+MaxUnderReplicated = Annotated[
+    int,
+    typer.Option(
+        "--max-under-replicated",
+        min=1,
+        metavar="PARTITIONS",
+        help="Max partitions that lack a replica at a time.",
+    ),
+]
+Node = Annotated[str, typer.Argument(metavar="NODE", help="Registered name, host:port.")]
+Nodes = Annotated[list[str], typer.Argument(metavar="NODE...", help="Registered names, host:port.")]
+Steady = Annotated[bool, typer.Option("--steady", help="Hold the level at steady during the run.")]
 
 
-def act(request: PegasusPlanRequest, make: Make) -> int:
-    """Make a plan, show it, and write it or carry it out; return the exit code.
+def act(
+    make: Make,
+    *,
+    source: Cluster,
+    reason: Reason = "",
+    plan_file: PlanFile = None,
+    apply: Apply = False,
+    dry_run: DryRun = False,
+    detach: Detach = False,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Make a plan, show it, and write it or execute it; return the exit code.
+
+    Args:
+        make: Makes the plan.
+        source: Cluster of the configuration, or a snapshot directory to plan on.
+        reason: Recorded in the plan and in the journal.
+        plan_file: Where the plan is written; ``None``: nowhere.
+        apply: Request a run and follow it.
+        dry_run: Show what would be sent.
+        detach: Only request the run.
+        config: Configuration file; ``None``: the usual one.
+        as_json: Print one JSON object on standard output.
 
     Raises:
         OpsError: There cannot be such a plan, or the run is refused. A plan without errors and
             without steps is done: there is nothing to do.
     """
-    request = request.checked()
-    snapshot = pegasus_snapshot(request.source, request.config)
-    plan = make(snapshot, _terms(request))
+    is_run = apply or dry_run or detach
+    is_snapshot = Path(source).is_dir()
+    if is_run:
+        _check_run(source, reason, plan_file, is_dry=dry_run)
+    snapshot = pegasus_snapshot(source, config)
+    options = PlanOptions(now=services.now(), reason=reason)
+    loaded = None if is_snapshot else configured(config)
+    if loaded is not None:
+        options = replace(options, exclusions=frozenset(loaded.cluster(source).exclusions))
+    plan = make(snapshot, options)
     note_problems(snapshot)
     if isinstance(plan, Diagnostic):
-        return nothing_to_do([plan], as_json=request.as_json)
-    return _act_on(snapshot, request, plan)
+        return nothing_to_do([plan], as_json=as_json)
+    if loaded is not None:
+        _note_run_ahead(loaded, source, plan, is_run=is_run)
+    _refuse_errors(plan)
+    if not plan.steps:
+        return nothing_to_do(plan.diagnostics, as_json=as_json)
+    found = preview_pegasus(snapshot, plan)
+    if loaded is None or not is_run:
+        config_words = "" if loaded is None else words_of(loaded)
+        return _write(plan, found, plan_file, reason, config_words, as_json=as_json)
+    show_preview(plan, found, note)  # on standard error: the answer is the run
+    return execute(
+        loaded, plan, source, reason=reason, dry_run=dry_run, detach=detach, as_json=as_json
+    )
 
 
-def _act_on(snapshot: PegasusSnapshot, request: PegasusPlanRequest, plan: Plan) -> int:
-    """Show the plan, and write it or request its run."""
-    _note_run(request, plan)
+def _check_run(source: str, reason: str, plan_file: Path | None, *, is_dry: bool) -> None:
+    """Check the options of a run.
+
+    Raises:
+        UsageFaultError: A plan file too, no reason, or a snapshot.
+    """
+    if plan_file is not None:
+        raise UsageFaultError(
+            "A plan is either written or carried out.",
+            hint="Leave out --plan, or --apply, --detach and --dry-run.",
+        )
+    if not is_dry and not reason.strip():
+        raise UsageFaultError("A run needs a reason.", hint="Give --reason TEXT: it is kept.")
+    if Path(source).is_dir():
+        raise UsageFaultError(
+            f"{source} is a snapshot: nothing can be changed there.",
+            hint="Name a cluster of the configuration, or write a plan with --plan OUT.",
+        )
+
+
+def _note_run_ahead(config: services.Config, cluster: str, plan: Plan, *, is_run: bool) -> None:
+    """Note which run is in the way; where a run is requested that is said with the request."""
+    if is_run and plan.applyable:
+        return
+    if ahead := in_the_way(config, cluster):
+        note(ahead)
+
+
+def _refuse_errors(plan: Plan) -> None:
+    """Note every further error of a plan and raise the first.
+
+    Raises:
+        PlanError: The plan has an error.
+    """
     if errors := plan.by_severity("error"):
         for item in errors[1:]:
             note(f"error: {item.sentence} {item.hint}".rstrip())
         raise refusal(errors)
-    if not plan.steps:
-        return nothing_to_do(plan.diagnostics, as_json=request.as_json)
-    found = preview_pegasus(snapshot, plan)
-    if request.is_run:
-        return _run(request, plan, found)
-    if request.plan_file is not None:
-        write_plan(request.plan_file, dump_plan(plan))
+
+
+def _write(
+    plan: Plan,
+    found: PegasusPreview,
+    plan_file: Path | None,
+    reason: str,
+    config_words: str,
+    *,
+    as_json: bool,
+) -> int:
+    """Write a plan where a file is named, and show it."""
+    if plan_file is not None:
+        write_plan(plan_file, dump_plan(plan))
+    elif reason.strip():
+        note("Nothing was changed: add --apply to carry it out.")
     body = {
         "plan": plan_answers.plan(plan),
         "preview": preview_json(found),
-        "path": str(request.plan_file) if request.plan_file else None,
+        "path": str(plan_file) if plan_file else None,
     }
-
-    if request.reason.strip() and request.plan_file is None:
-        note("Nothing was changed: add --apply to carry it out.")
 
     def show() -> None:
         show_preview(plan, found)
-        _show_next(request, plan, found)
+        show_nodes(found)
+        if plan_file is None:
+            say(
+                "Nothing was changed. Carry it out with --apply --reason TEXT, or write it: "
+                "--plan OUT."
+            )
+        else:
+            tell_plan_file(plan, plan_file, config_words)
 
-    return emit(Answer(body, show), as_json=request.as_json)
+    return emit(Answer(body, show), as_json=as_json)
 
 
-def _note_run(request: PegasusPlanRequest, plan: Plan) -> None:
-    """Say which run is in the way; where one is asked for that is said then."""
-    if Path(request.source).is_dir() or (request.is_run and plan.applyable):
-        return
-    if words := in_the_way(configured(request.config), request.source):
-        note(words)
+def makes_plan(command: Callable[..., Make]) -> Callable[..., int]:
+    """Give a command the options of :func:`act`; the command returns how its plan is made.
+
+    Example:
+        ``@app.command()`` above ``@makes_plan`` above ``def migrate(node: Node) -> Make``.
+    """
+    own = inspect.signature(command, eval_str=True).parameters
+    shared = {
+        name: one
+        for name, one in inspect.signature(act, eval_str=True).parameters.items()
+        if name != "make"
+    }
+
+    @functools.wraps(command)
+    def run(**given: Any) -> int:
+        make = command(**{name: given.pop(name) for name in own})
+        return act(make, **given)
+
+    first, *others = shared.values()
+    parameters = [first, *(one.replace(kind=one.KEYWORD_ONLY) for one in own.values()), *others]
+    run.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]  # Typer reads it
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
 
 
-def gpid_of(snapshot: PegasusSnapshot, text: str) -> str:
+# -- the commands ----------------------------------------------------------------------------------
+
+
+@app.command()
+def level(
+    source: Annotated[
+        str,
+        typer.Argument(metavar="CLUSTER-or-SNAPSHOT", help="Cluster name, or snapshot directory."),
+    ],
+    verb: Annotated[
+        str | None, typer.Argument(metavar="[set", help="The word set; default: show the level.")
+    ] = None,
+    wanted: Annotated[
+        str | None,
+        typer.Argument(metavar="LEVEL]", help="Level: stopped, blind, freezed, steady or lively."),
+    ] = None,
+    reason: Reason = "",
+    plan_file: PlanFile = None,
+    apply: Apply = False,
+    dry_run: DryRun = False,
+    detach: Detach = False,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Show the function level, stored and effective; `set LEVEL --reason TEXT` sets it."""
+    if verb is None:
+        return show_level(source, config, as_json=as_json)
+    if verb != "set" or wanted is None:
+        raise UsageFaultError(
+            f"{verb!r} is not understood here.", hint="Write: level CLUSTER set LEVEL."
+        )
+    try:
+        parse_level(wanted)
+    except UnknownNameError as exc:
+        raise UsageFaultError(exc.message, hint=exc.hint) from exc
+    is_plain = not plan_file and not dry_run
+    return act(
+        lambda snapshot, options: level_plan(snapshot, wanted, options),
+        source=source,
+        reason=reason,
+        plan_file=plan_file,
+        apply=apply or (is_plain and bool(reason)),
+        dry_run=dry_run,
+        detach=detach,
+        config=config,
+        as_json=as_json,
+    )
+
+
+@app.command("set")
+@makes_plan
+def set_setting(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="Remote command or flag.")],
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="Value; clear empties a list.")],
+    node: Annotated[str | None, typer.Option(help="Only this replica server.")] = None,
+) -> Make:
+    """Change a setting of running servers, validated."""
+    try:
+        changeable(key)
+    except UnknownNameError as exc:
+        names = ", ".join(one.key for one in CHANGEABLE)
+        near = f"{exc.hint} " if exc.hint.startswith("Did you mean") else ""
+        raise UsageFaultError(exc.message, hint=f"{near}These can be changed: {names}.") from exc
+    return lambda snapshot, options: setting_plan(snapshot, key, value, options, server=node)
+
+
+@app.command()
+@makes_plan
+def move(
+    gpid: Annotated[str, typer.Argument(metavar="GPID", help="Partition, 2.7 or temp.7.")],
+    kind: Annotated[
+        str, typer.Argument(metavar="KIND", help="Kind: move_pri, copy_pri or copy_sec.")
+    ],
+    from_node: Annotated[str, typer.Option("--from", metavar="NODE", help="Source node.")],
+    to_node: Annotated[str, typer.Option("--to", metavar="NODE", help="Destination node.")],
+    steady: Steady = False,
+) -> Make:
+    """Move a primary, or copy a replica from one node to another, as `balance` of the shell."""
+    if kind not in _MOVES:
+        raise _no_word("kind of move", kind, _MOVES)
+
+    def make(snapshot: PegasusSnapshot, options: PlanOptions) -> Plan:
+        asked = AskedMove(_gpid_of(snapshot, gpid), kind, from_node, to_node)
+        return moves_plan(snapshot, [asked], options, keep_level=steady)
+
+    return make
+
+
+@app.command()
+@makes_plan
+def propose(
+    gpid: Annotated[str, typer.Argument(metavar="GPID", help="Partition, 2.7 or temp.7.")],
+    change: Annotated[
+        str,
+        typer.Argument(
+            metavar="TYPE",
+            help="Type: ASSIGN_PRIMARY, ADD_SECONDARY, DOWNGRADE_TO_INACTIVE or REMOVE.",
+        ),
+    ],
+    node: Annotated[str, typer.Option(metavar="NODE", help="Node that changes its role.")],
+) -> Make:
+    """Propose one safe change of a partition; unsafe ones are refused."""
+    word = change.strip().upper().removeprefix("CT_")
+    if word in _REFUSED:
+        raise PlanError(
+            f"{word} by hand is refused: alone it does nothing or kills a server.",
+            hint="Move a primary with `trimtab pegasus move ... move_pri`.",
+        )
+    if word not in _CHANGES:
+        raise _no_word("change", word, _CHANGES)
+    return lambda snapshot, options: change_plan(
+        snapshot, _gpid_of(snapshot, gpid), word, node, options
+    )
+
+
+@app.command()
+@makes_plan
+def migrate(
+    node: Node,
+) -> Make:
+    """Move every primary off a node; no data moves."""
+    return lambda snapshot, options: migrate_plan(snapshot, node, options)
+
+
+@app.command()
+@makes_plan
+def drain(
+    nodes: Nodes,
+    max_under_replicated: MaxUnderReplicated = 10,
+) -> Make:
+    """Drain nodes one after the other; their replicas go to other nodes."""
+    return lambda snapshot, options: drain_plan(
+        snapshot, nodes, options, max_under_replicated=max_under_replicated
+    )
+
+
+@app.command()
+@makes_plan
+def offline(
+    nodes: Nodes,
+    rate: Rate = 50,
+    max_under_replicated: MaxUnderReplicated = 10,
+) -> Make:
+    """Take nodes out of service; the run waits until each process was stopped."""
+    return lambda snapshot, options: offline_plan(
+        snapshot, nodes, options, rate_mb_per_s=rate, max_under_replicated=max_under_replicated
+    )
+
+
+@app.command("rolling-update")
+@makes_plan
+def rolling_update(
+    nodes: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NODE...]", help="Nodes in this order; default: all alive."),
+    ] = None,
+) -> Make:
+    """Restart nodes one by one; the run waits until each was restarted."""
+    return lambda snapshot, options: rolling_update_plan(snapshot, nodes or [], options)
+
+
+@app.command()
+@makes_plan
+def rebalance(
+    only_move_primary: Annotated[
+        bool, typer.Option("--only-move-primary", help="Copy no primaries during the run.")
+    ] = False,
+    rate: Rate = 100,
+) -> Make:
+    """Run the meta server's balancer until it is done, then restore the level."""
+    return lambda snapshot, options: rebalance_plan(
+        snapshot, options, only_move_primary=only_move_primary, rate_mb_per_s=rate
+    )
+
+
+@app.command()
+@makes_plan
+@takes(EvenRequest)
+def even(request: EvenRequest) -> Make:
+    """Balance the cluster by one measure with few moves."""
+
+    def make(snapshot: PegasusSnapshot, options: PlanOptions) -> Plan | Diagnostic:
+        measured = Measured.of(PegasusFacts(snapshot))
+        goal = EvenGoal(
+            within=request.within_percent / 100,
+            max_steps=request.max_moves,
+            may_copy=request.copy,
+            sizes_mb=measured.sizes_mb(),
+            room_mb=measured.room_mb(),
+        )
+        found = even_out(measured.view, measured.weights(request.measure), goal)
+        note(_even_sentence(found, request))
+        if found.verdict == "unknown":
+            raise PlanError(
+                f"The cluster's total by {request.measure} is 0 or unknown: "
+                "no move can be planned.",
+                hint="Choose another measure; trimtab pegasus tables shows what is known.",
+            )
+        if not found.steps:
+            return Diagnostic(
+                severity="info",
+                code="nothing_to_do",
+                sentence=f"Nothing to do: no move reduces the deviation by {request.measure}.",
+                hint="Choose another measure, or a smaller --within.",
+            )
+        return balance_plan(snapshot, measured.view, found.steps, options)
+
+    return make
+
+
+def _gpid_of(snapshot: PegasusSnapshot, text: str) -> str:
     """Return a partition written as ``2.7``, or with its table's name as ``temp.7``.
 
     Raises:
@@ -152,36 +493,19 @@ def gpid_of(snapshot: PegasusSnapshot, text: str) -> str:
     return gpid_text(ids[name], int(index))
 
 
-def _terms(request: PegasusPlanRequest) -> PlanOptions:
-    terms = PlanOptions(now=services.now(), reason=request.reason)
-    if Path(request.source).is_dir():
-        return terms
-    cluster = configured(request.config).cluster(request.source)
-    return replace(terms, exclusions=frozenset(cluster.exclusions))
+def _no_word(kind: str, word: str, known: Sequence[str]) -> UsageFaultError:
+    """Return the error of a word that is none of a few: bad usage, all of them named."""
+    found = UnknownNameError.of(kind, word, known)
+    near = f"{found.hint} " if found.hint.startswith("Did you mean") else ""
+    return UsageFaultError(found.message, hint=f"{near}Known: {', '.join(known)}.")
 
 
-def _run(request: PegasusPlanRequest, plan: Plan, found: PegasusPreview) -> int:
-    """Carry it out; what will be done goes to standard error: the answer is the run."""
-    show_preview(plan, found, note)
-    return execute(
-        configured(request.config),
-        plan,
-        request.source,
-        reason=request.reason,
-        dry_run=request.is_dry,
-        detach=request.is_detached,
-        as_json=request.as_json,
+def _even_sentence(found: EvenPlan, request: EvenRequest) -> str:
+    unknown = f"; {pluralize(found.unknown_count, 'partition')} of unknown weight stay"
+    return (
+        f"By {request.measure} the farthest node is {format_ratio(found.deviation_before)} "
+        "from the mean; "
+        f"{pluralize(len(found.steps), 'move')} bring that to "
+        f"{format_ratio(found.deviation_after)} ({found.verdict.replace('_', ' ')})"
+        f"{unknown if found.unknown_count else ''}."
     )
-
-
-def _show_next(request: PegasusPlanRequest, plan: Plan, found: PegasusPreview) -> None:
-    show_nodes(found)
-    if request.plan_file is None:
-        say(
-            "Nothing was changed. Carry it out with --apply --reason TEXT, or write it: --plan OUT."
-        )
-        return
-    say(f"Plan {plan.short_id}, good until {plan.expires_at:%H:%M:%S} UTC: {request.plan_file}.")
-    more = "" if Path(request.source).is_dir() else words_of(configured(request.config))
-    words = f"apply {request.plan_file} --cluster {plan.cluster} --reason TEXT{more}"
-    say(f"Carry it out: trimtab {words}")

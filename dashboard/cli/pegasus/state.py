@@ -1,13 +1,12 @@
-"""``trimtab pegasus nodes|tables|health|level``: what a cluster or a snapshot says. Only reading.
-
-What changes something is in :mod:`dashboard.cli.pegasus.tasks`.
-"""
+"""``trimtab pegasus nodes``, ``tables`` and ``health``: the state of a cluster. Only reading."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+import typer
 
 from core.health.findings import overall_state
 from core.health.pegasus import assess_pegasus
@@ -16,15 +15,19 @@ from core.pegasus.snapshot import STORED_LEVEL, PegasusFacts
 from core.pegasus.summary import guardian_unhealthy, summarize_nodes, summarize_tables
 from core.snapshot.pegasus import PegasusSnapshot
 from dashboard.cli import answers
+from dashboard.cli.options import Config, Json, Source
 from dashboard.cli.output import Answer, emit, say, table
 from dashboard.cli.pegasus.live import note_problems, pegasus_snapshot
 from dashboard.presenters.pegasus.headline import answer
 
-_MOST_SHOWN = 20
+app = typer.Typer()
+
+_MAX_SHOWN = 20
 
 
-def nodes(source: str, config: Path | None, *, as_json: bool) -> int:
-    """``trimtab pegasus nodes``."""
+@app.command()
+def nodes(source: Source, config: Config = None, as_json: Json = False) -> int:
+    """Show the replica servers: replicas, load, disks."""
     snapshot = pegasus_snapshot(source, config)
     found = summarize_nodes(PegasusFacts(snapshot))
 
@@ -52,8 +55,9 @@ def nodes(source: str, config: Path | None, *, as_json: bool) -> int:
     return emit(Answer(body, show), as_json=as_json)
 
 
-def tables(source: str, config: Path | None, *, as_json: bool) -> int:
-    """``trimtab pegasus tables``."""
+@app.command()
+def tables(source: Source, config: Config = None, as_json: Json = False) -> int:
+    """Show the tables: size, load, health."""
     snapshot = pegasus_snapshot(source, config)
     found = summarize_tables(PegasusFacts(snapshot))
 
@@ -81,8 +85,9 @@ def tables(source: str, config: Path | None, *, as_json: bool) -> int:
     return emit(Answer(body, show), as_json=as_json)
 
 
-def health(source: str, config: Path | None, *, as_json: bool) -> int:
-    """``trimtab pegasus health``."""
+@app.command()
+def health(source: Source, config: Config = None, as_json: Json = False) -> int:
+    """Show unhealthy partitions in all three countings, and whether it is balanced."""
     snapshot = pegasus_snapshot(source, config)
     facts = PegasusFacts(snapshot)
     found, ill, verdict = summarize_tables(facts), guardian_unhealthy(facts), facts.verdict()
@@ -139,8 +144,8 @@ def health(source: str, config: Path | None, *, as_json: bool) -> int:
     return emit(Answer(body, show), as_json=as_json)
 
 
-def level(source: str, config: Path | None, *, as_json: bool) -> int:
-    """``trimtab pegasus level``: shown, never set."""
+def show_level(source: str, config: Path | None, *, as_json: bool) -> int:
+    """Show the function level, stored and effective."""
     snapshot = pegasus_snapshot(source, config)
     facts = PegasusFacts(snapshot)
     stored, effective = facts.stored_level, facts.effective_level
@@ -200,5 +205,5 @@ def _share(part: float | None, whole: float | None) -> str:
 def _few(names: list[str]) -> str:
     if not names:
         return ""
-    more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
-    return f": {', '.join(names[:_MOST_SHOWN])}{more}"
+    more = f" and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else ""
+    return f": {', '.join(names[:_MAX_SHOWN])}{more}"
