@@ -1,6 +1,6 @@
 """Anti-affinity groups: where their members lie, and where two of them share what they should not.
 
-A *place* is a failure domain where ``failureDomainsEnabled`` is on and domains are told, else a
+A *place* is a failure domain where ``failureDomainsEnabled`` is on and domains are defined, else a
 broker. A member counts at a place when one of its bundles is owned there.
 """
 
@@ -32,7 +32,7 @@ class Crowd:
         place: Broker id, or failure domain.
         is_domain: It is a domain.
         members: Namespaces there, those with the fewest bundles there first.
-        bundles: Of all of them but the one with the most: unloading them mends it.
+        bundles: Of all of them but the one with the most: unloading them fixes it.
         free: Places without any member, on which one of them could be served.
     """
 
@@ -60,9 +60,9 @@ class Member:
 
     Attributes:
         namespace: Name.
-        bundles: That somebody owns.
+        bundles: That have an owner.
         brokers: That own them, in row order.
-        domains: Of those brokers, sorted; empty where no domain is told.
+        domains: Of those brokers, sorted; empty where no domain is defined.
     """
 
     namespace: str
@@ -81,7 +81,7 @@ class Spread:
 
     @cached_property
     def by_domain(self) -> bool:
-        """Whether members are kept apart by failure domain."""
+        """Whether members are separated by failure domain."""
         return PlacementContext.of(self.view, self.settings).domains is not None
 
     def members(self, group: str) -> tuple[Member, ...]:

@@ -1,4 +1,4 @@
-"""Where each bundle is in a snapshot, by its name: made once, kept with the snapshot."""
+"""Where each bundle is in a snapshot, by its name: built once, cached with the snapshot."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def bundle_index(snapshot: PulsarSnapshot) -> dict[str, int]:
 
 
 class IndexLater:
-    """Gives the index when somebody asks.
+    """Builds the index on first use.
 
     It holds no snapshot: what a snapshot holds would then hold it, and neither would go in time.
     """

@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 LARGEST: Final = 1e200
-"""Larger than any rate is somebody's mistake, and sums of it shall not overflow."""
+"""Larger than any rate is an error, and sums of it shall not overflow."""
 
 
 def floats_of(table: pa.Table, name: str) -> Floats:

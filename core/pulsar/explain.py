@@ -233,8 +233,8 @@ class Explanation:
         None where :func:`is_searchable` says no, nor for one that never moves or rests.
         """
         row = self.view.bundle_row(bundle)
-        is_kept = not self.view.sheds_system and namespace_of(bundle) == SYSTEM_NAMESPACE
-        is_stuck = bool(self.view.is_broker_bound[row]) or is_kept or bundle in self.known_recent
+        is_exempt = not self.view.sheds_system and namespace_of(bundle) == SYSTEM_NAMESPACE
+        is_stuck = bool(self.view.is_broker_bound[row]) or is_exempt or bundle in self.known_recent
         if is_searchable(self.view) and not is_stuck:
             yield from self._what_if.bundle_turning_points(bundle)
 
@@ -288,8 +288,8 @@ def _broker_otherwise(gate: Gate | None, *, sheds: bool, is_held: bool) -> str:
     if is_held:
         return "Isolation, anti-affinity or placement would have to let another broker have them."
     if sheds:
-        told = f": {gate.sentence}" if gate else ""
-        return f"It stays as it is when its load falls far enough, or that of others rises{told}."
+        detail = f": {gate.sentence}" if gate else ""
+        return f"It stays as it is when its load falls far enough, or that of others rises{detail}."
     if gate is None:
         return "Its place among the brokers would have to change."
     return f"{_what_would_have_to(gate)}: {gate.sentence}."
@@ -436,13 +436,13 @@ class BundleTrail:
         if view.is_broker_bound[self.row]:
             bound = "It belongs to its broker (heartbeat or SLA) and never moves."
             return Hurdle(MAY_MOVE, is_open=False, sentence=bound)
-        if self._is_kept_system:
-            kept = f"Shedding of this release leaves {SYSTEM_NAMESPACE} alone."
-            return Hurdle(MAY_MOVE, is_open=False, sentence=kept)
+        if self._is_exempt_system:
+            exempt = f"Shedding of this release leaves {SYSTEM_NAMESPACE} alone."
+            return Hurdle(MAY_MOVE, is_open=False, sentence=exempt)
         return Hurdle(MAY_MOVE, is_open=True, sentence="It belongs to no broker in particular.")
 
     @property
-    def _is_kept_system(self) -> bool:
+    def _is_exempt_system(self) -> bool:
         """Whether the release sheds no bundle of the system namespace, and this is one."""
         view = self.round.view
         is_modular = view.load_manager != "extensible"
@@ -455,7 +455,7 @@ class BundleTrail:
         grace = self.round.settings.number(_GRACE)
         goes = "Nothing changes that: it goes where its broker goes."
         return {
-            MAY_MOVE: "The brokers would need 2.11.1 or later." if self._is_kept_system else goes,
+            MAY_MOVE: "The brokers would need 2.11.1 or later." if self._is_exempt_system else goes,
             REPORTED: "It would have to have topics, on a broker that reports it.",
             RESTED: f"Its grace period of {grace:g} min would have to be over.",
             ALLOWED: f"Its namespace would have to be taken out of {_EXCLUDED}.",
@@ -516,14 +516,14 @@ class BundleTrail:
         view = self.round.view
         namespace = view.namespaces[int(view.bundle_namespace[self.row])]
         excluded = namespace in self.round.settings.excluded_namespaces
-        kept = f"{namespace} is in {_EXCLUDED}."
-        free = f"{namespace} is not kept out of shedding."
-        return Hurdle(ALLOWED, is_open=not excluded, sentence=kept if excluded else free)
+        excluded_why = f"{namespace} is in {_EXCLUDED}."
+        free = f"{namespace} is not excluded from shedding."
+        return Hurdle(ALLOWED, is_open=not excluded, sentence=excluded_why if excluded else free)
 
     def _on_a_shedding_broker(self) -> Hurdle:
         broker = self.holder
         if broker is None:
-            return Hurdle(ON_SHEDDING, is_open=False, sentence="Nobody has it, as far as is known.")
+            return Hurdle(ON_SHEDDING, is_open=False, sentence="It has no known owner.")
         gives = any(move.broker == broker for move in self.round.decision.moves)
         trace = self.round.trace_of(broker)
         why = trace.sentence if trace else self.round.decision.sentence.rstrip(".")
@@ -540,8 +540,10 @@ class BundleTrail:
         where = self._where(str(broker))
         if gate is not None and gate.is_open is is_open:
             return Hurdle.by_gate(PICKED, gate, f"{where}: {gate.sentence}.", is_open=is_open)
-        told = "it is picked" if is_open else f"{pluralize(len(picked), 'bundle')} of others went"
-        return Hurdle(PICKED, is_open=is_open, sentence=f"{where}, and {told}.")
+        outcome = (
+            "it is picked" if is_open else f"{pluralize(len(picked), 'bundle')} of others went"
+        )
+        return Hurdle(PICKED, is_open=is_open, sentence=f"{where}, and {outcome}.")
 
     def _where(self, broker: str) -> str:
         """Say its place among those of its broker that the strategy can choose from."""
@@ -554,8 +556,8 @@ class BundleTrail:
                 )
             own = sizes[self.bundle]
             place = sum(size > own for size in sizes.values()) + 1
-            told = f"number {place} of {len(sizes)} by traffic ({format_bytes_per_s(own)})"
-            return f"Of the bundles that {broker} published it is {told}"
+            rank = f"number {place} of {len(sizes)} by traffic ({format_bytes_per_s(own)})"
+            return f"Of the bundles that {broker} published it is {rank}"
         place, of, load = self._place()
         return f"Of {broker}'s bundles it is number {place} of {of} by traffic ({load})"
 

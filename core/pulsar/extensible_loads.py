@@ -27,7 +27,7 @@ class TopBundle:
     Attributes:
         bundle: Name.
         throughput: bytes/s, in + out, as the broker published it.
-        is_owned: Whether that broker owns it still; true where nobody knows better.
+        is_owned: Whether that broker owns it still; true if unknown.
     """
 
     bundle: str

@@ -678,7 +678,7 @@ class _Parser:
         return node
 
     def escape(self, *, is_before_range: bool = False) -> int | Ranges:
-        r"""Parse what stands for a character or a class, after the backslash.
+        r"""Parse the escape of a character or a class, after the backslash.
 
         Args:
             is_before_range: Whether ``\v`` is the vertical tab: the beginning or end of a range.
@@ -694,7 +694,7 @@ class _Parser:
         return _CLASSES[char] if char in _CLASSES else self.character(char)
 
     def character(self, char: str) -> int:
-        """Parse what stands for one character, whose first letter is read already."""
+        """Parse the escape of one character, whose first letter is read already."""
         match char:
             case "0":
                 return self.octal()

@@ -1,8 +1,8 @@
 """The leader's long-term rates, and how far they may be from what ZooKeeper shows.
 
 The leader places by averages in its memory; ZooKeeper has them as of its last write. A bundle that
-moved since has no stored average: the leader forgot it when nobody reported it, and began a new one
-with whatever the first reports of the new owner said, zero included.
+moved since has no stored average: the leader forgot it when no broker reported it, and began a
+new one with whatever the first reports of the new owner said, zero included.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def leader_long_rates(stored: Floats, bundles: dict[str, Any]) -> tuple[Floats, 
     ZooKeeper has it as of the leader's last write, up to 15 minutes ago, and all zero for a broker
     that started since. The leader itself adds up the averages of the bundles that are reported
     *now*. Where both sums cover the same traffic (the totals agree), brokers whose bundles changed
-    since that write get the present sum. Where they cover about the same, that is told by a larger
+    since that write get the present sum. Where they cover about the same, that shows in a larger
     difference; otherwise the stored value is all there is.
 
     Args:

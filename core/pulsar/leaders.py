@@ -27,8 +27,8 @@ class LeaderChange:
 
     Attributes:
         at: When it was seen, aware UTC: the later of two minutes.
-        before: Who led; ``None``: nobody, or unknown.
-        after: Who leads from then; ``None``: nobody, or unknown.
+        before: Who led; ``None``: none, or unknown.
+        after: Who leads from then; ``None``: none, or unknown.
     """
 
     at: datetime
@@ -41,7 +41,7 @@ class Lead:
     """A stretch of time with one leader.
 
     Attributes:
-        broker: Who; ``None``: nobody, or unknown.
+        broker: Who; ``None``: none, or unknown.
         since: When it began; ``None``: before what is recorded.
         until: When it ended; ``None``: it lasts.
     """
@@ -56,7 +56,7 @@ class LeaderHistory:
     """What is known of leadership.
 
     Attributes:
-        leader: Now; ``None``: nobody, or unknown.
+        leader: Now; ``None``: none, or unknown.
         since: When its znode was created, else when it was first seen; ``None``: unknown.
         leads: The newest first.
         changes: How many were recorded.
@@ -113,7 +113,7 @@ def _leads(
     last = leads[-1]
     if last.broker == leader and created_at is not None:
         leads[-1] = Lead(leader, created_at, None)
-    elif last.broker != leader:  # a change that nobody recorded yet
+    elif last.broker != leader:  # a change that is not recorded yet
         leads[-1] = Lead(last.broker, last.since, created_at)
         leads.append(Lead(leader, created_at, None))
     return tuple(reversed(leads))
@@ -126,7 +126,7 @@ def _sentence(
     span: tuple[datetime, datetime] | None,
     per_day: float | None,
 ) -> str:
-    head = "Nobody leads, or the leader is unknown."
+    head = "There is no leader, or it is unknown."
     if leader is not None:
         from_when = f" since {since:%Y-%m-%d %H:%M:%S} UTC" if since else ""
         head = f"{leader} leads{from_when}."
@@ -152,7 +152,7 @@ def change_costs(settings: EffectiveSettings, load_manager: LoadManager) -> tupl
         return (
             (
                 "The new leader (the owner of the channel's topic) starts UnloadScheduler and "
-                "SplitScheduler anew: counts of overloaded rounds and times of the last transfers "
+                "SplitScheduler again: counts of overloaded rounds and times of the last transfers "
                 "begin at nothing."
             ),
             "Owners stay: the channel keeps them, and lookups are answered by every broker.",
@@ -172,12 +172,12 @@ def change_costs(settings: EffectiveSettings, load_manager: LoadManager) -> tupl
             "in memory is as good as the old leader's, unless it started a moment ago."
         ),
         (
-            "What the old leader gave away and nobody reported yet is forgotten: two bundles in a "
-            "row may go to the same broker."
+            "Assignments of the old leader that are not reported yet are forgotten: two bundles "
+            "in a row may go to the same broker."
         ),
         (
             f"The next shedding round comes a whole loadBalancerSheddingIntervalMinutes "
-            f"({shedding:g} min) after the election; until the old session ends, nobody sheds."
+            f"({shedding:g} min) after the election; until the old session ends, no broker sheds."
         ),
     )
 

@@ -21,7 +21,7 @@ SHORT_SAMPLES: Final = 10
 LONG_SAMPLES: Final = 1000
 DEFAULT_MSGS_PER_S: Final = 50.0
 DEFAULT_BYTES_PER_S: Final = 50_000.0
-"""What Pulsar takes for a bundle that nobody has measured yet, in each direction."""
+"""What Pulsar assumes for a bundle without a measurement, in each direction."""
 
 TRAFFIC_STEP_BYTES_S: Final = 1e5
 RATE_STEP_MSGS_S: Final = 100.0

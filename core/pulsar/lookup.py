@@ -62,8 +62,8 @@ class TopicLookup:
         hash: Position on the ring.
         namespace: Of the topic.
         bundle: Name of the bundle that holds the position.
-        owner: Broker id; ``None``: nobody owns the bundle, or it is unknown.
-        is_owner_known: False: nobody could tell whether the bundle has an owner.
+        owner: Broker id; ``None``: the bundle is unassigned, or its owner is unknown.
+        is_owner_known: False: it is unknown whether the bundle has an owner.
         owner_service_url: Where clients connect, ``None`` when unknown.
         steps: How it was found.
         notes: What to know about the answer.
@@ -172,7 +172,7 @@ def _owner_words(row: Mapping[str, Any], owner: str | None, url: str | None) -> 
     if owner is None and not row.get("owner_source"):
         return "Who owns the bundle could not be read: it is unknown."
     if owner is None:
-        return "Nobody owns the bundle; the next lookup by a client has it assigned."
+        return "The bundle is unassigned; the next lookup by a client assigns it."
     source = _OWNER_SOURCES.get(row.get("owner_source") or "", "an unnamed source")
     return f"{owner} by {source}" + (f"; clients connect to {url}." if url else ".")
 

@@ -104,11 +104,11 @@ def _of_bundles(owned: pa.Table, states: Mapping[str, Collection[str]]) -> pa.Ta
 def _of_claims(snapshot: PulsarSnapshot) -> pa.Table:
     """Return a row for each broker's own znode and for the leader's; else by the brokers' table."""
     claims = snapshot.claims
-    told = claims.filter(
+    known_claims = claims.filter(
         pc.and_(pc.not_equal(claims["subject_kind"], "bundle"), pc.is_valid(claims["broker"]))
     )
     brokers, leads = snapshot.brokers["broker"], snapshot.brokers["is_leader"]
-    known = set(told["broker"].to_pylist())
+    known = set(known_claims["broker"].to_pylist())
     missing = [
         {"broker": name, "session_id": None, "is_registered": True, "leads": is_leader}
         for name, is_leader in zip(brokers.to_pylist(), leads.to_pylist(), strict=True)
@@ -122,7 +122,7 @@ def _of_claims(snapshot: PulsarSnapshot) -> pa.Table:
             "leads": row["subject_kind"] == "leader",
             "oldest_at": row["created_at"],
         }
-        for row in told.to_pylist()
+        for row in known_claims.to_pylist()
     ]
     schema = pa.schema(
         [SESSIONS.field(name) for name in (*_KEY, "is_registered", "leads", "oldest_at")]

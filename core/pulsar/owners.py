@@ -3,7 +3,7 @@
 A broker takes a bundle by creating an ephemeral znode, which lives as long as the broker's session
 with ZooKeeper. A process that dies without closing its session leaves both behind, its own znode
 and those of its bundles, until the session's time-out; whoever looks up a topic meanwhile is sent
-to nobody. Only what two readings cannot both say is called double: a load report tells what the
+to no broker. Only what two readings cannot both say is called double: a load report tells what the
 statistics of a minute ago held, so it is believed against the znode only when it is later.
 
 Source:
@@ -50,7 +50,7 @@ STATES: Final = (
 """Worst first."""
 
 WRONG: Final = (ORPHANED, DOUBLE, STUCK, STALE, PERMANENT, OWNERLESS)
-"""States in which somebody waits, or will."""
+"""States in which clients wait, or will."""
 
 OWNED: Final = pa.schema(
     [
@@ -71,7 +71,7 @@ OWNED: Final = pa.schema(
 _MEANINGS: Final = {
     HELD: "Its owner is registered, and nothing speaks against it.",
     ORPHANED: (
-        "Its znode names a broker that is not registered any more: lookups are sent to nobody "
+        "Its znode names a broker that is not registered any more: lookups lead to no broker "
         "until that broker's session ends."
     ),
     STALE: (
@@ -79,8 +79,8 @@ _MEANINGS: Final = {
         "its time-out. The owner takes it again, or the znode goes."
     ),
     PERMANENT: (
-        "Its znode is no ephemeral: it outlives every broker, and nobody else can own the bundle "
-        "until somebody deletes it."
+        "Its znode is no ephemeral: it outlives every broker, and no other broker can own the "
+        "bundle until it is deleted."
     ),
     DOUBLE: (
         "Two brokers say that they have it: the owner on record, and another one whose report or "
@@ -93,10 +93,10 @@ _MEANINGS: Final = {
         "(loadBalancerInFlightServiceUnitStateWaitingTimeInMillis)."
     ),
     OWNERLESS: (
-        "Nobody owns it, although the last report shows topics or traffic: its clients wait, or "
+        "It is unassigned, although the last report shows topics or traffic: its clients wait, or "
         "look it up this moment."
     ),
-    UNUSED: "Nobody owns it and nobody uses it: the first lookup assigns it.",
+    UNUSED: "It is unassigned and unused: the first lookup assigns it.",
     UNKNOWN: "Who owns it could not be read.",
 }
 
@@ -267,13 +267,13 @@ def _channel(
     return on_the_way, too_long, elsewhere
 
 
-_TOLD: Final = {
+_DESCRIPTIONS: Final = {
     ORPHANED: "orphaned: owned by a broker that is not registered any more",
     DOUBLE: "claimed by two brokers",
     STUCK: "stuck between two brokers",
     STALE: "held by a session that is not their owner's own",
     PERMANENT: "held by a znode that is no ephemeral",
-    OWNERLESS: "owned by nobody although in use",
+    OWNERLESS: "unassigned although in use",
 }
 
 
@@ -285,9 +285,9 @@ def _sentence(snapshot: PulsarSnapshot, bundles: pa.Table, counts: dict[str, int
     head = (
         f"{pluralize(owners, 'broker')} {'owns' if owners == 1 else 'own'} {owned:,} of "
         f"{pluralize(movable.num_rows, 'bundle')}"
-        + (f" that can move, beside {own:,} of the brokers' own" if own else "")
+        + (f" that can move, in addition to {own:,} of the brokers' own" if own else "")
     )
-    wrong = [f"{counts[state]:,} {_TOLD[state]}" for state in WRONG if state in counts]
+    wrong = [f"{counts[state]:,} {_DESCRIPTIONS[state]}" for state in WRONG if state in counts]
     if wrong:
         return f"{head}. Wrong: {'; '.join(wrong)}."
     if counts.get(UNKNOWN):
@@ -301,8 +301,8 @@ def _notes(snapshot: PulsarSnapshot) -> tuple[str, ...]:
     bound = pc.sum(snapshot.bundles["is_broker_bound"]).as_py() or 0
     own = (
         f"{pluralize(bound, 'bundle')} in these tables {'belongs' if bound == 1 else 'belong'} to "
-        "one broker each (heartbeat and SLA namespaces): nobody else can have them, no plan moves "
-        "them, and counts elsewhere, as in the header, leave them out."
+        "one broker each (heartbeat and SLA namespaces): no other broker can own them, no plan "
+        "moves them, and counts elsewhere, as in the header, leave them out."
     )
     return (*_of_sessions(snapshot), *((own,) if bound else ()))
 
@@ -317,7 +317,7 @@ def _of_sessions(snapshot: PulsarSnapshot) -> tuple[str, ...]:
     if not snapshot.claims.num_rows:
         what = (
             "Sessions come with ZooKeeper's answers: this snapshot was read through REST alone, or "
-            "before they were kept."
+            "before they were recorded."
         )
         return (what,)
     what = (

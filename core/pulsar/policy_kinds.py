@@ -30,13 +30,13 @@ class PolicyKind:
     """One kind of policy.
 
     Attributes:
-        name: Stable word, kept in plans.
+        name: Stable name, recorded in plans.
         title: For people, with the name behind it.
         scope: What its name names.
         resource: Last part of its address.
         fields: Fields of its body and what brokers take for one that is left out; empty: its body
             is a plain text.
-        optional: Fields that are kept where they are said and not filled in where they are not.
+        optional: Fields that are stored if given and not filled in otherwise.
         put: Method that sets it.
         admin: ``pulsar-admin`` words that set it, without its values, and that remove it.
     """

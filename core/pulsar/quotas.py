@@ -1,4 +1,4 @@
-"""Resource quotas of bundles: what a leader takes for a bundle whose averages nobody stored."""
+"""Resource quotas of bundles: what a leader assumes for a bundle without stored averages."""
 
 from __future__ import annotations
 

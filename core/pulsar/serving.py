@@ -1,7 +1,7 @@
 """Who may serve what: isolation policies against brokers, and bundles that lie wrong.
 
 Namespaces that one policy governs are one row, brokers that are the same to every policy one
-column, so that three brokers and three hundred are told in the same few cells.
+column, so that three brokers and three hundred fit in the same few cells.
 """
 
 from __future__ import annotations

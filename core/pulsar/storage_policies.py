@@ -18,7 +18,7 @@ Number = int | float
 
 
 def storage_policies(snapshot: PulsarSnapshot, namespace: str) -> dict[str, Number]:
-    """Return what a namespace sets itself, by the broker setting that it stands in for.
+    """Return what a namespace sets itself, by the broker setting that it replaces.
 
     Args:
         snapshot: The cluster; one taken before these were read tells of none.
@@ -36,24 +36,24 @@ def storage_policies(snapshot: PulsarSnapshot, namespace: str) -> dict[str, Numb
     bodies = table.filter(is_meant)["body"].to_pylist()
     if not bodies:
         return {}
-    told = json.loads(bodies[0])
-    return {key: value for key, value in _pairs(told) if _is_number(value)}
+    policies = json.loads(bodies[0])
+    return {key: value for key, value in _pairs(policies) if _is_number(value)}
 
 
-def _pairs(told: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    retention = _object(told, "retention_policies")
+def _pairs(policies: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    retention = _object(policies, "retention_policies")
     yield "defaultRetentionTimeInMinutes", retention.get("retentionTimeInMinutes")
     yield "defaultRetentionSizeInMB", retention.get("retentionSizeInMB")
-    yield "ttlDurationDefaultInSeconds", told.get("message_ttl_in_seconds")
-    quota = _object(_object(told, "backlog_quota_map"), "destination_storage")
+    yield "ttlDurationDefaultInSeconds", policies.get("message_ttl_in_seconds")
+    quota = _object(_object(policies, "backlog_quota_map"), "destination_storage")
     # ``limit`` is what releases before 2.8 wrote
     yield "backlogQuotaDefaultLimitBytes", quota.get("limitSize", quota.get("limit"))
-    persistence = _object(told, "persistence")
+    persistence = _object(policies, "persistence")
     yield "managedLedgerDefaultWriteQuorum", persistence.get("bookkeeperWriteQuorum")
 
 
-def _object(told: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = told.get(name)
+def _object(policies: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = policies.get(name)
     return found if isinstance(found, dict) else {}
 
 

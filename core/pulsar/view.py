@@ -1,6 +1,6 @@
 """The load of a cluster as integer-coded columns: what every kernel computes on.
 
-Brokers, bundles and namespaces are numbered by their row; ``-1`` stands for *none*.
+Brokers, bundles and namespaces are numbered by their row; ``-1`` means *none*.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class LoadView:
             that leads was leading when the bundle was placed.
         is_measured: Whether averages or last statistics of the bundle are known.
         bundle_short_rate: msg/s, short-term average; where that is unknown the last measured rate,
-            or the bundle's quota with one sample of it, as a leader that starts anew takes it.
+            or the bundle's quota with one sample of it, as a new leader takes it.
             Throughput likewise, bytes/s.
         bundle_long_rate: msg/s, long-term average; the last measured rate where that is unknown,
             and upstream's default where no report names the bundle either.
@@ -145,9 +145,9 @@ class LoadView:
     def of(cls, snapshot: PulsarSnapshot, settings: EffectiveSettings) -> LoadView:
         """Number and lay out a snapshot under some settings (their weights, their release).
 
-        Kept with the snapshot: the same settings get the same view.
+        Cached with the snapshot: the same settings get the same view.
         """
-        # the settings are kept beside it, so that their identity is not given to others
+        # the settings are stored with it, so that their identity is not given to others
         _, view = snapshot.derived.get(
             ("view", id(settings)), lambda: (settings, cls._laid_out(snapshot, settings))
         )
@@ -166,7 +166,7 @@ class LoadView:
         stored = total_of(brokers, "long_msg_rate", unknown=np.nan)
         long_rate, note = leader_long_rates(stored, bundle_part)
         if snapshot.manifest.load_manager == "extensible":
-            note = ""  # nobody keeps or asks long-term rates there
+            note = ""  # long-term rates are neither stored nor read there
         policies, problems = parse_isolation_policies(snapshot.policies)
         stored_domains = parse_failure_domains(snapshot.policies)
         domains = brokers.column("failure_domain").to_pylist()
@@ -232,7 +232,7 @@ class LoadView:
         return RangeCounts.of(self.bundle_namespace, self.reporter, size)
 
     @cached_property
-    def kept_by_leader(self) -> Ints:
+    def remembered_by_leader(self) -> Ints:
         """Rows of bundles without a report that the leader placed on itself: they count for it.
 
         What the leader places stays preallocated until the broker reports it, but it forgets that
@@ -243,8 +243,10 @@ class LoadView:
             Pulsar ``ModularLoadManagerImpl#updateBundleData``; confirmed on a real 4.2.4 cluster.
         """
         row = self.broker_index.get(self.leader or "", -1)
-        kept = (self.owner == row) & (self.reporter < 0) & self.led_since & ~self.is_broker_bound
-        return np.flatnonzero(kept) if row >= 0 else np.zeros(0, np.int64)
+        remembered = (
+            (self.owner == row) & (self.reporter < 0) & self.led_since & ~self.is_broker_bound
+        )
+        return np.flatnonzero(remembered) if row >= 0 else np.zeros(0, np.int64)
 
     @cached_property
     def group_counts(self) -> Codes:

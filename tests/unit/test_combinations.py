@@ -253,7 +253,7 @@ def test_every_rule_has_a_case():
     [
         ({"loadBalancerShedingEnabled": "true"}, "unknown_key", "loadBalancerSheddingEnabled"),
         ({"loadBalancerEnabled": "false"}, "stored_not_dynamic", "broker.conf"),
-        ({"minUnloadMessage": "many"}, "stored_not_taken", "take it away"),
+        ({"minUnloadMessage": "many"}, "stored_not_taken", "delete it"),
     ],
 )
 def test_stored_value_that_no_broker_goes_by_is_named(stored, code, said):

@@ -94,7 +94,7 @@ def test_a_bundle_that_nobody_owns_has_no_owner() -> None:
     )
     assert found.owner is None
     assert found.is_owner_known
-    assert "Nobody owns" in found.steps[3].detail
+    assert "is unassigned" in found.steps[3].detail
 
 
 def test_boundaries_alone_are_enough_for_the_bundle() -> None:

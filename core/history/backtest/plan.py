@@ -46,7 +46,7 @@ def recommended_plan(
             snapshot,
             {key: text_of(one) for key, one in wanted.items()},
             terms,
-            told=[_left_out(row) for row in left],
+            notes=[_left_out(row) for row in left],
         )
     draft = Draft(snapshot, terms)
     for key, value in wanted.items():

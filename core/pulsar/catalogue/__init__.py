@@ -1,4 +1,4 @@
-"""Every setting that is kept: upstream key, type, unit, defaults per release, meaning.
+"""Every known setting: upstream key, type, unit, defaults per release, meaning.
 
 Those of the load balancer, and those that advice about a cluster depends on.
 """

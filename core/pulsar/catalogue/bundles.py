@@ -46,7 +46,7 @@ BUNDLE_SETTINGS: Final = (
         default=True,
         takes_effect="next round",
         managers=("modular",),
-        meaning="Whether the parts of an automatic split are unloaded, and so placed anew.",
+        meaning="Whether the parts of an automatic split are unloaded, and so placed again.",
     ),
     Setting(
         key="loadBalancerNamespaceMaximumBundles",
@@ -97,7 +97,7 @@ BUNDLE_SETTINGS: Final = (
         key="defaultNamespaceBundleSplitAlgorithm",
         kind="text",
         default="range_equally_divide",
-        meaning="How a bundle is split when nobody names an algorithm.",
+        meaning="How a bundle is split unless an algorithm is given.",
     ),
     Setting(
         key="supportedNamespaceBundleSplitAlgorithms",
@@ -153,7 +153,7 @@ BUNDLE_SETTINGS: Final = (
         takes_effect="restart",
         managers=EXTENSIBLE,
         since="3.3",
-        meaning="Clients are told the new broker when a bundle is transferred.",
+        meaning="Clients get the new broker when a bundle is transferred.",
     ),
     Setting(
         key="loadManagerServiceUnitStateTableViewClassName",
@@ -163,7 +163,7 @@ BUNDLE_SETTINGS: Final = (
         takes_effect="restart",
         managers=EXTENSIBLE,
         since="4.0",
-        meaning="Where ownership is kept: a system topic, or the metadata store.",
+        meaning="Where ownership is stored: a system topic, or the metadata store.",
     ),
     Setting(
         key="loadBalancerServiceUnitTableViewSyncer",

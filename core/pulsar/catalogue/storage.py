@@ -60,8 +60,7 @@ STORAGE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=_BROKERS,
-        meaning="How long acknowledged messages are kept where a namespace says nothing; "
-        "-1: for ever.",
+        meaning="How long acknowledged messages are retained by default; -1: for ever.",
     ),
     Setting(
         key="defaultRetentionSizeInMB",
@@ -71,7 +70,7 @@ STORAGE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=_BROKERS,
-        meaning="How much of them is kept where a namespace says nothing; -1: all.",
+        meaning="How much of them is retained by default; -1: all.",
     ),
     Setting(
         key="ttlDurationDefaultInSeconds",
@@ -101,7 +100,7 @@ STORAGE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=_BROKERS,
-        meaning="How often ledgers that nobody needs are looked for.",
+        meaning="How often unneeded ledgers are searched for.",
     ),
     Setting(
         key="backlogQuotaDefaultLimitBytes",

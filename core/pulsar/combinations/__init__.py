@@ -6,7 +6,7 @@
 | ``shedding`` | thresholds, weights and shares of the shedders |
 | ``clocks`` | periods of rounds, reports and numbers |
 | ``bundles`` | numbers and splits of bundles |
-| ``keys`` | keys taken for others, read by nobody, stored and not in force |
+| ``keys`` | look-alike keys, unread keys, stored keys without effect |
 | ``storage`` | retention, time to live, ledgers |
 
 A new rule: a generator in the fitting module, its place in that module's ``RULES``, and two cases

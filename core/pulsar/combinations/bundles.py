@@ -45,18 +45,18 @@ def parts(case: Case) -> Iterator[Combination]:
             wanted={_UNLOAD_PARTS: False},
         )
         return
-    nobody = bool(settings.shedding_off)
+    never_shed = bool(settings.shedding_off)
     yield Combination(
         code="split_stays",
-        weight="warning" if nobody else "info",
+        weight="warning" if never_shed else "info",
         keys=(_SPLIT, _UNLOAD_PARTS, *settings.shedding_off),
         evidence="Bundles are split automatically and their parts stay where they are"
-        + (f"; {settings.shedding_off[0]} is false." if nobody else "."),
-        consequence="Nothing ever moves a part: splits cost their bundles and relieve nobody."
-        if nobody
+        + (f"; {settings.shedding_off[0]} is false." if never_shed else "."),
+        consequence="Nothing ever moves a part: splits cost their bundles and relieve no broker."
+        if never_shed
         else "A split alone relieves no broker; shedding has to move a part in a later round.",
-        hint="Unload the parts, let the cluster shed, or split no more." if nobody else "",
-        wanted={_UNLOAD_PARTS: True} if nobody else {},
+        hint="Unload the parts, let the cluster shed, or split no more." if never_shed else "",
+        wanted={_UNLOAD_PARTS: True} if never_shed else {},
     )
 
 

@@ -73,13 +73,13 @@ def reports(case: Case) -> Iterator[Combination]:
 
 def data_expires(case: Case) -> Iterator[Combination]:
     """Load data of the extensible manager that go stale before they are written again."""
-    kept_s, longest_s = case.number(_TTL), case.number(_LONGEST) * _MINUTE_S
-    if case.is_extensible and kept_s < longest_s:
+    valid_s, longest_s = case.number(_TTL), case.number(_LONGEST) * _MINUTE_S
+    if case.is_extensible and valid_s < longest_s:
         yield Combination(
             code="data_expires",
             weight="warning",
             keys=(_TTL, _LONGEST),
-            evidence=f"Load data count for {kept_s:g} s, and a steady broker publishes them every "
+            evidence=f"Load data count for {valid_s:g} s, and a steady broker publishes them every "
             f"{longest_s:g} s.",
             consequence="In between TransferShedder takes such brokers for out of date and leaves "
             "them alone.",

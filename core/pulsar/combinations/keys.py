@@ -1,4 +1,4 @@
-"""Keys that are taken for others, that nobody reads, or that brokers do not go by."""
+"""Keys that are confused with others, are not read, or have no effect."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def misspelt(case: Case) -> Iterator[Combination]:
             code="look_alike_keys",
             weight="warning",
             keys=(old, new),
-            evidence=f"The misspelt key {old} is {held:g} beside {new} of {weight:g}.",
+            evidence=f"The misspelt key {old} is {held:g} while {new} is {weight:g}.",
             consequence=f"The misspelt one counts: the weight in force is {held:g}."
             if counts
             else f"{new} counts, being other than 1, and the misspelt one does nothing.",
@@ -65,7 +65,7 @@ def old_timeouts(case: Case) -> Iterator[Combination]:
             code="look_alike_timeouts",
             weight="warning" if held != other and case.is_changed(new) else "info",
             keys=(old, new),
-            evidence=f"{old} is {held:g} beside {new} of {other:g}.",
+            evidence=f"{old} is {held:g} while {new} is {other:g}.",
             consequence=f"The old name counts as long as it is above 0, so {held:g} is in force.",
             hint="Keep the new key alone.",
             wanted={new: round(held), old: -1},
@@ -179,7 +179,7 @@ def stored_in_vain(case: Case) -> Iterator[Combination]:
                 f"{case.settings.text(key)}.",
                 consequence="Brokers could not read the value, or have not taken it yet: they go "
                 "on with what they had.",
-                hint="Look again in a minute; then set it anew or take it away.",
+                hint="Check again in a minute; then set it again or delete it.",
                 wanted={key: None},
             )
 

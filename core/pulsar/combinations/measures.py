@@ -96,7 +96,7 @@ def outcome_of_half_a_pair(settings: EffectiveSettings) -> str:
 
     Source:
         Pulsar ``ModularLoadManagerImpl``, 4.x: a placement class that sheds too has to be the
-        shedding class, else it throws at the start; 5.0: a classic shedder beside it means
+        shedding class, else it throws at the start; 5.0: a classic shedder with it means
         ``LeastLongTermMessageRate``.
     """
     shedder, placement = (settings.text(key).rpartition(".")[2] for key in (SHEDDER, PLACEMENT))

@@ -29,7 +29,7 @@ class Combination:
         evidence: What is set, with the values; whole sentences.
         consequence: What comes of it; whole sentences.
         hint: What to do.
-        wanted: Values that mend it, by key; empty where it is for a person to choose.
+        wanted: Values that fix it, by key; empty where the user has to choose.
     """
 
     code: str
@@ -82,8 +82,8 @@ class Case:
 
     def is_changed(self, key: str) -> bool:
         """Whether it is known to be set to something else than the default."""
-        is_told = self.settings.origin(key) in ("dynamic", "file", "override")
-        return is_told and self.settings.value(key) != self.default(key)
+        is_set = self.settings.origin(key) in ("dynamic", "file", "override")
+        return is_set and self.settings.value(key) != self.default(key)
 
 
 CombinationRule = Callable[[Case], Iterator[Combination]]

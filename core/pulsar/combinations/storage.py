@@ -17,7 +17,7 @@ _MINUTE_S: Final = 60.0
 
 
 def half_a_retention(case: Case) -> Iterator[Combination]:
-    """A limit of 0 beside one that is meant to keep something.
+    """A limit of 0 together with one that should retain something.
 
     Source:
         Pulsar ``ManagedLedgerImpl#internalTrimLedgers``: data stay only inside both limits.
@@ -45,18 +45,18 @@ def retention_of_open_ledgers(case: Case) -> Iterator[Combination]:
             code="retention_below_rollover",
             weight="info",
             keys=(_TIME, _LONGEST),
-            evidence=f"Data are kept for {minutes:g} min, and a ledger stays open up to "
+            evidence=f"Data are retained for {minutes:g} min, and a ledger stays open up to "
             f"{open_for:g} min.",
             consequence="Only closed ledgers are deleted: on a slow topic data live for up to "
             f"{minutes + open_for:g} min.",
-            hint="Reckon disks with the longer time, or close ledgers sooner.",
+            hint="Size the disks for the longer time, or close ledgers sooner.",
         )
 
 
 def time_to_live(case: Case) -> Iterator[Combination]:
     """A time to live that its check, or the retention, belies."""
     ttl, every = case.number(_TTL), case.number(_TTL_CHECK) * _MINUTE_S
-    kept = case.number(_TIME) * _MINUTE_S
+    retained_s = case.number(_TIME) * _MINUTE_S
     if 0 < ttl < every:
         yield Combination(
             code="expiry_after_ttl",
@@ -67,12 +67,13 @@ def time_to_live(case: Case) -> Iterator[Combination]:
             hint="Check at least as often as messages are to live.",
             wanted={_TTL_CHECK: max(1, int(ttl // _MINUTE_S))},
         )
-    if 0 < kept < ttl:
+    if 0 < retained_s < ttl:
         yield Combination(
             code="ttl_beyond_retention",
             weight="info",
             keys=(_TTL, _TIME),
-            evidence=f"Unread messages live {ttl:g} s, acknowledged ones are kept {kept:g} s.",
+            evidence=f"Unread messages live {ttl:g} s, acknowledged ones are retained for "
+            f"{retained_s:g} s.",
             consequence="Unread data outlive read ones: whoever does not read fills the disks.",
             hint="The usual advice is to make both the same.",
         )

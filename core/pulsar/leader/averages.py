@@ -274,7 +274,7 @@ class BundleAverages:
     def begin_unknown(self) -> None:
         """Take what is known when watching begins for the averages, and mark it as unknown.
 
-        Where no averages are written the last statistics stand in, as full averages.
+        Where no averages are written the last statistics are used as full averages.
         """
         rows = np.flatnonzero(self.is_held[: self.size])
         none = rows[self.samples[LEADER, SHORT, rows] == 0]

@@ -213,7 +213,7 @@ class ExtensibleReplay:
         self._settings = None
 
     def _lead(self, event: ZnodeEvent, value: bytes | None) -> None:
-        """Begin anew with another leader: maps of what was unloaded are its own."""
+        """Reset for another leader: maps of what was unloaded are its own."""
         before = self._readings.leader
         self._readings.leader = value
         if value == before and value is not None:
@@ -301,7 +301,7 @@ class ExtensibleReplay:
     def _is_other_phase(self, at_s: float) -> bool:
         """Return whether moves outside the rounds repeat at one time of the interval.
 
-        Then the rounds are there: what showed the phase before was somebody's own unload.
+        Then the rounds are there: the former evidence of the phase was a manual unload.
         """
         every_s = self._every_s()
         for stray_s in self._strays:

@@ -1,6 +1,6 @@
 """The leader: who leads and since when, its timers, what it wrote last, which bundles rest.
 
-The leader tells none of this; all is told by comparing kept snapshots, and said so.
+The leader reports none of this; all is inferred from saved snapshots, and marked so.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WRITE: Final = "loadBalancerResourceQuotaUpdateIntervalMinutes"
 _OWN_WITHIN: Final = timedelta(minutes=5)
 """A move seen later than this after one of our own is another one: snapshots are a minute apart."""
 
-_NOTHING_KEPT: Final = (
+_NO_SNAPSHOTS: Final = (
     "The extensible load manager has no list of resting bundles and writes no averages to "
     "ZooKeeper: its brokers publish their loads to system topics."
 )
@@ -29,11 +29,11 @@ _NOTHING_KEPT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What one kept snapshot tells of the leader.
+    """The leader in one saved snapshot.
 
     Attributes:
         taken_at: When, aware UTC.
-        leader: Broker id; ``None``: nobody, or unknown.
+        leader: Broker id; ``None``: none, or unknown.
         stored: Anything that changes when the stored averages change; ``None``: unknown.
     """
 
@@ -44,7 +44,7 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class SeenMove:
-    """A change of owner between two kept snapshots; ``None``: nobody.
+    """A change of owner between two saved snapshots; ``None``: no owner.
 
     Attributes:
         seen_at: When the later snapshot was taken.
@@ -106,10 +106,10 @@ class LeaderFacts:
     """What is known of the leader.
 
     Attributes:
-        leader: Broker id; ``None``: nobody, or unknown.
-        since: First kept snapshot of its unbroken lead.
-        is_longer: It may have led before that: nothing older is kept.
-        before: Who led before; ``None``: nobody, or unknown.
+        leader: Broker id; ``None``: none, or unknown.
+        since: First saved snapshot of its unbroken lead.
+        is_longer: It may have led before that: nothing older is saved.
+        before: Who led before; ``None``: none, or unknown.
         timers: Its timers.
         resting: Bundles that may be in their grace period, the one that rests longest first.
         sentence: Who leads, and since when.
@@ -134,7 +134,7 @@ def leader_facts(
     load_manager: LoadManager,
     own_moves: Mapping[str, Sequence[datetime]] | None = None,
 ) -> LeaderFacts:
-    """Return what kept snapshots tell of the leader.
+    """Return what saved snapshots show of the leader.
 
     Args:
         sightings: Oldest first; the last one is the present.
@@ -152,7 +152,7 @@ def leader_facts(
             before=None,
             timers=(),
             resting=(),
-            sentence="No snapshot is kept, so nothing is known of the leader.",
+            sentence="There is no saved snapshot, so the leader is unknown.",
         )
     now, leader = sightings[-1].taken_at, sightings[-1].leader
     first = _first_of_lead(sightings)
@@ -194,10 +194,10 @@ def _sentence(
     is_first: bool,
 ) -> str:
     if leader is None or since is None:
-        return "Nobody leads, or the leader is unknown: nothing is shed, split or averaged then."
+        return "There is no leader, or it is unknown: nothing is shed, split or averaged then."
     age = format_age((now - since).total_seconds())
     if is_first:
-        return f"{leader} leads, for {age} at least: all kept snapshots name it."
+        return f"{leader} leads, for {age} at least: all saved snapshots name it."
     after = f", after {before}" if before else ""
     return f"{leader} leads, for {age}{after}."
 
@@ -233,7 +233,7 @@ def _writing(lead: Sequence[Sighting], settings: EffectiveSettings) -> Timer:
     timer = "averages of bundles and brokers written"
     if not changed:
         span = (lead[-1].taken_at - lead[0].taken_at).total_seconds()
-        seen = f"no write was seen in the {format_age(span)} that are kept"
+        seen = f"no write was seen in the {format_age(span)} of saved snapshots"
         if len(lead) < 2 or lead[-1].stored is None:
             seen = "what it wrote last is unknown"
         return Timer(name=timer, setting=_WRITE, every_s=every_s, sentence=f"{words}; {seen}")
@@ -287,7 +287,7 @@ def _resting(
 
 def _notes(*, is_modular: bool, count: int) -> tuple[str, ...]:
     if not is_modular:
-        return (_NOTHING_KEPT,)
+        return (_NO_SNAPSHOTS,)
     notes = ["Inferred from snapshots: the leader itself does not publish this."]
     if count:
         rests = "rests" if count == 1 else "rest"

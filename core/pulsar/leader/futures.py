@@ -33,7 +33,7 @@ _KNOWN_PART: Final = 1e-6
 
 _LOW_PART: Final = 0.5
 _HIGH_PART: Final = 1.0
-"""An unknown part of an average may be so much less, or more, than what stands in for it."""
+"""An unknown part of an average may be so much less, or more, than the value used for it."""
 
 
 class Changes:

@@ -504,7 +504,7 @@ class LeaderReplay:
                 name = web.rpartition("://")[2]
                 if not name:
                     return -1
-                return self._code(name)  # not kept: a report may name it otherwise later
+                return self._code(name)  # not stored: a report may name it otherwise later
             code = self._owners[text] = self._code(name)
         return code
 
@@ -655,7 +655,7 @@ class LeaderReplay:
         done, state = self._decide(view, self.schedule.resting(at_s, grace_s))
         SheddingBasis.discard(view)
         self._state = state
-        prediction = self._told(done, at_s, at_s)
+        prediction = self._prediction(done, at_s, at_s)
         self.schedule.begin_round(
             {move.bundle: move.broker for move in done.decision.moves},
             expects_moves=bool(done.moves),
@@ -678,7 +678,7 @@ class LeaderReplay:
         resting = self.schedule.resting(at_s, grace_s)
         view = self.view(self.schedule.writes_until(at_s))
         done, _ = self._decide(view, resting)
-        prediction = self._told(done, at_s, now_s)
+        prediction = self._prediction(done, at_s, now_s)
         if self.settings.shedding_off or len(view.brokers) <= 1:
             return prediction
         shares = self._shares(view, resting, now_s, at_s, draws)
@@ -769,7 +769,7 @@ class LeaderReplay:
             self._state, self._state_of = strategy.initial_state(), strategy.name
         return shed_round(strategy, UnloadChecks(view, self.settings), self._state, resting)
 
-    def _told(self, done: Round, at_s: float, now_s: float) -> RoundPrediction:
+    def _prediction(self, done: Round, at_s: float, now_s: float) -> RoundPrediction:
         bundles = tuple(
             PredictedBundle(
                 bundle=move.bundle,

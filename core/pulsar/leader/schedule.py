@@ -96,7 +96,7 @@ class Schedule(msgspec.Struct, kw_only=True):
     def elect(
         self, at_s: float, now_s: float, *, round_every_s: float, write_every_s: float
     ) -> None:
-        """Begin anew with another leader.
+        """Reset for another leader.
 
         Args:
             at_s: Creation time of its znode.
@@ -217,5 +217,5 @@ class Schedule(msgspec.Struct, kw_only=True):
 
     def forget_rested(self, at_s: float, grace_s: float) -> None:
         """Drop grace stamps that have run out."""
-        kept = self.resting(at_s, grace_s)
-        self.rested = {bundle: end_s for bundle, end_s in self.rested.items() if bundle in kept}
+        resting = self.resting(at_s, grace_s)
+        self.rested = {bundle: end_s for bundle, end_s in self.rested.items() if bundle in resting}

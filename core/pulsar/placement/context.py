@@ -137,11 +137,11 @@ class PlacementContext:
             rows = given.rows
         else:
             rows = self._rows_of(given)
-        kept = self.view.kept_by_leader
-        if kept.size:
-            kept = np.setdiff1d(kept, rows[:, 0])
-        leader = np.full(kept.size, brokers.get(self.view.leader or "", -1))
-        return np.append(rows[:, 0], kept), np.append(rows[:, 1], leader)
+        remembered = self.view.remembered_by_leader
+        if remembered.size:
+            remembered = np.setdiff1d(remembered, rows[:, 0])
+        leader = np.full(remembered.size, brokers.get(self.view.leader or "", -1))
+        return np.append(rows[:, 0], remembered), np.append(rows[:, 1], leader)
 
     def _rows_of(self, given: Mapping[str, str]) -> Ints:
         """Return rows of bundles and brokers; what the view does not have is left out."""

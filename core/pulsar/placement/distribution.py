@@ -32,8 +32,8 @@ def distribute(
 ) -> tuple[Floats, Floats]:
     """Return the probability of each broker, and of the retry having fired, per row.
 
-    The first pick stands unless that broker is overloaded. Then one more pick is made out of the
-    candidates and everything that the policies allow, and that one stands, whatever it is.
+    The first pick is final unless that broker is overloaded. Then one more pick is made out of the
+    candidates and everything that the policies allow, and that one is final.
 
     Returns:
         Probabilities ``(n_rows, n_brokers)``; rows without candidates are all zero. Probability of
@@ -44,9 +44,9 @@ def distribute(
     picks = first_picks(context, strategy, namespaces, filtered.candidates)
     chances = uniform(picks)
     # up to 4.2 AvgShedder remembers its first pick, and so makes it again
-    is_kept = isinstance(strategy, AvgShedder) and context.view.release < "5.0"
-    bad = picks & context.is_overloaded & (not is_kept)
-    if is_kept:
+    keeps_first = isinstance(strategy, AvgShedder) and context.view.release < "5.0"
+    bad = picks & context.is_overloaded & (not keeps_first)
+    if keeps_first:
         bad |= picks & context.is_overloaded & _excluded(context, namespaces)[:, None]
     retry = np.where(bad, chances, 0.0).sum(axis=1)
     rows = np.flatnonzero(retry > 0)

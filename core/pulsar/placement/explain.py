@@ -55,22 +55,22 @@ def explain(
     excluded = namespace in context.excluded_namespaces and bool(filtered.stages)
     asked = ROUND_ROBIN if excluded else strategy
     scores = asked.scores(context)
-    kept = np.flatnonzero(candidates)
-    kept_names = [names[row] for row in kept.tolist()]
+    eligible = np.flatnonzero(candidates)
+    eligible_names = [names[row] for row in eligible.tolist()]
     distribution = {names[row]: float(chances[row]) for row in np.flatnonzero(chances)}
     return Placement(
         bundle="",
         strategy=asked.name,
         distribution=distribution,
         ruled_out=Reasons(partial(_ruled_out, context, asked, namespace, filtered, chances)),
-        why=_why(context, asked, len(distribution), kept.size),
+        why=_why(context, asked, len(distribution), eligible.size),
         notes=(
             *_notes(context, asked, filtered),
             *_close_calls(context, asked, candidates, chances),
         ),
-        scores=_finite_scores(kept_names, scores[kept]) if asked.score_label else {},
+        scores=_finite_scores(eligible_names, scores[eligible]) if asked.score_label else {},
         score_label=asked.score_label,
-        candidates=tuple(kept_names),
+        candidates=tuple(eligible_names),
     )
 
 
@@ -218,12 +218,12 @@ def _notes(context: PlacementContext, asked: Selector, filtered: Filtered) -> tu
     notes = list(view.notes)
     if filtered.version_failed[0]:
         notes.append(
-            "A broker without a valid version, or nobody left to compare, switched "
+            "A broker without a valid version, or no broker left to compare, switched "
             "BrokerVersionFilter off: everything that the policies allow is a candidate again."
         )
     if filtered.restored[0]:
         notes.append(
-            "The filters left nobody: everything that the policies allow is a candidate again."
+            "The filters left no broker: everything that the policies allow is a candidate again."
         )
     notes.extend(_unknown_memory(context, asked))
     if (view.serves_persistent != view.serves_non_persistent)[context.usable].any():
@@ -240,7 +240,7 @@ def _notes(context: PlacementContext, asked: Selector, filtered: Filtered) -> tu
 
 
 def _unknown_memory(context: PlacementContext, asked: Selector) -> list[str]:
-    """Say what the leader remembers and nobody else knows."""
+    """Return what only the leader remembers."""
     memory = context.memory
     notes = []
     if isinstance(asked, LeastResourceUsageWithWeight) and not memory.smoothed_usage:

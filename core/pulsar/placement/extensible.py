@@ -36,7 +36,7 @@ from core.units import format_ratio
 _LEAST_BUCKETS: Final = 16
 NO_LOADS: Final = (
     "What the brokers of the extensible manager publish about their load was not read, so where "
-    "it would go cannot be told. Install Trimtab with its `extensible` extra and capture again."
+    "it would go is unknown. Install Trimtab with its `extensible` extra and capture again."
 )
 
 
@@ -66,7 +66,7 @@ class ExtensibleContext(PlacementContext):
 
     @cached_property
     def is_overloaded(self) -> Flags:
-        """Nobody: this manager warns of overload and picks all the same."""
+        """None: this manager warns of overload and picks all the same."""
         return np.zeros(len(self.view.brokers), np.bool_)
 
     @cached_property
@@ -83,8 +83,8 @@ class ExtensibleContext(PlacementContext):
 def extensible_filters(context: ExtensibleContext, namespaces: Ints) -> Filtered:
     """Return which brokers the chain leaves for each of some namespaces.
 
-    Unlike the modular manager's, no filter restores what it took, and a chain that leaves nobody
-    leaves nobody: the lookup fails.
+    Unlike the modular manager's, no filter restores what it took, and a chain that leaves no broker
+    ends there: the lookup fails.
 
     Source:
         Pulsar ``ExtensibleLoadManagerImpl#getBrokerFilterPipeline``, in its order.
@@ -101,8 +101,8 @@ def extensible_filters(context: ExtensibleContext, namespaces: Ints) -> Filtered
     stages.append((ANTI_AFFINITY_FILTER, anti_affinity(context, namespaces, mask)))
     allowed = _isolated(context, stages[-1][1], view.namespace_policy[namespaces])
     stages.append((ISOLATION_FILTER, allowed))
-    nobody = np.zeros(namespaces.size, np.bool_)
-    return Filtered(tuple(stages), allowed, allowed, failed & any_in_row(allowed), nobody)
+    none_restored = np.zeros(namespaces.size, np.bool_)
+    return Filtered(tuple(stages), allowed, allowed, failed & any_in_row(allowed), none_restored)
 
 
 def within_isolation(view: LoadView, settings: EffectiveSettings, bundle: int) -> Flags:
@@ -124,7 +124,7 @@ def _isolated(context: ExtensibleContext, mask: Flags, policy: Codes) -> Flags:
     view = context.view
     serves = view.serves_non_persistent if context.is_non_persistent else view.serves_persistent
     shared = ~view.is_primary.any(axis=0) & serves
-    kept = mask & shared
+    allowed = mask & shared
     governed = np.flatnonzero(policy >= 0)
     if governed.size:
         rows = policy[governed]
@@ -132,8 +132,8 @@ def _isolated(context: ExtensibleContext, mask: Flags, policy: Codes) -> Flags:
         least = np.array([view.policies[row].min_limit for row in rows.tolist()], np.int64)
         short = primary.sum(axis=1) < least
         second = mask[governed] & view.is_secondary[rows] & short[:, None]
-        kept[governed] = primary | second
-    return kept
+        allowed[governed] = primary | second
+    return allowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class ExtensibleLeastResourceUsage:
         Pulsar ``broker.loadbalance.extensions.strategy.LeastResourceUsageWithWeight#select``.
     Parity:
         The same sets, the mean added up in hash order. Brokers that published no load are no part
-        of the mean, and are drawn only when nobody is far enough below it.
+        of the mean, and are drawn only when no broker is far enough below it.
     """
 
     name: ClassVar[str] = "LeastResourceUsageWithWeight"

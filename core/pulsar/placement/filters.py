@@ -37,7 +37,7 @@ class Filtered:
         candidates: The final mask, fallbacks included.
         allowed: What the policies alone allow: the last resort.
         version_failed: Rows in which the version filter gave up and everything was restored.
-        restored: Rows in which the filters left nobody and everything was restored.
+        restored: Rows in which the filters left no broker and everything was restored.
     """
 
     stages: tuple[tuple[str, Flags], ...]
@@ -61,7 +61,7 @@ def run_filters(context: PlacementContext, namespaces: Ints) -> Filtered:
     stages.append((CLASS, same_class(context, stages[-1][1])))
     mask, failed = latest_version(context, stages[-1][1])
     stages.append((VERSION, mask))
-    # a filter that gives up restores all; so does a chain that leaves nobody
+    # a filter that gives up restores all; so does a chain that leaves no broker
     restored = ~any_in_row(mask) & ~failed
     back = restored | failed
     candidates = np.where(back[:, None], allowed, mask) if back.any() else mask
@@ -73,8 +73,8 @@ def _few_topics(context: PlacementContext, mask: Flags) -> Flags:
     few = context.topics <= context.settings.number("loadBalancerBrokerMaxTopics")
     if few.all():
         return mask
-    kept = mask & few
-    return np.where(any_in_row(kept)[:, None], kept, mask)
+    left = mask & few
+    return np.where(any_in_row(left)[:, None], left, mask)
 
 
 def anti_affinity(context: PlacementContext, namespaces: Ints, mask: Flags) -> Flags:
@@ -87,9 +87,9 @@ def anti_affinity(context: PlacementContext, namespaces: Ints, mask: Flags) -> F
     rows = np.flatnonzero(groups >= 0)
     if not rows.size:
         return mask
-    kept = mask.copy()
-    kept[rows] = least_of_group(context.group_counts[groups[rows]], mask[rows], context.domains)
-    return kept
+    left = mask.copy()
+    left[rows] = least_of_group(context.group_counts[groups[rows]], mask[rows], context.domains)
+    return left
 
 
 def least_of_group(counts: Codes, mask: Flags, domains: Codes | None) -> Flags:
@@ -118,9 +118,9 @@ def _least_serving(context: PlacementContext, namespaces: Ints, mask: Flags) -> 
     if not rows.size:
         return mask
     counts = context.range_counts(namespaces[rows])
-    kept = mask.copy()
-    kept[rows] &= counts == least_in_row(counts, mask[rows])
-    return kept
+    left = mask.copy()
+    left[rows] &= counts == least_in_row(counts, mask[rows])
+    return left
 
 
 def same_class(context: PlacementContext, mask: Flags) -> Flags:
@@ -137,7 +137,7 @@ def same_class(context: PlacementContext, mask: Flags) -> Flags:
 
 
 def latest_version(context: PlacementContext, mask: Flags) -> tuple[Flags, Flags]:
-    """Return the mask, and the rows in which a version is missing or invalid, or nobody is left.
+    """Return the mask, and the rows in which a version is missing or invalid, or no broker is left.
 
     Source:
         Pulsar ``BrokerVersionFilter``.

@@ -21,7 +21,7 @@ class PlacementMemory:
     Attributes:
         preallocated: ``{bundle: broker}`` picked, not yet reported by the broker.
         smoothed_usage: ``{broker: ratio}``, LeastResourceUsageWithWeight's own running usage.
-        round_robin_count: RoundRobinBrokerSelector's counter; ``None``: nobody knows it.
+        round_robin_count: RoundRobinBrokerSelector's counter; ``None`` if unknown.
         planned: ``{bundle: broker}``, AvgShedder's plans: where it sends what it sheds and, up to
             4.2, where it placed a bundle last.
         plans_picks: Whether the next pick becomes its bundle's plan: AvgShedder up to 4.2.
@@ -58,7 +58,7 @@ class PlacementMemory:
 
 
 class PlacedInTurn(Mapping[str, str]):
-    """``{bundle: broker}`` of what is placed one after the other, with the rows of both at hand.
+    """``{bundle: broker}`` of what is placed one after the other, with the rows of both.
 
     Every question adds up all that was placed before it: a hundred thousand bundles in turn would
     have their names looked up five thousand million times.
@@ -98,7 +98,7 @@ class PlacedInTurn(Mapping[str, str]):
 
 
 class Reasons(Mapping[str, str]):
-    """``{broker: reason}``, put into words when somebody looks.
+    """``{broker: reason}``, formatted when read.
 
     A plan of hundreds of steps on a thousand brokers has hundreds of thousands of them, and a
     person reads a few.
@@ -107,18 +107,18 @@ class Reasons(Mapping[str, str]):
         make: Returns all of them; called at most once, but for a race that costs time only.
     """
 
-    __slots__ = ("_kept", "_make")
+    __slots__ = ("_made", "_make")
 
     def __init__(self, make: Callable[[], dict[str, str]]) -> None:
         self._make: Callable[[], dict[str, str]] | None = make
-        self._kept: dict[str, str] | None = None
+        self._made: dict[str, str] | None = None
 
     def _all(self) -> dict[str, str]:
-        make = self._make  # read before what is kept: that is set before this is let go
-        if self._kept is None and make is not None:
-            self._kept = make()
+        make = self._make  # read before _made, which is set before this is released
+        if self._made is None and make is not None:
+            self._made = make()
             self._make = None
-        return self._kept or {}
+        return self._made or {}
 
     def __getitem__(self, broker: str) -> str:
         return self._all()[broker]
@@ -150,8 +150,8 @@ class Placement:
         after: The leader's memory after this pick, without what depends on the broker that is drawn
             (see :meth:`PlacementMemory.with_picked` and :meth:`PlacementMemory.with_placed`); a
             plan of AvgShedder is in it where only one broker can be drawn.
-        is_known: False: what the cluster would do cannot be told (``why`` says so); an empty
-            distribution then does not mean that nobody is eligible.
+        is_known: False: what the cluster would do is unknown (``why`` says so); an empty
+            distribution then does not mean that no broker is eligible.
     """
 
     bundle: str
@@ -169,7 +169,7 @@ class Placement:
 
 @dataclass(frozen=True, kw_only=True)
 class PlacementTable:
-    """Distributions of all bundles. Bundles of one namespace share theirs, so it is kept once.
+    """Distributions of all bundles. Bundles of one namespace share theirs, so it is stored once.
 
     Attributes:
         view: What it was computed on.
@@ -202,7 +202,7 @@ class PlacementTable:
         return self.broker[part], self.probability[part]
 
     def distribution(self, bundle: str) -> dict[str, float]:
-        """Return ``{broker: probability}`` of one bundle; empty when nobody is eligible.
+        """Return ``{broker: probability}`` of one bundle; empty when no broker is eligible.
 
         Raises:
             UnknownNameError: The snapshot has no such bundle.

@@ -142,8 +142,8 @@ def _selector_alone(
     context: PlacementContext, bundle: str, strategy: Selector, namespaces: Ints
 ) -> Placement:
     mask = context.usable[None, :]
-    nobody = np.zeros(1, np.bool_)
-    filtered = Filtered((), mask, mask, nobody, nobody)
+    none_restored = np.zeros(1, np.bool_)
+    filtered = Filtered((), mask, mask, none_restored, none_restored)
     chances = uniform(strategy.picks(context, mask, None))
     answer = explain(context, strategy, namespaces, filtered, chances[0])
     after = after_pick(context, strategy, filtered, 0.0)
@@ -179,7 +179,7 @@ def _half_a_pair(settings: EffectiveSettings) -> tuple[str, ...]:
 
 
 def _choose(view: LoadView, settings: EffectiveSettings, wanted: str | None) -> _Chosen:
-    """Find the strategy: an unknown name is an error only when somebody asked for it."""
+    """Find the strategy: an unknown name is an error only when it was requested."""
     simple = placement_name(settings) if wanted is None else find_strategy(wanted).name
     manager = _deciding_manager(view)
     if manager == "simple":

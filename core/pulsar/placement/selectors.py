@@ -66,7 +66,7 @@ class LeastLongTermMessageRate:
     def picks(
         self, context: PlacementContext, mask: Flags, _before: Flags | None = None, /
     ) -> Flags:
-        """Return the brokers that share the least score, or may as far as anybody can tell."""
+        """Return the brokers that share the least score, or may, as far as is known."""
         scores = np.where(mask, self.scores(context), np.inf)
         least = np.asarray((scores + context.long_doubt).min(axis=1, initial=np.inf))
         return np.asarray(mask & (scores - context.long_doubt <= least[:, None]), np.bool_)

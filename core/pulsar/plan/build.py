@@ -102,7 +102,7 @@ def build_unload_plan(
             ``undoes``, ``derived_from``: the run or the plan that this one comes from.
             ``strategy``: placement strategy to assume, ``None``: the one in force. ``overrides``:
             settings to assume, upstream key to value. ``release``: release line to assume.
-            ``reason``: kept in the plan. ``lifetime_s``: how long it may be applied.
+            ``reason``: recorded in the plan. ``lifetime_s``: how long it may be applied.
             ``exclusions``: namespaces that the configuration keeps out of every plan.
     Raises:
         InputError: No bundle was named, or a destination is given for one that was not.
@@ -129,7 +129,7 @@ def build_unload_plan(
     rules = PlacementRules(basis.view, settings, strategy, _SEED)
     outcomes = carry_through(rules, steps)
     steps = [
-        msgspec.structs.replace(step, predicted=_foreseen(placed))
+        msgspec.structs.replace(step, predicted=_predicted(placed))
         for step, placed in zip(steps, outcomes.placements, strict=True)
     ]
     found += [*_about_outcomes(steps, outcomes), *check_whole_namespaces(basis, steps)]
@@ -205,17 +205,17 @@ def _about_outcomes(steps: Sequence[UnloadBundle], outcomes: Outcomes) -> Iterat
         if step.destination is not None:
             continue
         if not placed.distribution:
-            nobody = placed.is_known
+            no_broker = placed.is_known
             yield Diagnostic(
-                severity="error" if nobody else "warning",
-                code="no_eligible_broker" if nobody else "placement_unknown",
+                severity="error" if no_broker else "warning",
+                code="no_eligible_broker" if no_broker else "placement_unknown",
                 sentence=(
-                    f"Nobody could take {step.bundle}: {placed.why}"
-                    if nobody
+                    f"No broker could take {step.bundle}: {placed.why}"
+                    if no_broker
                     else f"Where {step.bundle} would go is unknown: {placed.why}"
                 ),
                 subject=step.bundle,
-                hint="Mend the isolation policy first." if nobody else "Name a destination.",
+                hint="Fix the isolation policy first." if no_broker else "Name a destination.",
             )
         back = placed.distribution.get(step.owner, 0.0)
         if back > 0:
@@ -231,7 +231,7 @@ def _about_outcomes(steps: Sequence[UnloadBundle], outcomes: Outcomes) -> Iterat
             )
 
 
-def _foreseen(placed: Placement) -> dict[str, float]:
+def _predicted(placed: Placement) -> dict[str, float]:
     """Where the step is expected to land, most likely first."""
     likely = sorted(placed.distribution.items(), key=lambda pair: (-pair[1], pair[0]))
     return {broker: p for broker, p in likely if p >= MIN_PROBABILITY}

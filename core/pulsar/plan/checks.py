@@ -50,7 +50,7 @@ _TOPIC_COUNTS: Final = frozenset({TOPIC_COUNT, MAX_TOPICS})
 """Filters of the modular and of the extensible manager's chain that mean the same to a plan."""
 _OFFERED: Final = 3
 _SLIP: Final = 0.8
-"""How alike two names must be, from 0 to 1, to be taken for each other by mistake."""
+"""Similarity of two names, 0 to 1, from which they are mistaken for each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,7 +286,7 @@ def _check_owner(basis: Basis, bundle: str, row: int) -> Iterator[Diagnostic]:
             yield _warning(
                 "not_owned",
                 bundle,
-                f"Nobody owns {bundle}: there is nothing to unload (the answer would be 204, "
+                f"{bundle} is unassigned: there is nothing to unload (the answer would be 204, "
                 "without effect).",
                 "The next lookup of one of its topics will assign it.",
             )

@@ -17,7 +17,7 @@ def rest_line(step: PulsarStep, web_url: str | None) -> str:
 
     Args:
         step: The step.
-        web_url: Web address of its owner, or of any broker; ``None``: the broker id stands for it.
+        web_url: Web address of its owner, or of any broker; ``None``: the broker id is used.
     """
     unknown = _ANY_BROKER if step.owner is None else f"http://{step.owner}"
     base = (web_url or unknown).rstrip("/")

@@ -101,7 +101,7 @@ def _destinations(plan: Plan, bundles: Collection[str]) -> dict[str, str]:
 
 
 def _unloads(plan: Plan) -> tuple[UnloadBundle, ...]:
-    """The plan's steps; one of splits or settings is not edited, it is made anew.
+    """The plan's steps; one of splits or settings is not edited, it is made again.
 
     Raises:
         InputError: It has a step that is no unload.

@@ -43,9 +43,7 @@ def check_affinity(basis: Basis, before: PulsarSnapshot, step: SetPolicy) -> Ite
             "quotation marks and blanks.",
         )
     if not basis.settings.flag("failureDomainsEnabled"):
-        sentence = (
-            "failureDomainsEnabled is false: members are kept apart by broker, not by domain."
-        )
+        sentence = "failureDomainsEnabled is false: members are separated by broker, not by domain."
         yield finding("info", "domains_off", step, sentence)
 
 
@@ -69,7 +67,7 @@ def check_domain(basis: Basis, before: PulsarSnapshot, step: SetPolicy) -> Itera
 def _check_strangers(
     basis: Basis, step: SetPolicy, brokers: Sequence[str], held: Sequence[str]
 ) -> Iterator[Diagnostic]:
-    """Refuse brokers that nobody knows; those that are in the domain already may be down."""
+    """Refuse unknown brokers; those that are in the domain already may be down."""
     known = basis.view.broker_index
     strangers = [name for name in brokers if name not in known and name not in held]
     if strangers:
@@ -103,7 +101,7 @@ def check_isolation(basis: Basis, before: PulsarSnapshot, step: SetPolicy) -> It
 
 
 def _check_brokers(basis: Basis, before: PulsarSnapshot, step: SetPolicy) -> Iterator[Diagnostic]:
-    """Refuse a policy that names brokers which nobody knows."""
+    """Refuse a policy that names unknown brokers."""
     own = next((one for one in after_policies(before, step) if one.name == step.name), None)
     if own is None or any(own.role_of(host_of(one)) != "none" for one in basis.view.brokers):
         return
@@ -128,8 +126,7 @@ def _check_scope(basis: Basis, step: SetPolicy) -> Iterator[Diagnostic]:
             "error",
             "isolation_scope",
             step,
-            "Brokers before 4.0 pay no heed to unload_scope: they unload all that the policy "
-            "matches.",
+            "Brokers before 4.0 ignore unload_scope: they unload all that the policy matches.",
             "Leave it out.",
         )
 
@@ -239,7 +236,7 @@ def _check_candidates(
             "isolation_astray",
             step,
             f"{pluralize(len(impact.astray), 'bundle')} would lie on brokers that may not serve "
-            "them and that nobody unloads: they stay until they are unloaded.",
+            "them and that are not unloaded: they stay until they are unloaded.",
             "Unload them with the change.",
         )
 

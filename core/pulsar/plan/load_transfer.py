@@ -73,7 +73,7 @@ class Shift:
         probability: Shape ``(n_scenarios,)``, sums to 1.
         arrivals: Shape ``(n_touched,)``: bundles that come, expected.
         departures: Shape ``(n_touched,)``: bundles that leave.
-        unplaced: Shape ``(n_scenarios, n_carried)``: what nobody takes up again.
+        unplaced: Shape ``(n_scenarios, n_carried)``: what no broker takes over.
     """
 
     touched: Ints

@@ -47,7 +47,7 @@ def bare_plan(
     *,
     is_complete: bool,
 ) -> Plan:
-    """Return the sealed plan of steps whose effect on the load is not foreseen."""
+    """Return the sealed plan of steps whose effect on the load is not predicted."""
     steps = tuple(steps)
     diagnostics = in_order(found)
     errored = any(item.severity == "error" for item in diagnostics)
@@ -77,7 +77,7 @@ def bare_plan(
 
 
 def _expected(basis: Basis, steps: tuple[Step, ...]) -> Expected:
-    """The balance as it is; what parts that are placed anew make of it is not computed."""
+    """The balance as it is; the effect of parts that are placed again is not computed."""
     before = measure(basis.snapshot, basis.settings)
     moved = [name for step in steps if isinstance(step, PulsarStep) for name in step.unloads]
     rows = np.array([basis.view.bundle_row(bundle) for bundle in moved], np.int64)

@@ -50,7 +50,7 @@ class PolicyImpact:
         idle_brokers: Brokers that may serve nothing afterwards.
         short: Policies whose primaries are fewer than their ``min_limit`` afterwards, and were not.
         astray: Bundles that lie where they should not afterwards, by isolation or by the groups
-            that the change is about, and that nobody unloads: those to be unloaded with it.
+            that the change is about, and that are not unloaded: those to be unloaded with it.
     """
 
     changes: tuple[NamespaceChange, ...]
@@ -62,7 +62,7 @@ class PolicyImpact:
 
     @property
     def without_brokers(self) -> tuple[str, ...]:
-        """Namespaces that nobody may serve afterwards."""
+        """Namespaces that no broker may serve afterwards."""
         return tuple(change.namespace for change in self.changes if not change.after)
 
     @property

@@ -1,4 +1,4 @@
-"""Policies and the unloads that go with them: what lies wrong afterwards, where it would land.
+"""Policies and the unloads that go with them: what is misplaced afterwards, and its destinations.
 
 Brokers unload by themselves what :mod:`core.pulsar.plan.policy_scope` returns; every other
 misplaced bundle stays where it is until a step unloads it. The plan sets the policies first, so
@@ -25,7 +25,7 @@ from core.pulsar.steps.policy import SetPolicy, policy_steps
 from core.snapshot import PulsarSnapshot
 
 MAX_MOVES = 200
-"""Unloads that one plan carries, and moves whose destinations are foreseen; the busiest first."""
+"""Unloads that one plan carries, and moves whose destinations are predicted; the busiest first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +35,9 @@ class PolicyOutlook:
     Attributes:
         plan: What would be applied.
         impact: Who may serve what before and after; ``None``: there is nothing to set.
-        course: What is placed anew by the new policies, unloaded by brokers or by the plan, and
+        course: What is placed again by the new policies, unloaded by brokers or by the plan, and
             where it is expected; not to be applied. ``None``: nothing moves, or it is refused.
-        moving: How many bundles are placed anew; the course follows :data:`MAX_MOVES` of them.
+        moving: How many bundles are placed again; the course follows :data:`MAX_MOVES` of them.
     """
 
     plan: Plan
@@ -59,7 +59,7 @@ def change_policies(
         snapshot: The cluster.
         desired: What shall be.
         terms: When, why and how long.
-        with_unloads: Whether the plan also unloads what would lie wrong and nobody unloads.
+        with_unloads: Whether the plan also unloads what would be misplaced and stay so.
     Raises:
         InputError: Nothing was named, or a value that is no document of its kind.
         UnknownNameError: A kind or a field that there is not.

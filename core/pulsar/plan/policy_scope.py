@@ -27,7 +27,7 @@ SCOPE_WORDS: Final = {
     "changed": "namespaces matched by expressions that were added or taken away; all that the old "
     "or the new policy matches, if its primaries changed",
     "all_matching": "every namespace that the old or the new policy matches",
-    "none": "nothing: bundles stay until somebody unloads them",
+    "none": "nothing: bundles stay until they are unloaded",
 }
 _FIRST_WITH_SCOPE: Final = 4
 

@@ -27,8 +27,8 @@ def policies_of(snapshot: PulsarSnapshot, policy: str) -> dict[str, str]:
     kind = policy_kind(policy)
     if kind.is_text:
         column = _COLUMNS[policy]
-        told = snapshot.namespaces.select(["namespace", column]).to_pylist()
-        return {row["namespace"]: row[column] for row in told if row[column]}
+        rows = snapshot.namespaces.select(["namespace", column]).to_pylist()
+        return {row["namespace"]: row[column] for row in rows if row[column]}
     rows = snapshot.policies.filter(pc.equal(snapshot.policies["kind"], policy)).to_pylist()
     return {row["name"]: _readable(kind, row["body"]) for row in rows}
 

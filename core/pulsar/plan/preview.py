@@ -1,4 +1,4 @@
-"""The preview of a plan: the same steps, read by somebody who only looks."""
+"""The preview of a plan: the same steps, executed against nothing but the snapshot."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _SHARED_NOTE: Final = (
     "whole fleet; the destination's own limits then give its percentage."
 )
 _PARTS_NOTE: Final = (
-    "The parts of a split that are unloaded are placed anew, one by one; where they land and what "
+    "The parts of a split that are unloaded are placed again, one by one; where they land and what "
     "they carry is not part of these figures."
 )
 
@@ -107,7 +107,7 @@ class OtherPreview:
     Attributes:
         step: The step itself: a split, a setting.
         sentence: What would be asked of the cluster.
-        clients: What it costs; ``None``: nobody reconnects.
+        clients: What it costs; ``None``: no client reconnects.
         command: The equivalent ``pulsar-admin`` line.
         rest: The equivalent ``curl`` line.
         unloaded: Bundles whose clients reconnect.

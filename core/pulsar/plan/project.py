@@ -23,7 +23,7 @@ def project_scenario(
     """Return the snapshot as it would be after one scenario.
 
     Bundles have their new owner, which reports them; brokers have the load that follows. Bundles
-    that nobody takes up have no owner. Everything else, the time included, stays as it was.
+    that no broker takes over have no owner. Everything else, the time included, stays as it was.
 
     Args:
         snapshot: Before.

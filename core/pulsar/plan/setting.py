@@ -28,7 +28,7 @@ def build_setting_plan(
     snapshot: PulsarSnapshot,
     wanted: Mapping[str, str | None],
     terms: PlanOptions,
-    told: Iterable[Diagnostic] = (),
+    notes: Iterable[Diagnostic] = (),
 ) -> Plan:
     """Build the plan that sets dynamic settings, in the given order.
 
@@ -36,7 +36,7 @@ def build_setting_plan(
         snapshot: The cluster.
         wanted: Upstream key to value as brokers write it, ``None``: take it away.
         terms: When, why and how long.
-        told: What else there is to say.
+        notes: Further diagnostics.
     Raises:
         InputError: Nothing was named.
         UnknownNameError: No setting of the load balancer has that key; the hint has near ones.
@@ -44,7 +44,7 @@ def build_setting_plan(
     if not wanted:
         raise InputError("No setting was named.", hint="Name one: KEY=VALUE, or --unset KEY.")
     basis = basis_of(snapshot, terms)
-    found = [*check_cluster(basis), *told]
+    found = [*check_cluster(basis), *notes]
     stored = stored_settings(snapshot)
     steps: list[SetDynamicSetting] = []
     for key, value in wanted.items():

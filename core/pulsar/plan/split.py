@@ -28,7 +28,7 @@ class SplitSpec:
     Attributes:
         algorithm: One of :data:`core.pulsar.split.ALGORITHMS`; ``None``: the cluster's default.
         positions: Inner boundaries for ``specified_positions_divide``.
-        is_unloaded: Whether the parts are unloaded too, and so placed anew.
+        is_unloaded: Whether the parts are unloaded too, and so placed again.
     """
 
     algorithm: str | None = None
@@ -77,7 +77,7 @@ def build_cuts_plan(
         snapshot: The cluster.
         cuts: Bundle to the positions within it, by ``specified_positions_divide``.
         terms: When, why and how long.
-        is_unloaded: Whether the parts are unloaded too, and so placed anew.
+        is_unloaded: Whether the parts are unloaded too, and so placed again.
     Raises:
         InputError: No bundle was named, or one without a position.
     """
@@ -99,12 +99,12 @@ def _plan(basis: Basis, specs: Mapping[str, SplitSpec], terms: PlanOptions) -> P
         if step is not None:
             steps.append(step)
     if len(specs) > 1:
-        found = _told_together(basis, steps, found)
+        found = _merged(basis, steps, found)
     whole = [*check_cluster(basis), *found]
     return bare_plan(basis, terms, steps, whole, is_complete=len(steps) == len(specs))
 
 
-def _told_together(
+def _merged(
     basis: Basis, steps: Sequence[SplitBundle], found: Sequence[Diagnostic]
 ) -> list[Diagnostic]:
     """Name the bundle in every sentence, and add up what the splits of one namespace cost."""
@@ -113,14 +113,14 @@ def _told_together(
         spaces.setdefault(step.bundle.rpartition("/")[0], []).append(step)
     added = {name: some for name, some in spaces.items() if _adds_up(some)}
     covered = {step.bundle for some in added.values() for step in some}
-    told = [
+    others = [
         item
         if not item.subject or item.subject in item.sentence
         else replace(item, sentence=f"{item.subject}: {item.sentence}")
         for item in found
         if not (item.code in _COSTS and item.subject in covered)
     ]
-    return told + [_of_cost(name, _cost_together(basis, some)) for name, some in added.items()]
+    return others + [_of_cost(name, _cost_together(basis, some)) for name, some in added.items()]
 
 
 def _adds_up(steps: Sequence[SplitBundle]) -> bool:

@@ -1,7 +1,7 @@
 """Taking a run back: a new plan that brings each bundle to where it was before, and each setting.
 
 What a run did is read from its journal, where the bundles are now from a fresh snapshot. Only what
-still is where the run left it is brought back: everything else has been moved since by somebody
+still is where the run left it is brought back: everything else has been moved since by others
 else, for reasons that a plan does not know. What stays is named in the plan.
 """
 

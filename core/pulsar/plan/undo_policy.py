@@ -1,4 +1,4 @@
-"""Taking back what a run did to policies: what was there before, unless somebody changed it."""
+"""Undo of what a run did to policies: the former values, without external changes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def left_to_brokers(
             severity="info",
             code="undo_by_brokers",
             sentence=f"Brokers unload {bundle} by themselves when the policy goes back, and place "
-            "it anew.",
+            "it again.",
             subject=bundle,
         )
         for bundle in back

@@ -164,7 +164,7 @@ def _about(grounds: _Grounds, step: Step) -> Diagnostic | None:
 def first_refusal(found: Iterable[Diagnostic]) -> Diagnostic | None:
     """Return the first finding that forbids a step.
 
-    Errors do; so does that nobody owns the bundle: there is nothing to unload.
+    Errors do; so does an unassigned bundle: there is nothing to unload.
     """
     refusals = (item for item in found if item.severity == "error" or item.code == "not_owned")
     return next(refusals, None)

@@ -19,7 +19,7 @@ _FEWEST: Final = 2
 
 
 def check_whole_namespaces(basis: Basis, steps: Sequence[UnloadBundle]) -> Iterator[Diagnostic]:
-    """Warn of every namespace of which the plan unloads each bundle that somebody owns.
+    """Warn of every namespace of which the plan unloads each bundle that has an owner.
 
     A namespace with a single owned bundle cannot be unloaded in any other way.
 
@@ -48,6 +48,6 @@ def check_whole_namespaces(basis: Basis, steps: Sequence[UnloadBundle]) -> Itera
             sentence=f"The plan unloads every owned bundle of {namespace} ({len(names)}): {who} "
             "look their topics up again.",
             subject=namespace,
-            hint="Apply it at a slow pace, or in parts; the Advisors page shows both beside each "
+            hint="Apply it at a slow pace, or in parts; the Advisors page shows both with each "
             "other (trimtab advise lookups).",
         )

@@ -22,7 +22,7 @@ from core.pulsar.view import Flags, Floats
 from core.units import format_bytes_per_s, format_ratio, pluralize
 
 EXTRA_MARGIN_RATIO: Final = 0.05
-"""Given away beyond the line, so that the broker does not come to rest on it."""
+"""Unloaded beyond the threshold, so that the broker does not end exactly on it."""
 
 
 def throughput_to_shed(usage: Floats, throughput: Floats, *, line: float, slack: float) -> Floats:

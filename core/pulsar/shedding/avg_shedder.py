@@ -445,7 +445,7 @@ def _why_not(trial: _Trial, picked: dict[int, Ints]) -> str:
 def idle_half(
     basis: SheddingBasis, pairs: Pairs, score: Floats, *, ranks_by_points: bool
 ) -> Iterator[BrokerTrace]:
-    """Yield the trace of every broker that takes, or that nobody is paired with.
+    """Yield the trace of every destination broker and of unpaired ones.
 
     Args:
         basis: The cluster.
@@ -466,12 +466,12 @@ def idle_half(
     for pair, at in enumerate(pairs.idle.tolist()):
         busy = int(pairs.busy[pair])
         part = "has no pair" if at == busy else f"would receive from {names[busy]}"
-        told = f"number {count - pair} of {count} by usage, it {part}: its usage of"
-        gate = at_least(told, float(score[at]), bound, "percent", is_strict=True)
+        rank = f"number {count - pair} of {count} by usage, it {part}: its usage of"
+        gate = at_least(rank, float(score[at]), bound, "percent", is_strict=True)
         gate = replace(gate, name="usage of the half that gives")
         if ranks_by_points:
-            told = f"{told} {score[at]:.1f}% is ranked by whole points"
-            gate = place_by_usage(count - pair, len(sources), told)
+            rank = f"{rank} {score[at]:.1f}% is ranked by whole points"
+            gate = place_by_usage(count - pair, len(sources), rank)
         yield BrokerTrace(
             broker=names[at],
             sheds=False,

@@ -1,4 +1,4 @@
-"""What every shedding strategy needs of a view: made once, kept with the view."""
+"""What every shedding strategy needs of a view: computed once, cached with the view."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from core.pulsar.shedding.java_order import (
 from core.pulsar.shedding.map_order import Arrivals, doubtful, ranks_within
 from core.pulsar.view import Flags, Floats, LoadView
 
-_KEPT: Final = "_shedding_basis"
+_CACHED: Final = "_shedding_basis"
 _SHORT: Final = np.iinfo(np.int16).max
 _LARGE: Final = 5_000
 """A map of fewer bundles is laid out as a whole: that is sooner done."""
@@ -44,15 +44,15 @@ class SheddingBasis:
     @classmethod
     def of(cls, view: LoadView) -> SheddingBasis:
         """Return the basis of a view; the same one each time, as the view's own columns are."""
-        kept = view.__dict__.get(_KEPT)
-        if not isinstance(kept, cls):
-            kept = cls(view)
-            kept.keep()
-        return kept
+        cached = view.__dict__.get(_CACHED)
+        if not isinstance(cached, cls):
+            cached = cls(view)
+            cached.keep()
+        return cached
 
     def keep(self) -> None:
         """Make this the basis of its view: whoever asks for it from now on gets this one."""
-        self.view.__dict__[_KEPT] = self
+        self.view.__dict__[_CACHED] = self
 
     @staticmethod
     def discard(view: LoadView) -> None:
@@ -60,7 +60,7 @@ class SheddingBasis:
 
         View and basis hold each other, so that their memory would wait for the garbage collector.
         """
-        view.__dict__.pop(_KEPT, None)
+        view.__dict__.pop(_CACHED, None)
 
     @cached_property
     def brokers(self) -> Ints:

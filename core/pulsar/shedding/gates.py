@@ -81,7 +81,7 @@ def at_least(
     else:
         sentence = f"{words} is {_under(threshold - measured, bound, unit)}"
     return Gate(
-        name=name.rstrip(":"),  # that stands between the name and a count
+        name=name.rstrip(":"),  # that separates the name and a count
         measured=measured,
         threshold=threshold,
         unit=unit,
@@ -139,7 +139,7 @@ def one_of(*gates: Gate) -> tuple[Gate, ...]:
 
 
 def missing_reports(basis: SheddingBasis) -> tuple[str, ...]:
-    """Return a note on the brokers whose load nobody knows; the real classes never see them."""
+    """Return a note on the brokers of unknown load; the real classes never see them."""
     missing = len(basis.view.brokers) - basis.brokers.size
     if not missing:
         return ()

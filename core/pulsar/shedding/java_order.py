@@ -1,7 +1,7 @@
 """The orders in which Java iterates the maps that shedding goes through.
 
 Ties between brokers and between bundles are settled by them, and so are the last bits of sums. The
-order in which the keys came into a map decides within a bucket; nobody can see that from outside.
+order in which the keys came into a map decides within a bucket; that is not visible from outside.
 Here they come in the order of a list that people would write: brokers by name, ``b-2`` before
 ``b-10``, and then the bundles of each by name (deviation SHED-1).
 """
@@ -93,7 +93,7 @@ def concurrent_order(spread: Ints) -> Ints:
     Source:
         ``ConcurrentHashMap#putVal`` and ``#transfer``: a doubling turns most of a bucket around.
     Parity:
-        Buckets of eight and more keys, which become trees, are not told apart.
+        Buckets of eight and more keys, which become trees, are not distinguished.
     """
     table: list[list[int]] = [[] for _ in range(LEAST_BUCKETS)]
     hashes = spread.tolist()
@@ -120,7 +120,7 @@ def _doubled(table: list[list[int]], hashes: list[int]) -> list[list[int]]:
 def _halves(bucket: list[int], hashes: list[int], size: int) -> tuple[list[int], list[int]]:
     """Return what becomes of a bucket of at least one key when a table of ``size`` doubles.
 
-    The longest tail of a bucket that stays together is kept as it is; what comes before is put in
+    The longest tail of a bucket that stays together stays as it is; what comes before is put in
     front of it one by one, and so comes out reversed.
     """
     tail = len(bucket) - 1
@@ -144,18 +144,18 @@ def concurrent_bucket(spread: Ints, inserted: Ints, count: int, bucket: int) -> 
         count: Keys of the map.
         bucket: Of the whole map.
     """
-    hashes, size, kept = spread.tolist(), LEAST_BUCKETS, list[int]()
+    hashes, size, ordered = spread.tolist(), LEAST_BUCKETS, list[int]()
     whole = concurrent_buckets(count)
     for position in np.argsort(inserted, kind="stable").tolist():
         while size < whole and inserted[position] * 4 >= size * 3:
-            kept = _halves(kept, hashes, size)[bool(bucket & size)] if kept else kept
+            ordered = _halves(ordered, hashes, size)[bool(bucket & size)] if ordered else ordered
             size *= 2
         if hashes[position] & (size - 1) == bucket & (size - 1):
-            kept.append(position)
+            ordered.append(position)
     while size < whole:
-        kept = _halves(kept, hashes, size)[bool(bucket & size)] if kept else kept
+        ordered = _halves(ordered, hashes, size)[bool(bucket & size)] if ordered else ordered
         size *= 2
-    return np.array(kept, np.int64)
+    return np.array(ordered, np.int64)
 
 
 def shared_bucket(spread: Ints, inserted: Ints, count: int, bucket: int) -> NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""Where equal bundles stand in the leader's own map, without the map.
+"""Order of equal bundles in the leader's own map, without the map.
 
 The order in which a ``ConcurrentHashMap`` took its keys shows only between keys of one bucket, and
 only those decide that ever shared a bucket with it: a handful, whatever the map's size.
@@ -70,7 +70,7 @@ class Arrivals:
     ) -> Mapping[int, Mapping[str, int]]:
         """Return the rank of each key within its bucket.
 
-        How many keys came before each is told exactly only where it matters. The keys of a broker
+        How many keys came before each is exact only where it matters. The keys of a broker
         came one after the other, so most brokers' all came into a table of one size: there the
         order among those that decide is all there is to know.
 

@@ -117,7 +117,7 @@ class Decision:
         moves: In the order in which the real class picks: brokers in its order, bundles of a broker
             in its order.
         sentence: The verdict in words, with numbers.
-        explain: Makes the trace; asked only when somebody reads it.
+        explain: Makes the trace; called only when it is read.
         pick: Tells of a bundle on a broker that sheds whether it is picked, as a gate; ``None``: it
             is no candidate.
         notes: What was assumed.

@@ -23,7 +23,7 @@ _NAME: Final = "picked"
 
 @dataclass(frozen=True, eq=False)
 class Turn:
-    """Where one bundle stands among those of its broker.
+    """Rank of one bundle among those of its broker.
 
     Attributes:
         ordered: Keys of all of them, falling.

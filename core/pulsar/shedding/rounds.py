@@ -1,6 +1,6 @@
 """Rounds of shedding on one view: the strategy alone, or as the load manager runs it.
 
-The load is the same in every round: nothing is reported anew between them. What changes is what the
+The load is the same in every round: nothing is reported between them. What changes is what the
 strategy remembers and, with the load manager, which bundles are in their grace period.
 """
 
@@ -147,7 +147,7 @@ def _idle(view: LoadView, settings: EffectiveSettings) -> Decision | None:
         return Decision(
             label="skip",
             reason="no_brokers",
-            sentence=f"Nothing to unload: with {there} nobody could take a bundle.",
+            sentence=f"Nothing to unload: with {there} no broker could take a bundle.",
         )
     return None
 
@@ -169,12 +169,12 @@ def _transferred(view: LoadView, settings: EffectiveSettings, decision: Decision
 
 def _checked(checks: UnloadChecks, decision: Decision) -> Round:
     landings = list(checks.landings(decision.moves))
-    kept = [landing for landing in landings if not landing.skipped]
-    if kept and not checks.settings.rules.names_destination:
+    passed = [landing for landing in landings if not landing.skipped]
+    if passed and not checks.settings.rules.names_destination:
         decision = replace(decision, notes=(*decision.notes, _BY_LOOKUP))
     return Round(
         decision=decision,
-        moves=tuple(landing.move for landing in kept),
-        destinations={landing.move.bundle: landing.distribution for landing in kept},
+        moves=tuple(landing.move for landing in passed),
+        destinations={landing.move.bundle: landing.distribution for landing in passed},
         skipped={item.move.bundle: item.skipped for item in landings if item.skipped},
     )

@@ -73,7 +73,7 @@ def pick_within(
 
 
 def java_int(value: float) -> int:
-    """Return Java's ``(int) value``: towards zero, kept within 32 bits, 0 for NaN."""
+    """Return Java's ``(int) value``: towards zero, clamped to 32 bits, 0 for NaN."""
     if math.isnan(value):
         return 0
     return math.trunc(min(max(value, -(2.0**31)), 2.0**31 - 1))

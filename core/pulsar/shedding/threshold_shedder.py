@@ -260,10 +260,10 @@ class _LowerBoundary:
                 broker = int(basis.brokers[position])
                 gates.extend(bundle_gates(basis, broker, self.trial.recent))
         shut = [gate.sentence for gate in gates if not gate.is_open]
-        nobody = position < 0 and "no broker over the lower boundary has two bundles"
+        none_found = position < 0 and "no broker over the lower boundary has two bundles"
         return BrokerTrace(
             broker=basis.view.brokers[basis.brokers[position]] if position >= 0 else None,
-            sheds=not shut and not nobody,
+            sheds=not shut and not none_found,
             gates=tuple(gates),
-            sentence=(shut[0] if shut else nobody) or gap.sentence,
+            sentence=(shut[0] if shut else none_found) or gap.sentence,
         )

@@ -172,27 +172,27 @@ class _Merging(Generic[T]):
             middle = self._interleaved(last[::-1], first[::-1], is_mirrored=True)[::-1]
         return left[:head] + middle + end
 
-    def _interleaved(self, kept: list[T], other: list[T], *, is_mirrored: bool) -> list[T]:
+    def _interleaved(self, short: list[T], other: list[T], *, is_mirrored: bool) -> list[T]:
         """Merge the shorter run, which Java keeps aside, with the other one.
 
         Args:
-            kept: The shorter run; wins ties.
-            other: Its first item is known to come before the first of ``kept``, and the last of
-                ``kept`` to come after all of it.
+            short: The shorter run; wins ties.
+            other: Its first item is known to come before the first of ``short``, and the last of
+                ``short`` to come after all of it.
             is_mirrored: Both are reversed, and so is the result.
 
         Raises:
-            ContractError: ``kept`` ran out, which ``other`` should have.
+            ContractError: ``short`` ran out, which ``other`` should have.
         """
-        merge = _Merge(self.compare, deque(kept), deque(other), is_mirrored)
+        merge = _Merge(self.compare, deque(short), deque(other), is_mirrored)
         merge.take_other()
-        if merge.other and len(kept) > 1:
+        if merge.other and len(short) > 1:
             self.gallop_from = max(1, merge.run(self.gallop_from))
-        if len(merge.kept) == 1:
-            return [*merge.found, *merge.other, *merge.kept]
-        if not merge.kept:
+        if len(merge.short) == 1:
+            return [*merge.found, *merge.other, *merge.short]
+        if not merge.short:
             raise ContractError
-        return [*merge.found, *merge.kept]
+        return [*merge.found, *merge.short]
 
 
 @dataclass(slots=True)
@@ -200,13 +200,13 @@ class _Merge(Generic[T]):
     """One merge in progress; see :meth:`_Merging._interleaved`."""
 
     compare: Compare[T]
-    kept: deque[T]
+    short: deque[T]
     other: deque[T]
     is_mirrored: bool
     found: list[T] = field(default_factory=list)
 
     def run(self, gallop_from: int) -> int:
-        """Merge until ``other`` is used up or one of ``kept`` is left; return the next start."""
+        """Merge until ``other`` is used up or one of ``short`` is left; return the next start."""
         while True:
             if self._one_by_one(gallop_from):
                 return gallop_from
@@ -224,67 +224,67 @@ class _Merge(Generic[T]):
         self.found.append(self.other.popleft())
         return not self.other
 
-    def _take_kept(self) -> bool:
-        """Take one of ``kept``; return whether the merge ends."""
-        self.found.append(self.kept.popleft())
-        return len(self.kept) == 1
+    def _take_short(self) -> bool:
+        """Take one of ``short``; return whether the merge ends."""
+        self.found.append(self.short.popleft())
+        return len(self.short) == 1
 
-    def _is_before(self, item: T, kept: T) -> float:
+    def _is_before(self, item: T, short: T) -> float:
         """Compare in the direction of the merge."""
-        return self.compare(kept, item) if self.is_mirrored else self.compare(item, kept)
+        return self.compare(short, item) if self.is_mirrored else self.compare(item, short)
 
     def _one_by_one(self, gallop_from: int) -> bool:
         """Take one at a time until one side wins often enough; return whether the merge ends."""
-        kept_wins = other_wins = 0
+        short_wins = other_wins = 0
         while True:
-            if self._is_before(self.other[0], self.kept[0]) < 0:
-                kept_wins, other_wins = 0, other_wins + 1
+            if self._is_before(self.other[0], self.short[0]) < 0:
+                short_wins, other_wins = 0, other_wins + 1
                 if self.take_other():
                     return True
             else:
-                kept_wins, other_wins = kept_wins + 1, 0
-                if self._take_kept():
+                short_wins, other_wins = short_wins + 1, 0
+                if self._take_short():
                     return True
-            if max(kept_wins, other_wins) >= gallop_from:
+            if max(short_wins, other_wins) >= gallop_from:
                 return False
 
     def _gallop(self) -> int | None:
         """Take a stretch of each side; return the longer one, or nothing if the merge ends."""
         if self.is_mirrored:
             second = self._stretch_of_other()
-            if not self.other or self._take_kept():
+            if not self.other or self._take_short():
                 return None
-            first = self._stretch_of_kept()
-            if len(self.kept) <= 1 or self.take_other():
+            first = self._stretch_of_short()
+            if len(self.short) <= 1 or self.take_other():
                 return None
         else:
-            first = self._stretch_of_kept()
-            if len(self.kept) <= 1 or self.take_other():
+            first = self._stretch_of_short()
+            if len(self.short) <= 1 or self.take_other():
                 return None
             second = self._stretch_of_other()
-            if not self.other or self._take_kept():
+            if not self.other or self._take_short():
                 return None
         return max(first, second)
 
-    def _stretch_of_kept(self) -> int:
-        """Take all of ``kept`` that come before the next of ``other``."""
-        other, kept = self.other[0], list(self.kept)
+    def _stretch_of_short(self) -> int:
+        """Take all of ``short`` that come before the next of ``other``."""
+        other, short = self.other[0], list(self.short)
         return self._take(
-            self.kept,
+            self.short,
             _count_leading(
-                lambda i: self._is_before(other, kept[i]) >= 0,
-                len(kept),
+                lambda i: self._is_before(other, short[i]) >= 0,
+                len(short),
                 is_mirrored=self.is_mirrored,
             ),
         )
 
     def _stretch_of_other(self) -> int:
-        """Take all of ``other`` that come before the next of ``kept``."""
-        kept, other = self.kept[0], list(self.other)
+        """Take all of ``other`` that come before the next of ``short``."""
+        short, other = self.short[0], list(self.other)
         return self._take(
             self.other,
             _count_leading(
-                lambda i: self._is_before(other[i], kept) < 0,
+                lambda i: self._is_before(other[i], short) < 0,
                 len(other),
                 is_mirrored=self.is_mirrored,
             ),

@@ -24,7 +24,7 @@ from core.pulsar.view import Flags, LoadView
 from core.units import pluralize
 
 _SWAP_LIMIT: Final = 0.75
-"""A swap must leave the giver with less than this part of its throughput."""
+"""A swap must leave the source with less than this part of its throughput."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class TransferConfig:
 
 @dataclass(slots=True)
 class Spread:
-    """Mean and standard deviation of usage, kept up to date while load is moved.
+    """Mean and standard deviation of usage, updated while load is moved.
 
     Source:
         Pulsar ``TransferShedder.LoadStats``.
@@ -287,7 +287,7 @@ class Cycle:
                 f"no more than {pluralize(self.config.most_brokers, 'broker')} may give in a round"
             )
         if self._low >= self._high:
-            return "nobody is left to give to"
+            return "no destination is left"
         return "then the load is even enough"
 
     def room_gate(self, pair: Handled) -> Gate:

@@ -234,7 +234,7 @@ def _waiting(cycle: Cycle, hits: Gate, *, is_uneven: bool) -> str:
     spread = f"usage is spread by {format_ratio(cycle.spread.std)}"
     if not is_uneven:
         target = format_ratio(cycle.config.target_std)
-        return f"{spread}, the target is {target}, and nobody is idle or overloaded"
+        return f"{spread}, the target is {target}, and no broker is idle or overloaded"
     left = int(hits.distance)
     return f"{spread}; the class acts after {pluralize(left, 'more uneven round')} in a row"
 
@@ -260,8 +260,8 @@ def _decided(cycle: Cycle, before: float, gates: tuple[Gate, ...]) -> Decision:
     elif cycle.lacks_bundles:
         reason = "no_bundles"
     names = cycle.view.brokers
-    told = [f"{names[pair.busy]}: {pair.words}" for pair in cycle.handled]
-    why = "; ".join(told) or "there is no pair of brokers to level"
+    handled = [f"{names[pair.busy]}: {pair.words}" for pair in cycle.handled]
+    why = "; ".join(handled) or "there is no pair of brokers to level"
     return _skipped(reason, f"{why}.", trace)
 
 
@@ -281,7 +281,7 @@ def _pair_trace(cycle: Cycle, pair: Handled, place: int) -> BrokerTrace:
     """The gates of a busy broker whose turn came."""
     names = cycle.view.brokers
     idle = names[pair.idle]
-    rank = f"number {place} of {len(cycle.order)} by usage, beside {idle}"
+    rank = f"number {place} of {len(cycle.order)} by usage, with {idle}"
     published = at_least(
         "published:", float(len(cycle.loads.top.get(names[pair.busy], ()))), 2.0, "bundles"
     )

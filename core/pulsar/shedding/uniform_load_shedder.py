@@ -389,7 +389,7 @@ def _decision(trial: _Trial) -> Decision:
     rows = trial.rows(by) if gates[-1].is_open else np.zeros(0, np.int64)
     names = trial.basis.view.brokers
     busiest, idlest = (names[trial.basis.brokers[at]] for at in (by.high, by.low))
-    gap = f"{in_words(by.most, by.unit)} beside {in_words(by.least, by.unit)} of {idlest}"
+    gap = f"{in_words(by.most, by.unit)} against {in_words(by.least, by.unit)} of {idlest}"
     if rows.size:
         return Decision(
             label="success",

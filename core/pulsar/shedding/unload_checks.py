@@ -1,4 +1,4 @@
-"""What the load manager checks before it unloads a bundle that a strategy picked, and whereto.
+"""What the load manager checks before it unloads a picked bundle, and its destination.
 
 Nothing is recomputed between the bundles of a round: each is checked and placed as if alone.
 """

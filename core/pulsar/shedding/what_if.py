@@ -33,7 +33,7 @@ _HALVINGS: Final = 64
 _PRECISION_RATIO: Final = 1e-6
 _DIGITS: Final = 4
 _MOST_ROUNDS: Final = 100
-"""Rounds of the same load that are played to confirm a value; counts beyond are not told."""
+"""Rounds of the same load simulated to confirm a value; counts beyond are not given."""
 
 _EXCLUDED: Final = "loadBalancerSheddingExcludedNamespaces"
 
@@ -82,7 +82,7 @@ class _Turn:
     sheds: bool
     rounds: int
 
-    def told(self, subject: str) -> str:
+    def describe(self, subject: str) -> str:
         """Say it of a broker or a bundle with its verb."""
         words = f"{subject} with {self.lever.key} at {_words(self.needed)}"
         after = f", after {self.rounds} such rounds" if self.rounds > 1 else ""
@@ -170,7 +170,7 @@ class WhatIf:
                 present=turn.present,
                 needed=turn.needed,
                 sheds=turn.sheds,
-                sentence=turn.told(f"{broker} {verb}"),
+                sentence=turn.describe(f"{broker} {verb}"),
                 rounds=turn.rounds,
             )
 
@@ -184,7 +184,7 @@ class WhatIf:
                 present=turn.present,
                 needed=turn.needed,
                 sheds=turn.sheds,
-                sentence=turn.told(f"{bundle} {verb}"),
+                sentence=turn.describe(f"{bundle} {verb}"),
                 rounds=turn.rounds,
             )
         yield from self._by_exclusion(bundle)
@@ -211,7 +211,7 @@ class WhatIf:
     def together(self, broker: str) -> str:
         """Return two settings that make a broker shed together; blank: no two do.
 
-        To be asked where none does alone; the values told are tried.
+        For use where none does alone; the values given are verified.
         """
         numbers = [
             lever
@@ -235,12 +235,12 @@ class WhatIf:
             rounds = self._rounds_until(both, concerns)
             if rounds is None:
                 continue
-            told = " and ".join(
+            changes = " and ".join(
                 f"{key} at {_words(value)} (now {_words(settings.number(key))})"
                 for key, value in both.items()
             )
             after = f", after {rounds} such rounds" if rounds > 1 else ""
-            return f"{broker} would shed with {told} together{after}"
+            return f"{broker} would shed with {changes} together{after}"
         return ""
 
     def _turned(self, concerns: Concern) -> Iterator[_Turn]:
@@ -324,7 +324,7 @@ class _Search:
     def nearest(
         self, present: float, ends: tuple[float, float], *, is_scanned: bool
     ) -> float | None:
-        """Return the value that turns the verdict, as near to the present one as can be told.
+        """Return the value that turns the verdict, as near to the present one as can be determined.
 
         Args:
             present: The value in force.

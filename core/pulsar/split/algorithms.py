@@ -178,7 +178,7 @@ def _flow(question: _Question) -> Positions:
     Source:
         Pulsar ``FlowOrQpsEquallyDivideBundleSplitAlgorithm``.
     Parity:
-        Totals are added in the order in which the broker lists its topics, which nobody sees; here
+        Totals are added in the order in which the broker lists its topics, which is unknown; here
         by hash. Topics that share a hash count with the last one's rates, each time.
     """
     topics, limits = question.topics, question.limits
@@ -227,7 +227,7 @@ ALGORITHMS: Final = tuple(_BY_NAME)
 
 
 def default_algorithm(settings: EffectiveSettings) -> str:
-    """Return what brokers cut by when nobody names an algorithm.
+    """Return the algorithm of brokers when none is given.
 
     Source:
         Pulsar ``NamespaceService#splitAndOwnBundle``: an unknown default is the range's middle.

@@ -252,7 +252,7 @@ def _when(case: _Case, conditions: tuple[SplitCondition, ...], *, due: bool | No
         for item in conditions
         if item.kind in ("switch", "guard")
         and item.is_met is False
-        and (may_be_over or item.name != CUT)  # nobody gets to cut before a limit is exceeded
+        and (may_be_over or item.name != CUT)  # nothing is cut before a limit is exceeded
     ]
     if blocking:
         return f"Left alone, it stays whole: {blocking[0]}"
@@ -316,7 +316,7 @@ def cost_of(namespace: str, bundles: tuple[int, int], *, maximum: int, znodes: i
 
 
 def _no_cost(case: _Case, before: str) -> SplitCost:
-    """Say that nothing is added, or that nobody knows how much."""
+    """Return that nothing is added, or that the amount is unknown."""
     subject = case.subject
     known = case.positions.is_known
     return SplitCost(
@@ -337,8 +337,8 @@ def _notes(case: _Case, parts: tuple[SplitPart, ...]) -> tuple[str, ...]:
         notes.append(_note_on_owners(case))
     if case.topics is None:
         notes.append(
-            "The bundle's topics were not read: what the parts carry is dealt out by the width of "
-            "their ranges, as an assumption."
+            "The bundle's topics were not read: what the parts carry is distributed by the width "
+            "of their ranges, as an assumption."
         )
     elif case.subject.topic_count not in (None, case.topics.hashes.size):
         notes.append(
@@ -361,6 +361,6 @@ def _note_on_owners(case: _Case) -> str:
     unloads = case.settings.flag("loadBalancerAutoUnloadSplitBundlesEnabled")
     automatic = "unloads the parts" if unloads else "leaves the parts where they are"
     return (
-        "Unless they are unloaded, the parts stay with the owner; else each is placed anew and its "
-        f"clients reconnect. An automatic split {automatic}."
+        "Unless they are unloaded, the parts stay with the owner; else each is placed again and "
+        f"its clients reconnect. An automatic split {automatic}."
     )

@@ -227,7 +227,7 @@ def split_conditions(
         "guard",
         f"{subject.owner} owns the bundle, and looks after its own bundles."
         if subject.owner
-        else "Nobody owns the bundle, and each broker looks after its own ones only.",
+        else "The bundle is unassigned, and each broker checks its own ones only.",
         is_met=subject.owner is not None,
     )
     enabled = _switch(settings, "loadBalancerEnabled")
@@ -249,7 +249,7 @@ def _cut(settings: EffectiveSettings, by_default: Positions, *, who: str) -> Spl
     if not by_default.is_known:
         sentence = f"Where {name} would cut is unknown: the topics were not read."
     elif not found:
-        sentence = f"By {name} {who} cuts nothing, at every look anew. {by_default.why}"
+        sentence = f"By {name} {who} cuts nothing, at every check. {by_default.why}"
     else:
         words = f"{name} names {found} boundar{'y' if found == 1 else 'ies'}"
         sentence = f"{words}; this manager takes exactly one." if is_one else f"{words}."
@@ -276,7 +276,7 @@ def _extensible_memory(settings: EffectiveSettings) -> tuple[SplitCondition, ...
             setting=_HITS,
         ),
         _fact(
-            "no split under way beside it",
+            "no other split under way",
             "memory",
             "A bundle waits while one that shares a bound with it is being split.",
             is_met=None,

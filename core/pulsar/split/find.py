@@ -1,7 +1,7 @@
 """What both managers' checks would split next, over a whole fleet, as folds.
 
 The order of bundles matters where a namespace is near its largest number of bundles: whoever comes
-first is split. The real classes take the order of a hash map, which nobody sees; here it is that of
+first is split. The real classes take the order of a hash map, which is unknown; here it is that of
 the snapshot, so that as many are chosen, and they may be others (deviation SP-1).
 """
 
@@ -126,7 +126,7 @@ def _extensible(
             continue
         hits[name] = hits.get(name, 0) + 1
         room = rooms.setdefault(broker, _Room(snapshot, limits))
-        may = hits[name] > threshold and room.has(space) and not _is_beside(name, space, busy)
+        may = hits[name] > threshold and room.has(space) and not _is_blocked(name, space, busy)
         if may and _has_one_boundary(snapshot, settings, name, limits):
             mine.append(_choice(columns, row))
             room.take(space)
@@ -135,7 +135,7 @@ def _extensible(
     return every, SplitState(hits)
 
 
-def _is_beside(bundle: str, namespace: str, busy: tuple[str, ...]) -> bool:
+def _is_blocked(bundle: str, namespace: str, busy: tuple[str, ...]) -> bool:
     """Whether a bundle that is being split shares a bound; names are compared as text."""
     lower, upper = bundle.rpartition("/")[2].split("_")
     ranges = [name.rpartition("/")[2] for name in busy if name.startswith(namespace)]
@@ -147,7 +147,7 @@ def _has_one_boundary(
 ) -> bool:
     algorithm = default_algorithm(settings)
     if algorithm == BY_HAND:
-        return False  # nobody names positions: the real class fails
+        return False  # no positions are given: the real class fails
     bounds = bundle.rpartition("/")[2].split("_")
     topics = TopicLoads.of(snapshot.topics, bundle)
     where = split_positions(

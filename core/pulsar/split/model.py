@@ -83,7 +83,7 @@ class SplitPart:
         throughput: bytes/s, in + out.
         sessions: Producers and consumers.
         share: Of the bundle's throughput (of its rate where it has none), ratio.
-        is_assumed: Whether the load was dealt out by the width of the range: topics are unread.
+        is_assumed: Whether the load was distributed by the width of the range: topics are unread.
     """
 
     lower: int

@@ -17,7 +17,7 @@ def split_parts(
 ) -> tuple[SplitPart, ...]:
     """Return the parts in ring order; they tile the bundle's range.
 
-    Each topic goes where its hash falls. Where the topics were not read, the load is dealt out by
+    Each topic goes where its hash falls. Where the topics were not read, the load is distributed by
     the width of the parts, and each part says so.
 
     Args:

@@ -12,7 +12,7 @@ def compared_rates(snapshot: PulsarSnapshot) -> tuple[Floats, Floats]:
     """Return the message rate (msg/s) and throughput (bytes/s) that the next check compares.
 
     The extensible manager takes what was measured last. The modular leader takes long-term
-    averages; it adds a sample to them before it checks, so that a bundle whose average nobody
+    averages; it adds a sample to them before it checks, so that a bundle whose average no broker
     stored has that of its own quota, or else what was measured last.
 
     Returns:

@@ -143,8 +143,8 @@ class BundleStep(PulsarStep, frozen=True, kw_only=True):
         return f"namespaces/{namespace}/{quote(self.bundle.rpartition('/')[2], safe='')}"
 
     def describe_before(self, seen: Observation | None) -> str:
-        """Return the owner before it, ``nobody`` where there is none."""
-        return (seen.holder if seen else self.owner) or "nobody"
+        """Return the owner before it, ``unassigned`` if there is none."""
+        return (seen.holder if seen else self.owner) or "unassigned"
 
     def check_owner(self, checks: Checks) -> Diagnostic | None:
         """Return why the bundle is not where the plan found it; ``None``: it is."""

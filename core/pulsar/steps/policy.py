@@ -208,7 +208,7 @@ class SetPolicy(PulsarStep, frozen=True, kw_only=True, tag="set_policy"):
         return self._stays(
             "undo_changed_since",
             f"The {self.subject} is {held or NOT_THERE} now; the run left it at "
-            f"{self.value or NOT_THERE}: somebody changed it since.",
+            f"{self.value or NOT_THERE}: it was changed since.",
             "Ask who did, and set it by hand if it still has to go back.",
         )
 
@@ -241,7 +241,7 @@ def _isolation_words(body: Mapping[str, Any]) -> Iterator[str]:
     failover = body.get("auto_failover_policy") or {}
     parameters = failover.get("parameters", {})
     yield from ("--auto-failover-policy-type", str(failover.get("policy_type", "min_available")))
-    told = ",".join(f"{key}={parameters[key]}" for key in sorted(parameters))
-    yield from ("--auto-failover-policy-params", told)
+    text = ",".join(f"{key}={parameters[key]}" for key in sorted(parameters))
+    yield from ("--auto-failover-policy-params", text)
     if body.get("unload_scope"):
         yield from ("--unload-scope", str(body["unload_scope"]))

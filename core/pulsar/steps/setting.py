@@ -148,7 +148,7 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
         return self._stays(
             "undo_changed_since",
             f"{self.key} is {held or NOT_SET} now; the run left it at {self.value or NOT_SET}: "
-            "somebody changed it since.",
+            "it was changed since.",
             "Ask who did, and set it by hand if it still has to go back.",
         )
 

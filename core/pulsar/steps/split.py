@@ -22,7 +22,7 @@ class SplitBundle(BundleStep, frozen=True, kw_only=True, tag="split_bundle"):
         positions: Inner boundaries that the request names, ascending; only for
             ``specified_positions_divide``.
         boundaries: Inner boundaries that are expected, ascending; empty: the brokers find them.
-        is_unloaded: Whether the parts are unloaded too, and so placed anew.
+        is_unloaded: Whether the parts are unloaded too, and so placed again.
     """
 
     phrase: ClassVar[Phrase] = Phrase("split", "bundle", "split", "was split", order=1)

@@ -67,7 +67,7 @@ class UnloadBundle(BundleStep, frozen=True, kw_only=True, tag="unload_bundle"):
         predicted = ", ".join(
             f"{broker} ({format_ratio(self.predicted[broker])})" for broker in self.likely[:3]
         )
-        ends = f"; foreseen on {predicted}" if predicted else ""
+        ends = f"; predicted on {predicted}" if predicted else ""
         return f"{self.bundle} would be unloaded from {holder or self.owner}{asked}{ends}."
 
     def describe_target(self) -> str:
@@ -76,7 +76,7 @@ class UnloadBundle(BundleStep, frozen=True, kw_only=True, tag="unload_bundle"):
 
     def describe_after(self, seen: Observation) -> str:
         """Return the owner."""
-        return seen.holder or "nobody"
+        return seen.holder or "unassigned"
 
     def admin_words(self) -> list[str]:
         """Return ``namespaces unload``."""
@@ -127,12 +127,12 @@ class UnloadBundle(BundleStep, frozen=True, kw_only=True, tag="unload_bundle"):
                     subject=self.bundle,
                 )
             )
-        # left with nobody: a lookup has given it to this owner since
+        # left unassigned: a lookup has given it to this owner since
         if after is None or after.holder not in (None, owner):
             left_at = after.holder if after else "an unknown place"
             return self._stays(
                 "undo_moved_since",
-                f"{self.bundle} is at {owner} now; the run left it at {left_at}: somebody moved it "
+                f"{self.bundle} is at {owner} now; the run left it at {left_at}: it was moved "
                 "since.",
                 "Ask who did, and move it by hand if it still has to go back.",
             )
