@@ -46,7 +46,7 @@ COMMANDS: Final = {
         "import-zk": "Convert a ZooKeeper dump to a snapshot.",
     },
     "dashboard.cli.decisions.commands": {
-        "health": "Show the findings of a snapshot, with numbers.",
+        "health": "Show the findings of a cluster or a snapshot, with numbers.",
         "lookup": "Show where a topic is, step by step: topic, hash, bundle, owner.",
         "place": (
             "Show the placement candidates of a bundle with probabilities, and excluded brokers."

@@ -22,6 +22,13 @@ Snapshots = Annotated[
 Source = Annotated[
     str, typer.Argument(metavar="CLUSTER-or-SNAPSHOT", help="Cluster name, or snapshot directory.")
 ]
+Sources = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="CLUSTER-or-SNAPSHOT...",
+        help="Cluster names, or snapshot directories; several give one answer per cluster.",
+    ),
+]
 EngineName = Annotated[
     str, typer.Option("--engine", help="local or spark; the answer is the same.")
 ]

@@ -34,8 +34,7 @@ from dashboard.cli.config import configured, words_of
 from dashboard.cli.options import Config, Json, PlanFile, PlanReason, Source
 from dashboard.cli.output import Answer, emit, say, table
 from dashboard.cli.plan_answers import nothing_to_do, refusal, tell_plan_file, write_plan
-from dashboard.cli.releases import active_settings
-from dashboard.cli.source import pulsar_cluster, pulsar_snapshot
+from dashboard.cli.source import active_settings, pulsar_cluster, pulsar_snapshot
 from dashboard.presenters.isolation_words import (
     CODES,
     ROLE_WORDS,

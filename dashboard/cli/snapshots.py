@@ -30,7 +30,7 @@ from core.snapshot.store import load_manifest, load_snapshot
 from core.units import format_ago, format_ratio
 from dashboard.cli import answers
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
-from dashboard.cli.releases import active_settings
+from dashboard.cli.source import active_settings
 
 
 @dataclass(frozen=True)

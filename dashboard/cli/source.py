@@ -1,14 +1,55 @@
-"""What commands of Pulsar read that take a cluster or a snapshot."""
+"""What commands read: a cluster or a snapshot, and the settings in effect."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from core.errors import UnknownNameError
-from core.snapshot import PulsarSnapshot
-from core.snapshot.store import load_snapshot
+from core.pulsar.settings import EffectiveSettings, effective_settings
+from core.snapshot import AnySnapshot, PulsarSnapshot
+from core.snapshot.store import load_snapshot, save_snapshot
 from dashboard import services
-from dashboard.cli.output import UsageFaultError
+from dashboard.cli.output import UsageFaultError, warn
+from dashboard.services import pegasus
+
+
+@contextlib.contextmanager
+def snapshot_directories(sources: Sequence[str], config: Path | None) -> Iterator[list[Path]]:
+    """Give the directory of each snapshot; of a cluster, one with a fresh snapshot.
+
+    Args:
+        sources: Snapshot directories, and names of clusters of the configuration.
+        config: The configuration; ``None``: the usual one.
+
+    Raises:
+        UnknownNameError: There is neither such a directory nor such a cluster.
+        RemoteError: A cluster cannot be read.
+    """
+    with contextlib.ExitStack() as stack:
+        directories = []
+        for source in sources:
+            directory = Path(source)
+            if not directory.exists() and os.sep not in source:
+                parent = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="trimtab-")))
+                directory = parent / source
+                save_snapshot(_captured(source, config), directory)
+            directories.append(directory)
+        yield directories
+
+
+def _captured(name: str, config: Path | None) -> AnySnapshot:
+    loaded = services.load_config(services.config_path(config))
+    names = [one.name for one in loaded.clusters]
+    if name not in names:
+        raise UnknownNameError.of(
+            "snapshot directory or cluster", name, names, place="the configuration"
+        )
+    cluster = loaded.cluster(name)
+    return pegasus.capture(cluster) if cluster.kind == "pegasus" else services.capture(cluster)
 
 
 def pulsar_snapshot(source: str, config: Path | None) -> PulsarSnapshot:
@@ -45,3 +86,25 @@ def pulsar_cluster(
     if name in [one.name for one in config.clusters]:
         raise UsageFaultError(f"{name} is no Pulsar cluster.", hint="See `trimtab pegasus --help`.")
     raise UnknownNameError.of(what, name, names, place="the configuration")
+
+
+def active_settings(
+    snapshot: PulsarSnapshot,
+    overrides: Mapping[str, object] | None = None,
+    release: str | None = None,
+) -> EffectiveSettings:
+    """Return the settings of a cluster, and warn of an unknown release and of dead values.
+
+    Args:
+        snapshot: The cluster.
+        overrides: ``{key: value}`` to assume.
+        release: Line or version to assume; ``None``: the brokers' own.
+
+    Raises:
+        UnknownNameError: A release or an override that does not exist.
+        InputError: An override of the wrong type.
+    """
+    settings = effective_settings(snapshot, overrides=overrides, release=release)
+    for sentence in settings.release_warnings:
+        warn(sentence)
+    return settings

@@ -27,8 +27,7 @@ from core.planning.tenants import Bound, TenantUse, tenant_uses
 from core.units import format_ratio
 from dashboard.cli.options import Config, Json, Source
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
-from dashboard.cli.releases import active_settings
-from dashboard.cli.source import pulsar_snapshot
+from dashboard.cli.source import active_settings, pulsar_snapshot
 
 _MOST_PRINTED = 40
 

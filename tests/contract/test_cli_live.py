@@ -101,6 +101,9 @@ def test_a_captured_snapshot_is_whole_and_can_be_judged(config, capsys, tmp_path
     code, body = answer(capsys, "health", out, "--json")
     assert code == 0
     assert body["measures"]["usage"]["known_brokers"] == 3
+    code, body = answer(capsys, "health", "sandbox", "--config", config, "--json")
+    assert code == 0
+    assert body["measures"]["usage"]["known_brokers"] == 3
 
 
 def test_a_split_is_judged_by_the_topics_that_were_captured(config, capsys, tmp_path) -> None:

@@ -12,9 +12,12 @@ from pathlib import Path
 import pytest
 from fleet_builder import make_snapshot
 from fleet_edit import owned_by, with_policies
+from pegasus_snapshots import snapshot_of, whole
 
 from core.snapshot.store import save_snapshot
+from dashboard import services
 from dashboard.cli.main import COMMANDS, run
+from dashboard.services import pegasus
 
 DUMP = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
 BUNDLE = "acme/orders/0x00000000_0x40000000"
@@ -133,6 +136,43 @@ def test_health_answers_first(trimtab, three) -> None:
     assert body["state"] == "attention"
     assert body["measures"]["throughput"]["worst"] == "10.1.0.1:8080"
     assert {"code", "severity", "sentence", "evidence", "hint"} <= set(body["findings"][0])
+
+
+@pytest.fixture
+def clusters(tmp_path, monkeypatch) -> Path:
+    """A configuration with a cluster of each system; what is captured is at hand."""
+    pulsar, pegasus_state = make_snapshot(brokers=3, bundles=8), snapshot_of(whole())
+    monkeypatch.setattr(services, "capture", lambda _: pulsar)
+    monkeypatch.setattr(pegasus, "capture", lambda _: pegasus_state)
+    monkeypatch.chdir(tmp_path)
+    config = tmp_path / "trimtab.toml"
+    config.write_text(
+        '[[clusters]]\nname = "east"\nadmin_urls = ["http://127.0.0.1:9"]\n'
+        '[[clusters]]\nname = "tables"\nkind = "pegasus"\nmeta_servers = ["127.0.0.1:9"]\n'
+    )
+    return config
+
+
+def test_health_takes_a_configured_cluster(trimtab, clusters) -> None:
+    code, out, _ = trimtab("health", "east", "--config", clusters, "--json")
+    assert code == 0
+    assert one_object(out)["measures"]["throughput"]["brokers"] == 3
+    code, out, _ = trimtab("health", "tables", "--config", clusters, "--json")
+    assert code == 0
+    assert one_object(out)["balance"]["state"]
+
+
+def test_health_takes_a_cluster_next_to_a_snapshot(trimtab, clusters, three) -> None:
+    code, out, _ = trimtab("health", "east", three, "--config", clusters, "--json")
+    assert code == 0
+    assert len(one_object(out)["clusters"]) == 2
+
+
+def test_health_names_near_clusters(trimtab, clusters) -> None:
+    code, out, _ = trimtab("health", "eats", "--config", clusters, "--json")
+    assert code == 1
+    assert one_object(out)["error"]["code"] == "unknown_name"
+    assert "east" in one_object(out)["error"]["hint"]
 
 
 def test_lookup_shows_every_step(trimtab, three) -> None:

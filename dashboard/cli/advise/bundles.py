@@ -33,7 +33,7 @@ from dashboard.cli import plan_answers
 from dashboard.cli.options import Json, PlanReason, Snapshot
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
 from dashboard.cli.plan_answers import refusal, tell_plan_file, write_plan
-from dashboard.cli.releases import active_settings
+from dashboard.cli.source import active_settings
 from dashboard.presenters.advisors_facts import NamespaceFacts, namespace_facts
 
 _MAX_SHOWN = 16

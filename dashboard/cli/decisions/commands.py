@@ -17,6 +17,7 @@ from dashboard.cli.options import (
     Snapshot,
     Snapshots,
     Source,
+    Sources,
     Strategy,
 )
 
@@ -25,7 +26,7 @@ app = typer.Typer()
 
 @app.command()
 def health(
-    snapshots: Snapshots,
+    sources: Sources,
     target: Annotated[
         str, typer.Option(help="Definition of balanced: vivo, tight or transfer.")
     ] = "vivo",
@@ -33,10 +34,12 @@ def health(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Show the findings of a snapshot, with numbers."""
+    """Show the findings of a cluster or a snapshot, with numbers."""
     from dashboard.cli.decisions import fleet
+    from dashboard.cli.source import snapshot_directories
 
-    return fleet.health(snapshots, target, fleet.Engine(engine, config), as_json=as_json)
+    with snapshot_directories(sources, config) as directories:
+        return fleet.health(directories, target, fleet.Engine(engine, config), as_json=as_json)
 
 
 @app.command()
