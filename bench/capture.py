@@ -23,7 +23,7 @@ from typing import TypeVar
 
 from kazoo.client import KazooClient
 
-from connectors.config import ClusterConfig
+from connectors.config.model import ClusterConfig
 from connectors.sandbox.zookeeper import ZooKeeperProcess
 from connectors.zookeeper.capture import ZooKeeperCapture
 from connectors.zookeeper.client import ZooKeeperReader

@@ -27,7 +27,7 @@ from typing import Final
 from kazoo.client import KazooClient
 from leader import EVERY_S, SETTINGS, TARGET_MB, TARGET_SHARE, Cluster, peak_mb
 
-from connectors.config import ClusterConfig
+from connectors.config.model import ClusterConfig
 from connectors.sandbox.zookeeper import ZooKeeperProcess
 from connectors.zookeeper.leader_observer import LeaderObserver, forecast_path, read_forecast
 from core.pulsar.leader.extensible import ExtensibleReplay

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
-from connectors.config import TrimtabConfig
+from connectors.config.model import TrimtabConfig
 from core.errors import ComputeError, InputError, UnknownNameError
 
 State = Literal["queued", "running", "done", "failed", "stopped"]

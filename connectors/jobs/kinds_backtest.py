@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 import pyarrow.compute as pc
 from pydantic import Field, field_validator
 
-from connectors.credentials import Strict
+from connectors.config.credentials import Strict
 from connectors.jobs.model import JobAnswer, JobContext, JobKind
 from core.errors import InputError
 from core.history.backtest.job import TABLES, Backtest, Outcome, run_here

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import Field, field_validator
 
-from connectors.credentials import Strict
+from connectors.config.credentials import Strict
 from connectors.jobs.model import Asked, JobAnswer, JobContext, JobKind
 from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
 from core.health.measures import TARGETS

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import Field, field_validator, model_validator
 
-from connectors.credentials import Strict
+from connectors.config.credentials import Strict
 from connectors.jobs.kinds_fleet import FleetAsk, sources_of, unanswered
 from connectors.jobs.model import Asked, JobAnswer, JobContext, JobKind
 from core.history.analysis.flaps.job import flaps_here

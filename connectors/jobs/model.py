@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from pydantic import BaseModel
 
-from connectors.config import TrimtabConfig
+from connectors.config.model import TrimtabConfig
 from core.progress import Progress
 from core.request import Request, schema_of
 

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import filelock
 
-from connectors.config import TrimtabConfig
+from connectors.config.model import TrimtabConfig
+from connectors.config.private import keep_private
 from connectors.jobs import folder as jobs
 from connectors.jobs.catalogue import checked, kind_of
 from connectors.jobs.model import JobAnswer, JobContext, JobKind
-from connectors.private import keep_private
-from connectors.worker_status import Heartbeat, WorkerStatus
+from connectors.worker.status import Heartbeat, WorkerStatus
 from core.errors import ComputeError, InvariantError, OpsError
 from core.progress import JobStoppedError
 

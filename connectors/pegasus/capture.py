@@ -14,7 +14,7 @@ from threading import Event
 from time import monotonic
 from typing import Any, Final, TypeVar
 
-from connectors.config import ClusterConfig
+from connectors.config.model import ClusterConfig
 from connectors.pegasus.http.client import HttpClient
 from connectors.pegasus.rpc.client import MetaClient, ServerClient
 from core.errors import NotFoundError, RemoteError, RemoteTimeoutError, UnreachableError

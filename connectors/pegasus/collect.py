@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from connectors.config import ClusterConfig
+from connectors.config.model import ClusterConfig
 from connectors.pegasus.capture import (
     COPY_RATE,
     LEARNING,

@@ -9,7 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from connectors.config import ClusterConfig
+from connectors.config.model import ClusterConfig
 from connectors.prometheus.found import Found
 from connectors.prometheus.measures import OF_BROKERS
 from connectors.prometheus.scrape import Scraper

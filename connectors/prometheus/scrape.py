@@ -17,8 +17,8 @@ from typing import Final
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from connectors.config import ClusterConfig
-from connectors.metrics_config import Prometheus
+from connectors.config.metrics import Prometheus
+from connectors.config.model import ClusterConfig
 from connectors.prometheus.errors import hinted
 from connectors.prometheus.found import Found
 from connectors.prometheus.measures import OF_BROKERS, OF_BUNDLES, WRITES, Measure, Series, Where

@@ -9,8 +9,8 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
-from connectors.config import ClusterConfig, Timeouts
-from connectors.metrics_config import Prometheus
+from connectors.config.metrics import Prometheus
+from connectors.config.model import ClusterConfig, Timeouts
 from connectors.prometheus import promql
 from connectors.prometheus.errors import HINTS, error_of_answer, hinted
 from connectors.prometheus.found import BrokerNames, Found, settled

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from connectors.config import ClusterConfig
+from connectors.config.model import ClusterConfig
 from connectors.pulsar_admin.client import AdminClient, NotAskedError, quoted
 from connectors.pulsar_admin.parse import address_of, group_names, stub_report
 from core.errors import (

@@ -23,11 +23,11 @@ import msgspec
 import requests
 import urllib3
 
-from connectors.addresses import CredentialHosts, GuardedAdapter, address_fault, origin_of
-from connectors.config import ClusterConfig
-from connectors.credentials import Auth
+from connectors.config.credentials import Auth
+from connectors.config.model import ClusterConfig
 from connectors.pulsar_admin.errors import error_of_answer, is_dropped, translate
-from connectors.redaction import redacted, redacted_text
+from connectors.transport.addresses import CredentialHosts, GuardedAdapter, address_fault, origin_of
+from connectors.transport.redaction import redacted, redacted_text
 from core.errors import (
     ConfigError,
     InputError,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from connectors.addresses import CredentialHosts, host_fault
-from connectors.config import ClusterConfig
+from connectors.config.model import ClusterConfig
 from connectors.pulsar_topics.reader import LoadTopicReader, MissingExtraError
+from connectors.transport.addresses import CredentialHosts, host_fault
 from core.errors import ConfigError, RemoteError
 from core.snapshot.load_topics import BROKER_LOAD_TOPIC, LoadTopics
 from core.snapshot.znodes import ProblemLog

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import msgspec
 
-from connectors.config import ClusterConfig
+from connectors.config.model import ClusterConfig
 from connectors.pulsar_topics.errors import translate
-from connectors.redaction import redacted, redacted_text
+from connectors.transport.redaction import redacted, redacted_text
 from core.errors import ConfigError, InvariantError
 from core.snapshot.load_topics import (
     BROKER_LOAD_TOPIC,

@@ -13,9 +13,9 @@ from typing import Final, Literal
 
 import filelock
 
-from connectors.config import ClusterConfig, TrimtabConfig
+from connectors.config.model import ClusterConfig, TrimtabConfig
+from connectors.config.private import keep_private
 from connectors.journal.journal import SqlJournal
-from connectors.private import keep_private
 from connectors.recording.minutes import ClusterMinutes, Snapshot, Written, minute_text
 from connectors.recording.status import RecordingStatus
 from connectors.recording.upkeep import Kept, Upkeep

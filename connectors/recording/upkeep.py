@@ -12,8 +12,8 @@ from typing import Final
 
 import filelock
 
-from connectors.config import TrimtabConfig
-from connectors.storage_config import History
+from connectors.config.model import TrimtabConfig
+from connectors.config.storage import History
 from core.errors import OpsError
 from core.history.store.store import HistoryError, HistoryStore
 

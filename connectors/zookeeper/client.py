@@ -22,8 +22,8 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.serialization import GetChildren, GetData
 from kazoo.retry import KazooRetry
 
-from connectors.config import ClusterConfig
-from connectors.redaction import redacted, redacted_text
+from connectors.config.model import ClusterConfig
+from connectors.transport.redaction import redacted, redacted_text
 from connectors.zookeeper.errors import translate
 from connectors.zookeeper.multi_read import GET_DATA, Answer, Read, request_of
 from core.errors import ConfigError, RemoteError, RemoteTimeoutError, UnreachableError

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from connectors.config import ClusterConfig
+from connectors.config.model import ClusterConfig
 from connectors.pulsar_topics.capture import TABLE_VIEW
 from connectors.pulsar_topics.reader import MissingExtraError, require_client
 from connectors.zookeeper.leader_recording import (

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from connectors.config import ClusterConfig
+from connectors.config.model import ClusterConfig
 from connectors.pulsar_topics.capture import service_addresses
 from connectors.pulsar_topics.reader import LoadTopicReader
 from connectors.zookeeper.watch import Tree, ZnodeWatcher

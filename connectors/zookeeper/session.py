@@ -1,7 +1,7 @@
 """One ZooKeeper session for what must be true right now: reads past every cache, and a lease.
 
 A read asks the server to catch up with its leader first (``sync``), so that an owner that was
-seen is the owner that is. Only what :mod:`connectors.apply.lease` needs can be written.
+seen is the owner that is. Only what :mod:`connectors.worker.lease` needs can be written.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.retry import KazooRetry
 from kazoo.security import make_acl
 
-from connectors.config import ClusterConfig
+from connectors.config.model import ClusterConfig
 from connectors.zookeeper.errors import translate
 from core.errors import ConfigError, UnreachableError
 

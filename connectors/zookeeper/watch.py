@@ -29,7 +29,7 @@ from kazoo.client import KazooState
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import Callback, EventType
 
-from connectors.config import ClusterConfig
+from connectors.config.model import ClusterConfig
 from connectors.zookeeper.client import LOST, connect, new_client, single_answer
 from connectors.zookeeper.multi_read import (
     GET_DATA,

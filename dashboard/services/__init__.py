@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pydantic import SecretStr
 
-    from connectors.collect import CheckResult
-    from connectors.config import ClusterConfig, TrimtabConfig
+    from connectors.config.model import ClusterConfig, TrimtabConfig
     from connectors.journal.journal import SqlJournal
+    from connectors.pulsar.collect import CheckResult
     from core.actions.dry_run import Rehearsal
 
     Cluster = ClusterConfig
@@ -72,7 +72,7 @@ def page_config() -> TrimtabConfig:
 
 @lru_cache(maxsize=4)
 def _loaded(path: str | None, changed_at: float) -> TrimtabConfig:  # noqa: ARG001  # key of the cache
-    from connectors.config import TrimtabConfig  # noqa: PLC0415  # commands must start fast
+    from connectors.config.model import TrimtabConfig  # noqa: PLC0415  # commands must start fast
 
     return TrimtabConfig.load(Path(path) if path else None)
 
@@ -93,7 +93,7 @@ def fetch_topics(cluster: ClusterConfig, broker_web_url: str, bundle: str | None
     Raises:
         RemoteError: The broker did not answer as it should.
     """
-    from connectors.collect import fetch_topics as fetch  # noqa: PLC0415  # commands start fast
+    from connectors.pulsar.collect import fetch_topics as fetch  # noqa: PLC0415  # commands start fast
 
     return fetch(cluster, broker_web_url, bundle)
 
@@ -241,7 +241,7 @@ def config_path(given: Path | None) -> Path | None:
 
     The one given, else what ``TRIMTAB_CONFIG`` names, else ``trimtab.toml`` here, else ``None``.
     """
-    from connectors.config import DEFAULT_FILE  # noqa: PLC0415  # commands must start fast
+    from connectors.config.model import DEFAULT_FILE  # noqa: PLC0415  # commands must start fast
 
     named = os.environ.get(CONFIG_ENV)
     chosen = given or (Path(named) if named else DEFAULT_FILE if DEFAULT_FILE.is_file() else None)
@@ -254,21 +254,21 @@ def load_config(path: Path | None) -> TrimtabConfig:
     Raises:
         ConfigError: It cannot be read or is contradictory.
     """
-    from connectors.config import TrimtabConfig  # noqa: PLC0415  # commands must start fast
+    from connectors.config.model import TrimtabConfig  # noqa: PLC0415  # commands must start fast
 
     return TrimtabConfig.load(path)
 
 
 def keep_private(state_dir: Path) -> None:
     """Make the state folder its owner's alone, and write privately from now on."""
-    from connectors.private import keep_private as tightened  # noqa: PLC0415  # commands start fast
+    from connectors.config.private import keep_private as tightened  # noqa: PLC0415  # commands start fast
 
     tightened(state_dir)
 
 
 def exposed_secrets(config: TrimtabConfig) -> list[str]:
     """Return a sentence for each file with secrets that others than its owner may read."""
-    from connectors.private import exposed_secrets as exposed  # noqa: PLC0415  # the same
+    from connectors.config.private import exposed_secrets as exposed  # noqa: PLC0415  # the same
 
     return exposed(config)
 
@@ -284,7 +284,7 @@ def capture(cluster: ClusterConfig) -> PulsarSnapshot:
     Raises:
         RemoteError: Nothing at all could be read.
     """
-    from connectors.collect import PulsarCollector  # noqa: PLC0415  # commands must start fast
+    from connectors.pulsar.collect import PulsarCollector  # noqa: PLC0415  # commands must start fast
 
     collector = PulsarCollector(cluster)
     try:
@@ -301,7 +301,7 @@ def keep(config: TrimtabConfig, snapshot: PulsarSnapshot) -> CachedSnapshot:
 
 def check(cluster: ClusterConfig) -> Sequence[CheckResult]:
     """Try every endpoint of a cluster."""
-    from connectors.collect import check_cluster  # noqa: PLC0415  # commands must start fast
+    from connectors.pulsar.collect import check_cluster  # noqa: PLC0415  # commands must start fast
 
     return check_cluster(cluster)
 
@@ -314,7 +314,7 @@ def run_collector(
     tell: Callable[[str], None],
 ) -> None:
     """Keep snapshots of clusters until ``stop`` is set."""
-    from connectors import collector as loops  # noqa: PLC0415  # commands must start fast
+    from connectors.recording import collector as loops  # noqa: PLC0415  # commands must start fast
 
     loops.run_collector(config, clusters, every_s, stop, lambda event: tell(str(event)))
 
@@ -326,9 +326,9 @@ def worker_status(config: TrimtabConfig, cluster: str) -> Mapping[str, object]:
     """Return how the worker of ``cluster`` beside this state directory is doing.
 
     Returns:
-        The fields of ``connectors.worker_status.WorkerStatus``; empty when none ever ran here.
+        The fields of ``connectors.worker.status.WorkerStatus``; empty when none ever ran here.
     """
-    from connectors.worker_status import read_status  # noqa: PLC0415  # commands must start fast
+    from connectors.worker.status import read_status  # noqa: PLC0415  # commands must start fast
 
     status = read_status(config, cluster)
     return {} if status is None else msgspec.to_builtins(status)
@@ -336,7 +336,7 @@ def worker_status(config: TrimtabConfig, cluster: str) -> Mapping[str, object]:
 
 def is_worker_alive(config: TrimtabConfig, cluster: str) -> bool:
     """Return whether a worker said a moment ago that it serves ``cluster``."""
-    from connectors.worker_status import read_status  # noqa: PLC0415  # commands must start fast
+    from connectors.worker.status import read_status  # noqa: PLC0415  # commands must start fast
 
     status = read_status(config, cluster)
     return status is not None and status.is_alive(now())
@@ -349,7 +349,7 @@ def run_worker(
     tell: Callable[[str], None],
 ) -> None:
     """Carry out what is asked of clusters until ``stop`` is set."""
-    from connectors import worker  # noqa: PLC0415  # commands must start fast
+    from connectors.worker import worker  # noqa: PLC0415  # commands must start fast
 
     worker.run_worker(config, clusters, stop, lambda event: tell(str(event)))
 
@@ -362,7 +362,7 @@ def work_on(
     tell: Callable[[str], None],
 ) -> None:
     """Be the worker of a cluster until one run has ended, or ``stop`` is set."""
-    from connectors import worker  # noqa: PLC0415  # commands must start fast
+    from connectors.worker import worker  # noqa: PLC0415  # commands must start fast
 
     worker.work_on(
         config, config.cluster(cluster), RunId(run_id), stop, lambda event: tell(str(event))
@@ -375,8 +375,8 @@ def rehearse(config: TrimtabConfig, cluster: str, plan: Plan, options: RunOption
     Raises:
         RemoteError: The cluster or the journal cannot be read.
     """
-    from connectors.apply.clock import SystemClock  # noqa: PLC0415  # commands must start fast
-    from connectors.clusters import open_cluster  # noqa: PLC0415  # the same
+    from connectors.systems import open_cluster  # noqa: PLC0415  # the same
+    from connectors.worker.clock import SystemClock  # noqa: PLC0415  # commands must start fast
     from core.actions.dry_run import rehearse as carry_out_on_paper  # noqa: PLC0415  # the same
 
     spent = journal(config).moves_since(cluster, now() - timedelta(days=1))

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from pydantic import SecretStr
 
-    from connectors.check import CheckResult
+    from connectors.config.check import CheckResult
     from connectors.recording.upkeep import Kept
     from core.history.queries.point_in_time import PastMinutes
     from core.history.store.store import HistoryStore
@@ -67,7 +67,7 @@ def keep_in_order(config: Config, store: HistoryStore, cluster: str) -> Kept:
 
 def check_history(config: Config) -> CheckResult:
     """Try whether the history can be written and read."""
-    from connectors.check import check_history as check  # noqa: PLC0415  # commands start fast
+    from connectors.config.check import check_history as check  # noqa: PLC0415  # commands start fast
 
     return check(config)
 

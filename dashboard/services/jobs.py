@@ -159,7 +159,7 @@ def result_rows(
 def server_status(config: Config) -> Mapping[str, object]:
     """Return how the job server beside the state directory is doing; empty: none ever ran."""
     from connectors.jobs import server  # noqa: PLC0415  # commands must start fast
-    from connectors.worker_status import read_status_file  # noqa: PLC0415  # the same
+    from connectors.worker.status import read_status_file  # noqa: PLC0415  # the same
 
     status = read_status_file(server.server_status_path(config))
     return {} if status is None else msgspec.to_builtins(status)
@@ -184,7 +184,7 @@ def serve_jobs(config: Config, stop: threading.Event, tell: Callable[[str], None
 def is_served(config: Config) -> bool:
     """Return whether a job server said a moment ago that it lives."""
     from connectors.jobs import server  # noqa: PLC0415  # commands must start fast
-    from connectors.worker_status import read_status_file  # noqa: PLC0415  # the same
+    from connectors.worker.status import read_status_file  # noqa: PLC0415  # the same
 
     status = read_status_file(server.server_status_path(config))
     return status is not None and status.is_alive(services.now())

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from connectors.config import ClusterConfig, TrimtabConfig
+    from connectors.config.model import ClusterConfig, TrimtabConfig
     from core.pulsar.leader.prediction import Forecast
 
 

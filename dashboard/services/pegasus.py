@@ -10,7 +10,7 @@ from core.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from connectors.config import ClusterConfig, TrimtabConfig
+    from connectors.config.model import ClusterConfig, TrimtabConfig
     from connectors.sandbox.pegasus.remote import SandboxState
     from core.snapshot.pegasus import PegasusSnapshot
 

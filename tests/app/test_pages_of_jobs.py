@@ -8,7 +8,7 @@ import pytest
 from fleet_builder import make_history, make_snapshot
 from shelf_site import Site, assert_calm, now, texts
 
-from connectors.config import TrimtabConfig
+from connectors.config.model import TrimtabConfig
 from core.history.store.store import HistoryLocation, HistoryStore
 from core.history.store.writer import Recorder
 from dashboard.app_pages.backtest import model as presenter

@@ -11,7 +11,7 @@ from core.systems import STEPS, SYSTEMS
 ROOT = Path(__file__).parents[2]
 NEUTRAL = (
     *("core/plan", "core/actions", "core/step.py", "core/system.py"),
-    *("connectors/apply", "connectors/journal"),
+    *("connectors/worker", "connectors/journal"),
 )
 
 

@@ -17,9 +17,9 @@ import pytest
 from apply_site import HASTE, ApplySite, edited
 from pulsar_under_test import PulsarUnderTest, eventually
 
-from connectors.apply.lease import PATH, ZooKeeperLease
-from connectors.config import ClusterConfig
+from connectors.config.model import ClusterConfig
 from connectors.pulsar.acting.cluster import PulsarCluster
+from connectors.worker.lease import PATH, ZooKeeperLease
 from core.actions.events import RunClaimed, SettingChanged, SettingRestored, SettingSaved
 from core.errors import ConflictError, NotFoundError
 from core.plan.model import sealed

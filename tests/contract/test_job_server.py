@@ -19,12 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
-from connectors.config import TrimtabConfig
+from connectors.config.model import TrimtabConfig
 from connectors.jobs import folder, server
 from connectors.jobs.catalogue import by_name, checked, kinds
 from connectors.jobs.model import JobAnswer, JobContext, JobKind
 from connectors.jobs.results import View, rows
-from connectors.worker_status import read_status_file
+from connectors.worker.status import read_status_file
 from core.errors import InputError, InvariantError, UnknownNameError
 
 DEADLINE_S = 60.0
@@ -205,7 +205,7 @@ def test_what_a_killed_server_was_at_is_marked_by_the_next_one(config, tmp_path)
     script = (
         "import sys, threading; sys.path[:0] = sys.argv[2:]\n"
         "from pathlib import Path\n"
-        "from connectors.config import TrimtabConfig\n"
+        "from connectors.config.model import TrimtabConfig\n"
         "from connectors.jobs import server\n"
         "from connectors.jobs.catalogue import by_name\n"
         "from test_job_server import COUNT, TOOLS\n"

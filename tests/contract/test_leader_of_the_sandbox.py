@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.collect import PulsarCollector
+from connectors.pulsar.collect import PulsarCollector
 from connectors.sandbox.pulsar.fleet import Sandbox, SandboxOptions
 from connectors.sandbox.pulsar.shedding import HeldRound
 from connectors.zookeeper.leader_recording import LeaderRecording

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pulsar_under_test import eventually, zookeeper_client
 
-from connectors.collect import PulsarCollector
+from connectors.pulsar.collect import PulsarCollector
 from connectors.sandbox.pulsar.fleet import Sandbox, SandboxOptions
 from core.pulsar.owners import HELD, ORPHANED, Ownership, ownership_of
 from core.pulsar.settings import effective_settings

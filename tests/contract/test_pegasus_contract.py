@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.config import ClusterConfig
+from connectors.config.model import ClusterConfig
 from connectors.pegasus.collect import PegasusCollector
 from connectors.pegasus.http.client import HttpClient
 from connectors.pegasus.rpc import idl

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from connectors.config import ClusterConfig, Timeouts
+from connectors.config.model import ClusterConfig, Timeouts
 from connectors.pegasus.collect import PegasusCollector
 from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
 from core.health.pegasus import assess_pegasus

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from connectors.config import ClusterConfig
+from connectors.config.model import ClusterConfig
 from connectors.pegasus.collect import PegasusCollector
 from connectors.pegasus.rpc.client import MetaClient
 from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox

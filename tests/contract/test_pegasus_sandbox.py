@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.config import ClusterConfig
+from connectors.config.model import ClusterConfig
 from connectors.pegasus.collect import PegasusCollector
 from connectors.pegasus.rpc.client import MetaClient, ServerClient
 from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox

@@ -16,8 +16,8 @@ import pytest
 import requests
 from apply_site import movable
 
-from connectors.collector import run_collector
-from connectors.config import TrimtabConfig
+from connectors.config.model import TrimtabConfig
+from connectors.recording.collector import run_collector
 from connectors.sandbox.pulsar.fleet import Sandbox, SandboxOptions
 from core.history.store.store import HistoryLocation, HistoryStore
 from core.snapshot import PulsarSnapshot

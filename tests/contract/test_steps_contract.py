@@ -14,7 +14,7 @@ import pytest
 from apply_site import ApplySite, movable
 from pulsar_under_test import PulsarUnderTest, eventually
 
-from connectors.config import ClusterConfig
+from connectors.config.model import ClusterConfig
 from connectors.pulsar.acting.cluster import PulsarCluster
 from core.errors import PlanConflictError
 from core.ids import namespace_of, parse_range

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from kazoo.client import KazooClient
 
-from connectors.collect import PulsarCollector
-from connectors.config import ClusterConfig
+from connectors.config.model import ClusterConfig
+from connectors.pulsar.collect import PulsarCollector
 from connectors.sandbox.zookeeper import ZooKeeperProcess
 from core.snapshot import Problem, PulsarSnapshot
 

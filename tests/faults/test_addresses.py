@@ -8,13 +8,18 @@ import socket
 import pytest
 from small_broker import SmallBroker, said, serve_cluster
 
-from connectors.addresses import CredentialHosts, address_fault, origin_of, suggested_hosts
-from connectors.check import _check_credentials
-from connectors.collect import PulsarCollector
-from connectors.config import ClusterConfig
+from connectors.config.check import _check_credentials
+from connectors.config.model import ClusterConfig
 from connectors.pegasus.http.client import HttpClient
+from connectors.pulsar.collect import PulsarCollector
 from connectors.pulsar_admin.client import AdminClient
 from connectors.pulsar_topics.capture import service_addresses
+from connectors.transport.addresses import (
+    CredentialHosts,
+    address_fault,
+    origin_of,
+    suggested_hosts,
+)
 from core.errors import ProtocolError, RemoteError, UnreachableError
 from core.snapshot.znodes import ProblemLog
 from core.snapshot.znodes.brokers import Registry, decode_registry
@@ -246,8 +251,8 @@ def test_a_name_that_leads_to_a_link_local_address_gets_nothing(monkeypatch, add
 def test_a_name_that_changes_between_look_up_and_connection_gets_nothing(monkeypatch) -> None:
     with SmallBroker() as broker:
         peer = ("169.254.169.254", 80)
-        monkeypatch.setattr("connectors.addresses._refuse_link_local", lambda _: None)
-        monkeypatch.setattr("connectors.addresses._peer_of", lambda _: peer)
+        monkeypatch.setattr("connectors.transport.addresses._refuse_link_local", lambda _: None)
+        monkeypatch.setattr("connectors.transport.addresses._peer_of", lambda _: peer)
         client = AdminClient(config_for(broker.url, auth=TOKEN))
         with pytest.raises(UnreachableError, match="link-local"):
             client.request("GET", broker.url, PATH)

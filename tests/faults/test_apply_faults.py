@@ -22,10 +22,11 @@ import sqlalchemy as sa
 from apply_site import HASTE, ApplySite
 from kazoo.client import KazooClient
 
-from connectors.apply.lease import PATH, ZooKeeperLease
 from connectors.journal import engine
 from connectors.sandbox.pulsar.fleet import Faults, Sandbox, SandboxOptions
-from connectors.worker import read_status, run_worker
+from connectors.worker.lease import PATH, ZooKeeperLease
+from connectors.worker.status import read_status
+from connectors.worker.worker import run_worker
 from core.actions.events import StepEnded, StepStarted
 from core.actions.model import ENDED_RUNS, SETTLED_STEPS, RunId
 from core.actions.runs import RunView

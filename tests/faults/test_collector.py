@@ -14,9 +14,9 @@ import pytest
 from recorded_cluster import RecordedCluster, StrictZooKeeper
 from small_broker import SmallBroker, said, serve_cluster
 
-from connectors import collector
-from connectors.collector import CollectorEvent, run_collector
-from connectors.config import ClusterConfig, TrimtabConfig
+from connectors.config.model import ClusterConfig, TrimtabConfig
+from connectors.recording import collector
+from connectors.recording.collector import CollectorEvent, run_collector
 from core.errors import SnapshotError
 from core.snapshot.store import Shelf
 

@@ -14,7 +14,7 @@ import pytest
 from kazoo.client import KazooClient
 from recorded_cluster import BROKER, RecordedCluster
 
-from connectors.collector import collector_of
+from connectors.recording.collector import collector_of
 from connectors.sandbox.zookeeper import ZooKeeperProcess
 from connectors.zookeeper.leader_observer import (
     LeaderObserver,

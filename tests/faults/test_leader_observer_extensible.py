@@ -16,7 +16,7 @@ import pulsar
 import pytest
 from kazoo.client import KazooClient
 
-from connectors.config import ClusterConfig
+from connectors.config.model import ClusterConfig
 from connectors.pulsar_topics.reader import MissingExtraError
 from connectors.sandbox.zookeeper import ZooKeeperProcess
 from connectors.zookeeper.leader_observer import LeaderObserver, forecast_path, read_forecast

@@ -13,7 +13,7 @@ import pytest
 from kazoo.client import KazooClient
 from recorded_cluster import BROKER, RecordedCluster
 
-from connectors.config import ClusterConfig, Timeouts
+from connectors.config.model import ClusterConfig, Timeouts
 from connectors.sandbox.zookeeper import ZooKeeperProcess
 from connectors.zookeeper.leader_recording import LeaderRecording
 from core.errors import InputError, UnreachableError

@@ -12,9 +12,9 @@ from kazoo.client import KazooClient
 from kazoo.security import make_acl, make_digest_acl
 from recorded_cluster import StrictZooKeeper
 
-from connectors.apply.lease import PATH, ZooKeeperLease
-from connectors.config import ClusterConfig, Timeouts
-from connectors.credentials import ZooKeeperAuth
+from connectors.config.credentials import ZooKeeperAuth
+from connectors.config.model import ClusterConfig, Timeouts
+from connectors.worker.lease import PATH, ZooKeeperLease
 from core.errors import AuthError, ConfigError, RemoteError
 
 pytestmark = pytest.mark.zookeeper

@@ -8,9 +8,9 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from connectors.check import check_cluster
-from connectors.config import ClusterConfig, TrimtabConfig
-from connectors.metrics_config import Prometheus
+from connectors.config.check import check_cluster
+from connectors.config.metrics import Prometheus
+from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.prometheus.capture import Metrics, MetricsReader
 from connectors.prometheus.found import BrokerNames, settled
 from connectors.prometheus.measures import Series, Where

@@ -11,7 +11,7 @@ import pytest
 from pegasus_site import HASTE, PROPOSE, PegasusSite, move, wait_until
 
 from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
-from connectors.worker import run_worker, work_on
+from connectors.worker.worker import run_worker, work_on
 from core.actions.model import SETTLED_STEPS, RunId
 from core.actions.runs import RunView
 from core.errors import RemoteError

@@ -19,8 +19,8 @@ import pytest
 from small_broker import SmallBroker, serve_cluster
 from test_collector import Running
 
-from connectors.check import check_history
-from connectors.config import ClusterConfig, TrimtabConfig
+from connectors.config.check import check_history
+from connectors.config.model import ClusterConfig, TrimtabConfig
 from core.history.store.store import HistoryLocation, HistoryStore
 from core.snapshot.store import Shelf
 from dashboard.cli.main import run

@@ -13,8 +13,8 @@ from time import monotonic
 import pytest
 from small_broker import BUNDLE, HungPort, SmallBroker, said, serve_cluster
 
-from connectors.collect import PulsarCollector, check_cluster, fetch_topics
-from connectors.config import ClusterConfig
+from connectors.config.model import ClusterConfig
+from connectors.pulsar.collect import PulsarCollector, check_cluster, fetch_topics
 from connectors.pulsar_admin.client import AdminClient, quoted
 from core.errors import (
     AuthError,

@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from small_broker import SmallBroker, said, serve_cluster
 
-from connectors import redaction
-from connectors.config import TrimtabConfig
-from connectors.credentials import Auth
-from connectors.private import exposed_secrets, keep_private
+from connectors.config.credentials import Auth
+from connectors.config.model import TrimtabConfig
+from connectors.config.private import exposed_secrets, keep_private
+from connectors.transport import redaction
 from connectors.zookeeper.client import _without_secrets, single_answer
 from connectors.zookeeper.multi_read import Answer
 from core.snapshot.store import Shelf

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from connectors.collect import PulsarCollector
-from connectors.config import ClusterConfig
+from connectors.config.model import ClusterConfig
+from connectors.pulsar.collect import PulsarCollector
 from connectors.pulsar_admin.client import AdminClient
 from core.errors import ConfigError, UnreachableError
 

@@ -14,9 +14,9 @@ import pytest
 from apply_site import ACTOR, HASTE, ApplySite
 from kazoo.client import KazooClient
 
-from connectors.config import TrimtabConfig
+from connectors.config.model import TrimtabConfig
 from connectors.sandbox.pulsar.fleet import Sandbox, SandboxOptions
-from connectors.worker import run_worker
+from connectors.worker.worker import run_worker
 from core.actions.events import RunClaimed, RunMeasured, SettingChanged, SettingSaved
 from core.actions.model import RunId
 from core.actions.runs import RunView

@@ -16,7 +16,7 @@ from java_process import wait_until
 from our_reading import config_of
 from real_pulsar import RealPulsar
 
-from connectors.collect import PulsarCollector
+from connectors.pulsar.collect import PulsarCollector
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import Round, shed_rounds, shedding_strategy_in_force
 from core.pulsar.view import LoadView

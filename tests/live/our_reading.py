@@ -9,8 +9,8 @@ import pytest
 from cluster_truth import ClusterTruth, Znodes
 from real_pulsar import RealPulsar
 
-from connectors.collect import PulsarCollector
-from connectors.config import ClusterConfig
+from connectors.config.model import ClusterConfig
+from connectors.pulsar.collect import PulsarCollector
 from core.snapshot import PulsarSnapshot
 
 CLUSTER_NAME = "real"

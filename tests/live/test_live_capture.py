@@ -14,7 +14,7 @@ from our_reading import STEADY_ATTEMPTS, capture, config_of, rows_by, steady_cap
 from real_pulsar import RealPulsar
 from traffic import BUNDLES_BY_NAMESPACE
 
-from connectors.collect import fetch_topics
+from connectors.pulsar.collect import fetch_topics
 from core.pulsar.settings import effective_settings
 from core.snapshot.zkdump import import_zk_dump
 

@@ -12,7 +12,7 @@ from our_reading import STEADY_ATTEMPTS, capture, config_of, rows_by
 from real_pulsar import RealPulsar
 from traffic import BUNDLES_BY_NAMESPACE
 
-from connectors.collect import PulsarCollector, fetch_topics
+from connectors.pulsar.collect import PulsarCollector, fetch_topics
 from core.pulsar.placement import place_bundle
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import shedding_strategy_in_force, strategy_rounds

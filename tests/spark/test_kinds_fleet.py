@@ -9,7 +9,7 @@ import pytest
 from fleet_builder import NOON, make_snapshot
 from pegasus_snapshots import generated
 
-from connectors.config import TrimtabConfig
+from connectors.config.model import TrimtabConfig
 from connectors.jobs.catalogue import checked
 from connectors.jobs.kinds_fleet import KINDS
 from connectors.jobs.model import JobAnswer, JobContext

@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from connectors.config import ClusterConfig, Timeouts, TrimtabConfig
+from connectors.config.model import ClusterConfig, Timeouts, TrimtabConfig
 from connectors.journal.journal import SqlJournal
 from connectors.pulsar.acting.cluster import PulsarCluster
-from connectors.worker import work_on
+from connectors.worker.worker import work_on
 from core.actions.events import ControlRequested, Entry, Event, Record, RunRequested
 from core.actions.model import Control, RunId, RunOptions
 from core.actions.runs import RunView, fold, run_id_at

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from connectors.config import TrimtabConfig
+from connectors.config.model import TrimtabConfig
 from connectors.jobs import folder
 from core.history.backtest.schemas import CANDIDATES, METRICS, MOVES, RECOMMENDED, RUNS, TIMELINE
 

@@ -22,7 +22,7 @@ import pytest
 from pegasus_site import PegasusSite, wait_until
 
 from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
-from connectors.worker import run_worker
+from connectors.worker.worker import run_worker
 from core.actions.events import ControlRequested, Record
 from core.actions.model import RunId
 from core.actions.runs import RunView

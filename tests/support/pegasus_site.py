@@ -11,11 +11,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic
 
-from connectors.config import ApplyLimits, ClusterConfig, Timeouts, TrimtabConfig
+from connectors.config.model import ApplyLimits, ClusterConfig, Timeouts, TrimtabConfig
 from connectors.journal.journal import SqlJournal
 from connectors.pegasus.acting.cluster import PegasusCluster
 from connectors.pegasus.rpc.client import MetaClient
-from connectors.worker import work_on
+from connectors.worker.worker import work_on
 from core.actions.events import Record, RunRequested
 from core.actions.model import Observation, Refusal, RunId, RunOptions, StepResult
 from core.actions.ports import Action

@@ -6,9 +6,9 @@ import os
 from contextlib import closing
 from pathlib import Path
 
-from connectors.apply.limits import Limits
-from connectors.config import TrimtabConfig
+from connectors.config.model import TrimtabConfig
 from connectors.pulsar.acting.cluster import PulsarCluster
+from connectors.worker.limits import Limits
 
 TEXT = """
 [[clusters]]

@@ -16,7 +16,7 @@ import pytest
 from backtest_clusters import PEGASUS, PULSAR, START, history_in, living
 from history_worlds import pegasus_minutes
 
-from connectors.config import TrimtabConfig
+from connectors.config.model import TrimtabConfig
 from connectors.jobs.kinds_backtest import KINDS, BacktestJob
 from connectors.jobs.model import JobContext
 from core.errors import InputError, UnknownNameError

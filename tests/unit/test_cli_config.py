@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.config import TrimtabConfig
+from connectors.config.model import TrimtabConfig
 from dashboard.cli.config import config_words, words_of
 from dashboard.cli.main import run
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from fleet_builder import NOON, make_history
 
+from connectors.config.storage import History
 from connectors.journal.engine import Database
 from connectors.journal.lease import SqlLease
 from connectors.recording.upkeep import keep_in_order
-from connectors.storage_config import History
-from connectors.worker_status import WorkerStatus
+from connectors.worker.status import WorkerStatus
 from core.history.store.store import HistoryLocation, HistoryStore
 from core.history.store.writer import Recorder
 from core.snapshot import Manifest, PulsarSnapshot

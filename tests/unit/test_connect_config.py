@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.config import ClusterConfig, TrimtabConfig
+from connectors.config.model import ClusterConfig, TrimtabConfig
 from core.errors import ConfigError, UnknownNameError
 
 WHOLE = """

@@ -13,7 +13,7 @@ from typing import Any
 import pulsar.exceptions
 import pytest
 
-from connectors.config import ClusterConfig
+from connectors.config.model import ClusterConfig
 from connectors.pulsar_topics.capture import (
     HOTTEST_ONLY,
     read_load_topics,

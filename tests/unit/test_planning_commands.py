@@ -14,7 +14,7 @@ from fleet_builder import NOON, make_history, make_snapshot
 from msgspec import structs
 from pegasus_snapshots import generated
 
-from connectors.config import TrimtabConfig
+from connectors.config.model import TrimtabConfig
 from connectors.jobs.catalogue import checked
 from connectors.jobs.kinds_history import KINDS
 from connectors.jobs.model import JobAnswer, JobContext

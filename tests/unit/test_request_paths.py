@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connectors.config import ClusterConfig
+from connectors.config.model import ClusterConfig
 from connectors.pulsar_admin.client import AdminClient
 from core.errors import ProtocolError
 from core.ids import path_fault

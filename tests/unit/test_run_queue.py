@@ -8,7 +8,7 @@ from pathlib import Path
 
 from journal_entries import NOON, chain_of, claimed, record_of, requested
 
-from connectors.config import ClusterConfig, TrimtabConfig
+from connectors.config.model import ClusterConfig, TrimtabConfig
 from core.actions.describe import waits_for
 from core.actions.events import RunPaused, SettingRestored, SettingSaved
 from core.actions.model import RunId

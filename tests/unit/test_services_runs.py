@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from journal_entries import RUN, begun, claimed, ended, plan_of, record_of, requested
 
-from connectors.config import TrimtabConfig
+from connectors.config.model import TrimtabConfig
 from connectors.journal.journal import SqlJournal
 from core.actions.events import RunEnded
 from core.actions.model import RunId, RunOptions

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from connectors.apply.limits import Limited
-from connectors.config import ClusterConfig
+from connectors.config.model import ClusterConfig
 from connectors.pegasus.acting.partition_reader import PartitionReader, Pending
 from connectors.pegasus.acting.replicas_open import ReplicasOpen
 from connectors.pegasus.acting.settings import ServerSettings
@@ -13,6 +12,7 @@ from connectors.pegasus.actions import ACTIONS
 from connectors.pegasus.actions.wait import ClusterProbe
 from connectors.pegasus.collect import PegasusCollector
 from connectors.pegasus.rpc.client import MetaClient
+from connectors.worker.limits import Limited
 from core.actions.ports import Action
 from core.errors import InvariantError
 from core.pegasus.proposal import Proposal

@@ -13,7 +13,6 @@ from urllib.parse import urlencode, urljoin, urlsplit
 import msgspec
 import requests
 
-from connectors.addresses import GuardedAdapter
 from connectors.pegasus.http import parse
 from connectors.pegasus.http.parse import (
     Flag,
@@ -23,6 +22,7 @@ from connectors.pegasus.http.parse import (
     Version,
 )
 from connectors.pegasus.rpc.parse import cluster_info_of
+from connectors.transport.addresses import GuardedAdapter
 from core.errors import (
     ConflictError,
     GuardRefusedError,

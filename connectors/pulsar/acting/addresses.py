@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from connectors.config import ClusterConfig
+from connectors.config.model import ClusterConfig
 from connectors.pulsar_admin.client import AdminClient
 from core.snapshot import PulsarSnapshot
 from core.snapshot.znodes.brokers import BrokerNames, Registry

@@ -7,9 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
 
-from connectors.apply.limits import Limited
-from connectors.collect import PulsarCollector
-from connectors.config import ClusterConfig
+from connectors.config.model import ClusterConfig
 from connectors.pulsar.acting.addresses import Addresses
 from connectors.pulsar.acting.bundle_reader import (
     AdminBundleReader,
@@ -19,8 +17,10 @@ from connectors.pulsar.acting.bundle_reader import (
 )
 from connectors.pulsar.acting.policies import read_policy
 from connectors.pulsar.actions import ACTIONS
+from connectors.pulsar.collect import PulsarCollector
 from connectors.pulsar_admin.capture import ADMIN
 from connectors.pulsar_admin.client import AdminAnswer, AdminClient
+from connectors.worker.limits import Limited
 from connectors.zookeeper.session import ZooKeeperSession
 from core.actions.ports import Action
 from core.errors import InvariantError, NotFoundError, ProtocolError, RemoteError, UnreachableError

@@ -24,7 +24,7 @@ from connectors.sandbox.zookeeper import ZooKeeperProcess, free_port
 from core.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
-    from connectors.config import ClusterConfig
+    from connectors.config.model import ClusterConfig
 
 __all__ = ["Faults", "Sandbox", "SandboxOptions"]
 
@@ -200,7 +200,7 @@ class Sandbox:
 
     def cluster_config(self, name: str = "sandbox") -> ClusterConfig:
         """Return the configuration that points Trimtab at it."""
-        from connectors.config import ClusterConfig  # noqa: PLC0415 - configuration is optional here
+        from connectors.config.model import ClusterConfig  # noqa: PLC0415 - configuration is optional here
 
         return ClusterConfig(
             name=name,

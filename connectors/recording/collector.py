@@ -20,10 +20,10 @@ from typing import Final
 import filelock
 import msgspec
 
-from connectors.collect import PulsarCollector
-from connectors.config import ClusterConfig, TrimtabConfig
+from connectors.config.model import ClusterConfig, TrimtabConfig
+from connectors.config.private import keep_private
 from connectors.pegasus.collect import PegasusCollector
-from connectors.private import keep_private
+from connectors.pulsar.collect import PulsarCollector
 from connectors.recording.loop import Recording
 from connectors.recording.status import RecordingStatus
 from connectors.zookeeper.leader_observer import LeaderObserver, ObserverStatus

@@ -8,12 +8,17 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from connectors.addresses import CredentialHosts, address_fault, origin_of, suggested_hosts
-from connectors.config import ClusterConfig, TrimtabConfig
+from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.pegasus.rpc.client import MetaClient
 from connectors.prometheus.capture import MetricsReader
 from connectors.pulsar_admin.capture import ADMIN, RUNTIME, RestCapture
 from connectors.pulsar_admin.client import AdminClient, CredentialsWithheldError
+from connectors.transport.addresses import (
+    CredentialHosts,
+    address_fault,
+    origin_of,
+    suggested_hosts,
+)
 from connectors.zookeeper.client import ZooKeeperReader
 from connectors.zookeeper.multi_read import GET_CHILDREN, GET_DATA, NO_AUTH, NO_NODE, Read
 from core.errors import ConfigError, OpsError

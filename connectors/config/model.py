@@ -26,10 +26,10 @@ from pydantic_settings import (
     SettingsError,
 )
 
-from connectors.addresses import HostPattern, address_fault
-from connectors.credentials import Auth, Strict, Tls, ZooKeeperAuth
-from connectors.metrics_config import Prometheus
-from connectors.storage_config import History, Keep, Pages, Spark
+from connectors.config.credentials import Auth, Strict, Tls, ZooKeeperAuth
+from connectors.config.metrics import Prometheus
+from connectors.config.storage import History, Keep, Pages, Spark
+from connectors.transport.addresses import HostPattern, address_fault
 from core.errors import ConfigError, UnknownNameError
 
 Environment = Literal["production", "staging", "test", "demo"]

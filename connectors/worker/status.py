@@ -17,7 +17,7 @@ from typing import Final
 import filelock
 import msgspec
 
-from connectors.config import TrimtabConfig
+from connectors.config.model import TrimtabConfig
 
 HEARTBEAT_S: Final = 2.0
 ALIVE_WITHIN_S: Final = 10.0

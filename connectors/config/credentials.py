@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
 
-from connectors.redaction import register
+from connectors.transport.redaction import register
 from core.errors import ConfigError
 
 

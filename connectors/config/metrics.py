@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from connectors.credentials import Auth, Strict, Tls
+from connectors.config.credentials import Auth, Strict, Tls
 
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\Z")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from connectors.config import ClusterConfig
+from connectors.config.model import ClusterConfig
 from connectors.journal.journal import SqlJournal
 from connectors.pegasus.acting.cluster import PegasusCluster
 from connectors.pegasus.acting.pending import PendingProposals

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from connectors.config import ClusterConfig
+from connectors.config.model import ClusterConfig
 from connectors.zookeeper.session import Node, ZooKeeperSession
 from core.errors import AuthError, RemoteError
 

@@ -6,26 +6,27 @@ of a run is in the journal, so it may be killed at any moment; the next worker g
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import socket
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from math import inf
 from typing import Final
 
-from connectors.apply.broken_run import end_as_broken
-from connectors.apply.clock import SystemClock
-from connectors.apply.lease import ZooKeeperLease
-from connectors.apply.limits import Limits
-from connectors.clusters import OpenCluster, open_cluster
-from connectors.config import ClusterConfig, TrimtabConfig
+from connectors.config.model import ClusterConfig, TrimtabConfig
+from connectors.config.private import keep_private
 from connectors.journal.journal import SqlJournal
 from connectors.journal.lease import SqlLease
-from connectors.private import keep_private
-from connectors.worker_parts import SOONEST_AGAIN_S, Broken, WorkerEvent, as_bug
-from connectors.worker_status import Heartbeat, WorkerStatus, read_status, status_path
+from connectors.systems import OpenCluster, open_cluster
+from connectors.worker.broken_run import end_as_broken
+from connectors.worker.clock import SystemClock
+from connectors.worker.lease import ZooKeeperLease
+from connectors.worker.limits import Limits
+from connectors.worker.status import Heartbeat, WorkerStatus, status_path
 from core.actions.apply import carry_out, put_back, settle_afterwards
 from core.actions.events import Record
 from core.actions.measured import MEASURE_AFTER_S, MEASURE_UNTIL_S, is_to_be_measured
@@ -36,14 +37,64 @@ from core.actions.runs import RunView, fold
 from core.errors import InvariantError, OpsError, RemoteError
 from core.snapshot.store import Shelf
 
-__all__ = ["WorkerEvent", "WorkerStatus", "read_status", "run_worker", "work_on"]
-
 _POLL_S: Final = 0.5
 _STANDBY_S: Final = 1.0
 _LATEST_AGAIN_S: Final = 15.0
 _MOST_BUGS: Final = 3
 _MEASURE_EVERY_S: Final = 2.0
 _SETTLE_EVERY_S: Final = 15.0
+_FIRST_RETRY_S: Final = 1.0
+_LAST_RETRY_S: Final = 60.0
+_log = logging.getLogger("trimtab.worker")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerEvent:
+    """Something a person at the terminal wants to know.
+
+    Attributes:
+        cluster: Name.
+        kind: ``ready``, ``working``, ``ended``, ``standby``, ``failed`` or ``stopped``.
+        sentence: What happened.
+    """
+
+    cluster: str
+    kind: str
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{self.cluster}: {self.sentence}"
+
+
+@dataclass(slots=True)
+class Broken:
+    """A run that Trimtab itself cannot carry out; what it has changed is put back all the same.
+
+    Attributes:
+        bug: Why.
+        again_at_s: When it is tried again, on the monotonic clock.
+        wait_s: How long the next wait is.
+    """
+
+    bug: OpsError
+    again_at_s: float = 0.0
+    wait_s: float = _FIRST_RETRY_S
+
+    def wait(self, now_s: float) -> None:
+        """Let it rest; longer and longer."""
+        self.again_at_s = now_s + self.wait_s
+        self.wait_s = min(2 * self.wait_s, _LAST_RETRY_S)
+
+
+def as_bug(exc: Exception) -> InvariantError:
+    """Return what a person sees of an exception that should not be; the log gets the rest."""
+    if isinstance(exc, InvariantError):
+        return exc
+    _log.error("a run was carried out in a way that it never should", exc_info=exc)
+    return InvariantError(
+        f"The run failed by a fault of Trimtab itself ({type(exc).__name__}).",
+        hint="It is tried again; please report it with the worker's log.",
+    )
 
 
 def run_worker(
@@ -105,7 +156,7 @@ class _Loop:
         self._journal: SqlJournal | None = None
         self._lease: Lease | None = None
         self._open: OpenCluster | None = None
-        self._again_s = SOONEST_AGAIN_S
+        self._again_s = _FIRST_RETRY_S
         self._bugs: dict[RunId, int] = {}
         self._broken: dict[RunId, Broken] = {}
         self._closed: set[RunId] = set()
@@ -139,7 +190,7 @@ class _Loop:
         except Exception as exc:  # noqa: BLE001  # one bug must not end the work for a cluster
             self._failed(as_bug(exc))
         else:
-            self._again_s = SOONEST_AGAIN_S
+            self._again_s = _FIRST_RETRY_S
             self._status.last_error = None
             self._stop.wait(rest_s)
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic import Field, SecretStr, field_validator
 
-from connectors.credentials import Strict
+from connectors.config.credentials import Strict
 from core.snapshot.store import Retention
 
 _POLICIES: Final = ("app", "cluster")

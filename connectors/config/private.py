@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel, SecretStr
 
-from connectors.redaction import is_weak
+from connectors.transport.redaction import is_weak
 
 if TYPE_CHECKING:
-    from connectors.config import TrimtabConfig
+    from connectors.config.model import TrimtabConfig
 
 _FOLDER: Final = 0o700
 _OTHERS: Final = 0o077

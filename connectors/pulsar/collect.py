@@ -16,9 +16,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.addresses import address_fault
-from connectors.check import CheckResult, check_cluster
-from connectors.config import ClusterConfig
+from connectors.config.check import CheckResult, check_cluster
+from connectors.config.model import ClusterConfig
 from connectors.prometheus.capture import Metrics, MetricsReader
 from connectors.pulsar_admin.capture import ADMIN, RestCapture, RestFacts
 from connectors.pulsar_admin.client import AdminClient
@@ -26,6 +25,7 @@ from connectors.pulsar_admin.parse import BrokerTopics, topics_table
 from connectors.pulsar_admin.settings import settings_table
 from connectors.pulsar_topics.capture import read_load_topics, service_addresses, what_is_lacking
 from connectors.pulsar_topics.reader import LoadTopicReader
+from connectors.transport.addresses import address_fault
 from connectors.zookeeper.capture import ClusterPolicies, ZooKeeperCapture
 from connectors.zookeeper.client import ZooKeeperReader
 from core.errors import ConfigError, RemoteError

@@ -1,0 +1,1 @@
+"""Configuration: the file, its sections, its secrets, and the check of all endpoints."""

@@ -1,0 +1,1 @@
+"""What every connection shares: which addresses are allowed, and no secret in an answer."""

@@ -1,0 +1,1 @@
+"""The worker: executes runs, one cluster a thread, under a lease."""
