@@ -143,7 +143,7 @@ OF_BUNDLES: Final = (
 )
 """Rates of bundles, where ``exposeBundlesMetricsInPrometheus`` is set."""
 
-MOST_BUNDLES: Final = 20_000
+MAX_BUNDLES: Final = 20_000
 """More are not read: each is four series."""
 
 IS_PULSAR: Final = "pulsar_broker_rate_in"

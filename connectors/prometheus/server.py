@@ -14,7 +14,7 @@ from connectors.config.model import ClusterConfig, Timeouts
 from connectors.prometheus import promql
 from connectors.prometheus.errors import HINTS, error_of_answer, hinted
 from connectors.prometheus.found import BrokerNames, Found, settled
-from connectors.prometheus.measures import IS_PULSAR, MOST_BUNDLES, OF_BROKERS, OF_BUNDLES
+from connectors.prometheus.measures import IS_PULSAR, MAX_BUNDLES, OF_BROKERS, OF_BUNDLES
 from connectors.pulsar_admin.client import AdminClient, Dialect
 from core.errors import InputError, ProtocolError, RemoteError, ServerError
 from core.snapshot.znodes import ProblemLog
@@ -201,15 +201,15 @@ class PrometheusServer:
         source = self._source
         counted = self.vector(promql.count(OF_BUNDLES[0].series[0].metric, (), source.labels))
         size = int(counted[0].number) if counted else 0
-        if size > MOST_BUNDLES:
+        if size > MAX_BUNDLES:
             problems.add(
                 "budget",
                 self.place,
-                f"It has the rates of {size:,} bundles; up to {MOST_BUNDLES:,} are read.",
+                f"It has the rates of {size:,} bundles; up to {MAX_BUNDLES:,} are read.",
                 done="None is; set has_bundles = false to stop asking.",
                 severity="info",
             )
-        if not 0 < size <= MOST_BUNDLES:
+        if not 0 < size <= MAX_BUNDLES:
             return
         by = (source.broker_label, _BUNDLE)
         asked = promql.expression(OF_BUNDLES, by, source.labels, source.window_s)

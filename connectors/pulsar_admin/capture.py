@@ -37,7 +37,7 @@ RUNTIME: Final = f"{ADMIN}/brokers/configuration/runtime"
 _VERSION: Final = f"{ADMIN}/brokers/version"
 _REPORT: Final = f"{ADMIN}/broker-stats/load-report"
 _RUNTIME_CACHE_S: Final = 600.0
-_MOST_NAMESPACES: Final = 2_000
+_MAX_NAMESPACES: Final = 2_000
 _WANTED: Final = frozenset(
     {setting.key for setting in SETTINGS} | {"clusterName", "brokerVersion", "loadManagerClassName"}
 )
@@ -341,14 +341,14 @@ class RestCapture:
         tenants = self._listed(base, ["/tenants"], problems)
         below = [f"/namespaces{quoted(tenant)}" for tenant in tenants]
         spaces = {name for name in self._listed(base, below, problems) if ":" not in name}
-        if len(spaces) > _MOST_NAMESPACES:
+        if len(spaces) > _MAX_NAMESPACES:
             problems.add(
                 "budget",
                 base,
-                f"There are {len(spaces):,} namespaces; {_MOST_NAMESPACES:,} were asked for.",
+                f"There are {len(spaces):,} namespaces; {_MAX_NAMESPACES:,} were asked for.",
                 done="Name zookeeper to see all boundaries.",
             )
-        asked = sorted(spaces)[:_MOST_NAMESPACES]
+        asked = sorted(spaces)[:_MAX_NAMESPACES]
         answers, silent = self.ask_each(
             asked,
             lambda name: (

@@ -40,7 +40,7 @@ from core.ids import path_fault
 T = TypeVar("T")
 MAX_BYTES: Final = 256 * 1024 * 1024
 _CHUNK: Final = 256 * 1024
-_MOST_REDIRECTS: Final = 5
+_MAX_REDIRECTS: Final = 5
 _REPEATED: Final = (502, 503, 504)
 # what happens to a connection is ours to tell: the library would write it to the terminal
 logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
@@ -210,7 +210,7 @@ class AdminClient:
         if self._has_credentials and not self._named.allows(origin):
             raise CredentialsWithheldError.at(base_url, operation)
         deadline = min(monotonic() + self._timeouts.answer_s, self._ends_at)
-        for _ in range(_MOST_REDIRECTS + 1):
+        for _ in range(_MAX_REDIRECTS + 1):
             endpoint = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}"
             status, headers, content = self._ask(method, url, body, deadline, operation)
             if 200 <= status < 300:

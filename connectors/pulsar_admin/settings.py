@@ -1,4 +1,4 @@
-"""Settings in force: running values of the brokers against defaults and dynamic overrides."""
+"""Active settings: running values of the brokers against defaults and dynamic overrides."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def settings_table(
     for setting in SETTINGS:
         stored = dynamic.get(setting.key)
         usable = stored is None or _check(setting, stored, problems)
-        in_force = stored if usable else None
+        effective = stored if usable else None
         origin_of: dict[tuple[str, Release], str] = {}  # a thousand brokers share a few values
         values: dict[str, tuple[str, str]] = {}
         for broker, own in runtime.items():
@@ -45,7 +45,7 @@ def settings_table(
             if text is not None:
                 key = (text, Release.of(versions.get(broker)))
                 if key not in origin_of:
-                    origin_of[key] = _origin(setting, *key, in_force)
+                    origin_of[key] = _origin(setting, *key, effective)
                 values[broker] = (text, origin_of[key])
         if values:
             rows += _rows(setting.key, values)

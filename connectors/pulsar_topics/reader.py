@@ -33,8 +33,8 @@ _INSTALL: Final = "Install Trimtab with its extra: pip install 'trimtab[extensib
 _DRAIN_MS: Final = 15
 _ANSWER_MS: Final = 2_000
 _QUEUE: Final = 20_000
-_MOST_AT_ONCE: Final = 500_000
-_MOST_ADDRESSES: Final = 8
+_MAX_AT_ONCE: Final = 500_000
+_MAX_ADDRESSES: Final = 8
 
 
 class MissingExtraError(ConfigError):
@@ -151,7 +151,7 @@ class LoadTopicReader:
     def _connect(self, addresses: Mapping[str, str]) -> None:
         if self._client is not None:
             return
-        hosts = sorted(set(addresses.values()))[:_MOST_ADDRESSES]
+        hosts = sorted(set(addresses.values()))[:_MAX_ADDRESSES]
         if not hosts:
             raise InvariantError("There is no address to read the load topics from.")
         scheme = hosts[0].partition("://")[0]
@@ -206,7 +206,7 @@ class LoadTopicReader:
     def _arrived(self, topic: str) -> Iterator[Any]:
         """Yield what is queued right now."""
         timeout = self._load().Timeout
-        for _ in range(_MOST_AT_ONCE):
+        for _ in range(_MAX_AT_ONCE):
             try:
                 yield self._readers[topic].read_next(timeout_millis=_DRAIN_MS)
             except timeout:

@@ -32,7 +32,7 @@ from core.plan.model import Diagnostic
 
 __all__ = ["Ports", "carry_out", "put_back", "settle_afterwards"]
 
-_MOST_DOUBTS: Final = 3
+_MAX_DOUBTS: Final = 3
 """How often a reading with holes in it is taken again before doubtful findings are believed."""
 
 
@@ -167,7 +167,7 @@ def _renew(session: Session, _hold: GuardResult) -> GuardResult | None:
         session.view.steps[index].step.flags_of(item.code).is_doubtful
         for index, item in found.items()
     )
-    if is_doubtful and not cluster.system.is_complete(fresh) and session.doubts < _MOST_DOUBTS:
+    if is_doubtful and not cluster.system.is_complete(fresh) and session.doubts < _MAX_DOUBTS:
         session.doubts += 1
         session.ask_again_at_s = session.ports.clock.monotonic() + ASK_AGAIN_S
         return None

@@ -53,8 +53,8 @@ KINDS: Final[dict[str, str]] = {
 EMPTY: Final = "empty"
 """What is said of a setting that has a value of no length, as a list without entries."""
 
-_MOST_SERVERS: Final = 2
-_MOST_HELD: Final = 3
+_MAX_SERVERS: Final = 2
+_MAX_HELD: Final = 3
 
 
 def describe_value(value: str | None) -> str:
@@ -77,7 +77,7 @@ def describe_value(value: str | None) -> str:
 
 
 def _named(servers: list[str]) -> str:
-    if len(servers) > _MOST_SERVERS:
+    if len(servers) > _MAX_SERVERS:
         return pluralize(len(servers), "server")
     return " and ".join(servers)
 
@@ -115,7 +115,7 @@ def held_words(view: RunView, more: str = "") -> str:
     changed = [one for one in view.outstanding_settings if one.is_changed]
     temporary = [
         f"{one.key} at {describe_value(one.during) or EMPTY} (then {_before(one.before)} again)"
-        for one in reversed(changed[-_MOST_HELD:])
+        for one in reversed(changed[-_MAX_HELD:])
     ]
     held = f"Temporary settings: {', '.join(temporary)}. " if temporary else ""
     return f"{held}`trimtab runs {view.run_id} --stop{more}` stops it."

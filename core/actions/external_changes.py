@@ -11,7 +11,7 @@ from core.errors import InvariantError
 from core.system import Snapshot
 from core.units import pluralize
 
-MOST_NAMED: Final = 20
+MAX_NAMED: Final = 20
 """External changes recorded one by one per comparison; a lost broker moves hundreds at once."""
 
 
@@ -24,10 +24,10 @@ def note_external_changes(session: Session, fresh: Snapshot) -> None:
         raise InvariantError("Two snapshots of one run are of different systems.")
     system = session.ports.cluster.system
     found = list(system.external_changes(session.view, earlier, fresh))
-    for move in found[:MOST_NAMED]:
+    for move in found[:MAX_NAMED]:
         note(session, move)
-    if len(found) > MOST_NAMED:
-        rest = found[MOST_NAMED:]
+    if len(found) > MAX_NAMED:
+        rest = found[MAX_NAMED:]
         first = rest[0]
         others = pluralize(len(rest) - 1, f"further {system.unit}")
         session.record(

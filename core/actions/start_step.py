@@ -24,7 +24,7 @@ ASK_AGAIN_S: Final = 2.0
 REPORT_EVERY_S: Final = 5.0
 """How often at most a waiting step tells how far it is."""
 
-MOST_WAIT_S: Final = 600.0
+MAX_WAIT_S: Final = 600.0
 """How long a precondition is waited for, where the step does not say it itself."""
 
 
@@ -137,7 +137,7 @@ def _not_yet(
         step = session.view.steps[turn.index]
     since = step.waiting_since or clock.now()
     wait = step.step.wait
-    limit_s = MOST_WAIT_S if wait is None else wait.within_s
+    limit_s = MAX_WAIT_S if wait is None else wait.within_s
     if limit_s is None or clock.now() - since < timedelta(seconds=limit_s):
         return GuardResult(effect="wait", refusal=refusal, wait_s=refusal.retry_s)
     if wait is None:

@@ -97,7 +97,7 @@ class ClusterInfo:
     Attributes:
         meta_servers: ``host:port``, as configured.
         leader: The leading one.
-        level_word: The level in force, without ``fl_``; it reads ``freezed`` while nodes are few.
+        level_word: The effective level, without ``fl_``; it reads ``freezed`` while nodes are few.
         operations: The balancer's counts; ``None`` if not reported.
         primary_stddev: Of primaries over nodes.
         replica_stddev: Of replicas over nodes.

@@ -1,4 +1,4 @@
-"""Function levels of the meta server: what each allows, and which one is in force.
+"""Function levels of the meta server: what each allows, and which one is effective.
 
 Source: Pegasus ``meta_function_level``, ``meta_service::check_freeze`` and the checks of the level
 in ``server_state``, ``meta_service`` and ``greedy_load_balancer`` (2.6.0-SNAPSHOT, db756dc).
@@ -123,7 +123,7 @@ def effective_level(
     min_live_node_count: int = 3,
     live_percentage: int = 65,
 ) -> FunctionLevel:
-    """Return the level that is in force: ``freezed`` while too few nodes are alive.
+    """Return the effective level: ``freezed`` while too few nodes are alive.
 
     Args:
         stored: What was set; it never changes by itself.

@@ -25,7 +25,7 @@ from core.units import datetime_to_ms, format_age
 _EVER = 0
 _ASSUMED_DELAY_MS = 600_000
 _FLOW_CONTROL = "add_secondary_enable_flow_control"
-_MOST_ADDED = "add_secondary_max_count_for_one_node"
+_MAX_ADDED = "add_secondary_max_count_for_one_node"
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def outlooks(facts: PegasusFacts, rows: Sequence[int]) -> list[Outlook]:
 def _adds_nothing(facts: PegasusFacts) -> bool:
     """Return whether flow control lets no secondary be added anywhere; unknown: no."""
     settings = facts.snapshot.settings
-    most = settings.get(_MOST_ADDED, "")
+    most = settings.get(_MAX_ADDED, "")
     return settings.get(_FLOW_CONTROL, "") == "true" and most.isdecimal() and not int(most)
 
 
@@ -81,7 +81,7 @@ def _held_back(one: Outlook) -> Outlook:
     if cure.action is None or cure.action.type is not ConfigType.ADD_SECONDARY:
         return one
     reason = (
-        f"{cure.reason} It is not sent: {_MOST_ADDED} is 0, as while a rolling update or an "
+        f"{cure.reason} It is not sent: {_MAX_ADDED} is 0, as while a rolling update or an "
         "emptying runs."
     )
     return replace(one, cure=replace(cure, action=None, reason=reason))

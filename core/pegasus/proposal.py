@@ -39,7 +39,7 @@ class ClusterSight:
 
     Attributes:
         nodes: By registered name.
-        level: The level in force.
+        level: The effective level.
         pending: Partitions (gpid) that have a proposal of ours whose end was not seen.
     """
 

@@ -16,7 +16,7 @@ from core.errors import InputError
 from core.pegasus.balance.model import ConfigType, ProposalAction
 from core.pegasus.partition import PartitionConfig
 
-_MOST_DROPS: Final = 3
+_MAX_DROPS: Final = 3
 _TO_PRIMARY: Final = (ConfigType.ASSIGN_PRIMARY, ConfigType.UPGRADE_TO_PRIMARY)
 _TO_SECONDARY: Final = (
     ConfigType.ADD_SECONDARY,
@@ -48,7 +48,7 @@ def apply_action(config: PartitionConfig, action: ProposalAction) -> PartitionCo
         changed = replace(config, primary=None, secondaries=(*others, node))
     elif action.type in _AWAY:
         primary = None if config.primary == node else config.primary
-        dropped = (*drops, node)[-_MOST_DROPS:]
+        dropped = (*drops, node)[-_MAX_DROPS:]
         changed = replace(config, primary=primary, secondaries=others, last_drops=dropped)
     else:
         raise InputError(

@@ -30,7 +30,7 @@ ADD_LIMIT: Final = "meta.lb.add_secondary_max_count_for_one_node"
 LIVE_PERCENTAGE: Final = "meta.live_percentage"
 ONLY_MOVE_PRIMARY: Final = "meta.lb.only_move_primary"
 
-LEAST_RATE_MB_PER_S: Final = 5
+MIN_RATE_MB_PER_S: Final = 5
 """The slowest copying that a server takes: a block of 4 MiB must fit into a second; 0: no limit."""
 
 _RATE_COLUMNS: Final = {COPY_RATE: "copy_rate_mb_per_s", SEND_RATE: "send_rate_mb_per_s"}
@@ -43,7 +43,7 @@ _REPLICA: Final = tuple(
         kind="number",
         default="0",
         meaning=f"How many megabytes a second one disk of a node {verb}; 0: without limit.",
-        note=f"Values from 1 to {LEAST_RATE_MB_PER_S - 1} are refused by the server. {_LOST}",
+        note=f"Values from 1 to {MIN_RATE_MB_PER_S - 1} are refused by the server. {_LOST}",
     )
     for key, verb in ((COPY_RATE, "receives while it copies"), (SEND_RATE, "sends to copiers"))
 )
@@ -134,10 +134,10 @@ def desired_value(one: Changeable, text: str) -> str:
         value = str(int(value))
     elif value and one.setting.kind in ("nodes", "tables"):
         value = _in_order(one.setting.kind, value)
-    if one.key in _RATE_COLUMNS and 0 < int(value) < LEAST_RATE_MB_PER_S:
+    if one.key in _RATE_COLUMNS and 0 < int(value) < MIN_RATE_MB_PER_S:
         raise InputError(
             f"{one.key} cannot be {value}: a block of 4 MiB would not fit into a second.",
-            hint=f"Write 0 for no limit, or {LEAST_RATE_MB_PER_S} or more.",
+            hint=f"Write 0 for no limit, or {MIN_RATE_MB_PER_S} or more.",
         )
     if one.key == "min_live_node_count_for_unfreeze" and value == "0":
         raise InputError(f"{one.key} must be above 0.", hint="1 is the least.")
@@ -260,7 +260,7 @@ def _freezing(alive: int, known: int) -> Danger:
     return Danger(
         "refused",
         "would_freeze",
-        f"With {alive} of {known} nodes alive the level in force would be freezed at once.",
+        f"With {alive} of {known} nodes alive the effective level would be freezed at once.",
         "Choose a lower value, or bring nodes back first.",
     )
 

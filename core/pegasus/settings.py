@@ -145,14 +145,14 @@ SERVER_SETTINGS: Final = (
         "meta.live_percentage",
         "percent",
         "65",
-        "While fewer of the known nodes are alive the level in force is freezed.",
+        "While fewer of the known nodes are alive the effective level is freezed.",
         "A node stays known until the meta server restarts. The shipped configuration says 50.",
     ),
     _flag(
         "min_live_node_count_for_unfreeze",
         "number",
         "3",
-        "While fewer nodes are alive the level in force is freezed.",
+        "While fewer nodes are alive the effective level is freezed.",
     ),
     _flag(
         "mutation_2pc_min_replica_count",

@@ -154,7 +154,7 @@ class PegasusFacts:
 
     @property
     def effective_level(self) -> FunctionLevel | None:
-        """The level in force; ``None``: unknown."""
+        """The effective level; ``None``: unknown."""
         text = self.snapshot.settings.get(EFFECTIVE_LEVEL)
         try:
             return None if text is None else parse_level(text)

@@ -50,7 +50,7 @@ def judge_balance(
 
     Args:
         counts: As read; at steady they forecast one round, at lively they are the last one.
-        level: The one in force.
+        level: The effective one.
         unhealthy_count: Partitions that the guardian does not call healthy; ``None``: unknown.
         is_cluster_policy: ``balance_cluster``; ``None``: unknown.
         partition_count: Partitions in all; ``None``: unknown.
@@ -67,7 +67,7 @@ def judge_balance(
         why = (
             "At steady the cluster policy counts nothing, so 0 says nothing."
             if is_cluster_policy
-            else "It is not known whether the cluster policy is in force, which counts nothing."
+            else "It is not known whether the cluster policy is active, which counts nothing."
         )
         return BalanceVerdict("unknown", why)
     return BalanceVerdict("balanced", "The balancer finds nothing to do.")

@@ -32,7 +32,7 @@ from core.pulsar.serving import Serving
 from core.snapshot import PulsarSnapshot
 from core.units import pluralize
 
-_MOST_NAMED: Final = 50
+_MAX_NAMED: Final = 50
 """Namespaces that take the place of an expression; more would be no policy to read."""
 
 
@@ -199,7 +199,7 @@ class Mender:
             matched = list(filter(matcher_of([expression]), self._namespaces))
             own = [_escaped(one) for one in matched if one in mine]
             kept += [expression] if len(own) == len(matched) else own
-        if len(kept) > _MOST_NAMED:
+        if len(kept) > _MAX_NAMED:
             return
         if not mine:
             yield Mend(

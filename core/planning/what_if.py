@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from core.errors import InputError
 from core.health.measures import Measures, measure
 from core.planning.what_if_request import WhatIfRequest
-from core.pulsar.placement import STRATEGY_NAMES, placement_in_force
+from core.pulsar.placement import STRATEGY_NAMES, active_placement
 from core.pulsar.settings import EffectiveSettings, effective_settings
-from core.pulsar.shedding import shedding_strategy_in_force
+from core.pulsar.shedding import active_shedding_strategy
 from core.pulsar.shedding.registry import SHEDDING_STRATEGY_NAMES
 from core.simulation import Run, Simulation, simulate
 from core.snapshot import PulsarSnapshot
@@ -134,8 +134,8 @@ def compared(
     settings = effective_settings(brokers, overrides=request.settings)
     manager = brokers.manifest.load_manager
     in_force = (
-        shedding_strategy_in_force(manager, settings).name,
-        placement_in_force(settings, manager),
+        active_shedding_strategy(manager, settings).name,
+        active_placement(settings, manager),
     )
     rows = [_as_it_is(now, request)]
     for pair in pairs_of(brokers, settings, request):

@@ -12,7 +12,7 @@ import numpy as np
 
 from core.ids import SYSTEM_NAMESPACE, namespace_of
 from core.pulsar.settings import EffectiveSettings
-from core.pulsar.shedding import BrokerTrace, Decision, Gate, shedding_strategy_in_force
+from core.pulsar.shedding import BrokerTrace, Decision, Gate, active_shedding_strategy
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.gates import at_least
 from core.pulsar.shedding.registry import AnyStrategy
@@ -67,12 +67,12 @@ class Explanation:
 
     @cached_property
     def strategy(self) -> AnyStrategy:
-        """The shedding strategy in force.
+        """The active shedding strategy.
 
         Raises:
             UnknownNameError: The configured class is not known here.
         """
-        return shedding_strategy_in_force(self.view.load_manager, self.settings)
+        return active_shedding_strategy(self.view.load_manager, self.settings)
 
     @property
     def off(self) -> str:

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-_LEAST_BUCKETS: Final = 16
+_MIN_BUCKETS: Final = 16
 _LOAD_FACTOR: Final = 0.75
 
 
@@ -36,7 +36,7 @@ def java_hash_order(texts: Sequence[str]) -> NDArray[np.int64]:
     Texts that share a bucket come in alphabetical order, so that the answer does not depend on the
     order of ``texts``; Java has them in the order of insertion.
     """
-    buckets = _LEAST_BUCKETS
+    buckets = _MIN_BUCKETS
     while buckets * _LOAD_FACTOR < len(texts):
         buckets *= 2
     hashes = np.array([java_string_hash(text) for text in texts], np.int64)

@@ -116,7 +116,7 @@ def lookup_topic(
     Args:
         snapshot: Its bundles, namespaces and brokers.
         topic: Any form that :func:`parse_topic_name` takes.
-        settings: For the assignment class; ``None``: those in force.
+        settings: For the assignment class; ``None``: the active ones.
     Raises:
         InputError: It is no topic name.
         UnknownNameError: The snapshot does not have its namespace.

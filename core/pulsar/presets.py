@@ -41,9 +41,9 @@ class Difference:
 
     Attributes:
         setting: Which.
-        present: Value in force.
+        present: Active value.
         wanted: Value of the preset.
-        origin: Where the value in force comes from.
+        origin: Where the active value comes from.
     """
 
     setting: Setting

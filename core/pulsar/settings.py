@@ -1,4 +1,4 @@
-"""The settings in force on a cluster: which value each has, and where that value comes from."""
+"""The active settings on a cluster: which value each has, and where that value comes from."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ def effective_settings(
     overrides: Mapping[str, object] | None = None,
     release: str | None = None,
 ) -> EffectiveSettings:
-    """Return the settings in force on the snapshot's cluster.
+    """Return the active settings on the snapshot's cluster.
 
     Where brokers differ, the leader's value holds, for it is the leader that decides; without a
     known leader the most common one.

@@ -33,7 +33,7 @@ Snapshot = PulsarSnapshot | PegasusSnapshot
 R = TypeVar("R", bound=Request)
 PROBLEMS: Final = "problems"
 CLUSTER: Final = "cluster"
-_MOST_GROUPS: Final = 400
+_MAX_GROUPS: Final = 400
 
 _PROBLEM: Final = pa.schema(
     [
@@ -209,7 +209,7 @@ def each_on_spark(
         return pa.Table.from_pylist(rows, schema=_CARRIED)
 
     asked = pa.table({CLUSTER: pa.array(sorted(names), pa.string())})
-    count = min(max(asked.num_rows, 1), _MOST_GROUPS)
+    count = min(max(asked.num_rows, 1), _MAX_GROUPS)
     rows = spark.createDataFrame(asked).repartition(count, CLUSTER)
     described = words or f"asking {pluralize(asked.num_rows, 'cluster')}"
     with followed(spark, progress, described):

@@ -20,7 +20,7 @@ from core.errors import ComputeError, InputError
 from core.schemas import conform
 
 CLUSTER: Final = "cluster"
-MOST_ROWS: Final = 5_000_000
+MAX_ROWS: Final = 5_000_000
 """More rows than this are no answer for one process; a job that makes more writes files."""
 
 _PARTITION_COLUMNS: Final = (pa.field(CLUSTER, pa.string()), pa.field("day", pa.string()))
@@ -92,7 +92,7 @@ def arrow_rows(spark: SparkSession, table: pa.Table, partitions: int = 0) -> Dat
     return rows.repartition(partitions) if partitions else rows
 
 
-def collected(rows: DataFrame, schema: pa.Schema, *, most: int = MOST_ROWS) -> pa.Table:
+def collected(rows: DataFrame, schema: pa.Schema, *, most: int = MAX_ROWS) -> pa.Table:
     """Bring an answer into this process; in no particular order.
 
     Args:

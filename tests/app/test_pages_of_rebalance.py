@@ -122,7 +122,7 @@ def test_a_strategy_that_is_not_known_is_named_and_the_rest_still_answers(site):
 def test_a_single_broker_has_nobody_to_give_to(site):
     site.put(make_snapshot(brokers=1, bundles=12, now=now()))
     app = opened(site, pick="ThresholdShedder")
-    assert "would do nothing: with 1 broker nobody could take a bundle" in texts(app)
+    assert "would do nothing: with 1 broker no broker could take a bundle" in texts(app)
 
 
 # -- settings that are turned ----------------------------------------------------------------------

@@ -18,7 +18,7 @@ from real_pulsar import RealPulsar
 
 from connectors.pulsar.collect import PulsarCollector
 from core.pulsar.settings import effective_settings
-from core.pulsar.shedding import Round, shed_rounds, shedding_strategy_in_force
+from core.pulsar.shedding import Round, active_shedding_strategy, shed_rounds
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 
@@ -290,7 +290,7 @@ class RoundWatcher:
             for each in self.unloads()[: self._seen]
             if each.is_sent and (sight.taken_at - each.at).total_seconds() < rest_s
         ]
-        strategy = shedding_strategy_in_force("modular", settings)
+        strategy = active_shedding_strategy("modular", settings)
         foretold = next(shed_rounds(strategy, view, settings, recently_unloaded=recent))
         rates = dict(zip(map(str, view.bundles), map(float, view.bundle_short_rate), strict=True))
         return foretold, rates

@@ -15,7 +15,7 @@ from traffic import BUNDLES_BY_NAMESPACE
 from connectors.pulsar.collect import PulsarCollector, fetch_topics
 from core.pulsar.placement import place_bundle
 from core.pulsar.settings import effective_settings
-from core.pulsar.shedding import shedding_strategy_in_force, strategy_rounds
+from core.pulsar.shedding import active_shedding_strategy, strategy_rounds
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 from core.snapshot.znodes.assemble import EXTENSIBLE_LACKS
@@ -129,7 +129,7 @@ def test_placement_and_the_transfer_shedder_answer_on_a_live_cluster(
     placement = place_bundle(view, _bundle(view), settings)
     assert set(placement.distribution) <= set(extensible.brokers)
     assert sum(placement.distribution.values()) == pytest.approx(1.0)
-    strategy = shedding_strategy_in_force(heard.manifest.load_manager, settings)
+    strategy = active_shedding_strategy(heard.manifest.load_manager, settings)
     done = next(strategy_rounds(strategy, view, settings))
     assert strategy.name == "TransferShedder"
     assert done.decision.reason in {"balanced", "hit_count"}, done.decision.sentence

@@ -10,7 +10,7 @@ import pytest
 from fleet_builder import make_snapshot
 
 from core.snapshot.store import load_snapshot, save_snapshot
-from core.spark.large.size import MOST_BUNDLES
+from core.spark.large.size import MAX_BUNDLES
 from dashboard.cli.main import run
 
 NAMES = ("east", "west")
@@ -80,7 +80,7 @@ def test_what_is_too_large_for_one_task_is_told_the_same(name, snapshots, tmp_pa
     shutil.copytree(snapshots[0], directory)
     manifest = directory / "manifest.json"
     body = json.loads(manifest.read_text())
-    body["manifest"]["tables"]["bundles"]["rows"] = MOST_BUNDLES + 1  # as it says itself
+    body["manifest"]["tables"]["bundles"]["rows"] = MAX_BUNDLES + 1  # as it says itself
     manifest.write_text(json.dumps(body))
     words = [name, str(directory), *words_of(name, snapshots)]
     spread, here = (printed(capsys, *words, *more) for more in (("--engine", "spark"), ()))

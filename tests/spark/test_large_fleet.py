@@ -51,7 +51,7 @@ def test_a_what_if_of_the_extensible_manager_is_that_of_a_process(
     tasks_here, tmp_path, monkeypatch
 ):
     save_snapshot(extensible(make_snapshot(brokers=4, bundles=40, seed=4)), tmp_path)
-    monkeypatch.setattr(size, "MOST_BUNDLES", 10)
+    monkeypatch.setattr(size, "MAX_BUNDLES", 10)
     sources, question = {"a": InDirectory(str(tmp_path))}, FleetRequest(WHAT_IF, WhatIfRequest())
     found = ask_fleet(None, sources, question, Untold())
     assert found == ask_here(sources, question, Untold())
@@ -76,7 +76,7 @@ class Rounds:
 def test_a_large_pegasus_cluster_is_dealt_out_by_table_where_the_policy_allows(
     tmp_path, monkeypatch, policy, spread
 ):
-    monkeypatch.setattr(size, "MOST_PARTITIONS", 10)
+    monkeypatch.setattr(size, "MAX_PARTITIONS", 10)
     monkeypatch.setattr(large_fleet, "SparkRounds", Rounds)
     monkeypatch.setattr(Rounds, "asked", 0)
     save_snapshot(generated(3, 16, 5), tmp_path)
@@ -93,7 +93,7 @@ def test_who_stops_a_large_cluster_stops_all(tmp_path, monkeypatch):
         def step(self, done, total, words):
             raise JobStoppedError("Stopped.")
 
-    monkeypatch.setattr(size, "MOST_PARTITIONS", 10)
+    monkeypatch.setattr(size, "MAX_PARTITIONS", 10)
     monkeypatch.setattr(large_fleet, "SparkRounds", Rounds)
     save_snapshot(generated(3, 16, 5), tmp_path)
     with pytest.raises(JobStoppedError):
@@ -124,7 +124,7 @@ def test_failures_that_are_too_large_are_named_beside_the_others(tasks_here, tmp
     sizes = {row["failure"]: row["bundles"] for row in whole["failures"].to_pylist()}
     most = sorted(sizes.values())[len(sizes) // 2]
     monkeypatch.setattr(drill, "MOST_PLACED", most)
-    monkeypatch.setattr(size, "MOST_BUNDLES", 10)
+    monkeypatch.setattr(size, "MAX_BUNDLES", 10)
     sources = {"a": InDirectory(str(tmp_path))}
     found = ask_fleet(None, sources, FleetRequest(DRILL, DrillRequest()), Untold())
     fitting = pc.less_equal(whole["failures"]["bundles"], most)

@@ -24,7 +24,7 @@ from actions_world import (
 from core.actions import dry_run as stage
 from core.actions.dry_run import Rehearsal, rehearse
 from core.actions.events import ExternalMove
-from core.actions.external_changes import MOST_NAMED
+from core.actions.external_changes import MAX_NAMED
 from core.actions.measured import is_to_be_measured
 from core.actions.model import RunOptions
 from core.plan.model import BrokerExpectation, Expected, sealed
@@ -107,8 +107,8 @@ def test_losing_and_finding_an_owner_read_as_what_they_are() -> None:
 
 
 def test_a_lost_broker_fills_no_journal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.actions.external_changes.MOST_NAMED", 3)
-    assert MOST_NAMED == 20
+    monkeypatch.setattr("core.actions.external_changes.MAX_NAMED", 3)
+    assert MAX_NAMED == 20
     world = World()
     world.ask(bundles=[FIRST], options=QUICK)
     world.at(0.5, lambda: [world.move(name, None) for name in MOVABLE[2:10]])

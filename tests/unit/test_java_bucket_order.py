@@ -47,7 +47,7 @@ def test_equal_bundles_are_ordered_as_with_the_whole_map(bundles, monkeypatch):
     monkeypatch.setattr(basis, "_LARGE", 10**9)
     expected = [whole.falling(rows, keys).tolist() for keys in (every_other, every_other * 0)]
     monkeypatch.setattr(basis, "_LARGE", 0)
-    monkeypatch.setattr(basis, "_MOST_BUCKETS", 10**9)
+    monkeypatch.setattr(basis, "_MAX_BUCKETS", 10**9)
     found = [few.falling(rows, keys).tolist() for keys in (every_other, every_other * 0)]
     assert found == expected
     assert few.__dict__.keys() >= {"_orders"}

@@ -27,7 +27,7 @@ from core.errors import AuthError, RemoteError, UnreachableError
 from core.pulsar.leader.events import MESSAGE, ZnodeEvent
 from core.pulsar.placement import place_bundle
 from core.pulsar.settings import effective_settings
-from core.pulsar.shedding import shedding_strategy_in_force, strategy_rounds
+from core.pulsar.shedding import active_shedding_strategy, strategy_rounds
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 from core.snapshot.load_topics import (
@@ -212,7 +212,7 @@ def test_ownership_comes_from_the_channel_where_no_broker_was_asked(
 def test_the_transfer_shedder_and_placement_work_on_it(whole: PulsarSnapshot) -> None:
     settings = effective_settings(whole)
     view = LoadView.of(whole, settings)
-    strategy = shedding_strategy_in_force(whole.manifest.load_manager, settings)
+    strategy = active_shedding_strategy(whole.manifest.load_manager, settings)
     done = next(strategy_rounds(strategy, view, settings))
     assert done.decision.reason in {"balanced", "hit_count", "no_load_data"}
     name = next(str(name) for name in view.bundles if str(name).startswith("acme/"))

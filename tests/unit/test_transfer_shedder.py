@@ -10,9 +10,9 @@ from extensible_world import NOON_MS, cluster
 
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import (
+    active_shedding_strategy,
     find_shedding_strategy,
     shed_rounds,
-    shedding_strategy_in_force,
     strategy_rounds,
 )
 from core.pulsar.shedding.transfer_shedder import TransferShedder
@@ -176,6 +176,6 @@ def test_a_round_without_moves_has_the_reason_of_the_real_class() -> None:
 
 def test_the_extensible_manager_falls_back_to_it_from_every_other_class() -> None:
     _, settings = cluster(FIVE)
-    assert shedding_strategy_in_force("extensible", settings).name == "TransferShedder"
-    assert shedding_strategy_in_force("modular", settings).name == "ThresholdShedder"
+    assert active_shedding_strategy("extensible", settings).name == "TransferShedder"
+    assert active_shedding_strategy("modular", settings).name == "ThresholdShedder"
     assert find_shedding_strategy("x.TransferShedder").name == "TransferShedder"

@@ -30,7 +30,7 @@ from core.pegasus.proposal import ClusterSight, Proposal
 from core.pegasus.steps.batch import Proposed, ProposeMany
 
 _EACH_S: Final = 0.5
-_MOST_NAMED: Final = 6
+_MAX_NAMED: Final = 6
 _PLAN_AGAIN: Final = "Take a fresh snapshot and plan the rest again."
 
 
@@ -256,8 +256,8 @@ class BatchAction:
 
     @staticmethod
     def _named(gpids: Sequence[str]) -> str:
-        more = f" and {len(gpids) - _MOST_NAMED} more" if gpids[_MOST_NAMED:] else ""
-        return f"{', '.join(gpids[:_MOST_NAMED])}{more}"
+        more = f" and {len(gpids) - _MAX_NAMED} more" if gpids[_MAX_NAMED:] else ""
+        return f"{', '.join(gpids[:_MAX_NAMED])}{more}"
 
     def _reasons(self, gpids: Sequence[str]) -> str:
         """Return the first reason of each different one, with the partition that it is about."""

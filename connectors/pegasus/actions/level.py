@@ -72,9 +72,11 @@ class LevelAction:
         step = self._step
         if now.value != step.level or self._cannot_tell(before):
             return None
-        in_force = self._cluster.reader.cluster().level
+        effective = self._cluster.reader.cluster().level
         lower = (
-            "" if in_force.word == step.level else f" In force is {in_force.word}: too few nodes."
+            ""
+            if effective.word == step.level
+            else f" The effective level is {effective.word}: too few nodes."
         )
         cleared = " Pending proposals are discarded." if self._clears else ""
         return StepResult(

@@ -26,7 +26,7 @@ _APART_S: Final = 30.0
 _SOON_S: Final = 1.0
 _LATER_S: Final = 2.0
 _RESTS_A_LOOK: Final = 3.0
-_MOST_NAMED: Final = 4
+_MAX_NAMED: Final = 4
 Info = Callable[[], ClusterInfo]
 
 
@@ -218,8 +218,8 @@ class AwaitAction:
         lacking = [config.gpid for config in every if not is_well(config)]
         if not lacking:
             return ""
-        more = f" and {len(lacking) - _MOST_NAMED} more" if lacking[_MOST_NAMED:] else ""
-        some = f"{', '.join(lacking[:_MOST_NAMED])}{more}"
+        more = f" and {len(lacking) - _MAX_NAMED} more" if lacking[_MAX_NAMED:] else ""
+        some = f"{', '.join(lacking[:_MAX_NAMED])}{more}"
         return f"{len(lacking):,} of {len(every):,} partitions lack replicas or a primary: {some}."
 
     def _unbalanced(self) -> str:

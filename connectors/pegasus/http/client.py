@@ -39,7 +39,7 @@ from core.pegasus.metrics import MetricsSample
 
 LONGEST_BYTES: Final = 256 * 1024 * 1024
 _CHUNK_BYTES: Final = 256 * 1024
-_MOST_REDIRECTS: Final = 3
+_MAX_REDIRECTS: Final = 3
 _TEXT_SHOWN: Final = 200
 CHANGEABLE_FLAGS: Final = frozenset(
     {
@@ -199,13 +199,13 @@ class HttpClient:
 
     def _get(self, path: str) -> bytes:
         url = self._base + path
-        for _ in range(_MOST_REDIRECTS + 1):
+        for _ in range(_MAX_REDIRECTS + 1):
             status, body, location = self._once(url, path)
             if status != requests.codes.temporary_redirect:
                 break
             url = self._next(url, location, path)
         else:
-            raise self._no_leader(path, f"more than {_MOST_REDIRECTS} redirects")
+            raise self._no_leader(path, f"more than {_MAX_REDIRECTS} redirects")
         if status != requests.codes.ok:
             raise self._refusal(status, body, path)
         return body

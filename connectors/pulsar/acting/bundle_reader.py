@@ -29,7 +29,7 @@ from core.snapshot.znodes.decode import decode_record
 from core.snapshot.znodes.namespaces import bundle_names, decode_spaces
 from core.snapshot.znodes.records import Ownership
 
-_MOST_NAMED: Final = 4
+_MAX_NAMED: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +57,8 @@ class BundleState:
         """Return the sentence about a bundle that is not there."""
         if not self.parts:
             return f"There is no namespace {namespace_of(bundle)} any more, so no {bundle}."
-        named = ", ".join(self.parts[:_MOST_NAMED])
-        more = f" and {len(self.parts) - _MOST_NAMED} more" if self.parts[_MOST_NAMED:] else ""
+        named = ", ".join(self.parts[:_MAX_NAMED])
+        more = f" and {len(self.parts) - _MAX_NAMED} more" if self.parts[_MAX_NAMED:] else ""
         if self.is_split(bundle):
             return f"{bundle} was split into {named}{more}."
         return f"There is no bundle {bundle}; {named}{more} is where it would be."

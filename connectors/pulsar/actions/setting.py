@@ -19,7 +19,7 @@ from core.pulsar.settings import known_setting
 from core.pulsar.steps.base import AdminRequest
 from core.pulsar.steps.setting import NOT_SET, SetDynamicSetting
 
-_MOST_NAMED: Final = 4
+_MAX_NAMED: Final = 4
 
 
 class SettingPort(Protocol):
@@ -141,8 +141,8 @@ class SettingAction:
             f"{name} runs {text}" if text is not None else f"{name} does not answer"
             for name, text in sorted(self._behind.items())
         ]
-        more = f" and {len(behind) - _MOST_NAMED} more" if behind[_MOST_NAMED:] else ""
-        return f"{', '.join(behind[:_MOST_NAMED])}{more}." if behind else ""
+        more = f" and {len(behind) - _MAX_NAMED} more" if behind[_MAX_NAMED:] else ""
+        return f"{', '.join(behind[:_MAX_NAMED])}{more}." if behind else ""
 
 
 def _text(value: str | None) -> str:

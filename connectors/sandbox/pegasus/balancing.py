@@ -21,8 +21,8 @@ from core.pegasus.verdict import OperationCounts
 from core.pegasus.view import ClusterView
 
 
-def level_in_force(state: ClusterState) -> FunctionLevel:
-    """Return the level in force; one outside the five counts as the next lower of them."""
+def active_level(state: ClusterState) -> FunctionLevel:
+    """Return the effective level; one outside the five counts as the next lower of them."""
     stored = max(
         (level for level in FunctionLevel if level <= state.stored_level),
         default=FunctionLevel.STOPPED,
@@ -53,7 +53,7 @@ def view_of_state(state: ClusterState) -> ClusterView:
 
 
 def options_of_state(state: ClusterState, *, is_check: bool) -> BalanceOptions:
-    """Return the switches in force."""
+    """Return the active switches."""
     settings = state.settings
     return BalanceOptions(
         policy="cluster" if settings.balance_cluster else "app",

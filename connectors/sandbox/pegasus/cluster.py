@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from connectors.sandbox.pegasus.balancing import level_in_force
+from connectors.sandbox.pegasus.balancing import active_level
 from connectors.sandbox.pegasus.meta_server import MetaServer
 from connectors.sandbox.pegasus.options import PegasusOptions
 from connectors.sandbox.pegasus.server import Server
@@ -157,7 +157,7 @@ class Cluster:
             "primary_meta_server": self.leader or "",
             "zookeeper_hosts": "none:2181",
             "zookeeper_root": f"/pegasus/{self.options.cluster}",
-            "meta_function_level": level_in_force(self.state).word,
+            "meta_function_level": active_level(self.state).word,
             "balance_operation_count": json.dumps(operations, indent=2, sort_keys=True),
             "primary_replica_count_stddev": f"{self._stddev(primaries):.2f}",
             "total_replica_count_stddev": f"{self._stddev(replicas):.2f}",

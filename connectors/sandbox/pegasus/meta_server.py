@@ -15,8 +15,8 @@ import numpy as np
 
 from connectors.sandbox.pegasus.balancing import (
     Promises,
+    active_level,
     count_kinds,
-    level_in_force,
     plan_round,
 )
 from connectors.sandbox.pegasus.options import PegasusOptions
@@ -85,7 +85,7 @@ class MetaServer:
     def tick(self) -> None:
         """Look at every partition, repair; balance when all of them are healthy."""
         self.ticks += 1
-        level = level_in_force(self._state)
+        level = active_level(self._state)
         if level <= FunctionLevel.FREEZED:
             return
         self.ddd.clear()
@@ -229,7 +229,7 @@ class MetaServer:
         both_run = self._is_running(action.target) and (
             action.type in _AWAY or self._is_running(action.node)
         )
-        accepts = self.has_leader and level_in_force(self._state) > FunctionLevel.FREEZED
+        accepts = self.has_leader and active_level(self._state) > FunctionLevel.FREEZED
         if not (is_current and both_run and accepts):
             return False
         self.change(partition, action)
@@ -237,7 +237,7 @@ class MetaServer:
 
     def _follow_up(self, partition: Partition) -> None:
         """Go on with what is pending at once; an addition waits for the tick under flow control."""
-        if level_in_force(self._state) <= FunctionLevel.FREEZED:
+        if active_level(self._state) <= FunctionLevel.FREEZED:
             return
         action = self._cure(partition, Promises(self._state)).action
         is_held = self._state.settings.add_secondary_enable_flow_control
@@ -293,7 +293,7 @@ class MetaServer:
         """Record that a node is dead, on every partition that it served."""
         node = self._state.nodes[name]
         node.is_alive = node.has_collected = False
-        level = level_in_force(self._state)
+        level = active_level(self._state)
         for partition in self._state.partitions.values():
             config = partition.config
             leads = config.primary == name and level > FunctionLevel.BLIND
@@ -350,7 +350,7 @@ class MetaServer:
         if not (self.has_leader and node.is_running and node.is_alive):
             return
         node.has_collected = True
-        is_lively = level_in_force(self._state) is FunctionLevel.LIVELY
+        is_lively = active_level(self._state) is FunctionLevel.LIVELY
         for report in self._state.replicas_of(node.name):
             partition = self._state.partitions[report.app_id, report.index]
             partition.memory, is_useful = collect_replica(

@@ -80,7 +80,7 @@ class Leader:
         self._memory = PlacementMemory()
 
     def settings(self) -> EffectiveSettings:
-        """Return the settings in force."""
+        """Return the active settings."""
         if self._settings is None or self._settings_of != self._policies.dynamic:
             self._settings_of = dict(self._policies.dynamic)
             bare = PulsarSnapshot.build(_manifest(self._state), {"settings": self._setting_rows()})

@@ -104,8 +104,8 @@ class OwnBalancer:
                 sources.add(landing.move.broker)
 
     def _decided(self, settings: EffectiveSettings) -> list[Landing]:
-        """Ask the strategy in force, and what the load manager checks before it unloads."""
-        strategy = self._in_force(settings)
+        """Ask the active strategy, and what the load manager checks before it unloads."""
+        strategy = self._active_strategy(settings)
         if strategy is None:
             return []
         self._engine.load_manager.look_again()  # owners may have changed without a report
@@ -120,7 +120,7 @@ class OwnBalancer:
         )
         return list(UnloadChecks(view, settings).landings(decision.moves))
 
-    def _in_force(self, settings: EffectiveSettings) -> AnyStrategy | None:
+    def _active_strategy(self, settings: EffectiveSettings) -> AnyStrategy | None:
         try:
             strategy = find_shedding_strategy(settings.text(_STRATEGY))
         except InputError:  # upstream keeps the one it has when the class is not there

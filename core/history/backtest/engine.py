@@ -25,7 +25,7 @@ from core.history.backtest.splits import Roster, Splitter
 from core.pulsar.placement import find_strategy
 from core.pulsar.settings import SHEDDING_SWITCHES, EffectiveSettings, effective_settings
 from core.pulsar.shedding import Move, find_shedding_strategy
-from core.pulsar.shedding.registry import AnyStrategy, shedding_strategy_in_force
+from core.pulsar.shedding.registry import AnyStrategy, active_shedding_strategy
 from core.pulsar.shedding.transfer_shedder import TransferShedder
 from core.pulsar.shedding.unload_checks import Landing
 from core.pulsar.view import LoadView
@@ -85,7 +85,7 @@ class Rules:
         recorded = effective_settings(template, overrides=own)
         if candidate.shedding == RECORDED:
             is_on = not recorded.shedding_off
-            strategy = shedding_strategy_in_force(template.manifest.load_manager, recorded)
+            strategy = active_shedding_strategy(template.manifest.load_manager, recorded)
             return cls(strategy=strategy if is_on else None, settings=recorded)
         if candidate.shedding is None:
             return cls(strategy=None, settings=recorded)

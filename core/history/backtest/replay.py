@@ -23,7 +23,7 @@ from core.history.backtest.score import recorded_run
 from core.history.backtest.series import LoadSeries
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import Decision
-from core.pulsar.shedding.registry import AnyStrategy, shedding_strategy_in_force
+from core.pulsar.shedding.registry import AnyStrategy, active_shedding_strategy
 from core.pulsar.shedding.unload_checks import Landing
 
 _GRACE: Final = "loadBalancerSheddingGracePeriodMinutes"
@@ -38,7 +38,7 @@ def foretold(series: LoadSeries, candidate: Candidate | None = None) -> pa.Table
         candidate: By what; ``None``: the recorded strategy and settings, switched on or not.
     """
     force = effective_settings(series.template)
-    strategy = shedding_strategy_in_force(series.template.manifest.load_manager, force)
+    strategy = active_shedding_strategy(series.template.manifest.load_manager, force)
     asked = candidate or Candidate(shedding=strategy.name)
     replay = _Replay(series, Rules.of(series, asked), is_configured=candidate is None)
     parts = [replay.minute(row) for row in range(series.shape[0])]

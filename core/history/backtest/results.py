@@ -17,9 +17,9 @@ from core.history.backtest.moves import KINDS
 from core.history.backtest.schemas import MOVES, RUNS, TIMELINE
 from core.history.backtest.score import deviations, recorded_run, scores
 from core.history.backtest.series import LoadSeries
-from core.pulsar.placement.place import placement_in_force
+from core.pulsar.placement.place import active_placement
 from core.pulsar.settings import SETTINGS, effective_settings
-from core.pulsar.shedding.registry import shedding_strategy_in_force
+from core.pulsar.shedding.registry import active_shedding_strategy
 from core.units import datetime_to_ms
 
 _FIRST_ORDER = ("cluster", "window", "candidate_number", "seed")
@@ -126,12 +126,12 @@ def recorded_strategies(series: LoadSeries) -> dict[str, Any]:
     manager = series.template.manifest.load_manager
     force = effective_settings(series.template)
     try:
-        shedding = shedding_strategy_in_force(manager, force).name
+        shedding = active_shedding_strategy(manager, force).name
     except InputError:
         shedding = force.text("loadBalancerLoadSheddingStrategy").rpartition(".")[2]
     return {
         "shedding": NO_SHEDDING if force.shedding_off else shedding,
-        "placement": placement_in_force(force, manager),
+        "placement": active_placement(force, manager),
     }
 
 

@@ -39,10 +39,10 @@ REPLAYED: Final = 120
 """Orders that are replayed at most: all of five nodes."""
 LISTED: Final = 24
 """Orders that a snapshot keeps at most."""
-MOST_ROUNDS_BETWEEN: Final = 12
+MAX_ROUNDS_BETWEEN: Final = 12
 """Rounds between two snapshots that are looked for at most."""
-_MOST_PARTIAL: Final = 32
-_MOST_SEQUENCES: Final = 512
+_MAX_PARTIAL: Final = 32
+_MAX_SEQUENCES: Final = 512
 _REHASHED_ABOVE: Final = (13, 29, 59, 127, 257, 541, 1109)
 """Sizes above which libstdc++'s map moves to more buckets, which may reorder it: its prime list."""
 
@@ -148,7 +148,7 @@ def learned(
         order: What was known before; its nodes are those of the views.
         before: A state in which the balancer was about to act.
         after: A later state of the same partitions.
-        options: The policy and its switches, in force throughout.
+        options: The policy and its switches, active throughout.
 
     Returns:
         ``None`` if no order explains the change as whole rounds: a round may be under way, or
@@ -196,7 +196,7 @@ def _after_several(
     counts = {
         one: count
         for one in candidates
-        if (count := _rounds_to(before, after, options, one, most=MOST_ROUNDS_BETWEEN))
+        if (count := _rounds_to(before, after, options, one, most=MAX_ROUNDS_BETWEEN))
     }
     if not counts:
         return None
@@ -395,7 +395,7 @@ def _visited_first(
                 elif grown:
                     later = visited | {next_one}
                     following[later] = list(_fewest(following.get(later, []) + grown))
-        if sum(map(len, following.values())) > _MOST_SEQUENCES:
+        if sum(map(len, following.values())) > _MAX_SEQUENCES:
             return partial
         layer = following
     return list(_fewest(found))
@@ -461,7 +461,7 @@ def _explain_copies(
                 grown = [one for base in possible if (one := _with(base, pairs)) is not None]
                 if grown:
                     following[later] = list(_fewest(following.get(later, []) + grown))
-        if sum(map(len, following.values())) > _MOST_SEQUENCES:
+        if sum(map(len, following.values())) > _MAX_SEQUENCES:
             return partial  # too many sequences fit: the round says nothing about this table
         layer = following
     return list(_fewest(ended))
@@ -536,7 +536,7 @@ def _fewest(partial: Sequence[_Before]) -> tuple[_Before, ...]:
     for one in ordered:
         if not any((other <= one).all() for other in possible):
             possible.append(one)
-    if len(possible) > _MOST_PARTIAL:
+    if len(possible) > _MAX_PARTIAL:
         return (np.logical_and.reduce(possible),)
     return tuple(possible)
 

@@ -34,8 +34,8 @@ def obstacles(view: ClusterView, *, min_live_node_count: int = _FEWEST_NODES) ->
         )
     if len(view.nodes) < min_live_node_count:
         found.append(
-            f"{pluralize(len(view.nodes), 'node')}: below {min_live_node_count} the level in force "
-            "is freezed, and nothing happens."
+            f"{pluralize(len(view.nodes), 'node')}: below {min_live_node_count} the effective "
+            "level is freezed, and nothing happens."
         )
     return found
 

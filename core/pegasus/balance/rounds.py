@@ -14,7 +14,7 @@ from core.pegasus.balance.cluster_policy import balance_cluster
 from core.pegasus.balance.model import BalanceOptions, BalancePlan, Pick, PlanKind
 from core.pegasus.view import NO_NODE, ClusterView
 
-MOST_ROUNDS: Final = 100_000
+MAX_ROUNDS: Final = 100_000
 """When to give up waiting for a balance that the real balancer would not reach either."""
 
 
@@ -96,7 +96,7 @@ def until_settled(
     seen = {_digest(view)}
     for count, done in enumerate(rounds, 1):
         yield done
-        if not done.plans or options.is_check or count >= MOST_ROUNDS:
+        if not done.plans or options.is_check or count >= MAX_ROUNDS:
             return
         state = _digest(done.after)
         if state in seen:

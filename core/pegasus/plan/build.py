@@ -53,7 +53,7 @@ def level_plan(
     """
     wanted = parse_level(level)
     draft = Draft(snapshot, terms)
-    stored, in_force = draft.facts.stored_level, draft.facts.effective_level
+    stored, effective = draft.facts.stored_level, draft.facts.effective_level
     if stored is wanted and not clears_proposals(wanted):
         sentence = f"The level is {wanted.word} already."
         draft.note("warning", "already_set", sentence)
@@ -62,7 +62,7 @@ def level_plan(
     if stored is wanted:
         sentence = f"The level is {wanted.word} already; setting it again clears what is pending."
         draft.note("warning", "already_set", sentence)
-    if stored is not in_force and in_force is not None:
+    if stored is not effective and effective is not None:
         _note_frozen(draft, wanted)
     _note_effect(draft, wanted)
     return draft.seal()
@@ -210,7 +210,7 @@ def _note_frozen(draft: Draft, wanted: FunctionLevel) -> None:
         draft.note(
             "warning",
             "stays_freezed",
-            "Too few nodes are alive: the level in force stays freezed, whatever is stored.",
+            "Too few nodes are alive: the effective level stays freezed, whatever is stored.",
             hint="Bring nodes back; a node that will not come back is forgotten only when the meta "
             "servers restart.",
         )

@@ -37,7 +37,7 @@ from core.units import format_age, format_mb, pluralize
 
 _MAX_LISTED: Final = 5
 
-LEAST_FREE_SHARE: Final = 0.1
+MIN_FREE_SHARE: Final = 0.1
 """A disk filled beyond this is reported."""
 
 
@@ -134,7 +134,7 @@ class Draft:
         """Refuse what needs proposals while none would be carried out; warn at lively."""
         level = self.course.level
         if level is None:
-            sentence = "The level in force is unknown: a proposal might wait unseen."
+            sentence = "The effective level is unknown: a proposal might wait unseen."
             hint = "Take another snapshot; its problems say what the meta server did not tell."
             self.note("error", "level_unknown", sentence, hint=hint)
         elif level <= FunctionLevel.FREEZED:
@@ -142,7 +142,7 @@ class Draft:
             self.note(
                 "error",
                 "level_too_low",
-                f"The level in force is {level.word}: {ALLOWANCES[level].sentence}",
+                f"The effective level is {level.word}: {ALLOWANCES[level].sentence}",
                 hint="Too few nodes are alive: bring them back first."
                 if is_few
                 else "Set the level to steady first.",
@@ -353,7 +353,7 @@ def _check_node(
             subject=node,
             hint="Choose another node, or make room first.",
         )
-    elif free_mb - received_mb < LEAST_FREE_SHARE * capacity_mb:
+    elif free_mb - received_mb < MIN_FREE_SHARE * capacity_mb:
         rest = f"{(free_mb - received_mb) / capacity_mb:.0%}" if capacity_mb else "nothing"
         sentence = f"{what}: {rest} of its disks would be left."
         draft.note("warning", "little_room", sentence, subject=node)

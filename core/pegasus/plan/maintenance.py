@@ -53,7 +53,7 @@ _SHORT_DELAY_MS: Final = 10
 MAX_UNDER_REPLICATED: Final = 10
 """Partitions that may lack a replica at a time while a node is emptied."""
 
-_MOST_NAMED: Final = 4
+_MAX_NAMED: Final = 4
 _ADDS_AGAIN: Final = 100
 
 
@@ -287,11 +287,11 @@ def _warn_of_exclusions(draft: Draft) -> None:
         name for name in names if any(fnmatchcase(name, one) for one in draft.terms.exclusions)
     ]
     if excluded:
-        more = f" and {len(excluded) - _MOST_NAMED} more" if excluded[_MOST_NAMED:] else ""
+        more = f" and {len(excluded) - _MAX_NAMED} more" if excluded[_MAX_NAMED:] else ""
         draft.note(
             "warning",
             "exclusions_not_kept",
-            f"Excluded tables are balanced too: {', '.join(excluded[:_MOST_NAMED])}{more}. The "
+            f"Excluded tables are balanced too: {', '.join(excluded[:_MAX_NAMED])}{more}. The "
             "meta server's own balancer ignores Trimtab's exclusions.",
             hint="Put them on meta.lb.ignored_app_list first, if they are to stay as they are.",
         )

@@ -1,4 +1,4 @@
-"""What forbids maintenance of a Pegasus cluster, and what keeps its level in force meanwhile."""
+"""What forbids maintenance of a Pegasus cluster, and what keeps its effective level meanwhile."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LEVEL_LEAST_NODES: Final = 3
 
 @dataclass(frozen=True)
 class _Rule:
-    """What keeps the level in force from freezing."""
+    """What keeps the effective level from freezing."""
 
     least_nodes: int
     live_percentage: int | None
@@ -36,7 +36,7 @@ class _Rule:
 
 
 def unfreeze(draft: Draft, leaving: Sequence[str]) -> None:
-    """Keep the level in force while nodes leave: a node that went stays in the share's total."""
+    """Keep the effective level while nodes leave: a node that went stays in the share's total."""
     rule, known = _Rule.of(draft), len(draft.facts.nodes)
     left = len([name for name in draft.course.alive if name not in leaving])
     if not rule.freezes(left, known):
@@ -54,19 +54,19 @@ def unfreeze(draft: Draft, leaving: Sequence[str]) -> None:
 
 
 def warn_of_freezing(draft: Draft) -> None:
-    """Tell when one node less would freeze the level in force."""
+    """Tell when one node less would freeze the effective level."""
     rule, known, alive = _Rule.of(draft), len(draft.facts.nodes), len(draft.course.alive)
     if alive - 1 < rule.least_nodes or rule.freezes(alive - 1, known):
         draft.note(
             "warning",
             "freezes_meanwhile",
-            f"With {alive - 1} of {known} nodes alive the level in force is freezed while a node "
+            f"With {alive - 1} of {known} nodes alive the effective level is freezed while a node "
             "restarts: nothing is repaired until it is back.",
         )
 
 
 def check_left(draft: Draft, leaving: Sequence[str]) -> None:
-    """Refuse to leave fewer nodes than replicas, or than keep the level in force."""
+    """Refuse to leave fewer nodes than replicas, or than keep the effective level."""
     left = [name for name in draft.course.alive if name not in leaving]
     most = max((one.max_replica_count for one in draft.facts.tables.values()), default=1)
     if len(left) < most:
@@ -115,7 +115,7 @@ def check_healthy(draft: Draft) -> None:
 
 
 def check_policy(draft: Draft) -> None:
-    """Refuse lively where the policy in force would kill the leading meta server."""
+    """Refuse lively where the active policy would kill the leading meta server."""
     if draft.facts.snapshot.settings.get("balance_cluster") != "true":
         return
     if any(table.max_replica_count == 1 for table in draft.facts.tables.values()):

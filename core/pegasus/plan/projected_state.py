@@ -36,7 +36,7 @@ class Course:
     Args:
         facts: The cluster as it was read.
     Attributes:
-        level: The level in force at this point; ``None``: unknown.
+        level: The effective level at this point; ``None``: unknown.
         received_mb: By node: what was copied onto it; ``None``: of some copy it is unknown.
         predicted: Partitions with the nodes that the guardian is only expected to have chosen.
     """
@@ -132,7 +132,7 @@ class Course:
         return self._sizes.get((config.app_id, config.index))
 
     def level_after(self, stored: FunctionLevel) -> FunctionLevel:
-        """Return the level that would be in force were that one stored."""
+        """Return the effective level if that one were stored."""
         settings = self.facts.snapshot.settings
         least, share = (
             settings.get("min_live_node_count_for_unfreeze"),

@@ -76,7 +76,7 @@ class _Ahead:
                 raise InvariantError(f"A Pegasus cluster has no step of kind {step.kind}.")
 
     def store_level(self, level: FunctionLevel) -> None:
-        """Take the level for stored; one that is forced by missing nodes stays in force."""
+        """Take the level for stored; one that is forced by missing nodes stays effective."""
         if not self._is_forced:
             self.level = level
 

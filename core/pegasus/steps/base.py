@@ -18,12 +18,12 @@ class ProjectedState(Protocol):
     """The cluster as the pending steps before will have made it."""
 
     def store_level(self, level: FunctionLevel) -> None:
-        """Take the level for stored; what is in force may be lower."""
+        """Take the level for stored; the effective one may be lower."""
         ...
 
     @property
     def level(self) -> FunctionLevel | None:
-        """The level in force; ``None``: unknown."""
+        """The effective level; ``None``: unknown."""
         ...
 
     def sight(self) -> ClusterSight:

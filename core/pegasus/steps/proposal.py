@@ -122,7 +122,7 @@ def _frozen(level: FunctionLevel, subject: str) -> Diagnostic:
     return Diagnostic(
         severity="error",
         code="level_too_low",
-        sentence=f"At level {level.word}, which is in force, no proposal is carried out.",
+        sentence=f"At the effective level {level.word} no proposal is executed.",
         subject=subject,
         hint="Set the level to steady first; it is freezed by itself while nodes are missing.",
     )

@@ -7,18 +7,18 @@ from typing import Final
 from core.pulsar.catalogue.model import ABSENT, BOTH, MODULAR, Setting
 
 _IMPL: Final = "org.apache.pulsar.broker.loadbalance.impl."
-_LEAST_LONG: Final = _IMPL + "LeastLongTermMessageRate"
+_MIN_LONG: Final = _IMPL + "LeastLongTermMessageRate"
 _WEIGHT_EFFECT: Final = "0: this resource plays no part in how busy a broker is."
 
 PLACEMENT_SETTINGS: Final = (
     Setting(
         key="loadBalancerLoadPlacementStrategy",
         kind="text",
-        default=_LEAST_LONG,
+        default=_MIN_LONG,
         is_dynamic=False,
         takes_effect="restart",
         managers=MODULAR,
-        history={"2.8": ABSENT, "2.11": _LEAST_LONG, "5.0": _IMPL + "AvgShedder"},
+        history={"2.8": ABSENT, "2.11": _MIN_LONG, "5.0": _IMPL + "AvgShedder"},
         meaning="Class that picks the broker of a bundle among those left by the filters.",
     ),
     Setting(

@@ -42,7 +42,7 @@ def misspelt(case: Case) -> Iterator[Combination]:
             weight="warning",
             keys=(old, new),
             evidence=f"The misspelt key {old} is {held:g} while {new} is {weight:g}.",
-            consequence=f"The misspelt one counts: the weight in force is {held:g}."
+            consequence=f"The misspelt one counts: the active weight is {held:g}."
             if counts
             else f"{new} counts, being other than 1, and the misspelt one does nothing.",
             hint="Use the well-spelt key alone.",
@@ -66,7 +66,7 @@ def old_timeouts(case: Case) -> Iterator[Combination]:
             weight="warning" if held != other and case.is_changed(new) else "info",
             keys=(old, new),
             evidence=f"{old} is {held:g} while {new} is {other:g}.",
-            consequence=f"The old name counts as long as it is above 0, so {held:g} is in force.",
+            consequence=f"The old name counts as long as it is above 0, so {held:g} is effective.",
             hint="Keep the new key alone.",
             wanted={new: round(held), old: -1},
         )

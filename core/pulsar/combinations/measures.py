@@ -86,7 +86,7 @@ def measures(case: Case) -> Iterator[Combination]:
 
 
 def half_a_pair(settings: EffectiveSettings, load_manager: LoadManager) -> Combination | None:
-    """Return the warning that AvgShedder is in force in one of its two places only, if it is."""
+    """Return the warning that AvgShedder is active in one of its two places only, if it is."""
     found = measures(Case(settings, load_manager))
     return next((item for item in found if item.code == "half_a_pair"), None)
 

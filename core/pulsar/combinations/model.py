@@ -48,7 +48,7 @@ class Combination:
 
 @dataclass(frozen=True)
 class Case:
-    """The settings in force, and under which load manager.
+    """The active settings, and under which load manager.
 
     Attributes:
         settings: In force.
@@ -73,7 +73,7 @@ class Case:
         return self.settings.text(key).rpartition(".")[2]
 
     def number(self, key: str) -> float:
-        """A number in force."""
+        """An active value."""
         return self.settings.number(key)
 
     def default(self, key: str) -> Value:

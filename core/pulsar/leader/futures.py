@@ -25,7 +25,7 @@ CHANGES: Final = 4
 
 _USAGES: Final = 2 * len(WEIGHED)
 _WIDTH: Final = _USAGES + 4
-_MOST_REPORTS: Final = 12
+_MAX_REPORTS: Final = 12
 """Reports of one broker that a future looks at: at the shortest interval a minute has 12."""
 
 _KNOWN_PART: Final = 1e-6
@@ -194,7 +194,7 @@ class _Futures:
         first_s = at.copy()
         reports = np.zeros(count, np.int64)
         known = np.isfinite(gaps)
-        for _ in range(_MOST_REPORTS):
+        for _ in range(_MAX_REPORTS):
             is_in = at < now.at_s
             if not is_in.any():
                 break

@@ -79,14 +79,14 @@ _NEAR_S: Final = 0.3
 _EARLY_TRIES: Final = 5
 """Moves shortly before a round that are compared with what it selects; a broker's end has many."""
 
-_LEAST_SHARE: Final = 0.02
+_MIN_SHARE: Final = 0.02
 """Bundles that fewer of the futures select are not shown."""
 
 _AFFORDABLE: Final = 1_000_000
-_LEAST_DRAWS: Final = 10
-_MOST_DRAWS: Final = 100
+_MIN_DRAWS: Final = 10
+_MAX_DRAWS: Final = 100
 _GAPS: Final = 7
-_LEAST_REPORTS: Final = 3
+_MIN_REPORTS: Final = 3
 _SAVE_FORMAT: Final = 1
 
 
@@ -702,7 +702,7 @@ class LeaderReplay:
     ) -> dict[tuple[str, str], float] | None:
         """Return the share of each bundle and source in futures; ``None``: none are drawn."""
         if draws is None:
-            draws = min(max(_AFFORDABLE // max(view.bundles.size, 1), _LEAST_DRAWS), _MOST_DRAWS)
+            draws = min(max(_AFFORDABLE // max(view.bundles.size, 1), _MIN_DRAWS), _MAX_DRAWS)
         layout = self._layout
         if not draws or layout is None:
             return None
@@ -748,7 +748,7 @@ class LeaderReplay:
         known = {
             name: broker
             for name, broker in sorted(self._brokers.items())
-            if len(broker.reported_s) >= _LEAST_REPORTS
+            if len(broker.reported_s) >= _MIN_REPORTS
         }
         if not known:
             return ()
@@ -1026,7 +1026,7 @@ def _with_shares(
     further = [
         PredictedBundle(bundle=bundle, broker=broker, share=by_bundle[bundle], is_selected=False)
         for (bundle, broker), share in sorted(shares.items(), key=lambda one: (-one[1], one[0]))
-        if bundle not in selected and share >= _LEAST_SHARE
+        if bundle not in selected and share >= _MIN_SHARE
     ]
     unique = {one.bundle: one for one in reversed(further)}
     return (

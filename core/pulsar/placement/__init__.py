@@ -2,9 +2,9 @@
 
 from core.pulsar.placement.model import Placement, PlacementMemory, PlacementTable
 from core.pulsar.placement.place import (
+    active_placement,
     place_all,
     place_bundle,
-    placement_in_force,
     placement_name,
 )
 from core.pulsar.placement.selectors import STRATEGIES, STRATEGY_NAMES, find_strategy
@@ -15,9 +15,9 @@ __all__ = [
     "Placement",
     "PlacementMemory",
     "PlacementTable",
+    "active_placement",
     "find_strategy",
     "place_all",
     "place_bundle",
-    "placement_in_force",
     "placement_name",
 ]

@@ -33,7 +33,7 @@ from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags, Floats, LoadView
 from core.units import format_ratio
 
-_LEAST_BUCKETS: Final = 16
+_MIN_BUCKETS: Final = 16
 NO_LOADS: Final = (
     "What the brokers of the extensible manager publish about their load was not read, so where "
     "it would go is unknown. Install Trimtab with its `extensible` extra and capture again."
@@ -201,7 +201,7 @@ def _loads(view: LoadView) -> ExtensibleLoads:
 def _map_order(names: tuple[str, ...]) -> Ints:
     """Return broker rows in the order of a ``ConcurrentHashMap`` that copies the registry."""
     count = len(names)
-    buckets = max(_LEAST_BUCKETS, 1 << (count + (count >> 1)).bit_length())
+    buckets = max(_MIN_BUCKETS, 1 << (count + (count >> 1)).bit_length())
     hashes = np.array([java_string_hash(name) for name in names], np.int64)
     slots = (hashes ^ (hashes >> 16)) & (buckets - 1)
     return np.lexsort((np.arange(count), slots))

@@ -20,7 +20,7 @@ from core.pulsar.view import Flags
 POLICIES: Final = "applyNamespacePolicies"
 TOPIC_COUNT: Final = "filterBrokersWithLargeTopicCount"
 ANTI_AFFINITY: Final = "filterAntiAffinityGroupOwnedBrokers"
-MOST_SERVING: Final = "removeMostServicingBrokersForNamespace"
+MAX_SERVING: Final = "removeMostServicingBrokersForNamespace"
 CLASS: Final = "BrokerLoadManagerClassFilter"
 VERSION: Final = "BrokerVersionFilter"
 MAX_TOPICS: Final = "BrokerMaxTopicCountFilter"
@@ -57,7 +57,7 @@ def run_filters(context: PlacementContext, namespaces: Ints) -> Filtered:
     stages = [(POLICIES, allowed)]
     stages.append((TOPIC_COUNT, _few_topics(context, allowed)))
     stages.append((ANTI_AFFINITY, anti_affinity(context, namespaces, stages[-1][1])))
-    stages.append((MOST_SERVING, _least_serving(context, namespaces, stages[-1][1])))
+    stages.append((MAX_SERVING, _least_serving(context, namespaces, stages[-1][1])))
     stages.append((CLASS, same_class(context, stages[-1][1])))
     mask, failed = latest_version(context, stages[-1][1])
     stages.append((VERSION, mask))

@@ -152,7 +152,7 @@ def _selector_alone(
 
 
 def placement_name(settings: EffectiveSettings) -> str:
-    """Return the short name of the placement strategy that the settings put in force."""
+    """Return the short name of the active placement strategy."""
     simple = settings.text("loadBalancerLoadPlacementStrategy").rpartition(".")[2]
     shedder = settings.text("loadBalancerLoadSheddingStrategy").rpartition(".")[2]
     if simple == "AvgShedder" and shedder != "AvgShedder":
@@ -160,7 +160,7 @@ def placement_name(settings: EffectiveSettings) -> str:
     return simple
 
 
-def placement_in_force(settings: EffectiveSettings, load_manager: str) -> str:
+def active_placement(settings: EffectiveSettings, load_manager: str) -> str:
     """Return the short name of the class that a load manager places by."""
     if load_manager == "extensible":
         return ExtensibleLeastResourceUsage.name

@@ -100,7 +100,7 @@ def build_unload_plan(
         **options: ``destination``: broker id that is asked to take all of them, ``None``: the
             cluster places each. ``destinations``: bundle to broker id, wins over ``destination``.
             ``undoes``, ``derived_from``: the run or the plan that this one comes from.
-            ``strategy``: placement strategy to assume, ``None``: the one in force. ``overrides``:
+            ``strategy``: placement strategy to assume, ``None``: the active one. ``overrides``:
             settings to assume, upstream key to value. ``release``: release line to assume.
             ``reason``: recorded in the plan. ``lifetime_s``: how long it may be applied.
             ``exclusions``: namespaces that the configuration keeps out of every plan.

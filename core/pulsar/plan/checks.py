@@ -60,7 +60,7 @@ class Basis:
     Attributes:
         snapshot: The cluster as it was.
         view: The same, laid out for placement.
-        settings: Settings in force, what-ifs on top.
+        settings: Active settings, what-ifs on top.
         now: The moment of planning, aware UTC.
         exclusions: Namespaces (``tenant/namespace`` or ``tenant/*``) that the operator's
             configuration keeps out of every plan.

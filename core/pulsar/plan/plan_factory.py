@@ -28,7 +28,7 @@ _STRATEGY = "loadBalancerLoadPlacementStrategy"
 
 
 def basis_of(snapshot: PulsarSnapshot, terms: PlanOptions) -> Basis:
-    """Return what the checks look at: the settings in force, no what-ifs."""
+    """Return what the checks look at: the active settings, no what-ifs."""
     settings = effective_settings(snapshot)
     return Basis(
         snapshot=snapshot,

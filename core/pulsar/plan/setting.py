@@ -63,7 +63,7 @@ def build_setting_plan(
 
 
 def stored_settings(snapshot: PulsarSnapshot) -> dict[str, str]:
-    """Return the dynamic settings that a snapshot tells of, in force or not: key to text."""
+    """Return the dynamic settings of a snapshot, effective or not: key to text."""
     return {
         row["name"].removeprefix(STORED_PREFIX): row["value"]
         for row in snapshot.settings.to_pylist()

@@ -4,8 +4,8 @@ from core.pulsar.shedding.model import BrokerTrace, Decision, Gate, Move, Sheddi
 from core.pulsar.shedding.registry import (
     SHEDDING_STRATEGIES,
     SHEDDING_STRATEGY_NAMES,
+    active_shedding_strategy,
     find_shedding_strategy,
-    shedding_strategy_in_force,
 )
 from core.pulsar.shedding.rounds import Round, shed_round, shed_rounds, strategy_rounds
 from core.pulsar.shedding.unload_checks import UnloadChecks
@@ -20,9 +20,9 @@ __all__ = [
     "Round",
     "SheddingStrategy",
     "UnloadChecks",
+    "active_shedding_strategy",
     "find_shedding_strategy",
     "shed_round",
     "shed_rounds",
-    "shedding_strategy_in_force",
     "strategy_rounds",
 ]

@@ -61,7 +61,7 @@ class AvgConfig:
 
     @classmethod
     def from_settings(cls, settings: EffectiveSettings) -> Self:
-        """Read it from the settings in force."""
+        """Read it from the active settings."""
         own = "loadBalancerAvgShedder"
         return cls(
             low_points=settings.number(f"{own}LowThreshold"),

@@ -27,7 +27,7 @@ _SHORT: Final = np.iinfo(np.int16).max
 _LARGE: Final = 5_000
 """A map of fewer bundles is laid out as a whole: that is sooner done."""
 
-_MOST_BUCKETS: Final = 32
+_MAX_BUCKETS: Final = 32
 """A map of which more buckets are asked for is laid out as a whole, too."""
 
 
@@ -182,7 +182,7 @@ class SheddingBasis:
         """
         buckets, known = doubtful(slots), self._orders
         new = np.array([at for at in buckets.tolist() if at not in known], np.int64)
-        if self._measured_count < _LARGE or len(known) + new.size > _MOST_BUCKETS:
+        if self._measured_count < _LARGE or len(known) + new.size > _MAX_BUCKETS:
             return self._insertion_ranks[rows]
         if new.size:
             known.update(self._ordered(new))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from core.pulsar.bundle_counts import Ints
 from core.pulsar.javahash import java_string_hash
 
-LEAST_BUCKETS: Final = 16
+MIN_BUCKETS: Final = 16
 _BITS: Final = 0xFFFFFFFF
 _NUMBERS: Final = re.compile(r"(\d+)")
 
@@ -60,7 +60,7 @@ def spread_hashes(texts: Sequence[str]) -> Ints:
 
 def hash_map_buckets(count: int) -> int:
     """Return how many buckets a ``HashMap`` of ``count`` keys has: it doubles past 3/4."""
-    buckets = LEAST_BUCKETS
+    buckets = MIN_BUCKETS
     while buckets * 3 < count * 4:
         buckets *= 2
     return buckets
@@ -68,7 +68,7 @@ def hash_map_buckets(count: int) -> int:
 
 def concurrent_buckets(count: int) -> int:
     """Return how many buckets a ``ConcurrentHashMap`` has: it doubles at 3/4 already."""
-    buckets = LEAST_BUCKETS
+    buckets = MIN_BUCKETS
     while buckets * 3 <= count * 4:
         buckets *= 2
     return buckets
@@ -95,7 +95,7 @@ def concurrent_order(spread: Ints) -> Ints:
     Parity:
         Buckets of eight and more keys, which become trees, are not distinguished.
     """
-    table: list[list[int]] = [[] for _ in range(LEAST_BUCKETS)]
+    table: list[list[int]] = [[] for _ in range(MIN_BUCKETS)]
     hashes = spread.tolist()
     for position, code in enumerate(hashes):
         table[code & (len(table) - 1)].append(position)
@@ -144,7 +144,7 @@ def concurrent_bucket(spread: Ints, inserted: Ints, count: int, bucket: int) -> 
         count: Keys of the map.
         bucket: Of the whole map.
     """
-    hashes, size, ordered = spread.tolist(), LEAST_BUCKETS, list[int]()
+    hashes, size, ordered = spread.tolist(), MIN_BUCKETS, list[int]()
     whole = concurrent_buckets(count)
     for position in np.argsort(inserted, kind="stable").tolist():
         while size < whole and inserted[position] * 4 >= size * 3:
@@ -169,7 +169,7 @@ def shared_bucket(spread: Ints, inserted: Ints, count: int, bucket: int) -> NDAr
     """
     whole = concurrent_buckets(count)
     shared = (spread & (whole - 1)) == bucket
-    size = LEAST_BUCKETS
+    size = MIN_BUCKETS
     while size < whole:
         shared |= ((spread & (size - 1)) == (bucket & (size - 1))) & (inserted * 4 < size * 3)
         size *= 2

@@ -15,7 +15,7 @@ import numpy as np
 from core.ids import namespace_of
 from core.pulsar.bundle_counts import Ints
 from core.pulsar.shedding.java_order import (
-    LEAST_BUCKETS,
+    MIN_BUCKETS,
     concurrent_bucket,
     concurrent_buckets,
     natural_order,
@@ -99,7 +99,7 @@ class Arrivals:
 
 def _sizes(count: int) -> Iterator[int]:
     """Yield the sizes that the map had before the last one."""
-    size, whole = LEAST_BUCKETS, concurrent_buckets(count)
+    size, whole = MIN_BUCKETS, concurrent_buckets(count)
     while size < whole:
         yield size
         size *= 2

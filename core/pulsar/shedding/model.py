@@ -153,7 +153,7 @@ class SheddingStrategy(Protocol[ConfigT, StateT]):
     summary: ClassVar[str]
 
     def config(self, settings: EffectiveSettings) -> ConfigT:
-        """Return what the strategy goes by, out of the settings in force."""
+        """Return what the strategy goes by, out of the active settings."""
         ...
 
     def initial_state(self) -> StateT:

@@ -29,7 +29,7 @@ class OverloadConfig:
 
     @classmethod
     def from_settings(cls, settings: EffectiveSettings) -> Self:
-        """Read it from the settings in force."""
+        """Read it from the active settings."""
         key = "loadBalancerBrokerOverloadedThresholdPercentage"
         return cls(limit_ratio=settings.number(key) / 100.0)
 

@@ -42,9 +42,7 @@ def find_shedding_strategy(name: str) -> AnyStrategy:
     raise UnknownNameError.of("shedding strategy", name, SHEDDING_STRATEGY_NAMES)
 
 
-def shedding_strategy_in_force(
-    load_manager: LoadManager, settings: EffectiveSettings
-) -> AnyStrategy:
+def active_shedding_strategy(load_manager: LoadManager, settings: EffectiveSettings) -> AnyStrategy:
     """Return the strategy that the cluster goes by.
 
     Args:

@@ -53,7 +53,7 @@ class ThresholdConfig:
 
     @classmethod
     def from_settings(cls, settings: EffectiveSettings) -> Self:
-        """Read it from the settings in force."""
+        """Read it from the active settings."""
         percent = settings.number("loadBalancerBrokerThresholdShedderPercentage")
         mebibytes = settings.number("loadBalancerBundleUnloadMinThroughputThreshold")
         return cls(

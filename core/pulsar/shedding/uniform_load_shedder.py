@@ -62,7 +62,7 @@ class UniformConfig:
 
     @classmethod
     def from_settings(cls, settings: EffectiveSettings) -> Self:
-        """Read it from the settings in force."""
+        """Read it from the active settings."""
         throughput = "loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold"
         return cls(
             rate_gap_percent=settings.number("loadBalancerMsgRateDifferenceShedderThreshold"),

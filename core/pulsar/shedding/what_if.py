@@ -22,7 +22,7 @@ from core.pulsar.view import LoadView
 
 __all__ = ["LEVERS", "Lever", "SettingsOf", "TurningPoint", "WhatIf", "is_searchable"]
 
-MOST_TRIED: Final = 150_000
+MAX_TRIED: Final = 150_000
 """Bundles up to which turning points are sought: each is found by some fifty rounds."""
 
 _SCANNED: Final = 20_000
@@ -32,13 +32,13 @@ _STEPS: Final = 6
 _HALVINGS: Final = 64
 _PRECISION_RATIO: Final = 1e-6
 _DIGITS: Final = 4
-_MOST_ROUNDS: Final = 100
+_MAX_ROUNDS: Final = 100
 """Rounds of the same load simulated to confirm a value; counts beyond are not given."""
 
 _EXCLUDED: Final = "loadBalancerSheddingExcludedNamespaces"
 
 SettingsOf = Callable[[Mapping[str, object]], EffectiveSettings]
-"""The settings in force with some of them assumed otherwise."""
+"""The active settings with some of them assumed otherwise."""
 
 Verdict = Callable[[Mapping[str, object]], bool]
 """Whether a broker or a bundle sheds or leaves under some assumptions."""
@@ -55,7 +55,7 @@ class TurningPoint:
         broker: Broker id; blank: about a bundle.
         bundle: Name; blank: about a broker.
         key: Upstream key.
-        present: The value in force.
+        present: The active value.
         needed: The value nearest to it that turns the verdict; tried.
         sheds: What becomes of it at that value.
         sentence: All of that in words.
@@ -149,7 +149,7 @@ class WhatIf:
         settings = self.settings_of(assumed)
         config, state = self.strategy.config(settings), self.strategy.initial_state()
         recent = frozenset(self.recently_unloaded)
-        for number in range(1, _MOST_ROUNDS + 1):
+        for number in range(1, _MAX_ROUNDS + 1):
             decision, state = self.strategy.decide(self.view, config, state, recent)
             if self._goes(decision, settings, concerns):
                 return number
@@ -327,7 +327,7 @@ class _Search:
         """Return the value that turns the verdict, as near to the present one as can be determined.
 
         Args:
-            present: The value in force.
+            present: The active value.
             ends: How far to go: the likelier way first.
             is_scanned: Whether values in between are tried where an end turns nothing: more of a
                 thing may be too much of it.
@@ -365,7 +365,7 @@ class _Search:
 
 def is_searchable(view: LoadView) -> bool:
     """Return whether a cluster is small enough for turning points to be sought."""
-    return view.bundles.size <= MOST_TRIED
+    return view.bundles.size <= MAX_TRIED
 
 
 def _shortened(value: float, *, away_from: float) -> float:

@@ -90,7 +90,7 @@ class SplitLimits:
 
     @classmethod
     def of(cls, settings: EffectiveSettings) -> SplitLimits:
-        """Read them out of the settings in force."""
+        """Read them out of the active settings."""
 
         def whole(key: str) -> int:
             return int(settings.number(key))

@@ -22,7 +22,7 @@ CUT: Final = "cut of the default algorithm"
 _LEADER: Final = "the leader"
 _OWNER: Final = "the owner"
 _FEWEST_TOPICS: Final = 2
-_LEAST_WIDTH: Final = 2
+_MIN_WIDTH: Final = 2
 _HITS: Final = "loadBalancerNamespaceBundleSplitConditionHitCountThreshold"
 
 
@@ -186,7 +186,7 @@ def _guards(subject: SplitSubject, limits: SplitLimits) -> list[SplitCondition]:
             "bundles of the namespace", "guard", "loadBalancerNamespaceMaximumBundles", "bundles"
         ).less_than(subject.bundles_in_namespace, limits.bundles),
         _Comparison("width of the range", "guard", "", "positions").at_least(
-            subject.upper - subject.lower, _LEAST_WIDTH
+            subject.upper - subject.lower, _MIN_WIDTH
         ),
     ]
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _TASKS_A_SLOT: Final = 3
 """So that cores which are done early find something else to do."""
-_MOST_TASKS: Final = 400
+_MAX_TASKS: Final = 400
 _TABLES: Final = ("runs", "timeline", "moves")
 _UNIT: Final = "unit of task"
 
@@ -42,7 +42,7 @@ def run_on_spark(spark: SparkSession, backtest: Backtest, progress: Progress) ->
         JobStoppedError: A person stopped it.
         ComputeError: Spark failed.
     """
-    wanted = min(slots_of(spark) * _TASKS_A_SLOT, _MOST_TASKS)
+    wanted = min(slots_of(spark) * _TASKS_A_SLOT, _MAX_TASKS)
     tasks = tasks_of(backtest.units, wanted)
     named = {f"{number:06d}": units for number, units in enumerate(tasks)}
     answer = _Task(backtest.records, named)

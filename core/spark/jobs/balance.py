@@ -13,7 +13,7 @@ import pyarrow as pa
 from core.pegasus.balance.model import BalanceOptions, Pick
 from core.pegasus.balance.request import BalanceRequest
 from core.pegasus.balance.rounds import (
-    MOST_ROUNDS,
+    MAX_ROUNDS,
     BalanceRound,
     pick_by_seed,
     pick_first,
@@ -81,7 +81,7 @@ def balance_tables(
     options = set_options(stored, request.settings)
     if request.policy is not None:
         options = replace(options, policy=request.policy)
-    most = 1 if options.is_check else min(request.rounds or MOST_ROUNDS, MOST_ROUNDS)
+    most = 1 if options.is_check else min(request.rounds or MAX_ROUNDS, MAX_ROUNDS)
     pick = pick_first if request.seed is None else pick_by_seed(request.seed)
     rounds = list(itertools.islice(play(facts.view(), options, pick), most))
     plans = [row for number, one in enumerate(rounds, 1) for row in _plans(number, one)]

@@ -47,7 +47,7 @@ class PlaceQuestion:
     """Who would get each bundle.
 
     Attributes:
-        strategy: Placement class; ``None``: the one in force.
+        strategy: Placement class; ``None``: the active one.
         overrides: Settings to assume, upstream key to value.
     """
 

@@ -15,9 +15,9 @@ from core.pulsar.settings import SHEDDING_SWITCHES, EffectiveSettings, effective
 from core.pulsar.shedding import (
     SHEDDING_STRATEGY_NAMES,
     Round,
+    active_shedding_strategy,
     find_shedding_strategy,
     shed_rounds,
-    shedding_strategy_in_force,
 )
 from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.view import LoadView
@@ -68,7 +68,7 @@ class Decider(Protocol):
         ...
 
     def settings(self, overrides: Mapping[str, object]) -> EffectiveSettings:
-        """Return the settings in force with assumptions on top."""
+        """Return the active settings with assumptions on top."""
         ...
 
     def rounds(
@@ -87,7 +87,7 @@ class ShedQuestion:
     """What would be unloaded.
 
     Attributes:
-        strategy: Class name; ``None``: the one in force; :data:`ALL`: every one.
+        strategy: Class name; ``None``: the active one; :data:`ALL`: every one.
         rounds: How many, all on the same load.
         overrides: Settings to assume, upstream key to value.
         is_off_ignored: Take the switches that keep a cluster from shedding as on.
@@ -118,7 +118,7 @@ class ShedQuestion:
         Raises:
             UnknownNameError: No such strategy.
         """
-        configured = shedding_strategy_in_force(decider.manager, self._settings(decider, None)).name
+        configured = active_shedding_strategy(decider.manager, self._settings(decider, None)).name
         rounds: list[dict[str, Any]] = []
         moves: list[dict[str, Any]] = []
         for name in self._names(configured):

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from core.pulsar.settings import effective_settings
-from core.pulsar.shedding import shedding_strategy_in_force
+from core.pulsar.shedding import active_shedding_strategy
 from core.simulation import Run, Simulation, WhatIf, simulate
 from core.snapshot import PulsarSnapshot
 from core.spark.fleet import Snapshot
@@ -65,8 +65,8 @@ class SimulateQuestion:
     """What the balancer would do from here on.
 
     Attributes:
-        shedding: Class name; ``None``: the one in force.
-        placement: Class name; ``None``: the one in force.
+        shedding: Class name; ``None``: the active one.
+        placement: Class name; ``None``: the active one.
         rounds: Horizon.
         seeds: One simulation each.
         overrides: Settings to assume, upstream key to value.
@@ -106,8 +106,8 @@ class SimulateQuestion:
             play: Plays a run with :attr:`placement` and :attr:`overrides`.
         """
         settings = effective_settings(brokers, overrides=self.overrides)
-        in_force = shedding_strategy_in_force(brokers.manifest.load_manager, settings)
-        shedding = self.shedding or in_force.name
+        active = active_shedding_strategy(brokers.manifest.load_manager, settings)
+        shedding = self.shedding or active.name
         run = Run(shedding=shedding, rounds=self.rounds, what_if=self.what_if)
         done = {seed: play(replace(run, seed=seed)) for seed in self.seeds}
         parts = [_tables(seed, one) for seed, one in done.items()]

@@ -53,7 +53,7 @@ _ROWS_A_KEY: Final = 1_000
 """Few enough that a broker is looked at without its neighbours, enough that packing pays."""
 
 _KEYS_AT_ONCE: Final = 64
-_LEAST_TASKS: Final = 8
+_MIN_TASKS: Final = 8
 _CACHED: Final = pa.schema(
     [
         *(PULSAR_TABLES["bundles"].field(name) for name in SIMULATED),
@@ -159,7 +159,7 @@ class CachedBundles:
         if keys is None:
             return pieces
         few = pieces.filter(f"`group` IN ({', '.join(map(str, keys.tolist()))})")
-        return few.coalesce(max(keys.size // _KEYS_AT_ONCE, _LEAST_TASKS))
+        return few.coalesce(max(keys.size // _KEYS_AT_ONCE, _MIN_TASKS))
 
     def pairs_of(self, namespaces: Collection[str]) -> pa.Table:
         """Return :data:`PAIRS` of namespaces at the start; each is counted once."""

@@ -61,7 +61,7 @@ from core.spark.large.sums import (
 )
 from core.spark.lift import Kernel
 from core.spark.progress import followed
-from core.spark.tables import MOST_ROWS, collected, snapshot_rows
+from core.spark.tables import MAX_ROWS, collected, snapshot_rows
 
 SMALL: Final = ("brokers", "settings", "policies", "broker_loads", "top_bundles")
 """Tables with a few rows a broker at most."""
@@ -77,7 +77,7 @@ _ROWS_A_SUM: Final = 500_000
 """Rows, of six narrow columns, that one task sums up."""
 
 
-_MOST_PAIRS: Final = 50_000_000
+_MAX_PAIRS: Final = 50_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +130,7 @@ class LargeCluster:
     def settings(
         self, overrides: Mapping[str, object] | None = None, release: str | None = None
     ) -> EffectiveSettings:
-        """Return the settings in force with assumptions on top.
+        """Return the active settings with assumptions on top.
 
         Raises:
             UnknownNameError: An override, or the release line, that does not exist.
@@ -211,7 +211,7 @@ class LargeCluster:
         schema: pa.Schema,
         words: str,
         *,
-        most: int = MOST_ROWS,
+        most: int = MAX_ROWS,
     ) -> pa.Table:
         """Bring here what a kernel answers to the bundles, which it gets part by part.
 
@@ -305,7 +305,7 @@ class LargeCluster:
         """Return how many bundles of namespaces each broker has; see :data:`PAIRS`."""
         kernel = Pairs(tuple(sorted(namespaces)))
         words = "counting bundles by namespace"
-        return added_up([self.ask(kernel, ("namespace",), PAIRS, words, most=_MOST_PAIRS)])
+        return added_up([self.ask(kernel, ("namespace",), PAIRS, words, most=_MAX_PAIRS)])
 
     def map_keys(self, shared: Kernel, words: str) -> pa.Table:
         """Bring here some keys of the leader's map of averages.

@@ -26,7 +26,7 @@ from core.spark.large.cluster import NEEDED, LargeCluster
 from core.spark.large.map_order import BucketOrders
 from core.spark.large.place import sendable
 from core.spark.large.reduced import Reduced
-from core.spark.large.size import MOST_PLACED
+from core.spark.large.size import MAX_PLACED
 from core.units import pluralize
 
 _GROUPS: Final = 16
@@ -61,11 +61,11 @@ def large_drill(cluster: LargeCluster, settings: EffectiveSettings, request: Dri
     whole = _Clients(cluster.spark, cluster.directory, cluster.manifest, cluster.progress)
     owned = whole.owned.counts
     losses = losses_of(LoadView.of(whole.skeleton, settings), request)
-    fitting = [loss for loss in losses if _size(loss, owned) <= MOST_PLACED]
+    fitting = [loss for loss in losses if _size(loss, owned) <= MAX_PLACED]
     left_out = tuple(
         _too_large(cluster.manifest.cluster, loss, _size(loss, owned))
         for loss in losses
-        if _size(loss, owned) > MOST_PLACED
+        if _size(loss, owned) > MAX_PLACED
     )
     if not fitting:
         raise left_out[0]
@@ -87,7 +87,7 @@ def _too_large(cluster: str, loss: Loss, bundles: float) -> InputError:
     what = "Failure domain" if loss.kind == "domain" else "Broker"
     return InputError(
         f"{what} {loss.name} of {cluster} has {bundles:,.0f} bundles, which the leader places one "
-        f"after the other: the loss of more than {MOST_PLACED:,} is not played on Spark.",
+        f"after the other: the loss of more than {MAX_PLACED:,} is not played on Spark.",
         hint=f"`trimtab drill --engine local --only {loss.name}` plays it where one process can "
         "hold the whole cluster.",
     )
@@ -99,7 +99,7 @@ def _waves(losses: Sequence[Loss], owned: Floats) -> Iterator[tuple[Loss, ...]]:
     size = 0.0
     for loss in losses:
         own = _size(loss, owned)
-        if wave and size + own > MOST_PLACED:
+        if wave and size + own > MAX_PLACED:
             yield tuple(wave)
             wave, size = [], 0.0
         wave.append(loss)

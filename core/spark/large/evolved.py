@@ -31,7 +31,7 @@ from core.spark.large.scan import CODE, NAMED, OWN, ROW, Coder
 from core.spark.large.sums import KEYS, PAIRS, TOTALS, Chosen, Measured, added_up, totaled
 from core.spark.lift import Kernel
 from core.spark.progress import followed
-from core.spark.tables import MOST_ROWS, collected
+from core.spark.tables import MAX_ROWS, collected
 
 _SUMS: Final = pa.schema(
     [
@@ -143,7 +143,7 @@ class Evolved(LargeCluster):
         schema: pa.Schema,
         words: str,
         *,
-        most: int = MOST_ROWS,
+        most: int = MAX_ROWS,
     ) -> pa.Table:
         """Bring here what a kernel answers to the bundles as they are now, some brokers at once.
 
@@ -206,7 +206,7 @@ class Evolved(LargeCluster):
         kernel = _Sums(Measured(self.skeleton_frame(), bool(self.quota_bundles)))
         words, known = "summing up bundles by broker", self.summed
         if known is None:
-            return self._asked(kernel, _SUMS, words, None, MOST_ROWS).sort_by(CODE)
+            return self._asked(kernel, _SUMS, words, None, MAX_ROWS).sort_by(CODE)
         moving = known.filter(pc.invert(known["is_still"]))[CODE].to_numpy()
         touched = np.array(sorted(self.touched), np.int64)
         keys = np.unique(self.cached.key_of(np.concatenate([moving, touched])))
@@ -214,9 +214,9 @@ class Evolved(LargeCluster):
             return known
         few = self.cached.narrowed(keys)
         if few is None:
-            return self._asked(kernel, _SUMS, words, None, MOST_ROWS).sort_by(CODE)
+            return self._asked(kernel, _SUMS, words, None, MAX_ROWS).sort_by(CODE)
         stay = ~np.isin(self.cached.key_of(known[CODE].to_numpy()), keys)
-        fresh = self._asked(kernel, _SUMS, words, keys, MOST_ROWS)
+        fresh = self._asked(kernel, _SUMS, words, keys, MAX_ROWS)
         return (
             pa.concat_tables([known.filter(pa.array(stay)), fresh]).combine_chunks().sort_by(CODE)
         )

@@ -206,7 +206,7 @@ class Spread:
         return self.cluster.manifest.load_manager
 
     def settings(self, overrides: Mapping[str, object]) -> EffectiveSettings:
-        """Return the settings in force with assumptions on top."""
+        """Return the active settings with assumptions on top."""
         return self.cluster.settings(overrides)
 
     def rounds(

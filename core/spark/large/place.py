@@ -32,7 +32,7 @@ from core.spark.progress import followed
 from core.spark.tables import collected
 
 _NAMESPACES_A_GROUP: Final = 64
-_MOST_GROUPS: Final = 2_000
+_MAX_GROUPS: Final = 2_000
 _COLUMNS: Final = ("namespace", "is_broker_bound")
 _BASE_COLUMNS: Final = ("range_counts", "group_counts")
 
@@ -57,7 +57,7 @@ def large_placement(cluster: LargeCluster, question: PlaceQuestion) -> Mapping[s
     # the name of the strategy, or why there is none, before anything is distributed
     empty = place_namespaces(view, settings, nothing, {}, strategy=question.strategy)
     kernel = _Namespaces(sendable(view), settings, question.strategy)
-    groups = min(max(cluster.namespaces.num_rows // _NAMESPACES_A_GROUP, 1), _MOST_GROUPS)
+    groups = min(max(cluster.namespaces.num_rows // _NAMESPACES_A_GROUP, 1), _MAX_GROUPS)
     pieces = cluster.pieces(Cut(_columns, ByNamespace(groups)), _COLUMNS)
     with followed(cluster.spark, cluster.progress, "placing bundles by namespace"):
         namespaces = collected(each_group(pieces, kernel, NAMESPACES), NAMESPACES)

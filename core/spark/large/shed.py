@@ -16,7 +16,7 @@ from core.spark.large.cluster import LargeCluster
 from core.spark.large.map_order import BucketOrders
 from core.spark.large.reduced import Reduced, missing_of
 
-_MOST_TURNS: Final = 40
+_MAX_TURNS: Final = 40
 TRACED_ROUNDS: Final = 10
 """Rounds whose gates can be asked for afterwards; a trace looks at bundles of its own."""
 
@@ -50,7 +50,7 @@ def large_rounds(
     orders = BucketOrders(cluster)
     wanted: frozenset[int] = frozenset()
     reduced = Reduced.of(cluster, wanted)
-    for _ in range(_MOST_TURNS):
+    for _ in range(_MAX_TURNS):
         view = reduced.view(settings, orders, is_placed=False)
         rounds = asked.of(start, view)
         if is_placed and not missing_of(view) and not orders.asked:

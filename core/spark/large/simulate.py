@@ -42,7 +42,7 @@ from core.spark.large.map_order import BucketOrders
 from core.spark.large.reduced import Reduced, missing_of
 from core.spark.large.what_if import with_other_brokers
 
-_MOST_TURNS: Final = 40
+_MAX_TURNS: Final = 40
 _NOTHING: Final = frozenset[str]()
 _Answer = TypeVar("_Answer")
 
@@ -62,7 +62,7 @@ def large_simulation(
         cluster: The start.
         run: What is simulated.
         start: The same, of :func:`cached_start`; ``None``: made for this one and forgotten.
-        placement: Class name of the placement strategy; ``None``: the one in force.
+        placement: Class name of the placement strategy; ``None``: the active one.
         overrides: Settings to assume, upstream key to value.
         release: Release line to assume.
     Returns:
@@ -149,7 +149,7 @@ class Spread:
         self, question: Callable[[LoadView], _Answer], placed: frozenset[str] = _NOTHING
     ) -> _Answer:
         """Ask until nothing was missing; see :func:`core.spark.large.shed.large_rounds`."""
-        for _ in range(_MOST_TURNS):
+        for _ in range(_MAX_TURNS):
             view = self._view(placed)
             answer = question(view)
             missing = missing_of(view)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from core.pulsar.shedding.what_if import MOST_TRIED
+from core.pulsar.shedding.what_if import MAX_TRIED
 from core.snapshot.store import load_manifest
 
-MOST_BUNDLES: Final = MOST_TRIED
+MAX_BUNDLES: Final = MAX_TRIED
 """Up to so many, turning points of a shedding decision are sought, which looks at all of them."""
 
-MOST_PLACED: Final = 100_000
+MAX_PLACED: Final = 100_000
 """Up to so many bundles that lose their broker are brought to one process, some 60 MB, which places
 them one after the other as the leader does."""
 
-MOST_PARTITIONS: Final = 50_000
+MAX_PARTITIONS: Final = 50_000
 """Up to so many partitions of Pegasus, one task is done before several would have begun."""
 
 
@@ -25,7 +25,7 @@ def is_large(directory: Path) -> bool:
     Raises:
         SnapshotError: There is none.
     """
-    return _has_more(directory, "bundles", MOST_BUNDLES)
+    return _has_more(directory, "bundles", MAX_BUNDLES)
 
 
 def is_large_pegasus(directory: Path) -> bool:
@@ -34,7 +34,7 @@ def is_large_pegasus(directory: Path) -> bool:
     Raises:
         SnapshotError: There is none.
     """
-    return _has_more(directory, "partitions", MOST_PARTITIONS)
+    return _has_more(directory, "partitions", MAX_PARTITIONS)
 
 
 def _has_more(directory: Path, table: str, rows: int) -> bool:

@@ -20,7 +20,7 @@ from core.spark.large.cluster import LargeCluster
 from core.spark.large.map_order import BucketOrders
 from core.spark.large.reduced import Reduced
 from core.spark.large.scan import ROW, Edits, Part
-from core.spark.large.size import MOST_PLACED
+from core.spark.large.size import MAX_PLACED
 from core.units import pluralize
 
 
@@ -134,11 +134,11 @@ def _refuse_too_many(origin: LargeCluster, gone: Sequence[str]) -> None:
     """
     counts = dict(zip(origin.brokers, origin.owned.counts.tolist(), strict=True))
     bundles = sum(counts.get(name, 0.0) for name in gone)
-    if bundles > MOST_PLACED:
+    if bundles > MAX_PLACED:
         raise InputError(
             f"{pluralize(len(gone), 'broker')} of {origin.manifest.cluster} would leave "
             f"{bundles:,.0f} bundles behind, which the leader places one after the other: the "
-            f"loss of more than {MOST_PLACED:,} is not simulated on Spark.",
+            f"loss of more than {MAX_PLACED:,} is not simulated on Spark.",
             hint="`trimtab simulate --engine local` simulates it where one process can hold the "
             "whole cluster.",
         )

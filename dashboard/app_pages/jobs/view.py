@@ -178,7 +178,7 @@ def _number(field: model.Field, value: Any, label: str, key: str) -> Any:
 # -- what a job found ------------------------------------------------------------------------------
 
 AS_WRITTEN: Final = "as written"
-MOST_ROWS: Final = 2_000
+MAX_ROWS: Final = 2_000
 DRAWN_ROWS: Final = 200_000
 _TRAFFIC: Final = ("msg_throughput", "throughput")
 _ONE: Final = "one line"
@@ -235,7 +235,7 @@ def _table(job: Job, name: str) -> None:
         contains=model.as_recorded(wanted) if model.is_mixed(head) else wanted,
         sort="" if sort in (None, AS_WRITTEN) else str(sort),
         is_descending=is_descending,
-        most=MOST_ROWS,
+        most=MAX_ROWS,
     )
     rows = model.told(found.table)
     columns = model.shown_columns(rows)

@@ -12,7 +12,7 @@ import streamlit as st
 from core.errors import UnknownNameError
 from core.optimize import Proposal
 from core.pulsar.combinations import outcome_of_half_a_pair
-from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES, shedding_strategy_in_force
+from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES, active_shedding_strategy
 from core.simulation import Simulation
 from core.snapshot.store import CachedSnapshot
 from core.units import pluralize
@@ -86,7 +86,7 @@ def strategy_in_force(page: PageContext) -> str:
     """Return the strategy in force; warn and return nothing when it is none that is known."""
     try:
         manager = page.reading.snapshot.manifest.load_manager
-        return shedding_strategy_in_force(manager, page.reading.settings).name
+        return active_shedding_strategy(manager, page.reading.settings).name
     except UnknownNameError as error:
         st.warning(
             words.plain(f"{error.message} What this cluster itself would do is not known."),

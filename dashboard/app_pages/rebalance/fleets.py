@@ -12,7 +12,7 @@ from typing import Final
 from core.errors import InputError, OpsError
 from core.health.measures import Spread, measure
 from core.pulsar.settings import EffectiveSettings
-from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES, shedding_strategy_in_force
+from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES, active_shedding_strategy
 from core.pulsar.view import LoadView
 from core.simulation import RoundResult, Run, WhatIf, changed_fleet
 from core.snapshot import PulsarSnapshot
@@ -78,7 +78,7 @@ class Ground:
 def _strategy(one: Reading) -> str:
     """The strategy in force: it says which manager places; any does where it is not known."""
     try:
-        return shedding_strategy_in_force(one.snapshot.manifest.load_manager, one.settings).name
+        return active_shedding_strategy(one.snapshot.manifest.load_manager, one.settings).name
     except OpsError:
         return SHEDDING_STRATEGY_NAMES[0]
 

@@ -15,7 +15,7 @@ from core.errors import OpsError
 from core.optimize import LoadMeasure, Proposal, Wish, optimize
 from core.plan.model import Plan
 from core.pulsar.combinations import Combination, half_a_pair
-from core.pulsar.placement import STRATEGY_NAMES, place_bundle, placement_in_force
+from core.pulsar.placement import STRATEGY_NAMES, active_placement, place_bundle
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.checks import Basis, check_destination, check_move
 from core.pulsar.plan.clients import ClientImpact, client_impact
@@ -83,7 +83,7 @@ class Candidate:
     @property
     def placement(self) -> str:
         """Short name of the class that places what it sheds."""
-        return placement_in_force(self.settings(), self._manager)
+        return active_placement(self.settings(), self._manager)
 
     @property
     def half_a_pair(self) -> Combination | None:

@@ -14,7 +14,7 @@ from core.health.doctor.groups import Comparison
 from core.pulsar.combinations import combinations
 from core.pulsar.presets import PRESET_BY_NAME, PRESETS, Preset, differences, set_option
 from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings
-from core.pulsar.shedding import shedding_strategy_in_force
+from core.pulsar.shedding import active_shedding_strategy
 from dashboard import state
 from dashboard.app_pages.settings import model
 from dashboard.components import setting_plan, tables, words
@@ -305,7 +305,7 @@ def _rebalance_button(
 ) -> None:
     manager = page.reading.snapshot.manifest.load_manager
     try:
-        in_force = shedding_strategy_in_force(manager, settings).name
+        in_force = active_shedding_strategy(manager, settings).name
     except UnknownNameError:
         return
     params = model.rebalance_params(wished, settings, in_force)

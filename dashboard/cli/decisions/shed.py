@@ -15,15 +15,15 @@ from core.errors import PlanError, UnknownNameError
 from core.plan.codec import dump_plan
 from core.plan.model import Plan
 from core.pulsar.combinations import half_a_pair
-from core.pulsar.placement import placement_in_force
+from core.pulsar.placement import active_placement
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.shedding import (
     BrokerTrace,
     Round,
+    active_shedding_strategy,
     find_shedding_strategy,
     shed_rounds,
-    shedding_strategy_in_force,
     strategy_rounds,
 )
 from core.pulsar.shedding.registry import AnyStrategy
@@ -161,7 +161,7 @@ def chosen(
     """
     if wish.strategy is None:
         settings = assumptions.settings_of(snapshot)
-        return shedding_strategy_in_force(snapshot.manifest.load_manager, settings), assumptions
+        return active_shedding_strategy(snapshot.manifest.load_manager, settings), assumptions
     try:
         strategy = find_shedding_strategy(wish.strategy)
     except UnknownNameError as exc:
@@ -174,7 +174,7 @@ def placed_by(settings: EffectiveSettings, manager: LoadManager) -> dict[str, st
     """Return who places what is shed, and the warning that it is half a pair."""
     pair = half_a_pair(settings, manager)
     return {
-        "placement": placement_in_force(settings, manager),
+        "placement": active_placement(settings, manager),
         "warning": f"{pair.sentence} {pair.hint}" if pair is not None else "",
     }
 

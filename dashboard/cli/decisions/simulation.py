@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from core.errors import UnknownNameError
-from core.pulsar.shedding.registry import find_shedding_strategy, shedding_strategy_in_force
+from core.pulsar.shedding.registry import active_shedding_strategy, find_shedding_strategy
 from core.simulation import RoundResult, Run, Simulation, WhatIf
 from core.simulation import simulate as play
 from core.snapshot import PulsarSnapshot
@@ -78,7 +78,7 @@ def tell(
         as_json: As one object.
     """
     settings = assumptions.settings_of(brokers)
-    in_force = shedding_strategy_in_force(brokers.manifest.load_manager, settings)
+    in_force = active_shedding_strategy(brokers.manifest.load_manager, settings)
     run = Run(
         shedding=wish.shedding or in_force.name,
         rounds=wish.rounds,

@@ -17,7 +17,7 @@ from core.pegasus.balance.node_order import likely_plans
 from core.pegasus.balance.preconditions import disk_doubts, obstacles
 from core.pegasus.balance.request import BalanceRequest
 from core.pegasus.balance.rounds import (
-    MOST_ROUNDS,
+    MAX_ROUNDS,
     BalanceRound,
     balance_rounds,
     pick_by_seed,
@@ -170,7 +170,7 @@ def _rounds_on_spark(
 
 
 def _most(options: BalanceOptions, request: BalanceRequest) -> int:
-    return 1 if options.is_check else request.rounds or MOST_ROUNDS
+    return 1 if options.is_check else request.rounds or MAX_ROUNDS
 
 
 def _timed(rounds: Iterator[BalanceRound], most: int) -> tuple[list[BalanceRound], list[float]]:
@@ -220,7 +220,7 @@ def _show(rounds: Sequence[BalanceRound], options: BalanceOptions) -> None:
 
 
 def _show_end(rounds: Sequence[BalanceRound]) -> None:
-    if len(rounds) >= MOST_ROUNDS:
+    if len(rounds) >= MAX_ROUNDS:
         say(f"Given up after {pluralize(len(rounds), 'round')}.")
     elif rounds[-1].plans:
         say(

@@ -18,7 +18,7 @@ from dashboard.presenters.naming import clock, listed
 from dashboard.presenters.run_ways import after_words, before_words
 from dashboard.presenters.runs import step_words
 
-MOST_ROWS: Final = 50
+MAX_ROWS: Final = 50
 _COLUMNS: Final = ("run", "at", "state", "what", "from", "to", "who", "why")
 
 
@@ -27,7 +27,7 @@ def settings_past(views: Sequence[RunView]) -> pd.DataFrame:
     rows = [
         _row(view, step) for view in views for step in view.steps if step.step.setting is not None
     ]
-    return pd.DataFrame(rows[:MOST_ROWS], columns=list(_COLUMNS))
+    return pd.DataFrame(rows[:MAX_ROWS], columns=list(_COLUMNS))
 
 
 def _row(view: RunView, step: StepView) -> dict[str, object]:

@@ -7,7 +7,7 @@ import pandas as pd
 from core.pegasus.plan.preview import PegasusPreview, PegasusStepPreview
 from core.plan.model import Plan
 
-MOST_PARTITIONS = 1_000
+MAX_PARTITIONS = 1_000
 
 
 def steps_frame(preview: PegasusPreview) -> pd.DataFrame:
@@ -68,7 +68,7 @@ def nodes_frame(preview: PegasusPreview) -> pd.DataFrame:
 
 
 def partitions_frame(preview: PegasusPreview) -> pd.DataFrame:
-    """Return one row a partition that a step changes, the first :data:`MOST_PARTITIONS`."""
+    """Return one row a partition that a step changes, the first :data:`MAX_PARTITIONS`."""
     rows = [
         {
             "no": one.index + 1,
@@ -83,7 +83,7 @@ def partitions_frame(preview: PegasusPreview) -> pd.DataFrame:
         for one in preview.steps
         for part in one.partitions
     ]
-    return pd.DataFrame(rows[:MOST_PARTITIONS])
+    return pd.DataFrame(rows[:MAX_PARTITIONS])
 
 
 def restored_words(preview: PegasusPreview) -> str:

@@ -23,9 +23,9 @@ from core.pulsar.shedding import (
     Decision,
     Round,
     UnloadChecks,
+    active_shedding_strategy,
     find_shedding_strategy,
     shed_round,
-    shedding_strategy_in_force,
 )
 from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.view import LoadView
@@ -174,7 +174,7 @@ class PulsarShadow:
         self._unloaded_at |= dict.fromkeys(moved, last)
         try:
             in_force = effective_settings(snapshot)
-            configured = shedding_strategy_in_force(snapshot.manifest.load_manager, in_force)
+            configured = active_shedding_strategy(snapshot.manifest.load_manager, in_force)
         except OpsError as exc:
             turn = _Turn(taken_at, is_configured=True, is_on=False)
             return _failed("configured", self._memory("configured"), turn, exc)

@@ -173,7 +173,7 @@ class _Play:
     def _allowed(self) -> Allowance:
         alive = int(self.fleet.alive.sum())
         dead = int((self.ever_alive & ~self.fleet.alive).sum())
-        return ALLOWANCES[self.rules.level_in_force(alive, dead)]
+        return ALLOWANCES[self.rules.active_level(alive, dead)]
 
     # -- time -------------------------------------------------------------------------------------
 

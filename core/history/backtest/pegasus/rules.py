@@ -62,7 +62,7 @@ class Rules:
     min_live_node_count: int
     live_percentage: int
 
-    def level_in_force(self, alive_count: int, dead_count: int) -> FunctionLevel:
+    def active_level(self, alive_count: int, dead_count: int) -> FunctionLevel:
         """Return the level that so many nodes allow."""
         return effective_level(
             self.level,

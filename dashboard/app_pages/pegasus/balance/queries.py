@@ -56,7 +56,7 @@ ORDERS: Final[tuple[Order, ...]] = ("learned", "names", "reversed", "drawn")
 SYNC_PARTITIONS: Final = 5_000
 """Up to so many partitions everything is answered within the page; beyond, beside it."""
 
-MOST_ROUNDS: Final = 2_000
+MAX_ROUNDS: Final = 2_000
 """When the pages give up following a policy that goes on and on."""
 
 _MARKED_EVERY: Final = 64
@@ -216,7 +216,7 @@ def _settled(way: Way) -> Settled:
     after, is_settled = view, False
     for one in rounds_until_settled(view, way.options, pick):
         is_settled = not one.plans
-        if is_settled or len(rounds) >= MOST_ROUNDS:
+        if is_settled or len(rounds) >= MAX_ROUNDS:
             break
         after = one.after
         rounds.append(one.plans)
