@@ -27,7 +27,7 @@ from optimize_fleets import FleetRecipe, fifty, fleet
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_matrix, vstack
 
-from core.optimize import Wish, optimize
+from core.optimize import OptimizeRequest, optimize
 from core.optimize.balance import Balance, Band
 from core.optimize.fleet import Fleet, lay_out
 from core.optimize.solve import goal_band, is_inside
@@ -59,8 +59,8 @@ def _fifty() -> None:
     unreached = []
     for number, recipe in enumerate(fifty()):
         snapshot, settings = fleet(recipe)
-        found = optimize(snapshot, Wish(within=WITHIN), settings=settings)
-        laid = lay_out(snapshot, settings, Wish(within=WITHIN))
+        found = optimize(snapshot, OptimizeRequest(within=WITHIN), settings=settings)
+        laid = lay_out(snapshot, settings, OptimizeRequest(within=WITHIN))
         rival, is_reached = plain_greedy(laid)
         if found.ratio is None or not found.lower_bound_bytes_per_s:
             unreached.append(number)
@@ -97,7 +97,7 @@ def _spread(values: list[float]) -> str:
 def plain_greedy(laid: Fleet) -> tuple[Balance, bool]:
     """Largest bundle of the hottest broker to the coldest that may have it, until all is well."""
     balance = Balance(laid)
-    band = goal_band(float(laid.load[laid.known].mean()), Wish(within=WITHIN))
+    band = goal_band(float(laid.load[laid.known].mean()), OptimizeRequest(within=WITHIN))
     stuck = ~laid.known
     while not is_inside(balance, band) and not stuck.all():
         hottest = int(np.where(stuck, -np.inf, balance.load).argmax())
@@ -122,10 +122,10 @@ def _small() -> None:
     for recipe in SMALL:
         snapshot, settings = fleet(recipe)
         started = time.perf_counter()
-        found = optimize(snapshot, Wish(within=WITHIN), settings=settings)
+        found = optimize(snapshot, OptimizeRequest(within=WITHIN), settings=settings)
         ours_s = time.perf_counter() - started
-        laid = lay_out(snapshot, settings, Wish(within=WITHIN))
-        band = goal_band(float(laid.load.mean()), Wish(within=WITHIN))
+        laid = lay_out(snapshot, settings, OptimizeRequest(within=WITHIN))
+        band = goal_band(float(laid.load.mean()), OptimizeRequest(within=WITHIN))
         bytes_, bytes_s, is_proven = exact(laid, band, laid.bytes_per_s)
         count, count_s, is_least = exact(laid, band, np.ones(laid.rows.size))
         print(
@@ -183,14 +183,14 @@ def _large(brokers: int, bundles: int) -> None:
         ),
     ):
         snapshot, settings = fleet(one)
-        wish = Wish(within=WITHIN)
+        request = OptimizeRequest(within=WITHIN)
         started = time.perf_counter()
-        laid = lay_out(snapshot, settings, wish)
+        laid = lay_out(snapshot, settings, request)
         laid_s = time.perf_counter() - started
         times = []
         for _ in range(3):
             started = time.perf_counter()
-            found = optimize(snapshot, wish, settings=settings)
+            found = optimize(snapshot, request, settings=settings)
             times.append(time.perf_counter() - started)
         ratio = "unknown" if found.ratio is None else f"{found.ratio:.4f}"
         verdict = "met" if min(times) < TARGET_S else "MISSED"

@@ -1,7 +1,8 @@
 """The smallest-moves planner: fewest moves, least traffic, every constraint hard."""
 
-from core.optimize.model import MEASURES, Binding, CurvePoint, LoadMeasure, Move, Proposal, Wish
+from core.optimize.model import Binding, CurvePoint, Move, Proposal
 from core.optimize.planner import optimize
+from core.optimize.request import MEASURES, LoadMeasure, OptimizeRequest
 
 __all__ = [
     "MEASURES",
@@ -9,7 +10,7 @@ __all__ = [
     "CurvePoint",
     "LoadMeasure",
     "Move",
+    "OptimizeRequest",
     "Proposal",
-    "Wish",
     "optimize",
 ]

@@ -15,7 +15,7 @@ import numpy as np
 
 from core.health.measures import column_values, measure
 from core.optimize.destinations import Destinations, find_destinations
-from core.optimize.model import LoadMeasure, Wish
+from core.optimize.request import LoadMeasure, OptimizeRequest
 from core.pulsar.bundle_counts import Codes, Ints
 from core.pulsar.load import WEIGHED, resource_weights
 from core.pulsar.plan.load_transfer import CARRIED, carried_by
@@ -86,20 +86,22 @@ def load_of(used: Floats) -> Floats:
     return np.asarray(used.max(axis=-1), np.float64)
 
 
-def lay_out(snapshot: PulsarSnapshot, settings: EffectiveSettings, wish: Wish) -> Fleet:
+def lay_out(
+    snapshot: PulsarSnapshot, settings: EffectiveSettings, request: OptimizeRequest
+) -> Fleet:
     """Lay a snapshot out.
 
     Cost:
         O(brokers + bundles + kinds * brokers), no Python loop over bundles.
     """
     view = LoadView.of(snapshot, settings)
-    asked: LoadMeasure = "usage" if wish.relief is not None else wish.measure
+    asked: LoadMeasure = request.load_measure
     load = measure(snapshot, settings).of(asked)
     where = find_destinations(view, settings, load.known)
     traffic = column_values(snapshot.bundles, "msg_throughput_in") + column_values(
         snapshot.bundles, "msg_throughput_out"
     )
-    held = _held(view, settings, wish, traffic)
+    held = _held(view, settings, request, traffic)
     rows = _movable_rows(view, held, traffic, load.known)
     used, scale, amount = (
         (load.values[:, None], np.ones((len(view.brokers), 1)), traffic[rows][:, None])
@@ -134,15 +136,17 @@ def lay_out(snapshot: PulsarSnapshot, settings: EffectiveSettings, wish: Wish) -
     )
 
 
-def _held(view: LoadView, settings: EffectiveSettings, wish: Wish, traffic: Floats) -> Codes:
+def _held(
+    view: LoadView, settings: EffectiveSettings, request: OptimizeRequest, traffic: Floats
+) -> Codes:
     """Return why each bundle stays, as an index of :data:`HELD`; -1: it may move."""
     reasons = np.full(view.bundles.size, -1, np.int32)
     reasons[~np.isfinite(traffic)] = HELD.index("unknown")
     moved = (view.reporter >= 0) & (view.owner >= 0) & (view.reporter != view.owner)
-    resting = [view.find_bundle(name) for name in wish.recently_moved]
+    resting = [view.find_bundle(name) for name in request.recently_moved]
     moved[[row for row in resting if row >= 0]] = True
     reasons[moved] = HELD.index("recently_moved")
-    patterns = (*wish.exclusions, *settings.excluded_namespaces)
+    patterns = (*request.exclusions, *settings.excluded_namespaces)
     reasons[_excluded(view, patterns)[view.bundle_namespace]] = HELD.index("excluded")
     reasons[view.is_broker_bound] = HELD.index("broker_bound")
     return reasons

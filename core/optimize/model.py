@@ -1,16 +1,12 @@
-"""What the optimiser is asked, and what it answers."""
+"""What the optimizer returns: moves, what they achieve, and what prevents more."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Literal
 
-from core.errors import InputError
-
-LoadMeasure = Literal["throughput", "usage"]
-MEASURES: Final[tuple[LoadMeasure, ...]] = ("throughput", "usage")
+from core.optimize.request import LoadMeasure
 
 Verdict = Literal["nothing_to_do", "reached", "best_effort", "unknown"]
 """Balanced already; the goal is reached; as near as it goes, with what binds; no load is known."""
@@ -24,49 +20,6 @@ BindingCode = Literal[
     "cannot_receive",
     "no_bundle_for_it",
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What a person wants of the optimiser.
-
-    Attributes:
-        within: Every broker at most this far from the mean, share of the mean.
-        measure: What counts as load; relief always goes by usage.
-        relief: Usage ratio; only brokers above it are brought down to it. ``None``: balance all.
-        max_moves: At most so many moves; ``None``: as many as it takes.
-        exclusions: Namespaces that stay where they are; ``tenant/*`` and the like.
-        recently_moved: Bundles in their grace period: they stay.
-    Raises:
-        InputError: A number that cannot be.
-    """
-
-    within: float = 0.05
-    measure: LoadMeasure = "throughput"
-    relief: float | None = None
-    max_moves: int | None = None
-    exclusions: Collection[str] = ()
-    recently_moved: Collection[str] = ()
-
-    def __post_init__(self) -> None:
-        if self.measure not in MEASURES:
-            raise InputError(
-                f"{self.measure!r} is no measure of load.", hint=f"Known: {', '.join(MEASURES)}."
-            )
-        if not (math.isfinite(self.within) and 0 < self.within < 1):
-            raise InputError(
-                f"Within {self.within:g} of the mean is no goal.",
-                hint="Give a share of the mean above 0 and below 1, for example 0.05.",
-            )
-        if self.relief is not None and not (math.isfinite(self.relief) and self.relief > 0):
-            raise InputError(
-                f"A relief line of {self.relief:g} is no usage.",
-                hint="Give a usage ratio, for example 0.85.",
-            )
-        if self.max_moves is not None and self.max_moves < 0:
-            raise InputError(
-                f"{self.max_moves} moves are no budget.", hint="Give 0 or more, or no budget."
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

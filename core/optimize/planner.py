@@ -1,4 +1,4 @@
-"""The smallest-moves planner: from a wish to the moves, with bounds and what binds."""
+"""The smallest-moves planner: from a request to the moves, with bounds and what binds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from core.optimize.balance import Balance, Band
 from core.optimize.binding import load_text, what_binds
 from core.optimize.curve import best_order, deviation, efficiency
 from core.optimize.fleet import Fleet, lay_out
-from core.optimize.model import CurvePoint, Move, Proposal, Verdict, Wish
+from core.optimize.model import CurvePoint, Move, Proposal, Verdict
+from core.optimize.request import OptimizeRequest
 from core.optimize.solve import Outcome, solve
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.snapshot import PulsarSnapshot
@@ -21,7 +22,7 @@ _SAME: Final = 5e-4
 
 
 def optimize(
-    snapshot: PulsarSnapshot, wish: Wish, *, settings: EffectiveSettings | None = None
+    snapshot: PulsarSnapshot, request: OptimizeRequest, *, settings: EffectiveSettings | None = None
 ) -> Proposal:
     """Return the fewest moves, with the least traffic, that bring every broker into its band.
 
@@ -31,36 +32,36 @@ def optimize(
 
     Args:
         snapshot: The cluster.
-        wish: What is wanted.
+        request: What is wanted.
         settings: In force; by default those of the snapshot.
     Cost:
         O(bundles) to lay out, then a few NumPy steps over one broker's bundles for each move.
     """
     chosen = effective_settings(snapshot) if settings is None else settings
-    fleet = lay_out(snapshot, chosen, wish)
+    fleet = lay_out(snapshot, chosen, request)
     if not fleet.known.any():
-        return _unknown(fleet, wish)
-    return _proposal(solve(fleet, wish), wish)
+        return _unknown(fleet, request)
+    return _proposal(solve(fleet, request), request)
 
 
-def _proposal(outcome: Outcome, wish: Wish) -> Proposal:
+def _proposal(outcome: Outcome, request: OptimizeRequest) -> Proposal:
     balance, band = outcome.balance, outcome.band
     fleet = balance.fleet
-    binding = what_binds(balance, band, wish.max_moves)
+    binding = what_binds(balance, band, request.max_moves)
     order = best_order(balance)
-    before = deviation(fleet, fleet.load, wish.relief)
-    after = deviation(fleet, balance.load, wish.relief)
+    before = deviation(fleet, fleet.load, request.relief)
+    after = deviation(fleet, balance.load, request.relief)
     verdict: Verdict = "best_effort" if binding else "reached" if order else "nothing_to_do"
     moves = _moves(balance, order)
-    curve = efficiency(balance, order, wish.relief)
-    sentence = _sentence(fleet, wish, moves, (before, after), verdict)
+    curve = efficiency(balance, order, request.relief)
+    sentence = _sentence(fleet, request, moves, (before, after), verdict)
     if verdict == "best_effort":
-        sentence += _enough(curve, wish.relief)
+        sentence += _enough(curve, request.relief)
     return Proposal(
         verdict=verdict,
         sentence=sentence,
         measure=fleet.measure,
-        goal=_goal(fleet, wish, band),
+        goal=_goal(fleet, request, band),
         low=band.low,
         high=band.high,
         moves=moves,
@@ -94,25 +95,25 @@ def _moves(balance: Balance, order: list[int]) -> tuple[Move, ...]:
     )
 
 
-def _goal(fleet: Fleet, wish: Wish, band: Band) -> str:
-    if wish.relief is not None:
-        return f"no broker's usage above {format_ratio(wish.relief)}"
+def _goal(fleet: Fleet, request: OptimizeRequest, band: Band) -> str:
+    if request.relief is not None:
+        return f"no broker's usage above {format_ratio(request.relief)}"
     word = "traffic" if fleet.measure == "throughput" else "usage"
     return (
-        f"every broker's {word} within {format_ratio(wish.within)} of the mean, from "
+        f"every broker's {word} within {format_ratio(request.within)} of the mean, from "
         f"{load_text(fleet, band.low)} to {load_text(fleet, band.high)}"
     )
 
 
 def _sentence(
     fleet: Fleet,
-    wish: Wish,
+    request: OptimizeRequest,
     moves: tuple[Move, ...],
     deviations: tuple[float, float],
     verdict: Verdict,
 ) -> str:
-    if wish.relief is not None:
-        return _of_relief(wish.relief, moves, deviations, verdict)
+    if request.relief is not None:
+        return _of_relief(request.relief, moves, deviations, verdict)
     line = f"the mean {'traffic' if fleet.measure == 'throughput' else 'usage'}"
     before, after = (format_ratio(value) for value in deviations)
     if verdict == "nothing_to_do":
@@ -182,12 +183,12 @@ def _notes(fleet: Fleet) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _unknown(fleet: Fleet, wish: Wish) -> Proposal:
+def _unknown(fleet: Fleet, request: OptimizeRequest) -> Proposal:
     return Proposal(
         verdict="unknown",
         sentence="The load of no broker is known; nothing can be said.",
         measure=fleet.measure,
-        goal=_goal(fleet, wish, Band(0.0, 0.0)),
+        goal=_goal(fleet, request, Band(0.0, 0.0)),
         low=0.0,
         high=0.0,
         notes=_notes(fleet),

@@ -12,8 +12,8 @@ from core.optimize.bounds import Bounds, find_bounds
 from core.optimize.curve import deviation
 from core.optimize.fleet import Fleet
 from core.optimize.improve import improve
-from core.optimize.model import Wish
 from core.optimize.repair import Repair
+from core.optimize.request import OptimizeRequest
 
 _MEAN_ROUNDS: Final = 4
 """The mean usage shifts while bundles move (brokers differ in limits); then the band is redone."""
@@ -44,7 +44,7 @@ class Outcome:
     bounds: Bounds
 
 
-def solve(fleet: Fleet, wish: Wish) -> Outcome:
+def solve(fleet: Fleet, request: OptimizeRequest) -> Outcome:
     """Find the moves.
 
     Where it is proven that the busiest broker cannot come into the band, the lowest peak that it
@@ -52,30 +52,30 @@ def solve(fleet: Fleet, wish: Wish) -> Outcome:
     that it reaches.
     """
     mean = _mean(fleet, fleet.load)
-    band = goal_band(mean, wish)
+    band = goal_band(mean, request)
     bounds = find_bounds(fleet, band)
     balance = Balance(fleet)
     if is_inside(balance, band):
         return Outcome(balance, band, bounds)
     aim = _reachable(fleet, band, bounds)
-    balance = _search(fleet, aim, wish.max_moves, bounds)
-    for _ in range(_MEAN_ROUNDS if fleet.measure == "usage" and wish.relief is None else 0):
-        band = goal_band(_mean(fleet, balance.load), wish)
+    balance = _search(fleet, aim, request.max_moves, bounds)
+    for _ in range(_MEAN_ROUNDS if fleet.measure == "usage" and request.relief is None else 0):
+        band = goal_band(_mean(fleet, balance.load), request)
         if is_inside(balance, band):
             break
         bounds = find_bounds(fleet, band)
         aim = _reachable(fleet, band, bounds)
-        balance = _search(fleet, aim, wish.max_moves, bounds)
-    if wish.max_moves is not None and not is_inside(balance, band):
-        balance = _spend(fleet, wish, balance, wish.max_moves)
+        balance = _search(fleet, aim, request.max_moves, bounds)
+    if request.max_moves is not None and not is_inside(balance, band):
+        balance = _spend(fleet, request, balance, request.max_moves)
     return Outcome(balance, band, bounds)
 
 
-def goal_band(mean: float, wish: Wish) -> Band:
-    """Return the band that the wish asks for."""
-    if wish.relief is not None:
-        return Band(-np.inf, wish.relief)
-    return Band(mean * (1 - wish.within), mean * (1 + wish.within))
+def goal_band(mean: float, request: OptimizeRequest) -> Band:
+    """Return the band that the request asks for."""
+    if request.relief is not None:
+        return Band(-np.inf, request.relief)
+    return Band(mean * (1 - request.within), mean * (1 + request.within))
 
 
 def is_inside(balance: Balance, band: Band) -> bool:
@@ -140,17 +140,17 @@ def moved_bytes(balance: Balance) -> float:
     return float(balance.fleet.bytes_per_s[balance.order].sum())
 
 
-def _spend(fleet: Fleet, wish: Wish, found: Balance, max_moves: int) -> Balance:
+def _spend(fleet: Fleet, request: OptimizeRequest, found: Balance, max_moves: int) -> Balance:
     """Return the best that the budget does, over wider and wider bands."""
-    best, least = found, deviation(fleet, found.load, wish.relief)
-    centre = _mean(fleet, fleet.load) if wish.relief is None else wish.relief
-    low, high = 0.0, deviation(fleet, fleet.load, wish.relief)
+    best, least = found, deviation(fleet, found.load, request.relief)
+    centre = _mean(fleet, fleet.load) if request.relief is None else request.relief
+    low, high = 0.0, deviation(fleet, fleet.load, request.relief)
     for _ in range(_BUDGET_ROUNDS):
         middle = (low + high) / 2
-        bottom = -np.inf if wish.relief is not None else centre * (1 - middle)
+        bottom = -np.inf if request.relief is not None else centre * (1 - middle)
         band = Band(bottom, centre * (1 + middle))
         tried = _try(fleet, band, max_moves, None)
-        reached = deviation(fleet, tried.load, wish.relief)
+        reached = deviation(fleet, tried.load, request.relief)
         if reached < least:
             best, least = tried, reached
         low, high = (low, middle) if is_inside(tried, band) else (middle, high)

@@ -53,15 +53,17 @@ COMMANDS: Final = {
         ),
         "shed": "Preview a shedding round: bundles, source and destination, and why.",
         "split": "Preview a split of a bundle: positions, load of the parts, effect.",
-        "optimize": (
-            "Find the fewest moves that bring every broker near the mean, with a lower bound."
-        ),
         "simulate": "Simulate the balancer's rounds to convergence: moves, deviation, flaps.",
         "doctor": (
             "Check the settings: conflicts, differences, implausible values; cause and fix of each."
         ),
         "explain": (
             "Explain why brokers shed or stay in the next round, and which settings conflict."
+        ),
+    },
+    "dashboard.cli.decisions.optimization": {
+        "optimize": (
+            "Find the fewest moves that bring every broker near the mean, with a lower bound."
         ),
     },
     "dashboard.cli.plans": {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Annotated, Any, TypeVar
 
@@ -20,12 +20,13 @@ R = TypeVar("R")
 
 
 def takes(
-    request: type[Request], **defaults: Any
+    request: type[Request], *, skip: Collection[str] = (), **defaults: Any
 ) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """Give a command the options of a request; its parameter ``request`` gets the request.
 
     Args:
         request: Its type.
+        skip: Fields that are no options: they keep their default, or the command sets them.
         **defaults: Of fields for which the command line has another default.
 
     Example:
@@ -33,7 +34,9 @@ def takes(
         source: Source, as_json: Json = False) -> int``.
     """
     params = [
-        replace(one, default=defaults.get(one.name, one.default)) for one in params_of(request)
+        replace(one, default=defaults.get(one.name, one.default))
+        for one in params_of(request)
+        if one.name not in skip
     ]
 
     def decorate(command: Callable[..., R]) -> Callable[..., R]:

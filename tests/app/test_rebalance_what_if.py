@@ -105,7 +105,7 @@ def test_a_failure_domain_that_is_not_there_is_named(site):
 
 def test_names_of_joining_brokers_are_new_ones():
     snapshot = make_snapshot(brokers=3, bundles=30, now=now())
-    added = list(Fleet(joining=3).wish(snapshot).added)
+    added = list(Fleet(joining=3).what_if(snapshot).added)
     assert len(set(added)) == 3
     assert not set(added) & set(snapshot.brokers["broker"].to_pylist())
     assert REAL.is_real

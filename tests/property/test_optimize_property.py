@@ -17,7 +17,7 @@ from optimize_fleets import FleetRecipe, fifty, fleet
 
 from core.health.measures import measure
 from core.ids import host_of, namespace_of
-from core.optimize import Proposal, Wish, optimize
+from core.optimize import OptimizeRequest, Proposal, optimize
 from core.pulsar.isolation import governing_policy, parse_failure_domains, parse_isolation_policies
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.outcomes import Scenario
@@ -30,7 +30,7 @@ from core.snapshot import PulsarSnapshot
 class Case:
     snapshot: PulsarSnapshot
     settings: EffectiveSettings
-    wish: Wish
+    request: OptimizeRequest
     proposal: Proposal
 
 
@@ -64,15 +64,15 @@ def cases(draw: st.DrawFn) -> Case:
         name = draw(st.sampled_from(names))
         owner = draw(st.sampled_from(snapshot.brokers["broker"].to_pylist()))
         snapshot = edited(snapshot, "bundles", {name: {"owner": owner}})
-    wish = Wish(
+    request = OptimizeRequest(
         within=draw(st.sampled_from([0.02, 0.05, 0.2])),
-        measure=draw(st.sampled_from(["throughput", "throughput", "usage"])),
+        measure=draw(st.sampled_from([None, None, "usage"])),
         relief=draw(st.sampled_from([None, None, None, 0.3])),
         max_moves=draw(st.none() | st.integers(0, 30)),
-        exclusions=draw(st.sets(st.sampled_from([*spaces, "acme/*"]), max_size=2)),
-        recently_moved=draw(st.sets(st.sampled_from(names), max_size=10)),
+        exclusions=tuple(draw(st.sets(st.sampled_from([*spaces, "acme/*"]), max_size=2))),
+        recently_moved=tuple(draw(st.sets(st.sampled_from(names), max_size=10))),
     )
-    return Case(snapshot, in_force, wish, optimize(snapshot, wish, settings=in_force))
+    return Case(snapshot, in_force, request, optimize(snapshot, request, settings=in_force))
 
 
 def after(case: Case) -> PulsarSnapshot:
@@ -90,19 +90,19 @@ def column(snapshot: PulsarSnapshot, table: str, key: str, name: str) -> dict[st
 @settings(max_examples=80, deadline=None)
 @given(cases())
 def test_no_constraint_is_ever_broken(case: Case) -> None:
-    moves, wish = case.proposal.moves, case.wish
+    moves, request = case.proposal.moves, case.request
     bundles = {row["bundle"]: row for row in case.snapshot.bundles.to_pylist()}
     assert len({move.bundle for move in moves}) == len(moves)
-    assert wish.max_moves is None or len(moves) <= wish.max_moves
+    assert request.max_moves is None or len(moves) <= request.max_moves
     for move in moves:
         row = bundles[move.bundle]
         assert row["owner"] == move.source == row["reported_by"]
         assert move.destination != move.source
         assert not row["is_broker_bound"]
-        assert move.bundle not in wish.recently_moved
+        assert move.bundle not in request.recently_moved
         namespace = row["namespace"]
-        assert namespace not in wish.exclusions
-        assert not ("acme/*" in wish.exclusions and namespace.startswith("acme/"))
+        assert namespace not in request.exclusions
+        assert not ("acme/*" in request.exclusions and namespace.startswith("acme/"))
     no_policy_is_broken(case)
     no_version_is_older(case)
     no_topic_limit_is_passed(case)
@@ -176,13 +176,13 @@ def test_it_never_gets_worse_and_says_what_it_reached(case: Case) -> None:
     proposal = case.proposal
     assert proposal.deviation_after <= proposal.deviation_before + 1e-9
     assert (proposal.verdict == "best_effort") == bool(proposal.binding)
-    if case.wish.relief is not None:
+    if case.request.relief is not None:
         return
     spread = measure(after(case), case.settings).of(proposal.measure)
     reached = float(np.abs(spread.deviations).max())
     assert reached == pytest.approx(proposal.deviation_after, abs=1e-5)
     if proposal.verdict == "reached":
-        assert reached <= case.wish.within + 1e-5
+        assert reached <= case.request.within + 1e-5
 
 
 @settings(max_examples=40, deadline=None)
@@ -225,13 +225,13 @@ def test_every_plan_of_it_passes_the_checks_of_plans(case: Case) -> None:
 @settings(max_examples=15, deadline=None)
 @given(cases())
 def test_same_question_same_answer(case: Case) -> None:
-    assert optimize(case.snapshot, case.wish, settings=case.settings) == case.proposal
+    assert optimize(case.snapshot, case.request, settings=case.settings) == case.proposal
 
 
 @pytest.mark.parametrize("number", range(0, 50, 5))
 def test_generated_fleets_are_balanced_near_the_least_traffic(number: int) -> None:
     snapshot, in_force = fleet(fifty()[number])
-    proposal = optimize(snapshot, Wish(within=0.05), settings=in_force)
+    proposal = optimize(snapshot, OptimizeRequest(within=0.05), settings=in_force)
     assert proposal.verdict == "reached"
     assert proposal.deviation_after <= 0.05
     assert proposal.ratio <= 1.15

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from optimize_fleets import FleetRecipe, fleet
 
-from core.optimize import Wish, optimize
+from core.optimize import OptimizeRequest, optimize
 from core.optimize.balance import Band
 from core.optimize.bounds import find_bounds
 from core.optimize.fleet import Fleet, lay_out
@@ -20,7 +20,7 @@ WITHIN = 0.25
 
 def laid_out(**recipe: object) -> Fleet:
     snapshot, settings = fleet(FleetRecipe(**recipe))
-    return lay_out(snapshot, settings, Wish(within=WITHIN))
+    return lay_out(snapshot, settings, OptimizeRequest(within=WITHIN))
 
 
 def every_assignment(laid: Fleet) -> tuple[np.ndarray, np.ndarray]:
@@ -45,7 +45,7 @@ def test_no_assignment_undercuts_the_bounds(seed, pools):
     brokers = 4 if pools else 3
     laid = laid_out(brokers=brokers, bundles=8, seed=seed, largest_ratio=0.9, pools=pools)
     mean = float(laid.load.mean())
-    band = goal_band(mean, Wish(within=WITHIN))
+    band = goal_band(mean, OptimizeRequest(within=WITHIN))
     bounds = find_bounds(laid, band)
     loads, moved = every_assignment(laid)
     inside = (np.abs(loads - mean) <= WITHIN * mean * (1 + 1e-9)).all(axis=1)
@@ -62,11 +62,11 @@ def test_no_assignment_undercuts_the_bounds(seed, pools):
 def test_what_is_found_is_near_the_best_of_all_assignments(seed):
     recipe = FleetRecipe(brokers=3, bundles=8, seed=seed, largest_ratio=0.9)
     snapshot, settings = fleet(recipe)
-    laid = lay_out(snapshot, settings, Wish(within=WITHIN))
+    laid = lay_out(snapshot, settings, OptimizeRequest(within=WITHIN))
     loads, moved = every_assignment(laid)
     mean = float(laid.load.mean())
     inside = (np.abs(loads - mean) <= WITHIN * mean).all(axis=1)
-    proposal = optimize(snapshot, Wish(within=WITHIN), settings=settings)
+    proposal = optimize(snapshot, OptimizeRequest(within=WITHIN), settings=settings)
     assert (proposal.verdict != "best_effort") == bool(inside.any())
     if inside.any():
         assert proposal.moved_bytes_per_s <= 1.3 * moved[inside].min() + 1.0
@@ -75,7 +75,7 @@ def test_what_is_found_is_near_the_best_of_all_assignments(seed):
 def test_where_everybody_may_have_everything_the_programme_says_what_the_sums_say():
     laid = laid_out(brokers=8, bundles=300, seed=3)
     mean = float(laid.load.mean())
-    band = goal_band(mean, Wish(within=0.05))
+    band = goal_band(mean, OptimizeRequest(within=0.05))
     over = np.maximum(laid.load - band.high, 0.0).sum()
     under = np.maximum(band.low - laid.load, 0.0).sum()
     flow = Transport.of(laid)

@@ -18,7 +18,7 @@ from fleet_edit import (
 
 from core.errors import InputError
 from core.health.measures import measure
-from core.optimize import Proposal, Wish, optimize
+from core.optimize import OptimizeRequest, Proposal, optimize
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.outcomes import Scenario
 from core.pulsar.plan.project import project_scenario
@@ -51,7 +51,7 @@ def deviation(snapshot: PulsarSnapshot) -> float:
 @pytest.mark.parametrize("seed", range(5))
 def test_every_broker_comes_within_the_goal_of_the_mean(seed):
     snapshot = small(seed=seed)
-    proposal = optimize(snapshot, Wish(within=0.05))
+    proposal = optimize(snapshot, OptimizeRequest(within=0.05))
     assert proposal.verdict == "reached"
     assert deviation(after(snapshot, proposal)) <= 0.05
     assert proposal.deviation_after == pytest.approx(deviation(after(snapshot, proposal)))
@@ -61,8 +61,8 @@ def test_every_broker_comes_within_the_goal_of_the_mean(seed):
 
 def test_balanced_already_is_nothing_to_do():
     snapshot = small()
-    level = after(snapshot, optimize(snapshot, Wish(within=0.05)))
-    proposal = optimize(level, Wish(within=0.05))
+    level = after(snapshot, optimize(snapshot, OptimizeRequest(within=0.05)))
+    proposal = optimize(level, OptimizeRequest(within=0.05))
     assert proposal.verdict == "nothing_to_do"
     assert proposal.moves == ()
     assert proposal.lower_bound_bytes_per_s == 0.0
@@ -72,30 +72,30 @@ def test_balanced_already_is_nothing_to_do():
 
 def test_a_wider_goal_moves_less():
     snapshot = small()
-    wide, tight = (optimize(snapshot, Wish(within=within)) for within in (0.2, 0.05))
+    wide, tight = (optimize(snapshot, OptimizeRequest(within=within)) for within in (0.2, 0.05))
     assert wide.moved_bytes_per_s < tight.moved_bytes_per_s
     assert len(wide.moves) < len(tight.moves)
 
 
 def test_a_budget_is_kept_and_named():
     snapshot = small()
-    whole = optimize(snapshot, Wish())
+    whole = optimize(snapshot, OptimizeRequest())
     budget = len(whole.moves) // 2
-    proposal = optimize(snapshot, Wish(max_moves=budget))
+    proposal = optimize(snapshot, OptimizeRequest(max_moves=budget))
     assert len(proposal.moves) <= budget
     assert [item.code for item in proposal.binding] == ["move_budget"]
     assert whole.deviation_after < proposal.deviation_after < proposal.deviation_before
 
 
 def test_no_budget_at_all_moves_nothing():
-    proposal = optimize(small(), Wish(max_moves=0))
+    proposal = optimize(small(), OptimizeRequest(max_moves=0))
     assert proposal.moves == ()
     assert proposal.verdict == "best_effort"
     assert proposal.binding[0].code == "move_budget"
 
 
 def test_curve_goes_from_nothing_to_everything():
-    proposal = optimize(small(), Wish())
+    proposal = optimize(small(), OptimizeRequest())
     assert [point.moves for point in proposal.curve] == list(range(len(proposal.moves) + 1))
     assert proposal.curve[0].deviation == proposal.deviation_before
     assert proposal.curve[-1].deviation == pytest.approx(proposal.deviation_after)
@@ -105,38 +105,43 @@ def test_curve_goes_from_nothing_to_everything():
 
 def test_excluded_namespaces_stay():
     snapshot = small()
-    proposal = optimize(snapshot, Wish(exclusions=["acme/*"]))
+    proposal = optimize(snapshot, OptimizeRequest(exclusions=("acme/*",)))
     assert proposal.moves
     assert not [move for move in proposal.moves if move.bundle.startswith("acme/")]
 
 
 def test_namespaces_that_the_cluster_never_sheds_stay():
     snapshot = small()
-    some = optimize(snapshot, Wish()).moves[0].bundle.rpartition("/")[0]
+    some = optimize(snapshot, OptimizeRequest()).moves[0].bundle.rpartition("/")[0]
     key = "loadBalancerSheddingExcludedNamespaces"
     settings = effective_settings(snapshot, overrides={key: [some]})
-    moved = optimize(snapshot, Wish(), settings=settings).moves
+    moved = optimize(snapshot, OptimizeRequest(), settings=settings).moves
     assert moved
     assert not [move for move in moved if move.bundle.startswith(f"{some}/")]
 
 
 def test_bundles_in_their_grace_period_stay():
     snapshot = small()
-    first = {move.bundle for move in optimize(snapshot, Wish()).moves}
-    second = {move.bundle for move in optimize(snapshot, Wish(recently_moved=first)).moves}
+    first = {move.bundle for move in optimize(snapshot, OptimizeRequest()).moves}
+    second = {
+        move.bundle
+        for move in optimize(snapshot, OptimizeRequest(recently_moved=tuple(first))).moves
+    }
     assert second
     assert not first & second
 
 
 def test_a_bundle_that_its_owner_does_not_report_yet_stays():
     snapshot = small()
-    moved = optimize(snapshot, Wish()).moves[0]
+    moved = optimize(snapshot, OptimizeRequest()).moves[0]
     travelling = edited(snapshot, "bundles", {moved.bundle: {"owner": IDLE}})
-    assert moved.bundle not in {move.bundle for move in optimize(travelling, Wish()).moves}
+    assert moved.bundle not in {
+        move.bundle for move in optimize(travelling, OptimizeRequest()).moves
+    }
 
 
 def test_heartbeat_bundles_never_move():
-    proposal = optimize(make_snapshot(), Wish(within=0.01))
+    proposal = optimize(make_snapshot(), OptimizeRequest(within=0.01))
     assert proposal.moves
     assert not [move for move in proposal.moves if move.bundle.startswith("pulsar/")]
 
@@ -145,7 +150,7 @@ def test_relief_brings_the_hot_ones_down_and_nothing_else():
     snapshot = small()
     usage = measure(snapshot).usage
     line = (usage.mean + usage.maximum) / 2
-    proposal = optimize(snapshot, Wish(relief=line))
+    proposal = optimize(snapshot, OptimizeRequest(relief=line))
     hot = {name for name, value in zip(usage.brokers, usage.values, strict=True) if value > line}
     assert proposal.measure == "usage"
     assert proposal.verdict == "reached"
@@ -160,7 +165,7 @@ def test_relief_brings_the_hot_ones_down_and_nothing_else():
 
 def test_relief_that_cannot_be_reached_says_how_busy_the_busiest_stays():
     snapshot = small()
-    proposal = optimize(snapshot, Wish(relief=0.01))
+    proposal = optimize(snapshot, OptimizeRequest(relief=0.01))
     stays = format_ratio(0.01 * (1 + proposal.deviation_after))
     assert proposal.verdict == "best_effort"
     assert f"to {stays}." in proposal.sentence or f"is at {stays}, above" in proposal.sentence
@@ -169,14 +174,14 @@ def test_relief_that_cannot_be_reached_says_how_busy_the_busiest_stays():
 
 
 def test_relief_of_a_cool_fleet_is_nothing_to_do():
-    cool = optimize(small(), Wish(relief=0.99))
+    cool = optimize(small(), OptimizeRequest(relief=0.99))
     assert cool.verdict == "nothing_to_do"
     assert cool.sentence == "Nothing to do: no broker's usage is above 99.0 %."
 
 
 def test_usage_can_be_the_measure():
     snapshot = small()
-    proposal = optimize(snapshot, Wish(measure="usage", within=0.08))
+    proposal = optimize(snapshot, OptimizeRequest(measure="usage", within=0.08))
     assert proposal.verdict == "reached"
     left = np.abs(measure(after(snapshot, proposal)).usage.deviations).max()
     assert left <= 0.08 + 1e-4
@@ -199,7 +204,7 @@ def isolation(namespaces: list[str], primary: list[str]) -> str:
 def test_isolation_is_kept_and_what_it_makes_impossible_is_proven():
     body = isolation([".*"], ["10.1.0.[123]"])
     snapshot = with_policies(small(), ("isolation", "three", body))
-    proposal = optimize(snapshot, Wish())
+    proposal = optimize(snapshot, OptimizeRequest())
     assert proposal.verdict == "best_effort"
     assert IDLE not in {move.destination for move in proposal.moves}
     assert proposal.lower_bound_bytes_per_s is None
@@ -210,10 +215,10 @@ def test_isolation_is_kept_and_what_it_makes_impossible_is_proven():
 def test_other_load_managers_and_older_versions_get_nothing():
     snapshot = small()
     other = edited(snapshot, "brokers", {IDLE: {"load_manager": "x.SimpleLoadManagerImpl"}})
-    assert IDLE not in {move.destination for move in optimize(other, Wish()).moves}
+    assert IDLE not in {move.destination for move in optimize(other, OptimizeRequest()).moves}
     older = edited(snapshot, "brokers", {IDLE: {"version": "4.0.1"}})
     settings = effective_settings(older, overrides={"preferLaterVersions": True})
-    moves = optimize(older, Wish(), settings=settings).moves
+    moves = optimize(older, OptimizeRequest(), settings=settings).moves
     assert IDLE not in {move.destination for move in moves}
 
 
@@ -223,7 +228,7 @@ def test_topic_limit_of_the_destination_holds():
     overrides = {"loadBalancerBrokerMaxTopics": limit}
     roomy = every(snapshot, "brokers", {"topic_count": 0})
     settings = effective_settings(roomy, overrides=overrides)
-    proposal = optimize(roomy, Wish(), settings=settings)
+    proposal = optimize(roomy, OptimizeRequest(), settings=settings)
     assert proposal.moves
     for broker in measure(roomy).brokers:
         arrived = sum(move.topics for move in proposal.moves if move.destination == broker)
@@ -240,7 +245,7 @@ def test_a_bundle_too_large_for_any_broker_is_named():
     row = next(row for row in grown.brokers.to_pylist() if row["broker"] == HOT)
     more = {name: row[name] + huge for name in ("msg_throughput_in", "msg_throughput_out")}
     grown = edited(grown, "brokers", {HOT: more})
-    proposal = optimize(grown, Wish())
+    proposal = optimize(grown, OptimizeRequest())
     assert proposal.verdict == "best_effort"
     assert proposal.binding[0].code == "bundle_too_large"
     assert giant in proposal.binding[0].sentence
@@ -256,7 +261,7 @@ def test_unknown_load_of_a_broker_keeps_it_out():
         "brokers",
         {IDLE: {"msg_throughput_in": None, "msg_throughput_out": None}},
     )
-    proposal = optimize(silent, Wish())
+    proposal = optimize(silent, OptimizeRequest())
     assert proposal.verdict == "reached"
     assert IDLE not in {move.destination for move in proposal.moves}
     assert any("unknown" in note for note in proposal.notes)
@@ -264,18 +269,18 @@ def test_unknown_load_of_a_broker_keeps_it_out():
 
 def test_no_load_at_all_is_unknown():
     snapshot = every(small(), "brokers", {"msg_throughput_in": None})
-    assert optimize(snapshot, Wish()).verdict == "unknown"
+    assert optimize(snapshot, OptimizeRequest()).verdict == "unknown"
 
 
 def test_one_broker_is_balanced():
     snapshot = small()
     alone = without(snapshot, "brokers", *measure(snapshot).brokers[1:])
-    assert optimize(alone, Wish()).verdict == "nothing_to_do"
+    assert optimize(alone, OptimizeRequest()).verdict == "nothing_to_do"
 
 
 def test_a_plan_of_the_moves_is_accepted_by_every_check():
     snapshot = make_snapshot(brokers=6, bundles=200)
-    proposal = optimize(snapshot, Wish())
+    proposal = optimize(snapshot, OptimizeRequest())
     plan = build_unload_plan(
         snapshot,
         proposal.destinations,
@@ -288,7 +293,7 @@ def test_a_plan_of_the_moves_is_accepted_by_every_check():
 
 
 def test_co_moves_count_the_other_moves_of_the_namespace():
-    proposal = optimize(small(), Wish())
+    proposal = optimize(small(), OptimizeRequest())
     for move in proposal.moves:
         namespace = move.bundle.rpartition("/")[0]
         same = [one for one in proposal.moves if one.bundle.startswith(f"{namespace}/0x")]
@@ -296,7 +301,7 @@ def test_co_moves_count_the_other_moves_of_the_namespace():
 
 
 def test_disruption_counts_clients_topics_and_messages():
-    for move in optimize(small(), Wish()).moves:
+    for move in optimize(small(), OptimizeRequest()).moves:
         expected = move.clients + move.topics + move.msgs_per_s / 1000
         assert move.disruption == pytest.approx(expected, abs=1e-3)
 
@@ -310,19 +315,20 @@ def test_disruption_counts_clients_topics_and_messages():
         {"relief": -1.0},
         {"max_moves": -1},
         {"measure": "colour"},
+        {"measure": "throughput", "relief": 0.5},
     ],
 )
-def test_a_wish_that_cannot_be_is_refused(bad):
+def test_a_request_that_cannot_be_is_refused(bad):
     with pytest.raises(InputError):
-        Wish(**bad)
+        OptimizeRequest(**bad)
 
 
 def test_settings_rows_are_those_in_force():
     key = "loadBalancerSheddingExcludedNamespaces"
     snapshot = small()
-    some = optimize(snapshot, Wish()).moves[0].bundle.rpartition("/")[0]
+    some = optimize(snapshot, OptimizeRequest()).moves[0].bundle.rpartition("/")[0]
     told = with_settings(snapshot, (None, key, some, "dynamic"))
-    moves = optimize(told, Wish()).moves
+    moves = optimize(told, OptimizeRequest()).moves
     assert not [move for move in moves if move.bundle.startswith(f"{some}/0x")]
 
 
@@ -334,17 +340,16 @@ def test_clusters_of_the_extensible_manager_keep_its_own_filters():
     snapshot = with_manifest(snapshot, load_manager="extensible")
     settings = effective_settings(snapshot)
     snapshot = after_reports(snapshot, settings, 1.0, ())
-    moves = optimize(snapshot, Wish(within=0.3)).moves
+    moves = optimize(snapshot, OptimizeRequest(within=0.3)).moves
     assert moves
     pool = {"10.1.0.1:8080", "10.1.0.2:8080"}
     for move in moves:
         assert (move.destination in pool) == move.bundle.startswith("acme/")
 
 
-@pytest.mark.parametrize("wish", [Wish(), Wish(measure="usage"), Wish(relief=0.01)])
-def test_nothing_that_may_move_is_said(wish):
-    kept = Wish(within=wish.within, measure=wish.measure, relief=wish.relief, exclusions=["*"])
-    proposal = optimize(small(), kept)
+@pytest.mark.parametrize("goal", [{}, {"measure": "usage"}, {"relief": 0.01}])
+def test_nothing_that_may_move_is_said(goal):
+    proposal = optimize(small(), OptimizeRequest(**goal, exclusions=("*",)))
     assert proposal.verdict == "best_effort"
     assert proposal.moves == ()
     assert "fixed_load" in {item.code for item in proposal.binding}
@@ -354,12 +359,12 @@ def test_nothing_that_may_move_is_said(wish):
 def test_a_fleet_without_traffic_is_balanced():
     snapshot = every(small(), "brokers", {"msg_throughput_in": 0.0, "msg_throughput_out": 0.0})
     snapshot = every(snapshot, "bundles", {"msg_throughput_in": 0.0, "msg_throughput_out": 0.0})
-    assert optimize(snapshot, Wish()).verdict == "nothing_to_do"
+    assert optimize(snapshot, OptimizeRequest()).verdict == "nothing_to_do"
 
 
 def test_a_fleet_without_bundles_is_judged_all_the_same():
     snapshot = small()
     names = snapshot.bundles["bundle"].to_pylist()
-    proposal = optimize(without(snapshot, "bundles", *names), Wish())
+    proposal = optimize(without(snapshot, "bundles", *names), OptimizeRequest())
     assert proposal.verdict == "best_effort"
     assert proposal.moves == ()

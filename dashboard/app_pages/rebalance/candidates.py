@@ -272,15 +272,15 @@ def _look(choice: Choice, shown: int) -> None:
         st.rerun()
 
 
-def wait_for_least(wish: queries.LeastWish) -> None:
+def wait_for_least(run: queries.Optimization) -> None:
     """Draw the page again as soon as the smallest set of moves is there."""
-    look = partial(_look_for_least, wish)
+    look = partial(_look_for_least, run)
     st.fragment(look, run_every=state.ticking(_LOOK_EVERY_S))()
 
 
-def _look_for_least(wish: queries.LeastWish) -> None:
+def _look_for_least(run: queries.Optimization) -> None:
     st.caption(":material/hourglass_top: The smallest set of moves is being sought.")
-    if queries.proposed_later(wish) is not None and not state.is_busy():
+    if queries.proposed_later(run) is not None and not state.is_busy():
         st.rerun()
 
 

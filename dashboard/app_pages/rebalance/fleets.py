@@ -43,7 +43,7 @@ class Fleet:
         """Whether it is the snapshot's own fleet."""
         return not (self.joining or self.failing or self.domains)
 
-    def wish(self, snapshot: PulsarSnapshot) -> WhatIf:
+    def what_if(self, snapshot: PulsarSnapshot) -> WhatIf:
         """Return it as simulations are asked, with names for those that join."""
         there = set(snapshot.brokers["broker"].to_pylist())
         numbers = range(1, self.joining + len(there) + 1)
@@ -87,7 +87,7 @@ def _ground(key: tuple[CachedSnapshot, Fleet]) -> Ground | str:
     shelved, fleet = key
     one = reading(shelved)
     try:
-        run = Run(shedding=_strategy(one), what_if=fleet.wish(one.snapshot))
+        run = Run(shedding=_strategy(one), what_if=fleet.what_if(one.snapshot))
         changed, change = changed_fleet(one.snapshot, run)
     except OpsError as error:
         return f"{error.message} {error.hint}".strip()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from core.optimize import Proposal
+from core.optimize import OptimizeRequest, Proposal
 from dashboard import state
 from dashboard.app_pages.rebalance import (
     candidates,
@@ -50,9 +50,9 @@ pick = st.segmented_control(
 left, right = st.columns([0.5, 0.5], gap="medium")
 with left:
     is_least = pick not in names
-    wish = None
+    optimization = None
     if is_least:
-        wish = strategy_settings.wished(page, pinned, fleet)
+        optimization = strategy_settings.optimization(page, pinned, fleet)
         chosen = None
     else:
         chosen = queries.Candidate(
@@ -67,17 +67,17 @@ with left:
 
 def proposal() -> Proposal | None:
     """Return the smallest plan; on a huge fleet only when it is chosen, computed beside."""
-    exclusions = tuple(page.cluster.exclusions)
-    asked = wish or queries.LeastWish(
+    run = optimization or queries.Optimization(
         shelved=page.shelved,
-        max_moves=page.cluster.apply.max_steps,
-        exclusions=exclusions,
+        request=OptimizeRequest(
+            max_moves=page.cluster.apply.max_steps, exclusions=tuple(page.cluster.exclusions)
+        ),
         fleet=fleet,
     )
     if reading.view.bundles.size <= queries.SYNC_BUNDLES:
         with answer, st.spinner("Looking for the smallest set of moves"):
-            return queries.proposed(asked)
-    return queries.proposed_later(asked) if is_least else None
+            return queries.proposed(run)
+    return queries.proposed_later(run) if is_least else None
 
 
 least = proposal()
@@ -100,15 +100,16 @@ with playing:
     candidates.draw_progress(choice)
 with left:
     words.section("Deviation vs. traffic moved", "Round by round.")
-    goal = wish.within if wish and wish.relief is None else None
+    asked = optimization.request if optimization else None
+    goal = asked.within if asked and asked.relief is None else None
     candidates.draw_ways(choice, lines, goal)
 
 if chosen is not None:
     way = selected_plan.Way.of_strategy(chosen)
 else:
     way = selected_plan.Way.of_least(queries.LEAST, least)
-    if least is None and wish is not None:
-        candidates.wait_for_least(wish)
+    if least is None and optimization is not None:
+        candidates.wait_for_least(optimization)
 if fleet.is_real:
     shown = selected_plan.planned(page, way)
     with right:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from core.errors import OpsError
-from core.optimize import LoadMeasure, Proposal, Wish, optimize
+from core.optimize import OptimizeRequest, Proposal, optimize
 from core.plan.model import Plan
 from core.pulsar.combinations import Combination, half_a_pair
 from core.pulsar.placement import STRATEGY_NAMES, active_placement, place_bundle
@@ -96,16 +96,17 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeastWish:
-    """What the smallest-moves planner is asked on a snapshot; see :class:`core.optimize.Wish`."""
+class Optimization:
+    """What the optimizer computes on this page.
+
+    Attributes:
+        shelved: The snapshot.
+        request: What is asked of it.
+        fleet: The brokers, as they are or changed.
+    """
 
     shelved: CachedSnapshot
-    within: float = 0.05
-    measure: LoadMeasure = "throughput"
-    relief: float | None = None
-    max_moves: int | None = None
-    exclusions: tuple[str, ...] = ()
-    pinned: tuple[str, ...] = ()
+    request: OptimizeRequest
     fleet: Fleet = REAL
 
 
@@ -151,20 +152,9 @@ decided = Memo(_decided, max_entries=256)
 """What a strategy decides, its next round and the first one that moves something."""
 
 
-def _proposed(wish: LeastWish) -> Proposal:
-    one = ground(wish.shelved, wish.fleet)
-    return optimize(
-        one.snapshot,
-        Wish(
-            within=wish.within,
-            measure=wish.measure,
-            relief=wish.relief,
-            max_moves=wish.max_moves,
-            exclusions=wish.exclusions,
-            recently_moved=wish.pinned,
-        ),
-        settings=one.settings,
-    )
+def _proposed(run: Optimization) -> Proposal:
+    one = ground(run.shelved, run.fleet)
+    return optimize(one.snapshot, run.request, settings=one.settings)
 
 
 proposed = Memo(_proposed, max_entries=64)
@@ -178,7 +168,7 @@ def _played(candidate: Candidate) -> Simulation | str:
         shedding=candidate.strategy,
         rounds=ROUNDS,
         recently_unloaded=list(candidate.pinned),
-        what_if=candidate.fleet.wish(snapshot),
+        what_if=candidate.fleet.what_if(snapshot),
     )
     try:
         return simulate(snapshot, run, overrides=dict(candidate.assumed))

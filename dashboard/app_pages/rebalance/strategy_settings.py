@@ -1,4 +1,4 @@
-"""What a person may turn on the Rebalance page: a strategy's settings, or the planner's wish."""
+"""What a person may change on the Rebalance page: strategy settings, goals of the optimizer."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
+from core.optimize import OptimizeRequest
 from core.pulsar.placement import STRATEGY_NAMES
 from core.pulsar.settings import EffectiveSettings
 from dashboard import state
@@ -123,8 +124,8 @@ def _reset(dials: Sequence[Dial], settings: EffectiveSettings) -> None:
     st.session_state[_PLACEMENT] = settings.text(_PLACEMENT).rpartition(".")[2]
 
 
-def wished(page: PageContext, pinned: tuple[str, ...], fleet: Fleet) -> queries.LeastWish:
-    """Draw what the smallest-moves planner is asked of a fleet, and return it."""
+def optimization(page: PageContext, pinned: tuple[str, ...], fleet: Fleet) -> queries.Optimization:
+    """Draw what the optimizer is asked of a fleet, and return it."""
     left, right = st.columns(_NARROW, gap="medium")
     with left:
         within = st.slider(
@@ -164,13 +165,12 @@ def wished(page: PageContext, pinned: tuple[str, ...], fleet: Fleet) -> queries.
             disabled=bool(relief),
             help="Relief always goes by usage." if relief else None,
         )
-    return queries.LeastWish(
-        shelved=page.shelved,
+    request = OptimizeRequest(
         within=int(within or 5) / 100,
         measure="usage" if relief or load == "usage" else "throughput",
         relief=relief / 100 if relief else None,
         max_moves=int(most) if most else None,
         exclusions=tuple(page.cluster.exclusions),
-        pinned=pinned,
-        fleet=fleet,
+        recently_moved=pinned,
     )
+    return queries.Optimization(shelved=page.shelved, request=request, fleet=fleet)

@@ -155,56 +155,6 @@ def split(
 
 
 @app.command()
-def optimize(
-    snapshot: Snapshot,
-    within: Annotated[
-        float, typer.Option(metavar="SHARE", help="Max deviation from the mean (ratio).")
-    ] = 0.05,
-    max_moves: Annotated[int | None, typer.Option(help="Max moves; default: unlimited.")] = None,
-    relief: Annotated[
-        float | None,
-        typer.Option(metavar="USAGE", help="Only relieve brokers above this usage (ratio)."),
-    ] = None,
-    measure: Annotated[
-        str | None,
-        typer.Option(help="throughput or usage; default: throughput, with --relief usage."),
-    ] = None,
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NS", help="Excluded namespace, or tenant/*."),
-    ] = None,
-    recently_unloaded: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="JSON list of bundles in their grace period."),
-    ] = None,
-    plan: Annotated[
-        Path | None, typer.Option(metavar="OUT", help="Write the plan to a file.")
-    ] = None,
-    settings: Settings = None,
-    release: Release = None,
-    reason: Annotated[str, typer.Option(help="Reason (recorded in the plan).")] = "",
-    as_json: Json = False,
-) -> int:
-    """Find the fewest moves that bring every broker near the mean, with a lower bound."""
-    from dashboard.cli.decisions import optimization
-    from dashboard.cli.snapshots import Assumptions
-
-    wish = optimization.OptimizeWish(
-        within=within,
-        max_moves=max_moves,
-        relief=relief,
-        measure=measure,
-        exclude=tuple(exclude or ()),
-        recently_unloaded=recently_unloaded,
-        plan_file=plan,
-        reason=reason,
-    )
-    return optimization.optimize(
-        snapshot, wish, Assumptions.of(None, settings, release), as_json=as_json
-    )
-
-
-@app.command()
 def simulate(
     snapshots: Snapshots,
     shed: Annotated[

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Annotated, Any, Final
 
-from core.errors import InputError
-from core.optimize import LoadMeasure, Proposal, Wish
-from core.optimize import optimize as find_moves
+import msgspec
+import typer
+
+from core.optimize import OptimizeRequest, Proposal, optimize
 from core.plan.codec import dump_plan
 from core.plan.model import Plan
 from core.pulsar.plan.build import build_unload_plan
@@ -19,8 +19,10 @@ from core.snapshot.store import load_snapshot
 from core.units import format_bytes_per_s, format_ratio, pluralize
 from dashboard.cli import plan_answers
 from dashboard.cli.decisions.shed import known_bundles, read_bundle_list
-from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli.options import Json, PlanFile, PlanReason, Release, Settings, Snapshot
+from dashboard.cli.output import Answer, emit, say, table
 from dashboard.cli.plan_answers import refusal, write_plan
+from dashboard.cli.requests import takes
 from dashboard.cli.snapshots import Assumptions
 
 _MOST_SHOWN: Final = 40
@@ -28,63 +30,42 @@ _CURVE_SHOWN: Final = 10
 _BINDINGS_SHOWN: Final = 6
 
 
-@dataclass(frozen=True)
-class OptimizeWish:
-    """What is asked of ``trimtab optimize``; see :class:`core.optimize.Wish`."""
-
-    within: float
-    max_moves: int | None
-    relief: float | None
-    measure: str | None
-    exclude: tuple[str, ...]
-    recently_unloaded: Path | None
-    plan_file: Path | None
-    reason: str
-
-    def wish(self) -> Wish:
-        """Return it checked.
-
-        Raises:
-            UsageFaultError: A value that cannot be, or two that contradict.
-        """
-        if self.relief is not None and self.measure not in (None, "usage"):
-            raise UsageFaultError(
-                "--relief goes by usage, not by throughput.", hint="Leave --measure out."
-            )
-        default = "throughput" if self.relief is None else "usage"
-        try:
-            return Wish(
-                within=self.within,
-                measure=cast("LoadMeasure", self.measure or default),
-                relief=self.relief,
-                max_moves=self.max_moves,
-                exclusions=self.exclude,
-                recently_moved=read_bundle_list(self.recently_unloaded),
-            )
-        except InputError as exc:
-            raise UsageFaultError(exc.message, hint=exc.hint) from exc
+app = typer.Typer()
 
 
-def optimize(
-    directory: Path, asked: OptimizeWish, assumptions: Assumptions, *, as_json: bool
+@app.command("optimize")
+@takes(OptimizeRequest, skip=("recently_moved",))
+def run_optimize(
+    request: OptimizeRequest,
+    directory: Snapshot,
+    recently_unloaded: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="JSON list of bundles in their grace period."),
+    ] = None,
+    plan_file: PlanFile = None,
+    settings: Settings = None,
+    release: Release = None,
+    reason: PlanReason = "",
+    as_json: Json = False,
 ) -> int:
-    """``trimtab optimize``: moves, bounds, the efficiency curve, and a plan file if wanted."""
-    wish = asked.wish()
+    """Find the fewest moves that bring every broker near the mean, with a lower bound."""
+    assumptions = Assumptions.of(None, settings, release)
+    bundles = read_bundle_list(recently_unloaded)
     snapshot = load_snapshot(directory)
-    recent = known_bundles(snapshot, tuple(wish.recently_moved))
-    wish = replace(wish, recently_moved=recent.names)
-    settings = assumptions.settings_of(snapshot)
+    recent = known_bundles(snapshot, bundles)
+    request = msgspec.structs.replace(request, recently_moved=tuple(recent.names))
+    effective = assumptions.settings_of(snapshot)
     started = time.perf_counter()
-    proposal = find_moves(snapshot, wish, settings=settings)
+    proposal = optimize(snapshot, request, settings=effective)
     elapsed_ms = (time.perf_counter() - started) * 1000
     plan = None
-    if asked.plan_file is not None and proposal.moves:
-        plan = _plan(snapshot, proposal, asked, assumptions)
-        write_plan(asked.plan_file, dump_plan(plan))
+    if plan_file is not None and proposal.moves:
+        plan = _plan(snapshot, proposal, request, assumptions, reason)
+        write_plan(plan_file, dump_plan(plan))
     body = proposal_json(proposal) | {"elapsed_ms": round(elapsed_ms, 3)} | recent.as_json()
-    if asked.plan_file is not None:
+    if plan_file is not None:
         body["plan"] = plan_answers.plan(plan) if plan else None
-        body["path"] = str(asked.plan_file) if plan else None
+        body["path"] = str(plan_file) if plan else None
 
     def show() -> None:
         _show(proposal)
@@ -96,9 +77,9 @@ def optimize(
                 for item in plan.diagnostics
             ):
                 say(text)
-            say(f"Written to {asked.plan_file}.")
-            say(f"See `trimtab preview {asked.plan_file} --snapshot {directory}`.")
-        elif asked.plan_file is not None:
+            say(f"Written to {plan_file}.")
+            say(f"See `trimtab preview {plan_file} --snapshot {directory}`.")
+        elif plan_file is not None:
             say("Nothing to plan, so no file is written.")
 
     return emit(Answer(body, show), as_json=as_json)
@@ -149,7 +130,11 @@ def proposal_json(proposal: Proposal) -> dict[str, Any]:
 
 
 def _plan(
-    snapshot: PulsarSnapshot, proposal: Proposal, asked: OptimizeWish, assumptions: Assumptions
+    snapshot: PulsarSnapshot,
+    proposal: Proposal,
+    request: OptimizeRequest,
+    assumptions: Assumptions,
+    reason: str,
 ) -> Plan:
     destinations = proposal.destinations
     plan = build_unload_plan(
@@ -159,8 +144,8 @@ def _plan(
         overrides=assumptions.overrides,
         release=assumptions.release,
         now=datetime.now(tz=UTC),
-        reason=asked.reason or f"optimize: {proposal.goal}",
-        exclusions=asked.exclude,
+        reason=reason or f"optimize: {proposal.goal}",
+        exclusions=request.exclusions,
     )
     errors = plan.by_severity("error")
     if errors:

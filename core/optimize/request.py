@@ -1,0 +1,74 @@
+"""The request of the optimizer: the fewest moves that balance a Pulsar cluster."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Final, Literal
+
+from core.errors import InputError
+from core.request import Request, param
+
+LoadMeasure = Literal["throughput", "usage"]
+MEASURES: Final[tuple[LoadMeasure, ...]] = ("throughput", "usage")
+
+
+class OptimizeRequest(Request, frozen=True, kw_only=True):
+    """Find the fewest moves that bring every broker near the mean, with a lower bound.
+
+    Raises:
+        InputError: A number that cannot be, or a measure that relief does not go by.
+    """
+
+    within: Annotated[
+        float, param("Max deviation from the mean (ratio)", metavar="SHARE", unit="ratio")
+    ] = 0.05
+    max_moves: Annotated[int | None, param("Max moves; default: unlimited")] = None
+    relief: Annotated[
+        float | None,
+        param("Only relieve brokers above this usage (ratio)", metavar="USAGE", unit="ratio"),
+    ] = None
+    measure: Annotated[
+        LoadMeasure | None,
+        param("throughput or usage; default: throughput, with --relief usage"),
+    ] = None
+    exclusions: Annotated[
+        tuple[str, ...],
+        param("Excluded namespace, or tenant/*", option="--exclude", metavar="NS"),
+    ] = ()
+    recently_moved: Annotated[tuple[str, ...], param("Bundle in its grace period: it stays")] = ()
+
+    @property
+    def load_measure(self) -> LoadMeasure:
+        """What counts as load: relief always goes by usage."""
+        return self.measure or ("throughput" if self.relief is None else "usage")
+
+    def __post_init__(self) -> None:
+        """Check numbers, and what only fits together.
+
+        Raises:
+            InputError: As of the class.
+        """
+        if self.measure not in (None, *MEASURES):
+            raise InputError(
+                f"{self.measure!r} is no measure of load.", hint=f"Known: {', '.join(MEASURES)}."
+            )
+        if not (math.isfinite(self.within) and 0 < self.within < 1):
+            raise InputError(
+                f"Within {self.within:g} of the mean is no goal.",
+                hint="Give a share of the mean above 0 and below 1, for example 0.05.",
+            )
+        if self.relief is not None:
+            self._check_relief(self.relief)
+        if self.max_moves is not None and self.max_moves < 0:
+            raise InputError(
+                f"{self.max_moves} moves are no budget.", hint="Give 0 or more, or no budget."
+            )
+
+    def _check_relief(self, relief: float) -> None:
+        if self.measure == "throughput":
+            raise InputError("Relief goes by usage, not by throughput.", hint="Leave measure out.")
+        if not (math.isfinite(relief) and relief > 0):
+            raise InputError(
+                f"A relief line of {relief:g} is no usage.",
+                hint="Give a usage ratio, for example 0.85.",
+            )
