@@ -12,20 +12,19 @@ import pytest
 from pegasus_builder import make_view
 from pegasus_snapshots import NODES, part_row, snapshot_of, whole
 
-from core.ids import SnapshotId
 from core.pegasus.balance.model import BalanceOptions, PlanKind
 from core.pegasus.balance.node_order import LikelyPlan
 from core.pegasus.balance.rounds import balance_round
 from core.pegasus.even.cost import copy_cost
+from core.pegasus.even.request import EvenRequest
 from core.pegasus.order_learning import KnownOrders
 from core.pegasus.plan.build import AskedMove
 from core.pegasus.plan.maintenance import migrate_plan
 from core.pegasus.snapshot import PegasusFacts
 from core.plan.describe import tally
 from core.plan.options import PlanOptions
-from core.snapshot.store import CachedSnapshot
 from dashboard.app_pages.pegasus.balance import changes, model
-from dashboard.app_pages.pegasus.balance.queries import EvenWish, Ground
+from dashboard.app_pages.pegasus.balance.queries import Ground
 from dashboard.app_pages.pegasus.maintenance import model as maintenance
 from dashboard.presenters import applying
 
@@ -186,10 +185,9 @@ def test_the_line_of_a_policy_names_only_what_stands_differently():
 
 
 def test_the_lines_of_the_planner_and_of_a_move_are_what_the_command_line_takes():
-    kept = CachedSnapshot(datetime(2026, 11, 21, tzinfo=UTC), SnapshotId("a"), Path("kept"))
-    wish = EvenWish(shelved=kept, measure="requests", max_steps=20, may_copy=False)
+    request = EvenRequest(measure="qps", max_moves=20, copy=False)
     even = "trimtab pegasus even peg --by qps --within 5 --moves 20 --no-copy"
-    assert model.even_command("peg", wish) == even
+    assert model.even_command("peg", request) == even
     asked = AskedMove("2.1", "move_pri", "n1:1", "n2:1")
     assert model.move_command("peg", asked, is_held=True) == (
         "trimtab pegasus move peg 2.1 move_pri --from n1:1 --to n2:1 --steady"

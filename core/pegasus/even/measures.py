@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, get_args
 
 import numpy as np
 
 from core.errors import UnknownNameError
+from core.pegasus.even.request import EvenMeasure
 from core.pegasus.even.weights import (
     Floats,
     Weights,
@@ -19,8 +20,7 @@ from core.pegasus.even.weights import (
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.view import ClusterView
 
-MEASURES: Final = ("primaries", "count", "disk", "qps", "cu")
-"""Primaries alone, all replicas, megabytes, requests/s and capacity units/s of primaries."""
+MEASURES: Final[tuple[EvenMeasure, ...]] = get_args(EvenMeasure)
 
 
 @dataclass(frozen=True, eq=False)

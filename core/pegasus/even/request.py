@@ -8,12 +8,15 @@ import msgspec
 
 from core.request import Request, param
 
+EvenMeasure = Literal["primaries", "count", "disk", "qps", "cu"]
+"""Primaries alone, all replicas, megabytes, requests/s and capacity units/s of primaries."""
+
 
 class EvenRequest(Request, frozen=True, kw_only=True):
     """Balance a cluster by one measure with few moves."""
 
     measure: Annotated[
-        Literal["primaries", "count", "disk", "qps", "cu"],
+        EvenMeasure,
         param("Measure: primaries, count, disk, qps or cu", option="--by"),
     ] = "count"
     within_percent: Annotated[

@@ -32,7 +32,7 @@ class Compared:
         page: The page.
         ground: Its snapshot.
         dials: The switches.
-        wish: What our own planner is asked.
+        even_run: What our own planner computes.
         rate: MB/s a disk.
         followed: Ways that are followed to their end on a huge cluster; else all are.
     """
@@ -40,7 +40,7 @@ class Compared:
     page: PegasusPage
     ground: queries.Ground
     dials: Dials
-    wish: queries.EvenWish
+    even_run: queries.EvenRun
     rate: float
     followed: tuple[str, ...] = ()
 
@@ -66,7 +66,7 @@ class Compared:
 
     def even(self) -> EvenPlan | None:
         """Return what our own planner finds, ``None`` while it is not known."""
-        return queries.even_later(self.wish) if self.is_huge else queries.even(self.wish)
+        return queries.even_later(self.even_run) if self.is_huge else queries.even(self.even_run)
 
     @property
     def is_whole(self) -> bool:
@@ -76,7 +76,7 @@ class Compared:
 
 def draw_table(compared: Compared) -> None:
     """Draw one row a way; a click on its name chooses it."""
-    measure = compared.wish.measure
+    measure = compared.even_run.measure
     in_force = compared.dials.here.policy
     lines = [model.as_it_is(compared.ground, measure)]
     for name, policy in POLICIES.items():
@@ -183,7 +183,7 @@ def draw_terminal(
         options = replace(compared.dials.options, policy=POLICIES[pick])
         line = model.policy_command(page.shelved.path, options, compared.dials.here)
     elif pick == EVEN or not asked:
-        line = model.even_command(page.name, compared.wish)
+        line = model.even_command(page.name, compared.even_run.request)
     else:
         line = model.move_command(page.name, asked[0], is_held=is_held)
     st.code(f"{line}{words_of(page.config)}", language="bash")

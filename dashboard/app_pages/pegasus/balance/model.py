@@ -19,6 +19,7 @@ from core.pegasus.balance.rounds import BalanceRound
 from core.pegasus.balance.score import count_spread
 from core.pegasus.even.cost import CopyCost, copy_cost
 from core.pegasus.even.planner import EvenPlan, deviation
+from core.pegasus.even.request import EvenRequest
 from core.pegasus.even.weights import node_loads
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.plan.build import AskedMove
@@ -26,7 +27,7 @@ from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.verdict import BalanceVerdict, State
 from core.pegasus.view import ClusterView
 from core.units import format_age, format_mb, format_ratio, pluralize
-from dashboard.app_pages.pegasus.balance.queries import EvenWish, Ground, Measure, Settled
+from dashboard.app_pages.pegasus.balance.queries import Ground, Measure, Settled
 from dashboard.presenters.freshness import Badge, Tone
 from dashboard.presenters.pegasus.headline import minus_one
 
@@ -466,13 +467,6 @@ def ties_frame(plans: Sequence[LikelyPlan]) -> pd.DataFrame:
     )
 
 
-_BY: Final[dict[Measure, str]] = {
-    "primaries": "primaries",
-    "replicas": "count",
-    "disk": "disk",
-    "requests": "qps",
-    "capacity units": "cu",
-}
 _SWITCHES: Final = (
     "only_move_primary",
     "only_primary_balancer",
@@ -503,13 +497,13 @@ def policy_command(snapshot: Path, options: BalanceOptions, here: BalanceOptions
     return shlex.join(line)
 
 
-def even_command(cluster: str, wish: EvenWish) -> str:
+def even_command(cluster: str, request: EvenRequest) -> str:
     """Return the line that prepares the plan of our own planner."""
-    line = ["trimtab", "pegasus", "even", cluster, "--by", _BY[wish.measure]]
-    line += ["--within", f"{wish.within * 100:g}"]
-    if wish.max_steps is not None:
-        line += ["--moves", str(wish.max_steps)]
-    return shlex.join(line if wish.may_copy else [*line, "--no-copy"])
+    line = ["trimtab", "pegasus", "even", cluster, "--by", request.measure]
+    line += ["--within", f"{request.within_percent:g}"]
+    if request.max_moves is not None:
+        line += ["--moves", str(request.max_moves)]
+    return shlex.join(line if request.copy else [*line, "--no-copy"])
 
 
 def move_command(cluster: str, asked: AskedMove, *, is_held: bool) -> str:

@@ -8,6 +8,7 @@ import streamlit as st
 
 from core.errors import IncompleteSnapshotError
 from core.pegasus.balance.model import BalancePlan
+from core.pegasus.even.request import EvenRequest
 from core.pegasus.plan.build import AskedMove, asked_moves
 from dashboard import state
 from dashboard.app_pages.pegasus.balance import candidates, model, moves, queries, switches
@@ -45,14 +46,17 @@ pick = st.segmented_control(
 left, right = st.container(), st.container()
 if pick != switches.HAND:
     left, right = st.columns([0.44, 0.56], gap="medium")
-turned, wish = own, queries.EvenWish(shelved=page.shelved, measure=measure)
+turned = own
+evening = queries.EvenRun(
+    shelved=page.shelved, request=EvenRequest(measure=queries.MEASURE_OF[measure])
+)
 with left:
     if pick in switches.POLICIES:
         turned = switches.policy_dials(page, own, switches.POLICIES[pick])
     elif pick == switches.EVEN:
-        wish = switches.even_wish(page, measure)
+        evening = switches.even_run(page, measure)
 compared = candidates.Compared(
-    page=page, ground=ground, dials=turned, wish=wish, rate=rate, followed=(in_force, pick)
+    page=page, ground=ground, dials=turned, even_run=evening, rate=rate, followed=(in_force, pick)
 )
 with answer:
     first = queries.first_round(own.way(page, own.here.policy))

@@ -1,7 +1,7 @@
 """What the Balance page of Pegasus clusters asks of the kernels, each computed once a question.
 
 A *way* is a way to balance: one of the two policies of the meta server with its switches, or our
-own planner with its wish. Both are asked about a healthy, whole snapshot; nothing is touched.
+own planner with its request. Both are asked about a healthy, whole snapshot; nothing is touched.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from core.pegasus.balance.score import CountSpread, count_spread
 from core.pegasus.even.cost import CopyCost, copy_cost
 from core.pegasus.even.measures import Measured
 from core.pegasus.even.planner import EvenGoal, EvenPlan, even_out
+from core.pegasus.even.request import EvenMeasure, EvenRequest
 from core.pegasus.even.weights import (
     Weights,
     disk_weights,
@@ -268,38 +269,48 @@ state_after = Memo(_state_after, max_entries=24)
 """The state after so many rounds of a settled policy; 0: as it is."""
 
 
+MEASURE_OF: Final[dict[Measure, EvenMeasure]] = {
+    "primaries": "primaries",
+    "replicas": "count",
+    "disk": "disk",
+    "requests": "qps",
+    "capacity units": "cu",
+}
+"""The measures of this page as requests name them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvenWish:
-    """What our own planner is asked on a snapshot.
+class EvenRun:
+    """What our own planner computes on this page.
 
     Attributes:
         shelved: The snapshot.
-        measure: What is evened out.
-        within: Farthest any node may be from the mean, share of it.
-        max_steps: ``None``: as many as it takes.
-        may_copy: Without, only roles change.
+        request: What is asked of it.
     """
 
     shelved: CachedSnapshot
-    measure: Measure = "primaries"
-    within: float = 0.05
-    max_steps: int | None = None
-    may_copy: bool = True
+    request: EvenRequest
+
+    @property
+    def measure(self) -> Measure:
+        """The measure as this page names it."""
+        return next(label for label, one in MEASURE_OF.items() if one == self.request.measure)
 
 
-def _even(wish: EvenWish) -> EvenPlan:
-    found = ground(wish.shelved)
+def _even(run: EvenRun) -> EvenPlan:
+    request = run.request
+    found = ground(run.shelved)
     view = found.view
     free = np.array([found.free_mb[name] for name in view.nodes])
     room = None if np.isnan(free).all() else np.nan_to_num(free, nan=0.0)
     goal = EvenGoal(
-        within=wish.within,
-        max_steps=wish.max_steps,
-        may_copy=wish.may_copy,
+        within=request.within_percent / 100,
+        max_steps=request.max_moves,
+        may_copy=request.copy,
         sizes_mb=found.sizes_mb,
         room_mb=room,
     )
-    return even_out(view, found.weights(wish.measure, view), goal)
+    return even_out(view, found.weights(run.measure, view), goal)
 
 
 even = Memo(_even, max_entries=32)

@@ -1,4 +1,4 @@
-"""What a person may turn on the Balance page: switches of the policies, the planner's wish."""
+"""What a person may turn on the Balance page: switches of the policies, the planner's request."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from core.pegasus.balance.model import BalanceOptions, Policy
+from core.pegasus.even.request import EvenRequest
 from dashboard import state
 from dashboard.app_pages.pegasus.balance import model, queries
 from dashboard.app_pages.pegasus.balance.model import ties_frame
@@ -196,7 +197,7 @@ def draw_node_order(page: PegasusPage, ground: queries.Ground, own: Dials) -> No
         )
 
 
-def even_wish(page: PegasusPage, measure: queries.Measure) -> queries.EvenWish:
+def even_run(page: PegasusPage, measure: queries.Measure) -> queries.EvenRun:
     """Draw what our own planner is asked, and return it."""
     most_here = page.cluster.apply.max_steps
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -230,13 +231,13 @@ def even_wish(page: PegasusPage, measure: queries.Measure) -> queries.EvenWish:
         f"It evens out {measure}, the measure chosen above, over the whole cluster: role changes "
         "first, of the copies those that help most for a megabyte."
     )
-    return queries.EvenWish(
-        shelved=page.shelved,
-        measure=measure,
-        within=int(within or 5) / 100,
-        max_steps=int(most) if most else None,
-        may_copy=bool(may_copy),
+    request = EvenRequest(
+        measure=queries.MEASURE_OF[measure],
+        within_percent=int(within or 5),
+        max_moves=int(most) if most else None,
+        copy=bool(may_copy),
     )
+    return queries.EvenRun(shelved=page.shelved, request=request)
 
 
 def comparing(ground: queries.Ground) -> tuple[queries.Measure, float]:
