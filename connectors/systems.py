@@ -1,52 +1,52 @@
-"""A cluster of either kind, opened to be acted on."""
+"""The connectors that Trimtab has: the one list of them, and who uses which."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final
 
-from connectors.config.model import ClusterConfig
+from connectors.config.model import ClusterConfig, TrimtabConfig
+from connectors.connector import Connector, OpenCluster
 from connectors.journal.journal import SqlJournal
-from connectors.pegasus.acting.cluster import PegasusCluster
-from connectors.pegasus.acting.pending import PendingProposals
-from connectors.pulsar.acting.cluster import PulsarCluster
-from core.actions.ports import Cluster
-from core.snapshot import AnySnapshot
+from connectors.pegasus.connector import PEGASUS
+from connectors.pulsar.connector import PULSAR
+from core.errors import ConfigError
+from core.systems import KnownSystem
+
+CONNECTORS: Final[tuple[Connector, ...]] = (PULSAR, PEGASUS)
 
 
-class OpenCluster(Cluster, Protocol):
-    """A cluster with connections, as the executor acts on it."""
+def connectors_of(config: TrimtabConfig) -> tuple[Connector, ...]:
+    """Return the connectors that a configuration was read with; by default those there are."""
+    return config.connectors or CONNECTORS
 
-    def snapshot(self) -> AnySnapshot:
-        """Return a fresh snapshot.
 
-        Raises:
-            RemoteError: Nothing could be read.
-        """
-        ...
+def systems_of(config: TrimtabConfig) -> tuple[KnownSystem, ...]:
+    """Return the systems whose clusters a configuration may name."""
+    return tuple(connector.system for connector in connectors_of(config))
 
-    def close(self) -> None:
-        """End every session and connection; twice is harmless."""
-        ...
+
+def connector_of(config: TrimtabConfig, cluster: ClusterConfig) -> Connector:
+    """Return the connector of a cluster.
+
+    Raises:
+        ConfigError: No system has the cluster's kind.
+    """
+    known = connectors_of(config)
+    for connector in known:
+        if connector.system.name == cluster.kind:
+            return connector
+    raise ConfigError(
+        f"Cluster {cluster.name} has kind {cluster.kind!r}, which no system has.",
+        hint=f"Known: {', '.join(one.system.name for one in known)}.",
+    )
 
 
 def open_cluster(
-    config: ClusterConfig,
+    config: TrimtabConfig,
+    cluster: ClusterConfig,
     limits: Callable[[], ClusterConfig] | None = None,
     journal: SqlJournal | None = None,
 ) -> OpenCluster:
-    """Return a cluster to act on; whoever opens it closes it.
-
-    Args:
-        config: The cluster.
-        limits: Returns it with the limits that hold at that moment; by default they never change.
-        journal: Of earlier runs; what they may have left pending is not proposed for again.
-
-    Raises:
-        ConfigError: A secret or certificate cannot be read.
-    """
-    if config.kind == "pegasus":
-        if journal is None:
-            return PegasusCluster(config, limits)
-        return PegasusCluster(config, limits, pending=PendingProposals(journal, config.name))
-    return PulsarCluster(config, limits)
+    """Return a cluster to act on; see :meth:`connectors.connector.Connector.open`."""
+    return connector_of(config, cluster).open(cluster, limits, journal)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
@@ -35,6 +36,7 @@ from core.errors import ConfigError, UnknownNameError
 Environment = Literal["production", "staging", "test", "demo"]
 DEFAULT_FILE: Final = Path("trimtab.toml")
 _SQLITE: Final = "sqlite:///"
+_KINDS: Final = ("pulsar", "pegasus")
 _PEGASUS_PACE_PER_MIN: Final = 120.0
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _HOSTS: Final = re.compile(r"[\w.\-\[\]:]+:\d{1,5}(,[\w.\-\[\]:]+:\d{1,5})*(/[\w./-]*)?\Z")
@@ -119,7 +121,7 @@ class ClusterConfig(Strict):
     """
 
     name: str
-    kind: Literal["pulsar", "pegasus"] = "pulsar"
+    kind: str = "pulsar"
     zookeeper: str | None = None
     admin_urls: list[AdminUrl] = Field(default_factory=list)
     credential_hosts: list[str] = Field(default_factory=list)
@@ -191,7 +193,7 @@ class ClusterConfig(Strict):
             raise ValueError("a pegasus cluster has meta_servers, not zookeeper or admin_urls")
         if is_pegasus and self.prometheus is not None:
             raise ValueError("prometheus is for pulsar clusters; Pegasus servers tell their own")
-        if is_pegasus:
+        if self.kind != "pulsar":
             return self
         if self.zookeeper is None and not self.admin_urls:
             raise ValueError("give zookeeper, admin_urls, or both")
@@ -249,11 +251,17 @@ class TrimtabConfig(BaseSettings):
     pages: Pages = Pages()
     journal_url: SecretStr | None = None
     _file: Path | None = PrivateAttr(default=None)
+    _connectors: tuple[Any, ...] = PrivateAttr(default=())
 
     @property
     def file(self) -> Path | None:
         """The file that it was read from, absolute; ``None``: from none."""
         return self._file
+
+    @property
+    def connectors(self) -> tuple[Any, ...]:
+        """The connectors that it was read with, for :func:`connectors.systems.connectors_of`."""
+        return self._connectors
 
     @property
     def history_uri(self) -> str:
@@ -286,8 +294,13 @@ class TrimtabConfig(BaseSettings):
         return self
 
     @classmethod
-    def load(cls, path: Path | None = None) -> TrimtabConfig:
+    def load(cls, path: Path | None = None, connectors: Sequence[Any] = ()) -> TrimtabConfig:
         """Read ``path``, or ``trimtab.toml`` here when there is one, and ``TRIMTAB_*``.
+
+        Args:
+            path: The file.
+            connectors: :class:`connectors.connector.Connector` of the systems whose clusters it may
+                name; empty: all there are.
 
         Raises:
             ConfigError: The file is missing, is not TOML, or holds something that cannot be.
@@ -306,7 +319,24 @@ class TrimtabConfig(BaseSettings):
                 hint="Write lists and tables as JSON, or put them into the file.",
             ) from exc
         config._file = chosen.resolve() if chosen else None
+        config._connectors = tuple(connectors)
+        config._check_kinds(chosen)
         return config
+
+    def _check_kinds(self, file: Path | None) -> None:
+        """Check that every cluster is of a known system.
+
+        Raises:
+            ConfigError: One of them is not.
+        """
+        known = [one.system.name for one in self._connectors] or list(_KINDS)
+        for cluster in self.clusters:
+            if cluster.kind not in known:
+                raise ConfigError(
+                    f"Cluster {cluster.name} in {file or 'the environment'} has kind "
+                    f"{cluster.kind!r}.",
+                    hint=f"Known kinds: {', '.join(known)}.",
+                )
 
     def of_kind(self, kind: str) -> TrimtabConfig:
         """Return the same with the clusters of one kind only."""

@@ -7,7 +7,6 @@ for the lock, so that it takes over when the first ends. How each is doing stand
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import threading
@@ -22,19 +21,15 @@ import msgspec
 
 from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.config.private import keep_private
-from connectors.pegasus.collect import PegasusCollector
-from connectors.pulsar.collect import PulsarCollector
+from connectors.connector import Collector, Observer
 from connectors.recording.loop import Recording
 from connectors.recording.status import RecordingStatus
-from connectors.zookeeper.leader_observer import LeaderObserver, ObserverStatus
+from connectors.systems import connector_of
+from connectors.zookeeper.leader_observer import ObserverStatus
 from core.errors import InvariantError, OpsError
-from core.snapshot import PulsarSnapshot
-from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
-from core.snapshot.store import Shelf
+from core.snapshot.store import Shelf, Storable
 
 _log = logging.getLogger("trimtab.collector")
-Collector = PulsarCollector | PegasusCollector
-_COUNTED: Final = {"pulsar": ("brokers", "bundles"), "pegasus": ("nodes", "partitions")}
 _LOCK_RETRY_S: Final = 2.0
 _LOOK_S: Final = 0.5
 _SOONEST_AGAIN_S: Final = 5.0
@@ -150,7 +145,8 @@ class _Loop:
         self._status = CollectorStatus(cluster=cluster.name, every_s=every_s)
         self._writing = threading.Lock()
         self._recording: Recording | None = None
-        self._observer: LeaderObserver | None = None
+        self._observer: Observer | None = None
+        self._connector = connector_of(config, cluster)
 
     def run(self) -> None:
         """Wait for the lock, collect until told to stop, say goodbye in the status."""
@@ -167,13 +163,8 @@ class _Loop:
                 self._config, self._cluster, self._every_s, self._tell, self._write_status
             )
             self._status.history = self._recording.status
-        if self._cluster.kind == "pulsar" and self._cluster.zookeeper is not None:
-            self._observer = LeaderObserver(
-                self._cluster,
-                self._config.state_dir / "leader",
-                minute_s=self._config.history.minute_s,
-                on_change=self._write_status,
-            )
+        self._observer = self._connector.observer(self._config, self._cluster, self._write_status)
+        if self._observer is not None:
             self._status.leader = self._observer.status
         try:
             self._collect_until_stopped()
@@ -227,14 +218,8 @@ class _Loop:
 
     def _collector(self) -> Collector:
         """Return what takes the snapshots; it goes on with what the newest one had learned."""
-        collector = collector_of(self._cluster)
-        if isinstance(collector, PegasusCollector):
-            latest = self._shelf.latest(self._cluster.name, _now())
-            # a damaged one, or another version's: it begins from nothing
-            with contextlib.suppress(OpsError, LookupError, TypeError, ValueError):
-                if latest is not None:
-                    collector.recall(load_pegasus_snapshot(latest.path))
-        return collector
+        latest = self._shelf.latest(self._cluster.name, _now())
+        return self._connector.collector(self._cluster, None if latest is None else latest.path)
 
     def _rest(self, collector: Collector | None, rest_s: float) -> None:
         """Wait for the next turn; a broker that comes or goes brings it forward."""
@@ -250,7 +235,7 @@ class _Loop:
         kept = self._shelf.put(snapshot, self._retention)
         if self._recording is not None:
             self._recording.put(snapshot)
-        if self._observer is not None and isinstance(snapshot, PulsarSnapshot):
+        if self._observer is not None:
             self._observer.put(snapshot)
         manifest = snapshot.manifest
         status = self._status
@@ -263,10 +248,12 @@ class _Loop:
         if jump is not None and not status.retention_paused:
             self._tell("paused", str(jump))
         status.retention_paused = str(jump or "")
-        self._tell(
-            "collected",
-            f"{_sizes(snapshot)}, {status.problem_count} problems in {manifest.duration_s:.1f} s",
-        )
+        problems = f"{status.problem_count} problems in {manifest.duration_s:.1f} s"
+        self._tell("collected", f"{self._sizes(snapshot)}, {problems}")
+
+    def _sizes(self, snapshot: Storable) -> str:
+        counted = self._connector.system.record.counted
+        return ", ".join(f"{snapshot.tables[name].num_rows:,} {name}" for name in counted)
 
     def _failed(self, exc: OpsError) -> None:
         self._status.last_error_at = _text(_now())
@@ -286,21 +273,6 @@ class _Loop:
                 aside.replace(path)
             except OSError as exc:
                 self._tell("failed", f"{path} cannot be written: {exc.strerror}.")
-
-
-def collector_of(cluster: ClusterConfig) -> Collector:
-    """Return what takes snapshots of a cluster of its kind.
-
-    Raises:
-        ConfigError: A secret or certificate cannot be read.
-    """
-    return PegasusCollector(cluster) if cluster.kind == "pegasus" else PulsarCollector(cluster)
-
-
-def _sizes(snapshot: PulsarSnapshot | PegasusSnapshot) -> str:
-    first, second = _COUNTED[snapshot.manifest.kind]
-    tables = snapshot.tables
-    return f"{tables[first].num_rows} {first}, {tables[second].num_rows:,} {second}"
 
 
 def _as_bug(exc: Exception) -> InvariantError:

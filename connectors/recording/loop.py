@@ -7,7 +7,6 @@ import queue
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import partial
 from time import monotonic
 from typing import Final, Literal
 
@@ -16,14 +15,16 @@ import filelock
 from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.config.private import keep_private
 from connectors.journal.journal import SqlJournal
-from connectors.recording.minutes import ClusterMinutes, Snapshot, Written, minute_text
+from connectors.recording.minutes import ClusterMinutes, Written, minute_text
 from connectors.recording.status import RecordingStatus
 from connectors.recording.upkeep import Kept, Upkeep
-from connectors.zookeeper.leader_observer import forecast_path, last_round
+from connectors.systems import connector_of, systems_of
 from core.errors import InvariantError, OpsError
-from core.history.analysis.accuracy.shadow_pegasus import shadow_of
+from core.history.store.layout import Kinds
 from core.history.store.lease import HeldError, Lease
 from core.history.store.store import HistoryLocation, HistoryStore
+from core.snapshot.store import Storable
+from core.systems import steps_of
 
 _log = logging.getLogger("trimtab.recording")
 
@@ -39,7 +40,8 @@ Tell = Callable[[Literal["recorded", "unrecorded", "paused"], str], None]
 def open_history(config: TrimtabConfig) -> HistoryStore:
     """Return the history of a configuration; nothing is read or written yet."""
     options = {name: secret.get_secret_value() for name, secret in config.history.options.items()}
-    return HistoryStore(HistoryLocation(config.history_uri, options))
+    kinds = Kinds(system.record for system in systems_of(config))
+    return HistoryStore(HistoryLocation(config.history_uri, options, kinds))
 
 
 class RecordedCluster:
@@ -53,19 +55,16 @@ class RecordedCluster:
 
     def __init__(self, config: TrimtabConfig, cluster: ClusterConfig, every_s: float) -> None:
         self._address = config.journal_address
+        self._steps = steps_of(systems_of(config))
         self._journal: SqlJournal | None = None
-        history = config.history
-        forecast = forecast_path(config.state_dir / "leader", cluster.name)
-        shadow = shadow_of(
-            cluster.kind, history.shadow, history.minute_s, partial(last_round, forecast)
-        )
+        shadow = connector_of(config, cluster).shadow(config, cluster)
         lease = Lease(every_s, config.state_dir / "collectors" / f"{cluster.name}.segments")
         self.minutes = ClusterMinutes(
             lambda: open_history(config), cluster.name, self._opened, shadow, lease
         )
 
     def _opened(self) -> SqlJournal:
-        self._journal = self._journal or SqlJournal(self._address)
+        self._journal = self._journal or SqlJournal(self._address, self._steps)
         return self._journal
 
     def close(self) -> None:
@@ -102,13 +101,13 @@ class Recording:
             lambda: open_history(config), cluster.name, config.history, folder, self._kept
         )
         self._failing = ""
-        self._waiting: queue.Queue[Snapshot | None] = queue.Queue()
+        self._waiting: queue.Queue[Storable | None] = queue.Queue()
         self._thread = threading.Thread(
             target=self._run, name=f"record {cluster.name}", daemon=True
         )
         self._thread.start()
 
-    def put(self, snapshot: Snapshot) -> None:
+    def put(self, snapshot: Storable) -> None:
         """Hand over a snapshot; returns at once."""
         while self._waiting.qsize() >= MOST_WAITING:
             try:
@@ -137,7 +136,7 @@ class Recording:
             self._once(snapshot)
             self._upkeep.look()
 
-    def _once(self, snapshot: Snapshot) -> None:
+    def _once(self, snapshot: Storable) -> None:
         began = monotonic()
         try:
             written = self._recorded.minutes.record(snapshot)
@@ -193,7 +192,7 @@ class Recording:
         self._on_change()
 
 
-def record_once(config: TrimtabConfig, cluster: ClusterConfig, snapshot: Snapshot) -> bool:
+def record_once(config: TrimtabConfig, cluster: ClusterConfig, snapshot: Storable) -> bool:
     """Record one snapshot, unless a collector records the cluster anyway.
 
     Returns:

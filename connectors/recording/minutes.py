@@ -18,11 +18,8 @@ from core.history.analysis.accuracy.shadow import Shadow
 from core.history.store.lease import HeldError, Lease
 from core.history.store.store import HistoryStore
 from core.history.store.writer import Recorder
-from core.snapshot import PulsarSnapshot
-from core.snapshot.pegasus import PegasusSnapshot
+from core.snapshot.store import Storable
 from core.units import datetime_to_ms, ms_to_datetime
-
-Snapshot = PulsarSnapshot | PegasusSnapshot
 
 _MARGIN_MS: Final = 60_000
 """A step that ended so long before a reading ended may show in the next one only."""
@@ -92,7 +89,7 @@ class ClusterMinutes:
         self._store = self._open_history()
         self._recorder = Recorder(self._store, self._cluster, self._completed, self._lease)
 
-    def record(self, snapshot: Snapshot) -> Written:
+    def record(self, snapshot: Storable) -> Written:
         """Record one snapshot; once this returns, its minute is in the history for good.
 
         Raises:
@@ -128,7 +125,7 @@ class ClusterMinutes:
             problem=self._problem,
         )
 
-    def _shadowed(self, snapshot: Snapshot) -> int:
+    def _shadowed(self, snapshot: Storable) -> int:
         found = self._shadow.decide(snapshot, self._moved)
         if found.num_rows:
             try:

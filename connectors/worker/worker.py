@@ -19,9 +19,10 @@ from typing import Final
 
 from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.config.private import keep_private
+from connectors.connector import OpenCluster
 from connectors.journal.journal import SqlJournal
 from connectors.journal.lease import SqlLease
-from connectors.systems import OpenCluster, open_cluster
+from connectors.systems import open_cluster, systems_of
 from connectors.worker.broken_run import end_as_broken
 from connectors.worker.clock import SystemClock
 from connectors.worker.lease import ZooKeeperLease
@@ -36,6 +37,7 @@ from core.actions.reconcile import SETTLE_UNTIL_S, is_to_be_settled
 from core.actions.runs import RunView, fold
 from core.errors import InvariantError, OpsError, RemoteError
 from core.snapshot.store import Shelf
+from core.systems import steps_of
 
 _POLL_S: Final = 0.5
 _STANDBY_S: Final = 1.0
@@ -327,7 +329,7 @@ class _Loop:
         lease = self._lease = self._lease or self._new_lease(journal)
         if not lease.acquire():  # whoever has it measures; the next turn gives it back
             return
-        cluster = open_cluster(self.cluster)
+        cluster = open_cluster(self._config, self.cluster)
         try:
             snapshot = cluster.snapshot()
         finally:
@@ -366,7 +368,9 @@ class _Loop:
 
     def _open_journal(self) -> SqlJournal:
         if self._journal is None:
-            self._journal = SqlJournal(self._config.journal_address)
+            self._journal = SqlJournal(
+                self._config.journal_address, steps_of(systems_of(self._config))
+            )
         return self._journal
 
     def _new_lease(self, journal: SqlJournal) -> Lease:
@@ -376,7 +380,7 @@ class _Loop:
 
     def _opened(self, journal: SqlJournal) -> OpenCluster:
         if self._open is None:
-            self._open = open_cluster(self.cluster, self._limits.now, journal)
+            self._open = open_cluster(self._config, self.cluster, self._limits.now, journal)
         return self._open
 
     def _let_go(self) -> None:

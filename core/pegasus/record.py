@@ -58,6 +58,7 @@ primaries tell of their operations."""
 PEGASUS_RECORD: Final = SystemRecord(
     system=KIND,
     tables=PEGASUS_TABLES,
+    counted=("nodes", "partitions"),
     kinds=PEGASUS_KINDS,
     build=PegasusSnapshot.build,
     load=load_pegasus_snapshot,

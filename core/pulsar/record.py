@@ -76,6 +76,7 @@ PULSAR_KINDS: Final = (
 PULSAR_RECORD: Final = SystemRecord(
     system="pulsar",
     tables=PULSAR_TABLES,
+    counted=("brokers", "bundles"),
     kinds=PULSAR_KINDS,
     build=PulsarSnapshot.build,
     load=load_snapshot,

@@ -75,6 +75,7 @@ class SystemRecord:
     Attributes:
         system: Its name.
         tables: The tables of its snapshots with their columns.
+        counted: The tables whose rows say how large a cluster is.
         kinds: The kinds of rows that the tables become, in the order in which they are written.
         build: Makes a snapshot of a manifest and tables; raises ``SchemaError`` where one of them
             does not fit.
@@ -85,6 +86,7 @@ class SystemRecord:
 
     system: str
     tables: Mapping[str, pa.Schema]
+    counted: tuple[str, ...]
     kinds: tuple[Kind, ...]
     build: Callable[[Any, Mapping[str, pa.Table]], Any]
     load: Callable[[Path], Any]

@@ -26,7 +26,7 @@ from core.snapshot.clock import ClockJump, clock_jump, is_ahead
 from core.snapshot.model import FORMAT_VERSION, Manifest, PulsarSnapshot
 
 _MANIFEST: Final = "manifest.json"
-_PULSAR: Final = "pulsar"
+PULSAR: Final = "pulsar"
 _STAMP: Final = "%Y%m%dT%H%M%S"
 _PARTIAL: Final = ".partial-"
 _DROPPED: Final = ".dropped-"
@@ -139,7 +139,7 @@ def load_snapshot(directory: Path) -> PulsarSnapshot:
         SnapshotError: It is missing, damaged, or does not have the content its manifest names.
     """
     snapshot_id, manifest = load_manifest(directory)
-    if manifest.kind != _PULSAR:
+    if manifest.kind != PULSAR:
         raise SnapshotError(
             f"{directory} is a snapshot of a {manifest.kind} cluster, not of a Pulsar one.",
             hint=f"Read it with `trimtab {manifest.kind} ...`.",

@@ -23,19 +23,14 @@ import typer
 from core.actions.describe import waits_for
 from core.actions.dry_run import Rehearsal
 from core.actions.views import RunView, StepView
-from core.pegasus.plan.preview import preview_pegasus
-from core.pegasus.system import PEGASUS as PEGASUS_SYSTEM
 from core.plan.codec import dump_plan, load_plan
 from core.plan.model import Diagnostic, Plan
-from core.pulsar.plan.answer import plan_sentence
-from core.pulsar.plan.preview import preview_plan
-from core.pulsar.system import PULSAR
-from core.systems import STEPS
+from core.systems import steps_of
 from core.units import pluralize
 from dashboard import services
 from dashboard.cli import plan_answers
 from dashboard.cli.clusters import chosen_clusters
-from dashboard.cli.config import configured, words_of
+from dashboard.cli.config import configured, systems, words_of
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import (
     EXIT_DONE,
@@ -48,12 +43,10 @@ from dashboard.cli.output import (
     say,
     table,
 )
-from dashboard.cli.pegasus.live import PEGASUS
 from dashboard.cli.plan_answers import refusal, write_plan
 from dashboard.cli.runs import run_json
 from dashboard.cli.supervisor import end_with_parent, shutting_down
 from dashboard.presenters.skipped_steps import same_reason
-from dashboard.services import pegasus
 from dashboard.services.run_queue import in_the_way, run_ahead
 
 app = typer.Typer()
@@ -120,7 +113,7 @@ def apply(
     config.cluster(cluster)
     return execute(
         config,
-        load_plan(plan_file, STEPS),
+        load_plan(plan_file, steps_of(systems())),
         cluster,
         reason=reason,
         pace=pace,
@@ -208,7 +201,7 @@ def undo(
     may_ask = sys.stdin.isatty() and not as_json
     if plan_file is None and not (dry_run or yes or may_ask):
         raise UsageFaultError("No terminal.", hint="Add --yes, --plan or --dry-run.")
-    plan, sentence = _inverse_plan(cluster, view, reason)
+    plan, sentence = _inverse_plan(config, cluster, view, reason)
     if errors := plan.by_severity("error"):
         raise refusal(errors)
     _show_inverse(sentence, plan)
@@ -435,16 +428,15 @@ def _rehearsal_body(plan: Plan, found: Rehearsal) -> dict[str, Any]:
 # -- undo ------------------------------------------------------------------------------------------
 
 
-def _inverse_plan(cluster: services.Cluster, view: RunView, reason: str) -> tuple[Plan, str]:
+def _inverse_plan(
+    config: services.Config, cluster: services.Cluster, view: RunView, reason: str
+) -> tuple[Plan, str]:
     """Return the plan on a fresh snapshot, and what it would do, in a sentence."""
     now, exclusions = services.now(), frozenset(cluster.exclusions)
-    if cluster.kind == PEGASUS:
-        state = pegasus.capture(cluster)
-        plan = PEGASUS_SYSTEM.undo(view, state, now=now, exclusions=exclusions, reason=reason)
-        return plan, preview_pegasus(state, plan).sentence
-    snapshot = services.capture(cluster)
-    plan = PULSAR.undo(view, snapshot, now=now, exclusions=exclusions, reason=reason)
-    return plan, plan_sentence(preview_plan(snapshot, plan))
+    system = services.system_of(config, cluster)
+    snapshot = services.snapshot_of(config, cluster)
+    plan = system.undo(view, snapshot, now=now, exclusions=exclusions, reason=reason)
+    return plan, system.preview(snapshot, plan)
 
 
 def _show_inverse(sentence: str, plan: Plan) -> None:

@@ -27,7 +27,6 @@ from core.snapshot.store import save_snapshot
 from core.snapshot.zkdump import import_zk_dump
 from core.units import pluralize
 from dashboard import services
-from dashboard.cli.answers import captured
 from dashboard.cli.config import configured, must_name_clusters
 from dashboard.cli.options import MAX_PORT, Config, Json
 from dashboard.cli.output import (
@@ -40,7 +39,6 @@ from dashboard.cli.output import (
     say,
     table,
 )
-from dashboard.cli.pegasus.live import PEGASUS, capture_pegasus, keep_pegasus
 from dashboard.cli.supervisor import (
     Child,
     Kept,
@@ -50,6 +48,7 @@ from dashboard.cli.supervisor import (
     free_port,
     shutting_down,
 )
+from dashboard.cli.systems import captured
 from dashboard.services import history as services_history
 
 if TYPE_CHECKING:
@@ -192,10 +191,7 @@ def chosen_clusters(
 def _collect_once(config: services.Config, cluster: services.Cluster) -> bool:
     """Keep one snapshot; a cluster that cannot be read is named and does not stop the others."""
     try:
-        if cluster.kind == PEGASUS:
-            shelved = keep_pegasus(config, cluster)
-        else:
-            shelved = services.keep(config, services.capture(cluster))
+        shelved = services.keep(config, services.snapshot_of(config, cluster))
         note(f"{cluster.name}: {shelved.path}")
         services_history.record_shelved(config, cluster, shelved)
     except OpsError as error:
@@ -221,12 +217,15 @@ def capture(
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageFaultError(f"{out} exists already.", hint="Name a directory that is not there.")
     loaded = configured(config)
-    if loaded.cluster(cluster).kind == PEGASUS:
-        return capture_pegasus(loaded.cluster(cluster), out, topics_of or (), as_json=as_json)
-    snapshot = services.capture(loaded.cluster(cluster))
-    snapshot = _with_topics(loaded.cluster(cluster), snapshot, topics_of or ())
+    snapshot = services.snapshot_of(loaded, loaded.cluster(cluster))
+    if topics_of:
+        if not isinstance(snapshot, PulsarSnapshot):
+            raise UsageFaultError(
+                f"{cluster} is no Pulsar cluster: it has no topics.", hint="Leave out --topics-of."
+            )
+        snapshot = _with_topics(loaded.cluster(cluster), snapshot, topics_of)
     save_snapshot(snapshot, out)
-    return emit(_captured(snapshot, out), as_json=as_json)
+    return emit(captured(snapshot, out), as_json=as_json)
 
 
 @app.command("import-zk")
@@ -242,7 +241,7 @@ def import_zk(
     name = cluster or dump.name.removesuffix(".jsonl")
     snapshot = import_zk_dump(dump, name, now=datetime.now(tz=UTC))
     save_snapshot(snapshot, out)
-    return emit(_captured(snapshot, out), as_json=as_json)
+    return emit(captured(snapshot, out), as_json=as_json)
 
 
 def _with_topics(
@@ -278,20 +277,6 @@ def _with_topics(
     entry = TableManifest(source="rest", rows=topics.num_rows)
     manifest = replace(snapshot.manifest, tables={**snapshot.manifest.tables, "topics": entry})
     return PulsarSnapshot.build(manifest, {**snapshot.tables, "topics": topics})
-
-
-def _captured(snapshot: PulsarSnapshot, out: Path) -> Answer:
-    """Return what ``capture`` and ``import-zk`` say about the snapshot they wrote."""
-
-    def show() -> None:
-        counts = ", ".join(
-            f"{entry.num_rows} {name}" for name, entry in snapshot.tables.items() if entry.num_rows
-        )
-        say(f"{out}: {counts or 'nothing'} of {snapshot.manifest.cluster}.")
-        for problem in snapshot.manifest.problems:
-            note(f"{problem.severity}: {problem.place}: {problem.what} {problem.done}".rstrip())
-
-    return Answer(captured(snapshot, out), show)
 
 
 def duration_s(text: str) -> float:

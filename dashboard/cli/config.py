@@ -5,14 +5,34 @@ from __future__ import annotations
 import os
 import shlex
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from core.errors import ConfigError
 from dashboard import services
 from dashboard.cli.output import UsageFaultError
+from dashboard.cli.registry import CONNECTORS
+
+if TYPE_CHECKING:
+    from core.systems import KnownSystem
 
 DEFAULT_NAME: Final = "trimtab.toml"
 _ELSEWHERE: Final = ("TRIMTAB_JOURNAL_URL", "TRIMTAB_STATE_DIR")
+
+
+def loaded(path: Path | None) -> services.Config:
+    """Read a configuration with the connectors of this command line.
+
+    Raises:
+        ConfigError: It cannot be read or is contradictory.
+    """
+    return services.load_config(path, CONNECTORS.get())
+
+
+def systems() -> tuple[KnownSystem, ...]:
+    """Return the systems of this command line."""
+    from core.systems import SYSTEMS  # noqa: PLC0415  # commands must start fast
+
+    return tuple(one.system for one in CONNECTORS.get()) or SYSTEMS
 
 
 def configured(given: Path | None) -> services.Config:
@@ -22,7 +42,7 @@ def configured(given: Path | None) -> services.Config:
         ConfigError: It cannot be read, or names no cluster.
     """
     path = services.config_path(given)
-    config = services.load_config(path)
+    config = loaded(path)
     must_name_clusters(config, path)
     return config
 
@@ -50,7 +70,7 @@ def configured_journal(given: Path | None) -> services.Config:
         ConfigError: It cannot be read, or nothing says where the journal is.
     """
     path = services.config_path(given)
-    config = services.load_config(path)
+    config = loaded(path)
     if path is None and not any(os.environ.get(name) for name in _ELSEWHERE):
         must_name_clusters(config, path)
     return config

@@ -11,7 +11,7 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.metadata import version as installed_version
 from types import ModuleType
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -25,7 +25,10 @@ from dashboard.cli.output import (
     forget_warnings,
     report_bug,
 )
-from dashboard.cli.registry import lazy_group
+from dashboard.cli.registry import CONNECTORS, lazy_group
+
+if TYPE_CHECKING:
+    from dashboard.services import CommandConnector
 
 _NO_TEXT: Final = re.compile("[\\ud800-\\udfff\\x00]")
 _SHOWN: Final = 40
@@ -151,8 +154,14 @@ def common(
         raise typer.Exit(EXIT_USAGE)
 
 
-def run(arguments: list[str]) -> int:
-    """Run one command line and return its exit code; no error of ours leaves as a traceback."""
+def run(arguments: list[str], connectors: Sequence[CommandConnector] = ()) -> int:
+    """Run one command line and return its exit code; no error of ours leaves as a traceback.
+
+    Args:
+        arguments: Without the name of the program.
+        connectors: Of the systems whose clusters it works on; empty: all there are.
+    """
+    CONNECTORS.set(tuple(connectors))
     as_json = "--json" in arguments
     forget_warnings()
     try:

@@ -18,12 +18,12 @@ from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.preview import OtherPreview, preview_plan
 from core.pulsar.plan.setting import build_setting_plan
 from core.snapshot.pegasus import KIND as PEGASUS
-from core.snapshot.store import load_manifest, load_snapshot
-from core.systems import STEPS
+from core.snapshot.store import PULSAR, load_manifest, load_snapshot
+from core.systems import steps_of
 from core.units import format_ratio
 from dashboard import services
 from dashboard.cli import plan_answers
-from dashboard.cli.config import configured, words_of
+from dashboard.cli.config import configured, systems, words_of
 from dashboard.cli.options import (
     Bundles,
     Config,
@@ -40,6 +40,8 @@ from dashboard.cli.pegasus.preview import preview_of_pegasus
 from dashboard.cli.plan_answers import nothing_to_do, refusal, tell_plan_file, write_plan
 from dashboard.cli.snapshots import Assumptions
 from dashboard.cli.source import pulsar_cluster
+from dashboard.cli.systems import preview as preview_of_system
+from dashboard.cli.systems import snapshot_in
 
 app = typer.Typer()
 
@@ -185,10 +187,13 @@ def preview(
     as_json: Json = False,
 ) -> int:
     """Preview a plan: destinations, load before and after, clients, commands."""
-    plan = load_plan(plan_file, STEPS)
-    if load_manifest(directory)[1].kind == PEGASUS:
+    plan = load_plan(plan_file, steps_of(systems()))
+    kind = load_manifest(directory)[1].kind
+    if kind == PEGASUS:
         return preview_of_pegasus(plan, directory, as_json=as_json)
-    return _preview_of_pulsar(plan, directory, as_json=as_json)
+    if kind == PULSAR:
+        return _preview_of_pulsar(plan, directory, as_json=as_json)
+    return preview_of_system(*snapshot_in(directory), plan, as_json=as_json)
 
 
 def _preview_of_pulsar(plan: Plan, directory: Path, *, as_json: bool) -> int:

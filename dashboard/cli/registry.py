@@ -9,14 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import wraps
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from dashboard.cli.output import UsageFaultError
+
+if TYPE_CHECKING:
+    from dashboard.services import CommandConnector
+
+CONNECTORS: ContextVar[tuple[CommandConnector, ...]] = ContextVar("connectors", default=())
+"""The connectors that the command line was started with; empty: all there are."""
 
 MAX_WHOLE: Final = 2**53
 """Beyond it JSON and floating-point numbers lose digits, and arrays their indices."""

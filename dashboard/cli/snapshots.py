@@ -26,7 +26,7 @@ from core.pulsar.settings import (
 from core.pulsar.view import LoadView
 from core.snapshot import Manifest, PulsarSnapshot
 from core.snapshot.pegasus import KIND as PEGASUS
-from core.snapshot.store import load_manifest, load_snapshot
+from core.snapshot.store import PULSAR, load_manifest, load_snapshot
 from core.units import format_ago, format_ratio
 from dashboard.cli import answers
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
@@ -95,11 +95,16 @@ def strategy_names() -> list[str]:
 
 
 def health(directory: Path, target_code: str, *, as_json: bool) -> int:
-    """``trimtab health``, of a cluster of either system."""
-    if load_manifest(directory)[1].kind == PEGASUS:
+    """``trimtab health``, of a cluster of any system."""
+    kind = load_manifest(directory)[1].kind
+    if kind == PEGASUS:
         from dashboard.cli.pegasus import state  # noqa: PLC0415  # commands start fast
 
         return state.health(str(directory), None, as_json=as_json)
+    if kind != PULSAR:
+        from dashboard.cli import systems  # noqa: PLC0415  # the same
+
+        return systems.health(*systems.snapshot_in(directory), as_json=as_json)
     target = target_of(target_code)
     snapshot = load_snapshot(directory)
     settings = active_settings(snapshot)

@@ -29,7 +29,7 @@ from core.actions.runs import RunView, run_id_at
 from core.errors import PlanConflictError
 from core.plan.model import Plan
 from core.snapshot import PulsarSnapshot
-from core.snapshot.store import CachedSnapshot, Shelf
+from core.snapshot.store import CachedSnapshot, Shelf, Storable
 from core.units import one_line
 from dashboard.services.runbook import RunBook
 
@@ -38,11 +38,14 @@ if TYPE_CHECKING:
     from pydantic import SecretStr
 
     from connectors.config.model import ClusterConfig, TrimtabConfig
+    from connectors.connector import Connector
     from connectors.journal.journal import SqlJournal
     from connectors.pulsar.collect import CheckResult
     from core.actions.dry_run import Rehearsal
+    from core.systems import KnownSystem
 
     Cluster = ClusterConfig
+    CommandConnector = Connector
     Config = TrimtabConfig
     Journal = SqlJournal
     """What the pages call them; they import nothing of the connectors."""
@@ -108,19 +111,20 @@ def journal(config: TrimtabConfig) -> SqlJournal:
         ConfigError: ``journal_url`` is none, or its driver is not installed.
         RemoteError: The database cannot be opened.
     """
-    return _journal_at(config.journal_address)
+    return _journal_at(config.journal_address, config.connectors)
 
 
 @lru_cache(maxsize=8)
-def _journal_at(address: SecretStr) -> SqlJournal:
+def _journal_at(address: SecretStr, connectors: tuple[Connector, ...]) -> SqlJournal:
     from connectors.journal.journal import SqlJournal  # noqa: PLC0415  # commands must start fast
+    from core.systems import STEPS, steps_of  # noqa: PLC0415  # the same
 
-    return SqlJournal(address)
+    return SqlJournal(address, steps_of(one.system for one in connectors) if connectors else STEPS)
 
 
 @lru_cache(maxsize=8)
-def _runbook_at(address: SecretStr) -> RunBook:
-    return RunBook(_journal_at(address))
+def _runbook_at(address: SecretStr, connectors: tuple[Connector, ...]) -> RunBook:
+    return RunBook(_journal_at(address, connectors))
 
 
 def run_view(config: TrimtabConfig, run_id: str) -> RunView:
@@ -130,7 +134,7 @@ def run_view(config: TrimtabConfig, run_id: str) -> RunView:
         UnknownNameError: There is no such run.
         RemoteError: The journal cannot be read.
     """
-    return _runbook_at(config.journal_address).view(RunId(run_id))
+    return _runbook_at(config.journal_address, config.connectors).view(RunId(run_id))
 
 
 def runs(
@@ -141,7 +145,7 @@ def runs(
     Raises:
         RemoteError: The journal cannot be read.
     """
-    return _runbook_at(config.journal_address).views(cluster=cluster, most=most)
+    return _runbook_at(config.journal_address, config.connectors).views(cluster=cluster, most=most)
 
 
 def default_options(config: TrimtabConfig, cluster: str) -> RunOptions:
@@ -248,15 +252,18 @@ def config_path(given: Path | None) -> Path | None:
     return chosen.resolve() if chosen else None
 
 
-def load_config(path: Path | None) -> TrimtabConfig:
+def load_config(path: Path | None, connectors: Sequence[Connector] = ()) -> TrimtabConfig:
     """Read the configuration.
 
+    Args:
+        path: The file.
+        connectors: Of the systems whose clusters it may name; empty: all there are.
     Raises:
         ConfigError: It cannot be read or is contradictory.
     """
     from connectors.config.model import TrimtabConfig  # noqa: PLC0415  # commands must start fast
 
-    return TrimtabConfig.load(path)
+    return TrimtabConfig.load(path, connectors)
 
 
 def keep_private(state_dir: Path) -> None:
@@ -293,7 +300,34 @@ def capture(cluster: ClusterConfig) -> PulsarSnapshot:
         collector.close()
 
 
-def keep(config: TrimtabConfig, snapshot: PulsarSnapshot) -> CachedSnapshot:
+def snapshot_of(config: TrimtabConfig, cluster: ClusterConfig) -> Storable:
+    """Take one snapshot of a cluster of any system.
+
+    Raises:
+        RemoteError: Nothing at all could be read.
+    """
+    from connectors.systems import connector_of  # noqa: PLC0415  # commands must start fast
+
+    collector = connector_of(config, cluster).collector(cluster)
+    try:
+        found: Storable = collector.collect()
+    finally:
+        collector.close()
+    return found
+
+
+def system_of(config: TrimtabConfig, cluster: ClusterConfig) -> KnownSystem:
+    """Return the system of a cluster.
+
+    Raises:
+        ConfigError: No system has the cluster's kind.
+    """
+    from connectors.systems import connector_of  # noqa: PLC0415  # commands must start fast
+
+    return connector_of(config, cluster).system
+
+
+def keep(config: TrimtabConfig, snapshot: Storable) -> CachedSnapshot:
     """Put a snapshot on the shelf."""
     keep_private(config.state_dir)
     return shelf(config).put(snapshot, config.keep.retention())
@@ -380,7 +414,7 @@ def rehearse(config: TrimtabConfig, cluster: str, plan: Plan, options: RunOption
     from core.actions.dry_run import rehearse as carry_out_on_paper  # noqa: PLC0415  # the same
 
     spent = journal(config).moves_since(cluster, now() - timedelta(days=1))
-    read = open_cluster(config.cluster(cluster), journal=journal(config))
+    read = open_cluster(config, config.cluster(cluster), journal=journal(config))
     try:
         clock = SystemClock(threading.Event())
         return carry_out_on_paper(plan, options, cluster=read, clock=clock, moves_spent=spent)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from dashboard.services import system_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pydantic import SecretStr
 
     from connectors.config.check import CheckResult
+    from connectors.connector import Connector
     from connectors.recording.upkeep import Kept
     from core.history.queries.point_in_time import PastMinutes
     from core.history.store.store import HistoryStore
@@ -26,7 +29,7 @@ PAST_FOLDER = "past"
 
 def history(config: Config) -> HistoryStore:
     """Return the history store of a configuration; nothing is read or written yet."""
-    return _store_at(config.history_uri, _frozen(config.history.options))
+    return _store_at(config.history_uri, _frozen(config.history.options), config.connectors)
 
 
 def past_minutes(config: Config) -> PastMinutes:
@@ -47,11 +50,9 @@ def record_shelved(config: Config, cluster: Cluster, shelved: CachedSnapshot) ->
     if not config.history.is_recorded:
         return False
     from connectors.recording.loop import record_once  # noqa: PLC0415  # commands start fast
-    from core.snapshot.pegasus import load_pegasus_snapshot  # noqa: PLC0415  # the same
-    from core.snapshot.store import load_snapshot  # noqa: PLC0415  # the same
 
-    load = load_pegasus_snapshot if cluster.kind == "pegasus" else load_snapshot
-    return record_once(config, cluster, load(shelved.path))
+    record = system_of(config, cluster).record
+    return record_once(config, cluster, record.load(shelved.path))
 
 
 def keep_in_order(config: Config, store: HistoryStore, cluster: str) -> Kept:
@@ -77,8 +78,16 @@ def _frozen(options: Mapping[str, SecretStr]) -> tuple[tuple[str, SecretStr], ..
 
 
 @lru_cache(maxsize=8)
-def _store_at(uri: str, options: tuple[tuple[str, SecretStr], ...]) -> HistoryStore:
-    from core.history.store.store import HistoryLocation, HistoryStore  # noqa: PLC0415  # starts fast
+def _store_at(
+    uri: str, options: tuple[tuple[str, SecretStr], ...], connectors: tuple[Connector, ...]
+) -> HistoryStore:
+    from core.history.store.layout import Kinds  # noqa: PLC0415  # the same
+    from core.history.store.store import (  # noqa: PLC0415  # starts fast
+        KINDS,
+        HistoryLocation,
+        HistoryStore,
+    )
 
     named = {name: secret.get_secret_value() for name, secret in options}
-    return HistoryStore(HistoryLocation(uri, named))
+    kinds = Kinds(one.system.record for one in connectors) if connectors else KINDS
+    return HistoryStore(HistoryLocation(uri, named, kinds))

@@ -14,7 +14,7 @@ import pytest
 from kazoo.client import KazooClient
 from recorded_cluster import BROKER, RecordedCluster
 
-from connectors.recording.collector import collector_of
+from connectors.pulsar.connector import PULSAR
 from connectors.sandbox.zookeeper import ZooKeeperProcess
 from connectors.zookeeper.leader_observer import (
     LeaderObserver,
@@ -245,7 +245,7 @@ def test_the_collector_goes_on_whatever_the_observer_does(
     made = Observed(cluster, tmp_path)
     made.wait(lambda: made.observer.status.state == "failed")
     assert "a bug" in made.observer.status.detail
-    collector = collector_of(cluster.config())
+    collector = PULSAR.collector(cluster.config())
     assert collector.collect().manifest.problems == ()
     collector.close()
     made.observer.close()

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import ClassVar, Final
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import pyarrow as pa
 
 from core.actions.events import ExternalMove, RunMeasured
 from core.actions.external_changes import describe_move
-from core.actions.model import Observation, Refusal, RunId, StepResult
+from core.actions.model import Observation, Refusal, StepResult
 from core.actions.ports import Action
 from core.actions.undo import check_undo, reason_of_undo
-from core.actions.views import RunView, SettingView
 from core.errors import PlanConflictError
+from core.health.findings import Finding
+from core.history.analysis.accuracy.shadow import NoShadow, Shadow
 from core.ids import SnapshotId
 from core.plan.model import Expected, Plan, PolicyRef, sealed
+from core.snapshot.model import Manifest, TableManifest
+from core.snapshot.record import SystemRecord, changing
+from core.snapshot.store import load_manifest, read_table
 from core.step import Diagnostic, Phrase, ResultFlags, SettingChange, Step, StepBase
-from core.system import BalancerSwitch, System
+from core.system import BalancerSwitch
+from core.systems import KnownSystem
 
 NAME: Final = "queues"
 AUTO: Final = "auto_assign"
@@ -27,24 +37,64 @@ AUTO: Final = "auto_assign"
 # -- the snapshot ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class QueueManifest:
-    cluster: str
-    taken_at: datetime
+TABLES: Final = {
+    "queues": pa.schema([("queue", pa.string()), ("worker", pa.string()), ("depth", pa.int64())]),
+    "switches": pa.schema([("name", pa.string()), ("value", pa.string())]),
+}
 
 
 @dataclass(frozen=True)
 class QueueSnapshot:
-    """Worker of every queue, and the settings, at one moment."""
+    """Worker and depth of every queue, and the settings, at one moment."""
 
-    manifest: QueueManifest
-    workers: Mapping[str, str]
-    settings: Mapping[str, str]
+    manifest: Manifest
+    tables: Mapping[str, pa.Table]
+
+    @classmethod
+    def build(cls, manifest: Manifest, tables: Mapping[str, pa.Table]) -> QueueSnapshot:
+        whole = {name: tables[name].select(one.names).cast(one) for name, one in TABLES.items()}
+        counts = {
+            name: TableManifest(source="rest", rows=one.num_rows) for name, one in whole.items()
+        }
+        return cls(replace(manifest, kind=NAME, tables=counts), whole)
+
+    @classmethod
+    def load(cls, directory: Path) -> QueueSnapshot:
+        _, manifest = load_manifest(directory)
+        return cls.build(manifest, {name: read_table(directory, name) for name in TABLES})
+
+    @property
+    def workers(self) -> dict[str, str]:
+        rows = self.tables["queues"].to_pylist()
+        return {row["queue"]: row["worker"] for row in rows}
 
     @property
     def snapshot_id(self) -> SnapshotId:
-        content = f"{self.manifest}{sorted(self.workers.items())}{sorted(self.settings.items())}"
-        return SnapshotId(hashlib.sha256(content.encode()).hexdigest())
+        rows = [self.tables[name].to_pylist() for name in TABLES]
+        content = f"{self.manifest.cluster}{self.manifest.taken_at}{rows}"
+        return SnapshotId(hashlib.sha256(content.encode()).hexdigest()[:16])
+
+
+def moves_between(before: QueueSnapshot, after: QueueSnapshot) -> list[dict[str, Any]]:
+    return [
+        {"kind": "move", "subject": queue, "before": before.workers.get(queue), "after": worker}
+        for queue, worker in after.workers.items()
+        if before.workers.get(queue) != worker
+    ]
+
+
+RECORD: Final = SystemRecord(
+    system=NAME,
+    tables=TABLES,
+    counted=("queues",),
+    kinds=(
+        changing("queues", TABLES["queues"], ("queue",)),
+        changing("switches", TABLES["switches"], ("name",)),
+    ),
+    build=QueueSnapshot.build,
+    load=QueueSnapshot.load,
+    events=moves_between,
+)
 
 
 # -- the steps -------------------------------------------------------------------------------------
@@ -169,6 +219,7 @@ def plan_of(
 
 class QueueSystem:
     name = NAME
+    record = RECORD
     steps: tuple[type[StepBase], ...] = (MoveQueue, SetAuto)
     unit = "queue"
     balancer: BalancerSwitch | Refusal = BalancerSwitch(
@@ -178,15 +229,27 @@ class QueueSystem:
     def is_complete(self, snapshot: QueueSnapshot) -> bool:
         return True
 
-    def recheck(
-        self,
-        snapshot: QueueSnapshot,
-        plan: Plan,
-        exclusions: Collection[str],
-        now: datetime,
-        *,
-        steps: Collection[int] | None = None,
-    ) -> Mapping[int, Diagnostic]:
+    def findings(self, snapshot: QueueSnapshot) -> tuple[Finding, ...]:
+        counts = Counter(snapshot.workers.values())
+        worker, most = counts.most_common(1)[0]
+        crowded = Finding(
+            code="crowded",
+            severity="warning",
+            subject_kind="node",
+            subject=worker,
+            sentence=f"{worker} has {most} of {counts.total()} queues.",
+            hint="Move a queue.",
+        )
+        return (crowded,) if most > 1 else ()
+
+    def preview(self, snapshot: QueueSnapshot, plan: Plan) -> str:
+        after = snapshot.workers | {
+            step.subject: step.destination for step in plan.steps if step.destination
+        }
+        counts = sorted(Counter(after.values()).items())
+        return "Queues after: " + ", ".join(f"{name} {count}" for name, count in counts) + "."
+
+    def recheck(self, snapshot, plan, exclusions, now, *, steps=None) -> dict[int, Diagnostic]:
         return {
             index: found
             for index, step in enumerate(plan.steps)
@@ -195,26 +258,20 @@ class QueueSystem:
             and (found := step.check(snapshot)) is not None
         }
 
-    def external_changes(
-        self, view: RunView, earlier: QueueSnapshot, later: QueueSnapshot
-    ) -> Iterable[ExternalMove]:
+    def external_changes(self, view, earlier, later) -> Iterable[ExternalMove]:
         own = {step.step.subject for step in view.steps if step.begun_at is not None}
         for queue, worker in later.workers.items():
             before = earlier.workers.get(queue)
             if queue not in own and before != worker:
                 yield describe_move(queue, before, worker)
 
-    def why_left(
-        self, saved: SettingView, by_hand: str, snapshot: Callable[[], QueueSnapshot]
-    ) -> str:
+    def why_left(self, saved, by_hand, snapshot) -> str:
         return ""
 
     def why_reset(self, key: str, value: str | None) -> str:
         return ""
 
-    def measure(
-        self, view: RunView, snapshot: QueueSnapshot, disturbed_by: RunId | None
-    ) -> RunMeasured:
+    def measure(self, view, snapshot, disturbed_by) -> RunMeasured:
         return RunMeasured(
             snapshot_id=snapshot.snapshot_id,
             taken_at=snapshot.manifest.taken_at,
@@ -223,15 +280,7 @@ class QueueSystem:
             disturbed_by=disturbed_by,
         )
 
-    def undo(
-        self,
-        view: RunView,
-        snapshot: QueueSnapshot,
-        *,
-        now: datetime,
-        exclusions: Collection[str] = frozenset(),
-        reason: str = "",
-    ) -> Plan:
+    def undo(self, view, snapshot, *, now, exclusions=frozenset(), reason="") -> Plan:
         check_undo(view, snapshot.manifest.cluster)
         done = [step.step for step in reversed(view.steps) if step.state == "DONE"]
         steps = [
@@ -245,7 +294,7 @@ class QueueSystem:
         return plan_of(snapshot, steps, now, reason=reason, undoes=view.run_id)
 
 
-QUEUES: Final[System[QueueSnapshot]] = QueueSystem()
+QUEUES: Final[KnownSystem] = QueueSystem()
 
 
 # -- a cluster in memory ---------------------------------------------------------------------------
@@ -264,11 +313,23 @@ class QueueCluster:
     exclusions: tuple[str, ...] = ()
     moves_per_day: int = 100
     max_steps: int = 200
-    system: System[QueueSnapshot] = QUEUES
+    changed: threading.Event = field(default_factory=threading.Event)
+    system: KnownSystem = QUEUES
 
     def snapshot(self) -> QueueSnapshot:
-        manifest = QueueManifest(self.name, self.now())
-        return QueueSnapshot(manifest, dict(self.workers), dict(self.settings))
+        queues = [{"queue": one, "worker": on, "depth": 1} for one, on in self.workers.items()]
+        switches = [{"name": name, "value": value} for name, value in self.settings.items()]
+        tables = {
+            "queues": pa.Table.from_pylist(queues, TABLES["queues"]),
+            "switches": pa.Table.from_pylist(switches, TABLES["switches"]),
+        }
+        manifest = Manifest(cluster=self.name, taken_at=self.now(), tables={}, kind=NAME)
+        return QueueSnapshot.build(manifest, tables)
+
+    collect = snapshot
+
+    def close(self) -> None:
+        pass
 
     def action(self, step: Step) -> Action:
         return QueueAction(self, step)
@@ -314,6 +375,25 @@ class QueueAction:
         return StepResult(state="DONE", code="done", sentence="It is as asked.", after=now)
 
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
-        return StepResult(
-            state="FAILED", code="not_done", sentence="It is not as asked.", after=now
-        )
+        return StepResult(state="FAILED", code="not_done", sentence="It did not move.", after=now)
+
+
+class QueueConnector:
+    """Hands out the cluster in memory, which stands for all connections."""
+
+    system: KnownSystem = QUEUES
+
+    def __init__(self, cluster: QueueCluster) -> None:
+        self.cluster = cluster
+
+    def collector(self, cluster, latest=None) -> QueueCluster:
+        return self.cluster
+
+    def open(self, cluster, limits=None, journal=None) -> QueueCluster:
+        return self.cluster
+
+    def observer(self, config, cluster, on_change) -> None:
+        return None
+
+    def shadow(self, config, cluster) -> Shadow:
+        return NoShadow()

@@ -13,7 +13,7 @@ from pegasus_snapshots import NODES, generated, part_row, snapshot_of, table_row
 
 from core.history.analysis.accuracy.leader_averages import CarriedAverages
 from core.history.analysis.accuracy.shadow import SHADOW, PulsarShadow, is_due
-from core.history.analysis.accuracy.shadow_pegasus import PegasusShadow, shadow_of
+from core.history.analysis.accuracy.shadow_pegasus import PegasusShadow
 from core.history.store.layout import SHADOW_COLUMNS
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import UnloadChecks, find_shedding_strategy, shed_round
@@ -218,7 +218,7 @@ def test_lively_pegasus_cluster_counts_as_switched_on() -> None:
 
 
 def test_other_policy_is_asked_where_it_is_named() -> None:
-    found = shadow_of("pegasus", ["cluster", "OverloadShedder"]).decide(uneven())
+    found = PegasusShadow(["cluster"]).decide(uneven())
     named = {row["strategy"]: row["is_configured"] for row in found.to_pylist()}
     assert named == {"app": True, "cluster": False}
 

@@ -1,12 +1,25 @@
-"""A system that no product file knows goes through plan file, journal, dry run, run and undo."""
+"""A system that no product file knows goes through the whole of Trimtab.
+
+Capture, findings, plan file, preview, dry run, run, journal, undo, history, and the command line.
+"""
 
 from __future__ import annotations
 
+import json
+import threading
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from connectors.config.model import TrimtabConfig
 from connectors.journal.journal import SqlJournal
+from connectors.recording.collector import CollectorEvent, run_collector
+from connectors.recording.loop import open_history, record_once
+from connectors.systems import CONNECTORS
 from core.actions.apply import carry_out
 from core.actions.dry_run import rehearse
 from core.actions.events import Record, RunRequested
@@ -14,16 +27,20 @@ from core.actions.model import RunId, RunOptions
 from core.actions.ports import Ports
 from core.actions.runs import fold
 from core.actions.views import RunView
+from core.errors import ConfigError
 from core.plan.codec import dump_plan, load_plan
 from core.plan.describe import tally, things_done
 from core.plan.model import Plan
 from core.plan.registry import StepRegistry
 from core.systems import SYSTEMS
+from dashboard.cli.main import run
 from tests.support.queue_system import (
     AUTO,
     QUEUES,
     MoveQueue,
     QueueCluster,
+    QueueConnector,
+    QueueSnapshot,
     QueueStep,
     SetAuto,
     plan_of,
@@ -164,3 +181,102 @@ def test_what_was_moved_meanwhile_is_left_alone(tmp_path: Path) -> None:
     (step,) = view.steps
     assert step.result is not None
     assert step.result.code == "moved_meanwhile"
+
+
+# -- the command line ------------------------------------------------------------------------------
+
+
+class Console:
+    """A configuration with one cluster of queues, and the command line on it."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        now = partial(datetime.now, UTC)
+        self.cluster = QueueCluster(now, workers={"orders": "w1", "mails": "w1", "bills": "w2"})
+        self.config = folder / "trimtab.toml"
+        self.config.write_text(
+            f'state_dir = "{folder / "state"}"\n'
+            '[[clusters]]\nname = "queues-1"\nkind = "queues"\nread_only = false\n'
+            'environment = "demo"\n[clusters.apply]\nverify_within_s = 2\npace_per_min = 600\n'
+        )
+        self._capsys = capsys
+
+    def __call__(self, *words: object, is_configured: bool = True) -> Any:
+        more = ["--config", str(self.config)] if is_configured else []
+        arguments = [*map(str, words), *more, "--json"]
+        code = run(arguments, [*CONNECTORS, QueueConnector(self.cluster)])
+        out, err = self._capsys.readouterr()
+        assert code == 0, (out, err)
+        return json.loads(out)
+
+
+@pytest.fixture
+def console(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Console:
+    return Console(tmp_path, capsys)
+
+
+def test_the_command_line_captures_judges_previews_applies_and_undoes(
+    console: Console, tmp_path: Path
+) -> None:
+    folder, plan_file = tmp_path / "snapshot", tmp_path / "plan.json"
+    captured = console("capture", "queues-1", "--out", folder)
+    assert captured["tables"]["queues"]["rows"] == 3
+    found = console("health", folder, is_configured=False)
+    assert [(one["code"], one["subject"]) for one in found["findings"]] == [("crowded", "w1")]
+
+    snapshot = QueueSnapshot.load(folder)
+    plan = plan_of(snapshot, [MOVE], datetime.now(UTC), reason="less on w1")
+    plan_file.write_bytes(dump_plan(plan))
+    previewed = console("preview", plan_file, "--snapshot", folder, is_configured=False)
+    assert previewed["answer"] == "Queues after: w1 1, w2 2."
+    tried = console("apply", plan_file, "--cluster", "queues-1", "--dry-run")
+    assert [step["code"] for step in tried["dry_run"]["steps"]] == ["would_send"]
+    assert console.cluster.workers["orders"] == "w1"
+
+    done = console("apply", plan_file, "--cluster", "queues-1", "--reason", "less on w1")
+    assert (done["run"]["state"], console.cluster.workers["orders"]) == ("DONE", "w2")
+    (row,) = console("runs")["runs"]
+    assert row["run_id"] == done["run"]["run_id"]
+    back = console("undo", row["run_id"], "--yes", "--reason", "as before")
+    assert (back["run"]["undoes"], console.cluster.workers["orders"]) == (row["run_id"], "w1")
+
+
+def test_its_snapshots_are_recorded_exported_and_read_again(
+    console: Console, tmp_path: Path
+) -> None:
+    config = TrimtabConfig.load(console.config, [*CONNECTORS, QueueConnector(console.cluster)])
+    first = console.cluster.snapshot()
+    cluster = config.cluster("queues-1")
+    assert record_once(config, cluster, first)
+    console.cluster.workers["orders"] = "w3"
+    second = console.cluster.snapshot()
+    assert record_once(config, cluster, second)
+
+    store = open_history(config)
+    again = store.snapshot_at("queues-1", second.manifest.taken_at)
+    assert again.workers == second.workers
+    events = console("history", "events", "queues-1")["events"]
+    assert [(one["kind"], one["subject"], one["after"]) for one in events] == [
+        ("move", "orders", "w3")
+    ]
+    file = tmp_path / "minutes.zip"
+    assert console("history", "export", "queues-1", "--out", file)["minutes"] == 2
+    assert console("history", "import", file, "--as", "case-7")["minutes"] == 2
+
+
+def test_a_collector_keeps_and_records_it(console: Console) -> None:
+    config = TrimtabConfig.load(console.config, [*CONNECTORS, QueueConnector(console.cluster)])
+    stop, said = threading.Event(), []
+
+    def hear(event: CollectorEvent) -> None:
+        said.append(event)
+        if event.kind == "collected":
+            stop.set()
+
+    run_collector(config, config.clusters, 1.0, stop, hear)
+    assert [event.sentence.partition(",")[0] for event in said] == ["3 queues"]
+    assert open_history(config).clusters() == ["queues-1"]
+
+
+def test_a_kind_that_no_system_has_is_refused(console: Console) -> None:
+    with pytest.raises(ConfigError, match="kind 'queues'"):
+        TrimtabConfig.load(console.config)

@@ -23,8 +23,8 @@ from core.history.store.layout import (
 from core.history.store.lease import Lease
 from core.history.store.reading import Between, last_minute, rebuilt, where
 from core.history.store.tables import ConflictingCommitError, booked
-from core.snapshot import AnySnapshot
 from core.snapshot.record import SEGMENT, TAKEN_AT
+from core.snapshot.store import Storable
 from core.units import datetime_to_ms
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class _Segment:
 
     number: int
     taken_at: int
-    snapshot: AnySnapshot
+    snapshot: Storable
     held: dict[str, Keyed]
 
 
@@ -97,11 +97,11 @@ class Recorder:
         self._tables = store.tables
         self._told = told
         self._segment: _Segment | None = None
-        self._seen: AnySnapshot | None = None  # what the next one is compared with for events
+        self._seen: Storable | None = None  # what the next one is compared with for events
         self._is_started = False
         self._last_number = 0
 
-    def record(self, snapshot: AnySnapshot) -> Recorded:
+    def record(self, snapshot: Storable) -> Recorded:
         """Record a snapshot; once this returns, the minute is there for good.
 
         A minute that the history has already (the same cluster and ``taken_at``) is left alone.
@@ -133,7 +133,7 @@ class Recorder:
 
     def _write(
         self,
-        snapshot: AnySnapshot,
+        snapshot: Storable,
         taken_at: int,
         number: int,
         segment: _Segment | None,
@@ -156,7 +156,7 @@ class Recorder:
             self._tables.append(EVENTS, booked(EVENTS, self.cluster, events, segment=number))
         return held, written
 
-    def _commit(self, snapshot: AnySnapshot, taken_at: int, number: int) -> bool:
+    def _commit(self, snapshot: Storable, taken_at: int, number: int) -> bool:
         """Write the minute itself; return False when somebody else has recorded it meanwhile."""
         row = pa.table(
             {
@@ -185,7 +185,7 @@ class Recorder:
             hint="One collector a cluster is enough; end the others.",
         )
 
-    def has(self, snapshot: AnySnapshot) -> bool:
+    def has(self, snapshot: Storable) -> bool:
         """Return whether the history has the minute already.
 
         Raises:
@@ -209,7 +209,7 @@ class Recorder:
             self._lease.began(self._last_number)
         return self._last_number
 
-    def _seen_before(self, taken_at: int, snapshot: AnySnapshot) -> AnySnapshot | None:
+    def _seen_before(self, taken_at: int, snapshot: Storable) -> Storable | None:
         """What was recorded last before this writer began, if it is recent."""
         minute = last_minute(self._tables, self.cluster, taken_at)
         if minute is None or taken_at - minute[TAKEN_AT] > RECENT_MS:
@@ -221,7 +221,7 @@ class Recorder:
         except OpsError:
             return None  # damaged: what happened since then cannot be told, the rest can
 
-    def _events(self, snapshot: AnySnapshot, taken_at: int) -> pa.Table:
+    def _events(self, snapshot: Storable, taken_at: int) -> pa.Table:
         before = self._seen
         found = pa.table({one.name: pa.array([], one.type) for one in EVENTS.columns})
         if before is not None and before.manifest.taken_at < snapshot.manifest.taken_at:
@@ -232,7 +232,7 @@ class Recorder:
         return timed if self._told is None else self._told(timed)
 
 
-def _goes_on(segment: _Segment, taken_at: int, snapshot: AnySnapshot) -> bool:
+def _goes_on(segment: _Segment, taken_at: int, snapshot: Storable) -> bool:
     """Whether a minute can be told as changes to the last one: later, and in the same hour."""
     return (
         taken_at > segment.taken_at

@@ -19,6 +19,7 @@ from core.history.store.layout import HistoryError
 from core.snapshot.store import save_snapshot
 from core.units import datetime_to_ms, format_age, ms_to_datetime, pluralize
 from dashboard import services
+from dashboard.cli.config import loaded
 from dashboard.cli.history import Cluster, From, To, Uri
 from dashboard.cli.leader import ACCURACY_COLUMNS, accuracy_rows
 from dashboard.cli.moments import moment, span
@@ -75,7 +76,7 @@ class Past:
         Raises:
             ConfigError: The configuration cannot be read.
         """
-        config = services.load_config(services.config_path(path))
+        config = loaded(services.config_path(path))
         if uri is not None:
             place = uri if "://" in uri else str(Path(uri).expanduser().resolve())
             history = config.history.model_copy(update={"uri": place})

@@ -70,7 +70,7 @@ def export_(
             export_minutes(past.store, source, start or first, end or last, out, counter)
         finally:
             counter.clear()
-    with Archive(out) as archive:
+    with Archive(out, past.store.location.kinds) as archive:
         held = archive.contents
     size = out.stat().st_size
     body = {
@@ -144,7 +144,7 @@ def import_(
 def _strangers(past: Past, source: Path, name: str | None) -> list[str]:
     """Return what was taken in under names that no configured cluster has."""
     if name is None and source.is_file():
-        with Archive(source) as archive:
+        with Archive(source, past.store.location.kinds) as archive:
             name = archive.contents.cluster
     known = {one.name for one in past.config.clusters}
     return [one for one in ([name] if name else past.store.clusters()) if one not in known]

@@ -85,7 +85,7 @@ def no_observer() -> RoundPrediction | None:
 class Shadow(Protocol):
     """A shadow balancer of one cluster."""
 
-    def decide(self, snapshot: Snapshot, moved: Collection[str] = ()) -> pa.Table:
+    def decide(self, snapshot: Any, moved: Collection[str] = ()) -> pa.Table:
         """Return what would be done now, as :data:`SHADOW`; no rows when no round is due.
 
         Args:
@@ -97,6 +97,18 @@ class Shadow(Protocol):
     def remember(self, moved: Mapping[str, int]) -> None:
         """Take over what was moved before the first snapshot: bundle to time, ms."""
         ...
+
+
+class NoShadow:
+    """For a system whose balancer is not predicted."""
+
+    def decide(self, snapshot: object, moved: Collection[str] = ()) -> pa.Table:
+        """Return no rows."""
+        del snapshot, moved
+        return SHADOW.empty_table()
+
+    def remember(self, moved: Mapping[str, int]) -> None:
+        """Do nothing."""
 
 
 @dataclass(slots=True)

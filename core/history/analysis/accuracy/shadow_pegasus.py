@@ -12,12 +12,8 @@ import pyarrow as pa
 from core.errors import OpsError
 from core.history.analysis.accuracy.shadow import (
     SHADOW,
-    Observed,
-    PulsarShadow,
-    Shadow,
     Snapshot,
     is_due,
-    no_observer,
     rows_of,
 )
 from core.pegasus.balance.model import BalanceOptions, BalancePlan, Policy
@@ -145,23 +141,3 @@ def _rows(
         }
         for position, plan in enumerate(plans)
     ]
-
-
-def shadow_of(
-    kind: str,
-    names: Sequence[str],
-    minute_s: float = 60.0,
-    observed: Observed = no_observer,
-) -> Shadow:
-    """Return the shadow balancer of a cluster.
-
-    Args:
-        kind: ``pulsar`` or ``pegasus``.
-        names: Strategies and policies beside the one in force; those of the other kind are no
-            concern of this cluster.
-        minute_s: Seconds that count as one minute of the cluster.
-        observed: Last round of the leader observer of a Pulsar cluster.
-    """
-    if kind == "pegasus":
-        return PegasusShadow([name for name in names if name in POLICIES])
-    return PulsarShadow([name for name in names if name not in POLICIES], minute_s, observed)

@@ -1,0 +1,120 @@
+"""What the collector, the worker and the commands use of a system: readers and actions.
+
+A connector belongs to one system and is in the system's folder; :mod:`connectors.systems` is the
+list of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from connectors.config.model import ClusterConfig, TrimtabConfig
+from connectors.journal.journal import SqlJournal
+from core.actions.ports import Cluster
+from core.history.analysis.accuracy.shadow import Shadow
+from core.systems import KnownSystem
+
+
+class Collector(Protocol):
+    """What takes the snapshots of one cluster."""
+
+    @property
+    def changed(self) -> threading.Event:
+        """Set when something came or went, so that the next snapshot is taken soon."""
+        ...
+
+    def collect(self) -> Any:
+        """Take one snapshot.
+
+        Raises:
+            RemoteError: Nothing at all could be read.
+        """
+        ...
+
+    def close(self) -> None:
+        """End every connection; twice is harmless."""
+        ...
+
+
+class OpenCluster(Cluster, Protocol):
+    """A cluster with connections, as the executor acts on it."""
+
+    def snapshot(self) -> Any:
+        """Return a fresh snapshot.
+
+        Raises:
+            RemoteError: Nothing could be read.
+        """
+        ...
+
+    def close(self) -> None:
+        """End every session and connection; twice is harmless."""
+        ...
+
+
+class Observer(Protocol):
+    """What follows a cluster between two snapshots."""
+
+    @property
+    def status(self) -> Any:
+        """How it is doing; written into the collector's status file."""
+        ...
+
+    def put(self, snapshot: Any) -> None:
+        """Use the settings of a new snapshot."""
+        ...
+
+    def close(self) -> None:
+        """End it."""
+        ...
+
+
+class Connector(Protocol):
+    """A system, with what reads its clusters and changes them."""
+
+    @property
+    def system(self) -> KnownSystem:
+        """The system."""
+        ...
+
+    def collector(self, cluster: ClusterConfig, latest: Path | None = None) -> Collector:
+        """Return what takes the snapshots of a cluster.
+
+        Args:
+            cluster: The cluster.
+            latest: Directory of its newest snapshot, which may have more than one reading gives.
+        Raises:
+            ConfigError: A secret or certificate cannot be read.
+        """
+        ...
+
+    def open(
+        self,
+        cluster: ClusterConfig,
+        limits: Callable[[], ClusterConfig] | None = None,
+        journal: SqlJournal | None = None,
+    ) -> OpenCluster:
+        """Return a cluster to act on; whoever opens it closes it.
+
+        Args:
+            cluster: The cluster.
+            limits: Returns it with the limits that hold at that moment; by default they never
+                change.
+            journal: Of earlier runs; what they may have left pending is not sent again.
+        Raises:
+            ConfigError: A secret or certificate cannot be read.
+        """
+        ...
+
+    def observer(
+        self, config: TrimtabConfig, cluster: ClusterConfig, on_change: Callable[[], None]
+    ) -> Observer | None:
+        """Return what follows a cluster between two snapshots; ``None``: nothing does."""
+        ...
+
+    def shadow(self, config: TrimtabConfig, cluster: ClusterConfig) -> Shadow:
+        """Return what predicts the balancer of a cluster on every snapshot."""
+        ...

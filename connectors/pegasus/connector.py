@@ -1,0 +1,61 @@
+"""The connector of Pegasus; see :class:`connectors.connector.Connector`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from connectors.config.model import ClusterConfig, TrimtabConfig
+from connectors.connector import Connector
+from connectors.journal.journal import SqlJournal
+from connectors.pegasus.acting.cluster import PegasusCluster
+from connectors.pegasus.acting.pending import PendingProposals
+from connectors.pegasus.collect import PegasusCollector
+from core.errors import OpsError
+from core.history.analysis.accuracy.shadow import Shadow
+from core.history.analysis.accuracy.shadow_pegasus import POLICIES, PegasusShadow
+from core.pegasus.system import PEGASUS as SYSTEM
+from core.snapshot.pegasus import load_pegasus_snapshot
+from core.systems import KnownSystem
+
+
+class PegasusConnector:
+    """Reads meta and replica servers; acts through the leading meta server."""
+
+    system: KnownSystem = SYSTEM
+
+    def collector(self, cluster: ClusterConfig, latest: Path | None = None) -> PegasusCollector:
+        """Return what takes the snapshots of a cluster; it goes on from the latest one."""
+        collector = PegasusCollector(cluster)
+        if latest is not None:
+            # a damaged one, or another version's: it begins from nothing
+            with contextlib.suppress(OpsError, LookupError, TypeError, ValueError):
+                collector.recall(load_pegasus_snapshot(latest))
+        return collector
+
+    def open(
+        self,
+        cluster: ClusterConfig,
+        limits: Callable[[], ClusterConfig] | None = None,
+        journal: SqlJournal | None = None,
+    ) -> PegasusCluster:
+        """Return a cluster to act on; pending proposals of earlier runs are not sent again."""
+        if journal is None:
+            return PegasusCluster(cluster, limits)
+        return PegasusCluster(cluster, limits, pending=PendingProposals(journal, cluster.name))
+
+    def observer(
+        self, config: TrimtabConfig, cluster: ClusterConfig, on_change: Callable[[], None]
+    ) -> None:
+        """Return nothing: the meta server announces no rounds."""
+        del config, cluster, on_change
+
+    def shadow(self, config: TrimtabConfig, cluster: ClusterConfig) -> Shadow:
+        """Return what predicts the moves of the configured policies."""
+        del cluster
+        return PegasusShadow([name for name in config.history.shadow if name in POLICIES])
+
+
+PEGASUS: Final[Connector] = PegasusConnector()

@@ -1,0 +1,62 @@
+"""The connector of Pulsar; see :class:`connectors.connector.Connector`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from connectors.config.model import ClusterConfig, TrimtabConfig
+from connectors.connector import Connector
+from connectors.journal.journal import SqlJournal
+from connectors.pulsar.acting.cluster import PulsarCluster
+from connectors.pulsar.collect import PulsarCollector
+from connectors.zookeeper.leader_observer import LeaderObserver, forecast_path, last_round
+from core.history.analysis.accuracy.shadow import PulsarShadow, Shadow
+from core.history.analysis.accuracy.shadow_pegasus import POLICIES
+from core.pulsar.system import PULSAR as SYSTEM
+from core.systems import KnownSystem
+
+
+class PulsarConnector:
+    """Reads ZooKeeper, admin interface and load topics; acts through the admin interface."""
+
+    system: KnownSystem = SYSTEM
+
+    def collector(self, cluster: ClusterConfig, latest: Path | None = None) -> PulsarCollector:
+        """Return what takes the snapshots of a cluster."""
+        del latest  # every snapshot is read whole
+        return PulsarCollector(cluster)
+
+    def open(
+        self,
+        cluster: ClusterConfig,
+        limits: Callable[[], ClusterConfig] | None = None,
+        journal: SqlJournal | None = None,
+    ) -> PulsarCluster:
+        """Return a cluster to act on."""
+        del journal  # an unload is not repeated by a broker
+        return PulsarCluster(cluster, limits)
+
+    def observer(
+        self, config: TrimtabConfig, cluster: ClusterConfig, on_change: Callable[[], None]
+    ) -> LeaderObserver | None:
+        """Return what follows the leader's load data, where ZooKeeper is configured."""
+        if cluster.zookeeper is None:
+            return None
+        return LeaderObserver(
+            cluster,
+            config.state_dir / "leader",
+            minute_s=config.history.minute_s,
+            on_change=on_change,
+        )
+
+    def shadow(self, config: TrimtabConfig, cluster: ClusterConfig) -> Shadow:
+        """Return what predicts the shedding of the configured strategies."""
+        forecast = forecast_path(config.state_dir / "leader", cluster.name)
+        names = [name for name in config.history.shadow if name not in POLICIES]
+        return PulsarShadow(names, config.history.minute_s, partial(last_round, forecast))
+
+
+PULSAR: Final[Connector] = PulsarConnector()

@@ -1,0 +1,87 @@
+"""Answers about clusters of any system; what Pulsar and Pegasus show beyond them is theirs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from core.health.findings import overall_state
+from core.plan.model import Plan
+from core.snapshot.store import Storable, load_manifest
+from core.systems import KnownSystem
+from dashboard import services
+from dashboard.cli import answers, plan_answers
+from dashboard.cli.config import systems
+from dashboard.cli.output import Answer, UsageFaultError, emit, note, say
+
+
+def snapshot_in(directory: Path) -> tuple[KnownSystem, Any]:
+    """Return the system of a snapshot directory, and the snapshot.
+
+    Raises:
+        SnapshotError: There is none, or it is damaged.
+        UsageFaultError: It is of a system that this command line does not know.
+    """
+    kind = load_manifest(directory)[1].kind
+    known = {system.name: system for system in systems()}
+    if kind not in known:
+        raise UsageFaultError(
+            f"{directory} is a snapshot of a {kind} cluster.",
+            hint=f"Known systems: {', '.join(known)}.",
+        )
+    return known[kind], known[kind].record.load(directory)
+
+
+def health(system: KnownSystem, snapshot: Storable, *, as_json: bool) -> int:
+    """Show the findings of a snapshot."""
+    findings = system.findings(snapshot)
+    manifest = snapshot.manifest
+    body = {
+        "cluster": manifest.cluster,
+        "snapshot_id": snapshot.snapshot_id,
+        "taken_at": manifest.taken_at.isoformat(),
+        "state": overall_state(findings),
+        "findings": [answers.finding(item) for item in findings],
+        "problems": [answers.problem(item) for item in manifest.problems],
+    }
+
+    def show() -> None:
+        say(f"{manifest.cluster}: {body['state']}")
+        for item in findings:
+            say(f"{item.severity.upper():8}{item.sentence}")
+            if item.hint:
+                say(f"{'':8}{item.hint}")
+
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def preview(system: KnownSystem, snapshot: Storable, plan: Plan, *, as_json: bool) -> int:
+    """Show what a plan is expected to do."""
+    is_expired = plan.is_expired(services.now())
+    sentence = system.preview(snapshot, plan)
+    body = {"plan": plan_answers.plan(plan), "answer": sentence, "expired": is_expired}
+
+    def show() -> None:
+        say(sentence)
+        for step in plan.steps:
+            say(f"  {step.describe()}")
+            for line in step.command_lines():
+                say(f"    {line}")
+        if is_expired:
+            say(f"The plan expired at {plan.expires_at.isoformat()}: it can be read, not applied.")
+
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def captured(snapshot: Any, out: Path) -> Answer:
+    """Return the answer about a snapshot that was written."""
+
+    def show() -> None:
+        counts = ", ".join(
+            f"{table.num_rows} {name}" for name, table in snapshot.tables.items() if table.num_rows
+        )
+        say(f"{out}: {counts or 'nothing'} of {snapshot.manifest.cluster}.")
+        for problem in snapshot.manifest.problems:
+            note(f"{problem.severity}: {problem.place}: {problem.what} {problem.done}".rstrip())
+
+    return Answer(answers.captured(snapshot, out), show)
