@@ -162,7 +162,7 @@ def execute(
         note(ahead)
     if dry_run:
         found = services.rehearse(config, cluster, plan, options)
-        return _show_rehearsal(plan, found, as_json=as_json)
+        return _show_dry_run(plan, found, as_json=as_json)
     run_id = services.request_run(config, cluster, plan, reason, options, services.actor())
     has_worker = services.is_worker_alive(config, cluster)
     steps = pluralize(len(plan.steps), "step")
@@ -256,32 +256,32 @@ def _presses() -> Iterator[_Presses]:
 
 
 def _follow(config: services.Config, cluster: str, run_id: str, *, has_worker: bool) -> None:
-    """Tell what happens until the run has ended; without a worker, be it.
+    """Note what happens until the run has ended; without a worker, execute it.
 
     The first Ctrl-C asks to stop after the step under way, the second one leaves the run open.
     """
     stop = threading.Event()
     own: threading.Thread | None = None
-    said = RunTeller()
-    pause, asked = threading.Event(), False
+    progress = RunProgress()
+    pause, is_stopping = threading.Event(), False
     silent_s = 0.0
     with _presses() as presses:
         try:
-            while not (view := said.tell(_look(config, run_id))).is_ended:
+            while not (view := progress.note_new(_look(config, run_id))).is_ended:
                 if own is None and (not has_worker or silent_s > _AFTER_A_LOST_WORKER_S):
-                    own = _be_the_worker(config, cluster, run_id, stop)
+                    own = _execute_here(config, cluster, run_id, stop)
                 is_served = services.is_worker_alive(config, cluster)
                 silent_s = 0.0 if is_served else silent_s + _LOOK_S
                 if presses.count > 1:
                     more = words_of(config)
                     note(f"Left open: `trimtab runs {run_id}{more}` says how it stands.")
                     return
-                if presses.count and not asked:
+                if presses.count and not is_stopping:
                     note("Stopping after the step under way; Ctrl-C again leaves the run open.")
                     services.ask_control(
                         config, view.run_id, "stop", services.actor(), "Ctrl-C at the command line"
                     )
-                    asked = True
+                    is_stopping = True
                 pause.wait(_LOOK_S)
         finally:
             stop.set()
@@ -296,7 +296,7 @@ def _look(config: services.Config, run_id: str) -> RunView:
     return view if ahead is None else replace(view, sentence=waits_for(ahead))
 
 
-def _be_the_worker(
+def _execute_here(
     config: services.Config, cluster: str, run_id: str, stop: threading.Event
 ) -> threading.Thread:
     note(f"No worker serves {cluster} here: this command carries it out.")
@@ -309,7 +309,7 @@ def _be_the_worker(
     return own
 
 
-class RunTeller:
+class RunProgress:
     """Prints what is new about a run, each thing once."""
 
     def __init__(self) -> None:
@@ -318,8 +318,8 @@ class RunTeller:
         self._waiting: dict[int, str] = {}
         self._sentence = ""
 
-    def tell(self, view: RunView) -> RunView:
-        """Tell what is new; return the view."""
+    def note_new(self, view: RunView) -> RunView:
+        """Note what is new; return the view."""
         for setting in view.settings:
             for sentence in setting.set_again[self._set_again.get(setting.key, 0) :]:
                 note(sentence)
@@ -330,7 +330,7 @@ class RunTeller:
             if step in new and step.index not in skipped.repeated:
                 note(_line(step, len(view.steps)))
             self._steps[step.index] = step.state
-            self._tell_waiting(step, len(view.steps))
+            self._note_waiting(step, len(view.steps))
         for sentence in skipped.sentences:
             note(sentence)
         if view.sentence != self._sentence and not view.is_ended:
@@ -338,8 +338,8 @@ class RunTeller:
         self._sentence = view.sentence
         return view
 
-    def _tell_waiting(self, step: StepView, count: int) -> None:
-        """Tell what a step waits for, and at first what a person has to do for it."""
+    def _note_waiting(self, step: StepView, count: int) -> None:
+        """Note what a step waits for, and the first time what an operator has to do."""
         if not step.waiting or step.waiting == self._waiting.get(step.index):
             return
         first = step.index not in self._waiting
@@ -381,7 +381,7 @@ def _show_run(config: services.Config, view: RunView, *, is_detached: bool, as_j
     return emit(Answer(body, show, code), as_json=as_json)
 
 
-def _show_rehearsal(plan: Plan, found: Rehearsal, *, as_json: bool) -> int:
+def _show_dry_run(plan: Plan, found: Rehearsal, *, as_json: bool) -> int:
     def show() -> None:
         say(f"Plan {plan.short_id} would end {found.state}. {found.sentence}")
         if found.refusal is not None and found.refusal.hint:
@@ -396,10 +396,10 @@ def _show_rehearsal(plan: Plan, found: Rehearsal, *, as_json: bool) -> int:
         say("Nothing was changed.")
 
     code = EXIT_DONE if found.state == "DONE" else EXIT_REFUSED
-    return emit(Answer(_rehearsal_body(plan, found), show, code), as_json=as_json)
+    return emit(Answer(_dry_run_json(plan, found), show, code), as_json=as_json)
 
 
-def _rehearsal_body(plan: Plan, found: Rehearsal) -> dict[str, Any]:
+def _dry_run_json(plan: Plan, found: Rehearsal) -> dict[str, Any]:
     return {
         "dry_run": {
             "plan_id": plan.plan_id,
@@ -449,9 +449,9 @@ def _show_inverse(sentence: str, plan: Plan) -> None:
         note(f"  {pluralize(len(plan.steps), 'step')} in all; --plan OUT writes every one.")
     for items in _alike(plan.diagnostics):
         first, others = items[0], len(items) - 1
-        told = f"{first.severity}: {first.sentence} {first.hint}".rstrip()
+        text = f"{first.severity}: {first.sentence} {first.hint}".rstrip()
         more = f" {others:,} more like it." if others else ""
-        note(told + more)
+        note(text + more)
 
 
 def _alike(items: Sequence[Diagnostic]) -> Iterable[list[Diagnostic]]:

@@ -178,7 +178,7 @@ class _Progress:
         self._width = 0
 
     def step(self, done: int, total: int, words: str) -> None:
-        """Tell how far it is.
+        """Show the progress.
 
         Raises:
             JobStoppedError: Ctrl-C was pressed.
@@ -226,7 +226,7 @@ def _stoppable() -> Iterator[_Progress]:
 
 
 def _plan(past: Past, outcome: Outcome, plan_file: Path | None, reason: str) -> Plan | None:
-    """Make the plan that was asked for, and write it; ``None``: there is nothing to change."""
+    """Make the plan, and write it; ``None``: there is nothing to change."""
     rows = outcome.tables["recommended"].to_pylist()
     if plan_file is None or not any(is_plannable(row) for row in rows):
         return None

@@ -41,7 +41,7 @@ from dashboard.cli.output import (
 )
 from dashboard.cli.supervisor import (
     Child,
-    Kept,
+    Restarted,
     Supervisor,
     answers,
     end_with_parent,
@@ -49,7 +49,7 @@ from dashboard.cli.supervisor import (
     shutting_down,
 )
 from dashboard.cli.systems import captured
-from dashboard.services import history as services_history
+from dashboard.services.history import check_history, record_shelved
 
 if TYPE_CHECKING:
     from dashboard.services.history import Checked
@@ -95,13 +95,13 @@ def dashboard(
             _watch_pages(all_, pages, others, job_servers)
         except KeyboardInterrupt:
             pass
-    tell_open_runs(chosen)
+    note_open_runs(chosen)
     note("Ended.")
     return EXIT_DONE
 
 
-def tell_open_runs(path: Path | None) -> None:
-    """Say how many runs nobody carries on now; a journal that cannot be read does not matter."""
+def note_open_runs(path: Path | None) -> None:
+    """Note how many runs are left open; a journal that cannot be read does not matter."""
     with contextlib.suppress(OpsError):
         config = services.load_config(path)
         journal = services.journal(config)
@@ -117,7 +117,7 @@ def check(config: Config = None, as_json: Json = False) -> int:
     """Check the configuration and every endpoint, and show fixes for what fails."""
     loaded = configured(config)
     results = {cluster.name: services.check(cluster) for cluster in loaded.clusters}
-    history = services_history.check_history(loaded)
+    history = check_history(loaded)
     warnings = services.exposed_secrets(loaded)
     for warning in warnings:
         note(f"Warning: {warning}")
@@ -189,11 +189,11 @@ def chosen_clusters(
 
 
 def _collect_once(config: services.Config, cluster: services.Cluster) -> bool:
-    """Keep one snapshot; a cluster that cannot be read is named and does not stop the others."""
+    """Save one snapshot; a cluster that cannot be read is named and does not stop the others."""
     try:
-        shelved = services.keep(config, services.snapshot_of(config, cluster))
-        note(f"{cluster.name}: {shelved.path}")
-        services_history.record_shelved(config, cluster, shelved)
+        saved = services.keep(config, services.snapshot_of(config, cluster))
+        note(f"{cluster.name}: {saved.path}")
+        record_shelved(config, cluster, saved)
     except OpsError as error:
         note(f"{cluster.name}: {error}")
         return False
@@ -251,7 +251,7 @@ def _with_topics(
 
     Raises:
         UnknownNameError: The cluster has no such bundle.
-        InputError: Nobody owns it, so no broker has topics of it loaded.
+        InputError: The bundle has no owner, so no broker has its topics loaded.
         RemoteError: The owner did not answer as it should.
     """
     if not bundles:
@@ -336,7 +336,7 @@ def open_when_ready(all_: Supervisor, pages: Child, port: int, *, open_browser: 
 
 
 def _has_screen() -> bool:
-    """Whether a browser would open beside the terminal, not in its place."""
+    """Whether a browser would open in a window of its own, not in the terminal."""
     if sys.platform in ("darwin", "win32"):
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
@@ -346,7 +346,7 @@ def _watch_pages(
     all_: Supervisor, pages: Child, others: list[Child], jobs: Sequence[Child]
 ) -> None:
     """Stay; a process that ended next to the pages is named once, and the pages go on."""
-    again = [Kept(child) for child in jobs]
+    again = [Restarted(child) for child in jobs]
     while not all_.stop.wait(0.5):
         all_.raise_for_ended([pages])
         for each in again:

@@ -20,13 +20,13 @@ from core.pulsar.settings import find_release
 from dashboard import services
 from dashboard.cli.clusters import (
     READY_S,
+    note_open_runs,
     open_when_ready,
     own_command,
     start_collector,
     start_jobs,
     start_pages,
     start_worker,
-    tell_open_runs,
 )
 from dashboard.cli.options import MAX_PORT, Config, Json, StateDir
 from dashboard.cli.output import (
@@ -115,14 +115,14 @@ def demo(
             note("The command line knows both clusters after:")
             note(f"  export {services.CONFIG_ENV}={shlex.quote(str(config))}")
             note(f"Ready after {time.monotonic() - started:.1f} s. Ctrl-C ends it.")
-            all_.watch([*fleets, pages, collector, worker], kept=[jobs])
+            all_.watch([*fleets, pages, collector, worker], restarted=[jobs])
         except KeyboardInterrupt:
             pass
         except BaseException:
-            keeps_state = True  # the logs tell why
+            keeps_state = True  # the logs have the reason
             raise
     if keeps_state:
-        tell_open_runs(config)
+        note_open_runs(config)
     else:
         shutil.rmtree(state, ignore_errors=True)
     note("Ended.")
@@ -198,7 +198,7 @@ def run_sandbox(
 
 
 def _pegasus_sandbox(seed: int, config: Path | None, *, as_json: bool) -> int:
-    """``trimtab sandbox --kind pegasus``: the cluster alone, until it is told to end."""
+    """``trimtab sandbox --kind pegasus``: the cluster alone, until Ctrl-C."""
     end_with_parent()
     with shutting_down(threading.Event()) as stop, pegasus.sandbox(seed) as cluster:
         if config is not None:
@@ -308,7 +308,7 @@ def write_sandbox_config(
     Args:
         path: Of the file.
         sections: Lines of each cluster.
-        state_dir: Where snapshots, history and journal are kept.
+        state_dir: Folder of snapshots, history and journal.
         minute_s: Seconds that count as a minute of the clusters' settings.
     """
     head = [
@@ -335,7 +335,7 @@ def clear_own_config(path: Path) -> None:
     """Remove what an earlier demo wrote.
 
     Raises:
-        ConfigError: Somebody else wrote it: it may point at real clusters.
+        ConfigError: A demo did not write it: it may point at real clusters.
     """
     if not path.exists():
         return

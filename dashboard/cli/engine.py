@@ -48,7 +48,7 @@ class ProgressLine:
         self._shown_at = 0.0
 
     def step(self, done: int, total: int, words: str) -> None:
-        """Tell how far it is."""
+        """Show the progress."""
         now = time.monotonic()
         is_last = bool(total) and done >= total
         if sys.stderr.isatty() and (is_last or now - self._shown_at >= _EVERY_S):

@@ -1,4 +1,4 @@
-"""``trimtab jobs``: carry out what pages ask for; list, show and stop these jobs."""
+"""``trimtab jobs``: run the jobs that pages request; list, show and stop them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def run_jobs(
 
 
 def _serve(config_file: Path | None) -> int:
-    """Serve the jobs of a state directory until told to end."""
+    """Run the jobs of a state directory until Ctrl-C."""
     end_with_parent()
     config = configured(config_file)
     _show_pandas()
@@ -102,15 +102,15 @@ def _one(job_id: str, config_file: Path | None, *, stops: bool, as_json: bool) -
 
 
 def _row(job: Job) -> tuple[str, ...]:
-    asked = job.request
+    request = job.request
     status = job.status
     done = f"{status.done:,} of {status.total:,}" if status.total else ""
     return (
         job.id,
         job.kind,
         "stopping" if job.is_stopping and not job.is_ended else job.state,
-        asked.asked_at if asked else "",
-        asked.actor if asked else "",
+        request.asked_at if request else "",
+        request.actor if request else "",
         done,
     )
 

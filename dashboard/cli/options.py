@@ -9,7 +9,7 @@ import typer
 
 MAX_PORT: Final = 65_535
 MAX_ROUNDS: Final = 10_000
-"""Rounds that one command plays; more is a job of hours that a typing error asked for."""
+"""Rounds that one command simulates; more would take hours, and is a typing error."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object.")]
 Snapshot = Annotated[Path, typer.Argument(help="Snapshot directory.", metavar="SNAPSHOT")]

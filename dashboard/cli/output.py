@@ -93,7 +93,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def fail(error: OpsError, *, as_json: bool) -> int:
-    """Say what is wrong and how to mend it, and return the exit code."""
+    """Print what is wrong and the fix, and return the exit code."""
     if as_json:
         print_json({"error": error.as_json()})
     else:
@@ -113,12 +113,12 @@ def note(text: str) -> None:
 
 
 def _harmless(text: str) -> str:
-    """Show what a terminal would obey, or nobody would see, as codes: names are other people's."""
+    """Show control and invisible characters as codes: names come from elsewhere."""
     return visible(text)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table; numbers stand right.
+    """Print a table; numbers are aligned right.
 
     On a terminal with Rich's rules and colours, elsewhere as plain aligned text that no width cuts.
     """

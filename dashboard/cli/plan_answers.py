@@ -113,7 +113,7 @@ def _number(value: float | None) -> str:
     return "unknown" if value is None else f"{value:,.4g}"
 
 
-_ERRORS_TOLD: Final = 3
+_ERRORS_SHOWN: Final = 3
 """How many reasons against a plan are said in full."""
 
 _DONE_ALREADY: Final = ("nothing_to_do", "already_set")
@@ -122,10 +122,10 @@ _DONE_ALREADY: Final = ("nothing_to_do", "already_set")
 
 def refusal(errors: Sequence[Diagnostic]) -> OpsError:
     """Return the errors of a plan as one: what the first says, and up to two more."""
-    told = " ".join(one.sentence for one in errors[:_ERRORS_TOLD])
-    rest = len(errors) - _ERRORS_TOLD
+    text = " ".join(one.sentence for one in errors[:_ERRORS_SHOWN])
+    rest = len(errors) - _ERRORS_SHOWN
     more = f" ({pluralize(rest, 'more error')})" if rest > 0 else ""
-    error = PlanError(f"{told}{more}", hint=errors[0].hint)
+    error = PlanError(f"{text}{more}", hint=errors[0].hint)
     error.code = errors[0].code  # type: ignore[misc]  # the diagnostic's own code tells more
     return error
 
@@ -173,8 +173,8 @@ def write_plan(path: Path, content: bytes) -> None:
         ) from exc
 
 
-def tell_plan_file(plan: Plan, plan_file: Path | None, config_words: str) -> None:
-    """Say where a plan is and how it is carried out, or that it was not written."""
+def show_plan_file(plan: Plan, plan_file: Path | None, config_words: str) -> None:
+    """Print where a plan is and how it is applied, or that it was not written."""
     if plan_file is None:
         say("Not written: name a file with --plan OUT.")
         return

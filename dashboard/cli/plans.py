@@ -37,7 +37,7 @@ from dashboard.cli.options import (
 )
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
 from dashboard.cli.pegasus.preview import preview_of_pegasus
-from dashboard.cli.plan_answers import nothing_to_do, refusal, tell_plan_file, write_plan
+from dashboard.cli.plan_answers import nothing_to_do, refusal, show_plan_file, write_plan
 from dashboard.cli.snapshots import Assumptions
 from dashboard.cli.source import pulsar_cluster
 from dashboard.cli.systems import preview as preview_of_system
@@ -174,7 +174,7 @@ def _show_setting_plan(
         say(f"  {item.rest}")
     for found in plan.diagnostics:
         say(f"{found.severity}: {found.sentence} {found.hint}".rstrip())
-    tell_plan_file(plan, plan_file, config_words)
+    show_plan_file(plan, plan_file, config_words)
 
 
 @app.command()

@@ -33,7 +33,7 @@ from dashboard.cli import plan_answers
 from dashboard.cli.config import configured, words_of
 from dashboard.cli.options import Config, Json, PlanFile, PlanReason, Source
 from dashboard.cli.output import Answer, emit, say, table
-from dashboard.cli.plan_answers import nothing_to_do, refusal, tell_plan_file, write_plan
+from dashboard.cli.plan_answers import nothing_to_do, refusal, show_plan_file, write_plan
 from dashboard.cli.source import active_settings, pulsar_cluster, pulsar_snapshot
 from dashboard.presenters.isolation_words import (
     CODES,
@@ -253,7 +253,7 @@ class _PlannedPolicy:
         if len(self.impact.changes) > len(changes):
             say(f"... and {len(self.impact.changes) - len(changes)} more namespaces.")
         self._say_course()
-        tell_plan_file(self.seen.plan, self.plan_file, self.config_words)
+        show_plan_file(self.seen.plan, self.plan_file, self.config_words)
 
     def _say_course(self) -> None:
         """Print where bundles are expected to land, by broker."""

@@ -51,10 +51,10 @@ def takes(
         def run(**given: Any) -> R:
             values = {one.name: _value(one, given.pop(one.name)) for one in params}
             try:
-                asked = parse(request, values)
+                made = parse(request, values)
             except InputError as exc:
                 raise UsageFaultError(exc.message, hint=exc.hint) from exc
-            return command(request=asked, **given)
+            return command(request=made, **given)
 
         options = [_option(one) for one in params]
         parameters = [*options, *own]

@@ -299,7 +299,7 @@ def _ways(view: StepView) -> tuple[str, str, str]:
 def _values(
     change: SettingChange, seen: Observation | None, after: Observation | None
 ) -> tuple[str, str, str]:
-    """Values of a setting: before, asked for, read at the end."""
+    """Values of a setting: before, requested, read at the end."""
     value = seen.value if seen else change.before
     if change.is_persistent:
         return value or "not set", change.value or "not set", _value(after)
@@ -383,7 +383,7 @@ def _entries(config: services.Config, run: str | None, cluster: str | None) -> I
 
 
 def _summary_json(view: RunView) -> dict[str, Any]:
-    """One run, as it stands in the list."""
+    """One run, as in the list."""
     return {
         "run_id": view.run_id,
         "cluster": view.cluster,

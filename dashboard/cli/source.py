@@ -7,14 +7,18 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from core.errors import UnknownNameError
 from core.pulsar.settings import EffectiveSettings, effective_settings
-from core.snapshot import AnySnapshot, PulsarSnapshot
-from core.snapshot.store import load_snapshot, save_snapshot
+from core.snapshot import PulsarSnapshot
+from core.snapshot.store import Storable, load_snapshot, save_snapshot
 from dashboard import services
 from dashboard.cli.output import UsageFaultError, warn
-from dashboard.services import pegasus
+
+_MAKE_ONE: Final = (
+    "Make a snapshot with `trimtab capture CLUSTER --out DIR` or `trimtab import-zk`."
+)
 
 
 @contextlib.contextmanager
@@ -41,15 +45,16 @@ def snapshot_directories(sources: Sequence[str], config: Path | None) -> Iterato
         yield directories
 
 
-def _captured(name: str, config: Path | None) -> AnySnapshot:
+def _captured(name: str, config: Path | None) -> Storable:
     loaded = services.load_config(services.config_path(config))
     names = [one.name for one in loaded.clusters]
     if name not in names:
-        raise UnknownNameError.of(
+        unknown = UnknownNameError.of(
             "snapshot directory or cluster", name, names, place="the configuration"
         )
-    cluster = loaded.cluster(name)
-    return pegasus.capture(cluster) if cluster.kind == "pegasus" else services.capture(cluster)
+        unknown.hint = unknown.hint or _MAKE_ONE
+        raise unknown
+    return services.snapshot_of(loaded, loaded.cluster(name))
 
 
 def pulsar_snapshot(source: str, config: Path | None) -> PulsarSnapshot:

@@ -57,15 +57,15 @@ class Child:
         return self.process.poll() is not None
 
     def let_go(self) -> None:
-        """Close the pipe that tells it of our end; it is told, or has ended."""
+        """Close the pipe whose end makes the child end; it was terminated, or has ended."""
         with contextlib.suppress(OSError):
             if self.process.stdin is not None:
                 self.process.stdin.close()
 
 
 @dataclass
-class Kept:
-    """A child that others can do without for a while: it is started again when it ends.
+class Restarted:
+    """A child that the others do not need: it is started again when it ends.
 
     Attributes:
         child: The child.
@@ -165,7 +165,7 @@ class Supervisor:
 
         Raises:
             ChildEndedError: A needed child ended, or it took too long.
-            KeyboardInterrupt: The command was told to end.
+            KeyboardInterrupt: The command was asked to end.
         """
         for _ in range(int(deadline_s / _POLL_S)):
             if is_ready():
@@ -193,17 +193,17 @@ class Supervisor:
                     hint=f"Its log is {child.log}.",
                 )
 
-    def watch(self, needed: Sequence[Child], kept: Sequence[Child] = ()) -> None:
-        """Stay until the command is told to end.
+    def watch(self, needed: Sequence[Child], restarted: Sequence[Child] = ()) -> None:
+        """Stay until the command has to end.
 
         Args:
             needed: None of them may end.
-            kept: Those that are started again when they end.
+            restarted: Children that are started again when they end.
 
         Raises:
             ChildEndedError: A needed child ended.
         """
-        again = [Kept(child) for child in kept]
+        again = [Restarted(child) for child in restarted]
         while not self.stop.wait(5 * _POLL_S):
             self.raise_for_ended(needed)
             for each in again:
@@ -229,12 +229,12 @@ class Supervisor:
 def shutting_down(stop: threading.Event) -> Iterator[threading.Event]:
     """Let Ctrl-C and SIGTERM set ``stop`` for the time of the block."""
 
-    def tell(*_: object) -> None:
+    def set_stop(*_: object) -> None:
         # Event.set takes a lock that whoever was interrupted may hold, a first signal's own
         # handler included: only another thread can wait for it
         threading.Thread(target=stop.set, daemon=True).start()
 
-    before = {number: signal.signal(number, tell) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, set_stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
     finally:

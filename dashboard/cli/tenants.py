@@ -29,7 +29,7 @@ from dashboard.cli.options import Config, Json, Source
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
 from dashboard.cli.source import active_settings, pulsar_snapshot
 
-_MOST_PRINTED = 40
+_MAX_SHOWN = 40
 
 
 app = typer.Typer()
@@ -192,7 +192,7 @@ def _live_quota(
                     _limit(float(shared.upstream[at]), unit),
                     _limit(float(shared.published[at]), unit),
                 )
-                for at in (-shared.used).argsort(kind="stable")[:_MOST_PRINTED].tolist()
+                for at in (-shared.used).argsort(kind="stable")[:_MAX_SHOWN].tolist()
             ],
         )
         together = amount(float(shared.used.sum()), unit)
@@ -226,7 +226,7 @@ def _course(
         period_s=period_s,
         tolerance_percent=tolerance_percent,
     )
-    shares_told = [[_finite(value) for value in row] for row in found.share.tolist()]
+    shares_shown = [[_finite(value) for value in row] for row in found.share.tolist()]
     body = {
         "limit": used_limit,
         "period_s": period_s,
@@ -236,7 +236,7 @@ def _course(
             for wanted, used, share, reports in zip(
                 found.wanted.tolist(),
                 found.used.tolist(),
-                shares_told,
+                shares_shown,
                 found.reports.tolist(),
                 strict=True,
             )
@@ -250,8 +250,8 @@ def _course(
                 f"{at * period_s:,.0f} s",
                 _row(found.wanted[at].tolist()),
                 _row(found.used[at].tolist()),
-                _row(shares_told[at]),
-                "".join("x" if told else "." for told in found.reports[at].tolist()),
+                _row(shares_shown[at]),
+                "".join("x" if is_reported else "." for is_reported in found.reports[at].tolist()),
             )
             for at in range(len(found.wanted))
         ]
@@ -300,11 +300,11 @@ def tenants(source: Source, config: Config = None, as_json: Json = False) -> int
                     _bound(one.bounds["publish_msgs"]),
                     ", ".join(one.bounds["publish_msgs"].unlimited[:3]),
                 )
-                for one in found[:_MOST_PRINTED]
+                for one in found[:_MAX_SHOWN]
             ],
         )
-        if len(found) > _MOST_PRINTED:
-            say(f"... and {len(found) - _MOST_PRINTED} more.")
+        if len(found) > _MAX_SHOWN:
+            say(f"... and {len(found) - _MAX_SHOWN} more.")
         if any(one.groups for one in found):
             say(sentence)
 

@@ -15,9 +15,9 @@ from core.history.analysis.accuracy.shadow import PulsarShadow
 from core.history.store.store import HistoryLocation, HistoryStore
 from core.history.store.writer import Recorder
 from core.snapshot.store import Shelf, load_snapshot, save_snapshot
+from dashboard.cli.history.moments import moment
 from dashboard.cli.history.recorded import gaps_in
 from dashboard.cli.main import run
-from dashboard.cli.moments import moment
 from dashboard.cli.output import UsageFaultError
 
 MINUTES = make_history(5, brokers=4, bundles=24)

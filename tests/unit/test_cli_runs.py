@@ -30,8 +30,8 @@ from core.actions.events import (
 )
 from core.actions.model import RunId
 from core.actions.runs import fold
-from dashboard.cli.apply import RunTeller
-from dashboard.cli.clusters import tell_open_runs
+from dashboard.cli.apply import RunProgress
+from dashboard.cli.clusters import note_open_runs
 from dashboard.cli.main import run
 
 MEASURED = ONE_OF_EACH[-1]
@@ -182,10 +182,10 @@ def test_a_setting_that_was_set_again_is_told_once_more(capsys) -> None:
         SettingSaved(key="meta level", before="steady", during="lively", sentence=again),
         SettingChanged(key="meta level"),
     )
-    told = RunTeller()
+    progress = RunProgress()
     entries = chain_of(events)
     for count in range(1, len(entries) + 1):
-        told.tell(fold(entries[:count]))
+        progress.note_new(fold(entries[:count]))
     assert capsys.readouterr().err.count(again) == 1
 
 
@@ -286,7 +286,7 @@ def test_a_run_is_asked_to_stop_with_a_reason_that_no_terminal_obeys(trimtab, si
 
 
 def test_what_is_left_open_is_said_when_the_pages_end(site, capsys) -> None:
-    tell_open_runs(site / "trimtab.toml")
+    note_open_runs(site / "trimtab.toml")
     said = capsys.readouterr().err
     assert said == "1 run was left open; the next worker goes on with it.\n"
 

@@ -17,7 +17,6 @@ from pegasus_snapshots import snapshot_of, whole
 from core.snapshot.store import save_snapshot
 from dashboard import services
 from dashboard.cli.main import COMMANDS, run
-from dashboard.services import pegasus
 
 DUMP = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
 BUNDLE = "acme/orders/0x00000000_0x40000000"
@@ -142,8 +141,8 @@ def test_health_answers_first(trimtab, three) -> None:
 def clusters(tmp_path, monkeypatch) -> Path:
     """A configuration with a cluster of each system; what is captured is at hand."""
     pulsar, pegasus_state = make_snapshot(brokers=3, bundles=8), snapshot_of(whole())
-    monkeypatch.setattr(services, "capture", lambda _: pulsar)
-    monkeypatch.setattr(pegasus, "capture", lambda _: pegasus_state)
+    captured = {"east": pulsar, "tables": pegasus_state}
+    monkeypatch.setattr(services, "snapshot_of", lambda _, cluster: captured[cluster.name])
     monkeypatch.chdir(tmp_path)
     config = tmp_path / "trimtab.toml"
     config.write_text(

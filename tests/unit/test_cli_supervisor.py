@@ -21,7 +21,7 @@ from dashboard.cli.output import UsageFaultError
 from dashboard.cli.supervisor import (
     Child,
     ChildEndedError,
-    Kept,
+    Restarted,
     Supervisor,
     answers,
     free_port,
@@ -66,43 +66,45 @@ def test_a_crash_is_told_with_its_last_words_and_its_log(tmp_path) -> None:
     assert str(child.log) in caught.value.hint
 
 
-def test_a_kept_child_that_was_killed_is_started_again_and_the_rest_goes_on(tmp_path) -> None:
+def test_a_restarted_child_that_was_killed_is_started_again_and_the_rest_goes_on(tmp_path) -> None:
     with Supervisor(tmp_path) as supervisor:
-        needed, kept = start(supervisor, STAY, "pages"), start(supervisor, STAY, "jobs")
-        first = kept.process
+        needed, restarted = start(supervisor, STAY, "pages"), start(supervisor, STAY, "jobs")
+        first = restarted.process
         first.kill()
         first.wait(DEADLINE_S)
-        watching = threading.Thread(target=supervisor.watch, args=([needed], [kept]))
+        watching = threading.Thread(target=supervisor.watch, args=([needed], [restarted]))
         watching.start()
         event = threading.Event()
         for _ in range(int(DEADLINE_S / 0.05)):
-            if kept.log.read_text().count("here") == 2:
+            if restarted.log.read_text().count("here") == 2:
                 break
             event.wait(0.05)
         supervisor.stop.set()
         watching.join(DEADLINE_S)
-        assert kept.log.read_text().count("here") == 2
-        assert kept.process is not first
-        assert not kept.has_ended
+        assert restarted.log.read_text().count("here") == 2
+        assert restarted.process is not first
+        assert not restarted.has_ended
         assert not needed.has_ended
-    assert kept.has_ended
+    assert restarted.has_ended
 
 
-def test_a_kept_child_that_never_stays_is_started_less_and_less_often(tmp_path, capsys) -> None:
+def test_a_restarted_child_that_never_stays_is_started_less_often_each_time(
+    tmp_path, capsys
+) -> None:
     with Supervisor(tmp_path) as supervisor:
         child = start(supervisor, "import sys; sys.exit(3)")
-        kept, waits, now = Kept(child, started_at=0.0), [], 0.0
+        restarted, waits, now = Restarted(child, started_at=0.0), [], 0.0
         for _ in range(8):
             child.process.wait(DEADLINE_S)
-            kept.look(now)
-            assert kept.due_at is not None
-            waits.append(kept.due_at - now)
-            now = kept.due_at
-            kept.look(now)
-            assert kept.due_at is None
+            restarted.look(now)
+            assert restarted.due_at is not None
+            waits.append(restarted.due_at - now)
+            now = restarted.due_at
+            restarted.look(now)
+            assert restarted.due_at is None
         child.process.wait(DEADLINE_S)
-        kept.look(now + 3600)
-        assert kept.due_at == now + 3601
+        restarted.look(now + 3600)
+        assert restarted.due_at == now + 3601
     assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
     assert "ended (exit code 3); it is started again in 1 s" in capsys.readouterr().err
 

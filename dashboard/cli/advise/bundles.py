@@ -32,7 +32,7 @@ from core.units import format_ratio
 from dashboard.cli import plan_answers
 from dashboard.cli.options import Json, PlanReason, Snapshot
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
-from dashboard.cli.plan_answers import refusal, tell_plan_file, write_plan
+from dashboard.cli.plan_answers import refusal, show_plan_file, write_plan
 from dashboard.cli.source import active_settings
 from dashboard.presenters.advisors_facts import NamespaceFacts, namespace_facts
 
@@ -244,7 +244,7 @@ def partitions(
         if plan is not None:
             for item in plan.diagnostics:
                 say(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
-            tell_plan_file(plan, plan_file, "")
+            show_plan_file(plan, plan_file, "")
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -294,7 +294,7 @@ def _splits(surgery: Surgery) -> list[dict[str, object]]:
 
 
 def _boundaries(topic: str, bundle_count: int | None, directory: str | None) -> Sequence[int]:
-    """Take the namespace's own boundaries, or as many even bundles as were asked for."""
+    """Return the boundaries of the namespace, or of equal bundles."""
     if (bundle_count is None) == (directory is None):
         raise UsageFaultError(
             "The bundles are those of a snapshot, or so many even ones.",

@@ -191,7 +191,7 @@ def retention(
     )
     bytes_per_s = held["written"] * 1e6
     phases = life_of_message(rule, consumed_after_minutes=consumed_after, bytes_per_s=bytes_per_s)
-    told = contradictions(
+    found = contradictions(
         rule,
         consumed_after_minutes=consumed_after,
         bytes_per_s=bytes_per_s,
@@ -201,7 +201,7 @@ def retention(
     body = {
         "phases": [dataclasses.asdict(phase) for phase in phases],
         "held": stored,
-        "contradictions": list(told),
+        "contradictions": list(found),
         "inputs": {key: value for key, value in held.items() if key != "consumed"},
         "taken_from_snapshot": dict(inputs.words),
     }
@@ -219,7 +219,7 @@ def retention(
         table(("phase", "from", "until at the latest", "why"), rows)
         if stored:
             say(f"Until then {stored}.")
-        for sentence in told:
+        for sentence in found:
             say(f"warning: {sentence}")
         inputs.show()
 
@@ -292,7 +292,7 @@ def _filled(
         given: Inputs by key, in the units of the page; ``None``: not given.
         knobs: The inputs.
         snapshot: Directory of the snapshot that fills what is not given.
-        namespace: Whose average topic it is.
+        namespace: Namespace of the average topic.
 
     Raises:
         UsageFaultError: A rate is in neither.
@@ -332,8 +332,8 @@ def _live(knobs: Sequence[Knob], directory: Path | None, namespace: str | None) 
         known = pc.unique(snapshot.bundles["namespace"]).to_pylist()
         raise UnknownNameError.of("namespace", namespace, known, place=str(directory))
     own = live_storage(snapshot, namespace)
-    asked = {knob.key for knob in knobs}
-    found |= {key: one for key, one in own.items() if key in asked}
+    wanted = {knob.key for knob in knobs}
+    found |= {key: one for key, one in own.items() if key in wanted}
     return found | live_ledger(facts, None)
 
 

@@ -16,8 +16,8 @@ from core.units import format_age, format_bytes_per_s, format_ratio, ms_to_datet
 from dashboard import services
 from dashboard.cli.engine import ProgressLine, is_spark, spark_session, write_tables
 from dashboard.cli.history import From, To, Uri
+from dashboard.cli.history.moments import span
 from dashboard.cli.history.recorded import Past
-from dashboard.cli.moments import span
 from dashboard.cli.options import Config, EngineName, Json, OutTables
 from dashboard.cli.output import Answer, emit, say, table
 from dashboard.cli.requests import takes

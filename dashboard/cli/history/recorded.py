@@ -21,8 +21,8 @@ from core.units import datetime_to_ms, format_age, ms_to_datetime, pluralize
 from dashboard import services
 from dashboard.cli.config import loaded
 from dashboard.cli.history import Cluster, From, To, Uri
+from dashboard.cli.history.moments import moment, span
 from dashboard.cli.leader import ACCURACY_COLUMNS, accuracy_rows
-from dashboard.cli.moments import moment, span
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import (
     EXIT_DONE,
@@ -168,7 +168,7 @@ def minutes(
             return
         whole = "no gap" if not gaps else pluralize(len(gaps), "gap")
         say(
-            f"{cluster}: {told_span(len(times), times[0], times[-1])}, {as_iso(times[0])} to "
+            f"{cluster}: {span_text(len(times), times[0], times[-1])}, {as_iso(times[0])} to "
             f"{as_iso(times[-1])}, {whole}; all of its history: {held / 1e6:,.1f} MB."
         )
         rows = [
@@ -242,8 +242,11 @@ def events(
     }
 
     def show() -> None:
-        told = ", ".join(f"{count} {kind}" for kind, count in counts.most_common())
-        say(f"{cluster}: {pluralize(len(chosen), 'event')}" + (f" of {told}." if told else "."))
+        kinds_text = ", ".join(f"{count} {kind}" for kind, count in counts.most_common())
+        say(
+            f"{cluster}: {pluralize(len(chosen), 'event')}"
+            + (f" of {kinds_text}." if kinds_text else ".")
+        )
         table(
             ("seen at", "kind", "what", "before", "after", "by", "run"),
             [
@@ -268,8 +271,8 @@ def events(
 def _event(row: dict[str, Any]) -> dict[str, Any]:
     names = ("kind", "subject", "before", "after", "by", "run_id", "actor", "reason")
     details = json.loads(row["details"]) if row["details"] else {}
-    told = {name: row[name] or None for name in names}
-    return {"taken_at": as_iso(row["taken_at"])} | told | {"details": details}
+    fields = {name: row[name] or None for name in names}
+    return {"taken_at": as_iso(row["taken_at"])} | fields | {"details": details}
 
 
 @app.command()
@@ -426,7 +429,7 @@ def snapshot(
     past.span_of(cluster)
     found = past.store.snapshot_at(cluster, wanted)
     save_snapshot(found, out)
-    # a minute that is missing makes this an earlier one than was asked for
+    # where the requested minute is missing, this is an earlier one
     problems = _incomplete(past, cluster, None, found.manifest.taken_at, wanted)
     taken_at = datetime_to_ms(found.manifest.taken_at)
     body = {
@@ -443,7 +446,7 @@ def snapshot(
     return emit(Answer(body, show, _code(problems)), as_json=as_json)
 
 
-def told_span(count: int, first: int, last: int) -> str:
+def span_text(count: int, first: int, last: int) -> str:
     """Return how many snapshots there are, and over how long a time: ``144 snapshots over 36m``.
 
     Args:

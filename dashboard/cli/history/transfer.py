@@ -17,8 +17,8 @@ from core.history.transfer.importing import export_snapshots, import_file, impor
 from core.units import datetime_to_ms, pluralize
 from dashboard import services
 from dashboard.cli.history import From, To, Uri
-from dashboard.cli.history.recorded import Past, as_iso, told_span
-from dashboard.cli.moments import span
+from dashboard.cli.history.moments import span
+from dashboard.cli.history.recorded import Past, as_iso, span_text
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import (
     EXIT_DONE,
@@ -85,7 +85,7 @@ def export_(
 
     def show() -> None:
         say(
-            f"{out}: {told_span(held.minutes, held.first, held.last)} of {held.cluster}, "
+            f"{out}: {span_text(held.minutes, held.first, held.last)} of {held.cluster}, "
             f"{as_iso(held.first)} to {as_iso(held.last)}, {size / 1e6:,.1f} MB."
         )
         if is_more:
@@ -131,7 +131,7 @@ def import_(
 
     def show() -> None:
         say(f"{source}: {pluralize(count, 'new snapshot')} in {past.place}.")
-        for one in _strangers(past, source, name):
+        for one in _unconfigured(past, source, name):
             say(
                 f"The commands know {one} by its name; the pages show it once "
                 f"{past.config.file or 'trimtab.toml'} has a cluster of that name, with the "
@@ -141,7 +141,7 @@ def import_(
     return emit(Answer(body, show), as_json=as_json)
 
 
-def _strangers(past: Past, source: Path, name: str | None) -> list[str]:
+def _unconfigured(past: Past, source: Path, name: str | None) -> list[str]:
     """Return what was taken in under names that no configured cluster has."""
     if name is None and source.is_file():
         with Archive(source, past.store.location.kinds) as archive:
@@ -154,7 +154,7 @@ class _ProgressLine:
     """Progress as one line that is written over, on a terminal only."""
 
     def step(self, done: int, total: int, words: str) -> None:
-        """Tell how far it is."""
+        """Show the progress."""
         if sys.stderr.isatty():
             sys.stderr.write(f"\r\x1b[K{words}: {done} of {total}")
             sys.stderr.flush()
@@ -181,7 +181,7 @@ def compact(
         past.span_of(cluster)
     names = [cluster] if cluster is not None else past.store.clusters()
     rows: list[tuple[str, ...]] = []
-    kept: list[dict[str, Any]] = []
+    outcomes: list[dict[str, Any]] = []
     failed = False
     for name in names:
         try:
@@ -189,9 +189,9 @@ def compact(
         except OpsError as exc:
             failed = True
             note(f"{name}: {exc}")
-            kept.append({"cluster": name, "error": exc.as_json()})
+            outcomes.append({"cluster": name, "error": exc.as_json()})
             continue
-        kept.append(
+        outcomes.append(
             {
                 "cluster": name,
                 "hours": done.hours,
@@ -203,7 +203,7 @@ def compact(
         if done.paused:
             note(f"{name}: {done.paused}")
         rows.append((name, str(done.hours), str(len(done.days)), f"{done.bytes / 1e6:,.1f} MB"))
-    body = {"history": past.place, "clusters": kept}
+    body = {"history": past.place, "clusters": outcomes}
 
     def show() -> None:
         if not names:

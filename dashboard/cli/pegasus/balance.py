@@ -195,7 +195,7 @@ def _show(rounds: Sequence[BalanceRound], options: BalanceOptions) -> None:
     first = rounds[0].before
     for sentence in (*obstacles(first), *disk_doubts(first, options.policy)):
         say(f"Note: {sentence}")
-    whose = "The cluster policy" if options.policy == "cluster" else "The app policy"
+    policy = "The cluster policy" if options.policy == "cluster" else "The app policy"
     for number, done in enumerate(rounds, 1):
         say(f"Round {number}: {_verdict(done, options)}")
         rows = [
@@ -214,7 +214,7 @@ def _show(rounds: Sequence[BalanceRound], options: BalanceOptions) -> None:
         say()
     acting = sum(bool(done.plans) for done in rounds)
     last = "" if acting in (0, len(rounds)) else ", the last of them with nothing to do"
-    said = f"{whose}, {pluralize(len(rounds), 'round')}{last}"
+    said = f"{policy}, {pluralize(len(rounds), 'round')}{last}"
     say(f"{said}. Primaries and replicas of every node:")
     _show_nodes(rounds[0].before, rounds[-1].after)
 

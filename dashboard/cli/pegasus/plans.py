@@ -54,7 +54,7 @@ from dashboard.cli.output import Answer, UsageFaultError, emit, note, say
 from dashboard.cli.pegasus.live import note_problems, pegasus_snapshot
 from dashboard.cli.pegasus.preview import preview_json, show_nodes, show_preview
 from dashboard.cli.pegasus.state import show_level
-from dashboard.cli.plan_answers import nothing_to_do, refusal, tell_plan_file, write_plan
+from dashboard.cli.plan_answers import nothing_to_do, refusal, show_plan_file, write_plan
 from dashboard.cli.requests import takes
 from dashboard.services.run_queue import in_the_way
 
@@ -237,7 +237,7 @@ def _write(
                 "--plan OUT."
             )
         else:
-            tell_plan_file(plan, plan_file, config_words)
+            show_plan_file(plan, plan_file, config_words)
 
     return emit(Answer(body, show), as_json=as_json)
 

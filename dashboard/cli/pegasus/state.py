@@ -90,7 +90,7 @@ def health(source: Source, config: Config = None, as_json: Json = False) -> int:
     """Show unhealthy partitions in all three countings, and whether it is balanced."""
     snapshot = pegasus_snapshot(source, config)
     facts = PegasusFacts(snapshot)
-    found, ill, verdict = summarize_tables(facts), guardian_unhealthy(facts), facts.verdict()
+    found, unhealthy, verdict = summarize_tables(facts), guardian_unhealthy(facts), facts.verdict()
     findings, headline = assess_pegasus(facts), answer(facts, verdict)
     ddds = [row for row in facts.rows("partitions") if row["ddd_reason"] is not None]
     down = facts.columns.nodes_with("down")
@@ -105,7 +105,7 @@ def health(source: Source, config: Config = None, as_json: Json = False) -> int:
         "nodes_not_answering": silent,
         "states": {one.name: one.states for one in found},
         "listed": {one.name: one.listed for one in found},
-        "guardian": {"ill": ill, "is_complete": facts.has_all_partitions},
+        "guardian": {"ill": unhealthy, "is_complete": facts.has_all_partitions},
         "ddd": [
             {
                 "gpid": f"{row['app_id']}.{row['index']}",
@@ -132,7 +132,7 @@ def health(source: Source, config: Config = None, as_json: Json = False) -> int:
         table(("table", *(word.replace("_", " ") for word in columns)), rows)
         if not facts.has_all_partitions:
             say("Not every partition was read: what follows is only about those that were.")
-        say(f"The guardian calls {len(ill)} partitions ill{_few(ill)}.")
+        say(f"The guardian calls {len(unhealthy)} partitions ill{_few(unhealthy)}.")
         for one in body["ddd"]:
             say(f"{one['gpid']} lost every replica: {one['reason']}")
         for item in findings:
