@@ -70,7 +70,7 @@ class PegasusCollector:
         """Take one snapshot.
 
         Raises:
-            RemoteError: The leading meta server was not found, or tells no nodes or tables.
+            RemoteError: The leading meta server was not found, or reports no nodes or tables.
         """
         began = monotonic()
         problems = ProblemLog()
@@ -286,7 +286,7 @@ def _setting_rows(leader: LeaderFacts) -> _Rows:
 
 
 def _entries(leader: LeaderFacts, nodes: Mapping[str, NodeFacts]) -> dict[str, TableManifest]:
-    """Say where each table is from; of partitions, and of disks where known, how many there are."""
+    """Return the source of each table, and the number of partitions, and of disks where known."""
     expected = sum(table.partition_count for table in leader.available)
     entries = {name: TableManifest(source="rpc", rows=0) for name in PEGASUS_TABLES}
     entries["partitions"] = TableManifest(source="rpc", rows=0, expected=expected)

@@ -215,7 +215,7 @@ class PulsarCollector:
     def _ask_owners(
         self, readings: Readings, registry: Registry, facts: RestFacts, problems: ProblemLog
     ) -> None:
-        """Ask brokers of the extensible manager what they own: ZooKeeper does not tell it."""
+        """Ask brokers of the extensible manager what they own: ZooKeeper does not report it."""
         cluster = readings.pulsar_cluster
         kinds = dict(zip(registry.names, registry.kinds, strict=True))
         wanted = [name for name, kind in kinds.items() if kind == "extensible"]

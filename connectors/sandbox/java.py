@@ -59,7 +59,7 @@ def find_java(environ: Mapping[str, str] | None = None) -> JavaRuntime:
         environ: Environment to look into; the process's own by default.
 
     Raises:
-        ConfigError: None of them is Java 17 or newer; the message tells what was seen.
+        ConfigError: None of them is Java 17 or newer; the message lists what was found.
     """
     env = os.environ if environ is None else environ
     seen: list[str] = []

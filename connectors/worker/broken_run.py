@@ -60,5 +60,5 @@ def _last_words(view: RunView, ports: Ports, why: OpsError) -> list[Event]:
         else:
             continue
         words.append(StepEnded(step=step.index, result=result))
-    sentence = f"It could not be carried out: {why.message} {why.hint}".strip()
+    sentence = f"It could not be executed: {why.message} {why.hint}".strip()
     return [*words, RunEnded(state="FAILED", sentence=sentence)]

@@ -28,7 +28,7 @@ from connectors.worker.clock import SystemClock
 from connectors.worker.lease import ZooKeeperLease
 from connectors.worker.limits import Limits
 from connectors.worker.status import Heartbeat, WorkerStatus, status_path
-from core.actions.apply import carry_out, put_back, settle_afterwards
+from core.actions.apply import execute_run, reconcile_run, restore_settings
 from core.actions.events import Record
 from core.actions.measured import MEASURE_AFTER_S, MEASURE_UNTIL_S, is_to_be_measured
 from core.actions.model import ENDED_RUNS, RunId
@@ -251,7 +251,7 @@ class _Loop:
             if run_id in self._broken:
                 self._mend(run_id, ports)
                 return
-            state = carry_out(run_id, ports)
+            state = execute_run(run_id, ports)
         except OpsError as exc:
             if not isinstance(exc, RemoteError):  # nothing out there that could get better
                 self._count_bug(run_id, exc, ports)
@@ -280,7 +280,7 @@ class _Loop:
     def _mend(self, run_id: RunId, ports: Ports) -> None:
         """Put back what a broken run has left changed, and end it then; again and again."""
         self._broken[run_id].wait(self._clock.monotonic())  # also when it raises
-        if put_back(run_id, ports):
+        if restore_settings(run_id, ports):
             self._end(run_id, ports)
 
     def _end(self, run_id: RunId, ports: Ports) -> None:
@@ -288,7 +288,7 @@ class _Loop:
         broken.wait(self._clock.monotonic())
         if end_as_broken(run_id, ports, broken.bug):
             broken.again_at_s = inf
-            self._tell("ended", f"{run_id} could not be carried out. {broken.bug}")
+            self._tell("ended", f"{run_id} could not be executed. {broken.bug}")
 
     # -- measuring ------------------------------------------------------------------------------
 
@@ -323,7 +323,7 @@ class _Loop:
             ports = Ports(
                 journal=journal, cluster=cluster, lease=lease, clock=self._clock, worker=self._name
             )
-            settle_afterwards(run_id, ports)
+            reconcile_run(run_id, ports)
 
     def _measure(self, journal: SqlJournal, views: Sequence[RunView]) -> None:
         lease = self._lease = self._lease or self._new_lease(journal)

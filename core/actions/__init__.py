@@ -1,1 +1,1 @@
-"""Carrying out plans: guards, journal, executor. The one way in which Trimtab changes anything."""
+"""Executing plans: guards, journal, executor. The one way in which Trimtab changes anything."""

@@ -1,4 +1,4 @@
-"""Carry out a run: the one way in which Trimtab changes anything.
+"""Execute a run: the one way in which Trimtab changes anything.
 
 Event-sourced: whatever is known of a run is in its journal entries, so a worker that dies leaves
 nothing behind that another one could not go on from. An intent is durable before anything is sent,
@@ -30,14 +30,14 @@ from core.actions.views import RunView
 from core.errors import RemoteError, SnapshotError
 from core.plan.model import Diagnostic
 
-__all__ = ["Ports", "carry_out", "put_back", "settle_afterwards"]
+__all__ = ["Ports", "execute_run", "reconcile_run", "restore_settings"]
 
 _MAX_DOUBTS: Final = 3
 """How often a reading with holes in it is taken again before doubtful findings are believed."""
 
 
-def carry_out(run_id: RunId, ports: Ports) -> RunState:
-    """Carry out a run, or go on with one that another worker left, until there is no more to do.
+def execute_run(run_id: RunId, ports: Ports) -> RunState:
+    """Execute a run, or go on with one that another worker left, until there is no more to do.
 
     The caller holds the cluster's lease and gives it back afterwards; without it nothing happens.
     What is left open (the lease was lost, the process is shutting down, a setting could not be put
@@ -51,7 +51,7 @@ def carry_out(run_id: RunId, ports: Ports) -> RunState:
     Raises:
         InputError: There is no such run.
         RemoteError: The journal cannot be read or written. The run is left open; what it changed
-            for its time has been put back as far as the cluster could be reached.
+            for its time has been restored as far as the cluster could be reached.
     """
     session = Session(run_id, ports)
     with suppress(LeaseLostError):  # whoever has it now settles the step under way and the settings
@@ -59,10 +59,10 @@ def carry_out(run_id: RunId, ports: Ports) -> RunState:
     return session.view.state
 
 
-def put_back(run_id: RunId, ports: Ports) -> bool:
-    """Put back what an open run changed for its time, and do nothing else of it.
+def restore_settings(run_id: RunId, ports: Ports) -> bool:
+    """Restore what an open run changed for its time, and do nothing else of it.
 
-    For a run that can never be carried out to its end; the caller holds the cluster's lease.
+    For a run that can never be executed to its end; the caller holds the cluster's lease.
 
     Returns:
         Whether nothing is outstanding any more.
@@ -78,7 +78,7 @@ def put_back(run_id: RunId, ports: Ports) -> bool:
     return not session.view.outstanding_settings
 
 
-def settle_afterwards(run_id: RunId, ports: Ports) -> RunView:
+def reconcile_run(run_id: RunId, ports: Ports) -> RunView:
     """Look once more at the steps that a run ended with as unknown, and settle what can be.
 
     Without the cluster's lease, or while the run is open, nothing happens.

@@ -1,6 +1,6 @@
 """What a run changes for its time is back in every exit path; its balancer paused, if asked for.
 
-What the setting was is on record before it is changed, and it is put back only while it still is
+What the setting was is on record before it is changed, and it is restored only while it still is
 what the run made of it: what others set meanwhile is theirs.
 """
 
@@ -65,7 +65,7 @@ def change(session: Session, key: str, value: str) -> None:
 
 
 def _comes_late(session: Session, key: str, value: str) -> bool:
-    """Look whether a change without an answer still comes: what is read too soon is put back never.
+    """Check whether a change without an answer still comes: read too soon, it is never restored.
 
     Raises:
         RemoteError: It cannot be read at the end of it.
@@ -86,18 +86,18 @@ def _comes_late(session: Session, key: str, value: str) -> bool:
 
 
 def restore(session: Session) -> bool:
-    """Put back whatever the run changed, latest first; return whether nothing is outstanding.
+    """Restore whatever the run changed, latest first; return whether nothing is outstanding.
 
     Raises:
-        RemoteError: The journal cannot be written; the setting may have been put back.
+        RemoteError: The journal cannot be written; the setting may have been restored.
         LeaseLostError: The run is not ours any more.
     """
     session.is_quiet = session.has_checked_settings = False
-    found = [_put_back(session, saved) for saved in session.view.outstanding_settings[::-1]]
+    found = [_restore(session, saved) for saved in session.view.outstanding_settings[::-1]]
     return all(found)
 
 
-def _put_back(session: Session, saved: SettingView) -> bool:
+def _restore(session: Session, saved: SettingView) -> bool:
     clock = session.ports.clock
     until_s = clock.monotonic() + RESTORE_WITHIN_S
     while True:
@@ -128,7 +128,7 @@ def _try(session: Session, saved: SettingView) -> tuple[RestoreResult, str]:
     cluster.set_dynamic_setting(saved.key, saved.before)
     return (
         "restored",
-        f"{saved.key} was put back from {text_of(current)} to {text_of(saved.before)}.",
+        f"{saved.key} was restored from {text_of(current)} to {text_of(saved.before)}.",
     )
 
 
@@ -136,7 +136,7 @@ def _complain(session: Session, saved: SettingView, exc: OpsError) -> None:
     remedy = _by_hand(session, saved)
     sentence = (
         f"{saved.key} of {session.view.cluster} may still be {saved.during}; it was "
-        f"{text_of(saved.before)}. It could not be put back within "
+        f"{text_of(saved.before)}. It could not be restored within "
         f"{format_age(RESTORE_WITHIN_S)}: {exc.message} The worker tries again; by hand: {remedy}"
     )
     if not (saved.result == "failed" and saved.sentence == sentence):
@@ -169,7 +169,7 @@ def _write(session: Session, saved: SettingView, result: RestoreResult, sentence
 
 
 def outstanding(session: Session, key: str) -> SettingView | None:
-    """Return a setting that the run still has to put back; ``None``: it has not."""
+    """Return a setting that the run still has to restore; ``None``: it has not."""
     found = (item for item in session.view.outstanding_settings if item.key == key)
     return next(found, None)
 

@@ -126,7 +126,7 @@ def _before(value: str | None) -> str:
 
 
 def why_nothing_lasts(view: RunView) -> str:
-    """Return why a run has nothing to take back; empty: it has something.
+    """Return why a run has nothing to undo; empty: it has something.
 
     What it set for its time went back when it ended; what the meta server moved meanwhile by its
     own choice is no step of the run.
@@ -146,7 +146,7 @@ def why_nothing_lasts(view: RunView) -> str:
     if any(wait.is_for_balance for wait in waits) or any(step.starts_balancer for step in done):
         return (
             f"{head}. What the meta server moved meanwhile are its own moves, no steps of the run: "
-            "they cannot be taken back."
+            "they cannot be undone."
         )
     return f"{head}, and nothing else was changed."
 

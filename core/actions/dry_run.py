@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
-from core.actions.apply import carry_out
+from core.actions.apply import execute_run
 from core.actions.events import (
     FIRST_LINK,
     Entry,
@@ -92,13 +92,13 @@ class Rehearsal:
 def rehearse(
     plan: Plan, options: RunOptions, *, cluster: Cluster, clock: Clock, moves_spent: int = 0
 ) -> Rehearsal:
-    """Return what carrying out ``plan`` would do now; nothing is changed anywhere.
+    """Return what executing ``plan`` would do now; nothing is changed anywhere.
 
     What cannot be read ends the rehearsal as it would end the run, without the patience.
 
     Args:
         plan: The plan.
-        options: How it would be carried out.
+        options: How it would be executed.
         cluster: The real one; only its reading half is used. A read-only cluster is rehearsed too,
             and the answer says that the run would be refused.
         clock: The real one; waits are skipped.
@@ -113,7 +113,7 @@ def rehearse(
         Record(run_id=_RUN, cluster=cluster.name, at=began_at, actor=_WORKER, event=asked)
     )
     ports = Ports(journal=journal, cluster=stage, lease=_OwnLease(), clock=hasty, worker=_WORKER)
-    state = carry_out(_RUN, ports)
+    state = execute_run(_RUN, ports)
     view = fold(journal.entries())
     refusal = view.refusal or (read_only_refusal(cluster.name) if cluster.is_read_only else None)
     return Rehearsal(
@@ -189,7 +189,7 @@ class _Stage:
         return _RecordingAction(self.read(lambda: self._cluster.action(step)), step, self)
 
     def begin(self, step: Step) -> None:
-        """Note a step that would have been carried out."""
+        """Note a step that would have been executed."""
         self._begun.append(step)
         change = step.setting
         if change is not None and not change.is_persistent:
@@ -306,7 +306,7 @@ class _PaperJournal:
 
 
 def _prepares(earlier: Step, step: Step) -> bool:
-    """Whether a step that would have been carried out changes what a later one goes by."""
+    """Whether a step that would have been executed changes what a later one goes by."""
     if earlier.is_prerequisite:
         return True
     return bool({earlier.subject, *earlier.touched} & {step.subject, *step.touched})

@@ -27,7 +27,7 @@ class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=Tr
 
 
 class RunRequested(_Event, frozen=True, kw_only=True):
-    """A person asked for a plan to be carried out; ``undoes``: the run that it takes back."""
+    """A person asked for a plan to be executed; ``undoes``: the run that it undoes."""
 
     plan: Plan
     options: RunOptions
@@ -167,7 +167,7 @@ class MeasuredNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunMeasured(_Event, frozen=True, kw_only=True):
-    """What came of it, read from a snapshot some time after the end.
+    """The result, read from a snapshot some time after the end.
 
     ``usage_deviation``, ``throughput_deviation``: ``(max - mean) / mean`` over the brokers;
     ``nodes`` instead where there are replicas.

@@ -16,7 +16,7 @@ MEASURE_UNTIL_S: Final = 3600.0
 
 
 def is_to_be_measured(view: RunView, now: datetime) -> bool:
-    """Return whether a run has ended, did something, and it is time to see what came of it."""
+    """Return whether a run has ended, did something, and it is time to see the result."""
     if view.ended_at is None or view.measured is not None:
         return False
     is_time = (

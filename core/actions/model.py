@@ -1,6 +1,6 @@
-"""Words of a run: states of runs and steps, what was seen, what came of it, how careful to be.
+"""Words of a run: states of runs and steps, what was seen, the result, how careful to be.
 
-A *run* is one plan being carried out, or waiting to be. A step's state only ever moves along
+A *run* is one plan being executed, or waiting to be. A step's state only ever moves along
 :data:`LEGAL_MOVES`; everything that is known about a run follows from its journal entries.
 """
 
@@ -64,7 +64,7 @@ def moved(before: StepState, after: StepState) -> StepState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """How a run is to be carried out; part of its request, so that it is on record.
+    """How a run is to be executed; part of its request, so that it is on record.
 
     Attributes:
         pace_per_min: Most steps begun a minute.

@@ -91,7 +91,7 @@ class Action(Protocol):
         ...
 
     def result(self, before: Observation, now: Observation) -> StepResult | None:
-        """Return what came of it, ``None`` while the effect is not visible yet."""
+        """Return the result, ``None`` while the effect is not visible yet."""
         ...
 
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
@@ -146,7 +146,7 @@ class Cluster(Protocol):
         ...
 
     def action(self, step: Step) -> Action:
-        """Return the action that carries out a step."""
+        """Return the action that executes a step."""
         ...
 
     def dynamic_setting(self, key: str) -> str | None:
@@ -225,7 +225,7 @@ class Ports:
     Attributes:
         journal: The truth about every run.
         cluster: Where it acts.
-        lease: Held by the caller from before :func:`core.actions.apply.carry_out` until after it.
+        lease: Held by the caller from before :func:`core.actions.apply.execute_run` until after it.
         clock: Time.
         worker: Name of this worker, another one for every process and thread that acts:
             ``host/pid/...``; what it writes counts only while it was the last to claim the run.

@@ -61,7 +61,7 @@ class Session:
 
     Attributes:
         view: The run, folded from its entries.
-        stop: Who asked to stop, when and why; a stop is never taken back.
+        stop: Who asked to stop, when and why; a stop is never undone.
         snapshot: The newest one of this session.
         snapshot_at_s: When it was there, on the monotonic clock.
         ask_again_at_s: When a cluster that could not be read is asked again, on that clock.
@@ -98,7 +98,7 @@ class Session:
 
     @property
     def plan(self) -> Plan:
-        """The plan that is carried out."""
+        """The plan that is executed."""
         return self.view.plan
 
     @property

@@ -49,7 +49,7 @@ def begin(session: Session, step: StepView) -> GuardResult | None:
         if step.step.flags_of(refusal.code).is_external_change:
             note_moved_meanwhile(session, step, seen.holder)
         return None
-    _carry_out(session, step, action, seen)
+    _execute(session, step, action, seen)
     return None
 
 
@@ -82,7 +82,7 @@ def unreadable(session: Session, exc: RemoteError | SnapshotError) -> GuardResul
     )
 
 
-def _carry_out(session: Session, step: StepView, action: Action, seen: Observation) -> None:
+def _execute(session: Session, step: StepView, action: Action, seen: Observation) -> None:
     session.require_ours()
     save(session, step.step, seen)
     session.record(StepStarted(step=step.index, observed=seen, is_paced=step.step.is_paced))

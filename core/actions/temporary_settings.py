@@ -22,7 +22,7 @@ def cannot_be_restored(step: Step, seen: Observation) -> Refusal | None:
     return Refusal(
         code="setting_unknown",
         sentence=f"The current value of {step.subject} is unknown, so it could not be restored.",
-        hint="Look at it by hand, or change it for good.",
+        hint="Check it by hand, or change it for good.",
     )
 
 

@@ -22,7 +22,7 @@ def check_undo(view: RunView, cluster: str) -> None:
         )
     if not view.is_ended:
         raise PlanConflictError(
-            f"Run {view.run_id} is {view.state}: it cannot be taken back before it has ended.",
+            f"Run {view.run_id} is {view.state}: it cannot be undone before it has ended.",
             hint="Stop it first.",
         )
 

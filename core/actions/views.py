@@ -81,7 +81,7 @@ class SettingView:
         before: Its dynamic value before; ``None``: it had none.
         during: Its value during the run, the latest.
         earlier: Values that the run gave it before that one.
-        is_changed: The change was carried out; otherwise only the intent is on record.
+        is_changed: The change was made; otherwise only the intent is on record.
         result: How it was left; ``None``: not tried yet.
         sentence: The same for people.
         set_again: Why it was set once more during the run, one sentence each time.
@@ -121,12 +121,12 @@ class RunView:
     Attributes:
         run_id: Its name.
         cluster: Trimtab's name of the cluster.
-        plan: What is carried out.
+        plan: What is executed.
         options: How.
         reason: Why.
         requested_by: Who asked for it.
         requested_at: When, aware UTC.
-        undoes: The run that it takes back.
+        undoes: The run that it undoes.
         state: Its state.
         sentence: The same for people.
         refusal: Why it never began; ``None`` unless it is ``REFUSED``.
@@ -137,7 +137,7 @@ class RunView:
         control: The latest control request of a person; ``None`` if there is none.
         settings: Settings changed for its time, latest state each.
         external_changes: Bundles or partitions that changed hands meanwhile, and not by it.
-        measured: What came of it.
+        measured: The result.
         started_at: When it was claimed first.
         ended_at: When it ended or was refused.
         last_seq: Place of the latest entry in the journal.
@@ -205,13 +205,13 @@ class RunView:
 
     @property
     def putting_back(self) -> str:
-        """The sentence of an open run that has nothing left but settings to put back; or empty."""
+        """The sentence of an open run that has nothing left but settings to restore; or empty."""
         left = self.outstanding_settings
         if self.is_ended or not left or {step.state for step in self.steps} - SETTLED_STEPS:
             return ""
         first = left[0]
         failed = f" (attempt failed: {first.sentence})" if first.result == "failed" else "."
-        return f"All steps are settled; {first.key} is being put back{failed}"
+        return f"All steps are settled; {first.key} is being restored{failed}"
 
     @property
     def unsettled(self) -> tuple[StepView, ...]:

@@ -92,7 +92,7 @@ class DddEntry:
 
 @dataclass(frozen=True)
 class ClusterInfo:
-    """What the leading meta server says of its cluster.
+    """What the leading meta server reports of its cluster.
 
     Attributes:
         meta_servers: ``host:port``, as configured.

@@ -80,7 +80,7 @@ class Cure:
         action: What it sends; ``None``: nothing.
         reason: One sentence for people.
         is_from_pending: The action was proposed before, by a person or by the balancer.
-        drops_pending: What was pending cannot be done any more and is thrown away, all of it.
+        drops_pending: What was pending cannot be done any more and is discarded, all of it.
         prefered_dropped: Where the next search among dropped replicas starts.
     """
 

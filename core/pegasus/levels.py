@@ -131,7 +131,7 @@ def effective_level(
         dead_count: Nodes it has lost since the meta server started; they stay counted.
         min_live_node_count: ``min_live_node_count_for_unfreeze``.
         live_percentage: ``node_live_percentage_threshold_for_update``, 0..100; the compiled
-            default is 65, the shipped configuration says 50.
+            default is 65, the shipped configuration sets 50.
     """
     is_few = alive_count < min_live_node_count
     is_share_low = alive_count * 100 < live_percentage * (alive_count + dead_count)

@@ -1,4 +1,4 @@
-"""What the guardian does next for the partitions of a snapshot, as far as a snapshot can tell.
+"""What the guardian does next for the partitions of a snapshot, as far as a snapshot shows.
 
 The meta server's memory of a partition (pending proposals, when a replica was dropped) is not
 reported; a snapshot has the nodes that left, and of diagnosed partitions the known former

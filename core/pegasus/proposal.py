@@ -71,7 +71,7 @@ def propose_move(
     """Return the proposal that moves or copies a replica from one node to another.
 
     Raises:
-        GuardRefusedError: It would do nothing, something else, or harm; the message says which.
+        GuardRefusedError: It would do nothing, something else, or harm; the message names it.
     """
     _check_moment(sight, config)
     _check_nodes(sight, source, target)
@@ -160,7 +160,7 @@ def _check_moment(sight: ClusterSight, config: PartitionConfig) -> None:
     if config.gpid in sight.pending:
         raise _refusal(
             config,
-            "one of an earlier run may still be carried out",
+            "one of an earlier run may still be executed",
             "Wait for its end, or set the level to steady in a run: set_meta_level steady throws "
             "away what is pending.",
         )

@@ -83,7 +83,7 @@ class Settlement:
 def settle(
     before: PartitionConfig, actions: Sequence[ProposalAction], now: PartitionConfig
 ) -> Settlement:
-    """Return what became of a proposal, from a look at the partition.
+    """Return the result of a proposal, from a look at the partition.
 
     Args:
         before: As it was just before the proposal was sent.

@@ -145,7 +145,7 @@ def desired_value(one: Changeable, text: str) -> str:
 
 
 def _in_order(kind: str, value: str) -> str:
-    """Return a list as the server tells it afterwards: it keeps sets, which have an order."""
+    """Return a list as the server reports it afterwards: it keeps sets, which have an order."""
     parts = set(value.split(","))
     ordered = sorted(parts, key=parse_node) if kind == "nodes" else sorted(parts, key=int)
     return ",".join(ordered)
@@ -154,7 +154,7 @@ def _in_order(kind: str, value: str) -> str:
 def canonical(one: Changeable, value: str) -> str:
     """Return a value in the one form in which it is compared: lists in order, each name once.
 
-    Servers keep lists as sets and tell them in an order of their own.
+    Servers keep lists as sets and report them in an order of their own.
     """
     parts = {part.strip() for part in value.split(",")} - {""}
     if one.setting.kind == "nodes":
@@ -190,7 +190,7 @@ def value_before(one: Changeable, facts: PegasusFacts, server: str | None = None
 
 
 def dangers(one: Changeable, value: str, facts: PegasusFacts) -> Iterator[Danger]:
-    """Tell what a checked value would do that its name does not say."""
+    """Report what a checked value would do that its name does not say."""
     check = _DANGERS.get(one.key)
     if check is not None:
         yield from check(value, facts)

@@ -102,7 +102,7 @@ class PegasusFacts:
 
     @cached_property
     def app_stat(self) -> AppStat:
-        """Operations of every partition, as its primary tells them."""
+        """Operations of every partition, as its primary reports them."""
         return AppStat.of(self.snapshot.tables, self.columns)
 
     def rows(self, table: str) -> list[dict[str, Any]]:
@@ -121,7 +121,7 @@ class PegasusFacts:
         if not self.nodes:
             raise IncompleteSnapshotError(
                 f"The snapshot of {self.snapshot.manifest.cluster} holds no nodes.",
-                hint="Look at its problems: they say what could not be read.",
+                hint="Check its problems: they say what could not be read.",
             )
         tables = {table: self.partitions[app_id] for app_id, table in self.tables.items()}
         return view_of_answers(self.nodes, tables, self.disks)

@@ -1,6 +1,6 @@
 """The metrics behind the columns of the shell's ``nodes``, ``server_stat`` and ``app_stat``.
 
-Rates need two samples; what a server does not tell, or tells in one sample only, is ``None``. A sum
+Rates need two samples; what a server does not report, or only in one sample, is ``None``. A sum
 with an unknown part is unknown.
 
 Source:

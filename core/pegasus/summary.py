@@ -100,7 +100,7 @@ def summarize_nodes(facts: PegasusFacts) -> list[NodeSummary]:
 
 
 def _disk_sums(facts: PegasusFacts) -> tuple[dict[str, int], dict[str, int]]:
-    """Return capacity and room by node; a node that did not tell its disks is not there."""
+    """Return capacity and room by node; a node that did not report its disks is not there."""
     capacity: dict[str, int] = {}
     available: dict[str, int] = {}
     for row in facts.rows("disks"):

@@ -46,7 +46,7 @@ def judge_balance(
     partition_count: int | None = None,
     down: Sequence[str] = (),
 ) -> BalanceVerdict:
-    """Say whether a cluster is balanced.
+    """Return whether a cluster is balanced.
 
     Args:
         counts: As read; at steady they forecast one round, at lively they are the last one.

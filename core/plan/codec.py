@@ -29,7 +29,7 @@ def load_plan(source: bytes | Path, steps: StepRegistry) -> Plan:
         steps: The kinds of steps that it may hold.
     Raises:
         UnusablePlanError: It cannot be read, is damaged, has another format version, or its id is
-            not the hash of its content; the message says which.
+            not the hash of its content; the message names it.
     """
     place = str(source) if isinstance(source, Path) else "The plan"
     raw = _read(source)

@@ -166,7 +166,7 @@ class Plan:
         complete: Everything that was asked for has a step.
         applyable: There is a step and no error.
         errored: There is an error: look, never apply.
-        undoes: The run that it takes back.
+        undoes: The run that it undoes.
         derived_from: Id of the plan that it was edited from.
     """
 

@@ -22,7 +22,7 @@ class PlanOptions:
         reason: Why, recorded in the plan.
         lifetime_s: How long it may be applied.
         exclusions: Namespaces that the configuration keeps out of every plan.
-        undoes: The run that it takes back.
+        undoes: The run that it undoes.
         derived_from: Id of the plan that it was edited from.
     """
 

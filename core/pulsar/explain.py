@@ -261,7 +261,7 @@ class Explanation:
 
 
 def _held_back(landings: Sequence[Landing]) -> str:
-    """Say that the load manager leaves alone what the strategy picked."""
+    """Return that the load manager leaves alone what the strategy picked."""
     reasons = list(dict.fromkeys(one.skipped for one in landings))
     others = f", and {pluralize(len(reasons) - 1, 'other reason')}" if len(reasons) > 1 else ""
     verb = "is" if len(landings) == 1 else "are"
@@ -284,7 +284,7 @@ def _comparable_distance(gate: Gate) -> float:
 
 
 def _broker_otherwise(gate: Gate | None, *, sheds: bool, is_held: bool) -> str:
-    """Say what besides settings would have to be otherwise for the verdict on a broker to turn."""
+    """Return what besides settings would have to change for the verdict on a broker to turn."""
     if is_held:
         return "Isolation, anti-affinity or placement would have to let another broker have them."
     if sheds:
@@ -451,7 +451,7 @@ class BundleTrail:
         )
 
     def _otherwise(self, shut: Hurdle) -> str:
-        """Say what would have to change, apart from settings, for it to be shed."""
+        """Return what would have to change, apart from settings, for it to be shed."""
         grace = self.round.settings.number(_GRACE)
         goes = "Nothing changes that: it goes where its broker goes."
         return {

@@ -203,7 +203,7 @@ def matcher_of(expressions: Iterable[str]) -> Callable[[str], bool]:
 def matcher_differences(
     policies: Iterable[IsolationPolicy], brokers: Iterable[str], release: str
 ) -> tuple[MatcherDifference, ...]:
-    """Return where the REST view of a policy does not tell what placement does."""
+    """Return where the REST view of a policy does not report what placement does."""
     brokers = tuple(brokers)
     found = []
     for policy in policies:

@@ -321,7 +321,7 @@ def _of_sessions(snapshot: PulsarSnapshot) -> tuple[str, ...]:
         )
         return (what,)
     what = (
-        "ZooKeeper does not tell when a session began; it is at least as old as the oldest znode "
+        "ZooKeeper does not report when a session began; it is at least as old as the oldest znode "
         "that lives with it."
     )
     return (what,)

@@ -223,7 +223,7 @@ class EffectiveSettings:
         return str(self.value(key))
 
     def origin(self, key: str) -> Origin:
-        """Return where the value comes from; ``assumed``: the snapshot does not tell it."""
+        """Return where the value comes from; ``assumed``: the snapshot does not report it."""
         known_setting(key)
         return self._origins.get(key, "assumed")
 

@@ -411,12 +411,12 @@ def rehearse(config: TrimtabConfig, cluster: str, plan: Plan, options: RunOption
     """
     from connectors.systems import open_cluster  # noqa: PLC0415  # the same
     from connectors.worker.clock import SystemClock  # noqa: PLC0415  # commands must start fast
-    from core.actions.dry_run import rehearse as carry_out_on_paper  # noqa: PLC0415  # the same
+    from core.actions.dry_run import rehearse  # noqa: PLC0415  # the same
 
     spent = journal(config).moves_since(cluster, now() - timedelta(days=1))
     read = open_cluster(config, config.cluster(cluster), journal=journal(config))
     try:
         clock = SystemClock(threading.Event())
-        return carry_out_on_paper(plan, options, cluster=read, clock=clock, moves_spent=spent)
+        return rehearse(plan, options, cluster=read, clock=clock, moves_spent=spent)
     finally:
         read.close()

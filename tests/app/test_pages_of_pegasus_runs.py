@@ -158,7 +158,7 @@ def test_undo_of_what_is_as_it_was_is_refused_with_the_reason(site, plan):
     done_story(site, plan)
     app = site.open("pegasus_undo", undo=RUN)
     assert_calm(app)
-    assert "can be taken back. 2.1 is as it was already" in texts(app)
+    assert "can be undone. 2.1 is as it was already" in texts(app)
 
 
 @pytest.mark.parametrize(("run", "said"), [("", "Name a run"), ("nobody", "knows no run nobody")])

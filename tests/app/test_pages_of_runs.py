@@ -432,7 +432,7 @@ def test_run_of_splits_alone_says_that_it_cannot_be_taken_back(site, snapshot):
     assert_calm(app)
     assert app.button(key="_undo").disabled
     said = texts(app)
-    assert "A split cannot be taken back" in said
+    assert "A split cannot be undone" in said
     assert "Predicted vs. actual" not in said
 
 

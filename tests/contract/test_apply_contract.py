@@ -55,7 +55,7 @@ def test_bundle_goes_to_its_destination_or_the_run_says_where_it_went(
     plan = site.plan(1)
     (step,) = plan.steps
     before = pulsar.node(f"/namespace/{step.bundle}")
-    view = site.carry_out(plan)
+    view = site.execute_run(plan)
     result = view.steps[0].result
     assert view.state == "DONE", view.sentence
     assert result is not None
@@ -79,7 +79,7 @@ def test_bundle_without_a_destination_lands_where_the_cluster_places_it(
     pulsar: PulsarUnderTest, site: ApplySite
 ) -> None:
     plan = site.plan(1, towards=False)
-    view = site.carry_out(plan)
+    view = site.execute_run(plan)
     result = view.steps[0].result
     assert view.state == "DONE", view.sentence
     assert result is not None
@@ -91,12 +91,12 @@ def test_bundle_without_a_destination_lands_where_the_cluster_places_it(
 def test_run_is_taken_back(pulsar: PulsarUnderTest, site: ApplySite) -> None:
     plan = site.plan(1)
     (step,) = plan.steps
-    view = site.carry_out(plan)
+    view = site.execute_run(plan)
     if pulsar.owner(step.bundle) == step.owner:
         pytest.skip("the hint was lost and the bundle came back by itself")
     back = undo_plan(view, Ground(snapshot=site.snapshot(), now=datetime.now(UTC)))
     assert [(each.bundle, each.destination) for each in back.steps] == [(step.bundle, step.owner)]
-    undone = site.carry_out(back)
+    undone = site.execute_run(back)
     assert undone.state == "DONE", undone.sentence
     result = undone.steps[0].result
     assert result is not None
@@ -109,7 +109,7 @@ def test_the_clusters_own_shedding_is_off_meanwhile_and_back_afterwards(
 ) -> None:
     acting.set_dynamic_setting(SHEDDING, "true")
     try:
-        view = site.carry_out(site.plan(1), replace(HASTE, pause_balancer=True))
+        view = site.execute_run(site.plan(1), replace(HASTE, pause_balancer=True))
         events = [entry.record.event for entry in site.entries(view.run_id)]
         settings = [e for e in events if isinstance(e, SettingSaved | SettingChanged)]
         assert settings == [
@@ -129,7 +129,7 @@ def test_the_clusters_own_shedding_is_off_meanwhile_and_back_afterwards(
 def test_run_names_the_lease_under_which_it_was_carried_out(
     pulsar: PulsarUnderTest, site: ApplySite
 ) -> None:
-    view = site.carry_out(site.plan(1))
+    view = site.execute_run(site.plan(1))
     claims = [
         entry.record.event
         for entry in site.entries(view.run_id)
@@ -160,7 +160,7 @@ def test_of_two_who_want_the_lease_one_gets_it(site: ApplySite) -> None:
 
 def skipped(site: ApplySite, plan) -> tuple[str, str]:
     """Carry out a plan of one step that is not even begun; its code and sentence."""
-    view = site.carry_out(plan)
+    view = site.execute_run(plan)
     result = view.steps[0].result
     assert result is not None
     assert view.steps[0].begun_at is None, result.sentence
@@ -200,7 +200,7 @@ def test_destination_that_owns_it_already_is_skipped(site: ApplySite) -> None:
 def test_expired_plan_is_refused(site: ApplySite) -> None:
     plan = site.plan(1)
     early = datetime.now(UTC) - timedelta(seconds=1)
-    view = site.carry_out(sealed(replace(plan, expires_at=early)))
+    view = site.execute_run(sealed(replace(plan, expires_at=early)))
     assert view.state == "REFUSED"
     assert view.refusal is not None
     assert view.refusal.code == "plan_expired"

@@ -542,12 +542,12 @@ def test_a_run_moves_replicas_and_is_taken_back(site: PegasusSite, tmp_path: Pat
         move(table, one, "move_pri", str(one.primary), one.secondaries[0]),
         move(table, other, "copy_sec", other.secondaries[0], site.stranger(other)),
     ]
-    view = site.carry_out(tmp_path, site.plan(*steps))
+    view = site.execute_run(tmp_path, site.plan(*steps))
     assert view.state == "DONE", view.sentence
     assert [step.result.code for step in view.steps if step.result] == ["set", "moved", "moved"]
     back = undo_plan(view, PegasusGround(snapshot=site.cluster.snapshot(), now=datetime.now(UTC)))
     assert [step.subject for step in back.steps] == [other.gpid, one.gpid, delay.key]
-    undone = site.carry_out(tmp_path, back)
+    undone = site.execute_run(tmp_path, back)
     assert undone.state == "DONE", undone.sentence
     for before in (one, other):
         now = site.partition(table, before.gpid)
@@ -591,9 +591,9 @@ def test_read_only_and_excluded_tables_hold(
     table, config = site.some()
     step = move(table, config, "move_pri", str(config.primary), config.secondaries[0])
     before = proposals(sandbox)
-    refused = site.carry_out(tmp_path, site.plan(step), read_only=True)
+    refused = site.execute_run(tmp_path, site.plan(step), read_only=True)
     assert refused.state == "REFUSED"
-    skipped = site.carry_out(tmp_path / "other", site.plan(step), exclusions=[f"{table[:2]}*"])
+    skipped = site.execute_run(tmp_path / "other", site.plan(step), exclusions=[f"{table[:2]}*"])
     assert skipped.steps[0].result is not None
     assert skipped.steps[0].result.code == "excluded"
     assert proposals(sandbox) == before

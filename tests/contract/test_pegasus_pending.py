@@ -67,7 +67,7 @@ def test_a_partition_with_a_pending_proposal_is_refused_before_a_byte_is_sent(
 ) -> None:
     leave_unknown(site, tmp_path, to_the(site, 0))
     step = to_the(site, 1)
-    view = site.carry_out(tmp_path, site.plan(step))
+    view = site.execute_run(tmp_path, site.plan(step))
     (only,) = view.steps
     assert only.result is not None
     assert (only.state, only.result.code) == ("SKIPPED", "pending")
@@ -96,7 +96,7 @@ def test_of_a_batch_only_the_pending_partition_is_left_out(
         ),
     ][:3]
     step = ProposeMany(node=node, verb="move_pri", items=tuple(items))
-    view = site.carry_out(tmp_path, site.plan(step))
+    view = site.execute_run(tmp_path, site.plan(step))
     (only,) = view.steps
     assert only.result is not None
     assert (only.state, only.result.code) == ("FAILED", "partly")
@@ -109,7 +109,7 @@ def test_what_a_level_has_thrown_away_is_not_pending_any_more(
 ) -> None:
     leave_unknown(site, tmp_path, to_the(site, 0))
     level = SetMetaLevel(before="steady", level="steady")
-    view = site.carry_out(tmp_path, site.plan(level, to_the(site, 1)))
+    view = site.execute_run(tmp_path, site.plan(level, to_the(site, 1)))
     assert view.state == "DONE", view.sentence
     assert [step.result.code for step in view.steps if step.result] == ["set", "moved"]
     assert proposals(sandbox) == 1

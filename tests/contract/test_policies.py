@@ -29,7 +29,7 @@ def _told(capsys, fleet: Fleet, kind: str) -> dict[str, object]:
     return body["policies"][kind]
 
 
-def _carry_out(capsys, fleet: Fleet, folder: Path, *words: str) -> str:
+def _execute(capsys, fleet: Fleet, folder: Path, *words: str) -> str:
     """Plan a change and apply it; return the run."""
     plan = folder / f"{len(list(folder.iterdir()))}.json"
     whole = ("policy", words[0], "sandbox", *words[1:], "--config", fleet.config, "--plan", plan)
@@ -90,7 +90,7 @@ def _isolation(space: str, host: str) -> dict[str, object]:
 def test_a_policy_is_set_told_and_taken_back(fleet: Fleet, at: int, capsys, tmp_path: Path) -> None:
     kind, name, value, wanted = _values(fleet)[at]
     before = _told(capsys, fleet, kind)
-    run = _carry_out(capsys, fleet, tmp_path, "set", kind, name, value)
+    run = _execute(capsys, fleet, tmp_path, "set", kind, name, value)
     assert _told(capsys, fleet, kind) == {**before, name: wanted}
     code, body = answer(capsys, "undo", run, "--config", fleet.config, "--yes", "--reason", "back")
     assert code == 0, body
@@ -99,15 +99,15 @@ def test_a_policy_is_set_told_and_taken_back(fleet: Fleet, at: int, capsys, tmp_
 
 def test_a_group_is_attached_in_use_detached_and_deleted(fleet: Fleet, capsys, tmp_path) -> None:
     space = fleet.sandbox.state.namespaces[1]
-    _carry_out(capsys, fleet, tmp_path, "set", "resource_group", "silver", json.dumps(GOLD))
-    _carry_out(capsys, fleet, tmp_path, "set", "namespace_resource_group", space, "silver")
+    _execute(capsys, fleet, tmp_path, "set", "resource_group", "silver", json.dumps(GOLD))
+    _execute(capsys, fleet, tmp_path, "set", "namespace_resource_group", space, "silver")
     assert _told(capsys, fleet, "namespace_resource_group") == {space: "silver"}
     delete = ("policy", "delete", "sandbox", "resource_group", "silver", "--config", fleet.config)
     code, body = answer(capsys, *delete)
     assert code == 1
     assert f"limits 1 namespace ({space})" in body["error"]["message"]
-    _carry_out(capsys, fleet, tmp_path, "delete", "namespace_resource_group", space)
-    _carry_out(capsys, fleet, tmp_path, "delete", "resource_group", "silver")
+    _execute(capsys, fleet, tmp_path, "delete", "namespace_resource_group", space)
+    _execute(capsys, fleet, tmp_path, "delete", "resource_group", "silver")
     assert "silver" not in _told(capsys, fleet, "resource_group")
 
 

@@ -79,7 +79,7 @@ class Site:
             thread.join(WITHIN_S)
             assert not thread.is_alive()
 
-    def carry_out(self, folder: Path, bundle: str, targets: Sequence[str]) -> None:
+    def execute_run(self, folder: Path, bundle: str, targets: Sequence[str]) -> None:
         """One run that moves one bundle to the first broker that may have it."""
         snapshot, plan = str(folder / "snapshot"), str(folder / "plan.json")
         config = ["--config", str(self.file)]
@@ -109,13 +109,13 @@ def test_recorded_sandbox_knows_who_moved_what_also_after_a_restart(
 ) -> None:
     with site.collecting():
         free, others = placed(site.latest())
-        site.carry_out(made(tmp_path / "one"), free[0], others)
+        site.execute_run(made(tmp_path / "one"), free[0], others)
         until(lambda: len(site.events("step")) == 1, "the step is recorded")
         until(lambda: moved(site, free[0]) == ["trimtab"], "its move is seen")
         unload_by_hand(site.latest(), free[1], others[0])
         until(lambda: moved(site, free[1]) == ["cluster"], "the other move is seen")
     recorded = site.minutes()
-    site.carry_out(made(tmp_path / "two"), free[2], others)  # while nobody records
+    site.execute_run(made(tmp_path / "two"), free[2], others)  # while nobody records
     with site.collecting():
         until(lambda: len(site.events("step")) == 2, "the step meanwhile is recorded")
         until(lambda: moved(site, free[2]) == ["trimtab"], "its move is seen")

@@ -85,7 +85,7 @@ def test_a_bundle_is_split_and_its_parts_are_owned(
     plan = split_plan(site, wish)
     (step,) = plan.steps
     assert isinstance(step, SplitBundle)
-    view = site.carry_out(plan)
+    view = site.execute_run(plan)
     assert view.state == "DONE", view.sentence
     result = view.steps[0].result
     assert result is not None
@@ -108,8 +108,8 @@ def test_a_bundle_is_split_and_its_parts_are_owned(
 def test_a_split_planned_twice_finds_the_bundle_gone(site: ApplySite) -> None:
     plan = split_plan(site, SplitSpec())
     again = build_split_plan(site.snapshot(), [plan.steps[0].subject], SplitSpec(), terms())
-    assert site.carry_out(plan).state == "DONE"
-    view = site.carry_out(again)
+    assert site.execute_run(plan).state == "DONE"
+    view = site.execute_run(again)
     assert view.state == "FAILED"
     assert view.steps[0].result is not None
     assert view.steps[0].result.code == "bundle_split"
@@ -122,7 +122,7 @@ def test_a_setting_is_set_runs_everywhere_and_is_taken_back(
         acting.set_dynamic_setting(THRESHOLD, None)
         plan = setting_plan(site, **{THRESHOLD: "17"})
         assert plan.applyable, plan.diagnostics
-        view = site.carry_out(plan)
+        view = site.execute_run(plan)
         assert view.state == "DONE", view.sentence
         result = view.steps[0].result
         assert result is not None
@@ -132,7 +132,7 @@ def test_a_setting_is_set_runs_everywhere_and_is_taken_back(
         brokers = acting.brokers()
         assert set(acting.running(THRESHOLD, brokers).values()) == {"17"}
         back = undo_plan(view, Ground(snapshot=site.snapshot(), now=datetime.now(UTC)))
-        undone = site.carry_out(back)
+        undone = site.execute_run(back)
         assert undone.state == "DONE", undone.sentence
         assert acting.dynamic_setting(THRESHOLD) is None
 
@@ -142,7 +142,7 @@ def test_a_setting_that_changed_meanwhile_is_left_alone(site: ApplySite) -> None
         acting.set_dynamic_setting(THRESHOLD, None)
         plan = setting_plan(site, **{THRESHOLD: "17"})
         acting.set_dynamic_setting(THRESHOLD, "23")
-        view = site.carry_out(plan)
+        view = site.execute_run(plan)
         assert acting.dynamic_setting(THRESHOLD) == "23"
         acting.set_dynamic_setting(THRESHOLD, None)
     assert view.steps[0].state == "SKIPPED"
@@ -154,8 +154,8 @@ def test_one_plan_is_one_run(site: ApplySite) -> None:
     with closing(PulsarCluster(site.cluster)) as acting:
         acting.set_dynamic_setting(THRESHOLD, None)
         plan = setting_plan(site, **{THRESHOLD: "18"})
-        first = site.carry_out(plan)
-        second = site.carry_out(plan)
+        first = site.execute_run(plan)
+        second = site.execute_run(plan)
         acting.set_dynamic_setting(THRESHOLD, None)
     assert first.state == "DONE"
     assert second.state == "REFUSED"

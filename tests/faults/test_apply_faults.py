@@ -256,7 +256,7 @@ def test_step_says_what_came_of_it(
 ) -> None:
     plan = site.plan(1)
     whole.set_faults(**faults)
-    view = site.carry_out(plan, replace(QUIETLY, verify_within_s=6.0))
+    view = site.execute_run(plan, replace(QUIETLY, verify_within_s=6.0))
     result = view.steps[0].result
     assert result is not None
     assert result.state == state, result.sentence
@@ -305,7 +305,7 @@ def test_bundle_of_an_owner_that_dies_is_followed_to_where_it_lands(
 ) -> None:
     plan = site.plan(1)
     whole.set_faults(accident="owner_dies")
-    view = site.carry_out(plan, replace(QUIETLY, verify_within_s=2.0))
+    view = site.execute_run(plan, replace(QUIETLY, verify_within_s=2.0))
     step = view.steps[0]
     assert step.result is not None
     assert step.result.after is not None
@@ -321,7 +321,7 @@ def test_broker_that_is_lost_before_its_turn_is_said_to_be_unreachable(
     plan = site.plan(1, towards=False)
     number = owner_row(whole, plan.steps[0].bundle)
     whole.kill_broker(number)
-    view = site.carry_out(plan, QUIETLY)
+    view = site.execute_run(plan, QUIETLY)
     result = view.steps[0].result
     assert result is not None
     assert whole.state.brokers[number].broker_id in result.sentence

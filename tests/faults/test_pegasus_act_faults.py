@@ -173,7 +173,7 @@ def test_a_lost_reply_to_a_proposal_is_settled_by_looking(
 ) -> None:
     step = some_move(site)
     sandbox.look(lambda state: state.faults.lose_replies(PROPOSE))
-    view = site.carry_out(tmp_path, site.plan(step))
+    view = site.execute_run(tmp_path, site.plan(step))
     assert view.state == "DONE", view.sentence
     assert config_of(sandbox, step.partition.gpid).primary == step.target
     assert proposals(sandbox) == 1

@@ -70,7 +70,7 @@ def test_plan_is_applied_verified_by_znode_and_taken_back_with_the_balancer_paus
     plan = plan_of(site, 1)
     (step,) = plan.steps
     before = truth.ownership(step.bundle)
-    view = site.carry_out(plan, replace(HASTE, pause_balancer=True))
+    view = site.execute_run(plan, replace(HASTE, pause_balancer=True))
     result = view.steps[0].result
     assert view.state == "DONE", view.sentence
     assert result is not None
@@ -83,7 +83,7 @@ def test_plan_is_applied_verified_by_znode_and_taken_back_with_the_balancer_paus
     assert acting.dynamic_setting(SHEDDING) is None
     if now.broker == step.owner:
         pytest.skip("the hint was lost and the bundle came back: there is nothing to take back")
-    undone = site.carry_out(back(site, view))
+    undone = site.execute_run(back(site, view))
     assert undone.state == "DONE", undone.sentence
     assert undone.steps[0].step.destination == step.owner
     after = truth.ownership(step.bundle)
@@ -116,7 +116,7 @@ def test_fifty_moves_each_say_where_the_bundle_really_landed(
         if plan is None:
             continue
         (step,) = plan.steps
-        view = site.carry_out(plan)
+        view = site.execute_run(plan)
         result = view.steps[0].result
         assert result is not None
         assert result.state == "DONE", result.sentence
@@ -141,7 +141,7 @@ def test_owner_that_is_killed_leaves_every_step_settled(
     index = modular.index_of(plan.steps[0].owner)
     modular.process(index).kill()
     try:
-        view = site.carry_out(plan)
+        view = site.execute_run(plan)
         result = view.steps[0].result
         assert result is not None
         sys.stderr.write(f"\n{view.sentence}\n")
@@ -159,7 +159,7 @@ def test_cluster_without_zookeeper_is_acted_on_by_its_brokers_alone(
 ) -> None:
     site = site_of(modular, tmp_path, zookeeper=None)
     plan = plan_of(site, 1)
-    view = site.carry_out(plan)
+    view = site.execute_run(plan)
     result = view.steps[0].result
     assert view.state == "DONE", view.sentence
     assert result is not None
@@ -185,7 +185,7 @@ def test_extensible_manager_moves_the_bundle_where_it_is_sent(
     site = site_of(extensible, tmp_path)
     plan = plan_of(site, 1, towards=wish == "a destination", among=with_topics(extensible))
     (step,) = plan.steps
-    view = site.carry_out(plan)
+    view = site.execute_run(plan)
     result = view.steps[0].result
     assert view.state == "DONE", view.sentence
     assert result is not None
@@ -195,7 +195,7 @@ def test_extensible_manager_moves_the_bundle_where_it_is_sent(
     assert result.after.holder == owner
     if step.destination is not None:
         assert (result.code, owner) == ("landed", step.destination), result.sentence
-        undone = site.carry_out(back(site, view))
+        undone = site.execute_run(back(site, view))
         assert undone.state == "DONE", undone.sentence
         assert undone.steps[0].result is not None
         assert undone.steps[0].result.code == "landed"
@@ -206,7 +206,7 @@ def test_extensible_manager_is_acted_on_without_zookeeper_too(
     extensible: RealPulsar, tmp_path: Path
 ) -> None:
     site = site_of(extensible, tmp_path, zookeeper=None)
-    view = site.carry_out(plan_of(site, 1, among=with_topics(extensible)))
+    view = site.execute_run(plan_of(site, 1, among=with_topics(extensible)))
     assert view.state == "DONE", view.sentence
     assert view.steps[0].result is not None
     assert view.steps[0].result.code == "landed"

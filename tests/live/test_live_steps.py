@@ -73,7 +73,7 @@ def test_bundle_is_split_and_its_parts_are_owned(
     (step,) = plan.steps
     assert isinstance(step, SplitBundle)
     assert step.is_unloaded == (is_unloaded and manager == "modular")
-    view = site.carry_out(plan)
+    view = site.execute_run(plan)
     assert view.state == "DONE", view.sentence
     result = view.steps[0].result
     assert result is not None
@@ -94,11 +94,11 @@ def test_setting_is_run_by_every_broker_and_taken_back(
         acting.set_dynamic_setting(THRESHOLD, None)
         before = dict(acting.running(THRESHOLD, acting.brokers()))
         plan = build_setting_plan(site.snapshot(), {THRESHOLD: "17"}, terms())
-        view = site.carry_out(plan)
+        view = site.execute_run(plan)
         assert view.state == "DONE", view.sentence
         assert set(acting.running(THRESHOLD, acting.brokers()).values()) == {"17"}
         back = undo_plan(view, Ground(snapshot=site.snapshot(), now=datetime.now(UTC)))
-        undone = site.carry_out(back)
+        undone = site.execute_run(back)
         assert undone.state == "DONE", undone.sentence
         assert acting.dynamic_setting(THRESHOLD) is None
         wait_until(

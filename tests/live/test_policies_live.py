@@ -83,7 +83,7 @@ def test_resource_group_is_made_attached_and_all_of_it_taken_back(
     site: ApplySite, truth: ClusterTruth, modular: RealPulsar
 ) -> None:
     before = stored(truth)
-    done = site.carry_out(build_policy_plan(site.snapshot(), wishes(), terms()))
+    done = site.execute_run(build_policy_plan(site.snapshot(), wishes(), terms()))
     assert done.state == "DONE", done.sentence
     for url in modular.admin_urls:
         answer = requests.get(f"{url}/admin/v2/resourcegroups/{GROUP}", timeout=10)
@@ -92,7 +92,7 @@ def test_resource_group_is_made_attached_and_all_of_it_taken_back(
         assert attached.text.strip('"') == GROUP
     back = undo_plan(done, Ground(snapshot=site.snapshot(), now=datetime.now(UTC)))
     assert [step.name for step in back.steps if isinstance(step, SetPolicy)] == [NAMESPACE, GROUP]
-    undone = site.carry_out(back)
+    undone = site.execute_run(back)
     assert undone.state == "DONE", undone.sentence
     assert stored(truth) == before
 
@@ -110,7 +110,7 @@ def test_isolated_bundles_are_where_the_preview_said_and_back_it_goes(
     changes = policy_impact(snapshot, effective_settings(snapshot), steps).changes
     (change,) = [one for one in changes if one.namespace == NAMESPACE]
     assert sorted(change.after) == sorted(allowed)
-    done = site.carry_out(plan)
+    done = site.execute_run(plan)
     assert done.state == "DONE", done.sentence
 
     def of_the_namespace() -> dict[str, str]:
@@ -122,7 +122,7 @@ def test_isolated_bundles_are_where_the_preview_said_and_back_it_goes(
         within_s=60,
     )
     back = undo_plan(done, Ground(snapshot=site.snapshot(), now=datetime.now(UTC)))
-    undone = site.carry_out(back)
+    undone = site.execute_run(back)
     assert undone.state == "DONE", undone.sentence
     assert stored(truth) == before
 
@@ -135,6 +135,6 @@ def test_policy_that_leaves_nobody_is_refused_before_anything_is_sent(
     plan = build_policy_plan(site.snapshot(), [wish], terms())
     assert not plan.applyable
     assert any(item.severity == "error" for item in plan.diagnostics)
-    refused = site.carry_out(plan)
+    refused = site.execute_run(plan)
     assert refused.state != "DONE"
     assert truth.read(*STORED).changes == before

@@ -18,7 +18,7 @@ from actions_world import BROKERS, MOVABLE, RUN, SHEDDING, Faults, Worker, World
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.actions.apply import carry_out, settle_afterwards
+from core.actions.apply import execute_run, reconcile_run
 from core.actions.model import RunOptions
 from core.actions.views import RunView
 from core.errors import RemoteError
@@ -119,7 +119,7 @@ def _settled(world: World, *, deaths: tuple[int, ...] = ()) -> RunView:
     world.pass_time(400.0)
     world.outlive()
     world.holder = "last"
-    view = settle_afterwards(RUN, Worker(world, "last").ports)
+    view = reconcile_run(RUN, Worker(world, "last").ports)
     world.holder = None
     _check(world, view)
     return view
@@ -204,7 +204,7 @@ def _sleeps_at(world: World, moment: int) -> None:
         sleeper, deaths = world.current, world.dies_at
         world.holder, world.dies_at = "rival", None
         with suppress(RemoteError):  # the journal may be down for it, too
-            carry_out(RUN, Worker(world, "rival").ports)
+            execute_run(RUN, Worker(world, "rival").ports)
         world.holder, world.dies_at, world.current = None, deaths, sleeper
 
     world.on_cross = asleep

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pegasus_world import FLOW, LIMIT, N1, N2, N3, N4, PegasusWorld, batch, move, pegasus_plan
 
-from core.actions.apply import carry_out, settle_afterwards
+from core.actions.apply import execute_run, reconcile_run
 from core.actions.model import RunOptions
 from core.actions.views import RunView
 from core.pegasus.steps.base import PegasusStep
@@ -129,7 +129,7 @@ def _settled(world: PegasusWorld, *, deaths: Sequence[int] = ()) -> RunView:
     world.pass_time(1500.0)
     world.outlive()
     world.holder = "last"
-    view = settle_afterwards(RUN, Worker(world, "last").ports)
+    view = reconcile_run(RUN, Worker(world, "last").ports)
     world.holder = None
     _check(world, view)
     return view
@@ -203,7 +203,7 @@ def _sleeps_at(world: PegasusWorld, moment: int) -> None:
         world.on_cross = None
         sleeper = world.current
         world.holder = "rival"
-        carry_out(RUN, Worker(world, "rival").ports)
+        execute_run(RUN, Worker(world, "rival").ports)
         world.holder, world.current = None, sleeper
 
     world.on_cross = asleep

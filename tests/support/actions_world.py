@@ -24,7 +24,7 @@ from connectors.pulsar.acting.bundle_reader import BundleState, BundleStep
 from connectors.pulsar.actions.policy import PolicyAction
 from connectors.pulsar.actions.setting import SettingAction
 from connectors.pulsar.actions.split import SplitAction
-from core.actions.apply import carry_out
+from core.actions.apply import execute_run
 from core.actions.events import (
     FIRST_LINK,
     ControlRequested,
@@ -215,7 +215,7 @@ class World:
         if self.holder is None:
             self.holder = name
         try:
-            return carry_out(RUN, Worker(self, name).ports)
+            return execute_run(RUN, Worker(self, name).ports)
         finally:
             if self.holder == name:
                 self.holder = None

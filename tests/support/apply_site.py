@@ -103,7 +103,7 @@ class ApplySite:
             )
             journal.append(record)
 
-    def carry_out(self, plan: Plan, options: RunOptions = HASTE) -> RunView:
+    def execute_run(self, plan: Plan, options: RunOptions = HASTE) -> RunView:
         """Ask for a plan and be the worker until its run has ended."""
         run_id = self.ask(plan, options)
         work_on(self.config, self.cluster, run_id, threading.Event(), lambda _: None)

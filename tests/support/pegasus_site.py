@@ -145,7 +145,7 @@ class PegasusSite:
         with closing(self.journal(folder)) as journal:
             return fold(journal.entries(run_id=run_id))
 
-    def carry_out(self, folder: Path, plan: Plan, **changes: object) -> RunView:
+    def execute_run(self, folder: Path, plan: Plan, **changes: object) -> RunView:
         """Ask for a plan and be the worker until its run has ended."""
         run_id = self.ask(folder, plan)
         config = self.trimtab(folder, **changes)

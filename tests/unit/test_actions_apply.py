@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from actions_world import BROKERS, MOVABLE, OWNERS, RUN, Death, Faults, Worker, World, plan_of
 
-from core.actions.apply import settle_afterwards
+from core.actions.apply import reconcile_run
 from core.actions.events import (
     ExternalMove,
     RunClaimed,
@@ -205,11 +205,11 @@ def test_what_stays_unknown_ends_the_run_and_is_settled_afterwards() -> None:
     assert f"Step 2 ({SECOND}) has been unknown for 60 s" in _ending(world, 2).sentence
     world.holder = "w9"
     ports = Worker(world, "w9").ports
-    assert settle_afterwards(RUN, ports).steps[1].state == "UNKNOWN"
+    assert reconcile_run(RUN, ports).steps[1].state == "UNKNOWN"
     world.pass_time(300.0)
     assert is_to_be_settled(world.view, world.moment)
     assert not is_to_be_settled(world.view, world.moment + timedelta(hours=1))
-    assert settle_afterwards(RUN, ports).steps[1].state == "DONE"
+    assert reconcile_run(RUN, ports).steps[1].state == "DONE"
     assert not is_to_be_settled(world.view, world.moment)
     assert world.view.state == "FAILED"
 
@@ -217,7 +217,7 @@ def test_what_stays_unknown_ends_the_run_and_is_settled_afterwards() -> None:
 def test_an_open_run_is_not_settled_afterwards() -> None:
     world = _asked()
     world.holder = "w9"
-    assert settle_afterwards(RUN, Worker(world, "w9").ports).state == "QUEUED"
+    assert reconcile_run(RUN, Worker(world, "w9").ports).state == "QUEUED"
 
 
 def test_a_last_step_that_stays_unknown_is_waited_for_too() -> None:

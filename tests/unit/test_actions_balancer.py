@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from actions_world import MOVABLE, RUN, SHEDDING, Worker, World, unknown
 
-from core.actions.apply import put_back
+from core.actions.apply import restore_settings
 from core.actions.balancer import LATE_WITHIN_S
 from core.actions.events import SettingChanged, SettingRestored, SettingSaved
 from core.actions.model import RunOptions
@@ -35,7 +35,7 @@ def test_it_is_off_while_the_run_acts_and_as_before_afterwards(before) -> None:
     assert world.settings.get(SHEDDING) == before
     assert [e.result for e in _restored(world)] == ["restored"]
     was = before or "not set dynamically"
-    assert _restored(world)[0].sentence == f"{SHEDDING} was put back from false to {was}."
+    assert _restored(world)[0].sentence == f"{SHEDDING} was restored from false to {was}."
 
 
 def test_what_is_off_already_is_left_so() -> None:
@@ -104,9 +104,9 @@ def test_what_a_run_has_changed_is_put_back_without_going_on_with_it() -> None:
     assert world.work() == "RUNNING"
     entries = len(world.entries)
     world.holder = "w2"
-    assert not put_back(RUN, Worker(world, "w2").ports)
+    assert not restore_settings(RUN, Worker(world, "w2").ports)
     world.is_setting_refused = False
-    assert put_back(RUN, Worker(world, "w2").ports)
+    assert restore_settings(RUN, Worker(world, "w2").ports)
     assert world.settings == {}
     assert not world.view.is_ended
     kinds = [type(entry.record.event).__name__ for entry in world.entries[entries:]]
@@ -146,7 +146,7 @@ def test_what_cannot_be_put_back_keeps_the_run_open_and_names_the_remedy(before)
     failed = _restored(world)
     assert [e.result for e in failed] == ["failed"]  # said once, however often it is tried
     assert world.view.sentence.startswith(
-        f"All steps are settled; {SHEDDING} is being put back (attempt failed: {SHEDDING} of fleet"
+        f"All steps are settled; {SHEDDING} is being restored (attempt failed: {SHEDDING} of fleet"
     )
     remedy = "update-dynamic-config" if before else "delete-dynamic-config"
     assert f"by hand: pulsar-admin brokers {remedy} --config {SHEDDING}" in failed[0].sentence

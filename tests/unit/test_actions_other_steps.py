@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from actions_world import BASE, BROKERS, MOVABLE, RUN, SHEDDING, Faults, Worker, World, plan_of
 
-from core.actions.apply import carry_out
+from core.actions.apply import execute_run
 from core.actions.describe import describe_event
 from core.actions.dry_run import rehearse
 from core.actions.events import ExternalMove
@@ -254,7 +254,7 @@ def test_one_plan_is_one_run() -> None:
     again = Worker(world, "w9")
     world.holder = "w9"
 
-    assert carry_out(later.run_id, again.ports) == "REFUSED"
+    assert execute_run(later.run_id, again.ports) == "REFUSED"
     refusal = world.entries[-1].record.event
     assert refusal.code == "already_applied"
     assert RUN in refusal.sentence

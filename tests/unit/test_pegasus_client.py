@@ -428,7 +428,7 @@ def test_the_only_secondary_is_not_taken_away_and_a_stranger_not_made_primary():
         (ClusterSight(SIGHT.nodes, FunctionLevel.FREEZED), "at level freezed"),
         (
             ClusterSight(SIGHT.nodes, FunctionLevel.STEADY, frozenset({"4.0"})),
-            "may still be carried out",
+            "may still be executed",
         ),
     ],
 )

@@ -138,7 +138,7 @@ def test_more_than_two_brokers_are_confirmed_by_name():
     [
         (
             SplitBundle(bundle="a/b/0x0_0x8", owner="b1:8080", algorithm="range_equally_divide"),
-            "a split cannot be taken back",
+            "a split cannot be undone",
         ),
         (SetDynamicSetting(key="loadBalancerEnabled", value="false"), "setting of all brokers"),
     ],

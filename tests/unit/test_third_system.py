@@ -20,7 +20,7 @@ from connectors.journal.journal import SqlJournal
 from connectors.recording.collector import CollectorEvent, run_collector
 from connectors.recording.loop import open_history, record_once
 from connectors.systems import CONNECTORS
-from core.actions.apply import carry_out
+from core.actions.apply import execute_run
 from core.actions.dry_run import rehearse
 from core.actions.events import Record, RunRequested
 from core.actions.model import RunId, RunOptions
@@ -123,7 +123,7 @@ class Site:
             clock=self.clock,
             worker="worker",
         )
-        carry_out(run_id, ports)
+        execute_run(run_id, ports)
         return fold(self.journal.entries(run_id=run_id))
 
 

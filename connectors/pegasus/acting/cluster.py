@@ -67,14 +67,14 @@ class PegasusCluster(Limited):
         """Return a fresh snapshot.
 
         Raises:
-            RemoteError: The leading meta server was not found, or tells no nodes or tables.
+            RemoteError: The leading meta server was not found, or reports no nodes or tables.
         """
         return self._collector.collect()
 
     # -- acting ---------------------------------------------------------------------------------
 
     def action(self, step: Step) -> Action:
-        """Return the action that carries out a step."""
+        """Return the action that executes a step."""
         make = ACTIONS.get(type(step))
         if make is None:
             raise InvariantError(f"A Pegasus cluster has no step of kind {step.kind}.")

@@ -163,7 +163,7 @@ class PartitionAction(ABC):
         self._reader.note_sent([self._partition.gpid], self._reign)
 
     def result(self, before: Observation, now: Observation) -> StepResult | None:
-        """Return what came of it, ``None`` while it may still come."""
+        """Return the result, ``None`` while it is pending."""
         verdict = self._judged(before)
         if verdict is None:
             return StepResult(

@@ -27,7 +27,7 @@ class ReplicasOpen:
         Asked by its name, else by its address.
 
         Raises:
-            RemoteError: It cannot be reached, or does not tell.
+            RemoteError: It cannot be reached, or does not report.
         """
         addresses = [node.name, *([node.address] if node.address else [])]
         for address in addresses[:-1]:

@@ -66,7 +66,7 @@ class Verdict:
 
 
 def judge(wanted: Wanted, before: PartitionConfig, now: PartitionConfig) -> Verdict:
-    """Return what became of a proposal.
+    """Return the result of a proposal.
 
     Args:
         wanted: What was proposed.

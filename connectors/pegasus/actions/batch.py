@@ -141,7 +141,7 @@ class BatchAction:
             raise failure
 
     def result(self, before: Observation, now: Observation) -> StepResult | None:
-        """Return what came of them, ``None`` while some may still come."""
+        """Return the results, ``None`` while some are pending."""
         verdicts = self._verdicts(before)
         if self._waiting(verdicts):
             return None

@@ -181,7 +181,7 @@ class AwaitAction:
         try:
             count = self._open_replicas(node)
         except RemoteError as exc:
-            return f"{name} does not tell how many replicas it has open: {exc.message}"
+            return f"{name} does not report how many replicas it has open: {exc.message}"
         self._first = max(self._first or 0, count)
         return f"{name}: {count:,} of {self._first:,} replicas are still open." if count else ""
 
@@ -196,7 +196,7 @@ class AwaitAction:
         except RemoteError:
             return f"{name} does not answer: its process is ending or starting."
         self._start = str(info.get("start_time", "")) if isinstance(info, Mapping) else ""
-        return "" if self._start else f"{name} does not tell since when its process runs."
+        return "" if self._start else f"{name} does not report since when its process runs."
 
     def _has_restarted(self) -> bool:
         return not self._start_unknown() and self._start != self._step.started_at

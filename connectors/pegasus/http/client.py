@@ -134,7 +134,7 @@ class HttpClient:
     # -- meta servers ---------------------------------------------------------------------------
 
     def fetch_cluster(self) -> ClusterInfo:
-        """Return what the leader says of its cluster.
+        """Return what the leader reports of its cluster.
 
         With a stored level outside the five this question kills the leader: ask for the level by
         remote procedure call first.

@@ -173,7 +173,7 @@ def _names(names: list[HostPort] | None, addresses: list[RpcAddress] | None) -> 
 
 
 def parse_cluster_info(one: Struct) -> ClusterInfo:
-    """Read what the leading meta server says of its cluster."""
+    """Read what the leading meta server reports of its cluster."""
     values = dict(zip(one.keys or (), one.values or (), strict=False))
     return cluster_info_of(values)
 

@@ -159,7 +159,7 @@ class OwnersAnswer:
 
 
 class ZnodeBundleReader:
-    """Looks by ZooKeeper; owners are asked of the brokers where ZooKeeper does not tell them.
+    """Looks by ZooKeeper; owners are asked of the brokers where ZooKeeper does not report them.
 
     Args:
         session: Reads.
@@ -207,11 +207,11 @@ class ZnodeBundleReader:
         found = None if record is None else self._addresses.owner(record)
         if found is None:
             raise ProtocolError(
-                f"{place} does not tell which broker owns the bundle.",
+                f"{place} does not report which broker owns the bundle.",
                 endpoint=self._session.endpoint,
                 operation=f"read {place}",
                 outcome="refused",
-                hint="Look at that znode by hand.",
+                hint="Check that znode by hand.",
             )
         return found
 

@@ -87,7 +87,7 @@ class PulsarCluster(Limited):
     # -- acting ---------------------------------------------------------------------------------
 
     def action(self, step: Step) -> Action:
-        """Return the action that carries out a step.
+        """Return the action that executes a step.
 
         Raises:
             RemoteError: The cluster could not be read.

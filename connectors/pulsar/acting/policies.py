@@ -48,7 +48,7 @@ def _read(kind: PolicyKind, path: str, ask: Ask) -> str | None:
         return kind.canonical(text)
     except InputError as exc:
         raise ProtocolError(
-            f"{answer.url} does not tell a {kind.title}: {exc.message}",
+            f"{answer.url} does not report a {kind.title}: {exc.message}",
             endpoint=answer.url,
             operation=f"GET {path}",
             outcome="refused",

@@ -2,7 +2,7 @@
 
 The other half is :mod:`core.pulsar.steps.policy`.
 
-It counts as done when the cluster, asked again, tells it as it was wanted.
+It counts as done when the cluster, asked again, reports it as it was wanted.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ class SettingAction:
                 code="not_followed",
                 sentence=f"{step.key} is stored as {_text(step.value)}, but not followed. "
                 f"{now.detail}",
-                hint="Undo the run to put it back, or restart those brokers.",
+                hint="Undo the run to restore it, or restart those brokers.",
                 after=now,
             )
         return self._set(before, now)

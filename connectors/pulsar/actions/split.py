@@ -190,7 +190,7 @@ class SplitAction:
             state="FAILED",
             code="unknown_bundle",
             sentence=f"{self._step.bundle} is gone since the step began. {now.detail}",
-            hint="Look at the namespace: was it deleted or created again?",
+            hint="Check the namespace: was it deleted or created again?",
             after=now,
         )
 

@@ -2,7 +2,7 @@
 
 The other half is :mod:`core.pulsar.steps.unload`.
 
-The request is sent once. Whatever it answers, what came of it is what the cluster shows: 204 says
+The request is sent once. Whatever it answers, the result is what the cluster shows: 204 says
 nothing about where the bundle lands, and no answer does not mean that nothing happened.
 """
 

@@ -143,7 +143,7 @@ class Cluster:
     # -- reports ---------------------------------------------------------------------------
 
     def info(self, *, with_name: bool) -> dict[str, str]:
-        """Return what the leading meta server says of the cluster."""
+        """Return what the leading meta server reports of the cluster."""
         counts = self.state.counts
         operations = {
             "copy_pri": counts.copy_primary,

@@ -68,7 +68,7 @@ class MetaServer:
                 self.tick()
 
     async def stop(self) -> None:
-        """End what is being carried out."""
+        """End what is being executed."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -200,12 +200,12 @@ class MetaServer:
     # -- what replica servers do ----------------------------------------------------------------
 
     def _send(self, partition: Partition, action: ProposalAction) -> None:
-        """Tell a replica server; what is being carried out already is left to itself."""
+        """Tell a replica server; what is being executed already is left to itself."""
         if partition.running is None:
             partition.running = action
-            self.spawn(self._carry_out(partition, action))
+            self.spawn(self._execute(partition, action))
 
-    async def _carry_out(self, partition: Partition, action: ProposalAction) -> None:
+    async def _execute(self, partition: Partition, action: ProposalAction) -> None:
         try:
             done = await self._act(partition, action)
         finally:

@@ -151,7 +151,7 @@ def ddd_struct(config: PartitionConfig, dropped: Iterable[DddNode], reason: str)
 
 
 def info_struct(values: Mapping[str, str]) -> Struct:
-    """Return what the leading meta server says of its cluster."""
+    """Return what the leading meta server reports of its cluster."""
     return idl.ClusterInfoResponse(err=ErrorCode(), keys=list(values), values=list(values.values()))
 
 

@@ -38,7 +38,7 @@ class CallFaults:
         return self._heard.count(call)
 
     def lose_replies(self, call: str, times: int = 1) -> None:
-        """Let the next calls of that name be carried out, and their connection break then."""
+        """Let the next calls of that name be executed, and their connection break then."""
         self._losses[call] += times
 
     def answer_commands(self, answer: str | None) -> None:
@@ -144,7 +144,7 @@ class Partition:
         size_mb: Of one replica.
         reads_per_s: At the primary.
         writes_per_s: At the primary.
-        running: The action that is being carried out right now.
+        running: The action that is being executed right now.
         learner: The node that is copying it right now.
         leftovers: Replicas on nodes that are no members, by node.
     """

@@ -187,7 +187,7 @@ def local_policies(boundaries: Any, group: str | None) -> Json:
 
 
 def returned_policies(stored: Json) -> Json:
-    """Return the policies of a namespace as REST tells them: with one default filled in."""
+    """Return the policies of a namespace as REST reports them: with one default filled in."""
     return {**stored, "is_allow_auto_update_schema": True}
 
 

@@ -345,7 +345,7 @@ def repair(tables: Tables, found: Sequence[Problem], now: datetime) -> list[Repa
     done = planned(found)
     try:
         for one in sorted(done, key=lambda item: item.action != "rebuild"):
-            _carry_out(tables, root, one, now)
+            _execute(tables, root, one, now)
     except OSError as exc:
         raise HistoryError(
             f"{exc.filename or root} cannot be moved: {exc.strerror}.",
@@ -354,7 +354,7 @@ def repair(tables: Tables, found: Sequence[Problem], now: datetime) -> list[Repa
     return done
 
 
-def _carry_out(tables: Tables, root: Path, one: Repair, now: datetime) -> None:
+def _execute(tables: Tables, root: Path, one: Repair, now: datetime) -> None:
     problem, kind = one.problem, tables.kinds.of(one.problem.kind)
     if one.action == "rebuild":
         _rebuild(tables, root, kind, now)

@@ -25,7 +25,7 @@ class BalanceRound:
     Attributes:
         before: The state it was decided on.
         plans: In gpid order; empty: nothing to do.
-        after: The state when every plan was carried out.
+        after: The state when every plan was executed.
     """
 
     before: ClusterView
@@ -62,7 +62,7 @@ def balance_rounds(
 ) -> Iterator[BalanceRound]:
     """Give round after round, without end: from the balance on they are empty.
 
-    Upstream starts the next round only when every plan of the one before is carried out and every
+    Upstream starts the next round only when every plan of the one before is executed and every
     partition is healthy again; so is it here. A check changes nothing: every round is the same.
     """
     while True:
@@ -135,11 +135,11 @@ def balance_until_done(
 
 
 def apply_plans(view: ClusterView, plans: tuple[BalancePlan, ...]) -> ClusterView:
-    """Return the state after plans were carried out, one by one in their order.
+    """Return the state after plans were executed, one by one in their order.
 
     A node chooses the disk of a new replica by itself: among its disks in configured order the one
     with fewest replicas of the table, of equal ones that with fewest of all. A copy onto a node
-    that already serves the partition is what the guardian throws away: nothing changes.
+    that already serves the partition is what the guardian discards: nothing changes.
 
     Source:
         Pegasus ``replica_config`` (roles) and ``fs_manager`` ``find_best_dir_for_new_replica``.
@@ -181,7 +181,7 @@ def _replace(roles: list[tuple[int, int]], plan: BalancePlan, disk: int) -> list
 
 
 class _DiskCounts:
-    """Replicas per disk while copies are carried out, to know where the next one goes."""
+    """Replicas per disk while copies are executed, to know where the next one goes."""
 
     def __init__(self, view: ClusterView) -> None:
         self._node_disks = view.node_disks

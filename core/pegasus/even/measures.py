@@ -72,7 +72,7 @@ class Measured:
         return self.led("size_mb")
 
     def room_mb(self) -> Floats | None:
-        """Return what is free on every node, shape ``(n_nodes,)``; ``None``: one did not tell."""
+        """Return what is free on every node, shape ``(n_nodes,)``; ``None``: one did not report."""
         free = dict.fromkeys(self.view.nodes, float("nan"))
         for row in self.facts.rows("disks"):
             if row["node"] in free:
@@ -82,7 +82,7 @@ class Measured:
         return None if np.isnan(room).any() else room
 
     def led(self, name: str) -> Floats:
-        """Return a measure as every partition's primary tells it; NaN: unknown."""
+        """Return a measure as every partition's primary reports it; NaN: unknown."""
         columns = self.facts.columns
         found: Floats = np.full(self.view.partition_count, np.nan)
         led = columns.rep_is_primary

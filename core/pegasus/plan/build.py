@@ -47,7 +47,7 @@ def level_plan(
         snapshot: The cluster.
         level: One of the five words, ``steady``.
         terms: When, why and how long.
-        is_restored: Put the former one back when the run ends.
+        is_restored: Restore the former one when the run ends.
     Raises:
         UnknownNameError: There is no such level; the hint has near ones.
     """
@@ -190,7 +190,7 @@ def setting_plan(
         draft.note(
             "warning",
             "before_unknown",
-            f"What {step.key} is now is unknown: it cannot be put back as it was.",
+            f"What {step.key} is now is unknown: it cannot be restored as it was.",
             subject=step.subject,
         )
     elif step.before == step.value:

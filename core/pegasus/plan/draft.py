@@ -63,7 +63,7 @@ class Draft:
         self._left_out = 0
         self._check_reading()
 
-    # -- telling --------------------------------------------------------------------------------
+    # -- findings --------------------------------------------------------------------------------
 
     def note(
         self,
@@ -110,8 +110,8 @@ class Draft:
             self.note(
                 "error",
                 "level_unknown",
-                "The stored level is unknown: what a run would change cannot be put back.",
-                hint="Take another snapshot; its problems say what the meta server did not tell.",
+                "The stored level is unknown: what a run would change cannot be restored.",
+                hint="Take another snapshot; its problems say what the meta server did not report.",
             )
             return
         before, self._stored = self._stored, level
@@ -131,11 +131,11 @@ class Draft:
             self.set_level(FunctionLevel.STEADY, is_restored=True)
 
     def check_level(self) -> None:
-        """Refuse what needs proposals while none would be carried out; warn at lively."""
+        """Refuse what needs proposals while none would be executed; warn at lively."""
         level = self.course.level
         if level is None:
             sentence = "The effective level is unknown: a proposal might wait unseen."
-            hint = "Take another snapshot; its problems say what the meta server did not tell."
+            hint = "Take another snapshot; its problems say what the meta server did not report."
             self.note("error", "level_unknown", sentence, hint=hint)
         elif level <= FunctionLevel.FREEZED:
             is_few = self._stored is not None and self._stored > FunctionLevel.FREEZED
@@ -165,7 +165,7 @@ class Draft:
             key: Upstream key, or its name in a snapshot.
             value: As a person writes it.
             server: For a setting of replica servers the registered name of one; ``None``: all.
-            is_restored: Put back when the run ends.
+            is_restored: Restored when the run ends.
         Raises:
             InputError: The setting does not take the value, or not at that server.
             UnknownNameError: There is no such setting or server.

@@ -281,7 +281,7 @@ def _begin(draft: Draft) -> None:
 
 
 def _warn_of_exclusions(draft: Draft) -> None:
-    """Tell which excluded tables the meta server's own balancer moves all the same."""
+    """Report which excluded tables the meta server's own balancer moves all the same."""
     names = sorted(table.name for table in draft.facts.tables.values())
     excluded = [
         name for name in names if any(fnmatchcase(name, one) for one in draft.terms.exclusions)

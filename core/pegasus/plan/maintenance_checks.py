@@ -54,7 +54,7 @@ def unfreeze(draft: Draft, leaving: Sequence[str]) -> None:
 
 
 def warn_of_freezing(draft: Draft) -> None:
-    """Tell when one node less would freeze the effective level."""
+    """Report when one node less would freeze the effective level."""
     rule, known, alive = _Rule.of(draft), len(draft.facts.nodes), len(draft.course.alive)
     if alive - 1 < rule.least_nodes or rule.freezes(alive - 1, known):
         draft.note(

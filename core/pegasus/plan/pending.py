@@ -1,6 +1,6 @@
 """Partitions of a Pegasus cluster that proposals of earlier runs may still change.
 
-A queued proposal is carried out at any later tick, and the meta server refuses a second one for the
+A queued proposal is executed at any later tick, and the meta server refuses a second one for the
 same partition. Those of others cannot be asked for: the server's own refusal is the guard there.
 """
 
@@ -22,7 +22,7 @@ def pending_partitions(
 
     Args:
         ended: Runs of the cluster; those that ended longer ago than steps are looked at count not.
-        cleared_at: When pending proposals were last thrown away, as far as runs tell.
+        cleared_at: When pending proposals were last discarded, as far as runs tell.
         now: Aware UTC.
     """
     return frozenset(
@@ -37,7 +37,7 @@ def pending_partitions(
 
 
 def cleared_at(view: RunView) -> datetime | None:
-    """Return when a run last set a level that throws away what is pending; ``None``: never."""
+    """Return when a run last set a level that discards what is pending; ``None``: never."""
     found = (
         step.ended_at
         for step in view.steps

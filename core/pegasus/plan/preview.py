@@ -84,9 +84,9 @@ class NodePreview:
         replicas_before: Partitions that it is a member of.
         replicas_after: The same when all is done.
         received_mb: What is copied onto it; ``None``: unknown.
-        free_before_mb: Of its disks; ``None``: it did not tell.
+        free_before_mb: Of its disks; ``None``: it did not report.
         free_after_mb: The same when all is done: what leaves is deleted later, if at all.
-        capacity_mb: Of its disks; ``None``: it did not tell.
+        capacity_mb: Of its disks; ``None``: it did not report.
     """
 
     node: str
@@ -108,7 +108,7 @@ class PegasusPreview:
         sentence: All of it in one.
         nodes: Those that lose or gain something, by name.
         steps: In the plan's order.
-        restored: What is put back when the run ends, by what it is called.
+        restored: What is restored when the run ends, by what it is called.
         copied_mb: In all; ``None``: unknown.
         waits_for_people: The run stops until an operator has done something.
         max_under_replicated: Partitions that the plan lets lack a replica at a time, at most.

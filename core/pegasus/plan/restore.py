@@ -1,4 +1,4 @@
-"""What must not be put back: a share of living nodes at which the cluster would freeze."""
+"""What must not be restored: a share of living nodes at which the cluster would freeze."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RESET: Final = "that is its default, which a new leading meta server, or a rest
 
 
 def why_left(saved: SettingView, by_hand: str, take_snapshot: Callable[[], PegasusSnapshot]) -> str:
-    """Return why a setting is left as the run has made it; empty: it can be put back.
+    """Return why a setting is left as the run has made it; empty: it can be restored.
 
     Args:
         saved: A setting that the run changed for its time.

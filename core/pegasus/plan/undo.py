@@ -1,7 +1,7 @@
 """Taking a run on a Pegasus cluster back: the inverse of what was done, last first.
 
 Only what still is where the run left it goes back. Settings that were changed for the time of the
-run are back already; what cannot be taken back is named.
+run are back already; what cannot be undone is named.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from core.plan.options import PlanOptions
 from core.snapshot.pegasus import PegasusSnapshot
 from core.step import Diagnostic, Inverse
 
-_BY_HAND: Final = "Look at it, and move it by hand if it still has to go back."
+_BY_HAND: Final = "Check it, and move it by hand if it still has to go back."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +49,13 @@ def undo_plan(view: RunView, ground: PegasusGround, *, reason: str = "") -> Plan
         reason: Why; by default that it undoes the run.
     Raises:
         PlanConflictError: The run has not ended, is of another cluster, or left nothing that
-            could be taken back.
+            could be undone.
     """
     check_undo(view, ground.snapshot.manifest.cluster)
     reason = reason or reason_of_undo(view)
     undo = _Undo(view, ground, reason)
     for step in reversed(view.steps):
-        undo.take_back(step)
+        undo.add_inverse(step)
     return undo.seal()
 
 
@@ -71,13 +71,13 @@ class _Undo:
         self._full: list[str] = []
         self._is_level_checked = False
 
-    def take_back(self, step: StepView) -> None:
+    def add_inverse(self, step: StepView) -> None:
         """Add the inverse of a step, or tell why there is none."""
         if step.step.wait is None and step.step.temporary_value is None and self._is_done(step):
             self._inverse(step)
 
     def _is_done(self, step: StepView) -> bool:
-        """Whether there is something to take back; tell what is left alone."""
+        """Whether there is something to undo; tell what is left alone."""
         asked, result = step.step, step.result
         if step.state == "UNKNOWN":
             sentence = f"What became of {asked.subject} is unknown: it is left as it is."
@@ -106,13 +106,13 @@ class _Undo:
         if not draft.steps:
             sentence, hint = self._why_not()
             raise PlanConflictError(
-                f"Nothing of run {self._view.run_id} can be taken back. {sentence}", hint=hint
+                f"Nothing of run {self._view.run_id} can be undone. {sentence}", hint=hint
             )
         plan = draft.seal()
         return sealed(replace(plan, complete=False)) if self._stays else plan
 
     def _why_not(self) -> tuple[str, str]:
-        """Return why nothing can be taken back, and what to do about it."""
+        """Return why nothing can be undone, and what to do about it."""
         if not self._stays:
             nothing = why_nothing_lasts(self._view) or "It changed nothing."
             return next(iter(self._needless), nothing), ""
@@ -126,7 +126,7 @@ class _Undo:
         return sentence, hint
 
     def _add(self, asked: PegasusStep, inverse: Inverse) -> None:
-        self._tell(inverse.finding)
+        self._note(inverse.finding)
         if inverse.finding is not None and inverse.is_compensated:
             self._full.append(inverse.finding.subject)
         if isinstance(inverse.step, PegasusStep):
@@ -137,7 +137,7 @@ class _Undo:
             except OpsError as exc:
                 self._stay("undo_refused", asked.subject, exc.message, exc.hint)
 
-    def _tell(self, finding: Diagnostic | None) -> None:
+    def _note(self, finding: Diagnostic | None) -> None:
         if finding is None:
             return
         if finding.severity == "info":
@@ -145,7 +145,7 @@ class _Undo:
         else:
             self._stay(finding.code, finding.subject, finding.sentence, finding.hint)
 
-    # -- telling --------------------------------------------------------------------------------
+    # -- findings --------------------------------------------------------------------------------
 
     def _check_level(self) -> None:
         """Once, before the first proposal: by then an inverse step may have set the level."""

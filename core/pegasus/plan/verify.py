@@ -32,7 +32,7 @@ def recheck(
     *,
     steps: Collection[int] | None = None,
 ) -> dict[int, Diagnostic]:
-    """Return why steps of a plan may not be carried out any more, by place in the plan.
+    """Return why steps of a plan may not be executed any more, by place in the plan.
 
     Args:
         snapshot: A fresh one.

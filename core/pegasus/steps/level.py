@@ -24,12 +24,12 @@ _RECORDED_AS: Final = "level"
 
 
 class SetMetaLevel(PegasusStep, frozen=True, kw_only=True, tag="set_meta_level"):
-    """Set the function level of the meta server; steady or below throws away what is pending.
+    """Set the function level of the meta server; steady or below discards what is pending.
 
     Attributes:
         before: Stored level when the plan was made, ``steady``: the precondition.
         level: What it shall be.
-        is_restored: Put back when the run ends, however it ends.
+        is_restored: Restored when the run ends, however it ends.
     """
 
     phrase: ClassVar[Phrase] = Phrase("set", "meta level", "set", "was set", order=0)

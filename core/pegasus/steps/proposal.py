@@ -17,8 +17,8 @@ from core.pegasus.steps.base import PegasusStep, ProjectedState
 from core.pegasus.steps.partition import Partition
 from core.step import Diagnostic, Inverse
 
-_AGAIN: Final = "Look at it again, and make another plan if it is still wanted."
-_BY_HAND: Final = "Look at it, and move it by hand if it still has to go back."
+_AGAIN: Final = "Check it again, and make another plan if it is still wanted."
+_BY_HAND: Final = "Check it, and move it by hand if it still has to go back."
 
 
 class ProposalStep(PegasusStep, frozen=True, kw_only=True):

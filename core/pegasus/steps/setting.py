@@ -33,7 +33,7 @@ class SetServerSetting(PegasusStep, frozen=True, kw_only=True, tag="set_server_s
         before: What it was when the plan was made, as the server writes it; where nodes differ a
             JSON object of node to value; ``None``: unknown. The precondition where known.
         value: What it shall be.
-        is_restored: Put back when the run ends, however it ends.
+        is_restored: Restored when the run ends, however it ends.
     """
 
     phrase: ClassVar[Phrase] = Phrase("change", "server setting", "changed", "was changed", order=5)

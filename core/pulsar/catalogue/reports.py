@@ -107,7 +107,7 @@ REPORT_SETTINGS: Final = (
         unit="Gbit/s per NIC",
         is_dynamic=False,
         takes_effect="restart",
-        meaning="Speed of each network card, where the operating system tells it wrong.",
+        meaning="Speed of each network card, where the operating system reports it wrong.",
         effect="It is the limit that bandwidth usage is measured against.",
     ),
     Setting(

@@ -168,7 +168,7 @@ def active_placement(settings: EffectiveSettings, load_manager: str) -> str:
 
 
 def _half_a_pair(settings: EffectiveSettings) -> tuple[str, ...]:
-    """Say what is shown where AvgShedder is configured for placement alone."""
+    """Return what is shown where AvgShedder is configured for placement alone."""
     if settings.text("loadBalancerLoadPlacementStrategy").rpartition(".")[2] != "AvgShedder":
         return ()
     found = half_a_pair(settings, "modular")

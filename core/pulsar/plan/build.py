@@ -200,7 +200,7 @@ def _weighed(item: Diagnostic, asked: _Asked) -> Diagnostic:
 
 
 def _about_outcomes(steps: Sequence[UnloadBundle], outcomes: Outcomes) -> Iterator[Diagnostic]:
-    """Say where placement itself makes an unload pointless or dangerous."""
+    """Return where placement itself makes an unload pointless or dangerous."""
     for step, placed in zip(steps, outcomes.placements, strict=True):
         if step.destination is not None:
             continue

@@ -17,7 +17,7 @@ from core.units import pluralize
 
 
 def by_lost_broker(moves: Iterable[ExternalMove], later: PulsarSnapshot) -> Iterator[ExternalMove]:
-    """Tell what lost its owner with its broker as one; yield all other moves as they are."""
+    """Yield what lost its owner with its broker as one, and all other moves as they are."""
     live = set(later.brokers["broker"].to_pylist())
     lost: dict[str, list[ExternalMove]] = {}
     for move in moves:

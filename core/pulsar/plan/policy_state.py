@@ -1,4 +1,4 @@
-"""Policies as a snapshot tells them, and the snapshot as it would be with others."""
+"""Policies as a snapshot reports them, and the snapshot as it would be with others."""
 
 from __future__ import annotations
 

@@ -234,7 +234,7 @@ def _weight(where: SplitWhatIf) -> tuple[DiagnosticSeverity, str]:
         case "no_change":
             return "error", "split_without_effect"
         case "cannot_help":
-            # one topic: nothing is gained, and nothing can ever be taken back
+            # one topic: nothing is gained, and nothing can ever be undone
             hopeless = count is not None and count < 2
             return "error" if hopeless else "warning", "split_cannot_help"
         case "assumed":

@@ -38,7 +38,7 @@ from core.step import Inverse
 def undo_plan(view: RunView, ground: Ground, *, reason: str = "") -> Plan:
     """Return the plan that takes a run back, last step first.
 
-    A step that cannot be taken back is a warning and leaves the plan incomplete; one that need not
+    A step that cannot be undone is a warning and leaves the plan incomplete; one that need not
     be is an info.
 
     Args:
@@ -47,7 +47,7 @@ def undo_plan(view: RunView, ground: Ground, *, reason: str = "") -> Plan:
         reason: Why; by default that it undoes the run.
     Raises:
         PlanConflictError: The run has not ended, is of another cluster, or left nothing that
-            could be taken back.
+            could be undone.
     """
     check_undo(view, ground.snapshot.manifest.cluster)
     reason = reason or reason_of_undo(view)
@@ -64,7 +64,7 @@ def undo_plan(view: RunView, ground: Ground, *, reason: str = "") -> Plan:
         why = next((item for item in found if item.severity == "warning"), None)
         why = why or next(iter(found), None)
         raise PlanConflictError(
-            f"Nothing of run {view.run_id} can be taken back. "
+            f"Nothing of run {view.run_id} can be undone. "
             + (why.sentence if why else "It moved nothing."),
             hint=why.hint if why else "",
         )
@@ -121,7 +121,7 @@ def _with_policies_back(basis: Basis, view: RunView, fresh: SnapshotChecks) -> B
 
 
 def _plan_of(back: _Back, ground: Ground, view: RunView, reason: str) -> Plan:
-    """The last thing done is taken back first, so bundles go back under what they left under.
+    """The last thing done is undone first, so bundles go back under what they left under.
 
     Unloads that followed policies come after these, all others before.
     """

@@ -39,7 +39,7 @@ def recheck(
     *,
     steps: Collection[int] | None = None,
 ) -> dict[int, Diagnostic]:
-    """Return why steps of a plan may not be carried out any more, by place in the plan.
+    """Return why steps of a plan may not be executed any more, by place in the plan.
 
     The same checks as when the plan was made, and that everything is still where it was then.
 

@@ -145,7 +145,7 @@ class TransferShedder:
     def after_unloads(
         self, view: LoadView, state: TransferState, moves: Sequence[Move]
     ) -> TransferState:
-        """Return the memory after moves were carried out: whoever gave rests, the cluster with it.
+        """Return the memory after moves were executed: whoever gave rests, the cluster with it.
 
         Source:
             Pulsar ``UnloadScheduler#execute``.

@@ -215,7 +215,7 @@ def _helps(case: _Case, parts: tuple[SplitPart, ...]) -> SplitVerdict:
 
 
 def _assumed(count: int, shares: Sequence[float]) -> SplitVerdict:
-    """Say where it is cut without promising anything: one topic may carry all of the load."""
+    """Return where it is cut without promising anything: one topic may carry all of the load."""
     spread = (
         f"the largest would keep {format_ratio(max(shares))} of the load, were it spread evenly "
         "over the range"

@@ -160,5 +160,5 @@ class BundleStep(PulsarStep, frozen=True, kw_only=True):
             sentence=f"{self.bundle} was at {self.owner} when the plan was made, and is at {owner} "
             "now.",
             subject=self.bundle,
-            hint="Look at it again, and make another plan if it still has to move.",
+            hint="Check it again, and make another plan if it still has to move.",
         )

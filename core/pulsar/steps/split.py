@@ -37,12 +37,12 @@ class SplitBundle(BundleStep, frozen=True, kw_only=True, tag="split_bundle"):
     @property
     def confirmation(self) -> str:
         """It is for good."""
-        return "a split cannot be taken back"
+        return "a split cannot be undone"
 
     @property
     def why_irreversible(self) -> str:
         """Bundles are never merged."""
-        return "A split cannot be taken back: bundles are never merged again."
+        return "A split cannot be undone: bundles are never merged again."
 
     @property
     def has_parts(self) -> bool:
@@ -118,7 +118,7 @@ class SplitBundle(BundleStep, frozen=True, kw_only=True, tag="split_bundle"):
             finding=Diagnostic(
                 severity="warning",
                 code="undo_split",
-                sentence=f"The split of {self.bundle} cannot be taken back: bundles are never "
+                sentence=f"The split of {self.bundle} cannot be undone: bundles are never "
                 "merged again.",
                 subject=self.bundle,
                 hint="Unload the parts to one broker, if they belong together.",

@@ -36,7 +36,7 @@ BALANCES: Final = pa.schema(
         pa.field("primaries_std_after", pa.float64()),
         pa.field("replicas_std_before", pa.float64()),
         pa.field("replicas_std_after", pa.float64()),
-        pa.field("assumed", pa.string(), nullable=False),  # switches the cluster did not tell
+        pa.field("assumed", pa.string(), nullable=False),  # switches the cluster did not report
     ]
 )
 """One row a cluster."""

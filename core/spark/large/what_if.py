@@ -127,7 +127,7 @@ def _changed(origin: LargeCluster, brokers: pa.Table, edits: Edits | None = None
 
 
 def _refuse_too_many(origin: LargeCluster, gone: Sequence[str]) -> None:
-    """Say what is too much to be placed one after the other.
+    """Return what is too much to be placed one after the other.
 
     Raises:
         InputError: It is.

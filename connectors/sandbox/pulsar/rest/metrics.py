@@ -246,5 +246,5 @@ class MetricsRest(Rest):
         return RedirectResponse("/metrics/", 301)
 
     async def prometheus(self, request: Request) -> Response:
-        """Tell everything in Prometheus' text format."""
+        """Return everything in Prometheus' text format."""
         return Response(self._exposition.text(asked(request)), media_type=_TEXT)

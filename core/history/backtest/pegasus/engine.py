@@ -224,7 +224,7 @@ class _Play:
             return
         self.under_way = [one for one in self.under_way if one.due_s > self.now_s + 1e-9]
         plans = [one.plan for one in due if one.plan is not None and self._is_possible(one.plan)]
-        self.fleet.carry_out(plans)
+        self.fleet.execute_run(plans)
         for plan in plans:
             copied = plan.kind is not PlanKind.MOVE_PRIMARY
             size_mb = float(self.tape.size_mb[plan.row]) if copied else 0.0

@@ -172,7 +172,7 @@ class Fleet:
         self.exists = exists.copy()
         self._put(members, disks)
 
-    def carry_out(self, plans: Sequence[BalancePlan]) -> None:
+    def execute_run(self, plans: Sequence[BalancePlan]) -> None:
         """Change roles as plans of the balancer say, given in the numbering of the tape."""
         after = apply_plans(self.view, tuple(plans))
         self._put(after.members, after.member_disks)
