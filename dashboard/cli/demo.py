@@ -39,6 +39,7 @@ from dashboard.cli.output import (
     say,
     table,
 )
+from dashboard.cli.requests import takes
 from dashboard.cli.supervisor import Child, Supervisor, end_with_parent, free_port, shutting_down
 from dashboard.services import pegasus, sandbox
 from dashboard.services.sandbox import SandboxRequest
@@ -53,18 +54,11 @@ _PEGASUS_FILE: Final = "sandbox-pegasus.toml"
 
 app = typer.Typer()
 
-Brokers = Annotated[int, typer.Option(min=1, max=1_000, help="Simulated brokers.")]
-BundleCount = Annotated[
-    int, typer.Option(min=1, max=1_000_000, help="Bundles of the simulated fleet.")
-]
-Seed = Annotated[int, typer.Option(help="Seed of all random draws.")]
-
 
 @app.command()
+@takes(SandboxRequest, skip=("minute_s", "dynamic", "release"))
 def demo(
-    brokers: Brokers = 12,
-    bundles: BundleCount = 600,
-    seed: Seed = 7,
+    request: SandboxRequest,
     port: Annotated[
         int,
         typer.Option(min=1, max=MAX_PORT, help="Port of the pages, or the next free one."),
@@ -87,7 +81,7 @@ def demo(
         Supervisor(state.resolve() / "logs", stop) as all_,
     ):
         try:
-            fleets = _start_sandboxes(all_, brokers, bundles, seed, parts)
+            fleets = _start_sandboxes(all_, request, parts)
             pages = start_pages(all_, config, port)
             all_.wait_until(
                 lambda: all(part.is_file() for part in parts),
@@ -96,7 +90,7 @@ def demo(
                 [*fleets, pages],
             )
             write_sandbox_config(config, [sections_of(part) for part in parts], config.parent)
-            note(f"sandbox    {brokers} brokers, {bundles} bundles")
+            note(f"sandbox    {request.brokers} brokers, {request.bundles} bundles")
             note("           a Pegasus cluster beside it: 5 nodes, 6 tables")
             collector = start_collector(all_, config)
             # the fleet is shown as soon as it is read; the Pegasus cluster comes when it comes
@@ -129,11 +123,11 @@ def demo(
     return EXIT_DONE
 
 
-def _start_sandboxes(
-    all_: Supervisor, brokers: int, bundles: int, seed: int, parts: list[Path]
-) -> list[Child]:
-    of_pulsar, of_pegasus = (["--seed", str(seed), "--write-config", str(one)] for one in parts)
-    of_pulsar += ["--brokers", str(brokers), "--bundles", str(bundles)]
+def _start_sandboxes(all_: Supervisor, request: SandboxRequest, parts: list[Path]) -> list[Child]:
+    of_pulsar, of_pegasus = (
+        ["--seed", str(request.seed), "--write-config", str(one)] for one in parts
+    )
+    of_pulsar += ["--brokers", str(request.brokers), "--bundles", str(request.bundles)]
     of_pegasus += ["--kind", "pegasus"]
     return [
         all_.start("sandbox", own_command("sandbox", *of_pulsar)),
@@ -142,10 +136,9 @@ def _start_sandboxes(
 
 
 @app.command("sandbox")
+@takes(SandboxRequest)
 def run_sandbox(
-    brokers: Brokers = 12,
-    bundles: BundleCount = 600,
-    seed: Seed = 7,
+    request: SandboxRequest,
     write_config: Annotated[
         Path | None, typer.Option(help="Write a trimtab.toml for the fleet.")
     ] = None,
@@ -153,30 +146,17 @@ def run_sandbox(
         Literal["pulsar", "pegasus"],
         typer.Option(help="pegasus: meta and replica servers, no ZooKeeper."),
     ] = "pulsar",
-    minute_s: Annotated[
-        float,
-        typer.Option(min=0.5, max=60, metavar="SECONDS", help="Length of the leader's minute (s)."),
-    ] = 60.0,
-    dynamic: Annotated[
-        list[str] | None,
-        typer.Option("--dynamic", metavar="KEY=VALUE", help="Dynamic setting at the start."),
-    ] = None,
-    release: Annotated[
-        str | None,
-        typer.Option(help="Release line (2.8 to 5.0) or version that the Pulsar brokers present."),
-    ] = None,
     state_dir: StateDir = None,
     as_json: Json = False,
 ) -> int:
     """Run the embedded fleet: a real ZooKeeper and simulated brokers, until Ctrl-C."""
     if kind == "pegasus":
-        return _pegasus_sandbox(seed, write_config, as_json=as_json)
-    if release is not None:
+        return _pegasus_sandbox(request.seed, write_config, as_json=as_json)
+    if request.release is not None:
         try:
-            find_release(release)
+            find_release(request.release)
         except UnknownNameError as exc:
             raise UsageFaultError(exc.message, hint=exc.hint) from exc
-    request = SandboxRequest(brokers, bundles, seed, minute_s, tuple(dynamic or ()), release)
     end_with_parent()
     with (
         shutting_down(threading.Event()) as stop,
@@ -184,7 +164,7 @@ def run_sandbox(
     ):
         if write_config is not None:
             home = write_config.resolve().parent
-            write_sandbox_config(write_config, [pulsar_section(fleet)], home, minute_s)
+            write_sandbox_config(write_config, [pulsar_section(fleet)], home, request.minute_s)
         if as_json:
             print_json({"zookeeper": fleet.zookeeper, "admin_urls": fleet.admin_urls})
         else:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Protocol
 
 from core.errors import InputError
+from core.request import Request, param
 
 
 class RunningFleet(Protocol):
@@ -24,25 +25,22 @@ class RunningFleet(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class SandboxRequest:
-    """Size, pace and settings of a local fleet to start.
+class SandboxRequest(Request, frozen=True, kw_only=True):
+    """Start a local fleet: a real ZooKeeper and simulated brokers."""
 
-    Attributes:
-        brokers: Number of brokers.
-        bundles: Number of bundles.
-        seed: Seed of everything random.
-        minute_s: Seconds that count as a minute of the leader's intervals.
-        dynamic: ``KEY=VALUE``, dynamic settings that are set from the start.
-        release: Line or version that the brokers report; ``None``: the newest supported one.
-    """
-
-    brokers: int
-    bundles: int
-    seed: int
-    minute_s: float = 60.0
-    dynamic: tuple[str, ...] = ()
-    release: str | None = None
+    brokers: Annotated[int, param("Simulated brokers", ge=1, le=1_000)] = 12
+    bundles: Annotated[int, param("Bundles of the simulated fleet", ge=1, le=1_000_000)] = 600
+    seed: Annotated[int, param("Seed of all random draws")] = 7
+    minute_s: Annotated[
+        float, param("Length of the leader's minute (s)", metavar="SECONDS", ge=0.5, le=60)
+    ] = 60.0
+    dynamic: Annotated[
+        tuple[str, ...], param("Dynamic setting at the start", metavar="KEY=VALUE")
+    ] = ()
+    release: Annotated[
+        str | None,
+        param("Release line (2.8 to 5.0) or version that the Pulsar brokers present"),
+    ] = None
 
 
 def sandbox(request: SandboxRequest, data_dir: Path | None) -> AbstractContextManager[RunningFleet]:

@@ -197,7 +197,7 @@ def test_a_demo_does_not_overwrite_a_configuration_that_it_did_not_write(tmp_pat
     file = tmp_path / "trimtab.toml"
     file.write_text('[[clusters]]\nname = "real"\n')
     with pytest.raises(ConfigError, match="not the demo's own"):
-        demo(1, 1, 1, browser=False, state_dir=tmp_path)
+        demo(brokers=1, bundles=1, seed=1, browser=False, state_dir=tmp_path)
     assert "real" in file.read_text()
 
 
