@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, Protocol
 
-from core.health.findings import Finding
+from core.findings.finding import Finding
 from core.pegasus.system import PEGASUS
 from core.plan.registry import StepRegistry
 from core.pulsar.system import PULSAR

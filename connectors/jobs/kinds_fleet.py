@@ -14,8 +14,8 @@ from pydantic import Field, field_validator
 from connectors.config.credentials import Strict
 from connectors.jobs.model import Asked, JobAnswer, JobContext, JobKind
 from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
-from core.health.measures import TARGETS
 from core.pegasus.balance.request import BalanceRequest
+from core.pulsar.measures import TARGETS
 from core.pulsar.placement import find_strategy
 from core.pulsar.settings import known_setting
 from core.pulsar.shedding import find_shedding_strategy

@@ -13,11 +13,12 @@ from typing import Final, Literal
 
 import numpy as np
 
-from core.health.measures import column_values, measure
+from core.arrays import column_values
 from core.optimize.destinations import Destinations, find_destinations
 from core.optimize.request import LoadMeasure, OptimizeRequest
 from core.pulsar.bundle_counts import Codes, Ints
 from core.pulsar.load import WEIGHED, resource_weights
+from core.pulsar.measures import measure
 from core.pulsar.plan.load_transfer import CARRIED, carried_by
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags, Floats, LoadView

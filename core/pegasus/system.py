@@ -9,8 +9,7 @@ from typing import Final
 from core.actions.events import ExternalMove, RunMeasured
 from core.actions.model import Refusal, RunId
 from core.actions.views import RunView, SettingView
-from core.health.findings import Finding
-from core.health.pegasus import assess_pegasus
+from core.findings.finding import Finding
 from core.pegasus.plan.external_changes import external_changes
 from core.pegasus.plan.measured import measured
 from core.pegasus.plan.preview import preview_pegasus
@@ -18,6 +17,7 @@ from core.pegasus.plan.restore import why_left, why_reset
 from core.pegasus.plan.undo import PegasusGround, undo_plan
 from core.pegasus.plan.verify import recheck
 from core.pegasus.record import PEGASUS_RECORD
+from core.pegasus.rules.registry import assess_pegasus
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.steps.registry import STEPS
 from core.plan.model import Plan

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from core.arrays import column_values
 from core.errors import InputError, UnknownNameError
-from core.health.measures import column_values
 from core.planning.drill_placing import Landed, Loss, place_losses
 from core.planning.drill_request import DrillRequest
 from core.planning.drill_tables import TABLES

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from core.health.findings import Finding
+from core.findings.finding import Finding
 from core.ids import host_of
 from core.pulsar.isolation import (
     IsolationPolicy,

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.errors import InputError
-from core.health.measures import Measures, measure
 from core.planning.what_if_request import WhatIfRequest
+from core.pulsar.measures import Measures, measure
 from core.pulsar.placement import STRATEGY_NAMES, active_placement
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.shedding import active_shedding_strategy

@@ -9,7 +9,7 @@ from typing import Final
 from core.actions.events import ExternalMove, RunMeasured
 from core.actions.model import Refusal, RunId
 from core.actions.views import RunView, SettingView
-from core.health.findings import Finding, assess
+from core.findings.finding import Finding
 from core.plan.model import Plan
 from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.edit import Ground
@@ -19,6 +19,7 @@ from core.pulsar.plan.preview import preview_plan
 from core.pulsar.plan.undo import undo_plan
 from core.pulsar.plan.verify import recheck
 from core.pulsar.record import PULSAR_RECORD
+from core.pulsar.rules.registry import assess
 from core.pulsar.settings import effective_settings
 from core.pulsar.steps.registry import STEPS
 from core.snapshot import PulsarSnapshot

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from core.health.measures import column_values, row_of
+from core.arrays import column_values, row_of
 from core.pulsar.load import LONG_SAMPLES, SHORT_SAMPLES, part_left
 from core.pulsar.quotas import quota_seeds
 from core.schemas.pulsar import RATES

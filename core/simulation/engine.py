@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from core.health.measures import Spread
+from core.findings.measures import Spread
 from core.pulsar.combinations import half_a_pair
 from core.pulsar.placement import find_strategy
 from core.pulsar.settings import SHEDDING_SWITCHES, EffectiveSettings, effective_settings

@@ -12,8 +12,8 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from core.health.measures import Measures, measure
 from core.pulsar.bundle_index import share_bundle_index
+from core.pulsar.measures import Measures, measure
 from core.pulsar.plan.clients import ClientImpact, client_impact
 from core.pulsar.plan.outcomes import Scenario
 from core.pulsar.plan.project import project_scenario

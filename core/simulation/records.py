@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.health.measures import column_values, row_of
+from core.arrays import column_values, row_of
 from core.ids import SYSTEM_NAMESPACE
 from core.pulsar.bundle_counts import Ints
 from core.pulsar.load import (

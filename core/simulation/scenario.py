@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from core.arrays import column_values
 from core.errors import InputError, UnknownNameError
-from core.health.measures import column_values
 from core.ids import host_of
 from core.pulsar.bundle_counts import Ints
 from core.pulsar.isolation import parse_failure_domains

@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
-from core.health.findings import Finding
-from core.health.measures import Measures, Spread
+from core.findings.finding import Finding
+from core.findings.measures import Spread
 from core.pulsar.lookup import TopicLookup
+from core.pulsar.measures import Measures
 from core.pulsar.placement import Placement
 from core.snapshot import Problem
 from core.snapshot.store import Storable

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import typer
 
 from core.errors import UnknownNameError
-from core.health.findings import assess
 from core.plan.codec import dump_plan
 from core.plan.options import PlanOptions
 from core.planning.isolation_fixes import Mender
@@ -25,6 +24,7 @@ from core.pulsar.plan.policy_moves import PolicyOutlook, change_policies
 from core.pulsar.plan.policy_state import policies_of
 from core.pulsar.plan.preview import OtherPreview, preview_plan
 from core.pulsar.policy_kinds import POLICY_KINDS, policy_kind
+from core.pulsar.rules.registry import assess
 from core.pulsar.serving import ROLES, Serving, ServingRow
 from core.pulsar.steps.policy import policy_steps
 from core.pulsar.view import LoadView

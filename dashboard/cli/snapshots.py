@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
-from core.health.answer import balance_sentence, findings_sentence
-from core.health.findings import Finding, assess, overall_state
-from core.health.measures import TARGETS, Measures, Target, measure
+from core.findings.finding import Finding, findings_sentence, overall_state
 from core.pulsar.lookup import lookup_topic
+from core.pulsar.measures import TARGETS, Measures, Target, balance_sentence, measure
 from core.pulsar.placement import STRATEGIES, place_bundle
+from core.pulsar.rules.registry import assess
 from core.pulsar.settings import (
     EffectiveSettings,
     find_release,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from core.health.findings import overall_state
+from core.findings.finding import overall_state
 from core.plan.model import Plan
 from core.snapshot.store import Storable, load_manifest
 from core.systems import KnownSystem

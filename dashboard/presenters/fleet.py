@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from core.health.answer import balance_sentence, findings_sentence
-from core.health.findings import Finding, State, overall_state
-from core.health.measures import Measures
+from core.findings.finding import Finding, State, findings_sentence, overall_state
+from core.pulsar.measures import Measures, balance_sentence
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import Manifest
 from core.units import format_ratio

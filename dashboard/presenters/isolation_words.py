@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from core.health.findings import Finding, Severity
+from core.findings.finding import Finding, Severity
 from core.planning.isolation_fixes import Mend, Mender
 from core.pulsar.anti_affinity import Crowd
 from core.pulsar.serving import Serving, ServingRow

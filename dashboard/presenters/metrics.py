@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from core.health.metrics import BrokerMetrics
+from core.pulsar.rules.broker_metrics import BrokerMetrics
 from core.snapshot import PulsarSnapshot
 from core.units import (
     datetime_to_ms,

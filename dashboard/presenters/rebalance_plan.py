@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from core.health.measures import Spread
+from core.findings.measures import Spread
 from core.plan.model import Plan
 from core.pulsar.plan.clients import ClientImpact
 from core.pulsar.plan.preview import Preview

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from core.health.measures import DEFAULT_TARGET
 from core.plan.model import DiagnosticSeverity, Plan
+from core.pulsar.measures import DEFAULT_TARGET
 from core.pulsar.placement import Placement
 from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.preview import Preview, StepPreview

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from core.errors import SnapshotError
-from core.health.findings import Finding, assess
-from core.health.measures import Measures, measure
+from core.findings.finding import Finding
+from core.pulsar.measures import Measures, measure
+from core.pulsar.rules.registry import assess
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.view import LoadView
 from core.schemas import PULSAR_TABLES

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from core.errors import SnapshotError
-from core.health.recorded import RecordedPast
 from core.history.queries.recorded_past import recorded_past
 from core.history.queries.sql import Period, is_local, local_paths
+from core.pulsar.rules.recorded_past import RecordedPast
 from dashboard.services import history
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 from connectors.config.model import ClusterConfig, Timeouts
 from connectors.pegasus.collect import PegasusCollector
 from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
-from core.health.pegasus import assess_pegasus
+from core.pegasus.rules.registry import assess_pegasus
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.summary import summarize_nodes
 from dashboard.presenters.pegasus import cluster, headline

@@ -28,7 +28,7 @@ from core.errors import (
     ThrottledError,
     UnreachableError,
 )
-from core.health.findings import assess
+from core.pulsar.rules.registry import assess
 from core.snapshot import PulsarSnapshot
 
 QUICK = {"connect_s": 2.0, "read_s": 1.5, "answer_s": 3.0}

@@ -10,7 +10,7 @@ from pulsar_files import SESSION_TIMEOUT_S
 from real_pulsar import RealPulsar
 
 from connectors.pulsar.collect import PulsarCollector, check_cluster
-from core.health.findings import assess
+from core.pulsar.rules.registry import assess
 from core.snapshot import PulsarSnapshot
 
 _GONE_WITHIN_S = SESSION_TIMEOUT_S * 3 + 20

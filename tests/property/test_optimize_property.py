@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from optimize_fleets import FleetRecipe, fifty, fleet
 
-from core.health.measures import measure
 from core.ids import host_of, namespace_of
 from core.optimize import OptimizeRequest, Proposal, optimize
 from core.pulsar.isolation import governing_policy, parse_failure_domains, parse_isolation_policies
+from core.pulsar.measures import measure
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.outcomes import Scenario
 from core.pulsar.plan.project import project_scenario

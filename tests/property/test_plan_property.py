@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import UnusablePlanError
-from core.health.measures import measure, owned_bundle_counts
 from core.plan.codec import dump_plan, load_plan
 from core.plan.model import Plan
+from core.pulsar.measures import measure, owned_bundle_counts
 from core.pulsar.placement import STRATEGY_NAMES
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.preview import QUANTITIES, preview_plan, project

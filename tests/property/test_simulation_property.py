@@ -10,7 +10,8 @@ from fleet_edit import with_policies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.health.measures import column_values, measure
+from core.arrays import column_values
+from core.pulsar.measures import measure
 from core.pulsar.placement import STRATEGY_NAMES
 from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES
 from core.schemas.pulsar import RATES

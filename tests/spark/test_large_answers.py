@@ -7,9 +7,10 @@ from fleet_builder import make_snapshot
 from large_fleets import extensible, unread, with_gaps, with_ties, with_trouble
 
 from core.errors import UnknownNameError
-from core.health.findings import MAX_OF_ONE_CODE, assess
-from core.health.measures import TARGETS
+from core.findings.engine import MAX_OF_ONE_CODE
 from core.progress import Untold
+from core.pulsar.measures import TARGETS
+from core.pulsar.rules.registry import assess
 from core.snapshot.store import save_snapshot
 from core.spark.jobs.health import HealthQuestion
 from core.spark.jobs.place import PlaceQuestion

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from core.health.measures import column_values
+from core.arrays import column_values
 from core.history.backtest.dense import (
     BROKER_NUMBERS,
     CLIENTS,

@@ -19,7 +19,7 @@ from core.actions.model import Observation, Refusal, StepResult
 from core.actions.ports import Action
 from core.actions.undo import check_undo, reason_of_undo
 from core.errors import PlanConflictError
-from core.health.findings import Finding
+from core.findings.finding import Finding
 from core.history.analysis.accuracy.shadow import NoShadow, Shadow
 from core.ids import SnapshotId
 from core.plan.model import Expected, Plan, PolicyRef, sealed

@@ -13,7 +13,7 @@ import pytest
 from fleet_builder import broker_names, make_snapshot
 from fleet_edit import with_manifest
 
-from core.health.measures import column_values
+from core.arrays import column_values
 from core.history.analysis.accuracy.leader_averages import CarriedAverages
 from core.schemas import PULSAR_TABLES
 from core.snapshot import PulsarSnapshot

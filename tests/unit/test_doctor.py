@@ -11,10 +11,10 @@ import pytest
 from fleet_builder import broker_names, make_snapshot
 from fleet_edit import edited, every, with_policies, with_settings
 
-from core.health.doctor import DOCTOR_RULES, examine
-from core.health.doctor.answer import answer
-from core.health.doctor.host_load import fit_line
 from core.pulsar.presets import upstream_words
+from core.pulsar.rules.doctor import DOCTOR_RULES, examine
+from core.pulsar.rules.doctor.answer import answer
+from core.pulsar.rules.doctor.host_load import fit_line
 from core.pulsar.setting_values import typed_value
 from core.pulsar.settings import SETTING_BY_KEY, effective_settings
 from core.snapshot import PulsarSnapshot

@@ -9,10 +9,10 @@ from fleet_builder import NOON, broker_names, make_snapshot
 from fleet_edit import edited
 from history_rows import CLUSTER, lay_down, store_in
 
-from core.health.doctor import Diagnosis, examine
-from core.health.recorded import LeaderCount, Peak, RecordedPast
 from core.history.queries.recorded_past import recorded_past
 from core.history.queries.sql import Period
+from core.pulsar.rules.doctor import Diagnosis, examine
+from core.pulsar.rules.recorded_past import LeaderCount, Peak, RecordedPast
 from core.snapshot import PulsarSnapshot
 from core.units import datetime_to_ms
 

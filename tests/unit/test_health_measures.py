@@ -7,15 +7,29 @@ import pytest
 from fleet_builder import make_snapshot
 from fleet_edit import edited, every
 
-from core.health.answer import balance_sentence, top_share_sentence
-from core.health.measures import TARGETS, MeasureName, Measures, Spread, Target, measure
+from core.findings.measures import Spread
+from core.pulsar.measures import (
+    TARGETS,
+    MeasureName,
+    Measures,
+    Target,
+    balance_sentence,
+    measure,
+    top_share_sentence,
+)
 
 NAN = float("nan")
+_UNITS = {
+    "usage": "ratio",
+    "throughput": "bytes/s",
+    "msg_rate": "msgs/s",
+    "bundle_count": "bundles",
+}
 
 
 def spread(*values: float, name: MeasureName = "throughput") -> Spread:
     brokers = tuple(f"b{number}:8080" for number in range(len(values)))
-    return Spread(name, "traffic", "bytes/s", brokers, np.array(values, np.float64))
+    return Spread(name, "traffic", _UNITS[name], brokers, np.array(values, np.float64))
 
 
 def measures(*traffic: float) -> Measures:

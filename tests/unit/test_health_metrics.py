@@ -5,8 +5,9 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from core.health.findings import Finding, assess
-from core.health.metrics import BrokerMetrics
+from core.findings.finding import Finding
+from core.pulsar.rules.broker_metrics import BrokerMetrics
+from core.pulsar.rules.registry import assess
 from core.schemas.pulsar import BROKER_METRICS, BUNDLE_METRICS
 from core.snapshot import PulsarSnapshot
 from core.units import datetime_to_ms

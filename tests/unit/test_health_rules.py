@@ -15,16 +15,9 @@ import pytest
 from fleet_builder import NOON, broker_names, make_snapshot
 from fleet_edit import edited, every, owned_by, with_manifest, with_policies, with_settings, without
 
-from core.health.answer import findings_sentence
-from core.health.findings import (
-    MAX_OF_ONE_CODE,
-    Finding,
-    assess,
-    capped,
-    count_by_severity,
-    overall_state,
-)
-from core.health.rules import RULES
+from core.findings.engine import MAX_OF_ONE_CODE, capped
+from core.findings.finding import Finding, count_by_severity, findings_sentence, overall_state
+from core.pulsar.rules.registry import RULES, assess
 from core.schemas import PULSAR_TABLES
 from core.snapshot import Problem, PulsarSnapshot
 from core.snapshot.zkdump import import_zk_dump

@@ -17,8 +17,8 @@ from fleet_edit import (
 )
 
 from core.errors import InputError
-from core.health.measures import measure
 from core.optimize import OptimizeRequest, Proposal, optimize
+from core.pulsar.measures import measure
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.outcomes import Scenario
 from core.pulsar.plan.project import project_scenario

@@ -7,8 +7,8 @@ import json
 import pytest
 from pegasus_snapshots import NODES, part_row, snapshot_of, whole
 
-from core.health.findings import overall_state
-from core.health.pegasus import assess_pegasus
+from core.findings.finding import overall_state
+from core.pegasus.rules.registry import assess_pegasus
 from core.pegasus.snapshot import PegasusFacts
 from core.snapshot import Problem
 

@@ -13,9 +13,8 @@ from fleet_builder import make_snapshot
 from fleet_edit import edited, every, owned_by, with_policies, with_settings
 
 from core.errors import InvariantError, PlanConflictError, UnknownNameError
-from core.health.findings import assess
-from core.health.measures import measure
 from core.plan.model import sealed
+from core.pulsar.measures import measure
 from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.clients import client_impact
@@ -30,6 +29,7 @@ from core.pulsar.plan.preview import (
     preview_plan,
     project,
 )
+from core.pulsar.rules.registry import assess
 from core.pulsar.steps.unload import UnloadBundle
 from core.snapshot import PulsarSnapshot
 

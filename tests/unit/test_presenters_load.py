@@ -6,9 +6,9 @@ import pytest
 from fleet_builder import make_history, make_snapshot
 
 from core.errors import UnknownNameError
-from core.health.findings import assess
-from core.health.measures import measure
 from core.ids import FULL_UPPER
+from core.pulsar.measures import measure
+from core.pulsar.rules.registry import assess
 from core.pulsar.settings import effective_settings
 from dashboard.app_pages.broker import model as one_broker
 from dashboard.app_pages.brokers import model as brokers

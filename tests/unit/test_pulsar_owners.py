@@ -15,12 +15,12 @@ from fleet_builder import NOON, make_snapshot
 from fleet_edit import edited, owned_by, with_settings, without
 
 from core.errors import UnknownNameError
-from core.health.findings import assess
 from core.planning.broker_failure import broker_death
 from core.pulsar import owners
 from core.pulsar.leaders import LeaderChange, change_costs, leader_history
 from core.pulsar.owner_spread import expected_used, spread_of, spread_sentence
 from core.pulsar.owners import Ownership, ownership_of
+from core.pulsar.rules.registry import assess
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
 from core.schemas.pulsar import UNIT_STATES

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from fleet_builder import make_snapshot
 
-from core.health.measures import Spread
+from core.findings.measures import Spread
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.clients import ClientImpact
 from core.pulsar.plan.preview import preview_plan

@@ -9,8 +9,8 @@ from fleet_builder import make_snapshot
 from fleet_edit import edited, every, with_manifest, with_policies, with_settings
 
 from core.errors import InputError, UnknownNameError
-from core.health.measures import measure
 from core.pulsar.load import next_average
+from core.pulsar.measures import measure
 from core.pulsar.settings import effective_settings
 from core.simulation import Landed, RoundResult, Run, WhatIf, simulate
 from core.simulation.averages import after_samples, sampled

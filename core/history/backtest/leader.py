@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 import pyarrow as pa
 
-from core.health.measures import column_values
+from core.arrays import column_values
 from core.history.backtest.dense import Codes, Flags, Floats, Ints
 from core.history.backtest.fleet import Bundles, Fleet
 from core.history.backtest.published import Published

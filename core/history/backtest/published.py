@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from core.health.measures import column_values, row_of
+from core.arrays import column_values, row_of
 from core.history.backtest.dense import Flags, Floats, Ints
 from core.history.backtest.fleet import Bundles, Fleet
 from core.history.backtest.series import LoadSeries

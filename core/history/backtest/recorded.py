@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from core.arrays import column_values
 from core.errors import InputError
-from core.health.measures import column_values
 from core.history.backtest.dense import (
     BROKER_NUMBERS,
     CLIENTS,

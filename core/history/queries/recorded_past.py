@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from core.health.recorded import LeaderCount, Peak, RecordedPast
 from core.history.queries.sql import HistoryReader, Period
 from core.history.store.layout import EVENTS
 from core.history.store.store import HistoryStore
+from core.pulsar.rules.recorded_past import LeaderCount, Peak, RecordedPast
 from core.units import ms_to_datetime
 
 _PEAKS: Final = (

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow.compute as pc
 
+from core.arrays import column_values
 from core.errors import InputError, UnknownNameError
-from core.health.measures import column_values
 from core.snapshot import PulsarSnapshot
 
 

@@ -11,7 +11,6 @@ import msgspec
 import numpy as np
 
 from core.errors import InputError
-from core.health.measures import Measures, measure
 from core.ids import PlanId
 from core.plan.model import (
     DEFAULT_LIFETIME_S,
@@ -23,6 +22,7 @@ from core.plan.model import (
     sealed,
 )
 from core.plan.options import in_order
+from core.pulsar.measures import Measures, measure
 from core.pulsar.placement import Placement, find_strategy
 from core.pulsar.plan.checks import (
     Basis,

@@ -15,8 +15,8 @@ from typing import Final
 
 import numpy as np
 
+from core.arrays import column_values
 from core.errors import InputError, UnknownNameError
-from core.health.measures import column_values
 from core.ids import namespace_of, parse_range
 from core.plan.model import Diagnostic, DiagnosticSeverity
 from core.pulsar.placement import place_bundle

@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from core.arrays import column_values, row_of
 from core.errors import InvariantError
-from core.health.measures import column_values, row_of
 from core.pulsar.load import WEIGHED, percent_usage, resource_weights
 from core.pulsar.plan.outcomes import Scenario
 from core.pulsar.settings import EffectiveSettings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from core.actions.events import Measured, RunMeasured
 from core.actions.model import RunId
 from core.actions.views import RunView
-from core.health.measures import measure
+from core.pulsar.measures import measure
 from core.snapshot import PulsarSnapshot
 
 

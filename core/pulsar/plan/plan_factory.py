@@ -7,7 +7,6 @@ from datetime import timedelta
 
 import numpy as np
 
-from core.health.measures import measure
 from core.plan.model import (
     Diagnostic,
     Expected,
@@ -17,6 +16,7 @@ from core.plan.model import (
     sealed,
 )
 from core.plan.options import PlanOptions, in_order
+from core.pulsar.measures import measure
 from core.pulsar.plan.checks import Basis
 from core.pulsar.plan.clients import client_impact
 from core.pulsar.settings import effective_settings

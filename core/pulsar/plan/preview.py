@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from core.arrays import column_values, row_of
 from core.errors import InvariantError, PlanConflictError
-from core.health.measures import Measures, column_values, measure, owned_bundle_counts, row_of
 from core.plan.model import Plan
+from core.pulsar.measures import Measures, measure, owned_bundle_counts
 from core.pulsar.placement import STRATEGY_NAMES, Placement
 from core.pulsar.plan.clients import ClientImpact, client_impact
 from core.pulsar.plan.commands import rest_line

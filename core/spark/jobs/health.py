@@ -10,12 +10,12 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from core.health.answer import balance_sentence, findings_sentence
-from core.health.findings import Finding, assess, overall_state
-from core.health.measures import DEFAULT_TARGET, Measures, Target, measure
-from core.health.pegasus import assess_pegasus
+from core.findings.finding import Finding, findings_sentence, overall_state
 from core.pegasus.balance.score import count_spread
+from core.pegasus.rules.registry import assess_pegasus
 from core.pegasus.snapshot import PegasusFacts
+from core.pulsar.measures import DEFAULT_TARGET, Measures, Target, balance_sentence, measure
+from core.pulsar.rules.registry import assess
 from core.pulsar.settings import effective_settings
 from core.snapshot import Manifest, PulsarSnapshot
 from core.snapshot.pegasus import PegasusSnapshot

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from core.health.measures import column_values
+from core.arrays import column_values
 from core.pulsar.bundle_counts import Codes, Ints
 from core.pulsar.shedding.java_order import spread_hashes
 from core.schemas import PULSAR_TABLES

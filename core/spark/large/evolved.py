@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.health.measures import Measures, column_values, measure
+from core.arrays import column_values
 from core.pulsar.bundle_counts import Codes, Ints
+from core.pulsar.measures import Measures, measure
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags
 from core.schemas import conform

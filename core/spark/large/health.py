@@ -14,9 +14,12 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from core.health.bundles import SHOWN, Guests, Misplaced, Picked, Unowned, pairs_schema
-from core.health.findings import MAX_OF_ONE_CODE, Finding, assess
-from core.health.measures import Floats, Measures, Target, measure, row_of
+from core.arrays import Floats, row_of
+from core.findings.engine import MAX_OF_ONE_CODE
+from core.findings.finding import Finding
+from core.pulsar.measures import Measures, Target, measure
+from core.pulsar.rules.bundle_facts import SHOWN, Guests, Misplaced, Picked, Unowned, pairs_schema
+from core.pulsar.rules.registry import assess
 from core.schemas.pulsar import NAMESPACES
 from core.snapshot import PulsarSnapshot
 from core.spark.large.cluster import LargeCluster
@@ -61,7 +64,7 @@ class LargeHealth:
 
     Attributes:
         measures: How even its load is.
-        findings: As :func:`core.health.findings.assess` gives them in process.
+        findings: As :func:`core.pulsar.rules.registry.assess` gives them in process.
     """
 
     measures: Measures
@@ -95,7 +98,7 @@ def large_health(cluster: LargeCluster, target: Target) -> LargeHealth:
 
 @dataclass(frozen=True, eq=False)
 class SparkBundles:
-    """Bundles on Spark, as :class:`core.health.bundles.BundleFacts` asks for them."""
+    """Bundles on Spark, as :class:`core.pulsar.rules.bundle_facts.BundleFacts` asks for them."""
 
     cluster: LargeCluster
 
@@ -131,7 +134,7 @@ class SparkBundles:
 
     @property
     def owned_counts(self) -> Floats:
-        """Movable bundles by owner; see :func:`core.health.measures.owned_bundle_counts`."""
+        """Movable bundles by owner; see :func:`core.pulsar.measures.owned_bundle_counts`."""
         counts = self.settled_counts
         return np.where(counts == 0, np.nan, counts) if self.unclear else counts
 

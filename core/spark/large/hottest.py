@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.health.measures import column_values
+from core.arrays import column_values
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import LoadView
 from core.simulation.records import hottest, top_bundles

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from core.errors import ComputeError
-from core.health.measures import Measures
 from core.ids import namespace_of
 from core.pulsar.bundle_counts import Ints
+from core.pulsar.measures import Measures
 from core.pulsar.plan.clients import ClientImpact, client_impact
 from core.pulsar.plan.outcomes import Scenario
 from core.pulsar.plan.project import project_scenario

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from core.health.measures import Measures, column_values
+from core.arrays import column_values
 from core.pulsar.load import limiting_resource, resource_weights
+from core.pulsar.measures import Measures
 from core.pulsar.settings import EffectiveSettings
 from core.schemas.pulsar import RESOURCES
 from core.snapshot import PulsarSnapshot

@@ -12,10 +12,12 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from core.arrays import column_values
 from core.errors import UnknownNameError
-from core.health.measures import DEFAULT_TARGET, Measures, Spread, column_values
-from core.health.metrics import BrokerMetrics
+from core.findings.measures import Spread
 from core.pulsar.load import limiting_resource, weighted_max_usage
+from core.pulsar.measures import DEFAULT_TARGET, Measures
+from core.pulsar.rules.broker_metrics import BrokerMetrics
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import PulsarSnapshot
 from dashboard.charts.heatmap import HeatmapData

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import streamlit as st
 
-from core.health.answer import balance_sentence
 from core.history.queries.sql import Period
+from core.pulsar.measures import balance_sentence
 from dashboard import state
 from dashboard.app_pages.brokers import model
 from dashboard.app_pages.brokers.model import BROKER_MEASURES, broker_measure

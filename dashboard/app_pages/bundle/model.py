@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from core.health.metrics import BrokerMetrics
 from core.ids import namespace_of, parse_range
+from core.pulsar.rules.broker_metrics import BrokerMetrics
 from core.snapshot import PulsarSnapshot
 from core.units import format_bytes_per_s, format_msgs_per_s, pluralize
 from dashboard.charts.lines import Series

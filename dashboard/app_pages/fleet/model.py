@@ -11,11 +11,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.health.findings import State
-from core.health.measures import Measures, column_values
+from core.arrays import column_values
+from core.findings.finding import State
 from core.pegasus.columns import PegasusColumns
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.verdict import State as Balance
+from core.pulsar.measures import Measures
 from core.units import format_ago, format_bytes_per_s, format_msgs_per_s, format_ratio, pluralize
 from dashboard.presenters.fleet import Acting, ClusterSummary
 from dashboard.presenters.pegasus.fleet import PegasusSummary, healthy_count, level_words

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
-from core.health.answer import findings_sentence
-from core.health.findings import Finding
+from core.findings.finding import Finding, findings_sentence
 from dashboard import services, state
 from dashboard.app_pages.fleet import model
 from dashboard.components import frame, tables, words

@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from core.errors import UnknownNameError
-from core.health.measures import DEFAULT_TARGET, Measures
 from core.history.analysis.accuracy.accuracy import Agreement
 from core.history.queries.query import Evenness, Grid, event_step_of
 from core.history.queries.sql import Period
 from core.history.store.events import events_between
 from core.history.store.store import KINDS
 from core.pegasus.summary import NodeSummary
+from core.pulsar.measures import DEFAULT_TARGET, Measures
 from core.schemas.pulsar import RATES
 from core.snapshot import AnySnapshot
 from core.units import format_age, format_bytes_per_s, format_ratio, ms_to_datetime, pluralize

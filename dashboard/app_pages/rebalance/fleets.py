@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from core.errors import InputError, OpsError
-from core.health.measures import Spread, measure
+from core.findings.measures import Spread
+from core.pulsar.measures import measure
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES, active_shedding_strategy
 from core.pulsar.view import LoadView

@@ -10,10 +10,10 @@ from typing import Any, Final
 import pandas as pd
 
 from core.errors import InputError
-from core.health.doctor import AREAS, Diagnosis
-from core.health.doctor.answer import group_words
-from core.health.doctor.groups import Comparison
 from core.pulsar.presets import Difference, set_option, upstream_words
+from core.pulsar.rules.doctor import AREAS, Diagnosis
+from core.pulsar.rules.doctor.answer import group_words
+from core.pulsar.rules.doctor.groups import Comparison
 from core.pulsar.setting_values import typed_value
 from core.pulsar.settings import RELEASES, SETTINGS, EffectiveSettings, Setting, known_setting
 from dashboard.presenters.dials import DIALS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from core.health.doctor.answer import answer
+from core.pulsar.rules.doctor.answer import answer
 from dashboard import state
 from dashboard.app_pages.settings import model, view
 from dashboard.app_pages.settings.queries import examination

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from core.errors import SnapshotError
-from core.health.doctor import Examination, examine
-from core.health.recorded import RecordedPast
+from core.pulsar.rules.doctor import Examination, examine
+from core.pulsar.rules.recorded_past import RecordedPast
 from core.snapshot.store import CachedSnapshot
 from core.units import ms_to_datetime
 from dashboard.queries.cache import Memo

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import streamlit as st
 
 from core.errors import OpsError, UnknownNameError
-from core.health.doctor import AREAS, Diagnosis, Examination
-from core.health.doctor.groups import Comparison
 from core.pulsar.combinations import combinations
 from core.pulsar.presets import PRESET_BY_NAME, PRESETS, Preset, differences, set_option
+from core.pulsar.rules.doctor import AREAS, Diagnosis, Examination
+from core.pulsar.rules.doctor.groups import Comparison
 from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings
 from core.pulsar.shedding import active_shedding_strategy
 from dashboard import state

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import SnapshotError
-from core.health.doctor import Diagnosis, Examination, Fix, examine
-from core.health.doctor.answer import answer, group_words
-from core.health.doctor.groups import Comparison
-from core.health.recorded import RecordedPast
 from core.pulsar.presets import upstream_words
+from core.pulsar.rules.doctor import Diagnosis, Examination, Fix, examine
+from core.pulsar.rules.doctor.answer import answer, group_words
+from core.pulsar.rules.doctor.groups import Comparison
+from core.pulsar.rules.recorded_past import RecordedPast
 from core.snapshot import Manifest, PulsarSnapshot
 from dashboard import services
 from dashboard.cli.config import config_words

@@ -8,9 +8,9 @@ from typing import Any
 
 import typer
 
-from core.health.findings import overall_state
-from core.health.pegasus import assess_pegasus
+from core.findings.finding import overall_state
 from core.pegasus.levels import ALLOWANCES, FunctionLevel
+from core.pegasus.rules.registry import assess_pegasus
 from core.pegasus.snapshot import STORED_LEVEL, PegasusFacts
 from core.pegasus.summary import guardian_unhealthy, summarize_nodes, summarize_tables
 from core.snapshot.pegasus import PegasusSnapshot

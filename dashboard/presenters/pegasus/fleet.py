@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from core.health.answer import findings_sentence
-from core.health.findings import Finding, State, overall_state
+from core.findings.finding import Finding, State, findings_sentence, overall_state
 from core.pegasus.health import HealthState
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.snapshot import PegasusFacts

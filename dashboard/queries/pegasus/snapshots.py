@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from core.errors import SnapshotError
-from core.health.findings import Finding
-from core.health.pegasus import assess_pegasus
+from core.findings.finding import Finding
+from core.pegasus.rules.registry import assess_pegasus
 from core.pegasus.snapshot import STORED_LEVEL, PegasusFacts
 from core.pegasus.summary import NodeSummary, TableSummary, summarize_nodes, summarize_tables
 from core.pegasus.verdict import BalanceVerdict

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from core.health.measures import column_values, row_of
+from core.arrays import column_values, row_of
 from core.schemas.pulsar import RATES
 from core.simulation.averages import (
     AVERAGES,

@@ -1,0 +1,75 @@
+"""The rule engine: every rule of a system on one context, findings worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from core.findings.finding import SEVERITIES, Finding
+
+C = TypeVar("C")
+
+MAX_OF_ONE_CODE: Final = 20
+"""Findings of one code that are listed one by one; the rest is counted in one more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unlisted:
+    """So many more findings of a code than a rule makes."""
+
+    code: str
+    count: int
+
+
+Rule = Callable[[C], Iterator[Finding | Unlisted]]
+"""A rule: reads the context of its system, yields what it finds."""
+
+
+def run_rules(
+    rules: Iterable[Rule[C]], context: C, limit: int | None = MAX_OF_ONE_CODE
+) -> tuple[Finding, ...]:
+    """Judge a context by every rule.
+
+    Args:
+        rules: In the order in which findings of one severity are listed.
+        context: What every rule reads.
+        limit: Findings of one code and rule that are listed; the rest is counted in one more.
+            ``None``: all are listed.
+    Returns:
+        Worst first, then in the order of the rules.
+    """
+    found = [finding for rule in rules for finding in capped(rule(context), limit)]
+    return tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity)))
+
+
+def capped(
+    findings: Iterable[Finding | Unlisted], limit: int | None = MAX_OF_ONE_CODE
+) -> list[Finding]:
+    """Keep the first ``limit`` findings of each code and count the others in one more."""
+    kept: list[Finding] = []
+    count: dict[str, int] = {}
+    first_over: dict[str, Finding] = {}
+    for finding in findings:
+        if isinstance(finding, Unlisted):
+            count[finding.code] = count.get(finding.code, 0) + finding.count
+            continue
+        count[finding.code] = count.get(finding.code, 0) + 1
+        if limit is None or count[finding.code] <= limit:
+            kept.append(finding)
+        else:
+            first_over.setdefault(finding.code, finding)
+    for code, finding in first_over.items():
+        more = count[code] - (limit or 0)
+        kept.append(
+            Finding(
+                code=code,
+                severity=finding.severity,
+                subject_kind="cluster",
+                subject="",
+                sentence=f"{more} more of the same kind ({code.replace('_', ' ')}).",
+                evidence={"more": more},
+                hint=finding.hint,
+            )
+        )
+    return kept

@@ -1,0 +1,73 @@
+"""Findings: what a person should look at, one sentence each, with the numbers behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+Severity = Literal["error", "warning", "unknown", "info"]
+State = Literal["bad", "attention", "unknown", "ok"]
+
+SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "unknown", "info")
+"""Worst first. ``unknown``: it could not be judged, so it is not green."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing to look at.
+
+    Attributes:
+        code: Stable word of the rule's verdict.
+        severity: ``error`` hurts now, ``warning`` will, ``unknown`` cannot be judged, ``info`` is
+            worth knowing.
+        subject_kind: What kind of thing ``subject`` names, a word of the system: ``cluster``,
+            ``broker``, ``node``, ``setting``.
+        subject: Its name; empty for a cluster.
+        sentence: One sentence with its numbers.
+        evidence: The facts behind it, ready for JSON; ``rows`` holds a list when there are several.
+        hint: One sentence: what to do; empty when there is nothing to do.
+    """
+
+    code: str
+    severity: Severity
+    subject_kind: str
+    subject: str
+    sentence: str
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    hint: str = ""
+
+    @property
+    def is_rest(self) -> bool:
+        """Whether it counts what is not listed of its code; see ``engine.capped``."""
+        return "more" in self.evidence
+
+
+def overall_state(findings: Iterable[Finding]) -> State:
+    """Return the worst state: ``ok`` only when nothing is wrong and nothing is unknown."""
+    severities = {finding.severity for finding in findings}
+    if "error" in severities:
+        return "bad"
+    if "warning" in severities:
+        return "attention"
+    return "unknown" if "unknown" in severities else "ok"
+
+
+def count_by_severity(findings: Iterable[Finding]) -> dict[Severity, int]:
+    """Return how many findings there are of each severity, worst first, zeros included."""
+    counts: dict[Severity, int] = dict.fromkeys(SEVERITIES, 0)
+    for finding in findings:
+        counts[finding.severity] += 1
+    return counts
+
+
+def findings_sentence(findings: tuple[Finding, ...]) -> str:
+    """Return for example ``2 errors, 3 warnings, 1 unknown``; ``nothing to report`` without any."""
+    counts = count_by_severity(findings)
+    words = {"error": "error", "warning": "warning", "unknown": "unknown", "info": "note"}
+    parts = [
+        f"{number} {words[severity]}{'' if number == 1 or severity == 'unknown' else 's'}"
+        for severity, number in counts.items()
+        if number
+    ]
+    return ", ".join(parts) if parts else "nothing to report"

@@ -1,0 +1,89 @@
+"""Rules about the cluster: level, balance, switches, and what could not be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from core.findings.coverage import coverage_of, problems_of
+from core.findings.finding import Finding, Severity
+from core.pegasus.levels import FunctionLevel
+from core.pegasus.rules.context import PegasusContext
+from core.pegasus.snapshot import STORED_LEVEL, SWITCHES
+
+
+def level_in_the_way(context: PegasusContext) -> Iterator[Finding]:
+    """A level at which nothing is repaired, or that nobody knows."""
+    stored, effective = context.facts.stored_level, context.facts.effective_level
+    if effective is None:
+        told = context.snapshot.settings.get(STORED_LEVEL)
+        yield _of_cluster(
+            "level_unknown",
+            "unknown",
+            "The meta server did not tell which level is in force"
+            + (f"; the stored one is {told}." if told and stored is None else "."),
+            "Look at the problems of the reading.",
+        )
+        return
+    if effective >= FunctionLevel.STEADY:
+        return
+    is_by_itself = stored is not None and stored > effective
+    why = f"set to {stored.word}, but too few nodes are alive" if is_by_itself and stored else "set"
+    yield _of_cluster(
+        "level_low",
+        "error",
+        f"Level {effective.word} is in force ({why}): nothing is repaired or moved.",
+        "Bring nodes back." if is_by_itself else "Set the level to steady when that is not meant.",
+    )
+
+
+def balance(context: PegasusContext) -> Iterator[Finding]:
+    """What the balancer counts, where it can be believed; else why it cannot be known."""
+    level = context.facts.effective_level
+    if context.ill_count or level is None or level < FunctionLevel.STEADY:
+        return  # said by other rules
+    verdict = context.facts.verdict()
+    if verdict.state == "not_balanced":
+        hint = "Balance shows what level lively would move, round by round."
+        yield _of_cluster("not_balanced", "warning", verdict.sentence, hint)
+    elif verdict.state == "unknown":
+        hint = "Balance computes the rounds from the snapshot itself."
+        yield _of_cluster("balance_unknown", "unknown", verdict.sentence, hint)
+
+
+def switches_left_on(context: PegasusContext) -> Iterator[Finding]:
+    """Switches that hold the balancer back; lost with the leading meta server."""
+    told = context.snapshot.settings
+    on = [name for name in SWITCHES if told.get(name) == "true"]
+    if told.get("assign_secondary_black_list", "").strip():
+        on.append("assign_secondary_black_list")
+    for name in on:
+        yield Finding(
+            code="switch_on",
+            severity="info",
+            subject_kind="setting",
+            subject=name,
+            sentence=f"{name} is set: it limits what is balanced or repaired.",
+            evidence={"value": told[name]},
+            hint="Take it back when the maintenance that needed it is over.",
+        )
+
+
+def coverage(context: PegasusContext) -> Iterator[Finding]:
+    """Tables of the snapshot that hold fewer rows than there should be."""
+    return coverage_of(context.snapshot.manifest)
+
+
+def problems(context: PegasusContext) -> Iterator[Finding]:
+    """What could not be read, gathered by its kind."""
+    return problems_of(context.snapshot.manifest)
+
+
+def _of_cluster(code: str, severity: Severity, sentence: str, hint: str) -> Finding:
+    return Finding(
+        code=code,
+        severity=severity,
+        subject_kind="cluster",
+        subject="",
+        sentence=sentence,
+        hint=hint,
+    )

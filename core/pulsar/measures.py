@@ -1,0 +1,252 @@
+"""How evenly a fleet carries its load: one definition of "balanced" for every page and plan.
+
+Words: *deviation* of a broker: its distance from the mean over all brokers, as a share of the mean;
+*maximum deviation*: ``(max - mean) / mean``, how far the busiest broker stands above the mean;
+*coefficient of variation*: standard deviation (of the whole population) over the mean.
+
+A broker whose value is unknown takes no part in mean and deviation and is counted as unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from core.arrays import Floats, column_values, row_of
+from core.findings.measures import Spread
+from core.pulsar.load import weighted_max_usage
+from core.pulsar.settings import EffectiveSettings, effective_settings
+from core.snapshot import PulsarSnapshot
+from core.units import format_ratio
+
+_TOP_SHARE_OF_BROKERS: Final = 0.25
+
+MeasureName = Literal["usage", "throughput", "msg_rate", "bundle_count"]
+Verdict = Literal["balanced", "unbalanced", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A published idea of what is balanced enough.
+
+    Attributes:
+        code: Stable word.
+        label: For people.
+        measure: Which spread it looks at.
+        statistic: ``max_deviation`` (share of the mean) or ``std`` (in the measure's unit).
+        bound: At most this much is balanced.
+        source: Where the number comes from.
+    """
+
+    code: str
+    label: str
+    measure: MeasureName
+    statistic: Literal["max_deviation", "std"]
+    bound: float
+    source: str
+
+
+TARGETS: Final[tuple[Target, ...]] = (
+    Target(
+        code="vivo",
+        label="traffic within 20 % of the mean",
+        measure="throughput",
+        statistic="max_deviation",
+        bound=0.20,
+        source="operating target published by vivo: node traffic deviation of at most 20 %",
+    ),
+    Target(
+        code="tight",
+        label="traffic within 10 % of the mean",
+        measure="throughput",
+        statistic="max_deviation",
+        bound=0.10,
+        source="the first of the two warning levels (10 % and 20 %) usual for skew columns",
+    ),
+    Target(
+        code="transfer",
+        label="usage spread (standard deviation) of at most 25 points",
+        measure="usage",
+        statistic="std",
+        bound=0.25,
+        source="default of loadBalancerBrokerLoadTargetStd (TransferShedder)",
+    ),
+)
+"""The targets that a person can choose from; the first is the default."""
+
+DEFAULT_TARGET: Final = TARGETS[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Measures:
+    """How evenly the brokers of one snapshot are loaded, by four measures.
+
+    Attributes:
+        usage: Weighted maximum over the resources, as the load manager takes it; ratio.
+        throughput: In plus out, bytes/s.
+        msg_rate: In plus out, messages/s.
+        bundle_count: Owned bundles that can move (heartbeat and SLA bundles left out).
+    """
+
+    usage: Spread
+    throughput: Spread
+    msg_rate: Spread
+    bundle_count: Spread
+
+    def __iter__(self) -> Iterator[Spread]:
+        return iter((self.usage, self.throughput, self.msg_rate, self.bundle_count))
+
+    def of(self, name: MeasureName) -> Spread:
+        """Return one of the four."""
+        spread: Spread = getattr(self, name)
+        return spread
+
+    @property
+    def brokers(self) -> tuple[str, ...]:
+        """Broker ids in row order."""
+        return self.usage.brokers
+
+    @property
+    def owned_bundle_count(self) -> int | None:
+        """How many movable bundles are owned by a known broker; ``None``: unknown."""
+        total = self.bundle_count.total
+        return None if total is None else int(total)
+
+    def statistic(self, target: Target) -> float | None:
+        """Return what ``target`` looks at; ``None`` when unknown."""
+        spread = self.of(target.measure)
+        return spread.max_deviation_ratio if target.statistic == "max_deviation" else spread.std
+
+    def verdict(self, target: Target = DEFAULT_TARGET) -> Verdict:
+        """Return whether the fleet meets ``target``.
+
+        ``unknown`` as soon as one broker's value is unknown and the known ones meet it: what is not
+        known is never called balanced.
+        """
+        value = self.statistic(target)
+        if value is None:
+            return "unknown"
+        if value > target.bound:
+            return "unbalanced"
+        spread = self.of(target.measure)
+        return "balanced" if spread.known_count == len(spread.brokers) else "unknown"
+
+
+def measure(snapshot: PulsarSnapshot, settings: EffectiveSettings | None = None) -> Measures:
+    """Measure one snapshot.
+
+    Args:
+        snapshot: Any snapshot; without brokers every statistic is ``None``.
+        settings: The settings in force; by default those of the snapshot (they hold the weights of
+            the resources).
+    Cost:
+        O(brokers + bundles), no Python loop over bundles.
+    """
+    chosen = effective_settings(snapshot) if settings is None else settings
+    # the settings are kept beside it, so that their identity is not given to others
+    _, measures = snapshot.derived.get(
+        ("measures", id(chosen)), lambda: (chosen, _measured(snapshot, chosen))
+    )
+    return measures
+
+
+def _measured(snapshot: PulsarSnapshot, chosen: EffectiveSettings) -> Measures:
+    table = snapshot.brokers
+    names = tuple(table["broker"].to_pylist())
+    counts = owned_bundle_counts(snapshot)
+    usage = _finite(weighted_max_usage(table, chosen))
+    return Measures(
+        usage=Spread("usage", "usage", "ratio", names, usage),
+        throughput=Spread(
+            "throughput", "traffic", "bytes/s", names, _total(table, "msg_throughput")
+        ),
+        msg_rate=Spread("msg_rate", "message rate", "msgs/s", names, _total(table, "msg_rate")),
+        bundle_count=Spread("bundle_count", "bundle count", "bundles", names, counts),
+    )
+
+
+def owned_bundle_counts(snapshot: PulsarSnapshot) -> Floats:
+    """Return how many movable bundles each broker owns, shape ``(n_brokers,)``.
+
+    Counted in the bundles table; without one the brokers' own reports are taken (they count
+    heartbeat bundles too). While the owner of some bundle is unknown, so is the count of a broker
+    that owns none of the others: NaN, not zero.
+    """
+    return snapshot.derived.get("owned_bundle_counts", lambda: _owned_bundle_counts(snapshot))
+
+
+def _owned_bundle_counts(snapshot: PulsarSnapshot) -> Floats:
+    brokers, bundles = snapshot.brokers, snapshot.bundles
+    if bundles.num_rows == 0:
+        return column_values(brokers, "bundle_count")
+    owners = bundles.select(["owner", "owner_source"])  # forty columns are long to filter
+    movable = owners.filter(pc.invert(bundles["is_broker_bound"]))
+    rows = row_of(brokers["broker"], movable["owner"])
+    counts = np.bincount(rows[rows >= 0], minlength=brokers.num_rows).astype(np.float64)
+    unclear = pc.and_(pc.is_null(movable["owner"]), pc.is_null(movable["owner_source"]))
+    known = np.where(counts == 0, np.nan, counts) if pc.any(unclear).as_py() else counts
+    known.setflags(write=False)  # kept with the snapshot
+    return known
+
+
+def _total(table: pa.Table, name: str) -> Floats:
+    with np.errstate(over="ignore"):
+        return _finite(column_values(table, f"{name}_in") + column_values(table, f"{name}_out"))
+
+
+def _finite(values: Floats) -> Floats:
+    """What is too large to be a number is somebody's mistake: unknown."""
+    return np.where(np.isfinite(values), values, np.nan)
+
+
+def balance_sentence(measures: Measures, target: Target = DEFAULT_TARGET) -> str:
+    """Return for example ``3 of 12 brokers carry 61 % of the traffic; b1:8080 is 40 % above ...``.
+
+    Says ``unknown`` where it is unknown; never rounds an imbalance away.
+    """
+    spread = measures.of(target.measure)
+    count = len(spread.brokers)
+    if count == 0:
+        return "No broker is known: nothing can be said about the balance."
+    if spread.known_count == 0:
+        return f"None of the {count} brokers reports its {spread.label}: the balance is unknown."
+    if not spread.total:
+        return f"The {count} brokers carry no {spread.label} at all."
+    if count == 1:
+        return (
+            f"The only broker carries {spread.text_of(spread.total)}: there is nothing to balance."
+        )
+    return f"{top_share_sentence(spread)}; {_verdict_clause(measures, target)}."
+
+
+def top_share_sentence(spread: Spread) -> str:
+    """Return which share of the total the busiest quarter of the brokers carries, one clause."""
+    top = max(1, round(len(spread.brokers) * _TOP_SHARE_OF_BROKERS))
+    share = spread.share_of_top(top)
+    verb = "carries" if top == 1 else "carry"
+    return f"{top} of {len(spread.brokers)} brokers {verb} {_percent(share)} of the {spread.label}"
+
+
+def _verdict_clause(measures: Measures, target: Target) -> str:
+    spread = measures.of(target.measure)
+    worst = (
+        f"{spread.worst} is {format_ratio(spread.max_deviation_ratio)} above the mean of "
+        f"{spread.text_of(spread.mean)}"
+    )
+    match measures.verdict(target):
+        case "balanced":
+            return f"balanced: {worst}, the target is {target.label}"
+        case "unbalanced":
+            return f"{worst}, the target is {target.label}"
+        case "unknown":
+            missing = len(spread.brokers) - spread.known_count
+            return f"{worst}, but {missing} brokers are unknown, so is the balance"
+
+
+def _percent(ratio: float | None) -> str:
+    return "an unknown share" if ratio is None else f"{ratio * 100:.0f} %"

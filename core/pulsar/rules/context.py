@@ -1,0 +1,31 @@
+"""What the rules of Pulsar read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from core.pulsar.measures import DEFAULT_TARGET, Measures, Target
+from core.pulsar.rules.bundle_facts import BundleFacts, BundleTable
+from core.pulsar.rules.recorded_past import RecordedPast
+from core.pulsar.settings import EffectiveSettings
+from core.snapshot import PulsarSnapshot
+
+
+@dataclass(frozen=True, eq=False)
+class HealthContext:
+    """What every rule may look at, computed once."""
+
+    snapshot: PulsarSnapshot
+    settings: EffectiveSettings
+    measures: Measures
+    target: Target = DEFAULT_TARGET
+    elsewhere: BundleFacts | None = None
+    """Who holds the bundles, where the snapshot does not."""
+    past: RecordedPast | None = None
+    """What was recorded of the cluster; ``None``: no history was read."""
+
+    @cached_property
+    def bundles(self) -> BundleFacts:
+        """The bundles that can move."""
+        return self.elsewhere or BundleTable(self.snapshot)

@@ -1,0 +1,49 @@
+"""Rules about what could not be read: unknown is never green."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from core.findings.coverage import coverage_of, problems_of
+from core.findings.finding import Finding
+from core.pulsar.rules.context import HealthContext
+
+_WRITTEN: Final = "loadBalancerMaxNumberOfBundlesInBundleLoadReport"
+
+
+def partial_tables(context: HealthContext) -> Iterator[Finding]:
+    """Tables that hold fewer rows than there should be."""
+    return coverage_of(context.snapshot.manifest)
+
+
+def problems_of_the_reading(context: HealthContext) -> Iterator[Finding]:
+    """What could not be read, gathered by its kind: numbers are missing because of it."""
+    return problems_of(context.snapshot.manifest)
+
+
+def averages_of_few(context: HealthContext) -> Iterator[Finding]:
+    """The leader keeps averages of more bundles than it writes: choices of its are not ours.
+
+    Source:
+        Pulsar ``ModularLoadManagerImpl#writeBundleDataOnZooKeeper`` (``selectTopKBundle``).
+    """
+    if context.snapshot.manifest.load_manager != "modular":
+        return
+    each = int(context.settings.number(_WRITTEN))
+    brokers, bundles = context.snapshot.brokers.num_rows, context.bundles.count
+    if each <= 0 or bundles <= (written := each * max(1, brokers)):
+        return
+    yield Finding(
+        code="averages_of_few",
+        severity="info",
+        subject_kind="cluster",
+        subject="",
+        sentence=(
+            f"The leader writes the averages of its {written} busiest bundles only, of {bundles}: "
+            "for the others it decides by figures that nobody else sees, and what is foretold here "
+            "may pick other bundles than it does."
+        ),
+        evidence={_WRITTEN: each, "brokers": brokers, "written": written, "bundles": bundles},
+        hint=f"Set {_WRITTEN} to 0 where its choices are to be foretold: all are written then.",
+    )

@@ -1,0 +1,22 @@
+"""The settings doctor: what contradicts, what differs, what cannot be right, and the fix of each.
+
+| module | about |
+|---|---|
+| ``model`` | a diagnosis and its fix |
+| ``contradictions`` | settings against each other: the rules of :mod:`core.pulsar.combinations` |
+| ``alike``, ``groups`` | brokers against each other |
+| ``capacity`` | limits of network, CPU and memory |
+| ``foreign`` | load that messages do not explain |
+| ``policies`` | settings against policies and load |
+
+A new rule: a generator from the health context in the fitting module, its place in that module's
+``RULES``, and two cases in ``tests/unit/test_doctor.py``, one that it fires on and one that it does
+not.
+"""
+
+from __future__ import annotations
+
+from core.pulsar.rules.doctor.examine import DOCTOR_RULES, Examination, examine
+from core.pulsar.rules.doctor.model import AREAS, Diagnosis, Fix
+
+__all__ = ["AREAS", "DOCTOR_RULES", "Diagnosis", "Examination", "Fix", "examine"]

@@ -1,0 +1,47 @@
+"""What the doctor says, in one sentence."""
+
+from __future__ import annotations
+
+from core.pulsar.rules.doctor.examine import Examination
+from core.pulsar.rules.doctor.groups import BrokerGroup
+from core.units import pluralize
+
+
+def answer(found: Examination) -> str:
+    """Return the one sentence on top: what needs a look, what differs, what is not known."""
+    warned, doubted = len(found.warnings), len(found.doubted)
+    compared = found.comparison
+    if not compared.brokers:
+        return "No broker is known, so nothing can be said about its settings."
+    start = (
+        "Nothing contradicts"
+        if not warned and not doubted
+        else f"{pluralize(doubted, 'thing')} may need a look: some settings were not read"
+        if not warned
+        else "One thing needs a look"
+        if warned == 1
+        else f"{warned} things need a look"
+    )
+    apart = (
+        f"the {pluralize(compared.brokers, 'broker')} differ in "
+        f"{pluralize(len(compared.rows), 'thing')}"
+        if compared.rows
+        else f"all {compared.brokers} brokers are alike in what was read"
+        if compared.brokers > 1
+        else "there is one broker"
+    )
+    unknown = "; some of it could not be judged" if found.unjudged else ""
+    many = len(found.changed)
+    others = (
+        "1 setting is not the default" if many == 1 else f"{many} settings are not the defaults"
+    )
+    return f"{start}, and {apart}; {others}{unknown}."
+
+
+def group_words(group: BrokerGroup) -> str:
+    """Return who is in a group, short enough for the head of a column."""
+    mark = " (leader)" if group.has_leader else ""
+    first = group.brokers[0]
+    if len(group.brokers) == 1:
+        return first + mark
+    return f"{first} and {len(group.brokers) - 1} more{mark}"

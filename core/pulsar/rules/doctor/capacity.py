@@ -1,0 +1,270 @@
+"""Whether the limits that usage is measured against can be right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import numpy as np
+
+from core.arrays import Bools, Floats, column_values
+from core.pulsar.load import resource_weights
+from core.pulsar.rules.context import HealthContext
+from core.pulsar.rules.doctor.groups import flow_words, speed_words
+from core.pulsar.rules.doctor.model import Diagnosis, DoctorRule, Fix, some
+from core.pulsar.rules.reports import NIC_OUTLIER_FACTOR
+from core.units import format_ratio
+
+NIC_SPEED: Final = "loadBalancerOverrideBrokerNicSpeedGbps"
+SLOWEST_KBIT: Final = 100_000.0
+"""100 Mbit/s: no broker has a slower card; a virtual one may say so."""
+FASTEST_KBIT: Final = 1_600_000_000.0
+"""1.6 Tbit/s: more than the cards of one host."""
+BEYOND_FACTOR: Final = 2.0
+"""Message traffic this many times what the cards are said to carry is not explained by timing."""
+BEYOND_FLOOR_KBIT: Final = 8_000.0
+ALIKE_RATIO: Final = 0.02
+"""Limits that differ by less are the same: a kernel keeps some memory for itself."""
+
+_CARD: Final = "Measure what a card really carries, and set it (Gbit/s of one card)."
+_GBPS_KBIT: Final = 1_000_000.0
+_NEAR_WHOLE: Final = 0.01
+
+
+def no_limit(context: HealthContext) -> Iterator[Diagnosis]:
+    """Weighted resources for which brokers report no limit."""
+    for resource, weight in resource_weights(context.settings).items():
+        limits = _values(context, f"{resource}_limit")
+        bare = _named(context, np.isfinite(limits) & (limits <= 0))
+        if not bare or not weight > 0:
+            continue
+        is_network = resource.startswith("bandwidth")
+        way = "In" if resource.endswith("_in") else "Out"
+        key = f"loadBalancerBandwidth{way}ResourceWeight" if is_network else ""
+        yield Diagnosis(
+            code="no_limit",
+            area="capacity",
+            severity="warning",
+            keys=(NIC_SPEED, key) if is_network else (),
+            brokers=bare,
+            evidence=f"{some(bare)} {'report' if len(bare) > 1 else 'reports'} no limit for "
+            f"{_resource_words(resource)}, which weighs {weight:g}.",
+            consequence="The load manager takes that for 0 % used: such a broker looks idle, "
+            "however busy it is.",
+            fix=Fix(
+                sentence=f"{_CARD} Virtual cards tell no speed."
+                if is_network
+                else "Look at what the broker may use of its host.",
+                lines=(f"{NIC_SPEED}=<Gbit/s>",) if is_network else (),
+                restart=is_network,
+            ),
+            facts={"resource": resource, "weight": weight},
+        )
+
+
+def odd_network_limit(context: HealthContext) -> Iterator[Diagnosis]:
+    """Network limits that are used beyond themselves, far from the others', or no card's."""
+    for side in ("in", "out"):
+        limits, usage = (
+            _values(context, f"bandwidth_{side}_{part}") for part in ("limit", "usage")
+        )
+        known = np.isfinite(limits) & (limits > 0)
+        if not known.any():
+            continue
+        median = float(np.median(limits[known]))
+        ratio = np.where(known, limits / median, 1.0)
+        over = known & (usage > limits)
+        apart = (ratio >= NIC_OUTLIER_FACTOR) | (ratio <= 1 / NIC_OUTLIER_FACTOR)
+        absurd = known & ((limits < SLOWEST_KBIT) | (limits > FASTEST_KBIT))
+        for row in np.flatnonzero(over | apart | absurd):
+            limit, used = float(limits[row]), float(usage[row])
+            whys = {
+                f"uses {format_ratio(used / limit)} of it": over[row],
+                f"half of the brokers have {speed_words(median)} or more": apart[row],
+                "no network card of a broker has that speed": absurd[row],
+            }
+            looks_busy = limit < median or bool(over[row])
+            trusted = bool(apart[row]) and SLOWEST_KBIT <= median <= FASTEST_KBIT
+            yield Diagnosis(
+                code="network_limit_odd",
+                area="capacity",
+                severity="warning",
+                keys=(NIC_SPEED,),
+                brokers=(_names(context)[row],),
+                evidence=f"{_names(context)[row]} reports a network limit ({side}) of "
+                f"{speed_words(limit)}, and {next(why for why, holds in whys.items() if holds)}.",
+                consequence="It looks busier than it is: bundles are shed from it and kept away."
+                if looks_busy
+                else "It looks idler than it is: bundles are sent to it until its card is full.",
+                fix=Fix(
+                    sentence=_CARD + (" The line has the fleet's median." if trusted else ""),
+                    lines=(f"{NIC_SPEED}={median / _GBPS_KBIT:g}" if trusted else _ANY_SPEED,),
+                    restart=True,
+                ),
+                facts={
+                    "limit_kbit_per_s": limit,
+                    "usage_kbit_per_s": used if np.isfinite(used) else None,
+                    "median_kbit_per_s": median,
+                },
+            )
+
+
+_ANY_SPEED: Final = f"{NIC_SPEED}=<Gbit/s>"
+
+
+def override_not_in_force(context: HealthContext) -> Iterator[Diagnosis]:
+    """A speed that is set, and limits that are no multiple of it.
+
+    Source:
+        Pulsar ``LinuxBrokerHostUsageImpl``: the limit is the speed times the number of cards.
+    """
+    limits = _values(context, "bandwidth_in_limit")
+    by_broker = context.settings.differing().get(NIC_SPEED, {})
+    common = context.settings.value(NIC_SPEED)
+    off: list[str] = []
+    for name, limit in zip(_names(context), limits.tolist(), strict=True):
+        speed = by_broker.get(name, common)
+        if not isinstance(speed, int | float) or speed <= 0 or not np.isfinite(limit):
+            continue
+        cards = limit / (speed * _GBPS_KBIT)
+        if cards < _NEAR_WHOLE or abs(cards - round(cards)) > _NEAR_WHOLE * cards:
+            off.append(name)
+    if off:
+        first = float(limits[_names(context).index(off[0])])
+        yield Diagnosis(
+            code="network_speed_not_in_force",
+            area="capacity",
+            severity="warning",
+            keys=(NIC_SPEED,),
+            brokers=tuple(off),
+            evidence=f"{NIC_SPEED} is {by_broker.get(off[0], common)}, and {off[0]} reports a "
+            f"limit of {speed_words(first)}, no multiple of it"
+            + (f"; so do {len(off) - 1} others." if len(off) > 1 else "."),
+            consequence="The limit in force is another one than the configured.",
+            fix=Fix(sentence="It is read when a broker starts: restart those.", restart=True),
+            facts={"rows": off, "limit_kbit_per_s": first},
+        )
+
+
+def traffic_beyond_cards(context: HealthContext) -> Iterator[Diagnosis]:
+    """Messages that the counted network cards do not carry."""
+    for side in ("in", "out"):
+        used = _values(context, f"bandwidth_{side}_usage")
+        carried = _values(context, f"msg_throughput_{side}") / 125.0
+        beyond = (carried > BEYOND_FACTOR * used) & (carried - used > BEYOND_FLOOR_KBIT)
+        named = _named(context, beyond)
+        if not named:
+            continue
+        row = _names(context).index(named[0])
+        yield Diagnosis(
+            code="traffic_beyond_cards",
+            area="capacity",
+            severity="warning",
+            keys=(NIC_SPEED, "loadBalancerOverrideBrokerNics"),
+            brokers=named,
+            evidence=f"{named[0]} carries {flow_words(float(carried[row]))} of messages ({side})"
+            f", and its cards are said to carry {flow_words(float(used[row]))}"
+            + (f"; {len(named) - 1} more brokers likewise." if len(named) > 1 else "."),
+            consequence="Bandwidth usage does not see the traffic: strategies that weigh it take "
+            "the broker for idle.",
+            fix=Fix(
+                sentence="Messages go over a card that is not counted (a virtual one, a bond, the "
+                "loopback): name the cards, from 4.2 on.",
+                lines=("loadBalancerOverrideBrokerNics=<card,card>",),
+                restart=True,
+            ),
+            facts={
+                "rows": list(named),
+                "carried_kbit_per_s": float(carried[row]),
+                "usage_kbit_per_s": float(used[row]),
+            },
+        )
+
+
+def unequal(context: HealthContext) -> Iterator[Diagnosis]:
+    """Brokers of different size in a fleet whose strategies count absolute load."""
+    shedder, placement = (
+        context.settings.text(key).rpartition(".")[2]
+        for key in ("loadBalancerLoadSheddingStrategy", "loadBalancerLoadPlacementStrategy")
+    )
+    is_extensible = context.snapshot.manifest.load_manager == "extensible"
+    by_amount = [
+        name
+        for name in (shedder, placement)
+        if name in ("UniformLoadShedder", "LeastLongTermMessageRate") and not is_extensible
+    ]
+    for column, label, words in _SIZES:
+        limits = _values(context, column)
+        known = np.isfinite(limits) & (limits > 0)
+        if not known.any():
+            continue
+        median = float(np.median(limits[known]))
+        odd = known & (np.abs(limits - median) > ALIKE_RATIO * median)
+        named = _named(context, odd)
+        if not named:
+            continue
+        span = sorted({float(value) for value in limits[known]})
+        yield Diagnosis(
+            code="limits_differ",
+            area="capacity",
+            severity="warning" if by_amount else "info",
+            brokers=named,
+            evidence=f"{some(named)} {'have' if len(named) > 1 else 'has'} another limit for "
+            f"{label} than the fleet's median of {words(median)}: from {words(span[0])} to "
+            f"{words(span[-1])} in all.",
+            consequence=f"{' and '.join(by_amount)} "
+            f"{'count' if len(by_amount) > 1 else 'counts'} messages, not what a broker can "
+            "bear: the smaller ones get as much as the larger."
+            if by_amount
+            else "Strategies that go by usage allow for it; equal traffic is then not balance.",
+            fix=Fix(
+                sentence="Give the brokers the same, or choose strategies that go by usage "
+                "(ThresholdShedder with LeastResourceUsageWithWeight)."
+                if by_amount
+                else "Read deviations of traffic with that in mind."
+            ),
+            facts={"resource": column.removesuffix("_limit"), "median": median, "values": span},
+        )
+
+
+def _cores(percent: float) -> str:
+    return f"{percent / 100:g} cores"
+
+
+def _mebibytes(value: float) -> str:
+    return f"{value:,.0f} MiB"
+
+
+_SIZES: Final[tuple[tuple[str, str, Callable[[float], str]], ...]] = (
+    ("cpu_limit", "CPU", _cores),
+    ("memory_limit", "JVM heap", _mebibytes),
+    ("direct_memory_limit", "direct memory", _mebibytes),
+)
+
+
+def _values(context: HealthContext, name: str) -> Floats:
+    return column_values(context.snapshot.brokers, name)
+
+
+def _names(context: HealthContext) -> tuple[str, ...]:
+    return context.measures.usage.brokers
+
+
+def _named(context: HealthContext, mask: Bools) -> tuple[str, ...]:
+    names = _names(context)
+    return tuple(names[row] for row in np.flatnonzero(mask))
+
+
+def _resource_words(name: str) -> str:
+    return {"cpu": "CPU", "bandwidth_in": "inbound bandwidth"}.get(
+        name, "outbound bandwidth" if name == "bandwidth_out" else name.replace("_", " ")
+    )
+
+
+RULES: Final[tuple[DoctorRule, ...]] = (
+    no_limit,
+    odd_network_limit,
+    override_not_in_force,
+    traffic_beyond_cards,
+    unequal,
+)

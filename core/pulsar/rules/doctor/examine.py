@@ -1,0 +1,132 @@
+"""Examine one cluster: every rule of the doctor, and what could not be judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from core.findings.finding import SEVERITIES
+from core.pulsar.measures import measure
+from core.pulsar.rules.context import HealthContext
+from core.pulsar.rules.doctor import alike, capacity, contradictions, host_load, policies, recorded
+from core.pulsar.rules.doctor.groups import Comparison, compare_brokers
+from core.pulsar.rules.doctor.model import AREAS, Diagnosis, DoctorRule
+from core.pulsar.rules.recorded_past import RecordedPast
+from core.pulsar.rules.silence import silent_brokers
+from core.pulsar.settings import SETTING_BY_KEY, SETTINGS, EffectiveSettings, effective_settings
+from core.snapshot import PulsarSnapshot
+from core.units import pluralize
+
+DOCTOR_RULES: Final[tuple[DoctorRule, ...]] = (
+    *contradictions.RULES,
+    *alike.RULES,
+    *capacity.RULES,
+    *host_load.RULES,
+    *policies.RULES,
+    *recorded.RULES,
+)
+
+
+_BY_SETTINGS: Final = ("settings", "policies")
+"""Areas whose evidence is what settings are; that of the others is what was measured."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examination:
+    """What the doctor says about a cluster.
+
+    Attributes:
+        diagnoses: Worst first, then in the order of the areas.
+        comparison: Brokers against each other.
+        unjudged: Sentences about what could not be judged, and why.
+        changed: Settings that are not the defaults of their release.
+        assumed: Settings that the snapshot does not tell.
+    """
+
+    diagnoses: tuple[Diagnosis, ...]
+    comparison: Comparison
+    unjudged: tuple[str, ...]
+    changed: tuple[str, ...]
+    assumed: tuple[str, ...]
+
+    @property
+    def warnings(self) -> tuple[Diagnosis, ...]:
+        """What needs a look."""
+        return tuple(one for one in self.diagnoses if one.severity in ("error", "warning"))
+
+    @property
+    def doubted(self) -> tuple[Diagnosis, ...]:
+        """What would need a look if the settings that were not read are the defaults."""
+        return tuple(one for one in self.diagnoses if one.severity == "unknown" and one.assumed)
+
+
+def examine(
+    snapshot: PulsarSnapshot,
+    settings: EffectiveSettings | None = None,
+    past: RecordedPast | None = None,
+) -> Examination:
+    """Examine the settings of one snapshot's cluster.
+
+    Args:
+        snapshot: Any snapshot; what it does not hold is told as unjudged.
+        settings: In force; by default those of the snapshot.
+        past: What was recorded of the cluster, for its peaks; else those of the snapshot count.
+    """
+    chosen = effective_settings(snapshot) if settings is None else settings
+    context = HealthContext(snapshot, chosen, measure(snapshot, chosen), past=past)
+    found = [_doubted(item, chosen) for rule in DOCTOR_RULES for item in rule(context)]
+    areas = list(AREAS)
+    return Examination(
+        diagnoses=tuple(
+            sorted(found, key=lambda one: (SEVERITIES.index(one.severity), areas.index(one.area)))
+        ),
+        comparison=compare_brokers(snapshot, chosen),
+        unjudged=tuple(_unjudged(context)),
+        changed=tuple(
+            one.key for one in SETTINGS if chosen.value(one.key) != chosen.default_of(one.key)
+        ),
+        assumed=tuple(one.key for one in SETTINGS if chosen.origin(one.key) == "assumed"),
+    )
+
+
+def _doubted(one: Diagnosis, settings: EffectiveSettings) -> Diagnosis:
+    """Mark what rests on settings that were not read: it is no warning, it may not even be so."""
+    assumed = tuple(
+        key for key in one.keys if key in SETTING_BY_KEY and settings.origin(key) == "assumed"
+    )
+    if one.area not in _BY_SETTINGS or not assumed:
+        return one
+    whole = len(assumed) == len(one.keys)
+    names = "its settings" if whole else ", ".join(assumed)
+    return replace(
+        one,
+        severity="unknown" if one.severity == "warning" else one.severity,
+        evidence=f"{one.evidence} Assumed, not read: {names}.",
+        assumed=assumed,
+    )
+
+
+def _unjudged(context: HealthContext) -> list[str]:
+    """Return what the snapshot does not tell."""
+    told = list(context.settings.problems)
+    if not context.snapshot.settings.num_rows:
+        told.append(
+            "No setting of this cluster was read: the defaults of its release are assumed, and "
+            "brokers cannot be compared. Settings are read over REST: see admin_urls."
+        )
+    brokers = len(context.measures.usage.brokers)
+    silent = [item for item in silent_brokers(context) if item.code == "broker_silent"]
+    if silent:
+        told.append(
+            f"{pluralize(len(silent), 'broker')} of {brokers} gave no answer: their settings are "
+            "taken for those of the others."
+        )
+    known = int(np.isfinite(context.measures.throughput.values).sum())
+    if known < host_load.LEAST_BROKERS:
+        told.append(
+            "Whether other processes run on a broker's host was not judged: that compares brokers, "
+            f"and {known} of the {host_load.LEAST_BROKERS} that it takes report their load."
+        )
+    return told

@@ -1,0 +1,137 @@
+"""Load on a broker's host that its messages do not explain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from core.arrays import Floats, column_values
+from core.pulsar.rules.context import HealthContext
+from core.pulsar.rules.doctor.groups import flow_words
+from core.pulsar.rules.doctor.model import Diagnosis, DoctorRule, Fix
+from core.units import format_bytes_per_s
+
+LEAST_BROKERS: Final = 6
+"""With fewer brokers one that is odd cannot be told from the rule."""
+SCATTERS: Final = 6.0
+"""Beyond the line by so many times the usual scatter (median absolute deviation)."""
+LEAST_OF_LIMIT: Final = 0.15
+"""And by this share of the broker's own limit at least."""
+
+_MOST_PAIRED: Final = 400
+_TO_SIGMA: Final = 1.4826
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """Usage as a straight line over message traffic.
+
+    Attributes:
+        base: Usage of a broker without messages.
+        slope: Usage per byte/s.
+        scatter: Median absolute deviation from the line.
+        beyond: Shape ``(n_brokers,)``: measured less expected; NaN where unknown.
+    """
+
+    base: float
+    slope: float
+    scatter: float
+    beyond: Floats
+
+
+def fit_line(traffic: Floats, usage: Floats) -> Line | None:
+    """Fit usage over traffic so that a few odd brokers do not move the line.
+
+    Args:
+        traffic: Shape ``(n_brokers,)``, bytes/s; NaN where unknown.
+        usage: Same shape, any unit.
+    Returns:
+        ``None`` with fewer than :data:`LEAST_BROKERS` known brokers.
+    Source:
+        Theil (1950), Sen (1968): the slope is the median of the slopes of all pairs; bears 29 % of
+        odd points. A negative slope is taken for 0: messages never save work.
+    Cost:
+        O(n²) for at most 400 brokers, which stand for more.
+    """
+    known = np.isfinite(traffic) & np.isfinite(usage)
+    if int(known.sum()) < LEAST_BROKERS:
+        return None
+    x, y = traffic[known], usage[known]
+    chosen = np.argsort(x, kind="stable")
+    if chosen.size > _MOST_PAIRED:
+        chosen = chosen[np.linspace(0, chosen.size - 1, _MOST_PAIRED).astype(np.int64)]
+    left, right = np.triu_indices(chosen.size, k=1)
+    run = x[chosen][right] - x[chosen][left]
+    rise = y[chosen][right] - y[chosen][left]
+    apart = run > 0
+    slope = max(0.0, float(np.median(rise[apart] / run[apart]))) if apart.any() else 0.0
+    base = float(np.median(y - slope * x))
+    beyond = usage - (base + slope * traffic)
+    return Line(base, slope, float(np.median(np.abs(beyond[known]))), beyond)
+
+
+def foreign_load(context: HealthContext) -> Iterator[Diagnosis]:
+    """Brokers whose CPU or network is far above what their messages cost on the other brokers."""
+    brokers = context.snapshot.brokers
+    ways = {side: column_values(brokers, f"msg_throughput_{side}") for side in ("in", "out")}
+    whole = ways["in"] + ways["out"]
+    for resource, label, traffic in (
+        ("cpu", "CPU", whole),
+        ("bandwidth_in", "inbound network", ways["in"]),
+        ("bandwidth_out", "outbound network", whole),
+    ):
+        usage = column_values(brokers, f"{resource}_usage")
+        line = fit_line(traffic, usage)
+        if line is None:
+            continue
+        limit = column_values(brokers, f"{resource}_limit")
+        bound = np.maximum(SCATTERS * _TO_SIGMA * line.scatter, LEAST_OF_LIMIT * limit)
+        for row in np.flatnonzero(line.beyond > np.nan_to_num(bound, nan=np.inf)):
+            yield _found(
+                context.measures.usage.brokers[row],
+                (resource, label),
+                line,
+                (float(usage[row]), float(traffic[row]), float(line.beyond[row])),
+            )
+
+
+def _found(
+    broker: str, what: tuple[str, str], line: Line, measured: tuple[float, float, float]
+) -> Diagnosis:
+    (resource, label), (usage, traffic, beyond) = what, measured
+    words = _cores if resource == "cpu" else flow_words
+    return Diagnosis(
+        code="foreign_load",
+        area="capacity",
+        severity="warning",
+        brokers=(broker,),
+        evidence=f"{broker} uses {words(usage)} of {label} for {format_bytes_per_s(traffic)} of "
+        f"messages; the other brokers' line gives {words(usage - beyond)} for that, with a usual "
+        f"scatter of {words(line.scatter)}.",
+        consequence="Something else runs on its host (a bookie, a function worker, a backup), or "
+        "its messages cost more than others' (TLS, compression, many small ones): its usage stays "
+        "when bundles leave, so it is shed empty.",
+        fix=Fix(
+            sentence="Look at what runs on the host before bundles are moved; take that away, or "
+            "reckon with a smaller broker."
+        ),
+        facts={
+            "resource": resource,
+            "usage": usage,
+            "expected": usage - beyond,
+            "scatter": line.scatter,
+            "base": line.base,
+            "per_byte_per_s": line.slope,
+            "traffic_bytes_per_s": traffic,
+        },
+    )
+
+
+def _cores(percent: float) -> str:
+    return f"{percent / 100:.2f} cores"
+
+
+RULES: Final[tuple[DoctorRule, ...]] = (foreign_load,)

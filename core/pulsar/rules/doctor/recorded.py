@@ -1,0 +1,116 @@
+"""What the doctor compares with the recorded history: limits with peaks, counts with moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.arrays import Floats, column_values
+from core.pulsar.rules.context import HealthContext
+from core.pulsar.rules.doctor.groups import flow_words, speed_words
+from core.pulsar.rules.doctor.model import Diagnosis, DoctorRule, Fix
+from core.units import format_age, pluralize
+
+NIC_SPEED: Final = "loadBalancerOverrideBrokerNicSpeedGbps"
+_BYTES_PER_KBIT: Final = 125.0
+
+UNSEEN_FACTOR: Final = 1.5
+UNSEEN_FLOOR: Final = 10
+"""So many unloads, and so many times those that were seen, are more than timing explains."""
+
+
+def limit_below_peak(context: HealthContext) -> Iterator[Diagnosis]:
+    """Network limits below what brokers carried at their peak: recorded, else in this snapshot."""
+    for side in ("in", "out"):
+        limits = column_values(context.snapshot.brokers, f"bandwidth_{side}_limit")
+        usage = column_values(context.snapshot.brokers, f"bandwidth_{side}_usage")
+        peaks, when, is_recorded = _peaks(context, side)
+        known = np.isfinite(limits) & (limits > 0) & np.isfinite(peaks)
+        told_already = np.isfinite(usage) & (usage > limits)
+        rows = np.flatnonzero(known & (peaks > limits) & ~told_already)
+        if not rows.size:
+            continue
+        row = int(rows[np.argmax((peaks / np.where(known, limits, np.inf))[rows])])
+        names = context.measures.usage.brokers
+        others = rows.size - 1
+        yield Diagnosis(
+            code="limit_below_peak",
+            area="capacity",
+            severity="warning",
+            keys=(NIC_SPEED,),
+            brokers=tuple(names[at] for at in rows.tolist()),
+            evidence=f"{names[row]} carried {flow_words(float(peaks[row]))} of messages ({side}; "
+            f"{peaks[row] / 1e6:,.3g} Gbit/s) "
+            f"{when[row]}, and reports a network limit of {speed_words(float(limits[row]))}"
+            + (f"; {pluralize(others, 'more broker')} likewise." if others else "."),
+            consequence="Either the limit is not what its cards carry, and usage is reckoned "
+            "wrong; or the cards are full at the peak, and clients wait.",
+            fix=Fix(
+                sentence="Measure what a card really carries, and set it (Gbit/s of one card); "
+                "where it is right, add brokers or cards before the next peak.",
+                lines=(f"{NIC_SPEED}=<Gbit/s>",),
+                restart=True,
+            ),
+            facts={
+                "peak_kbit_per_s": float(peaks[row]),
+                "limit_kbit_per_s": float(limits[row]),
+                "peak_from": "history" if is_recorded[row] else "snapshot",
+            },
+        )
+
+
+def _peaks(context: HealthContext, side: str) -> tuple[Floats, list[str], NDArray[np.bool_]]:
+    """Return each broker's largest known traffic, kbit/s, when in words, and if it is recorded."""
+    now = column_values(context.snapshot.brokers, f"msg_throughput_{side}")
+    peaks, past = np.array(now, np.float64), context.past
+    is_recorded = np.zeros(peaks.size, np.bool_)
+    if past is None:
+        words = ["in this snapshot (no history of it was read)"] * peaks.size
+        return peaks / _BYTES_PER_KBIT, words, is_recorded
+    words = ["in this snapshot, its peak"] * peaks.size
+    span = f"by the history of {format_age((past.end - past.start).total_seconds())}"
+    for row, name in enumerate(context.measures.usage.brokers):
+        peak = past.traffic.get(name, {}).get(side)
+        if peak is not None and not peak.value <= peaks[row]:
+            peaks[row], is_recorded[row] = peak.value, True
+            words[row] = f"at its peak ({peak.at:%Y-%m-%d %H:%M} UTC, {span})"
+    return peaks / _BYTES_PER_KBIT, words, is_recorded
+
+
+def counts_against_record(context: HealthContext) -> Iterator[Diagnosis]:
+    """Unloads that the leader counted and the recorded history does not show."""
+    count = None if context.past is None else context.past.counted
+    if count is None or count.unloads < UNSEEN_FLOOR:
+        return
+    if count.unloads <= UNSEEN_FACTOR * count.seen:
+        return
+    span = format_age((count.end - count.start).total_seconds())
+    yield Diagnosis(
+        code="unloads_not_recorded",
+        area="record",
+        severity="warning",
+        keys=(),
+        brokers=(count.broker,),
+        evidence=f"In {span} the leader {count.broker} counted "
+        f"{pluralize(count.unloads, 'unload')} by its own balancer in its metrics, and the "
+        f"recorded history shows {pluralize(count.seen, 'change')} of owner in the same time.",
+        consequence="The others came back to the same broker before the next capture, or never "
+        "left: clients were cut off, and neither History nor a back-test knows of it.",
+        fix=Fix(
+            sentence="Capture more often (collect_every_s), and look at what lets bundles come "
+            "back: shedding and placement by one measure, a longer grace period."
+        ),
+        facts={
+            "unloads_counted": count.unloads,
+            "moves_recorded": count.seen,
+            "start": count.start.isoformat(),
+            "end": count.end.isoformat(),
+            "bound_factor": UNSEEN_FACTOR,
+        },
+    )
+
+
+RULES: Final[tuple[DoctorRule, ...]] = (limit_below_peak, counts_against_record)

@@ -1,0 +1,103 @@
+"""Rules about the fleet as a whole: its leader, its versions, its load managers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from core.findings.finding import Finding
+from core.pulsar.rules.context import HealthContext
+
+
+def leader_missing(context: HealthContext) -> Iterator[Finding]:
+    """Nobody leads: no shedding, no splitting, no averages are written."""
+    manifest = context.snapshot.manifest
+    brokers = context.snapshot.brokers["broker"].to_pylist()
+    if not brokers:
+        yield Finding(
+            code="no_brokers",
+            severity="unknown",
+            subject_kind="cluster",
+            subject="",
+            sentence="No broker is known, so nothing can be said about the cluster's health.",
+            hint="Look at the problems of the reading.",
+        )
+    elif manifest.leader is None:
+        yield Finding(
+            code="no_leader",
+            severity="warning",
+            subject_kind="cluster",
+            subject="",
+            sentence=f"None of the {len(brokers)} brokers is known to lead the cluster.",
+            hint="Without a leader nothing is shed or split; a new one should be there in seconds.",
+        )
+    elif manifest.leader not in brokers:
+        yield Finding(
+            code="leader_gone",
+            severity="warning",
+            subject_kind="broker",
+            subject=manifest.leader,
+            sentence=f"The leader {manifest.leader} is not among the live brokers.",
+            hint="An election should follow within seconds; look again.",
+        )
+
+
+def mixed_versions(context: HealthContext) -> Iterator[Finding]:
+    """Brokers of several releases: normal during an upgrade only."""
+    counts = _counts(context, "version")
+    if len(counts) > 1:
+        text = ", ".join(f"{count} x {name}" for name, count in counts.most_common())
+        yield Finding(
+            code="mixed_versions",
+            severity="info",
+            subject_kind="cluster",
+            subject="",
+            sentence=f"The brokers run {len(counts)} versions: {text}.",
+            evidence={"brokers_by_version": dict(counts)},
+            hint="Defaults differ between releases; finish the upgrade before tuning.",
+        )
+
+
+def mixed_load_managers(context: HealthContext) -> Iterator[Finding]:
+    """Brokers with different load managers do not place bundles on each other."""
+    counts = _counts(context, "load_manager")
+    if len(counts) > 1:
+        short = {name.rpartition(".")[2]: count for name, count in counts.items()}
+        text = ", ".join(f"{count} x {name}" for name, count in short.items())
+        yield Finding(
+            code="mixed_load_managers",
+            severity="warning",
+            subject_kind="cluster",
+            subject="",
+            sentence=f"The brokers run different load managers: {text}.",
+            evidence={"brokers_by_load_manager": short},
+            hint="A bundle is placed only on brokers of the leader's kind; finish the migration.",
+        )
+
+
+def unsupported_load_manager(context: HealthContext) -> Iterator[Finding]:
+    """What this load manager does not let us see: unknown, not fine."""
+    manifest = context.snapshot.manifest
+    if manifest.load_manager == "simple":
+        yield Finding(
+            code="load_manager_unsupported",
+            severity="unknown",
+            subject_kind="cluster",
+            subject="",
+            sentence="The cluster runs the legacy SimpleLoadManagerImpl, which cannot be read.",
+            hint="Move to ModularLoadManagerImpl, the default since long ago.",
+        )
+    for sentence in manifest.unavailable:
+        yield Finding(
+            code="not_available",
+            severity="unknown",
+            subject_kind="cluster",
+            subject="",
+            sentence=sentence,
+        )
+
+
+def _counts(context: HealthContext, column: str) -> Counter[str]:
+    return Counter(
+        value for value in context.snapshot.brokers[column].to_pylist() if value is not None
+    )

@@ -1,0 +1,218 @@
+"""Rules about who may serve what at all: overlaps, shortages, idle policies, failure domains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from core.findings.finding import Finding
+from core.pulsar.isolation import (
+    IsolationPolicy,
+    failure_domains,
+    governing_policy,
+    parse_isolation_policies,
+)
+from core.pulsar.rules.bundle_facts import Guests
+from core.pulsar.rules.context import HealthContext
+from core.units import pluralize
+
+_SHOWN: Final = 10
+_NAMED: Final = 3
+
+
+def isolation_shape(context: HealthContext) -> Iterator[Finding]:
+    """Policies that overlap, match no namespace, or have fewer primaries than they ask for."""
+    policies, _ = parse_isolation_policies(context.snapshot.policies)
+    if not policies:
+        return
+    brokers = context.snapshot.brokers["broker"].to_pylist()
+    spaces = _namespaces(context)
+    release = context.settings.release
+    for policy in policies:
+        governed = [name for name in spaces if policy.governs(name)]
+        yield from _overlapping(policy, policies, governed)
+        if spaces and not governed:
+            yield _idle(policy)
+        roles = [policy.placement_role_of(broker, release) for broker in brokers]
+        primaries, others = roles.count("primary"), roles.count("secondary")
+        if primaries + others and primaries < policy.min_limit:
+            yield _short(policy, primaries, others)
+
+
+def isolation_intruders(context: HealthContext) -> Iterator[Finding]:
+    """Bundles of namespaces without a policy on brokers that are kept for policies."""
+    policies, _ = parse_isolation_policies(context.snapshot.policies)
+    release = context.settings.release
+    brokers = context.snapshot.brokers["broker"].to_pylist()
+    kept = {
+        broker: policy.name
+        for policy in reversed(policies)
+        for broker in brokers
+        if policy.placement_role_of(broker, release) == "primary"
+    }
+    if not kept:
+        return
+    owned = context.bundles.owned_namespaces()
+    free = [name for name in owned if governing_policy(policies, name) is None]
+    if not free:
+        return
+    if not set(brokers) - kept.keys():
+        yield _nothing_shared(len(brokers), len(free))
+        return
+    guests = context.bundles.guests(free, list(kept))
+    if guests.bundles:
+        yield _intruders(guests, kept)
+
+
+def domains_shape(context: HealthContext) -> Iterator[Finding]:
+    """Brokers in two failure domains, or in none while others are in one."""
+    domains = failure_domains(context.snapshot.policies)
+    if not any(domains.values()):
+        return
+    brokers = context.snapshot.brokers["broker"].to_pylist()
+    of_broker: dict[str, list[str]] = {}
+    for domain, members in domains.items():
+        for broker in members:
+            of_broker.setdefault(broker, []).append(domain)
+    for broker, named in sorted(of_broker.items()):
+        if len(named) > 1:
+            yield _twice(broker, named)
+    outside = [broker for broker in brokers if broker not in of_broker]
+    if outside:
+        yield _outside(outside)
+
+
+def _namespaces(context: HealthContext) -> list[str]:
+    declared = context.snapshot.namespaces["namespace"].to_pylist()
+    return sorted({*declared, *context.bundles.owned_namespaces()})
+
+
+def _overlapping(
+    policy: IsolationPolicy, policies: Sequence[IsolationPolicy], governed: Sequence[str]
+) -> Iterator[Finding]:
+    later = policies[policies.index(policy) + 1 :]
+    for other in later:
+        shared = [name for name in governed if other.governs(name)]
+        if shared:
+            yield Finding(
+                code="isolation_overlaps",
+                severity="warning",
+                subject_kind="policy",
+                subject=other.name,
+                sentence=(
+                    f"{pluralize(len(shared), 'namespace')} ({_named(shared)}) are matched by "
+                    f"isolation policies {policy.name!r} and {other.name!r}: only "
+                    f"{policy.name!r}, which brokers come to first, counts for them."
+                    if len(shared) > 1
+                    else f"{shared[0]} is matched by isolation policies {policy.name!r} and "
+                    f"{other.name!r}: only {policy.name!r}, which brokers come to first, counts."
+                ),
+                evidence={"rows": [{"namespace": name} for name in shared[:_SHOWN]]},
+                hint=f"Narrow the expressions of {other.name!r}, or of {policy.name!r}.",
+            )
+
+
+def _idle(policy: IsolationPolicy) -> Finding:
+    return Finding(
+        code="isolation_idle",
+        severity="info",
+        subject_kind="policy",
+        subject=policy.name,
+        sentence=(
+            f"Isolation policy {policy.name!r} matches no namespace, yet its primary brokers "
+            "serve nothing else."
+        ),
+        evidence={"namespaces": list(policy.namespaces)},
+        hint="Mend its expressions (they match tenant/namespace as a whole), or delete it.",
+    )
+
+
+def _short(policy: IsolationPolicy, primaries: int, others: int) -> Finding:
+    what = (
+        f"{pluralize(others, 'secondary broker')} {'steps' if others == 1 else 'step'} in"
+        if others
+        else "there is no secondary broker to step in"
+    )
+    return Finding(
+        code="isolation_short",
+        severity="warning",
+        subject_kind="policy",
+        subject=policy.name,
+        sentence=(
+            f"Isolation policy {policy.name!r} has {pluralize(primaries, 'primary broker')} of the "
+            f"{policy.min_limit} that its min_limit asks for: {what}."
+        ),
+        evidence={"primary": primaries, "min_limit": policy.min_limit, "secondary": others},
+        hint="Start a primary broker, match more of them, or lower min_limit.",
+    )
+
+
+def _nothing_shared(brokers: int, namespaces: int) -> Finding:
+    return Finding(
+        code="isolation_nothing_shared",
+        severity="error",
+        subject_kind="cluster",
+        subject="",
+        sentence=(
+            f"All {brokers} brokers are primary in isolation policies: "
+            f"{pluralize(namespaces, 'namespace')} without a policy lose their owners at the next "
+            "unload."
+        ),
+        hint="Leave a broker out of every policy's primaries, or match these namespaces too.",
+    )
+
+
+def _intruders(guests: Guests, kept: Mapping[str, str]) -> Finding:
+    bundles, spaces, owners = guests.bundles, guests.namespaces, guests.owners
+    policies = sorted({kept[owner] for owner in owners})
+    return Finding(
+        code="isolation_intruded",
+        severity="warning",
+        subject_kind="policy",
+        subject=policies[0],
+        sentence=(
+            f"{pluralize(bundles, 'bundle')} of {pluralize(len(spaces), 'namespace')} without a "
+            f"policy ({_named(spaces)}) {'lies' if bundles == 1 else 'lie'} on "
+            f"{pluralize(len(owners), 'broker')} that "
+            f"{'is' if len(owners) == 1 else 'are'} primary in isolation "
+            f"{'policy' if len(policies) == 1 else 'policies'} {_named(policies)}."
+        ),
+        evidence={"rows": guests.rows.to_pylist()},
+        hint="Unload them without a destination: placement keeps them off these brokers.",
+    )
+
+
+def _twice(broker: str, domains: Sequence[str]) -> Finding:
+    return Finding(
+        code="domain_twice",
+        severity="warning",
+        subject_kind="broker",
+        subject=broker,
+        sentence=(
+            f"{broker} is in {len(domains)} failure domains ({', '.join(domains)}): which one "
+            "counts depends on the order in which brokers read them."
+        ),
+        evidence={"domains": list(domains)},
+        hint="Take it out of all but one.",
+    )
+
+
+def _outside(brokers: Sequence[str]) -> Finding:
+    return Finding(
+        code="domain_missing",
+        severity="info",
+        subject_kind="cluster",
+        subject="",
+        sentence=(
+            f"{pluralize(len(brokers), 'broker')} ({_named(brokers)}) "
+            f"{'is' if len(brokers) == 1 else 'are'} in no failure domain: anti-affinity takes "
+            'them for one domain named "default".'
+        ),
+        evidence={"rows": [{"broker": name} for name in brokers[:_SHOWN]]},
+        hint="Put every broker into the domain that it fails with.",
+    )
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED:,} more" if names[_NAMED:] else ""
+    return ", ".join(names[:_NAMED]) + more

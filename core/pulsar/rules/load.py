@@ -1,0 +1,197 @@
+"""Rules about the load itself: who carries too much, too little, or what cannot be moved away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from core.arrays import column_values
+from core.findings.engine import Unlisted
+from core.findings.finding import Finding
+from core.pulsar.load import limiting_resource, resource_weights
+from core.pulsar.rules.context import HealthContext
+from core.units import (
+    datetime_to_ms,
+    format_age,
+    format_bytes_per_s,
+    format_msgs_per_s,
+    format_ratio,
+)
+
+SINGLE_BUNDLE_SHARE: Final = 0.25
+"""A namespace in one bundle is worth a word from this share of the mean broker's traffic on."""
+
+_OVERLOADED: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
+
+
+def overloaded_brokers(context: HealthContext) -> Iterator[Finding]:
+    """Brokers above the overload limit; at exactly the limit placement still takes them."""
+    limit = context.settings.number(_OVERLOADED) / 100.0
+    spread = context.measures.usage
+    resources = limiting_resource(context.snapshot.brokers, context.settings)
+    weights = resource_weights(context.settings)
+    for row in spread.ranked:
+        value = float(spread.values[row])
+        if value <= limit:
+            return
+        broker, resource = spread.brokers[row], resources[row] or "unknown"
+        # with a weight it is no share of the resource any more
+        by = "of its" if weights.get(resource, 1.0) == 1.0 else "by its weighted"
+        yield Finding(
+            code="broker_overloaded",
+            severity="error",
+            subject_kind="broker",
+            subject=broker,
+            sentence=(
+                f"{broker} is at {format_ratio(value)} {by} {_resource_text(resource)}, "
+                f"over the overload limit of {format_ratio(limit)}."
+            ),
+            evidence={"usage_ratio": value, "limit_ratio": limit, "resource": resource},
+            hint="Unload some of its hottest bundles; preview where they would go.",
+        )
+
+
+def traffic_deviation(context: HealthContext) -> Iterator[Finding]:
+    """The fleet misses the target, or nobody can say."""
+    target, spread = context.target, context.measures.of(context.target.measure)
+    verdict = context.measures.verdict(target)
+    if verdict == "balanced":
+        return
+    value = context.measures.statistic(target)
+    evidence = {
+        "statistic": value,
+        "bound": target.bound,
+        "target": target.code,
+        "mean": spread.mean,
+        "max": spread.maximum,
+        "known_brokers": spread.known_count,
+        "brokers": len(spread.brokers),
+    }
+    if verdict == "unknown":
+        yield Finding(
+            code="balance_unknown",
+            severity="unknown",
+            subject_kind="cluster",
+            subject="",
+            sentence=(
+                f"Whether the {spread.label} is balanced is unknown: "
+                f"{spread.known_count} of {len(spread.brokers)} brokers report it."
+            ),
+            evidence=evidence,
+            hint="Look at what could not be read.",
+        )
+        return
+    yield Finding(
+        code="traffic_deviation" if target.statistic == "max_deviation" else "usage_spread",
+        severity="warning",
+        subject_kind="broker",
+        subject=spread.worst or "",
+        sentence=(
+            f"{spread.worst} carries {spread.text_of(spread.maximum)}, "
+            f"{format_ratio(spread.max_deviation_ratio)} above the mean of "
+            f"{spread.text_of(spread.mean)}; the target is {target.label}."
+        ),
+        evidence=evidence,
+        hint="Preview an unload of one of its bundles.",
+    )
+
+
+def idle_brokers(context: HealthContext) -> Iterator[Finding]:
+    """Brokers that own nothing movable while the others do: a new or restarted broker stays so."""
+    counts = context.measures.bundle_count
+    if not counts.total or counts.total < len(counts.brokers):
+        return
+    started = column_values(context.snapshot.brokers, "started_at")
+    now_ms = datetime_to_ms(context.snapshot.manifest.taken_at)
+    others = counts.total / max(counts.known_count - 1, 1)
+    for row in np.flatnonzero(counts.values == 0):
+        broker = counts.brokers[row]
+        age_s = float(now_ms - started[row]) / 1000 if np.isfinite(started[row]) else None
+        since = "" if age_s is None else f"; it started {format_age(age_s)} ago"
+        yield Finding(
+            code="idle_broker",
+            severity="warning",
+            subject_kind="broker",
+            subject=broker,
+            sentence=(
+                f"{broker} owns no bundle while the others own {others:.0f} on average{since}."
+            ),
+            evidence={
+                "mean_bundles": others,
+                "started_seconds_ago": age_s,
+            },
+            hint="A new or restarted broker gets bundles only when some are unloaded.",
+        )
+
+
+def hot_bundles(context: HealthContext) -> Iterator[Finding | Unlisted]:
+    """Bundles that are too big for any broker: moving one only moves the hot spot."""
+    traffic = context.measures.throughput
+    if not traffic.mean:
+        return
+    ceiling = traffic.mean * (1 + context.target.bound)
+    hot = context.bundles.hot(ceiling)
+    for row in hot.rows.to_pylist():
+        name, topics = row["bundle"], row["topic_count"]
+        hint = (
+            "It holds one topic, so a split cannot help: give the topic more partitions."
+            if topics == 1
+            else "Split it; if one topic carries it, give that topic more partitions."
+        )
+        yield Finding(
+            code="hot_bundle",
+            severity="warning",
+            subject_kind="bundle",
+            subject=name,
+            sentence=(
+                f"{name} alone carries {format_bytes_per_s(row['throughput'])}, more than a whole "
+                f"broker should ({format_bytes_per_s(ceiling)}): moving it only moves the hot spot."
+            ),
+            evidence={
+                "throughput_bytes_per_s": row["throughput"],
+                "ceiling_bytes_per_s": ceiling,
+                "owner": row["owner"],
+                "topic_count": topics,
+            },
+            hint=hint,
+        )
+    if hot.unlisted:
+        yield Unlisted("hot_bundle", hot.unlisted)
+
+
+def single_bundle_namespaces(context: HealthContext) -> Iterator[Finding | Unlisted]:
+    """Namespaces whose whole traffic is in one bundle, so that one broker must carry all of it."""
+    traffic = context.measures.throughput
+    if not traffic.mean:
+        return
+    floor = traffic.mean * SINGLE_BUNDLE_SHARE
+    alone = context.bundles.alone(floor)
+    for row in alone.rows.to_pylist():
+        yield Finding(
+            code="single_bundle_namespace",
+            severity="warning",
+            subject_kind="namespace",
+            subject=row["namespace"],
+            sentence=(
+                f"{row['namespace']} has one bundle with "
+                f"{format_bytes_per_s(row['throughput'])} "
+                f"({format_msgs_per_s(row['rate'])}): one broker must carry all of it."
+            ),
+            evidence={
+                "throughput_bytes_per_s": row["throughput"],
+                "floor_bytes_per_s": floor,
+            },
+            hint="Split the bundle, so that its topics can be spread.",
+        )
+    if alone.unlisted:
+        yield Unlisted("single_bundle_namespace", alone.unlisted)
+
+
+def _resource_text(name: str) -> str:
+    return {
+        "cpu": "CPU",
+        "bandwidth_in": "inbound bandwidth",
+        "bandwidth_out": "outbound bandwidth",
+    }.get(name, name.replace("_", " "))

@@ -1,0 +1,121 @@
+"""The rules of health, in the order in which their findings are listed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.findings.engine import Rule, run_rules
+from core.findings.finding import Finding
+from core.pulsar.measures import DEFAULT_TARGET, Target, measure
+from core.pulsar.rules.bundle_facts import BundleFacts
+from core.pulsar.rules.context import HealthContext
+from core.pulsar.rules.coverage import averages_of_few, partial_tables, problems_of_the_reading
+from core.pulsar.rules.fleet import (
+    leader_missing,
+    mixed_load_managers,
+    mixed_versions,
+    unsupported_load_manager,
+)
+from core.pulsar.rules.isolation import domains_shape, isolation_intruders, isolation_shape
+from core.pulsar.rules.load import (
+    hot_bundles,
+    idle_brokers,
+    overloaded_brokers,
+    single_bundle_namespaces,
+    traffic_deviation,
+)
+from core.pulsar.rules.metrics import (
+    exposed_elsewhere,
+    garbage_collection,
+    many_unloads,
+    metrics_against_reports,
+    old_metrics,
+    slow_writes,
+    waiting_lookups,
+)
+from core.pulsar.rules.ownership import (
+    conflicting_ownership,
+    reported_elsewhere,
+    twice_reported,
+    unowned_bundles,
+)
+from core.pulsar.rules.policies import anti_affinity_crowding, isolation_traps, isolation_violations
+from core.pulsar.rules.reports import capacity_missing, nic_suspicious, stale_reports
+from core.pulsar.rules.requests import bundles_against_reports, full_direct_memory, slow_requests
+from core.pulsar.rules.settings import (
+    bundle_count_near_limit,
+    differing_settings,
+    invalid_dynamic_values,
+    settings_without_effect,
+    unknown_release,
+)
+from core.pulsar.rules.silence import silent_brokers
+from core.pulsar.settings import EffectiveSettings, effective_settings
+from core.snapshot import PulsarSnapshot
+
+RULES: Final[tuple[Rule[HealthContext], ...]] = (
+    silent_brokers,
+    overloaded_brokers,
+    traffic_deviation,
+    idle_brokers,
+    hot_bundles,
+    single_bundle_namespaces,
+    unowned_bundles,
+    conflicting_ownership,
+    twice_reported,
+    reported_elsewhere,
+    stale_reports,
+    capacity_missing,
+    nic_suspicious,
+    garbage_collection,
+    slow_writes,
+    slow_requests,
+    waiting_lookups,
+    full_direct_memory,
+    metrics_against_reports,
+    bundles_against_reports,
+    old_metrics,
+    many_unloads,
+    exposed_elsewhere,
+    leader_missing,
+    mixed_versions,
+    mixed_load_managers,
+    unsupported_load_manager,
+    isolation_traps,
+    isolation_violations,
+    isolation_shape,
+    isolation_intruders,
+    domains_shape,
+    anti_affinity_crowding,
+    differing_settings,
+    invalid_dynamic_values,
+    settings_without_effect,
+    unknown_release,
+    bundle_count_near_limit,
+    averages_of_few,
+    partial_tables,
+    problems_of_the_reading,
+)
+
+
+def assess(
+    snapshot: PulsarSnapshot,
+    settings: EffectiveSettings | None = None,
+    *,
+    target: Target = DEFAULT_TARGET,
+    bundles: BundleFacts | None = None,
+) -> tuple[Finding, ...]:
+    """Judge one snapshot by every rule.
+
+    Args:
+        snapshot: Any snapshot; what it does not hold becomes a finding of severity ``unknown``.
+        settings: The settings in force; by default those of the snapshot.
+        target: What counts as balanced.
+        bundles: Who holds the bundles, where the snapshot does not.
+    Returns:
+        Worst first, then in the order of the rules; at most
+        :data:`core.findings.engine.MAX_OF_ONE_CODE` of one code, the rest counted in one more.
+    """
+    chosen = effective_settings(snapshot) if settings is None else settings
+    context = HealthContext(snapshot, chosen, measure(snapshot, chosen), target, bundles)
+    return run_rules(RULES, context)

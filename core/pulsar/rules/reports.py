@@ -1,0 +1,122 @@
+"""Rules about the load reports themselves: how old they are and whether their limits make sense."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from core.arrays import column_values
+from core.findings.finding import Finding
+from core.pulsar.load import resource_weights
+from core.pulsar.rules.context import HealthContext
+from core.units import KBIT_BYTES, datetime_to_ms, format_age, format_bytes_per_s, format_ratio
+
+NIC_OUTLIER_FACTOR: Final = 4.0
+"""A network limit this many times above or below the fleet's median is worth a word."""
+
+_MAX_INTERVAL: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
+
+
+def stale_reports(context: HealthContext) -> Iterator[Finding]:
+    """Reports older than twice the longest interval at which a broker must report; or none."""
+    brokers = context.snapshot.brokers
+    bound_s = 2 * context.settings.number(_MAX_INTERVAL) * 60
+    reported = column_values(brokers, "reported_at")
+    age_s = (datetime_to_ms(context.snapshot.manifest.taken_at) - reported) / 1000
+    names = brokers["broker"].to_pylist()
+    for row in np.flatnonzero(~np.isfinite(reported)):
+        yield Finding(
+            code="no_report",
+            severity="unknown",
+            subject_kind="broker",
+            subject=names[row],
+            sentence=f"{names[row]} is alive, but its load report could not be read.",
+            hint="Look at the problems of the reading; its load is not in any mean.",
+        )
+    stale = np.flatnonzero(np.nan_to_num(age_s) > bound_s)
+    for row in stale[np.argsort(-age_s[stale], kind="stable")]:
+        yield Finding(
+            code="stale_report",
+            severity="warning",
+            subject_kind="broker",
+            subject=names[row],
+            sentence=(
+                f"The load report of {names[row]} is {format_age(float(age_s[row]))} old; "
+                f"a broker reports at least every {format_age(bound_s / 2)}."
+            ),
+            evidence={"age_s": float(age_s[row]), "bound_s": bound_s},
+            hint="Look whether the broker is alive and connected to its metadata store.",
+        )
+
+
+def capacity_missing(context: HealthContext) -> Iterator[Finding]:
+    """Weighted resources without a limit: they count as 0 %, so the broker looks empty."""
+    brokers = context.snapshot.brokers
+    names = brokers["broker"].to_pylist()
+    for resource, weight in resource_weights(context.settings).items():
+        if not weight > 0:
+            continue
+        limits = column_values(brokers, f"{resource}_limit")
+        missing = [names[row] for row in np.flatnonzero(np.isfinite(limits) & (limits <= 0))]
+        if missing:
+            yield Finding(
+                code="capacity_missing",
+                severity="warning",
+                subject_kind="broker" if len(missing) == 1 else "cluster",
+                subject=missing[0] if len(missing) == 1 else "",
+                sentence=(
+                    f"{_names(missing)} {'reports' if len(missing) == 1 else 'report'} no limit "
+                    f"for {resource.replace('_', ' ')}: "
+                    "the load manager takes that as 0 % used."
+                ),
+                evidence={"resource": resource, "rows": missing},
+                hint="Set the capacity on the broker "
+                "(for the network: loadBalancerOverrideBrokerNicSpeedGbps).",
+            )
+
+
+def nic_suspicious(context: HealthContext) -> Iterator[Finding]:
+    """Network limits far from the fleet's median, or used beyond themselves."""
+    brokers = context.snapshot.brokers
+    names = brokers["broker"].to_pylist()
+    for side in ("in", "out"):
+        limits = column_values(brokers, f"bandwidth_{side}_limit")
+        usage = column_values(brokers, f"bandwidth_{side}_usage")
+        known = np.isfinite(limits) & (limits > 0)
+        if not known.any():
+            continue
+        median = float(np.median(limits[known]))
+        factor = np.where(known, limits / median, 1.0)
+        odd = (factor >= NIC_OUTLIER_FACTOR) | (factor <= 1 / NIC_OUTLIER_FACTOR)
+        over = known & (usage > limits)
+        for row in np.flatnonzero(odd | over):
+            speed = format_bytes_per_s(float(limits[row]) * KBIT_BYTES)
+            why = (
+                f"uses {format_ratio(float(usage[row] / limits[row]))} of it"
+                if over[row]
+                else f"the fleet's median is {format_bytes_per_s(median * KBIT_BYTES)}"
+            )
+            yield Finding(
+                code="nic_limit_suspicious",
+                severity="warning",
+                subject_kind="broker",
+                subject=names[row],
+                sentence=f"{names[row]} reports a network limit ({side}) of {speed}, but {why}.",
+                evidence={
+                    "limit_kbit_per_s": float(limits[row]),
+                    "usage_kbit_per_s": float(usage[row]) if np.isfinite(usage[row]) else None,
+                    "median_kbit_per_s": median,
+                },
+                hint="Virtual machines often report a wrong speed: "
+                "set loadBalancerOverrideBrokerNicSpeedGbps.",
+            )
+
+
+def _names(names: list[str]) -> str:
+    if len(names) == 1:
+        return names[0]
+    if len(names) <= 3:
+        return f"{', '.join(names[:-1])} and {names[-1]}"
+    return f"{names[0]} and {len(names) - 1} other brokers"
