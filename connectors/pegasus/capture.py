@@ -1,4 +1,4 @@
-"""Reading one Pegasus cluster: what the leader tells, then what every replica server tells.
+"""Reading one Pegasus cluster: the answers of the leader, then of every replica server.
 
 Whatever does not answer becomes a problem; nothing is guessed in its place.
 """
@@ -208,7 +208,7 @@ class LeaderReading:
             facts.settings[_IGNORED] = (str(answer["ignored_app_id_list"]), "command")
 
     def _read_flags(self, facts: LeaderFacts) -> None:
-        """Read flags from the leader itself: every server tells its own."""
+        """Read flags from the leader itself: every server reports its own."""
         leader = facts.info.leader if facts.info is not None else ""
         if not leader:
             return
@@ -244,7 +244,7 @@ class NodesReading:
                 self._problems.add(
                     "unreachable",
                     node.name,
-                    "The meta server says that this node is down.",
+                    "The meta server reports this node as down.",
                     done="It is not asked: disks and sizes there stay unknown.",
                     severity="error",
                 )

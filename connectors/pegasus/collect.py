@@ -1,6 +1,6 @@
 """Read a Pegasus cluster into a snapshot.
 
-Whatever part does not answer becomes a problem of the snapshot; only a cluster whose leader tells
+Whatever part does not answer becomes a problem of the snapshot; only a cluster whose leader reports
 neither nodes nor tables raises.
 """
 

@@ -148,7 +148,7 @@ class PulsarCollector:
     def _read(self, problems: ProblemLog) -> tuple[Readings, RestFacts, ClusterPolicies | None]:
         """Read from ZooKeeper where there is one; from the REST where there is none or it fails.
 
-        The policies are ``None`` when the REST was read: it tells the cluster's own only.
+        The policies are ``None`` when the REST was read: it has the cluster's own only.
         """
         if self.config.zookeeper is None and self._rest is not None:
             return *self._rest.read_all(problems), None
@@ -312,7 +312,7 @@ def _note_unverified(config: ClusterConfig, problems: ProblemLog) -> None:
 
 
 def _lacking(made: Assembled, metrics: Metrics) -> Assembled:
-    """Return what was made, with what the metrics do not tell and how old they are."""
+    """Return what was made, with the gaps of the metrics and their age."""
     table = metrics.tables.get("broker_metrics")
     if table is None:
         return replace(made, unavailable=(*made.unavailable, *metrics.lacks))

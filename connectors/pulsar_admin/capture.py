@@ -234,7 +234,7 @@ class RestCapture:
     # -- a cluster without ZooKeeper ----------------------------------------------------------
 
     def read_all(self, problems: ProblemLog) -> tuple[Readings, RestFacts]:
-        """Read what the REST alone tells: brokers, last statistics, owners, boundaries.
+        """Read what the REST alone has: brokers, last statistics, owners, boundaries.
 
         Raises:
             RemoteError: No configured address listed the brokers.
@@ -293,7 +293,7 @@ class RestCapture:
         facts: RestFacts,
         problems: ProblemLog,
     ) -> None:
-        """Fill the brokers: load reports, or what the settings tell where there are none."""
+        """Fill the brokers: load reports, or the settings where there are none."""
         answers, silent = self.ask_each(
             alive, lambda name: self._client.request("GET", alive[name], _REPORT).body
         )
@@ -398,6 +398,6 @@ class RestCapture:
 
 
 def _wanted(settings: Mapping[str, str], dynamic: Mapping[str, str]) -> dict[str, str]:
-    """Keep what is used of the 568 settings that a broker tells, and those that are dynamic."""
+    """Keep what is used of the 568 settings that a broker reports, and those that are dynamic."""
     wanted = _WANTED.union(dynamic)
     return {name: value for name, value in settings.items() if name in wanted}

@@ -87,7 +87,7 @@ def _location(headers: Any) -> str | None:
 
 
 class NotAskedError(RemoteTimeoutError):
-    """There was no time left to ask: it tells nothing about the broker."""
+    """There was no time left to ask: it says nothing about the broker."""
 
     code = "not_asked"
 
@@ -189,7 +189,7 @@ class AdminClient:
         """Send a request and follow the cluster's own redirects.
 
         Raises:
-            RemoteError: No success; ``outcome`` tells whether it may have happened.
+            RemoteError: No success; ``outcome`` is whether it may have happened.
         """
         operation = f"{method} {path.partition('?')[0]}"
         if fault := path_fault(path):

@@ -119,7 +119,7 @@ def _note_silent(addresses: Mapping[str, str], topics: LoadTopics, problems: Pro
 def what_is_lacking(
     lacks: tuple[str, ...], addresses: Mapping[str, str], topics: LoadTopics
 ) -> tuple[str, ...]:
-    """Return the sentences about what a snapshot cannot tell, now that topics were read."""
+    """Return the sentences about the gaps of a snapshot, now that topics were read."""
     if not topics.is_read or set(addresses) - set(topics.broker_loads):
         return lacks
     return tuple(HOTTEST_ONLY if text == EXTENSIBLE_LACKS else text for text in lacks)

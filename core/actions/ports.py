@@ -86,7 +86,7 @@ class Action(Protocol):
         """Ask the cluster to do it, once.
 
         Raises:
-            RemoteError: ``outcome`` tells whether it may have happened all the same.
+            RemoteError: ``outcome`` is whether it may have happened all the same.
         """
         ...
 

@@ -57,7 +57,7 @@ class StepView:
 
     @property
     def executed(self) -> Executed:
-        """What its inverse goes by."""
+        """The observation that its inverse uses."""
         after = self.result.after if self.result else None
         return Executed(state=self.state, before=self.before, after=after)
 
@@ -102,7 +102,7 @@ class SettingView:
         return self.result in (None, "failed")
 
     def is_as_before(self, value: str | None) -> bool:
-        """Return whether a value is the one before the run, on every server that tells."""
+        """Return whether a value is the one before the run, on every server that reports."""
         return is_same_value(value, self.before)
 
     def is_ours(self, value: str | None) -> bool:

@@ -1,4 +1,4 @@
-"""What ``app_stat`` shows, of every partition and table: operations as their primaries tell them.
+"""What ``app_stat`` shows, of every partition and table: operations as their primaries report them.
 
 Ratios of caches and bloom filters are of the sums since the replicas were opened, and unknown where
 nothing was looked up: the shell shows zero there.

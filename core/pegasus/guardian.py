@@ -58,7 +58,7 @@ class GuardedNode:
 
 @dataclass(frozen=True)
 class GuardianOptions:
-    """What the guardian goes by.
+    """Settings of the guardian.
 
     Attributes:
         min_2pc_count: ``mutation_2pc_min_replica_count``; 0: more than half of the replicas.
@@ -98,7 +98,7 @@ class Guardian:
 
     Attributes:
         nodes: In the order of the node map, which breaks ties.
-        options: What it goes by.
+        options: Its settings.
         now_ms: Milliseconds since the epoch.
     """
 

@@ -1,4 +1,4 @@
-"""Metrics of one server at one moment, and what two moments tell together.
+"""Metrics of one server at one moment, and what two moments give together.
 
 Counters count from the start of the process; a rate needs two samples and the time between them,
 which the server's own clock gives. What cannot be known is ``None``: an entity that was not there

@@ -53,7 +53,7 @@ PEGASUS_KINDS: Final = (
     changing("node_orders", PEGASUS_TABLES["node_orders"], ("position",)),
 )
 """Kinds of a Pegasus cluster; ``replica_loads`` are a replica's rates, ``partition_loads`` what
-primaries tell of their operations."""
+primaries report of their operations."""
 
 PEGASUS_RECORD: Final = SystemRecord(
     system=KIND,

@@ -95,7 +95,7 @@ NODE_LATENCIES: Final = {
 """Task of the profiler; a server that runs without it tells none."""
 
 COUNTERS: Final = (*OPERATION_RATES.values(), *EVENT_RATES.values())
-"""What both samples have to tell."""
+"""What both samples have to report."""
 GAUGES: Final = (
     *STORAGE.values(),
     *LOOKUPS.values(),
@@ -103,7 +103,7 @@ GAUGES: Final = (
     *NODE_COUNTS.values(),
     LATENCY,
 )
-"""What the later sample alone tells."""
+"""What the later sample alone reports."""
 
 _SERVER: Final[Entity] = ("server", "server")
 _BYTES_IN_MB: Final = 1 << 20
@@ -111,7 +111,7 @@ _NS_IN_MS: Final = 1e6
 
 
 def node_stats(samples: Samples) -> Row:
-    """Return what one server tells of itself, by column of the snapshot's ``nodes``."""
+    """Return what one server reports of itself, by column of the snapshot's ``nodes``."""
     after = samples[1]
     replicas = list(after.gpids().values())
     found: Row = {
@@ -141,7 +141,7 @@ def _latencies(sample: MetricsSample) -> Row:
 
 
 def operation_stats(samples: Samples, entity: Entity) -> Row:
-    """Return what one replica tells of the requests to it, by column of ``operations``."""
+    """Return what one replica reports of the requests to it, by column of ``operations``."""
     found: Row = {
         name: rate_per_s(*samples, entity, (metric,))
         for name, metric in (OPERATION_RATES | EVENT_RATES).items()

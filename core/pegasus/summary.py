@@ -1,4 +1,4 @@
-"""What a snapshot says of every node and every table, in sums; a sum with an unknown is unknown."""
+"""Every node and every table, in sums; a sum with an unknown is unknown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COMPILED_MIN_2PC: Final = 2
 NODE_STATS: Final = tuple(
     name for name in ADDED_LATER["nodes"] if name not in ("started_at", "is_answering")
 )
-"""What a node tells of itself beyond the columns of :class:`NodeSummary`."""
+"""What a node reports of itself beyond the columns of :class:`NodeSummary`."""
 
 
 @dataclass(frozen=True)

@@ -546,7 +546,7 @@ class BundleTrail:
         return Hurdle(PICKED, is_open=is_open, sentence=f"{where}, and {outcome}.")
 
     def _where(self, broker: str) -> str:
-        """Say its place among those of its broker that the strategy can choose from."""
+        """Return its place among those of its broker that the strategy can choose from."""
         loads = self.round.view.extensible
         if self.round.view.load_manager == "extensible" and loads is not None:
             sizes = {entry.bundle: entry.throughput for entry in loads.top.get(broker, ())}

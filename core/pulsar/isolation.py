@@ -90,7 +90,7 @@ class MatcherDifference:
 
     @property
     def sentence(self) -> str:
-        """What to tell a person."""
+        """The message."""
         return (
             f"Isolation policy {self.policy!r}: placement takes {self.broker} for "
             f"{_ROLE_WORDS[self.placement_role]}, the REST view for {_ROLE_WORDS[self.rest_role]}; "

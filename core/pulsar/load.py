@@ -83,7 +83,7 @@ def _column(table: pa.Table, name: str) -> Floats:
 
 
 def usage_is_known(brokers: pa.Table) -> NDArray[np.bool_]:
-    """Return per broker whether its report tells any usage at all; heap alone is none."""
+    """Return per broker whether its report has any usage at all; heap alone is none."""
     known = np.zeros(brokers.num_rows, np.bool_)
     for name in WEIGHED[:_WITHOUT_HEAP]:
         known |= ~np.isnan(_column(brokers, f"{name}_usage"))

@@ -70,7 +70,7 @@ def sessions_of(
 
 
 def _with_own_session(snapshot: PulsarSnapshot, owned: pa.Table) -> pa.Table:
-    """Take a bundle whose znode tells no session to its owner's own."""
+    """Take a bundle whose znode has no session to its owner's own."""
     claims = snapshot.claims
     own = claims.filter(pc.equal(claims["subject_kind"], "broker"))
     at = pc.index_in(owned["owner"], value_set=own["subject"].combine_chunks())

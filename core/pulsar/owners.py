@@ -3,7 +3,7 @@
 A broker takes a bundle by creating an ephemeral znode, which lives as long as the broker's session
 with ZooKeeper. A process that dies without closing its session leaves both behind, its own znode
 and those of its bundles, until the session's time-out; whoever looks up a topic meanwhile is sent
-to no broker. Only what two readings cannot both say is called double: a load report tells what the
+to no broker. Only what two readings cannot both say is called double: a load report has what the
 statistics of a minute ago held, so it is believed against the znode only when it is later.
 
 Source:
@@ -131,7 +131,7 @@ class Ownership:
 
 
 def meaning_of(state: str) -> str:
-    """Return what a state is, and what comes of it."""
+    """Return what a state is, and its effect."""
     return _MEANINGS[state]
 
 

@@ -125,7 +125,7 @@ class EffectiveSettings:
     Attributes:
         target: The release whose defaults and rules apply.
         problems: Sentences about values that could not be read; the default is assumed for them.
-        stored: Dynamic values that are stored and that no broker goes by, as texts.
+        stored: Dynamic values that are stored and without effect on any broker, as texts.
         without_effect: Keys that have a value although the release does not have the setting.
     """
 

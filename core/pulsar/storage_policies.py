@@ -21,7 +21,7 @@ def storage_policies(snapshot: PulsarSnapshot, namespace: str) -> dict[str, Numb
     """Return what a namespace sets itself, by the broker setting that it replaces.
 
     Args:
-        snapshot: The cluster; one taken before these were read tells of none.
+        snapshot: The cluster; one taken before these were read has none.
         namespace: ``tenant/namespace``.
     Returns:
         Minutes, MB, seconds, bytes and copies, as the setting counts them; -1: without limit. What

@@ -67,8 +67,8 @@ class LoadView:
         bundle_names: The same as ``bundles``, for searching; ``shared_index`` gives their rows.
         owner: Broker of each bundle by ownership.
         reporter: Broker whose report names the bundle, what the leader counts by; -1 for a bundle
-            that no report names, whoever owns it. The owner with the extensible manager, whose
-            brokers write no such reports.
+            that no report names. The owner with the extensible manager, whose brokers write no
+            such reports.
         is_non_persistent: Whether the bundle is known to hold non-persistent topics; the topics of
             the snapshot show it.
         led_since: Whether the owner's znode of the bundle is younger than the leader's: the broker

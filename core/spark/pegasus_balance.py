@@ -89,7 +89,7 @@ class SparkRounds:
 
         Args:
             view: Before.
-            options: What the meta server goes by.
+            options: The switches of the meta server.
             number: Of the round, for progress.
 
         Raises:

@@ -38,7 +38,7 @@ class _Watch(Protocol):
 
 @contextmanager
 def followed(spark: SparkSession, progress: Progress, words: str) -> Iterator[None]:
-    """Tell how many tasks are done while the block runs, and cancel them when a person stops it.
+    """Report how many tasks are done while the block runs, and cancel them when a person stops it.
 
     Everything that the calling thread asks of Spark inside the block counts. ``progress`` receives
     from another thread, twice a second; after a stop each further question to Spark inside the

@@ -22,7 +22,7 @@ _MODULE: Final = "jdk.incubator.vector"
 """What Spark's launcher asks every Java for; small runtimes do not have it, the others warn."""
 
 _LOG: Final = Path(__file__).with_name("log4j2.properties")
-"""What Spark's own log tells on a terminal."""
+"""The level of Spark's own log on a terminal."""
 
 _LAUNCHER: Final = """#!/bin/sh
 # a runtime may have no such module, and Spark does without it

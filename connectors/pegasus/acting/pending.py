@@ -1,4 +1,4 @@
-"""What the journal tells of proposals that may still be executed."""
+"""What the journal has of proposals that may still be executed."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def _there(value: _Value | None) -> _Value:
 
 
 def parse_old_level(result: Struct) -> int:
-    """Read the level that a meta server tells."""
+    """Read the level that a meta server reports."""
     return int(_there(result.old_level))
 
 

@@ -1,7 +1,7 @@
 """Looking at one bundle, right now: is it there, who owns it, may the destination take it.
 
 Under the modular load manager the truth is the ownership znode, read after a ``sync``; its
-creation transaction tells one ownership from the next, even by the same broker. Under the
+creation transaction distinguishes one ownership from the next, even by the same broker. Under the
 extensible one, and where no ZooKeeper is configured, the brokers themselves are asked what they
 own: the last owner first, then the destination, then all others side by side.
 """
@@ -164,7 +164,7 @@ class ZnodeBundleReader:
     Args:
         session: Reads.
         addresses: Which broker an address belongs to.
-        asked: Asks the brokers; ``None``: the ownership znodes tell.
+        asked: Asks the brokers; ``None``: from the ownership znodes.
     """
 
     def __init__(

@@ -284,7 +284,7 @@ class PulsarCluster(Limited):
         name = self._facts().manifest.pulsar_cluster
         if name is None:
             raise ProtocolError(
-                f"Nothing tells the own name of cluster {self.name}.",
+                f"The own name of cluster {self.name} is unknown.",
                 endpoint=self.name,
                 operation="read the cluster's name",
                 outcome="refused",

@@ -164,7 +164,7 @@ class SplitAction:
         return tuple(upper for (_, upper), _ in pairwise(ranges))
 
     def _whole(self, now: Observation, holder: str | None) -> StepResult:
-        """Tell "it did not happen" from "it may still happen"."""
+        """Distinguish "it did not happen" from "it may still happen"."""
         if self._is_answered:
             return self._not_done(now, "although the request was answered")
         try:

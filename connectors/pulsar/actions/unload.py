@@ -149,12 +149,12 @@ class UnloadAction:
         if now.holder is None:
             return self._given_up(before, now)
         if self._is_answered and now.token is None:
-            # no znode tells one ownership from the next here; the answer came when it was over
+            # no znode distinguishes ownerships here; the answer came when it was over
             return self._landed(before, now)
         return self._never_left(now, now.holder)
 
     def _never_left(self, now: Observation, holder: str) -> StepResult:
-        """Tell "it did not happen" from "it may still happen"."""
+        """Distinguish "it did not happen" from "it may still happen"."""
         if self._is_answered:
             return self._not_done(now, f"although the request was answered, {holder} never")
         try:

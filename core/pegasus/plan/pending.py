@@ -22,7 +22,7 @@ def pending_partitions(
 
     Args:
         ended: Runs of the cluster; those that ended longer ago than steps are looked at count not.
-        cleared_at: When pending proposals were last discarded, as far as runs tell.
+        cleared_at: When pending proposals were last discarded, as far as runs show.
         now: Aware UTC.
     """
     return frozenset(

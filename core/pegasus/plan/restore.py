@@ -24,7 +24,7 @@ def why_left(saved: SettingView, by_hand: str, take_snapshot: Callable[[], Pegas
         take_snapshot: Takes a fresh snapshot.
     Raises:
         RemoteError: The cluster cannot be read.
-        SnapshotError: It tells too little.
+        SnapshotError: It has too little.
     """
     share = saved.before or ""
     if saved.key != LIVE_PERCENTAGE or not share.isdecimal():

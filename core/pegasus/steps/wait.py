@@ -30,7 +30,7 @@ _STATES: Final[Mapping[Awaited, str]] = {
     "no_replicas": "{node} has no replicas",
     "closed": "{node} has closed its replicas",
     "gone": "{node} is not alive",
-    "running": "{node} is alive and tells when it was started",
+    "running": "{node} is alive and reports its start time",
     "restarted": "{node} was restarted and is alive",
     "healthy": "every partition has its replicas",
     "balanced": "nothing is left to balance",

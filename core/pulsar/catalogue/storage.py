@@ -111,7 +111,7 @@ STORAGE_SETTINGS: Final = (
         takes_effect="restart",
         managers=_BROKERS,
         since="2.9",
-        meaning="Backlog that a topic may have where a namespace says nothing; -1: any.",
+        meaning="Backlog that a topic may have by default; -1: any.",
     ),
     Setting(
         key="managedLedgerMinLedgerRolloverTimeMinutes",
@@ -161,6 +161,6 @@ STORAGE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=_BROKERS,
-        meaning="Bookies that each entry is written to where a namespace says nothing.",
+        meaning="Bookies that each entry is written to by default.",
     ),
 )

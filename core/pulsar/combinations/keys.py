@@ -141,7 +141,7 @@ def not_read(case: Case) -> Iterator[Combination]:
 
 
 def stored_in_vain(case: Case) -> Iterator[Combination]:
-    """Dynamic values that are stored, and that no broker goes by.
+    """Dynamic values that are stored, and without effect on any broker.
 
     Source:
         Pulsar ``BrokerService#handleDynamicConfigurationUpdates``: keys that are no dynamic field,

@@ -92,7 +92,7 @@ def half_a_pair(settings: EffectiveSettings, load_manager: LoadManager) -> Combi
 
 
 def outcome_of_half_a_pair(settings: EffectiveSettings) -> str:
-    """Return what comes of AvgShedder in one of its two places; blank: in both, or in neither.
+    """Return the effect of AvgShedder in one of its two places; blank: in both, or in neither.
 
     Source:
         Pulsar ``ModularLoadManagerImpl``, 4.x: a placement class that sheds too has to be the

@@ -27,7 +27,7 @@ class Combination:
         weight: ``warning``: the balance suffers; ``info``: worth knowing.
         keys: The settings.
         evidence: What is set, with the values; whole sentences.
-        consequence: What comes of it; whole sentences.
+        consequence: The effect; whole sentences.
         hint: What to do.
         wanted: Values that fix it, by key; empty where the user has to choose.
     """

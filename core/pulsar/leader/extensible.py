@@ -339,7 +339,7 @@ class ExtensibleReplay:
 
     @property
     def settings(self) -> EffectiveSettings:
-        """The settings that the leader goes by now."""
+        """The active settings of the leader."""
         if self._settings is None:
             self._settings = self._settings_of(self._snapshot(self.now_s))
         return self._settings

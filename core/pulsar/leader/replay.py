@@ -595,7 +595,7 @@ class LeaderReplay:
 
     @property
     def settings(self) -> EffectiveSettings:
-        """The settings that the leader goes by now."""
+        """The active settings of the leader."""
         if self._settings is None:
             stored = decode_dynamic(self._readings.dynamic, ProblemLog())
             dynamic: dict[str, object] = {}

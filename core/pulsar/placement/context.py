@@ -22,7 +22,7 @@ class PlacementContext:
 
     Attributes:
         view: The cluster.
-        settings: What the leader goes by.
+        settings: The leader's active settings.
         memory: What the leader remembers.
         available: Brokers that take part at all.
         knows_leader: Whether the leader's averages are known and not only what it last wrote.

@@ -255,7 +255,7 @@ def _unknown_memory(context: PlacementContext, asked: Selector) -> list[str]:
     if isinstance(asked, LeastLongTermMessageRate) and context.long_doubt.any():
         notes.append(
             "Bundles moved since the leader last wrote its averages: brokers that may have the "
-            "least long-term rate as far as these tell share the chance."
+            "least long-term rate as far as these show share the chance."
         )
     return notes
 

@@ -110,7 +110,7 @@ def within_isolation(view: LoadView, settings: EffectiveSettings, bundle: int) -
 
     Args:
         view: Load of the cluster; what brokers publish is not needed.
-        settings: What the leader goes by.
+        settings: The leader's active settings.
         bundle: Its row.
     """
     context = ExtensibleContext.of(view, settings, None, None, bundle)
@@ -179,7 +179,7 @@ class ExtensibleLeastResourceUsage:
         return np.asarray(total / np.maximum(known.sum(axis=1), 1), np.float64)
 
     def losses(self, context: PlacementContext, mask: Flags, /) -> ReasonOf:
-        """Tell usage, mean and margin."""
+        """Describe usage, mean and margin."""
         loads = _loads(context.view)
         mean = float(self._mean(context, mask)[0])
         margin = f"{self._margin(context) * 100:g} points below the mean {format_ratio(mean)}"

@@ -97,7 +97,7 @@ def place_bundle(  # the signature is the contract of the `place` command
     Args:
         view: Load of the cluster.
         bundle: Name.
-        settings: What the leader goes by.
+        settings: The leader's active settings.
         strategy: Class name; ``None``: what is configured.
         candidates: Only these brokers take part; ``None``: all.
         with_filters: False: the strategy alone, over all candidates and without the retry.
@@ -253,7 +253,7 @@ def place_all(
 
     Args:
         view: Load of the cluster.
-        settings: What the leader goes by.
+        settings: The leader's active settings.
         strategy: Class name; ``None``: what is configured.
     Raises:
         UnknownNameError: No such strategy.
@@ -277,7 +277,7 @@ def place_namespaces(
 
     Args:
         view: Load of the cluster.
-        settings: What the leader goes by.
+        settings: The leader's active settings.
         namespaces: Their rows, rising.
         bound: ``{namespace row: row of its own broker, or -1}`` of broker-bound namespaces.
         strategy: Class name; ``None``: what is configured.

@@ -76,7 +76,7 @@ class LeastLongTermMessageRate:
         return np.where(context.is_overloaded, np.inf, context.long_rate)
 
     def losses(self, context: PlacementContext, mask: Flags, /) -> ReasonOf:
-        """Tell both rates, or the usage."""
+        """Describe both rates, or the usage."""
         least = format_msgs_per_s(float(self.scores(context)[mask[0]].min()))
         bound = format_ratio(context.overload_ratio)
 
@@ -165,7 +165,7 @@ class LeastResourceUsageWithWeight:
         return mean
 
     def losses(self, context: PlacementContext, mask: Flags, /) -> ReasonOf:
-        """Tell usage, mean and margin."""
+        """Describe usage, mean and margin."""
         usage = self.scores(context)
         mean = float(self._mean(context, usage, mask)[0])
         words = (
@@ -210,7 +210,7 @@ class RoundRobinBrokerSelector:
         return np.zeros(len(context.view.brokers))
 
     def losses(self, context: PlacementContext, _mask: Flags, /) -> ReasonOf:
-        """Tell whose turn it is not."""
+        """Describe whose turn it is not."""
         return lambda _broker: f"turn {context.memory.round_robin_count} is another candidate's"
 
 
@@ -259,7 +259,7 @@ class AvgShedder:
         return np.zeros(len(context.view.brokers))
 
     def losses(self, context: PlacementContext, _mask: Flags, /) -> ReasonOf:
-        """Tell who is planned."""
+        """Describe who is planned."""
         names = context.view.brokers
         return lambda _broker: f"{names[context.planned]} is planned for what was shed"
 

@@ -47,7 +47,7 @@ _SEED: Final = 1
 
 
 class UnloadOptions(TypedDict, total=False):
-    """What may be said about an unload besides which bundles."""
+    """Options of an unload in addition to which bundles."""
 
     destination: str | None
     destinations: Mapping[str, str]

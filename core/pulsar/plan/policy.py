@@ -81,7 +81,7 @@ def _about(basis: Basis, step: SetPolicy, planned: Sequence[SetPolicy]) -> Itera
             "error",
             "cluster_unknown",
             step,
-            "Nothing tells the cluster's own name, which is part of the policy's address.",
+            "The cluster's own name, part of the policy's address, is unknown.",
             "Name it as pulsar_cluster in the configuration.",
         )
     if kind.is_same(step.before, step.value):

@@ -78,7 +78,7 @@ def policy_impact(
 
     Args:
         snapshot: The cluster.
-        settings: What the leader goes by.
+        settings: The leader's active settings.
         steps: Of one plan.
     """
     after = with_policies(snapshot, steps)

@@ -20,7 +20,7 @@ _COLUMNS: Mapping[str, str] = {
 
 
 def policies_of(snapshot: PulsarSnapshot, policy: str) -> dict[str, str]:
-    """Return every policy of a kind that a snapshot tells of, name to value in its one form.
+    """Return every policy of a kind of a snapshot, name to value in its one form.
 
     Isolation policies keep their stored order, which counts.
     """

@@ -37,7 +37,7 @@ _SORT_FAILED: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvgConfig:
-    """What AvgShedder goes by.
+    """Settings of AvgShedder.
 
     Attributes:
         low_points: ``loadBalancerAvgShedderLowThreshold``: gap of a pair that counts, points.
@@ -143,7 +143,7 @@ class _Trial:
 
     Attributes:
         basis: The cluster.
-        config: What AvgShedder goes by.
+        config: The settings of the strategy.
         recent: Bundles in their grace period.
         pairs: The pairs.
         low_hits: Rounds per position of ``basis.brokers``, this one included.
@@ -304,7 +304,7 @@ class AvgShedder:
     summary: ClassVar[str] = "Pairs the busiest broker with the idlest and levels each pair."
 
     def config(self, settings: EffectiveSettings) -> AvgConfig:
-        """Return what it goes by."""
+        """Return its settings."""
         return AvgConfig.from_settings(settings)
 
     def initial_state(self) -> AvgState:

@@ -19,7 +19,7 @@ from core.units import format_ratio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverloadConfig:
-    """What OverloadShedder goes by.
+    """Settings of OverloadShedder.
 
     Attributes:
         limit_ratio: ``loadBalancerBrokerOverloadedThresholdPercentage`` / 100.
@@ -59,7 +59,7 @@ class OverloadShedder:
     summary: ClassVar[str] = "Relieves brokers over a fixed limit, whatever the others do."
 
     def config(self, settings: EffectiveSettings) -> OverloadConfig:
-        """Return what it goes by."""
+        """Return its settings."""
         return OverloadConfig.from_settings(settings)
 
     def initial_state(self) -> OverloadState:

@@ -62,7 +62,7 @@ def strategy_rounds(
     Args:
         strategy: Of the registry.
         view: Load of the cluster, the same in every round.
-        settings: What the leader goes by.
+        settings: The leader's active settings.
         recently_unloaded: Bundles in their grace period, in every round the same.
     """
     config = strategy.config(settings)
@@ -88,7 +88,7 @@ def shed_rounds(
     Args:
         strategy: Of the registry.
         view: Load of the cluster, the same in every round.
-        settings: What the leader goes by.
+        settings: The leader's active settings.
         recently_unloaded: Bundles that were unloaded just before the first round; their grace
             period ends like any other.
     Source:

@@ -36,7 +36,7 @@ _LOWER_BOUNDARY_SHARE: Final = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThresholdConfig:
-    """What ThresholdShedder goes by.
+    """Settings of ThresholdShedder.
 
     Attributes:
         threshold_ratio: ``loadBalancerBrokerThresholdShedderPercentage`` / 100: tolerated distance
@@ -105,7 +105,7 @@ class ThresholdShedder:
     summary: ClassVar[str] = "Relieves brokers well above the average usage, smoothed over time."
 
     def config(self, settings: EffectiveSettings) -> ThresholdConfig:
-        """Return what it goes by."""
+        """Return its settings."""
         return ThresholdConfig.from_settings(settings)
 
     def initial_state(self) -> ThresholdState:
@@ -191,7 +191,7 @@ class _LowerBoundary:
 
     Attributes:
         trial: The first try, its usage smoothed once more.
-        config: What ThresholdShedder goes by.
+        config: The settings of the strategy.
         mean: Of the usage smoothed once more.
     """
 

@@ -29,7 +29,7 @@ _SWAP_LIMIT: Final = 0.75
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferConfig:
-    """What TransferShedder goes by.
+    """Settings of TransferShedder.
 
     Attributes:
         target_std: ``loadBalancerBrokerLoadTargetStd``: tolerated spread of usage, ratio.
@@ -147,7 +147,7 @@ class Cycle:
     Attributes:
         view: The cluster.
         loads: What its brokers publish.
-        config: What TransferShedder goes by.
+        config: The settings of the strategy.
         recent: Bundles in their grace period.
         order: Broker rows, rising load; ties in the order of the leader's map.
         spread: Brought up to date while moving.

@@ -77,7 +77,7 @@ class TransferShedder:
     summary: ClassVar[str] = "Transfers and swaps bundles until usage is spread little enough."
 
     def config(self, settings: EffectiveSettings) -> TransferConfig:
-        """Return what it goes by."""
+        """Return its settings."""
         prefix = "loadBalancer"
         hits = settings.number(f"{prefix}SheddingConditionHitCountThreshold")
         overloaded = settings.number(f"{prefix}BrokerOverloadedThresholdPercentage")

@@ -32,7 +32,7 @@ _THROUGHPUT: Final = "bytes/s"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UniformConfig:
-    """What UniformLoadShedder goes by.
+    """Settings of UniformLoadShedder.
 
     Attributes:
         rate_gap_percent: ``loadBalancerMsgRateDifferenceShedderThreshold``: tolerated excess of the
@@ -172,7 +172,7 @@ class _Trial:
 
     Attributes:
         basis: The cluster.
-        config: What UniformLoadShedder goes by.
+        config: The settings of the strategy.
         recent: Bundles in their grace period.
         rate: Extremes by message rate.
         throughput: Extremes by throughput.
@@ -341,7 +341,7 @@ class UniformLoadShedder:
     summary: ClassVar[str] = "Closes a part of the gap between the busiest and the idlest broker."
 
     def config(self, settings: EffectiveSettings) -> UniformConfig:
-        """Return what it goes by."""
+        """Return its settings."""
         return UniformConfig.from_settings(settings)
 
     def initial_state(self) -> UniformState:

@@ -56,7 +56,7 @@ class UnloadChecks:
 
     Attributes:
         view: Load of the cluster.
-        settings: What the leader goes by.
+        settings: The leader's active settings.
     """
 
     view: LoadView

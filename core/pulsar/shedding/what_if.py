@@ -83,7 +83,7 @@ class _Turn:
     rounds: int
 
     def describe(self, subject: str) -> str:
-        """Say it of a broker or a bundle with its verb."""
+        """Describe it for a broker or a bundle with its verb."""
         words = f"{subject} with {self.lever.key} at {_words(self.needed)}"
         after = f", after {self.rounds} such rounds" if self.rounds > 1 else ""
         return f"{words} (now {_words(self.present)}){after}"

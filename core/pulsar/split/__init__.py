@@ -1,4 +1,4 @@
-"""Splitting of bundles: when the brokers do it, where, what comes of it, and what it costs."""
+"""Splitting of bundles: when the brokers do it, where, its effect, and what it costs."""
 
 from core.pulsar.split.algorithms import (
     ALGORITHMS,

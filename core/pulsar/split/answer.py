@@ -1,4 +1,4 @@
-"""The whole answer about one split: when, where, what comes of it, what it costs, and whether."""
+"""The whole answer about one split: when, where, its effect, what it costs, and whether."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def _refused(case: _Case) -> SplitVerdict | None:
 
 
 def _dominant(case: _Case, conditions: tuple[SplitCondition, ...]) -> SplitVerdict | None:
-    """Say so when one topic is most of what is too much."""
+    """Return a note when one topic is most of what is too much."""
     topics = case.topics
     over = {item.unit for item in conditions if item.kind == "trigger" and item.is_met}
     if topics is None or over & {"topics", "producers + consumers"}:
@@ -225,7 +225,7 @@ def _assumed(count: int, shares: Sequence[float]) -> SplitVerdict:
     return SplitVerdict(
         code="assumed",
         sentence=f"It is cut into {count} parts; {spread}.",
-        hint="Assumed by width: fetch the topics first, they tell whether it helps.",
+        hint="Assumed by width: fetch the topics first, they show whether it helps.",
     )
 
 

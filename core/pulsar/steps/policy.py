@@ -187,7 +187,7 @@ class SetPolicy(PulsarStep, frozen=True, kw_only=True, tag="set_policy"):
             return self._stays(
                 "undo_unknown",
                 f"Whether the {self.subject} was changed is unknown: it is left as it is.",
-                "Look at it, and set it by hand if need be.",
+                "Check it, and set it by hand if need be.",
             )
         if done.state != "DONE" or done.before is None:
             return Inverse()

@@ -127,7 +127,7 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
             return self._stays(
                 "undo_unknown",
                 f"Whether {self.key} was changed is unknown: it is left as it is.",
-                "Look at its dynamic value, and set it by hand if need be.",
+                "Check its dynamic value, and set it by hand if need be.",
             )
         if not self._is_stored(done) or done.before is None:
             return Inverse()

@@ -107,7 +107,7 @@ class UnloadBundle(BundleStep, frozen=True, kw_only=True, tag="unload_bundle"):
             return self._stays(
                 "undo_unknown",
                 f"What became of {self.bundle} is unknown: it is left where it is.",
-                "Look at its owner, and move it by hand if need be.",
+                "Check its owner, and move it by hand if need be.",
             )
         origin = done.before.holder if done.state == "DONE" and done.before is not None else None
         return Inverse() if origin is None else self._back_to(origin, done.after, checks)

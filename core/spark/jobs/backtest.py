@@ -1,4 +1,4 @@
-"""A back-test on Spark: one task plays some candidates on one window of one cluster.
+"""A back-test on Spark: one task simulates some candidates on one window of one cluster.
 
 A task reads its window out of the history by itself and keeps it for the next tasks of its worker,
 so nothing but units go out and nothing but results come back. What a unit gives does not depend on
@@ -51,7 +51,7 @@ def run_on_spark(spark: SparkSession, backtest: Backtest, progress: Progress) ->
 
 
 def slots_of(spark: SparkSession) -> int:
-    """Return how many tasks run at once, as far as the session can tell."""
+    """Return how many tasks run at once, as far as the session reports."""
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     return int(spark.sparkContext.defaultParallelism)

@@ -57,7 +57,7 @@ Play = Callable[[ClusterView, BalanceOptions, Pick], Iterator[BalanceRound]]
 
 
 def balance_cluster(snapshot: Snapshot, request: BalanceRequest) -> Mapping[str, pa.Table]:
-    """Play the rounds of a cluster.
+    """Simulate the rounds of a cluster.
 
     Raises:
         InputError: It is no Pegasus cluster, or a switch does not exist.

@@ -32,12 +32,12 @@ def drill_on_spark(
     request: DrillRequest,
     progress: Progress,
 ) -> Drill:
-    """Play the failures, as :func:`core.planning.drill.drill` does.
+    """Simulate the failures, as :func:`core.planning.drill.drill` does.
 
     Args:
         spark: Session; every task gets the snapshot's tables.
         snapshot: Before.
-        settings: What the leader goes by.
+        settings: The leader's active settings.
         request: What is computed.
         progress: Receives the tasks done.
     Raises:
@@ -59,7 +59,7 @@ def drill_on_spark(
 def drill_pegasus_on_spark(
     spark: SparkSession, facts: PegasusFacts, progress: Progress, *, only: Sequence[str] = ()
 ) -> PegasusDrill:
-    """Play the loss of each node, as :func:`core.planning.drill_pegasus.drill_pegasus` does.
+    """Simulate the loss of each node, as :func:`core.planning.drill_pegasus.drill_pegasus` does.
 
     Raises:
         IncompleteSnapshotError, UnknownNameError: See there.

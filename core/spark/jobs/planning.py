@@ -112,7 +112,7 @@ def ask_in_pool(
 
 
 def _follow(work: Sequence[Future[Answers]], progress: Progress) -> None:
-    """Tell how many are done until all are, or one failed."""
+    """Report how many are done until all are, or one failed."""
     is_over = False
     while not is_over:
         done, open_ones = wait(work, _POLL_S, FIRST_EXCEPTION)

@@ -60,7 +60,7 @@ MOVES: Final = pa.schema(
 
 
 class Decider(Protocol):
-    """One cluster, and who plays its rounds."""
+    """One cluster, and what simulates its rounds."""
 
     @property
     def manager(self) -> LoadManager:

@@ -1,4 +1,4 @@
-"""The balancer's rounds played on many Pulsar clusters."""
+"""The balancer's rounds simulated on many Pulsar clusters."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class SimulateQuestion:
         return {"simulations": SIMULATIONS, "rounds": ROUNDS, "moves": MOVES}
 
     def answer(self, snapshot: Snapshot) -> Mapping[str, pa.Table]:
-        """Play the rounds of a cluster, once a seed.
+        """Simulate the rounds of a cluster, once a seed.
 
         Raises:
             InputError: It is no Pulsar cluster, or cannot be simulated.
@@ -103,7 +103,7 @@ class SimulateQuestion:
 
         Args:
             brokers: The cluster, with or without its bundles.
-            play: Plays a run with :attr:`placement` and :attr:`overrides`.
+            play: Simulates a run with :attr:`placement` and :attr:`overrides`.
         """
         settings = effective_settings(brokers, overrides=self.overrides)
         active = active_shedding_strategy(brokers.manifest.load_manager, settings)

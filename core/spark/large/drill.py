@@ -43,14 +43,14 @@ class _Clients(LargeCluster):
 
 
 def large_drill(cluster: LargeCluster, settings: EffectiveSettings, request: DrillRequest) -> Drill:
-    """Play the failures, as :func:`core.planning.drill.drill` does in process.
+    """Simulate the failures, as :func:`core.planning.drill.drill` does in process.
 
     One that is too large is left out and named: the leader places its bundles one after the other,
     each by what it placed before, which is nothing to deal out.
 
     Args:
         cluster: The whole.
-        settings: What the leader goes by, of this cluster.
+        settings: The leader's active settings, of this cluster.
         request: What is computed.
     Raises:
         UnknownNameError: A name that is no broker and no failure domain.
@@ -87,8 +87,8 @@ def _too_large(cluster: str, loss: Loss, bundles: float) -> InputError:
     what = "Failure domain" if loss.kind == "domain" else "Broker"
     return InputError(
         f"{what} {loss.name} of {cluster} has {bundles:,.0f} bundles, which the leader places one "
-        f"after the other: the loss of more than {MAX_PLACED:,} is not played on Spark.",
-        hint=f"`trimtab drill --engine local --only {loss.name}` plays it where one process can "
+        f"after the other: the loss of more than {MAX_PLACED:,} is not simulated on Spark.",
+        hint=f"`trimtab drill --engine local --only {loss.name}` simulates it if one process can "
         "hold the whole cluster.",
     )
 

@@ -89,7 +89,7 @@ class Evolved(LargeCluster):
             PAIRS.empty_table(),
         )
 
-    # -- what a cluster tells, as it is now -----------------------------------------------------
+    # -- the cluster as it is now -----------------------------------------------------
 
     @cached_property
     def skeleton(self) -> PulsarSnapshot:

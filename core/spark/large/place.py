@@ -88,7 +88,7 @@ def view_of_namespace(
 
     Args:
         cluster: The whole.
-        settings: What the leader goes by.
+        settings: The leader's active settings.
         namespace: Name; bundles of others are not to be asked for.
     Raises:
         ComputeError: Spark failed.
@@ -110,7 +110,7 @@ class _Namespaces:
 
     Attributes:
         base: Brokers, and the bundles and namespaces that matter to all others.
-        settings: What the leader goes by.
+        settings: The leader's active settings.
         strategy: Class name; ``None``: what is configured.
     """
 

@@ -35,7 +35,7 @@ def large_rounds(
     Args:
         cluster: The whole.
         strategy: Of the registry.
-        settings: What the leader goes by, of this cluster.
+        settings: The leader's active settings, of this cluster.
         count: How many rounds.
         recently_unloaded: Bundles in their grace period.
         is_strategy_only: Without the load manager's checks and destinations.
@@ -80,7 +80,7 @@ class _Asked:
     count: int
 
     def of(self, start: Callable[..., Iterator[Round]], view: LoadView) -> tuple[Round, ...]:
-        """Play the rounds on a view, and have them explained while it notes what is missing."""
+        """Simulate the rounds on a view, and have them explained while it notes what is missing."""
         played = start(self.strategy, view, self.settings, recently_unloaded=self.recent)
         rounds = tuple(itertools.islice(played, self.count))
         for done in rounds[:TRACED_ROUNDS]:

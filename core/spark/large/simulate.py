@@ -100,7 +100,7 @@ class Spread:
 
     Attributes:
         cluster: As it is now.
-        settings: What the leader goes by.
+        settings: The leader's active settings.
         strategy: Who decides.
         manager: Who checks and places.
         scope: Lets go what a what-if keeps on the executors.

@@ -148,7 +148,7 @@ class Chosen:
 
 @dataclass(frozen=True, eq=False)
 class MapKeys:
-    """Tells which bundles of a part the leader's map of averages holds.
+    """Selects which bundles of a part the leader's map of averages holds.
 
     Attributes:
         frame: Manifest and policies.

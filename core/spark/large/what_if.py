@@ -97,7 +97,7 @@ def with_other_brokers(
         origin: The cluster.
         grown: Its brokers and those that join, sorted by name.
         gone: Names of those that go.
-        settings: What the leader goes by.
+        settings: The leader's active settings.
         manager: Who picks.
         rng: For the draws, and the order of the lookups.
     Raises:
