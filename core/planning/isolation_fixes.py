@@ -1,6 +1,6 @@
 """What would mend an isolation policy or a failure domain: the very document, and why that one.
 
-A mend is a wish like one that a person types: it is previewed and checked before anything is sent.
+A fix is a change like one that an operator enters: it is previewed and checked before it is sent.
 Nothing is suggested where only a person can know, such as which rack a broker stands in.
 """
 
@@ -43,12 +43,12 @@ class Mend:
     Attributes:
         label: In a few words.
         why: What is set, why just that, and what it costs; a sentence.
-        wishes: The changes.
+        desired: The changes.
     """
 
     label: str
     why: str
-    wishes: tuple[DesiredPolicy, ...]
+    desired: tuple[DesiredPolicy, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +139,7 @@ class Mender:
             label=f"Add {pluralize(count, 'primary broker')}",
             why=f"Adds {added} to primary, as min_limit {policy.min_limit} asks: {which} "
             "among the brokers that no policy has for itself. They then serve this policy alone.",
-            wishes=(self._changed(name, primary=[*primary, *map(host_expression, chosen)]),),
+            desired=(self._changed(name, primary=[*primary, *map(host_expression, chosen)]),),
         )
 
     def short(self, name: str) -> Iterator[Mend]:
@@ -155,7 +155,7 @@ class Mender:
             label=f"Lower min_limit to {there}",
             why=f"Lowers min_limit from {policy.min_limit} to {there}, as many primaries as run: "
             "secondaries then stand by until one of these is gone.",
-            wishes=(
+            desired=(
                 self._changed(name, auto_failover_policy={**failover, "parameters": parameters}),
             ),
         )
@@ -178,7 +178,7 @@ class Mender:
                 label="Take out the port",
                 why=f"{'; '.join(named[:3])}{'; and more' if named[3:] else ''}: placement "
                 "compares the host of a broker, never its port.",
-                wishes=(self._changed(name, **bare),),
+                desired=(self._changed(name, **bare),),
             )
 
     def nobody(self, name: str) -> Iterator[Mend]:
@@ -206,7 +206,7 @@ class Mender:
                 label="Delete it",
                 why=f"Deletes {name}: every namespace that it matches is another policy's, which "
                 "comes first, so it decides nothing. Its primary brokers serve others again.",
-                wishes=(DesiredPolicy("isolation", name, None),),
+                desired=(DesiredPolicy("isolation", name, None),),
             )
             return
         yield Mend(
@@ -214,7 +214,7 @@ class Mender:
             why=f"Names for {name} just {pluralize(len(mine), 'namespace')} that no earlier policy "
             "has. Nothing moves: the others are placed by the earlier policy already. New "
             "namespaces are to be added by hand.",
-            wishes=(self._changed(name, namespaces=list(dict.fromkeys(kept))),),
+            desired=(self._changed(name, namespaces=list(dict.fromkeys(kept))),),
         )
 
     def idle(self, name: str) -> Iterator[Mend]:
@@ -224,7 +224,7 @@ class Mender:
             label="Delete it",
             why=f"Deletes {name}: it keeps {pluralize(count, 'broker')} for namespaces that do not "
             "exist. They then serve what has no policy, and no bundle has to move.",
-            wishes=(DesiredPolicy("isolation", name, None),),
+            desired=(DesiredPolicy("isolation", name, None),),
         )
 
     def unshared(self, _: str) -> Iterator[Mend]:
@@ -237,17 +237,17 @@ class Mender:
 
     def _without(self, host: str, rows: Sequence[int], held: Sequence[IsolationPolicy]) -> Mend:
         names = ", ".join(self.serving.view.brokers[row] for row in rows)
-        wishes = []
+        desired = []
         for policy in held:
             hosts = dict.fromkeys(host_of(one) for one in self._primaries(policy))
             left = [host_expression(one) for one in hosts if one != host]
-            wishes.append(self._changed(policy.name, primary=left))
+            desired.append(self._changed(policy.name, primary=left))
         return Mend(
             label=f"Share {names}",
             why=f"Takes {names} out of primary of {', '.join(one.name for one in held)}: it "
             "carries the least of those that min_limit can spare. The primaries that stay are "
             "named one by one.",
-            wishes=tuple(wishes),
+            desired=tuple(desired),
         )
 
     def twice(self, broker: str) -> Iterator[Mend]:
@@ -260,7 +260,7 @@ class Mender:
                 label=f"Leave it in {kept}",
                 why=f"Takes {broker} out of {', '.join(others)}: right if it fails together with "
                 f"the others of {kept}.",
-                wishes=tuple(_domain_without(name, domains[name], broker) for name in others),
+                desired=tuple(_domain_without(name, domains[name], broker) for name in others),
             )
 
 

@@ -314,7 +314,7 @@ class _Report:
             say(f"{one.severity}: {one.sentence} {one.hint}".rstrip())
             for mend in one.mends:
                 say(f"  {mend.label}: {mend.why}")
-                for change in mend.wishes:
+                for change in mend.desired:
                     say(f"    {self._line(change)}")
         if not self.wrong:
             say("Every bundle lies where it may, and no policy is odd.")
@@ -364,7 +364,7 @@ class _Report:
                     "mends": [
                         {
                             "why": mend.why,
-                            "commands": [self._line(policy) for policy in mend.wishes],
+                            "commands": [self._line(policy) for policy in mend.desired],
                         }
                         for mend in one.mends
                     ],

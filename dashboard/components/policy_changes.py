@@ -1,6 +1,6 @@
-"""Wished changes of policies: collected by forms, previewed as one plan, applied.
+"""Requested changes of policies: collected by forms, previewed as one plan, applied.
 
-Pages that change policies call :func:`wish` from their forms and :func:`changes` once.
+Pages that change policies call :func:`add` from their forms and :func:`changes` once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from core.units import pluralize
 from dashboard import state
 from dashboard.components import moves_plan, tables, words
 from dashboard.components.applying import Ask
-from dashboard.presenters import policy_wishes as presenter
+from dashboard.presenters import policy_edits as presenter
 from dashboard.queries import policies
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ _FAULT: Final = "_change_fault"
 _MOST_SHOWN: Final = 30
 
 
-def wish(wishes: Sequence[DesiredPolicy]) -> None:
-    """Add changes to those that are wished; for callbacks. A policy is wished once."""
+def add(desired: Sequence[DesiredPolicy]) -> None:
+    """Add changes to the pending ones; for callbacks. Of one policy the last one counts."""
     st.session_state.pop(_FAULT, None)
-    _keep(presenter.joined(_held(), wishes))
+    _store(presenter.joined(_held(), desired))
     st.toast("Added: Changes, on this page, says what it would do.", icon=":material/add:")
 
 
@@ -49,24 +49,24 @@ def draw_fault() -> None:
 
 
 def _held() -> list[DesiredPolicy]:
-    """Return the readable wishes; :func:`changes` says which are not."""
+    """Return the readable changes; :func:`changes` says which are not."""
     found = []
     for text in state.listed(state.CHANGE):
         try:
-            found.append(presenter.parsed_wish(text))
+            found.append(presenter.parse_change(text))
         except OpsError:
             continue
     return found
 
 
-def wished(kind: str, name: str) -> str | None:
-    """Return the value that is wished for a policy; ``None``: none is."""
+def pending_value(kind: str, name: str) -> str | None:
+    """Return the pending value of a policy; ``None``: no change is pending."""
     found = [one.value for one in _held() if (one.policy, one.name) == (kind, name)]
     return found[-1] if found else None
 
 
-def _keep(wishes: Sequence[DesiredPolicy]) -> None:
-    state.keep_list(state.CHANGE, [presenter.wish_text(one) for one in wishes])
+def _store(desired: Sequence[DesiredPolicy]) -> None:
+    state.keep_list(state.CHANGE, [presenter.change_text(one) for one in desired])
 
 
 def _drop(text: str) -> None:
@@ -90,20 +90,20 @@ def announce() -> None:
 
 
 def changes(page: PageContext) -> policies.PolicyAnswer | None:
-    """Draw what is wished and its plan; return the plan, ``None`` where there is none.
+    """Draw the pending changes and their plan; return the plan, ``None`` where there is none.
 
-    Without wishes nothing is drawn.
+    Without changes nothing is drawn.
     """
     texts = state.listed(state.CHANGE)
     if not texts:
         return None
     words.section("Changes", "Nothing is set until a plan is applied.")
-    draw_wishes(texts)
+    draw_pending(texts)
     try:
-        wishes = tuple(presenter.parsed_wish(text) for text in texts)
+        desired = tuple(presenter.parse_change(text) for text in texts)
         answer = policies.policy_preview(
             policies.PolicyRequest(
-                shelved=page.shelved, wishes=wishes, exclusions=tuple(page.cluster.exclusions)
+                shelved=page.shelved, desired=desired, exclusions=tuple(page.cluster.exclusions)
             )
         )
     except OpsError as error:
@@ -113,8 +113,8 @@ def changes(page: PageContext) -> policies.PolicyAnswer | None:
     return answer
 
 
-def draw_wishes(texts: Sequence[str]) -> None:
-    """Draw the wished changes, each with the way to take it out again."""
+def draw_pending(texts: Sequence[str]) -> None:
+    """Draw the pending changes, each with a button that removes it."""
     with st.container(horizontal=True, gap="small"):
         for text in texts[:_MOST_SHOWN]:
             st.button(

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from core.actions.model import Observation
 from core.actions.views import StepView
 from core.pulsar.steps.policy import NOT_THERE, SetPolicy
-from dashboard.presenters.policy_wishes import difference, fields_told, says_nothing
+from dashboard.presenters.policy_edits import difference, fields_told, says_nothing
 
 
 def value_told(step: SetPolicy, value: str | None) -> str:

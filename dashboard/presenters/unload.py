@@ -17,7 +17,7 @@ from core.pulsar.steps.policy import policy_steps
 from dashboard.charts.bars import BeforeAfter
 from dashboard.charts.scale import Unit
 from dashboard.presenters.naming import listed
-from dashboard.presenters.policy_wishes import plan_sentence as policies_sentence
+from dashboard.presenters.policy_edits import plan_sentence as policies_sentence
 
 QUANTITIES: Final[dict[str, tuple[str, Unit]]] = {
     "traffic": ("throughput_bytes_per_s", "bytes/s"),

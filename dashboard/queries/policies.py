@@ -72,12 +72,12 @@ class PolicyRequest:
 
     Attributes:
         shelved: The snapshot.
-        wishes: In their order.
+        desired: In their order.
         exclusions: Namespaces that the configuration keeps out of plans.
     """
 
     shelved: CachedSnapshot
-    wishes: tuple[DesiredPolicy, ...]
+    desired: tuple[DesiredPolicy, ...]
     exclusions: tuple[str, ...] = ()
 
 
@@ -110,7 +110,7 @@ def _planned(key: tuple[PolicyRequest, int]) -> PolicyAnswer:
     request, _ = key
     one = reading(request.shelved)
     terms = PlanOptions(now=services.now(), exclusions=frozenset(request.exclusions))
-    plan = build_policy_plan(one.snapshot, request.wishes, terms)
+    plan = build_policy_plan(one.snapshot, request.desired, terms)
     steps = policy_steps(plan.steps)
     effects = limit_effects(one.snapshot, one.settings, steps)
     return PolicyAnswer(plan, preview_plan(one.snapshot, plan), tuple(effects))

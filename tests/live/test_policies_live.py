@@ -43,7 +43,7 @@ def terms() -> PlanOptions:
     return PlanOptions(now=datetime.now(UTC), reason="a test")
 
 
-def wishes() -> list[DesiredPolicy]:
+def desired() -> list[DesiredPolicy]:
     body = {"publishRateInMsgs": 50, "publishRateInBytes": 1_000_000}
     return [
         DesiredPolicy("resource_group", GROUP, json.dumps(body)),
@@ -83,7 +83,7 @@ def test_resource_group_is_made_attached_and_all_of_it_taken_back(
     site: ApplySite, truth: ClusterTruth, modular: RealPulsar
 ) -> None:
     before = stored(truth)
-    done = site.execute_run(build_policy_plan(site.snapshot(), wishes(), terms()))
+    done = site.execute_run(build_policy_plan(site.snapshot(), desired(), terms()))
     assert done.state == "DONE", done.sentence
     for url in modular.admin_urls:
         answer = requests.get(f"{url}/admin/v2/resourcegroups/{GROUP}", timeout=10)
@@ -104,8 +104,8 @@ def test_isolated_bundles_are_where_the_preview_said_and_back_it_goes(
     before = stored(truth)
     allowed = modular.brokers[1:]
     snapshot = site.snapshot()
-    wish = DesiredPolicy("isolation", "live-orders", isolation_of(allowed, NAMESPACE))
-    plan = build_policy_plan(snapshot, [wish], terms())
+    policy = DesiredPolicy("isolation", "live-orders", isolation_of(allowed, NAMESPACE))
+    plan = build_policy_plan(snapshot, [policy], terms())
     steps = [step for step in plan.steps if isinstance(step, SetPolicy)]
     changes = policy_impact(snapshot, effective_settings(snapshot), steps).changes
     (change,) = [one for one in changes if one.namespace == NAMESPACE]
@@ -131,8 +131,8 @@ def test_policy_that_leaves_nobody_is_refused_before_anything_is_sent(
     site: ApplySite, truth: ClusterTruth
 ) -> None:
     before = truth.read(*STORED).changes
-    wish = DesiredPolicy("isolation", "live-nobody", isolation_of(["10.9.9.9:8080"], NAMESPACE))
-    plan = build_policy_plan(site.snapshot(), [wish], terms())
+    policy = DesiredPolicy("isolation", "live-nobody", isolation_of(["10.9.9.9:8080"], NAMESPACE))
+    plan = build_policy_plan(site.snapshot(), [policy], terms())
     assert not plan.applyable
     assert any(item.severity == "error" for item in plan.diagnostics)
     refused = site.execute_run(plan)

@@ -90,7 +90,7 @@ def test_what_is_suggested_mends_it_and_nothing_else_breaks(code):
     assert suggested
     for mend in suggested:
         assert mend.why.endswith(".")
-        plan = build_policy_plan(snapshot, mend.wishes, PlanOptions(now=NOW))
+        plan = build_policy_plan(snapshot, mend.desired, PlanOptions(now=NOW))
         assert not plan.by_severity("error"), mend
         after = with_policies(snapshot, plan.steps)
         assert not found(after, code), mend
@@ -106,10 +106,10 @@ def test_secondaries_come_before_strangers_and_a_broker_stays_for_the_rest():
     second = (HOSTS[4], HOSTS[5])
     snapshot = fleet(apart=policy(ACME[:1], HOSTS[:1], least=3, second=second))
     more, fewer = mends(snapshot, "isolation_short")
-    primary = json.loads(more.wishes[0].value)["primary"]
+    primary = json.loads(more.desired[0].value)["primary"]
     assert sorted(primary) == sorted([HOSTS[0], *second])
     assert "its secondaries" in more.why
-    assert json.loads(fewer.wishes[0].value)["auto_failover_policy"]["parameters"] == {
+    assert json.loads(fewer.desired[0].value)["auto_failover_policy"]["parameters"] == {
         "min_limit": "1",
         "usage_threshold": "80",
     }
@@ -121,15 +121,15 @@ def test_secondaries_come_before_strangers_and_a_broker_stays_for_the_rest():
 def test_a_port_is_taken_out_before_brokers_are_added():
     snapshot = fleet(apart=policy(ACME[:1], [f"{HOSTS[0]}:8080"]))
     (mend,) = mends(snapshot, "isolation_without_brokers")
-    assert json.loads(mend.wishes[0].value)["primary"] == [HOSTS[0]]
+    assert json.loads(mend.desired[0].value)["primary"] == [HOSTS[0]]
 
 
 def test_an_overlap_keeps_the_expressions_that_are_its_own():
     (mend,) = mends(CASES["isolation_overlaps"], "isolation_overlaps")
-    assert json.loads(mend.wishes[0].value)["namespaces"] == [*ACME[1:], SPACES[-1]]
+    assert json.loads(mend.desired[0].value)["namespaces"] == [*ACME[1:], SPACES[-1]]
     twin = fleet(one=policy(ACME, HOSTS[:1]), two=policy(["acme/.*"], HOSTS[1:2]))
     (mend,) = mends(twin, "isolation_overlaps")
-    assert mend.wishes[0].value is None
+    assert mend.desired[0].value is None
 
 
 def test_of_very_many_findings_those_that_are_listed_have_suggestions():

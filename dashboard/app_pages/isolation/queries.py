@@ -59,13 +59,13 @@ class ChangeRequest:
 
     Attributes:
         shelved: The snapshot.
-        wishes: In their order.
+        desired: In their order.
         with_unloads: Whether what would lie wrong is unloaded too.
         exclusions: Namespaces that the configuration keeps out of plans.
     """
 
     shelved: CachedSnapshot
-    wishes: tuple[DesiredPolicy, ...]
+    desired: tuple[DesiredPolicy, ...]
     with_unloads: bool = False
     exclusions: tuple[str, ...] = ()
 
@@ -97,7 +97,7 @@ def _changed(key: tuple[ChangeRequest, int]) -> ChangeAnswer:
     request, _ = key
     snapshot = reading(request.shelved).snapshot
     terms = PlanOptions(now=services.now(), exclusions=frozenset(request.exclusions))
-    change = change_policies(snapshot, request.wishes, terms, with_unloads=request.with_unloads)
+    change = change_policies(snapshot, request.desired, terms, with_unloads=request.with_unloads)
     return ChangeAnswer(change, preview_plan(snapshot, change.plan))
 
 

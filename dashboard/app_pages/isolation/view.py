@@ -19,7 +19,7 @@ from dashboard.app_pages.isolation.queries import ChangeAnswer, ChangeRequest, c
 from dashboard.components import frame, moves_plan, policy_changes, tables, words
 from dashboard.components.applying import in_dialog
 from dashboard.legible import option
-from dashboard.presenters import policy_wishes
+from dashboard.presenters import policy_edits
 from dashboard.presenters.isolation_words import NO_POLICY, Violation, who_serves
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _suggest(one: Violation, mend: Mend, key: str) -> None:
             icon=":material/build:",
             help="Put into the changes, and into the form: previewed first, nothing is sent",
             on_click=take,
-            args=(mend.wishes, one.policy),
+            args=(mend.desired, one.policy),
         )
 
 
@@ -262,18 +262,18 @@ def draw_domains(page: PageContext, found: Isolation) -> None:
 
 
 def draw_changes(page: PageContext) -> None:
-    """Draw what is wished and what it does; nothing without wishes."""
+    """Draw the pending changes and their effect; nothing without changes."""
     texts = state.listed(state.CHANGE)
     if not texts:
         return
     words.section("Changes", "Nothing is set until a plan is applied.")
-    policy_changes.draw_wishes(texts)
+    policy_changes.draw_pending(texts)
     try:
-        wishes = tuple(policy_wishes.parsed_wish(text) for text in texts)
+        desired = tuple(policy_edits.parse_change(text) for text in texts)
         ask = partial(
             ChangeRequest,
             shelved=page.shelved,
-            wishes=wishes,
+            desired=desired,
             exclusions=tuple(page.cluster.exclusions),
         )
         answer = change_of(ask())
@@ -392,9 +392,9 @@ def edit_domain(name: str) -> None:
     st.session_state[state.DOMAIN] = name
 
 
-def take(wishes: Sequence[DesiredPolicy], policy: str) -> None:
-    """Put suggested changes into the wished ones, and the policy into its form; for callbacks."""
-    _wish(*wishes)
+def take(desired: Sequence[DesiredPolicy], policy: str) -> None:
+    """Add suggested changes, and put the policy into its form; for callbacks."""
+    _add(*desired)
     if policy:
         edit_policy(policy)
 
@@ -415,7 +415,7 @@ def policy_form(page: PageContext) -> None:
     stored = policies_of(page.reading.snapshot, "isolation")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = _chosen("Policy", list(stored), state.POLICY)
-    begun = policy_changes.wished("isolation", name) or stored.get(name)
+    begun = policy_changes.pending_value("isolation", name) or stored.get(name)
     at = f"{name if name in stored else ''}_{begun or ''}"
     fields = model.stored_fields(begun)
     entered = _expressions(page, at, fields)
@@ -573,7 +573,7 @@ def _submit(kind: str, name: str, value: str, *, is_new: bool) -> None:
         key=f"_submit_{kind}",
         disabled=not name or not value,
         help=None if name and value else "Choose or name it first",
-        on_click=_wish,
+        on_click=_add,
         args=(DesiredPolicy(kind, name, value),),
     )
 
@@ -584,13 +584,13 @@ def _remove(kind: str, name: str, *, is_there: bool) -> None:
             "Preview taking it out" if kind == "anti_affinity" else "Preview deleting it",
             icon=":material/delete:",
             key=f"_remove_{kind}",
-            on_click=_wish,
+            on_click=_add,
             args=(DesiredPolicy(kind, name, None),),
         )
 
 
-def _wish(*wishes: DesiredPolicy) -> None:
+def _add(*desired: DesiredPolicy) -> None:
     try:
-        policy_changes.wish(wishes)
+        policy_changes.add(desired)
     except OpsError as error:
         policy_changes.refuse(error)

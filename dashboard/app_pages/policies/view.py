@@ -22,7 +22,7 @@ from dashboard import state
 from dashboard.app_pages.policies import model
 from dashboard.components import choice, frame, policy_changes, tables, words
 from dashboard.legible import option
-from dashboard.presenters import bundles, policy_wishes
+from dashboard.presenters import bundles, policy_edits
 from dashboard.queries import policies
 
 if TYPE_CHECKING:
@@ -155,14 +155,14 @@ def _attached(limits: policies.Limits, group: GroupUse) -> None:
         f"Add to the changes: attach {len(come)}, detach {len(gone)}",
         icon=":material/link:",
         disabled=not (gone or come),
-        key="_wish_attached",
-        on_click=partial(_wish_attached, group.name, come, gone),
+        key="_change_attached",
+        on_click=partial(_change_attached, group.name, come, gone),
     )
 
 
-def _wish_attached(group: str, come: list[str], gone: list[str]) -> None:
+def _change_attached(group: str, come: list[str], gone: list[str]) -> None:
     kind = "namespace_resource_group"
-    policy_changes.wish(
+    policy_changes.add(
         [DesiredPolicy(kind, name, None) for name in gone]
         + [DesiredPolicy(kind, name, group) for name in come]
     )
@@ -519,7 +519,7 @@ _COLUMNS: Final = 2
 def policy_form(
     page: PageContext, kind: str, name: str, *, delete: str = "Remove", new: bool = False
 ) -> None:
-    """Draw the fields of a policy with what is stored, and the buttons that wish a change.
+    """Draw the fields of a policy with what is stored, and the buttons that add a change.
 
     Args:
         page: The page.
@@ -529,7 +529,7 @@ def policy_form(
         new: It is to be made: there is nothing to take away.
     """
     stored = stored_policy(page.reading.snapshot, kind, name) if name else None
-    values = policy_wishes.field_values(kind, stored)
+    values = policy_edits.field_values(kind, stored)
     keys = {field: _key(kind, name, field, stored) for field in policy_kind(kind).fields}
     columns = st.columns(_COLUMNS, gap="small")
     for rank, (field, default) in enumerate(policy_kind(kind).fields.items()):
@@ -541,8 +541,8 @@ def policy_form(
             "Add to the changes",
             icon=":material/add:",
             disabled=not name,
-            key=f"_wish_{kind}",
-            on_click=partial(_wish, kind, name, keys),
+            key=f"_set_{kind}",
+            on_click=partial(_add, kind, name, keys),
         )
         if not new:
             st.button(
@@ -551,8 +551,8 @@ def policy_form(
                 type="tertiary",
                 disabled=stored is None,
                 help=None if stored else "It is not set.",
-                key=f"_unwish_{kind}",
-                on_click=policy_changes.wish,
+                key=f"_delete_{kind}",
+                on_click=policy_changes.add,
                 args=([DesiredPolicy(kind, name, None)],),
             )
         told = "not set until now" if stored is None else "filled in as it is now"
@@ -566,28 +566,28 @@ def _key(kind: str, name: str, field: str, stored: str | None) -> str:
 
 
 def _field(field: str, default: object, value: object, key: str) -> None:
-    label = policy_wishes.FIELD_WORDS.get(field, field)
+    label = policy_edits.FIELD_WORDS.get(field, field)
     if isinstance(default, bool):
         st.toggle(label, value=bool(value), key=key, help=words.plain(field))
         return
     is_limit = default == UNLIMITED
     st.text_input(
         label,
-        value=policy_wishes.field_text(value),
+        value=policy_edits.field_text(value),
         key=key,
         placeholder="no limit" if is_limit else None,
         help=words.plain(f"{field}; blank: no limit" if is_limit else field),
     )
 
 
-def _wish(kind: str, name: str, keys: dict[str, str]) -> None:
+def _add(kind: str, name: str, keys: dict[str, str]) -> None:
     entered = {field: st.session_state.get(key, "") for field, key in keys.items()}
     try:
-        value = policy_wishes.document(kind, entered)
+        value = policy_edits.document(kind, entered)
     except OpsError as error:
         policy_changes.refuse(error)
         return
-    policy_changes.wish([DesiredPolicy(kind, name.strip(), value)])
+    policy_changes.add([DesiredPolicy(kind, name.strip(), value)])
 
 
 def offered(names: Sequence[str], asked: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Wished changes of policies: as text in an address, as fields of a form, as a difference."""
+"""Requested changes of policies: as text in an address, as fields of a form, as a difference."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ FIELD_WORDS: Final[Mapping[str, str]] = {
 """Upstream's field to plain words with the unit."""
 
 
-def wish_text(wish: DesiredPolicy) -> str:
-    """Return a wish as the words of ``trimtab policy`` after the cluster's name."""
-    if wish.value is None:
-        return f"{DELETE} {wish.policy} {wish.name}"
-    return f"{SET} {wish.policy} {wish.name} {wish.value}"
+def change_text(policy: DesiredPolicy) -> str:
+    """Return a change as the words of ``trimtab policy`` after the cluster's name."""
+    if policy.value is None:
+        return f"{DELETE} {policy.policy} {policy.name}"
+    return f"{SET} {policy.policy} {policy.name} {policy.value}"
 
 
-def parsed_wish(text: str) -> DesiredPolicy:
-    """Return the wish of a text.
+def parse_change(text: str) -> DesiredPolicy:
+    """Return the change that a text describes.
 
     Raises:
         InputError: It is none.
@@ -80,11 +80,11 @@ def parsed_wish(text: str) -> DesiredPolicy:
 
 
 def joined(held: Iterable[DesiredPolicy], more: Iterable[DesiredPolicy]) -> list[DesiredPolicy]:
-    """Return the wishes with more of them: of one policy the last one counts."""
-    found = {(wish.policy, wish.name): wish for wish in held}
-    for wish in more:
-        found.pop((wish.policy, wish.name), None)
-        found[wish.policy, wish.name] = wish
+    """Return the changes with more of them; of one policy the last one counts."""
+    found = {(policy.policy, policy.name): policy for policy in held}
+    for policy in more:
+        found.pop((policy.policy, policy.name), None)
+        found[policy.policy, policy.name] = policy
     return list(found.values())
 
 

@@ -1,4 +1,4 @@
-"""Wished changes of policies and the calculator's inputs: what is taken and what is refused."""
+"""Requested changes of policies and the calculator's inputs: what is taken and what is refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from core.pulsar.plan.policy import DesiredPolicy, build_policy_plan
 from core.pulsar.settings import effective_settings
 from core.snapshot import PulsarSnapshot
 from dashboard.app_pages.policies import model as calculator
-from dashboard.presenters import policy_wishes as presenter
+from dashboard.presenters import policy_edits as presenter
 
 ORDERS, MAIL = "acme/orders", "acme/mail"
 
@@ -56,7 +56,7 @@ def fleet() -> PulsarSnapshot:
 )
 def test_what_cannot_be_is_refused_in_one_sentence(fleet, change, words):
     try:
-        plan = build_policy_plan(fleet, [presenter.parsed_wish(change)], PlanOptions(now=NOON))
+        plan = build_policy_plan(fleet, [presenter.parse_change(change)], PlanOptions(now=NOON))
         told = " ".join(f"{one.sentence} {one.hint}" for one in plan.by_severity("error"))
         assert not plan.applyable
     except OpsError as error:
@@ -110,11 +110,11 @@ def _calculate(limit: str, usage: str, steps: str, period: str, tolerance: str) 
         "set anti_affinity acme/mail apart from all",
     ],
 )
-def test_a_wish_is_the_same_after_its_text(text):
-    assert presenter.wish_text(presenter.parsed_wish(text)) == text
+def test_a_change_is_the_same_after_its_text(text):
+    assert presenter.change_text(presenter.parse_change(text)) == text
 
 
-def test_of_one_policy_the_last_wish_counts():
+def test_of_one_policy_the_last_change_counts():
     first, second, other = (
         DesiredPolicy("publish_rate", MAIL, "{}"),
         DesiredPolicy("publish_rate", MAIL, None),
@@ -138,14 +138,14 @@ def test_a_form_is_a_document_and_blank_is_no_limit():
 
 
 def test_a_changed_limit_tells_whom_it_touches(fleet):
-    wishes = [
+    desired = [
         DesiredPolicy(
             "resource_group", "gold", '{"publishRateInMsgs": 1, "dispatchRateInMsgs": 9}'
         ),
         DesiredPolicy("namespace_resource_group", ORDERS, "gold"),
         DesiredPolicy("publish_rate", MAIL, '{"publishThrottlingRateInMsg": 1000000000}'),
     ]
-    plan = build_policy_plan(fleet, wishes, PlanOptions(now=NOON))
+    plan = build_policy_plan(fleet, desired, PlanOptions(now=NOON))
     assert len(plan.steps) == 3
     told = limit_effects(fleet, effective_settings(fleet), plan.steps)
     assert any("producers would be slowed down by" in one for one in told)
@@ -158,8 +158,8 @@ def test_a_changed_limit_tells_whom_it_touches(fleet):
 
 
 def test_zero_is_said_to_be_no_limit(fleet):
-    wish = DesiredPolicy("publish_rate", MAIL, '{"publishThrottlingRateInMsg": 0}')
-    plan = build_policy_plan(fleet, [wish], PlanOptions(now=NOON))
+    policy = DesiredPolicy("publish_rate", MAIL, '{"publishThrottlingRateInMsg": 0}')
+    plan = build_policy_plan(fleet, [policy], PlanOptions(now=NOON))
     assert "brokers take for no limit" in plan.by_severity("warning")[0].sentence
 
 
