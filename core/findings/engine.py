@@ -40,7 +40,12 @@ def run_rules(
         Worst first, then in the order of the rules.
     """
     found = [finding for rule in rules for finding in capped(rule(context), limit)]
-    return tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity)))
+    return worst_first(found)
+
+
+def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return findings by severity; those of one severity keep their order."""
+    return tuple(sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity)))
 
 
 def capped(

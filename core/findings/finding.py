@@ -14,6 +14,21 @@ SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "unknown", "info"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fix:
+    """What a fix sets.
+
+    Attributes:
+        wanted: Dynamic settings to set, ready for a plan; ``None``: reset to the default.
+        lines: Lines for the servers' configuration file, each with a restart of them one by one.
+        restart: Whether part of it takes effect only when a server starts.
+    """
+
+    wanted: Mapping[str, Any] = field(default_factory=dict)
+    lines: tuple[str, ...] = ()
+    restart: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One thing to look at.
 
@@ -27,15 +42,33 @@ class Finding:
         sentence: One sentence with its numbers.
         evidence: The facts behind it, ready for JSON; ``rows`` holds a list when there are several.
         hint: One sentence: what to do; empty when there is nothing to do.
+        consequence: What follows from it, a sentence; empty where ``sentence`` has it.
+        fix: What ``hint`` sets.
+        area: Word of the group of rules it belongs to; empty: its rules have no groups.
+        keys: The settings concerned.
+        servers: Brokers or nodes concerned, where several are; empty: all, or the subject alone.
+        assumed: Those of ``keys`` that were not read: the defaults of the release are assumed, so
+            the finding is uncertain.
     """
 
     code: str
     severity: Severity
-    subject_kind: str
-    subject: str
+    subject_kind: str = "cluster"
+    subject: str = ""
     sentence: str
     evidence: Mapping[str, Any] = field(default_factory=dict)
     hint: str = ""
+    consequence: str = ""
+    fix: Fix = field(default_factory=Fix)
+    area: str = ""
+    keys: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The sentence and the consequence."""
+        return f"{self.sentence} {self.consequence}".rstrip()
 
     @property
     def is_rest(self) -> bool:

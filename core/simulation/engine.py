@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 
 from core.findings.measures import Spread
-from core.pulsar.combinations import half_a_pair
 from core.pulsar.placement import find_strategy
+from core.pulsar.rules.combinations import half_a_pair
 from core.pulsar.settings import SHEDDING_SWITCHES, EffectiveSettings, effective_settings
 from core.pulsar.shedding import Move, find_shedding_strategy
 from core.pulsar.shedding.registry import AnyStrategy
@@ -300,7 +300,7 @@ def _notes(
     if settings.text(_PLACEMENT).endswith("RoundRobinBrokerSelector"):
         notes.append("Whose turn it is cannot be seen from outside: it is drawn at random.")
     pair = half_a_pair(settings, snapshot.manifest.load_manager)
-    notes += [f"{pair.sentence} {pair.hint}"] if pair is not None else []
+    notes += [f"{pair.text} {pair.hint}"] if pair is not None else []
     return tuple(notes)
 
 

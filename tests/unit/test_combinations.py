@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from core.pulsar.combinations import RULES, combinations
 from core.pulsar.releases import RELEASES
+from core.pulsar.rules.combinations import RULES, combinations
 from core.pulsar.setting_values import typed_value
 from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings
 
@@ -218,7 +218,7 @@ def found_in(manager, settings, release="4.2"):
 )
 def test_rule_fires_on_its_case_and_not_on_one_near_it(code, manager, made, near):
     item = found_in(manager, made)[code]
-    assert item.evidence.endswith(".")
+    assert item.sentence.endswith(".")
     assert item.consequence.endswith(".")
     assert set(item.keys) <= SETTING_BY_KEY.keys()
     assert code not in found_in(manager, near)
@@ -231,7 +231,7 @@ def test_values_of_a_fix_fit_their_settings_and_mend_it(code, manager, made, nea
     item = found_in(manager, made)[code]
     values = {
         key: typed_value(SETTING_BY_KEY[key], value)
-        for key, value in item.wanted.items()
+        for key, value in item.fix.wanted.items()
         if value is not None
     }
     if values:
@@ -269,7 +269,7 @@ def test_split_without_shedding_and_without_unloads_is_a_warning():
         "loadBalancerSheddingEnabled": False,
     }
     found = found_in("modular", made)["split_stays"]
-    assert (found.weight, found.wanted) == (
+    assert (found.severity, found.fix.wanted) == (
         "warning",
         {"loadBalancerAutoUnloadSplitBundlesEnabled": True},
     )
@@ -285,7 +285,7 @@ def test_a_hint_names_only_settings_and_classes_that_the_release_has(release, sh
     overrides = {} if shedder is None else {SHEDDER: IMPL + shedder}
     settings = EffectiveSettings.defaults(release, overrides)
     for item in combinations(settings, "modular"):
-        for key, value in item.wanted.items():
+        for key, value in item.fix.wanted.items():
             assert settings.has(key), item
             assert settings.target.has_class(str(value).rpartition(".")[2]), item
 
@@ -296,5 +296,5 @@ def test_measures_that_a_release_cannot_change_are_worth_knowing_only():
         for one in combinations(EffectiveSettings.defaults("2.9.5"), "modular")
         if one.code == "two_measures"
     )
-    assert (item.weight, item.wanted) == ("info", {})
+    assert (item.severity, item.fix.wanted) == ("info", {})
     assert item.hint.startswith("Release 2.9.5 has no setting loadBalancerLoadPlacementStrategy.")

@@ -141,9 +141,9 @@ def firing():
 def test_rule_fires_on_its_case(code):
     assert code not in codes(sound())
     one = next(item for item in examine(firing()[code]).diagnoses if item.code == code)
-    assert one.evidence.endswith(".")
+    assert one.sentence.endswith(".")
     assert one.consequence.endswith(".")
-    json.dumps(dict(one.facts))
+    json.dumps(dict(one.evidence))
     for key, value in one.fix.wanted.items():
         assert SETTING_BY_KEY[key].is_dynamic
         assert value is None or typed_value(SETTING_BY_KEY[key], value) == value
@@ -200,7 +200,7 @@ def test_limit_of_zero_counts_only_where_the_resource_has_a_weight():
 
 def test_usage_beyond_the_limit_is_told_with_the_share():
     one = only(cell(NAMES[0], bandwidth_in_usage=3_000_000.0), "network_limit_odd")
-    assert "uses 150" in one.evidence
+    assert "uses 150" in one.sentence
     assert "busier than it is" in one.consequence
     assert one.fix.restart
 
@@ -231,7 +231,7 @@ def test_smaller_brokers_are_a_warning_where_messages_are_counted():
 
 def test_fix_of_a_difference_is_the_common_value():
     one = only(set_on(NAMES[2], "maxUnloadPercentage", "0.5"), "settings_differ")
-    assert one.brokers == (NAMES[2],)
+    assert one.servers == (NAMES[2],)
     assert dict(one.fix.wanted) == {"maxUnloadPercentage": 0.2}
     fixed = only(set_on(NAMES[2], "lowerBoundarySheddingEnabled", "true"), "settings_differ")
     assert fixed.fix.lines == ("lowerBoundarySheddingEnabled=false",)
@@ -315,7 +315,7 @@ def test_what_rests_on_settings_that_were_not_read_is_no_warning() -> None:
     found = examine(with_settings(sound()))
     pair = only(with_settings(sound()), "two_measures")
     assert (pair.severity, pair.assumed) == ("unknown", (SHEDDER, PLACEMENT))
-    assert pair.evidence.endswith("Assumed, not read: its settings.")
+    assert pair.sentence.endswith("Assumed, not read: its settings.")
     assert not [one for one in found.warnings if one.area == "settings"]
     assert pair in found.doubted
     assert "may need a look" in answer(found)
@@ -325,7 +325,7 @@ def test_what_was_read_in_part_names_the_rest() -> None:
     half = with_settings(sound(), (None, SHEDDER, IMPL + "ThresholdShedder", "file"))
     pair = only(half, "two_measures")
     assert pair.assumed == (PLACEMENT,)
-    assert pair.evidence.endswith(f"Assumed, not read: {PLACEMENT}.")
+    assert pair.sentence.endswith(f"Assumed, not read: {PLACEMENT}.")
     whole = with_settings(
         sound(),
         (None, SHEDDER, IMPL + "ThresholdShedder", "file"),

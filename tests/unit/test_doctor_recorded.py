@@ -9,9 +9,10 @@ from fleet_builder import NOON, broker_names, make_snapshot
 from fleet_edit import edited
 from history_rows import CLUSTER, lay_down, store_in
 
+from core.findings.finding import Finding
 from core.history.queries.recorded_past import recorded_past
 from core.history.queries.sql import Period
-from core.pulsar.rules.doctor import Diagnosis, examine
+from core.pulsar.rules.doctor import examine
 from core.pulsar.rules.recorded_past import LeaderCount, Peak, RecordedPast
 from core.snapshot import PulsarSnapshot
 from core.units import datetime_to_ms
@@ -43,7 +44,7 @@ def past(**changes: object) -> RecordedPast:
     return RecordedPast(**{"start": HOUR.start, "end": HOUR.end, **changes})  # type: ignore[arg-type]
 
 
-def of_code(code: str, snapshot: PulsarSnapshot, seen: RecordedPast | None) -> list[Diagnosis]:
+def of_code(code: str, snapshot: PulsarSnapshot, seen: RecordedPast | None) -> list[Finding]:
     return [one for one in examine(snapshot, past=seen).diagnoses if one.code == code]
 
 
@@ -51,21 +52,21 @@ def of_code(code: str, snapshot: PulsarSnapshot, seen: RecordedPast | None) -> l
 def test_a_limit_is_compared_with_the_recorded_peak(peak: float, *, is_told: bool) -> None:
     seen = past(traffic={NAMES[1]: {"out": Peak(peak, NOON - timedelta(minutes=20))}})
     found = of_code("limit_below_peak", fleet(), seen)
-    assert [one.brokers for one in found] == ([(NAMES[1],)] if is_told else [])
+    assert [one.servers for one in found] == ([(NAMES[1],)] if is_told else [])
     if found:
-        assert "at its peak (2026-11-21 11:40 UTC, by the history of" in found[0].evidence
-        assert found[0].facts["peak_from"] == "history"
+        assert "at its peak (2026-11-21 11:40 UTC, by the history of" in found[0].sentence
+        assert found[0].evidence["peak_from"] == "history"
     assert not of_code("limit_below_peak", fleet(), None)
 
 
 def test_without_a_history_the_snapshot_s_own_traffic_counts_and_that_is_said() -> None:
     (found,) = of_code("limit_below_peak", fleet(msg_throughput_out=130e6), None)
-    assert "in this snapshot (no history of it was read)" in found.evidence
-    assert found.facts["peak_from"] == "snapshot"
+    assert "in this snapshot (no history of it was read)" in found.sentence
+    assert found.evidence["peak_from"] == "snapshot"
     low = past(traffic={NAMES[1]: {"out": Peak(1.0, NOON)}})
     (found,) = of_code("limit_below_peak", fleet(msg_throughput_out=130e6), low)
-    assert "in this snapshot, its peak" in found.evidence
-    assert found.facts["peak_from"] == "snapshot"
+    assert "in this snapshot, its peak" in found.sentence
+    assert found.evidence["peak_from"] == "snapshot"
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_unloads_that_no_record_shows_are_told(unloads: int, seen: int, *, is_to
     found = of_code("unloads_not_recorded", fleet(), past(counted=count))
     assert bool(found) is is_told
     if found:
-        assert f"{unloads} unloads" in found[0].evidence
+        assert f"{unloads} unloads" in found[0].sentence
         assert found[0].area == "record"
 
 

@@ -10,10 +10,10 @@ from fleet_builder import make_snapshot
 from shedding_world import MB, Broker, Bundle, World
 
 from core.errors import UnknownNameError
-from core.pulsar.combinations import combinations
 from core.pulsar.explain import Explanation
 from core.pulsar.leader.facts import SeenMove, Sighting, leader_facts
 from core.pulsar.presets import PRESETS, differences, find_preset, upstream_words
+from core.pulsar.rules.combinations import combinations
 from core.pulsar.setting_values import parse_upstream_value, typed_value
 from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings, effective_settings
 from core.pulsar.split import find_bundles_to_split
@@ -394,7 +394,7 @@ def test_half_a_pair_says_what_it_comes_to(release, half, said):
     pair = {half: IMPL + "AvgShedder", other: of[other]}
     found = combinations(EffectiveSettings.defaults(release, pair), "modular")
     (one,) = [item for item in found if item.code == "half_a_pair"]
-    assert said in one.sentence
+    assert said in one.text
 
 
 def test_shedding_and_placement_by_one_measure_is_no_finding():

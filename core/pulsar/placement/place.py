@@ -9,7 +9,6 @@ from typing import Final
 import numpy as np
 
 from core.pulsar.bundle_counts import Ints
-from core.pulsar.combinations import half_a_pair
 from core.pulsar.placement.context import PlacementContext
 from core.pulsar.placement.distribution import distribute
 from core.pulsar.placement.explain import after_pick, explain, with_plan
@@ -28,6 +27,7 @@ from core.pulsar.placement.selectors import (
     Selector,
     find_strategy,
 )
+from core.pulsar.rules.combinations import half_a_pair
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import LoadView
 
@@ -175,7 +175,7 @@ def _half_a_pair(settings: EffectiveSettings) -> tuple[str, ...]:
     if found is None:
         return ()
     rest = " LeastLongTermMessageRate is shown instead, as 5.0 takes it."
-    return (found.sentence + (rest if settings.release < "5.0" else ""),)
+    return (found.text + (rest if settings.release < "5.0" else ""),)
 
 
 def _choose(view: LoadView, settings: EffectiveSettings, wanted: str | None) -> _Chosen:

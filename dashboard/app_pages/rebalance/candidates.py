@@ -11,7 +11,7 @@ import streamlit as st
 
 from core.errors import UnknownNameError
 from core.optimize import Proposal
-from core.pulsar.combinations import outcome_of_half_a_pair
+from core.pulsar.rules.combinations import outcome_of_half_a_pair
 from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES, active_shedding_strategy
 from core.simulation import Simulation
 from core.snapshot.store import CachedSnapshot
@@ -237,7 +237,7 @@ def warn_of_half_a_pair(candidate: queries.Candidate) -> None:
     found = candidate.half_a_pair
     if found is not None:
         st.warning(
-            words.plain(f"{found.sentence} {found.hint} See another pair under Placed by."),
+            words.plain(f"{found.text} {found.hint} See another pair under Placed by."),
             icon=":material/link_off:",
         )
 

@@ -12,15 +12,16 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from core.errors import OpsError
+from core.findings.finding import Finding
 from core.optimize import OptimizeRequest, Proposal, optimize
 from core.plan.model import Plan
-from core.pulsar.combinations import Combination, half_a_pair
 from core.pulsar.placement import STRATEGY_NAMES, active_placement, place_bundle
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.checks import Basis, check_destination, check_move
 from core.pulsar.plan.clients import ClientImpact, client_impact
 from core.pulsar.plan.edit import Ground, dropped, retargeted
 from core.pulsar.plan.preview import Preview, preview_plan
+from core.pulsar.rules.combinations import half_a_pair
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.shedding import Round, find_shedding_strategy, shed_rounds
 from core.pulsar.shedding.registry import AnyStrategy
@@ -86,7 +87,7 @@ class Candidate:
         return active_placement(self.settings(), self._manager)
 
     @property
-    def half_a_pair(self) -> Combination | None:
+    def half_a_pair(self) -> Finding | None:
         """The warning that AvgShedder would shed or place alone, if it would."""
         return half_a_pair(self.settings(), self._manager)
 

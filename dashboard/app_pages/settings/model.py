@@ -10,8 +10,9 @@ from typing import Any, Final
 import pandas as pd
 
 from core.errors import InputError
+from core.findings.finding import Finding
 from core.pulsar.presets import Difference, set_option, upstream_words
-from core.pulsar.rules.doctor import AREAS, Diagnosis
+from core.pulsar.rules.doctor import AREAS
 from core.pulsar.rules.doctor.answer import group_words
 from core.pulsar.rules.doctor.groups import Comparison
 from core.pulsar.setting_values import typed_value
@@ -220,7 +221,7 @@ MOST_GROUPS: Final = 8
 _SAME: Final = "·"
 
 
-def fix_options(one: Diagnosis) -> list[str]:
+def fix_options(one: Finding) -> list[str]:
     """Return the dynamic part of a fix as changes, ``KEY=VALUE`` with VALUE as JSON."""
     return [
         set_option(key, list(value) if isinstance(value, tuple) else value)
@@ -228,7 +229,7 @@ def fix_options(one: Diagnosis) -> list[str]:
     ]
 
 
-def diagnoses_table(found: Sequence[Diagnosis]) -> pd.DataFrame:
+def diagnoses_table(found: Sequence[Finding]) -> pd.DataFrame:
     """Return all of it as a table, for a file."""
     return pd.DataFrame(
         [
@@ -236,13 +237,13 @@ def diagnoses_table(found: Sequence[Diagnosis]) -> pd.DataFrame:
                 "severity": one.severity,
                 "area": AREAS[one.area],
                 "code": one.code,
-                "evidence": one.evidence,
+                "evidence": one.sentence,
                 "consequence": one.consequence,
-                "fix": one.fix.sentence,
+                "fix": one.hint,
                 "dynamic": ", ".join(fix_options(one)),
                 "broker_conf": ", ".join(one.fix.lines),
                 "settings": ", ".join(one.keys),
-                "brokers": ", ".join(one.brokers),
+                "brokers": ", ".join(one.servers),
             }
             for one in found
         ],

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import streamlit as st
 
 from core.errors import OpsError, UnknownNameError
-from core.pulsar.combinations import combinations
+from core.findings.finding import Finding
 from core.pulsar.presets import PRESET_BY_NAME, PRESETS, Preset, differences, set_option
-from core.pulsar.rules.doctor import AREAS, Diagnosis, Examination
+from core.pulsar.rules.combinations import combinations
+from core.pulsar.rules.doctor import AREAS, Examination
 from core.pulsar.rules.doctor.groups import Comparison
 from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings
 from core.pulsar.shedding import active_shedding_strategy
@@ -60,7 +61,7 @@ def diagnoses(page: PageContext, found: Examination) -> None:
         )
 
 
-def _listed(found: list[Diagnosis], name: str) -> None:
+def _listed(found: list[Finding], name: str) -> None:
     """Draw the first ones of each code; the others are counted."""
     shown: Counter[str] = Counter()
     for number, one in enumerate(found):
@@ -72,21 +73,21 @@ def _listed(found: list[Diagnosis], name: str) -> None:
         st.caption(f"{more} more of the same kinds: the file below has all of them.")
 
 
-def _card(one: Diagnosis, key: str) -> None:
+def _card(one: Finding, key: str) -> None:
     with st.container(border=True):
         left, right = st.columns([0.58, 0.42], gap="medium")
         with left:
-            st.markdown(f"{_ICONS[one.severity]} {words.coded(one.evidence)}")
+            st.markdown(f"{_ICONS[one.severity]} {words.coded(one.sentence)}")
             st.markdown(f"**So:** {words.coded(one.consequence)}")
             st.caption(f"{AREAS[one.area]} · rule `{one.code}`")
         with right:
             _fix(one, key)
 
 
-def _fix(one: Diagnosis, key: str) -> None:
+def _fix(one: Finding, key: str) -> None:
     fix = one.fix
-    if fix.sentence:
-        st.markdown(f"**Fix:** {words.coded(fix.sentence)}")
+    if one.hint:
+        st.markdown(f"**Fix:** {words.coded(one.hint)}")
     if fix.wanted:
         options = model.fix_options(one)
         st.code("\n".join(options), language="properties", wrap_lines=True)
@@ -295,8 +296,8 @@ def _what_if(page: PageContext, wished: Mapping[str, Any]) -> None:
         words.failed(error, what="The next round cannot be told")
     before = {item.code for item in combinations(reading.settings, manager)}
     for item in combinations(after, manager):
-        if item.weight == "warning" and item.code not in before:
-            st.warning(words.plain(item.sentence), icon=":material/warning:")
+        if item.severity == "warning" and item.code not in before:
+            st.warning(words.plain(item.text), icon=":material/warning:")
     _rebalance_button(page, wished, reading.settings)
 
 

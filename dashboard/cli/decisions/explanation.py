@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 
 from core.errors import UnknownNameError
-from core.pulsar.combinations import Combination, combinations
+from core.findings.finding import Finding
 from core.pulsar.explain import BrokerReason, BundleReason, Explanation
 from core.pulsar.leader.prediction import RoundPrediction
+from core.pulsar.rules.combinations import combinations
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import BrokerTrace, Gate
 from core.pulsar.shedding.gates import distance_in_words
@@ -131,8 +132,21 @@ def explain(source: str, wish: ExplainWish, assumptions: Assumptions, *, as_json
         )
     apart = combinations(found.settings, snapshot.manifest.load_manager)
     body["brokers"] = [_broker_json(found.of_broker(name), ()) for name in found.view.brokers]
-    body["combinations"] = [asdict(item) | {"sentence": item.sentence} for item in apart]
+    body["combinations"] = [_combination_json(item) for item in apart]
     return _ended(body, started, lambda: _show_cluster(found, apart), predicted, as_json=as_json)
+
+
+def _combination_json(item: Finding) -> dict[str, Any]:
+    return {
+        "code": item.code,
+        "weight": item.severity,
+        "keys": item.keys,
+        "evidence": item.sentence,
+        "consequence": item.consequence,
+        "hint": item.hint,
+        "wanted": item.fix.wanted,
+        "sentence": item.text,
+    }
 
 
 def explanation_of(
@@ -262,13 +276,13 @@ def _show_bundle(
     _notes(found)
 
 
-def _show_cluster(found: Explanation, apart: Sequence[Combination]) -> None:
+def _show_cluster(found: Explanation, apart: Sequence[Finding]) -> None:
     _off(found)
     say(found.sentence)
     rows = [_verdict(found, trace) for trace in found.ranked()[:12]]
     table(("broker", "verdict", "because"), rows)
     for item in apart:
-        say(f"{item.weight}: {item.sentence} {item.hint}".rstrip())
+        say(f"{item.severity}: {item.text} {item.hint}".rstrip())
     _notes(found)
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import SnapshotError
+from core.findings.finding import Finding, Fix
 from core.pulsar.presets import upstream_words
-from core.pulsar.rules.doctor import Diagnosis, Examination, Fix, examine
+from core.pulsar.rules.doctor import Examination, examine
 from core.pulsar.rules.doctor.answer import answer, group_words
 from core.pulsar.rules.doctor.groups import Comparison
 from core.pulsar.rules.recorded_past import RecordedPast
@@ -91,19 +92,19 @@ def command_of(fix: Fix, cluster: str, more: str = "") -> str:
     return f"trimtab set {shlex.quote(cluster)} {' '.join(parts)} --plan plan.json{more}"
 
 
-def _diagnosis_json(one: Diagnosis, cluster: str, more: str) -> dict[str, Any]:
+def _diagnosis_json(one: Finding, cluster: str, more: str) -> dict[str, Any]:
     return {
         "code": one.code,
         "area": one.area,
         "severity": one.severity,
         "keys": list(one.keys),
-        "brokers": list(one.brokers),
-        "evidence": one.evidence,
+        "brokers": list(one.servers),
+        "evidence": one.sentence,
         "consequence": one.consequence,
-        "facts": dict(one.facts),
+        "facts": dict(one.evidence),
         "assumed": list(one.assumed),
         "fix": {
-            "sentence": one.fix.sentence,
+            "sentence": one.hint,
             "dynamic": dict(one.fix.wanted),
             "broker_conf": list(one.fix.lines),
             "restart": one.fix.restart,
@@ -132,10 +133,10 @@ def _show(found: Examination, manifest: Manifest, more: str) -> None:
     say(answer(found))
     for one in found.diagnoses:
         say()
-        say(f"{one.severity}: {one.evidence} [{one.code}]")
+        say(f"{one.severity}: {one.sentence} [{one.code}]")
         say(f"  So: {one.consequence}")
-        if one.fix.sentence:
-            say(f"  Do: {one.fix.sentence}")
+        if one.hint:
+            say(f"  Do: {one.hint}")
         if command := command_of(one.fix, manifest.cluster, more):
             say(f"  {command}")
         for line in one.fix.lines:

@@ -14,9 +14,9 @@ from typing import Any, Final
 from core.errors import PlanError, UnknownNameError
 from core.plan.codec import dump_plan
 from core.plan.model import Plan
-from core.pulsar.combinations import half_a_pair
 from core.pulsar.placement import active_placement
 from core.pulsar.plan.build import build_unload_plan
+from core.pulsar.rules.combinations import half_a_pair
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.shedding import (
     BrokerTrace,
@@ -175,7 +175,7 @@ def placed_by(settings: EffectiveSettings, manager: LoadManager) -> dict[str, st
     pair = half_a_pair(settings, manager)
     return {
         "placement": active_placement(settings, manager),
-        "warning": f"{pair.sentence} {pair.hint}" if pair is not None else "",
+        "warning": f"{pair.text} {pair.hint}" if pair is not None else "",
     }
 
 

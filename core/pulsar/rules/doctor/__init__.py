@@ -2,8 +2,8 @@
 
 | module | about |
 |---|---|
-| ``model`` | a diagnosis and its fix |
-| ``contradictions`` | settings against each other: the rules of :mod:`core.pulsar.combinations` |
+| ``model`` | areas and fixes |
+| ``contradictions`` | settings against each other: :mod:`core.pulsar.rules.combinations` |
 | ``alike``, ``groups`` | brokers against each other |
 | ``capacity`` | limits of network, CPU and memory |
 | ``foreign`` | load that messages do not explain |
@@ -17,6 +17,6 @@ not.
 from __future__ import annotations
 
 from core.pulsar.rules.doctor.examine import DOCTOR_RULES, Examination, examine
-from core.pulsar.rules.doctor.model import AREAS, Diagnosis, Fix
+from core.pulsar.rules.doctor.model import AREAS
 
-__all__ = ["AREAS", "DOCTOR_RULES", "Diagnosis", "Examination", "Fix", "examine"]
+__all__ = ["AREAS", "DOCTOR_RULES", "Examination", "examine"]

@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from core.findings.engine import Rule
+from core.findings.finding import Finding, Fix
 from core.pulsar.catalogue import Value
 from core.pulsar.releases import Release
 from core.pulsar.rules.context import HealthContext
 from core.pulsar.rules.doctor.groups import class_name, value_words
-from core.pulsar.rules.doctor.model import Diagnosis, DoctorRule, Fix, some
+from core.pulsar.rules.doctor.model import settings_fix, some
 from core.pulsar.settings import SETTING_BY_KEY, SETTINGS, missing_setting
 
 _OWN_PREFIXES: Final = (
@@ -23,7 +25,7 @@ _OWN_PREFIXES: Final = (
 """Settings that every broker applies to itself, whoever leads."""
 
 
-def differing(context: HealthContext) -> Iterator[Diagnosis]:
+def differing(context: HealthContext) -> Iterator[Finding]:
     """A setting that is not the same on every broker."""
     for key, by_broker in context.settings.differing().items():
         counts = Counter(by_broker.values())
@@ -35,20 +37,21 @@ def differing(context: HealthContext) -> Iterator[Diagnosis]:
             for value, _ in sorted(counts.items(), key=lambda item: item[1])
         )
         setting = SETTING_BY_KEY[key]
-        yield Diagnosis(
+        yield Finding(
             code="settings_differ",
             area="brokers",
             severity="info" if key.startswith("loadBalancerOverrideBrokerNic") else "warning",
             keys=(key,),
-            brokers=odd,
-            evidence=f"{key}: {told}.",
+            servers=odd,
+            sentence=f"{key}: {told}.",
             consequence=_consequence(context, key),
-            fix=Fix.of(
-                "The same on every broker"
-                + ("." if setting.is_dynamic else ", with a restart of those that differ."),
-                {key: common},
-            ),
-            facts={"in_force": value_words(context.settings.value(key)), "rows": _words(by_broker)},
+            hint="The same on every broker"
+            + ("." if setting.is_dynamic else ", with a restart of those that differ."),
+            fix=settings_fix({key: common}),
+            evidence={
+                "in_force": value_words(context.settings.value(key)),
+                "rows": _words(by_broker),
+            },
         )
 
 
@@ -68,7 +71,7 @@ def _words(by_broker: Mapping[str, Value]) -> dict[str, list[str]]:
     return held
 
 
-def releases(context: HealthContext) -> Iterator[Diagnosis]:
+def releases(context: HealthContext) -> Iterator[Finding]:
     """Brokers of several releases, and the defaults that differ between them."""
     versions = _held_by(context, "version")
     if len(versions) < 2:
@@ -87,69 +90,66 @@ def releases(context: HealthContext) -> Iterator[Diagnosis]:
         if apart
         else ""
     )
-    yield Diagnosis(
+    yield Finding(
         code="mixed_releases",
         area="brokers",
         severity="warning" if apart else "info",
         keys=tuple(apart),
-        brokers=tuple(name for names in list(versions.values())[1:] for name in names),
-        evidence=f"The brokers run {len(versions)} releases: {told}.{defaults}",
+        servers=tuple(name for names in list(versions.values())[1:] for name in names),
+        sentence=f"The brokers run {len(versions)} releases: {told}.{defaults}",
         consequence="What the cluster does depends on which release leads it."
         if apart
         else "Normal during an upgrade; strategies differ in details between releases.",
-        fix=Fix(sentence="Finish the upgrade before anything is tuned."),
-        facts={"rows": versions},
+        hint="Finish the upgrade before anything is tuned.",
+        evidence={"rows": versions},
     )
 
 
-def release_gaps(context: HealthContext) -> Iterator[Diagnosis]:
+def release_gaps(context: HealthContext) -> Iterator[Finding]:
     """An unknown release, and values of settings that the release does not have."""
     target = context.settings.target
     if not target.is_known and target.reported is not None:
-        yield Diagnosis(
+        yield Finding(
             code="release_unknown",
             area="brokers",
             severity="warning",
             keys=(),
-            evidence=target.warning,
+            sentence=target.warning,
             consequence="Defaults and rules may differ from what is shown.",
-            fix=Fix(sentence="Compare the release notes before you rely on predictions."),
-            facts={"reported": target.reported, "assumed": target.line},
+            hint="Compare the release notes before you rely on predictions.",
+            evidence={"reported": target.reported, "assumed": target.line},
         )
     for key in context.settings.without_effect:
         setting = SETTING_BY_KEY[key]
-        yield Diagnosis(
+        yield Finding(
             code="setting_without_effect",
             area="brokers",
             severity="warning",
             keys=(key,),
-            evidence=missing_setting(target, setting),
+            sentence=missing_setting(target, setting),
             consequence="The cluster behaves as if the value was not set.",
-            fix=Fix(sentence="Remove it from the configuration, or upgrade the brokers."),
-            facts={"release": target.name, "available_in": setting.available_in},
+            hint="Remove it from the configuration, or upgrade the brokers.",
+            evidence={"release": target.name, "available_in": setting.available_in},
         )
 
 
-def load_managers(context: HealthContext) -> Iterator[Diagnosis]:
+def load_managers(context: HealthContext) -> Iterator[Finding]:
     """Brokers that run another load manager than the leader."""
     managers = _held_by(context, "load_manager")
     if len(managers) < 2:
         return
     told = ", ".join(f"{class_name(name)} on {some(held)}" for name, held in managers.items())
-    yield Diagnosis(
+    yield Finding(
         code="mixed_load_managers",
         area="brokers",
         severity="warning",
         keys=("loadManagerClassName",),
-        brokers=tuple(name for names in list(managers.values())[1:] for name in names),
-        evidence=f"The brokers run different load managers: {told}.",
+        servers=tuple(name for names in list(managers.values())[1:] for name in names),
+        sentence=f"The brokers run different load managers: {told}.",
         consequence="Bundles are placed only on brokers of the leader's kind; the others empty.",
-        fix=Fix(
-            sentence="Finish the migration: one class everywhere.",
-            lines=(f"loadManagerClassName={next(iter(managers))}",),
-            restart=True,
-        ),
-        facts={"rows": managers},
+        hint="Finish the migration: one class everywhere.",
+        fix=Fix(lines=(f"loadManagerClassName={next(iter(managers))}",), restart=True),
+        evidence={"rows": managers},
     )
 
 
@@ -163,4 +163,4 @@ def _held_by(context: HealthContext, column: str) -> dict[str, list[str]]:
     return dict(sorted(held.items(), key=lambda item: -len(item[1])))
 
 
-RULES: Final[tuple[DoctorRule, ...]] = (differing, releases, release_gaps, load_managers)
+RULES: Final[tuple[Rule[HealthContext], ...]] = (differing, releases, release_gaps, load_managers)

@@ -8,10 +8,12 @@ from typing import Final
 import numpy as np
 
 from core.arrays import Bools, Floats, column_values
+from core.findings.engine import Rule
+from core.findings.finding import Finding, Fix
 from core.pulsar.load import resource_weights
 from core.pulsar.rules.context import HealthContext
 from core.pulsar.rules.doctor.groups import flow_words, speed_words
-from core.pulsar.rules.doctor.model import Diagnosis, DoctorRule, Fix, some
+from core.pulsar.rules.doctor.model import some
 from core.pulsar.rules.reports import NIC_OUTLIER_FACTOR
 from core.units import format_ratio
 
@@ -31,7 +33,7 @@ _GBPS_KBIT: Final = 1_000_000.0
 _NEAR_WHOLE: Final = 0.01
 
 
-def no_limit(context: HealthContext) -> Iterator[Diagnosis]:
+def no_limit(context: HealthContext) -> Iterator[Finding]:
     """Weighted resources for which brokers report no limit."""
     for resource, weight in resource_weights(context.settings).items():
         limits = _values(context, f"{resource}_limit")
@@ -41,28 +43,25 @@ def no_limit(context: HealthContext) -> Iterator[Diagnosis]:
         is_network = resource.startswith("bandwidth")
         way = "In" if resource.endswith("_in") else "Out"
         key = f"loadBalancerBandwidth{way}ResourceWeight" if is_network else ""
-        yield Diagnosis(
+        yield Finding(
             code="no_limit",
             area="capacity",
             severity="warning",
             keys=(NIC_SPEED, key) if is_network else (),
-            brokers=bare,
-            evidence=f"{some(bare)} {'report' if len(bare) > 1 else 'reports'} no limit for "
+            servers=bare,
+            sentence=f"{some(bare)} {'report' if len(bare) > 1 else 'reports'} no limit for "
             f"{_resource_words(resource)}, which weighs {weight:g}.",
             consequence="The load manager takes that for 0 % used: such a broker looks idle, "
             "however busy it is.",
-            fix=Fix(
-                sentence=f"{_CARD} Virtual cards tell no speed."
-                if is_network
-                else "Look at what the broker may use of its host.",
-                lines=(f"{NIC_SPEED}=<Gbit/s>",) if is_network else (),
-                restart=is_network,
-            ),
-            facts={"resource": resource, "weight": weight},
+            hint=f"{_CARD} Virtual cards tell no speed."
+            if is_network
+            else "Look at what the broker may use of its host.",
+            fix=Fix(lines=(f"{NIC_SPEED}=<Gbit/s>",) if is_network else (), restart=is_network),
+            evidence={"resource": resource, "weight": weight},
         )
 
 
-def odd_network_limit(context: HealthContext) -> Iterator[Diagnosis]:
+def odd_network_limit(context: HealthContext) -> Iterator[Finding]:
     """Network limits that are used beyond themselves, far from the others', or no card's."""
     for side in ("in", "out"):
         limits, usage = (
@@ -85,23 +84,23 @@ def odd_network_limit(context: HealthContext) -> Iterator[Diagnosis]:
             }
             looks_busy = limit < median or bool(over[row])
             trusted = bool(apart[row]) and SLOWEST_KBIT <= median <= FASTEST_KBIT
-            yield Diagnosis(
+            yield Finding(
                 code="network_limit_odd",
                 area="capacity",
                 severity="warning",
                 keys=(NIC_SPEED,),
-                brokers=(_names(context)[row],),
-                evidence=f"{_names(context)[row]} reports a network limit ({side}) of "
+                servers=(_names(context)[row],),
+                sentence=f"{_names(context)[row]} reports a network limit ({side}) of "
                 f"{speed_words(limit)}, and {next(why for why, holds in whys.items() if holds)}.",
                 consequence="It looks busier than it is: bundles are shed from it and kept away."
                 if looks_busy
                 else "It looks idler than it is: bundles are sent to it until its card is full.",
+                hint=_CARD + (" The line has the fleet's median." if trusted else ""),
                 fix=Fix(
-                    sentence=_CARD + (" The line has the fleet's median." if trusted else ""),
                     lines=(f"{NIC_SPEED}={median / _GBPS_KBIT:g}" if trusted else _ANY_SPEED,),
                     restart=True,
                 ),
-                facts={
+                evidence={
                     "limit_kbit_per_s": limit,
                     "usage_kbit_per_s": used if np.isfinite(used) else None,
                     "median_kbit_per_s": median,
@@ -112,7 +111,7 @@ def odd_network_limit(context: HealthContext) -> Iterator[Diagnosis]:
 _ANY_SPEED: Final = f"{NIC_SPEED}=<Gbit/s>"
 
 
-def override_not_in_force(context: HealthContext) -> Iterator[Diagnosis]:
+def override_not_in_force(context: HealthContext) -> Iterator[Finding]:
     """A speed that is set, and limits that are no multiple of it.
 
     Source:
@@ -131,22 +130,23 @@ def override_not_in_force(context: HealthContext) -> Iterator[Diagnosis]:
             off.append(name)
     if off:
         first = float(limits[_names(context).index(off[0])])
-        yield Diagnosis(
+        yield Finding(
             code="network_speed_not_in_force",
             area="capacity",
             severity="warning",
             keys=(NIC_SPEED,),
-            brokers=tuple(off),
-            evidence=f"{NIC_SPEED} is {by_broker.get(off[0], common)}, and {off[0]} reports a "
+            servers=tuple(off),
+            sentence=f"{NIC_SPEED} is {by_broker.get(off[0], common)}, and {off[0]} reports a "
             f"limit of {speed_words(first)}, no multiple of it"
             + (f"; so do {len(off) - 1} others." if len(off) > 1 else "."),
             consequence="The limit in force is another one than the configured.",
-            fix=Fix(sentence="It is read when a broker starts: restart those.", restart=True),
-            facts={"rows": off, "limit_kbit_per_s": first},
+            hint="It is read when a broker starts: restart those.",
+            fix=Fix(restart=True),
+            evidence={"rows": off, "limit_kbit_per_s": first},
         )
 
 
-def traffic_beyond_cards(context: HealthContext) -> Iterator[Diagnosis]:
+def traffic_beyond_cards(context: HealthContext) -> Iterator[Finding]:
     """Messages that the counted network cards do not carry."""
     for side in ("in", "out"):
         used = _values(context, f"bandwidth_{side}_usage")
@@ -156,24 +156,21 @@ def traffic_beyond_cards(context: HealthContext) -> Iterator[Diagnosis]:
         if not named:
             continue
         row = _names(context).index(named[0])
-        yield Diagnosis(
+        yield Finding(
             code="traffic_beyond_cards",
             area="capacity",
             severity="warning",
             keys=(NIC_SPEED, "loadBalancerOverrideBrokerNics"),
-            brokers=named,
-            evidence=f"{named[0]} carries {flow_words(float(carried[row]))} of messages ({side})"
+            servers=named,
+            sentence=f"{named[0]} carries {flow_words(float(carried[row]))} of messages ({side})"
             f", and its cards are said to carry {flow_words(float(used[row]))}"
             + (f"; {len(named) - 1} more brokers likewise." if len(named) > 1 else "."),
             consequence="Bandwidth usage does not see the traffic: strategies that weigh it take "
             "the broker for idle.",
-            fix=Fix(
-                sentence="Messages go over a card that is not counted (a virtual one, a bond, the "
-                "loopback): name the cards, from 4.2 on.",
-                lines=("loadBalancerOverrideBrokerNics=<card,card>",),
-                restart=True,
-            ),
-            facts={
+            hint="Messages go over a card that is not counted (a virtual one, a bond, the "
+            "loopback): name the cards, from 4.2 on.",
+            fix=Fix(lines=("loadBalancerOverrideBrokerNics=<card,card>",), restart=True),
+            evidence={
                 "rows": list(named),
                 "carried_kbit_per_s": float(carried[row]),
                 "usage_kbit_per_s": float(used[row]),
@@ -181,7 +178,7 @@ def traffic_beyond_cards(context: HealthContext) -> Iterator[Diagnosis]:
         )
 
 
-def unequal(context: HealthContext) -> Iterator[Diagnosis]:
+def unequal(context: HealthContext) -> Iterator[Finding]:
     """Brokers of different size in a fleet whose strategies count absolute load."""
     shedder, placement = (
         context.settings.text(key).rpartition(".")[2]
@@ -204,12 +201,12 @@ def unequal(context: HealthContext) -> Iterator[Diagnosis]:
         if not named:
             continue
         span = sorted({float(value) for value in limits[known]})
-        yield Diagnosis(
+        yield Finding(
             code="limits_differ",
             area="capacity",
             severity="warning" if by_amount else "info",
-            brokers=named,
-            evidence=f"{some(named)} {'have' if len(named) > 1 else 'has'} another limit for "
+            servers=named,
+            sentence=f"{some(named)} {'have' if len(named) > 1 else 'has'} another limit for "
             f"{label} than the fleet's median of {words(median)}: from {words(span[0])} to "
             f"{words(span[-1])} in all.",
             consequence=f"{' and '.join(by_amount)} "
@@ -217,13 +214,11 @@ def unequal(context: HealthContext) -> Iterator[Diagnosis]:
             "bear: the smaller ones get as much as the larger."
             if by_amount
             else "Strategies that go by usage allow for it; equal traffic is then not balance.",
-            fix=Fix(
-                sentence="Give the brokers the same, or choose strategies that go by usage "
-                "(ThresholdShedder with LeastResourceUsageWithWeight)."
-                if by_amount
-                else "Read deviations of traffic with that in mind."
-            ),
-            facts={"resource": column.removesuffix("_limit"), "median": median, "values": span},
+            hint="Give the brokers the same, or choose strategies that go by usage "
+            "(ThresholdShedder with LeastResourceUsageWithWeight)."
+            if by_amount
+            else "Read deviations of traffic with that in mind.",
+            evidence={"resource": column.removesuffix("_limit"), "median": median, "values": span},
         )
 
 
@@ -261,7 +256,7 @@ def _resource_words(name: str) -> str:
     )
 
 
-RULES: Final[tuple[DoctorRule, ...]] = (
+RULES: Final[tuple[Rule[HealthContext], ...]] = (
     no_limit,
     odd_network_limit,
     override_not_in_force,

@@ -7,19 +7,20 @@ from typing import Final
 
 import numpy as np
 
-from core.findings.finding import SEVERITIES
+from core.findings.engine import Rule, run_rules, worst_first
+from core.findings.finding import Finding
 from core.pulsar.measures import measure
 from core.pulsar.rules.context import HealthContext
 from core.pulsar.rules.doctor import alike, capacity, contradictions, host_load, policies, recorded
 from core.pulsar.rules.doctor.groups import Comparison, compare_brokers
-from core.pulsar.rules.doctor.model import AREAS, Diagnosis, DoctorRule
+from core.pulsar.rules.doctor.model import AREAS
 from core.pulsar.rules.recorded_past import RecordedPast
 from core.pulsar.rules.silence import silent_brokers
 from core.pulsar.settings import SETTING_BY_KEY, SETTINGS, EffectiveSettings, effective_settings
 from core.snapshot import PulsarSnapshot
 from core.units import pluralize
 
-DOCTOR_RULES: Final[tuple[DoctorRule, ...]] = (
+DOCTOR_RULES: Final[tuple[Rule[HealthContext], ...]] = (
     *contradictions.RULES,
     *alike.RULES,
     *capacity.RULES,
@@ -45,19 +46,19 @@ class Examination:
         assumed: Settings that the snapshot does not tell.
     """
 
-    diagnoses: tuple[Diagnosis, ...]
+    diagnoses: tuple[Finding, ...]
     comparison: Comparison
     unjudged: tuple[str, ...]
     changed: tuple[str, ...]
     assumed: tuple[str, ...]
 
     @property
-    def warnings(self) -> tuple[Diagnosis, ...]:
+    def warnings(self) -> tuple[Finding, ...]:
         """What needs a look."""
         return tuple(one for one in self.diagnoses if one.severity in ("error", "warning"))
 
     @property
-    def doubted(self) -> tuple[Diagnosis, ...]:
+    def doubted(self) -> tuple[Finding, ...]:
         """What would need a look if the settings that were not read are the defaults."""
         return tuple(one for one in self.diagnoses if one.severity == "unknown" and one.assumed)
 
@@ -76,11 +77,11 @@ def examine(
     """
     chosen = effective_settings(snapshot) if settings is None else settings
     context = HealthContext(snapshot, chosen, measure(snapshot, chosen), past=past)
-    found = [_doubted(item, chosen) for rule in DOCTOR_RULES for item in rule(context)]
+    found = run_rules(DOCTOR_RULES, context, limit=None)
     areas = list(AREAS)
     return Examination(
-        diagnoses=tuple(
-            sorted(found, key=lambda one: (SEVERITIES.index(one.severity), areas.index(one.area)))
+        diagnoses=worst_first(
+            sorted((_doubted(one, chosen) for one in found), key=lambda one: areas.index(one.area))
         ),
         comparison=compare_brokers(snapshot, chosen),
         unjudged=tuple(_unjudged(context)),
@@ -91,7 +92,7 @@ def examine(
     )
 
 
-def _doubted(one: Diagnosis, settings: EffectiveSettings) -> Diagnosis:
+def _doubted(one: Finding, settings: EffectiveSettings) -> Finding:
     """Mark what rests on settings that were not read: it is no warning, it may not even be so."""
     assumed = tuple(
         key for key in one.keys if key in SETTING_BY_KEY and settings.origin(key) == "assumed"
@@ -103,7 +104,7 @@ def _doubted(one: Diagnosis, settings: EffectiveSettings) -> Diagnosis:
     return replace(
         one,
         severity="unknown" if one.severity == "warning" else one.severity,
-        evidence=f"{one.evidence} Assumed, not read: {names}.",
+        sentence=f"{one.sentence} Assumed, not read: {names}.",
         assumed=assumed,
     )
 

@@ -9,9 +9,10 @@ from typing import Final
 import numpy as np
 
 from core.arrays import Floats, column_values
+from core.findings.engine import Rule
+from core.findings.finding import Finding
 from core.pulsar.rules.context import HealthContext
 from core.pulsar.rules.doctor.groups import flow_words
-from core.pulsar.rules.doctor.model import Diagnosis, DoctorRule, Fix
 from core.units import format_bytes_per_s
 
 LEAST_BROKERS: Final = 6
@@ -73,7 +74,7 @@ def fit_line(traffic: Floats, usage: Floats) -> Line | None:
     return Line(base, slope, float(np.median(np.abs(beyond[known]))), beyond)
 
 
-def foreign_load(context: HealthContext) -> Iterator[Diagnosis]:
+def foreign_load(context: HealthContext) -> Iterator[Finding]:
     """Brokers whose CPU or network is far above what their messages cost on the other brokers."""
     brokers = context.snapshot.brokers
     ways = {side: column_values(brokers, f"msg_throughput_{side}") for side in ("in", "out")}
@@ -100,25 +101,23 @@ def foreign_load(context: HealthContext) -> Iterator[Diagnosis]:
 
 def _found(
     broker: str, what: tuple[str, str], line: Line, measured: tuple[float, float, float]
-) -> Diagnosis:
+) -> Finding:
     (resource, label), (usage, traffic, beyond) = what, measured
     words = _cores if resource == "cpu" else flow_words
-    return Diagnosis(
+    return Finding(
         code="foreign_load",
         area="capacity",
         severity="warning",
-        brokers=(broker,),
-        evidence=f"{broker} uses {words(usage)} of {label} for {format_bytes_per_s(traffic)} of "
+        servers=(broker,),
+        sentence=f"{broker} uses {words(usage)} of {label} for {format_bytes_per_s(traffic)} of "
         f"messages; the other brokers' line gives {words(usage - beyond)} for that, with a usual "
         f"scatter of {words(line.scatter)}.",
         consequence="Something else runs on its host (a bookie, a function worker, a backup), or "
         "its messages cost more than others' (TLS, compression, many small ones): its usage stays "
         "when bundles leave, so it is shed empty.",
-        fix=Fix(
-            sentence="Look at what runs on the host before bundles are moved; take that away, or "
-            "reckon with a smaller broker."
-        ),
-        facts={
+        hint="Look at what runs on the host before bundles are moved; take that away, or "
+        "reckon with a smaller broker.",
+        evidence={
             "resource": resource,
             "usage": usage,
             "expected": usage - beyond,
@@ -134,4 +133,4 @@ def _cores(percent: float) -> str:
     return f"{percent / 100:.2f} cores"
 
 
-RULES: Final[tuple[DoctorRule, ...]] = (foreign_load,)
+RULES: Final[tuple[Rule[HealthContext], ...]] = (foreign_load,)

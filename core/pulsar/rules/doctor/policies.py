@@ -8,9 +8,11 @@ from typing import Final
 
 import pyarrow.compute as pc
 
+from core.findings.engine import Rule
+from core.findings.finding import Finding
 from core.pulsar.isolation import parse_failure_domains
 from core.pulsar.rules.context import HealthContext
-from core.pulsar.rules.doctor.model import Diagnosis, DoctorRule, Fix, some
+from core.pulsar.rules.doctor.model import settings_fix, some
 from core.units import format_ratio, pluralize
 
 DOMAINS: Final = "failureDomainsEnabled"
@@ -21,7 +23,7 @@ _OVERLOAD: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
 _EXCLUDED: Final = "loadBalancerSheddingExcludedNamespaces"
 
 
-def domains(context: HealthContext) -> Iterator[Diagnosis]:
+def domains(context: HealthContext) -> Iterator[Finding]:
     """Failure domains that are there and not used, or used and not there.
 
     Source:
@@ -35,35 +37,36 @@ def domains(context: HealthContext) -> Iterator[Diagnosis]:
     outside = tuple(name for name in brokers if name not in domain_of)
     told = f"{pluralize(len(groups), 'anti-affinity group')}"
     if domain_of and not is_on:
-        yield Diagnosis(
+        yield Finding(
             code="domains_unused",
             area="policies",
             severity="warning" if groups else "info",
             keys=(DOMAINS,),
-            evidence=f"{pluralize(len(set(domain_of.values())), 'failure domain')} with "
+            sentence=f"{pluralize(len(set(domain_of.values())), 'failure domain')} with "
             f"{pluralize(len(domain_of), 'broker')} and {told}; {DOMAINS} is false.",
             consequence="Groups are spread over brokers only: two members may be in one domain, "
             "and go down together.",
-            fix=Fix.of("", {DOMAINS: True}),
-            facts={"groups": sorted(groups), "domains": sorted(set(domain_of.values()))},
+            hint="",
+            fix=settings_fix({DOMAINS: True}),
+            evidence={"groups": sorted(groups), "domains": sorted(set(domain_of.values()))},
         )
     elif is_on and groups and outside:
-        yield Diagnosis(
+        yield Finding(
             code="domains_missing",
             area="policies",
             severity="warning",
             keys=(DOMAINS,),
-            brokers=outside,
-            evidence=f"{DOMAINS} is true, there is {told}, and {some(outside)} "
+            servers=outside,
+            sentence=f"{DOMAINS} is true, there is {told}, and {some(outside)} "
             f"{'are' if len(outside) > 1 else 'is'} in no failure domain.",
             consequence="Brokers without a domain count as one domain together, so members of a "
             "group are kept apart from them by chance only.",
-            fix=Fix(sentence="Put every broker into its failure domain (Isolation & domains)."),
-            facts={"rows": list(outside), "groups": sorted(groups)},
+            hint="Put every broker into its failure domain (Isolation & domains).",
+            evidence={"rows": list(outside), "groups": sorted(groups)},
         )
 
 
-def crowded_groups(context: HealthContext) -> Iterator[Diagnosis]:
+def crowded_groups(context: HealthContext) -> Iterator[Finding]:
     """Anti-affinity groups with more members than there are places to keep apart."""
     domain_of = parse_failure_domains(context.snapshot.policies)
     by_domain = bool(domain_of) and context.settings.flag(DOMAINS)
@@ -71,16 +74,16 @@ def crowded_groups(context: HealthContext) -> Iterator[Diagnosis]:
     noun = "failure domain" if by_domain else "broker"
     for group, members in _groups(context).items():
         if members > places > 0:
-            yield Diagnosis(
+            yield Finding(
                 code="group_too_large",
                 area="policies",
                 severity="warning",
                 keys=(DOMAINS,),
-                evidence=f"The anti-affinity group {group} has {members} namespaces, and there are "
+                sentence=f"The anti-affinity group {group} has {members} namespaces, and there are "
                 f"{pluralize(places, noun)}.",
                 consequence="Some members share a place whatever the load manager does.",
-                fix=Fix(sentence="Smaller groups, or more places."),
-                facts={"members": members, "places": places},
+                hint="Smaller groups, or more places.",
+                evidence={"members": members, "places": places},
             )
 
 
@@ -90,7 +93,7 @@ def _groups(context: HealthContext) -> Counter[str]:
     return Counter(group for group in told if group)
 
 
-def groups_without_transport(context: HealthContext) -> Iterator[Diagnosis]:
+def groups_without_transport(context: HealthContext) -> Iterator[Finding]:
     """Resource groups on brokers that do not tell each other what was used."""
     policies = context.snapshot.policies
     names = policies.filter(pc.equal(policies["kind"], "resource_group"))["name"].to_pylist()
@@ -98,40 +101,42 @@ def groups_without_transport(context: HealthContext) -> Iterator[Diagnosis]:
         return
     attached = [one for one in context.snapshot.namespaces["resource_group"].to_pylist() if one]
     is_told = context.settings.origin(TRANSPORT) != "assumed"
-    yield Diagnosis(
+    yield Finding(
         code="groups_without_transport",
         area="policies",
         severity="unknown" if not is_told else "warning" if attached else "info",
         keys=(TRANSPORT,),
-        evidence=f"{pluralize(len(names), 'resource group')} with "
+        sentence=f"{pluralize(len(names), 'resource group')} with "
         f"{pluralize(len(attached), 'namespace')} attached; {TRANSPORT} is "
         f"{'empty' if is_told else 'not known, and empty by default'}.",
         consequence="Resource groups are off on the brokers: their limits hold nobody back.",
-        fix=Fix.of("", {TRANSPORT: TRANSPORT_CLASS}),
-        facts={"groups": names, "attached": len(attached)},
+        hint="",
+        fix=settings_fix({TRANSPORT: TRANSPORT_CLASS}),
+        evidence={"groups": names, "attached": len(attached)},
     )
 
 
-def excluded_unknown(context: HealthContext) -> Iterator[Diagnosis]:
+def excluded_unknown(context: HealthContext) -> Iterator[Finding]:
     """Names among the excluded namespaces that no namespace has."""
     there = set(context.snapshot.namespaces["namespace"].to_pylist())
     excluded = context.settings.names(_EXCLUDED)
     strange = [name for name in excluded if name not in there]
     if strange and there and context.settings.excluded_namespaces:
-        yield Diagnosis(
+        yield Finding(
             code="excluded_unknown",
             area="policies",
             severity="warning",
             keys=(_EXCLUDED,),
-            evidence=f"{_EXCLUDED} names {', '.join(strange)}, and no such namespace is known.",
+            sentence=f"{_EXCLUDED} names {', '.join(strange)}, and no such namespace is known.",
             consequence="It excludes nothing; if a name is misspelt, the namespace that was meant "
             "is shed.",
-            fix=Fix.of("", {_EXCLUDED: tuple(name for name in excluded if name in there)}),
-            facts={"rows": strange},
+            hint="",
+            fix=settings_fix({_EXCLUDED: tuple(name for name in excluded if name in there)}),
+            evidence={"rows": strange},
         )
 
 
-def band_above_overload(context: HealthContext) -> Iterator[Diagnosis]:
+def band_above_overload(context: HealthContext) -> Iterator[Finding]:
     """ThresholdShedder's line above the overload limit: brokers are overloaded before it acts."""
     settings = context.settings
     if (
@@ -144,24 +149,22 @@ def band_above_overload(context: HealthContext) -> Iterator[Diagnosis]:
     band, limit = settings.number(_BAND) / 100, settings.number(_OVERLOAD) / 100
     if mean + band <= limit:
         return
-    yield Diagnosis(
+    yield Finding(
         code="band_above_overload",
         area="settings",
         severity="warning",
         keys=(_BAND, _OVERLOAD),
-        evidence=f"ThresholdShedder acts {format_ratio(band)} above the mean usage of "
+        sentence=f"ThresholdShedder acts {format_ratio(band)} above the mean usage of "
         f"{format_ratio(mean)}, so from {format_ratio(mean + band)} on; a broker counts as "
         f"overloaded from {format_ratio(limit)} on.",
         consequence="A broker may be overloaded, and nothing is shed from it.",
-        fix=Fix(
-            sentence="Narrow the band; where the whole fleet is that full, add brokers: shedding "
-            "cannot help then."
-        ),
-        facts={"mean_ratio": mean, "band_ratio": band, "limit_ratio": limit},
+        hint="Narrow the band; where the whole fleet is that full, add brokers: shedding "
+        "cannot help then.",
+        evidence={"mean_ratio": mean, "band_ratio": band, "limit_ratio": limit},
     )
 
 
-RULES: Final[tuple[DoctorRule, ...]] = (
+RULES: Final[tuple[Rule[HealthContext], ...]] = (
     band_above_overload,
     domains,
     crowded_groups,

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.arrays import Floats, column_values
+from core.findings.engine import Rule
+from core.findings.finding import Finding, Fix
 from core.pulsar.rules.context import HealthContext
 from core.pulsar.rules.doctor.groups import flow_words, speed_words
-from core.pulsar.rules.doctor.model import Diagnosis, DoctorRule, Fix
 from core.units import format_age, pluralize
 
 NIC_SPEED: Final = "loadBalancerOverrideBrokerNicSpeedGbps"
@@ -22,7 +23,7 @@ UNSEEN_FLOOR: Final = 10
 """So many unloads, and so many times those that were seen, are more than timing explains."""
 
 
-def limit_below_peak(context: HealthContext) -> Iterator[Diagnosis]:
+def limit_below_peak(context: HealthContext) -> Iterator[Finding]:
     """Network limits below what brokers carried at their peak: recorded, else in this snapshot."""
     for side in ("in", "out"):
         limits = column_values(context.snapshot.brokers, f"bandwidth_{side}_limit")
@@ -36,25 +37,22 @@ def limit_below_peak(context: HealthContext) -> Iterator[Diagnosis]:
         row = int(rows[np.argmax((peaks / np.where(known, limits, np.inf))[rows])])
         names = context.measures.usage.brokers
         others = rows.size - 1
-        yield Diagnosis(
+        yield Finding(
             code="limit_below_peak",
             area="capacity",
             severity="warning",
             keys=(NIC_SPEED,),
-            brokers=tuple(names[at] for at in rows.tolist()),
-            evidence=f"{names[row]} carried {flow_words(float(peaks[row]))} of messages ({side}; "
+            servers=tuple(names[at] for at in rows.tolist()),
+            sentence=f"{names[row]} carried {flow_words(float(peaks[row]))} of messages ({side}; "
             f"{peaks[row] / 1e6:,.3g} Gbit/s) "
             f"{when[row]}, and reports a network limit of {speed_words(float(limits[row]))}"
             + (f"; {pluralize(others, 'more broker')} likewise." if others else "."),
             consequence="Either the limit is not what its cards carry, and usage is reckoned "
             "wrong; or the cards are full at the peak, and clients wait.",
-            fix=Fix(
-                sentence="Measure what a card really carries, and set it (Gbit/s of one card); "
-                "where it is right, add brokers or cards before the next peak.",
-                lines=(f"{NIC_SPEED}=<Gbit/s>",),
-                restart=True,
-            ),
-            facts={
+            hint="Measure what a card really carries, and set it (Gbit/s of one card); "
+            "where it is right, add brokers or cards before the next peak.",
+            fix=Fix(lines=(f"{NIC_SPEED}=<Gbit/s>",), restart=True),
+            evidence={
                 "peak_kbit_per_s": float(peaks[row]),
                 "limit_kbit_per_s": float(limits[row]),
                 "peak_from": "history" if is_recorded[row] else "snapshot",
@@ -80,7 +78,7 @@ def _peaks(context: HealthContext, side: str) -> tuple[Floats, list[str], NDArra
     return peaks / _BYTES_PER_KBIT, words, is_recorded
 
 
-def counts_against_record(context: HealthContext) -> Iterator[Diagnosis]:
+def counts_against_record(context: HealthContext) -> Iterator[Finding]:
     """Unloads that the leader counted and the recorded history does not show."""
     count = None if context.past is None else context.past.counted
     if count is None or count.unloads < UNSEEN_FLOOR:
@@ -88,22 +86,20 @@ def counts_against_record(context: HealthContext) -> Iterator[Diagnosis]:
     if count.unloads <= UNSEEN_FACTOR * count.seen:
         return
     span = format_age((count.end - count.start).total_seconds())
-    yield Diagnosis(
+    yield Finding(
         code="unloads_not_recorded",
         area="record",
         severity="warning",
         keys=(),
-        brokers=(count.broker,),
-        evidence=f"In {span} the leader {count.broker} counted "
+        servers=(count.broker,),
+        sentence=f"In {span} the leader {count.broker} counted "
         f"{pluralize(count.unloads, 'unload')} by its own balancer in its metrics, and the "
         f"recorded history shows {pluralize(count.seen, 'change')} of owner in the same time.",
         consequence="The others came back to the same broker before the next capture, or never "
         "left: clients were cut off, and neither History nor a back-test knows of it.",
-        fix=Fix(
-            sentence="Capture more often (collect_every_s), and look at what lets bundles come "
-            "back: shedding and placement by one measure, a longer grace period."
-        ),
-        facts={
+        hint="Capture more often (collect_every_s), and look at what lets bundles come "
+        "back: shedding and placement by one measure, a longer grace period.",
+        evidence={
             "unloads_counted": count.unloads,
             "moves_recorded": count.seen,
             "start": count.start.isoformat(),
@@ -113,4 +109,4 @@ def counts_against_record(context: HealthContext) -> Iterator[Diagnosis]:
     )
 
 
-RULES: Final[tuple[DoctorRule, ...]] = (limit_below_peak, counts_against_record)
+RULES: Final[tuple[Rule[HealthContext], ...]] = (limit_below_peak, counts_against_record)

@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from core.pulsar.combinations.model import (
-    IMPL,
-    PLACEMENT,
-    SHEDDER,
-    Case,
-    Combination,
-    CombinationRule,
-)
+from core.findings.engine import Rule
+from core.findings.finding import Finding, Fix
+from core.pulsar.rules.combinations.model import IMPL, PLACEMENT, SHEDDER, Case
 from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings
 from core.snapshot import LoadManager
 
@@ -36,7 +31,7 @@ PLACES_BY: Final = {
 """By what each placement strategy of the modular manager tells an idle one."""
 
 
-def measures(case: Case) -> Iterator[Combination]:
+def measures(case: Case) -> Iterator[Finding]:
     """Shed by one measure, placed by another: what leaves comes back, or lands on a busy one."""
     if case.is_extensible:
         return
@@ -44,15 +39,15 @@ def measures(case: Case) -> Iterator[Combination]:
     outcome = outcome_of_half_a_pair(case.settings)
     if outcome:
         other = PLACEMENT if shedder == "AvgShedder" else SHEDDER
-        yield Combination(
+        yield Finding(
             code="half_a_pair",
-            weight="warning",
+            severity="warning",
             keys=(SHEDDER, PLACEMENT),
-            evidence=f"Bundles are shed by {shedder} and placed by {placement}: AvgShedder works "
+            sentence=f"Bundles are shed by {shedder} and placed by {placement}: AvgShedder works "
             "as a pair, for it plans the destination when it sheds.",
             consequence=outcome,
             hint="Name AvgShedder in both, or in neither.",
-            wanted={other: IMPL + "AvgShedder"},
+            fix=Fix(wanted={other: IMPL + "AvgShedder"}),
         )
         return
     sheds_by, places_by = SHEDS_BY.get(shedder), PLACES_BY.get(placement)
@@ -60,11 +55,11 @@ def measures(case: Case) -> Iterator[Combination]:
         return
     if not sheds_by.startswith(places_by):
         fitting, is_settable = _placement_for(shedder), case.settings.has(PLACEMENT)
-        yield Combination(
+        yield Finding(
             code="two_measures",
-            weight="warning" if is_settable else "info",
+            severity="warning" if is_settable else "info",
             keys=(SHEDDER, PLACEMENT),
-            evidence=f"{shedder} sheds by {sheds_by}; {placement} places by {places_by}.",
+            sentence=f"{shedder} sheds by {sheds_by}; {placement} places by {places_by}.",
             consequence="A broker that is busy for the one can be idle for the other, and bundles "
             "come back.",
             hint=f"{fitting} goes with it; it is read when a broker starts. "
@@ -72,20 +67,20 @@ def measures(case: Case) -> Iterator[Combination]:
             if is_settable
             else f"Release {case.settings.target.name} has no setting {PLACEMENT}. "
             f"Available in {SETTING_BY_KEY[PLACEMENT].available_in}.",
-            wanted={PLACEMENT: IMPL + fitting} if is_settable else {},
+            fix=Fix(wanted={PLACEMENT: IMPL + fitting} if is_settable else {}),
         )
     elif shedder == "UniformLoadShedder":
-        yield Combination(
+        yield Finding(
             code="two_spans",
-            weight="info",
+            severity="info",
             keys=(SHEDDER, PLACEMENT),
-            evidence="UniformLoadShedder goes by what was measured last, "
+            sentence="UniformLoadShedder goes by what was measured last, "
             "LeastLongTermMessageRate by the average of about 1,000 reports.",
             consequence="A new peak counts late for placement.",
         )
 
 
-def half_a_pair(settings: EffectiveSettings, load_manager: LoadManager) -> Combination | None:
+def half_a_pair(settings: EffectiveSettings, load_manager: LoadManager) -> Finding | None:
     """Return the warning that AvgShedder is active in one of its two places only, if it is."""
     found = measures(Case(settings, load_manager))
     return next((item for item in found if item.code == "half_a_pair"), None)
@@ -115,7 +110,7 @@ def _placement_for(shedder: str) -> str:
     return "LeastResourceUsageWithWeight"
 
 
-def other_managers_class(case: Case) -> Iterator[Combination]:
+def other_managers_class(case: Case) -> Iterator[Finding]:
     """A shedding class that this cluster's load manager cannot run.
 
     Source:
@@ -124,26 +119,26 @@ def other_managers_class(case: Case) -> Iterator[Combination]:
     """
     is_transfer = case.shedder == "TransferShedder"
     if not case.is_extensible and is_transfer:
-        yield Combination(
+        yield Finding(
             code="class_of_other_manager",
-            weight="warning",
+            severity="warning",
             keys=(SHEDDER, "loadManagerClassName"),
-            evidence="TransferShedder is named, and the brokers run the modular load manager.",
+            sentence="TransferShedder is named, and the brokers run the modular load manager.",
             consequence="It belongs to the extensible manager: a broker that starts so fails, "
             "those that run go on with what they started with.",
             hint="Name a class of the modular manager before any broker restarts.",
-            wanted={SHEDDER: IMPL + "ThresholdShedder"},
+            fix=Fix(wanted={SHEDDER: IMPL + "ThresholdShedder"}),
         )
     elif case.is_extensible and not is_transfer and case.is_changed(SHEDDER):
-        yield Combination(
+        yield Finding(
             code="class_of_other_manager",
-            weight="info",
+            severity="info",
             keys=(SHEDDER, "loadManagerClassName"),
-            evidence=f"{case.shedder} is named, and the brokers run the extensible load manager.",
+            sentence=f"{case.shedder} is named, and the brokers run the extensible load manager.",
             consequence="It runs TransferShedder instead, so nothing of the named class is in "
             "force.",
-            wanted={SHEDDER: _TRANSFER},
+            fix=Fix(wanted={SHEDDER: _TRANSFER}),
         )
 
 
-RULES: Final[tuple[CombinationRule, ...]] = (measures, other_managers_class)
+RULES: Final[tuple[Rule[Case], ...]] = (measures, other_managers_class)

@@ -6,7 +6,9 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
-from core.pulsar.combinations.model import INTERVAL, Case, Combination, CombinationRule
+from core.findings.engine import Rule
+from core.findings.finding import Finding, Fix
+from core.pulsar.rules.combinations.model import INTERVAL, Case
 
 _STATS: Final = "statsUpdateFrequencyInSecs"
 _HOST: Final = "loadBalancerHostUsageCheckIntervalMinutes"
@@ -19,7 +21,7 @@ _MINUTE_S: Final = 60.0
 _SECOND_MS: Final = 1000.0
 
 
-def rounds_before_news(case: Case) -> Iterator[Combination]:
+def rounds_before_news(case: Case) -> Iterator[Finding]:
     """Rounds that come sooner than the numbers they go by are renewed."""
     round_s = case.number(INTERVAL) * _MINUTE_S
     periods = {
@@ -30,62 +32,62 @@ def rounds_before_news(case: Case) -> Iterator[Combination]:
     slowest = max(periods, key=lambda key: periods[key])
     if not 0 < round_s < periods[slowest]:
         return
-    yield Combination(
+    yield Finding(
         code="rounds_before_news",
-        weight="warning",
+        severity="warning",
         keys=(INTERVAL, slowest),
-        evidence=f"A round comes every {round_s:g} s, and {slowest} renews its numbers every "
+        sentence=f"A round comes every {round_s:g} s, and {slowest} renews its numbers every "
         f"{periods[slowest]:g} s.",
         consequence="Rounds in between decide on what the round before has changed already, and "
         "shed again.",
         hint="Rounds no oftener than the slowest of the numbers they go by.",
-        wanted={INTERVAL: math.ceil(periods[slowest] / _MINUTE_S)},
+        fix=Fix(wanted={INTERVAL: math.ceil(periods[slowest] / _MINUTE_S)}),
     )
 
 
-def reports(case: Case) -> Iterator[Combination]:
+def reports(case: Case) -> Iterator[Finding]:
     """Load reports that are written too seldom, or without their trigger."""
     check_s, longest_s = case.number(_CHECK) / _SECOND_MS, case.number(_LONGEST) * _MINUTE_S
     if 0 < longest_s < check_s:
-        yield Combination(
+        yield Finding(
             code="report_bounds_crossed",
-            weight="warning",
+            severity="warning",
             keys=(_CHECK, _LONGEST),
-            evidence=f"A report is due after {longest_s:g} s at the latest, and whether one is due "
+            sentence=f"A report is due after {longest_s:g} s at the latest, and whether one is due "
             f"is looked at every {check_s:g} s.",
             consequence="Every check writes a report, later than configured.",
             hint="Look oftener than the longest interval.",
-            wanted={_LONGEST: max(1, math.ceil(check_s / _MINUTE_S))},
+            fix=Fix(wanted={_LONGEST: max(1, math.ceil(check_s / _MINUTE_S))}),
         )
     trigger = case.number(_TRIGGER)
     if trigger >= _DEAF_PCT:
-        yield Combination(
+        yield Finding(
             code="deaf_reports",
-            weight="info",
+            severity="info",
             keys=(_TRIGGER, _LONGEST),
-            evidence=f"A load may change by {trigger:g} % before its broker reports; otherwise a "
+            sentence=f"A load may change by {trigger:g} % before its broker reports; otherwise a "
             f"report comes every {case.number(_LONGEST):g} min.",
             consequence="The leader decides on loads that are off by that much.",
             hint="Upstream has 10 %.",
-            wanted={_TRIGGER: case.default(_TRIGGER)},
+            fix=Fix(wanted={_TRIGGER: case.default(_TRIGGER)}),
         )
 
 
-def data_expires(case: Case) -> Iterator[Combination]:
+def data_expires(case: Case) -> Iterator[Finding]:
     """Load data of the extensible manager that go stale before they are written again."""
     valid_s, longest_s = case.number(_TTL), case.number(_LONGEST) * _MINUTE_S
     if case.is_extensible and valid_s < longest_s:
-        yield Combination(
+        yield Finding(
             code="data_expires",
-            weight="warning",
+            severity="warning",
             keys=(_TTL, _LONGEST),
-            evidence=f"Load data count for {valid_s:g} s, and a steady broker publishes them every "
+            sentence=f"Load data count for {valid_s:g} s, and a steady broker publishes them every "
             f"{longest_s:g} s.",
             consequence="In between TransferShedder takes such brokers for out of date and leaves "
             "them alone.",
             hint="Keep the data for two of the longest intervals.",
-            wanted={_TTL: round(2 * longest_s)},
+            fix=Fix(wanted={_TTL: round(2 * longest_s)}),
         )
 
 
-RULES: Final[tuple[CombinationRule, ...]] = (rounds_before_news, reports, data_expires)
+RULES: Final[tuple[Rule[Case], ...]] = (rounds_before_news, reports, data_expires)

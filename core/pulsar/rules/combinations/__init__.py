@@ -17,15 +17,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from core.pulsar.combinations import bundles, clocks, keys, measures, shedding, storage
-from core.pulsar.combinations.measures import half_a_pair, outcome_of_half_a_pair
-from core.pulsar.combinations.model import Case, Combination, CombinationRule
+from core.findings.engine import Rule, run_rules
+from core.findings.finding import Finding
+from core.pulsar.rules.combinations import bundles, clocks, keys, measures, shedding, storage
+from core.pulsar.rules.combinations.measures import half_a_pair, outcome_of_half_a_pair
+from core.pulsar.rules.combinations.model import Case
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import LoadManager
 
-__all__ = ["Combination", "combinations", "half_a_pair", "outcome_of_half_a_pair"]
+__all__ = ["combinations", "half_a_pair", "outcome_of_half_a_pair"]
 
-RULES: Final[tuple[CombinationRule, ...]] = (
+RULES: Final[tuple[Rule[Case], ...]] = (
     *measures.RULES,
     *shedding.RULES,
     *keys.RULES,
@@ -35,13 +37,11 @@ RULES: Final[tuple[CombinationRule, ...]] = (
 )
 
 
-def combinations(settings: EffectiveSettings, load_manager: LoadManager) -> tuple[Combination, ...]:
+def combinations(settings: EffectiveSettings, load_manager: LoadManager) -> tuple[Finding, ...]:
     """Return what does harm together, warnings first.
 
     Args:
         settings: In force.
         load_manager: Which one decides; the modular one's rules hold where it is unknown.
     """
-    case = Case(settings, load_manager)
-    found = [item for rule in RULES for item in rule(case)]
-    return tuple(sorted(found, key=lambda item: item.weight != "warning"))
+    return run_rules(RULES, Case(settings, load_manager), limit=None)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from core.pulsar.combinations.model import PLACEMENT, Case, Combination, CombinationRule
+from core.findings.engine import Rule
+from core.findings.finding import Finding, Fix
+from core.pulsar.rules.combinations.model import PLACEMENT, Case
 
 _SPLIT: Final = "loadBalancerAutoBundleSplitEnabled"
 _UNLOAD_PARTS: Final = "loadBalancerAutoUnloadSplitBundlesEnabled"
@@ -16,81 +18,81 @@ _ALGORITHM: Final = "defaultNamespaceBundleSplitAlgorithm"
 _ALLOWED: Final = "supportedNamespaceBundleSplitAlgorithms"
 
 
-def evenly(case: Case) -> Iterator[Combination]:
+def evenly(case: Case) -> Iterator[Finding]:
     """The number of bundles decides before their load."""
     if case.settings.flag(_EVENLY) and not case.is_extensible:
-        yield Combination(
+        yield Finding(
             code="count_before_load",
-            weight="info",
+            severity="info",
             keys=(_EVENLY, PLACEMENT),
-            evidence=f"{_EVENLY} is true: before the placement strategy is asked, the brokers with "
+            sentence=f"{_EVENLY} is true: before the placement strategy is asked, the brokers with "
             "more bundles of the namespace than others are ruled out.",
             consequence="The count decides before the load.",
         )
 
 
-def parts(case: Case) -> Iterator[Combination]:
+def parts(case: Case) -> Iterator[Finding]:
     """Where the parts of an automatic split go."""
     settings = case.settings
     if case.is_extensible or not settings.flag(_SPLIT):
         return
     if settings.flag(_UNLOAD_PARTS):
-        yield Combination(
+        yield Finding(
             code="split_unloads",
-            weight="info",
+            severity="info",
             keys=(_SPLIT, _UNLOAD_PARTS),
-            evidence="An automatic split unloads its parts.",
+            sentence="An automatic split unloads its parts.",
             consequence="The clients of a busy bundle reconnect when it is busiest.",
             hint="With false the parts stay, and shedding moves one when there is reason to.",
-            wanted={_UNLOAD_PARTS: False},
+            fix=Fix(wanted={_UNLOAD_PARTS: False}),
         )
         return
     never_shed = bool(settings.shedding_off)
-    yield Combination(
+    yield Finding(
         code="split_stays",
-        weight="warning" if never_shed else "info",
+        severity="warning" if never_shed else "info",
         keys=(_SPLIT, _UNLOAD_PARTS, *settings.shedding_off),
-        evidence="Bundles are split automatically and their parts stay where they are"
+        sentence="Bundles are split automatically and their parts stay where they are"
         + (f"; {settings.shedding_off[0]} is false." if never_shed else "."),
         consequence="Nothing ever moves a part: splits cost their bundles and relieve no broker."
         if never_shed
         else "A split alone relieves no broker; shedding has to move a part in a later round.",
         hint="Unload the parts, let the cluster shed, or split no more." if never_shed else "",
-        wanted={_UNLOAD_PARTS: True} if never_shed else {},
+        fix=Fix(wanted={_UNLOAD_PARTS: True} if never_shed else {}),
     )
 
 
-def born_full(case: Case) -> Iterator[Combination]:
+def born_full(case: Case) -> Iterator[Finding]:
     """Namespaces that are created with all the bundles there may be."""
     first, most = case.number(_FIRST), case.number(_MOST)
     if case.settings.flag(_SPLIT) and 0 < most <= first:
-        yield Combination(
+        yield Finding(
             code="born_full",
-            weight="warning",
+            severity="warning",
             keys=(_FIRST, _MOST, _SPLIT),
-            evidence=f"A new namespace gets {first:g} bundles, and automatic splits stop at "
+            sentence=f"A new namespace gets {first:g} bundles, and automatic splits stop at "
             f"{most:g}.",
             consequence="No bundle of such a namespace is ever split, however hot it gets.",
             hint="Allow some times the number that namespaces begin with.",
-            wanted={_MOST: max(128, round(4 * first))},
+            fix=Fix(wanted={_MOST: max(128, round(4 * first))}),
         )
 
 
-def split_algorithm(case: Case) -> Iterator[Combination]:
+def split_algorithm(case: Case) -> Iterator[Finding]:
     """An algorithm that is the default, and not among those allowed."""
     default, allowed = case.settings.text(_ALGORITHM), case.settings.names(_ALLOWED)
     if default not in allowed:
-        yield Combination(
+        yield Finding(
             code="split_refused",
-            weight="info",
+            severity="info",
             keys=(_ALGORITHM, _ALLOWED),
-            evidence=f"{_ALGORITHM} is {default or '(empty)'}; {_ALLOWED} has "
+            sentence=f"{_ALGORITHM} is {default or '(empty)'}; {_ALLOWED} has "
             f"{', '.join(allowed) or 'nothing'}.",
             consequence="Automatic splits go by it, and a request that names the same algorithm is "
             "refused.",
             hint="Name one that is allowed.",
-            wanted={_ALGORITHM: allowed[0]} if allowed else {},
+            fix=Fix(wanted={_ALGORITHM: allowed[0]} if allowed else {}),
         )
 
 
-RULES: Final[tuple[CombinationRule, ...]] = (evenly, parts, born_full, split_algorithm)
+RULES: Final[tuple[Rule[Case], ...]] = (evenly, parts, born_full, split_algorithm)

@@ -1,49 +1,18 @@
-"""What a combination of settings is, and what its rules look at."""
+"""What rules about combinations of settings read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Final, Literal
+from dataclasses import dataclass
+from typing import Final
 
 from core.pulsar.catalogue import Value
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import LoadManager
 
-Weight = Literal["warning", "info"]
-
 IMPL: Final = "org.apache.pulsar.broker.loadbalance.impl."
 SHEDDER: Final = "loadBalancerLoadSheddingStrategy"
 PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
 INTERVAL: Final = "loadBalancerSheddingIntervalMinutes"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Combination:
-    """Settings that do harm together, or do nothing.
-
-    Attributes:
-        code: Stable word.
-        weight: ``warning``: the balance suffers; ``info``: worth knowing.
-        keys: The settings.
-        evidence: What is set, with the values; whole sentences.
-        consequence: The effect; whole sentences.
-        hint: What to do.
-        wanted: Values that fix it, by key; empty where the user has to choose.
-    """
-
-    code: str
-    weight: Weight
-    keys: tuple[str, ...]
-    evidence: str
-    consequence: str
-    hint: str = ""
-    wanted: Mapping[str, Value] = field(default_factory=dict)
-
-    @property
-    def sentence(self) -> str:
-        """Evidence and consequence."""
-        return f"{self.evidence} {self.consequence}"
 
 
 @dataclass(frozen=True)
@@ -84,6 +53,3 @@ class Case:
         """Whether it is known to be set to something else than the default."""
         is_set = self.settings.origin(key) in ("dynamic", "file", "override")
         return is_set and self.settings.value(key) != self.default(key)
-
-
-CombinationRule = Callable[[Case], Iterator[Combination]]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from core.pulsar.combinations.model import Case, Combination, CombinationRule
+from core.findings.engine import Rule
+from core.findings.finding import Finding, Fix
+from core.pulsar.rules.combinations.model import Case
 
 _TIME: Final = "defaultRetentionTimeInMinutes"
 _SIZE: Final = "defaultRetentionSizeInMB"
@@ -16,7 +18,7 @@ _LONGEST: Final = "managedLedgerMaxLedgerRolloverTimeMinutes"
 _MINUTE_S: Final = 60.0
 
 
-def half_a_retention(case: Case) -> Iterator[Combination]:
+def half_a_retention(case: Case) -> Iterator[Finding]:
     """A limit of 0 together with one that should retain something.
 
     Source:
@@ -26,26 +28,26 @@ def half_a_retention(case: Case) -> Iterator[Combination]:
     if (minutes == 0) is (megabytes == 0):
         return
     zero = _SIZE if megabytes == 0 else _TIME
-    yield Combination(
+    yield Finding(
         code="half_a_retention",
-        weight="warning",
+        severity="warning",
         keys=(_TIME, _SIZE),
-        evidence=f"{_TIME} is {minutes:g}, {_SIZE} is {megabytes:g}.",
+        sentence=f"{_TIME} is {minutes:g}, {_SIZE} is {megabytes:g}.",
         consequence="Acknowledged data stay only inside both limits, so the 0 keeps nothing.",
         hint="-1 means no limit on that side; 0 in both keeps nothing on purpose.",
-        wanted={zero: -1},
+        fix=Fix(wanted={zero: -1}),
     )
 
 
-def retention_of_open_ledgers(case: Case) -> Iterator[Combination]:
+def retention_of_open_ledgers(case: Case) -> Iterator[Finding]:
     """A retention shorter than ledgers stay open."""
     minutes, open_for = case.number(_TIME), case.number(_LONGEST)
     if 0 < minutes < open_for:
-        yield Combination(
+        yield Finding(
             code="retention_below_rollover",
-            weight="info",
+            severity="info",
             keys=(_TIME, _LONGEST),
-            evidence=f"Data are retained for {minutes:g} min, and a ledger stays open up to "
+            sentence=f"Data are retained for {minutes:g} min, and a ledger stays open up to "
             f"{open_for:g} min.",
             consequence="Only closed ledgers are deleted: on a slow topic data live for up to "
             f"{minutes + open_for:g} min.",
@@ -53,33 +55,33 @@ def retention_of_open_ledgers(case: Case) -> Iterator[Combination]:
         )
 
 
-def time_to_live(case: Case) -> Iterator[Combination]:
+def time_to_live(case: Case) -> Iterator[Finding]:
     """A time to live that its check, or the retention, belies."""
     ttl, every = case.number(_TTL), case.number(_TTL_CHECK) * _MINUTE_S
     retained_s = case.number(_TIME) * _MINUTE_S
     if 0 < ttl < every:
-        yield Combination(
+        yield Finding(
             code="expiry_after_ttl",
-            weight="warning",
+            severity="warning",
             keys=(_TTL, _TTL_CHECK),
-            evidence=f"Unread messages live {ttl:g} s, and are looked at every {every:g} s.",
+            sentence=f"Unread messages live {ttl:g} s, and are looked at every {every:g} s.",
             consequence=f"They live up to {ttl + every:g} s.",
             hint="Check at least as often as messages are to live.",
-            wanted={_TTL_CHECK: max(1, int(ttl // _MINUTE_S))},
+            fix=Fix(wanted={_TTL_CHECK: max(1, int(ttl // _MINUTE_S))}),
         )
     if 0 < retained_s < ttl:
-        yield Combination(
+        yield Finding(
             code="ttl_beyond_retention",
-            weight="info",
+            severity="info",
             keys=(_TTL, _TIME),
-            evidence=f"Unread messages live {ttl:g} s, acknowledged ones are retained for "
+            sentence=f"Unread messages live {ttl:g} s, acknowledged ones are retained for "
             f"{retained_s:g} s.",
             consequence="Unread data outlive read ones: whoever does not read fills the disks.",
             hint="The usual advice is to make both the same.",
         )
 
 
-def rollover(case: Case) -> Iterator[Combination]:
+def rollover(case: Case) -> Iterator[Finding]:
     """A ledger's shortest life beyond its longest.
 
     Source:
@@ -87,18 +89,18 @@ def rollover(case: Case) -> Iterator[Combination]:
     """
     shortest, longest = case.number(_SHORTEST), case.number(_LONGEST)
     if 0 < longest < shortest:
-        yield Combination(
+        yield Finding(
             code="rollover_crossed",
-            weight="warning",
+            severity="warning",
             keys=(_SHORTEST, _LONGEST),
-            evidence=f"A ledger is closed after {longest:g} min, and not before {shortest:g} min.",
+            sentence=f"A ledger is closed after {longest:g} min, and not before {shortest:g} min.",
             consequence=f"Every ledger stays open for {shortest:g} min, whatever it holds.",
             hint="The shortest below the longest; upstream has 10 and 240.",
-            wanted={_SHORTEST: 10 if longest > 10 else 0},
+            fix=Fix(wanted={_SHORTEST: 10 if longest > 10 else 0}),
         )
 
 
-RULES: Final[tuple[CombinationRule, ...]] = (
+RULES: Final[tuple[Rule[Case], ...]] = (
     half_a_retention,
     retention_of_open_ledgers,
     time_to_live,

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Final
 
+from core.findings.engine import Rule
+from core.findings.finding import Finding, Fix
 from core.pulsar.catalogue import Value
-from core.pulsar.combinations.model import PLACEMENT, Case, Combination, CombinationRule
+from core.pulsar.rules.combinations.model import PLACEMENT, Case
 from core.pulsar.settings import SETTING_BY_KEY, SETTINGS
 
 _OLD_PLACEMENT: Final = "loadBalancerPlacementStrategy"
@@ -24,7 +26,7 @@ OLD_TIMEOUTS: Final[Mapping[str, str]] = {
 """Old names that count while they are above 0."""
 
 
-def misspelt(case: Case) -> Iterator[Combination]:
+def misspelt(case: Case) -> Iterator[Finding]:
     """The misspelt old key counts while the new one is exactly 1.
 
     Source:
@@ -37,20 +39,20 @@ def misspelt(case: Case) -> Iterator[Combination]:
             continue
         counts = weight == 1.0
         wanted: dict[str, Value] = {new: held, old: 1.0} if counts else {old: 1.0}
-        yield Combination(
+        yield Finding(
             code="look_alike_keys",
-            weight="warning",
+            severity="warning",
             keys=(old, new),
-            evidence=f"The misspelt key {old} is {held:g} while {new} is {weight:g}.",
+            sentence=f"The misspelt key {old} is {held:g} while {new} is {weight:g}.",
             consequence=f"The misspelt one counts: the active weight is {held:g}."
             if counts
             else f"{new} counts, being other than 1, and the misspelt one does nothing.",
             hint="Use the well-spelt key alone.",
-            wanted=wanted,
+            fix=Fix(wanted=wanted),
         )
 
 
-def old_timeouts(case: Case) -> Iterator[Combination]:
+def old_timeouts(case: Case) -> Iterator[Finding]:
     """Old names of timeouts, which win over the new ones.
 
     Source:
@@ -61,37 +63,37 @@ def old_timeouts(case: Case) -> Iterator[Combination]:
         held, other = case.number(old), case.number(new)
         if held <= 0 or not (case.settings.has(old) and case.settings.has(new)):
             continue
-        yield Combination(
+        yield Finding(
             code="look_alike_timeouts",
-            weight="warning" if held != other and case.is_changed(new) else "info",
+            severity="warning" if held != other and case.is_changed(new) else "info",
             keys=(old, new),
-            evidence=f"{old} is {held:g} while {new} is {other:g}.",
+            sentence=f"{old} is {held:g} while {new} is {other:g}.",
             consequence=f"The old name counts as long as it is above 0, so {held:g} is effective.",
             hint="Keep the new key alone.",
-            wanted={new: round(held), old: -1},
+            fix=Fix(wanted={new: round(held), old: -1}),
         )
 
 
-def taken_for_another(case: Case) -> Iterator[Combination]:
+def taken_for_another(case: Case) -> Iterator[Finding]:
     """Keys whose names promise what another one does."""
     if case.load_manager != "simple" and case.is_changed(_OLD_PLACEMENT):
-        yield Combination(
+        yield Finding(
             code="look_alike_placement",
-            weight="warning",
+            severity="warning",
             keys=(_OLD_PLACEMENT, PLACEMENT),
-            evidence=f"{_OLD_PLACEMENT} is {case.settings.text(_OLD_PLACEMENT)}; "
+            sentence=f"{_OLD_PLACEMENT} is {case.settings.text(_OLD_PLACEMENT)}; "
             f"{PLACEMENT} is {case.short(PLACEMENT)}.",
             consequence="The first belongs to the legacy simple manager and does nothing here: "
             "bundles are placed by the second.",
             hint="Set the one with Load in the middle, and take the other away.",
-            wanted={_OLD_PLACEMENT: case.default(_OLD_PLACEMENT)},
+            fix=Fix(wanted={_OLD_PLACEMENT: case.default(_OLD_PLACEMENT)}),
         )
     if case.is_changed(_FIRST_STATS) and not case.is_changed(_STATS):
-        yield Combination(
+        yield Finding(
             code="look_alike_stats",
-            weight="info",
+            severity="info",
             keys=(_FIRST_STATS, _STATS),
-            evidence=f"{_FIRST_STATS} is {case.number(_FIRST_STATS):g}, "
+            sentence=f"{_FIRST_STATS} is {case.number(_FIRST_STATS):g}, "
             f"{_STATS} {case.number(_STATS):g}.",
             consequence="The first is only the wait after a start: rates are renewed every "
             f"{case.number(_STATS):g} s all the same.",
@@ -99,7 +101,7 @@ def taken_for_another(case: Case) -> Iterator[Combination]:
         )
 
 
-def not_felt(case: Case) -> Iterator[Combination]:
+def not_felt(case: Case) -> Iterator[Finding]:
     """Dynamic values that brokers only read when they start."""
     settings = case.settings
     late = [
@@ -109,18 +111,18 @@ def not_felt(case: Case) -> Iterator[Combination]:
     ]
     if late:
         verb, it = ("is", "it") if len(late) == 1 else ("are", "them")
-        yield Combination(
+        yield Finding(
             code="felt_at_restart",
-            weight="warning",
+            severity="warning",
             keys=tuple(late),
-            evidence=f"{', '.join(late)} {verb} set dynamically, and brokers read {it} only when "
+            sentence=f"{', '.join(late)} {verb} set dynamically, and brokers read {it} only when "
             "they start.",
             consequence="What the running ones go by may be another value than the one they show.",
             hint="Restart the brokers one by one, or compare with what they started with.",
         )
 
 
-def not_read(case: Case) -> Iterator[Combination]:
+def not_read(case: Case) -> Iterator[Finding]:
     """Changed settings that this cluster's load manager does not look at."""
     manager = case.load_manager if case.load_manager in ("extensible", "simple") else "modular"
     idle = [
@@ -130,17 +132,17 @@ def not_read(case: Case) -> Iterator[Combination]:
     ]
     if idle:
         verb, it = ("is", "it") if len(idle) == 1 else ("are", "them")
-        yield Combination(
+        yield Finding(
             code="not_read",
-            weight="info",
+            severity="info",
             keys=tuple(idle),
-            evidence=f"{', '.join(idle)} {verb} changed.",
+            sentence=f"{', '.join(idle)} {verb} changed.",
             consequence=f"The {manager} load manager of this cluster does not read {it}: the "
             "change does nothing.",
         )
 
 
-def stored_in_vain(case: Case) -> Iterator[Combination]:
+def stored_in_vain(case: Case) -> Iterator[Finding]:
     """Dynamic values that are stored, and without effect on any broker.
 
     Source:
@@ -151,40 +153,40 @@ def stored_in_vain(case: Case) -> Iterator[Combination]:
         setting = SETTING_BY_KEY.get(key)
         if setting is None:
             near = get_close_matches(key, SETTING_BY_KEY, n=1)
-            yield Combination(
+            yield Finding(
                 code="unknown_key",
-                weight="warning",
+                severity="warning",
                 keys=(key,),
-                evidence=f"{key} = {text} is stored as a dynamic setting, and no broker has such a "
+                sentence=f"{key} = {text} is stored as a dynamic setting, and no broker has such a "
                 "setting.",
                 consequence="Brokers pass over it.",
                 hint=(f"{near[0]} is near. " if near else "") + _DELETE,
             )
         elif not setting.is_dynamic:
-            yield Combination(
+            yield Finding(
                 code="stored_not_dynamic",
-                weight="warning",
+                severity="warning",
                 keys=(key,),
-                evidence=f"{key} = {text} is stored as a dynamic setting; brokers run with "
+                sentence=f"{key} = {text} is stored as a dynamic setting; brokers run with "
                 f"{case.settings.text(key)}.",
                 consequence="It is no dynamic setting: brokers pass over it, after a restart too.",
                 hint=f"Write it into broker.conf if it is meant. {_DELETE}",
             )
         else:
-            yield Combination(
+            yield Finding(
                 code="stored_not_taken",
-                weight="warning",
+                severity="warning",
                 keys=(key,),
-                evidence=f"{key} = {text} is stored as a dynamic setting; brokers run with "
+                sentence=f"{key} = {text} is stored as a dynamic setting; brokers run with "
                 f"{case.settings.text(key)}.",
                 consequence="Brokers could not read the value, or have not taken it yet: they go "
                 "on with what they had.",
                 hint="Check again in a minute; then set it again or delete it.",
-                wanted={key: None},
+                fix=Fix(wanted={key: None}),
             )
 
 
-RULES: Final[tuple[CombinationRule, ...]] = (
+RULES: Final[tuple[Rule[Case], ...]] = (
     misspelt,
     old_timeouts,
     taken_for_another,
