@@ -69,6 +69,26 @@ class Database:
             with connection.begin():
                 yield connection
 
+    def add_tables(self, metadata: sa.MetaData) -> None:
+        """Make the tables of something else that is stored next to the journal, if they lack.
+
+        Raises:
+            RemoteError: The database cannot be written.
+        """
+        with self.reading("look for tables") as connection:
+            known = sa.inspect(connection)
+            if all(known.has_table(table.name) for table in metadata.sorted_tables):
+                return
+        with translated(self.place, "make tables"):
+            try:
+                self._add(metadata)
+            except exc.DBAPIError:  # two processes that make them at once: one of them loses
+                self._add(metadata)
+
+    def _add(self, metadata: sa.MetaData) -> None:
+        with self.writing() as connection:
+            metadata.create_all(connection)
+
     def close(self) -> None:
         """Give back every connection."""
         self.engine.dispose()

@@ -89,7 +89,9 @@ def _one(job_id: str, config_file: Path | None, *, stops: bool, as_json: bool) -
 
     def show() -> None:
         state = "stopping" if found.is_stopping and not found.is_ended else found.state
-        say(f"{found.id}: {found.kind or 'unknown kind'}, {state}. {found.status.words}".rstrip())
+        say(
+            f"{found.id}: {found.kind or 'unknown kind'}, {state}. {found.status.activity}".rstrip()
+        )
         for line in (found.problem, (found.status.error or {}).get("message", "")):
             if line:
                 say(str(line))
@@ -109,7 +111,7 @@ def _row(job: Job) -> tuple[str, ...]:
         job.id,
         job.kind,
         "stopping" if job.is_stopping and not job.is_ended else job.state,
-        request.asked_at if request else "",
+        request.requested_at if request else "",
         request.actor if request else "",
         done,
     )
@@ -122,14 +124,14 @@ def _plain(job: Job) -> dict[str, Any]:
         "kind": job.kind,
         "state": job.state,
         "is_stopping": job.is_stopping and not job.is_ended,
-        "asked": job.request.asked if job.request else None,
+        "asked": job.request.parameters if job.request else None,
         "actor": job.request.actor if job.request else None,
-        "asked_at": job.request.asked_at if job.request else None,
+        "asked_at": job.request.requested_at if job.request else None,
         "started_at": status.started_at,
         "ended_at": status.ended_at,
         "done": status.done,
         "total": status.total,
-        "words": status.words,
+        "words": status.activity,
         "error": status.error,
         "problem": job.problem,
         "answer": job.answer.sentence if job.answer else None,

@@ -25,6 +25,15 @@ MOST_SHOWN: Final = 8
 _FAILED: Final = "_job_failed"
 
 
+def listed(config: Config) -> list[Job]:
+    """Return all jobs, the newest first; a queue that cannot be read is reported on the page."""
+    try:
+        return services_jobs.jobs(config)
+    except OpsError as error:
+        words.failed(error, what="The jobs cannot be read")
+        return []
+
+
 def server_of(config: Config) -> presenter.ServerState:
     """Return whether somebody carries jobs out."""
     return presenter.server_state(

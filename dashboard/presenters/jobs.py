@@ -106,15 +106,15 @@ def progress_words(job: Job, *, is_served: bool) -> str:
     if job.is_stopping:
         return _stopping(job)
     if job.state == "queued":
-        return status.words or (
+        return status.activity or (
             "Waiting for the jobs before it." if is_served else "Waiting for a job server."
         )
     if job.state == "running" and not is_served:
         gone = "its server is gone: the next one says what became of it"
         return " · ".join(part for part in (_counts(job), gone) if part)
     if is_on_spark(job) and not status.total:
-        return f"{status.words} Spark itself takes about half a minute when it is not up yet."
-    parts = [_counts(job), status.words]
+        return f"{status.activity} Spark itself takes about half a minute when it is not up yet."
+    parts = [_counts(job), status.activity]
     if status.rate_per_s:
         parts.append(_rate(status.rate_per_s))
     if status.eta_s is not None:
@@ -124,7 +124,7 @@ def progress_words(job: Job, *, is_served: bool) -> str:
 
 def is_on_spark(job: Job) -> bool:
     """Return whether a job asked for Spark."""
-    return job.request is not None and job.request.asked.get("engine") == "spark"
+    return job.request is not None and job.request.parameters.get("engine") == "spark"
 
 
 def _stopping(job: Job) -> str:
@@ -155,7 +155,7 @@ def outcome(job: Job) -> str:
         return job.answer.sentence
     if job.status.error is not None:
         return job.status.error["message"]
-    return job.status.words
+    return job.status.activity
 
 
 def took_s(job: Job, now: datetime) -> float | None:
@@ -194,7 +194,7 @@ def jobs_frame(jobs: Sequence[Job], kinds: Mapping[str, JobKind], now: datetime)
                 "progress": progress_ratio(job) * 100,
                 "outcome": outcome(job),
                 "who": job.request.actor if job.request else "",
-                "asked_at": moment(job.request.asked_at) if job.request else None,
+                "asked_at": moment(job.request.requested_at) if job.request else None,
                 "took_s": took_s(job, now),
             }
             for job in jobs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,15 +13,18 @@ from dashboard import services
 from dashboard.services import history, spark
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from pydantic import BaseModel
+    from pathlib import Path
 
-    from connectors.jobs import folder as _folder
+    import pyarrow as pa
+    from pydantic import BaseModel, SecretStr
+
     from connectors.jobs import model as _model
+    from connectors.jobs import record as _record
     from connectors.jobs import results as _results
+    from connectors.jobs.queue import JobQueue
     from dashboard.services import Config
 
-    Job = _folder.Job
+    Job = _record.Job
     JobKind = _model.JobKind
     Asked = _model.Asked
     Rows = _results.Rows
@@ -45,20 +49,32 @@ def checked(kind: JobKind, asked: Mapping[str, Any]) -> BaseModel | Asked:
     return catalogue.checked(kind, asked)
 
 
+def _queue(config: Config) -> JobQueue:
+    return _queue_at(config.state_dir, config.journal_address)
+
+
+@lru_cache(maxsize=8)
+def _queue_at(state_dir: Path, address: SecretStr) -> JobQueue:
+    from connectors.jobs.queue import JobQueue  # noqa: PLC0415  # commands must start fast
+
+    return JobQueue(state_dir / "jobs", address)
+
+
 def request_job(config: Config, name: str, asked: Mapping[str, Any], actor: str) -> str:
-    """Ask for a job and return its name; the server takes it up from the state directory.
+    """Queue a job and return its name.
 
     Raises:
         UnknownNameError: There is no such kind.
-        InputError: It cannot be asked so.
+        InputError: ``asked`` is not valid for it.
         ComputeError: The state directory cannot be written.
+        RemoteError: The journal's database cannot be written.
     """
-    from connectors.jobs import catalogue, folder  # noqa: PLC0415  # commands must start fast
+    from connectors.jobs import catalogue  # noqa: PLC0415  # commands must start fast
 
     kind = catalogue.kind_of(name, catalogue.kinds())
     model = catalogue.checked(kind, asked)
     plain = model.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    return folder.add(config, name, plain, actor, services.now())
+    return _queue(config).add(name, plain, actor, services.now())
 
 
 def job(config: Config, job_id: str) -> Job:
@@ -66,30 +82,29 @@ def job(config: Config, job_id: str) -> Job:
 
     Raises:
         UnknownNameError: There is none of that name.
+        RemoteError: The journal's database cannot be read.
     """
-    from connectors.jobs import folder  # noqa: PLC0415  # commands must start fast
-
-    return folder.find(config, job_id)
+    return _queue(config).find(job_id)
 
 
 def jobs(config: Config) -> list[Job]:
-    """Return all jobs, the newest first."""
-    from connectors.jobs import folder  # noqa: PLC0415  # commands must start fast
+    """Return all jobs, the newest first; one query.
 
-    return folder.listed(config)
+    Raises:
+        RemoteError: The journal's database cannot be read.
+    """
+    return _queue(config).jobs()
 
 
 def stop_job(config: Config, job_id: str) -> None:
-    """Ask for a job's end.
+    """Request a job's end.
 
     Raises:
         UnknownNameError: There is none of that name.
         InputError: It has ended.
-        ComputeError: The state directory cannot be written.
+        RemoteError: The journal's database cannot be written.
     """
-    from connectors.jobs import folder  # noqa: PLC0415  # commands must start fast
-
-    folder.ask_stop(config, job_id)
+    _queue(config).stop(job_id, services.now())
 
 
 def drop_job(config: Config, job_id: str) -> None:
@@ -98,10 +113,9 @@ def drop_job(config: Config, job_id: str) -> None:
     Raises:
         UnknownNameError: There is none of that name.
         InputError: It has not ended.
+        RemoteError: The journal's database cannot be written.
     """
-    from connectors.jobs import folder  # noqa: PLC0415  # commands must start fast
-
-    folder.drop(config, job_id)
+    _queue(config).drop(job_id)
 
 
 def result(found: Job, name: str) -> pa.Table:
@@ -165,8 +179,8 @@ def server_status(config: Config) -> Mapping[str, object]:
     return {} if status is None else msgspec.to_builtins(status)
 
 
-def serve_jobs(config: Config, stop: threading.Event, tell: Callable[[str], None]) -> None:
-    """Carry out jobs until ``stop`` is set.
+def serve_jobs(config: Config, stop: threading.Event, report: Callable[[str], None]) -> None:
+    """Run jobs until ``stop`` is set.
 
     Raises:
         ComputeError: The state directory cannot be written.
@@ -176,7 +190,7 @@ def serve_jobs(config: Config, stop: threading.Event, tell: Callable[[str], None
     session = warm.Warm(lambda: spark.session(config))
     tools = server.Tools(spark=session, history=lambda: history.history(config))
     try:
-        server.serve(config, catalogue.kinds(), tools, stop, tell)
+        server.serve(config, catalogue.kinds(), tools, stop, report)
     finally:
         session.end()
 

@@ -66,7 +66,7 @@ def test_a_running_job_shows_how_far_it_is_and_is_stopped(site, page):
         state="running",
         done=12,
         total=40,
-        words="playing",
+        activity="playing",
         rate_per_s=2.0,
         eta_s=14.0,
     )
@@ -100,7 +100,7 @@ def test_a_job_without_result_says_why(site, state, error, said):
 
 def test_damaged_jobs_do_not_break_the_pages(site):
     job_id = job_stories.ask(site.state_dir, "backtest", {"grid": job_stories.GRID})
-    (site.state_dir / "jobs" / job_id / "request.json").write_text("{")
+    job_stories.change(job_stories.queue(site.state_dir), job_id, request="{")
     lost = job_stories.backtest(site.state_dir)
     (site.state_dir / "jobs" / lost / "result" / "candidates.parquet").write_bytes(b"PAR1")
     for page, job in (("jobs", job_id), ("backtest", job_id), ("backtest", lost)):
@@ -234,7 +234,7 @@ def test_the_grid_says_how_much_it_is_and_asks_exactly_that(site):
     assert len(asked) == 1
     request = asked[0].request
     assert request
-    grid = request.asked["grid"]
+    grid = request.parameters["grid"]
     assert grid["settings"][KEY] == [5.0, 25.0]
     assert grid["clusters"] == ["fleet"]
     assert grid["minute_s"] == 60

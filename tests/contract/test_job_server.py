@@ -1,4 +1,4 @@
-"""The job server: what is asked on disk is carried out, followed, stopped and survived."""
+"""The job server and its queue: jobs are claimed once, followed, stopped, survived, imported."""
 
 from __future__ import annotations
 
@@ -9,23 +9,29 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import sqlalchemy as sa
+from job_stories import change
 from pydantic import BaseModel, ConfigDict, Field
 
 from connectors.config.model import TrimtabConfig
-from connectors.jobs import folder, server
+from connectors.jobs import queue as job_queue
+from connectors.jobs import server
 from connectors.jobs.catalogue import by_name, checked, kinds
 from connectors.jobs.model import JobAnswer, JobContext, JobKind
+from connectors.jobs.queue import JobQueue, LostClaimError, queue_of
+from connectors.jobs.record import Answer, Job
 from connectors.jobs.results import View, rows
 from connectors.worker.status import read_status_file
-from core.errors import InputError, InvariantError, UnknownNameError
+from core.errors import ComputeError, InputError, InvariantError, UnknownNameError
 
 DEADLINE_S = 60.0
 
@@ -74,7 +80,15 @@ def until(is_so: Callable[[], bool], what: str) -> None:
 
 @pytest.fixture
 def config(tmp_path) -> TrimtabConfig:
-    return TrimtabConfig(state_dir=tmp_path)
+    """With ``TRIMTAB_TEST_JOURNAL_URL`` the queue is in that database."""
+    return TrimtabConfig(state_dir=tmp_path, journal_url=os.environ.get("TRIMTAB_TEST_JOURNAL_URL"))
+
+
+@pytest.fixture
+def queue(config) -> Iterator[JobQueue]:
+    opened = queue_of(config)
+    yield opened
+    opened.close()
 
 
 def nothing() -> None:
@@ -99,19 +113,19 @@ def serving(config: TrimtabConfig) -> Iterator[list[str]]:
         assert not thread.is_alive()
 
 
-def ask(config, **asked) -> str:
-    return folder.add(config, "count", asked, "ada", now())
+def ask(queue: JobQueue, **asked) -> str:
+    return queue.add("count", asked, "ada", now())
 
 
-def ended(config, job_id) -> folder.Job:
-    until(lambda: folder.find(config, job_id).is_ended, f"job {job_id}")
-    return folder.find(config, job_id)
+def ended(queue: JobQueue, job_id: str) -> Job:
+    until(lambda: queue.find(job_id).is_ended, f"job {job_id}")
+    return queue.find(job_id)
 
 
-def test_jobs_are_done_in_their_order_and_their_results_are_readable(config) -> None:
-    first, second = ask(config, parts=3), ask(config, parts=5)
+def test_jobs_are_done_in_their_order_and_their_results_are_readable(config, queue) -> None:
+    first, second = ask(queue, parts=3), ask(queue, parts=5)
     with serving(config):
-        done = [ended(config, first), ended(config, second)]
+        done = [ended(queue, first), ended(queue, second)]
     assert [job.state for job in done] == ["done", "done"]
     assert [job.answer.sentence for job in done if job.answer] == [
         "3 parts were counted.",
@@ -119,7 +133,7 @@ def test_jobs_are_done_in_their_order_and_their_results_are_readable(config) -> 
     ]
     assert done[0].status.done == done[0].status.total == 3
     assert rows(done[1].table("parts"), View()).table.num_rows == 5
-    assert {job.id for job in folder.listed(config)} == {first, second}
+    assert {job.id for job in queue.jobs()} == {first, second}
 
 
 @pytest.mark.parametrize(
@@ -131,65 +145,67 @@ def test_jobs_are_done_in_their_order_and_their_results_are_readable(config) -> 
         ({"no_such": 1}, "no_such"),
     ],
 )
-def test_a_job_that_fails_says_why_and_the_next_one_is_done(config, asked, said) -> None:
-    bad, good = ask(config, **asked), ask(config)
+def test_a_job_that_fails_says_why_and_the_next_one_is_done(config, queue, asked, said) -> None:
+    bad, good = ask(queue, **asked), ask(queue)
     with serving(config):
-        failed = ended(config, bad)
-        assert ended(config, good).state == "done"
+        failed = ended(queue, bad)
+        assert ended(queue, good).state == "done"
     assert failed.state == "failed"
     assert failed.status.error
     assert said in failed.status.error["message"]
 
 
-def test_an_unknown_kind_and_damaged_files_are_one_sentence_each(config) -> None:
-    unknown = folder.add(config, "cuont", {}, "ada", now())
-    broken = ask(config)
-    (folder.jobs_dir(config) / broken / folder.REQUEST).write_text('{"kind": 7')
-    status = ask(config)
-    (folder.jobs_dir(config) / status / folder.STATUS).write_bytes(b"\xff\x00")
+def test_an_unknown_kind_and_damaged_files_are_one_sentence_each(config, queue) -> None:
+    unknown = queue.add("cuont", {}, "ada", now())
+    broken = ask(queue)
+    change(queue, broken, request='{"kind": 7')
+    status = ask(queue)
+    change(queue, status, state="failed", status="\N{REPLACEMENT CHARACTER}")
     with serving(config):
-        assert "Did you mean count?" in (ended(config, unknown).status.error or {})["hint"]
-        ended(config, ask(config))
+        assert "Did you mean count?" in (ended(queue, unknown).status.error or {})["hint"]
+        ended(queue, ask(queue))
     for job_id in (broken, status):
-        job = folder.find(config, job_id)
+        job = queue.find(job_id)
         assert job.state == "failed"
         assert "is damaged" in job.problem
 
 
-def test_a_running_job_tells_how_far_it_is_and_ends_when_it_is_asked_to(config) -> None:
-    job_id = ask(config, parts=FOREVER)
+def test_a_running_job_tells_how_far_it_is_and_ends_when_it_is_asked_to(config, queue) -> None:
+    job_id = ask(queue, parts=FOREVER)
     with serving(config):
-        until(lambda: folder.find(config, job_id).status.done > 0, "the first parts")
-        status = folder.find(config, job_id).status
-        assert (status.state, status.total, status.words) == ("running", FOREVER, "counting")
-        until(lambda: folder.find(config, job_id).status.eta_s is not None, "an estimate")
+        until(lambda: queue.find(job_id).status.done > 0, "the first parts")
+        status = queue.find(job_id).status
+        assert (status.state, status.total, status.activity) == ("running", FOREVER, "counting")
+        until(lambda: queue.find(job_id).status.eta_s is not None, "an estimate")
         beat = read_status_file(server.server_status_path(config))
         assert beat
         assert beat.is_alive(now())
-        folder.ask_stop(config, job_id)
-        stopped = ended(config, job_id)
+        queue.stop(job_id, now())
+        stopped = ended(queue, job_id)
     assert stopped.state == "stopped"
     assert stopped.answer is None
     with pytest.raises(InputError, match="stopped already"):
-        folder.ask_stop(config, job_id)
+        queue.stop(job_id, now())
 
 
-def test_a_job_that_waits_is_stopped_without_a_server(config) -> None:
-    job_id = ask(config)
-    assert folder.find(config, job_id).state == "queued"
-    folder.ask_stop(config, job_id)
-    assert folder.find(config, job_id).state == "stopped"
+def test_a_job_that_waits_is_stopped_without_a_server(queue) -> None:
+    job_id = ask(queue)
+    assert queue.find(job_id).state == "queued"
+    queue.stop(job_id, now())
+    assert queue.find(job_id).state == "stopped"
 
 
-def test_a_server_that_ends_puts_its_job_back_and_the_next_one_does_it(config) -> None:
-    job_id = ask(config, parts=FOREVER)
+def test_a_server_that_ends_puts_its_job_back_and_the_next_one_does_it(config, queue) -> None:
+    job_id = ask(queue, parts=FOREVER)
     with serving(config):
-        until(lambda: folder.find(config, job_id).state == "running", "the start")
-    assert folder.find(config, job_id).state == "queued"
-    path = folder.jobs_dir(config) / job_id / folder.REQUEST
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"asked": {"parts": 2}}))
+        until(lambda: queue.find(job_id).state == "running", "the start")
+    assert queue.find(job_id).state == "queued"
+    request = queue.find(job_id).request
+    assert request
+    shorter = msgspec.structs.replace(request, parameters={"parts": 2})
+    change(queue, job_id, request=msgspec.json.encode(shorter).decode())
     with serving(config):
-        assert ended(config, job_id).state == "done"
+        assert ended(queue, job_id).state == "done"
 
 
 def test_a_second_server_stands_by_until_the_first_one_ends(config) -> None:
@@ -197,11 +213,11 @@ def test_a_second_server_stands_by_until_the_first_one_ends(config) -> None:
         until(lambda: "Waiting for jobs." in first, "the first server")
         with serving(config) as second:
             until(lambda: bool(second), "the second server's words")
-            assert second[0].startswith("Standing by")
+            assert second[0].startswith("Standby")
 
 
-def test_what_a_killed_server_was_at_is_marked_by_the_next_one(config, tmp_path) -> None:
-    job_id = ask(config, parts=FOREVER)
+def test_what_a_killed_server_was_at_is_marked_by_the_next_one(config, queue, tmp_path) -> None:
+    job_id = ask(queue, parts=FOREVER)
     script = (
         "import sys, threading; sys.path[:0] = sys.argv[2:]\n"
         "from pathlib import Path\n"
@@ -213,46 +229,47 @@ def test_what_a_killed_server_was_at_is_marked_by_the_next_one(config, tmp_path)
         "server.serve(config, by_name([COUNT]), TOOLS, threading.Event(), print)\n"
     )
     here = Path(__file__)
+    paths = (here.parent, here.parents[1] / "support", here.parents[2])
     child = subprocess.Popen(
-        [sys.executable, "-c", script, str(tmp_path), str(here.parent), str(here.parents[2])],
+        [sys.executable, "-c", script, str(tmp_path), *map(str, paths)],
         stdout=subprocess.DEVNULL,
     )
     try:
-        until(lambda: folder.find(config, job_id).status.done > 0, "the first parts")
+        until(lambda: queue.find(job_id).status.done > 0, "the first parts")
         os.kill(child.pid, signal.SIGKILL)
     finally:
         child.kill()
         child.wait()
-    assert folder.find(config, job_id).state == "running"
+    assert queue.find(job_id).state == "running"
     with serving(config):
-        left = ended(config, job_id)
+        left = ended(queue, job_id)
     assert left.state == "failed"
     assert left.status.error
     assert left.status.error["message"] == "The job ended with its process."
 
 
-def test_old_jobs_are_dropped_and_the_others_stay(config, monkeypatch) -> None:
-    old = folder.add(config, "count", {}, "ada", now() - folder.MAX_AGE - timedelta(days=1))
-    folder.ask_stop(config, old)
-    done = [folder.add(config, "count", {}, "ada", now() - timedelta(hours=n)) for n in range(4)]
+def test_old_jobs_are_dropped_and_the_others_stay(queue, monkeypatch) -> None:
+    old = queue.add("count", {}, "ada", now() - job_queue.MAX_AGE - timedelta(days=1))
+    queue.stop(old, now())
+    done = [queue.add("count", {}, "ada", now() - timedelta(hours=n)) for n in range(4)]
     for job_id in done:
-        folder.ask_stop(config, job_id)
-    waits = ask(config)
-    assert folder.drop_old(config, now()) == [old]
-    monkeypatch.setattr(folder, "MAX_JOBS", 2)
-    assert set(folder.drop_old(config, now())) == set(done[2:])
-    assert {job.id for job in folder.listed(config)} == {waits, *done[:2]}
-    folder.drop(config, done[0])
+        queue.stop(job_id, now())
+    waits = ask(queue)
+    assert queue.drop_old(now()) == [old]
+    monkeypatch.setattr(job_queue, "MAX_JOBS", 2)
+    assert set(queue.drop_old(now())) == set(done[2:])
+    assert {job.id for job in queue.jobs()} == {waits, *done[:2]}
+    queue.drop(done[0])
     with pytest.raises(InputError, match="is queued"):
-        folder.drop(config, waits)
+        queue.drop(waits)
     with pytest.raises(UnknownNameError):
-        folder.find(config, "../../etc")
+        queue.find("../../etc")
 
 
-def test_result_rows_are_filtered_and_sorted_and_names_are_checked(config) -> None:
-    job_id = ask(config, parts=12)
+def test_result_rows_are_filtered_and_sorted_and_names_are_checked(config, queue) -> None:
+    job_id = ask(queue, parts=12)
     with serving(config):
-        job = ended(config, job_id)
+        job = ended(queue, job_id)
     found = rows(job.table("parts"), View(contains="P1", sort="part", most=2))
     assert found.table["part"].to_pylist() == [11, 10]
     assert (found.matching, found.total, found.is_sorted) == (3, 12, True)
@@ -269,3 +286,126 @@ def test_kinds_have_names_of_their_own_and_a_model_that_says_what_is_wrong() -> 
     with pytest.raises(InputError, match="Count cannot be asked so: parts"):
         checked(COUNT, {"parts": "many"})
     assert all(kind.answers.endswith("?") for kind in kinds().values())
+
+
+def test_two_workers_never_run_the_same_job(config, queue) -> None:
+    other = queue_of(config)
+    won: list[str] = []
+    gate = threading.Barrier(2)
+
+    def work(own: JobQueue) -> None:
+        for job_id in jobs:
+            gate.wait(DEADLINE_S)
+            if own.claim(job_id, now()) is not None:
+                won.append(job_id)
+
+    jobs = [ask(queue) for _ in range(20)]
+    threads = [threading.Thread(target=work, args=(one,)) for one in (queue, other)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(DEADLINE_S)
+    assert sorted(won) == sorted(jobs)
+    assert queue.next_id() is None
+    other.close()
+
+
+def test_a_server_that_lost_its_job_writes_nothing_any_more(queue) -> None:
+    claim = queue.claim(ask(queue), now())
+    assert claim
+    assert queue.fail_running(ComputeError("Its server was killed."), now()) == [claim.job.id]
+    answer = Answer(sentence="", tables={}, facts={})
+    for write in (
+        lambda: claim.report(claim.job.status),
+        lambda: claim.requeue("again"),
+        lambda: claim.end(claim.job.status, "done", now(), answer=answer),
+        claim.is_stop_requested,
+    ):
+        with pytest.raises(LostClaimError):
+            write()
+    assert queue.find(claim.job.id).state == "failed"
+
+
+def test_a_stop_between_claim_and_requeue_is_not_lost(config, queue) -> None:
+    claim = queue.claim(ask(queue), now())
+    assert claim
+    queue.stop(claim.job.id, now())
+    claim.requeue("The server ended.")
+    with serving(config):
+        assert ended(queue, claim.job.id).state == "stopped"
+
+
+def test_the_list_is_one_query_however_many_jobs_there_are(queue) -> None:
+    made = [ask(queue) for _ in range(5)]
+    statements = []
+    database, _ = queue._open()
+    sa.event.listen(
+        database.engine, "before_cursor_execute", lambda *given: statements.append(given[2])
+    )
+    assert {job.id for job in queue.jobs()} == set(made)
+    assert [text for text in statements if text.startswith("SELECT")] == statements[-1:]
+
+
+def test_nothing_is_made_by_looking_at_a_queue_that_there_is_not(config, queue) -> None:
+    assert queue.jobs() == []
+    assert not list(config.state_dir.iterdir())
+
+
+OLD = "20261121T120000000-00000"
+
+
+def old_job(home: Path, number: int, **files: object) -> Path:
+    folder = home / f"{OLD}{number}"
+    folder.mkdir(parents=True)
+    request = {"kind": "count", "asked": {"parts": 2}, "actor": "ada", "asked_at": "2026-11-21"}
+    for name, body in ({"request": request} | files).items():
+        text = body if isinstance(body, str) else json.dumps(body)
+        (folder / f"{name}.json").write_text(text)
+    return folder
+
+
+def test_jobs_in_the_old_form_are_imported_once_and_lose_nothing(config, queue) -> None:
+    home = config.state_dir / "jobs"
+    status = {"state": "done", "done": 2, "total": 2, "words": "counting", "started_at": "a"}
+    answer = {"sentence": "2 parts.", "tables": {"parts": "Rows."}, "facts": {"parts": 2}}
+    done = old_job(home, 1, status=status, answer=answer)
+    (done / "result").mkdir()
+    pq.write_table(pa.table({"part": [1, 2]}), done / "result" / "parts.parquet")
+    old_job(home, 2)
+    (old_job(home, 3) / "stop").touch()
+    old_job(home, 4, status={"state": "running", "done": 1, "total": 9})
+    old_job(home, 5, request='{"kind": 7')
+    old_job(home, 6, status="\x00{")
+    found = {job.id[-1]: job for job in queue.jobs()}
+    assert {name: job.state for name, job in found.items()} == {
+        "1": "done",
+        "2": "queued",
+        "3": "stopped",
+        "4": "running",
+        "5": "failed",
+        "6": "failed",
+    }
+    assert found["1"].answer == Answer(**answer)
+    assert (found["1"].status.activity, found["1"].status.total) == ("counting", 2)
+    assert rows(found["1"].table("parts"), View()).table.num_rows == 2
+    assert found["2"].request
+    assert (found["2"].request.parameters, found["2"].request.actor) == ({"parts": 2}, "ada")
+    assert all("is damaged" in found[name].problem for name in "56")
+    queue.drop(found["1"].id)
+    assert not done.exists()
+    with serving(config):
+        assert ended(queue, found["2"].id).state == "done"
+        left = ended(queue, found["4"].id)
+    assert left.status.error
+    assert left.status.error["message"] == "The job ended with its process."
+    with closing(queue_of(config)) as again:
+        assert len(again.jobs()) == 5
+
+
+def test_two_state_directories_share_a_database_and_no_job(config, queue, tmp_path) -> None:
+    job_id = ask(queue)
+    with closing(JobQueue(tmp_path / "elsewhere", config.journal_address)) as other:
+        ask(other)
+        assert job_id not in {job.id for job in other.jobs()}
+        assert other.next_id() != job_id
+        assert other.claim(job_id, now()) is None

@@ -1,9 +1,10 @@
-"""Jobs on disk as a server leaves them, with result tables of the declared forms."""
+"""Jobs in the queue as a server leaves them, with result tables of the declared forms."""
 
 from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from connectors.config.model import TrimtabConfig
-from connectors.jobs import folder
+from connectors.jobs.queue import JOBS, JobQueue, queue_of
+from connectors.jobs.record import Answer
 from core.history.backtest.schemas import CANDIDATES, METRICS, MOVES, RECOMMENDED, RUNS, TIMELINE
 
 BEST = "ThresholdShedder · loadBalancerBrokerThresholdShedderPercentage=20"
@@ -115,31 +117,41 @@ def runs(minutes: int) -> pa.Table:
     return pa.Table.from_pylist(rows, RUNS)
 
 
+@lru_cache(maxsize=4)
+def queue(state_dir: Path) -> JobQueue:
+    return queue_of(TrimtabConfig(state_dir=state_dir))
+
+
 def ask(state_dir: Path, kind: str, asked: dict[str, Any], *, ago_s: float = 0.0) -> str:
     """Put a job into the queue."""
-    config = TrimtabConfig(state_dir=state_dir)
     moment = datetime.now(UTC) - timedelta(seconds=ago_s)
-    return folder.add(config, kind, asked, "ada@example.org", moment)
+    return queue(state_dir).add(kind, asked, "ada@example.org", moment)
 
 
-def tell(state_dir: Path, job_id: str, **status: Any) -> Path:
-    """Write a job's status, and return its folder."""
-    home = state_dir / "jobs" / job_id
+def change(queue: JobQueue, job_id: str, **values: Any) -> None:
+    """Write columns of a job as no server would."""
+    database, _ = queue._open()
+    with database.writing() as connection:
+        connection.execute(JOBS.update().where(JOBS.c.id == job_id).values(**values))
+
+
+def tell(state_dir: Path, job_id: str, **status: Any) -> None:
+    """Write a job's status."""
     now = datetime.now(UTC).isoformat()
-    begun = {"started_at": now, "updated_at": now}
-    (home / folder.STATUS).write_text(json.dumps(begun | status))
-    return home
+    text = json.dumps({"started_at": now, "updated_at": now} | status)
+    change(queue(state_dir), job_id, state=status.get("state", "queued"), status=text)
 
 
 def finish(state_dir: Path, job_id: str, sentence: str, tables: dict[str, pa.Table]) -> None:
     """Let a job be done."""
-    home = tell(state_dir, job_id, state="done", ended_at=datetime.now(UTC).isoformat())
-    out = folder.empty_result(home)
+    claim = queue(state_dir).claim(job_id, datetime.now(UTC))
+    assert claim is not None
+    out = claim.empty_result()
     for name, table in tables.items():
         pq.write_table(table, out / f"{name}.parquet")
     about = {name: f"One row a thing of {name}." for name in tables}
-    body = {"sentence": sentence, "tables": about, "facts": {}}
-    (home / folder.ANSWER).write_text(json.dumps(body))
+    answer = Answer(sentence=sentence, tables=about, facts={})
+    claim.end(claim.job.status, "done", datetime.now(UTC), answer=answer)
 
 
 def backtest(

@@ -58,6 +58,7 @@ class Editing:
         bundles: Bundles or partitions of the cluster.
         is_pegasus: The cluster's kind.
         minute_s: Seconds of the record that count as a minute, as the configuration says.
+        earlier: Back-tests, the newest first.
     """
 
     page: FleetContext
@@ -66,9 +67,10 @@ class Editing:
     bundles: int
     is_pegasus: bool
     minute_s: float
+    earlier: Sequence[Job]
 
 
-def editing(page: FleetContext, span: Span) -> Editing:
+def editing(page: FleetContext, span: Span, earlier: Sequence[Job]) -> Editing:
     """Return what the form is about, for the cluster that the header shows."""
     config, cluster = page.config, page.choice.cluster
     settings, bundles = EffectiveSettings.defaults(), 1_000
@@ -84,6 +86,7 @@ def editing(page: FleetContext, span: Span) -> Editing:
         bundles=bundles,
         is_pegasus=cluster.kind == "pegasus",
         minute_s=config.history.minute_s,
+        earlier=earlier,
     )
 
 
@@ -126,7 +129,6 @@ def draw(about: Editing) -> None:
 
 def _start(about: Editing, form: model.GridForm, engine: str, problems: Sequence[str]) -> None:
     """Say how much the grid is, and offer to start it."""
-    config = about.page.config
     refusal, size = "", None
     try:
         size = model.size_of(form.grid(), about.span)
@@ -148,8 +150,7 @@ def _start(about: Editing, form: model.GridForm, engine: str, problems: Sequence
         if refusal:
             st.caption(f":material/block: {words.coded(refusal)}", width="content")
         elif size is not None:
-            earlier = queries.jobs_of(config)
-            pace = queries.minutes_per_s(earlier, form.cluster, engine)
+            pace = queries.minutes_per_s(about.earlier, form.cluster, engine)
             seconds = model.estimate_s(size, engine, about.bundles, pace)
             told = model.size_words(size, seconds, is_measured=pace is not None)
             st.caption(words.plain(told), width="content")

@@ -12,7 +12,7 @@ from dashboard.presenters.jobs import outcome
 
 page = frame.open_fleet("Back-test", needs_snapshot=False)
 config, cluster = page.config, page.choice.cluster
-every = queries.jobs_of(config)
+every = [job for job in jobs.listed(config) if job.kind == queries.KIND]
 shown = jobs.chosen(config)
 server = jobs.server_of(config)
 span, problem = None, None
@@ -72,7 +72,7 @@ else:
     if shown is not None:
         form.refill(shown, cluster.name)
     with st.container(key="backtest_form"):
-        form.draw(form.editing(page, span))
+        form.draw(form.editing(page, span, every))
 
 ended = [job for job in every if job.is_ended]
 if ended:

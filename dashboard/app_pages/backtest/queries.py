@@ -50,20 +50,15 @@ def _span(key: tuple[Any, str, int]) -> Span | None:
 _spans = Memo(_span, max_entries=32)
 
 
-def jobs_of(config: Config) -> list[Job]:
-    """Return the back-tests, the newest first."""
-    return [job for job in services_jobs.jobs(config) if job.kind == KIND]
-
-
 def asked_grid(job: Job) -> dict[str, Any]:
     """Return the grid that a job was asked, as JSON values."""
-    grid = job.request.asked.get("grid") if job.request else None
+    grid = job.request.parameters.get("grid") if job.request else None
     return grid if isinstance(grid, dict) else {}
 
 
 def engine_of(job: Job) -> str:
     """Return where a job was computed."""
-    return str((job.request.asked if job.request else {}).get("engine", "local"))
+    return str((job.request.parameters if job.request else {}).get("engine", "local"))
 
 
 def body_of(grid: dict[str, Any], engine: str) -> dict[str, Any]:
@@ -87,7 +82,7 @@ def nouns_of(job: Job) -> Wording:
         return PULSAR
 
 
-def minutes_per_s(jobs: list[Job], cluster: str, engine: str) -> float | None:
+def minutes_per_s(jobs: Sequence[Job], cluster: str, engine: str) -> float | None:
     """Return how many minutes the newest finished back-test of a cluster played in a second."""
     for job in jobs:
         is_like = cluster in (asked_grid(job).get("clusters") or [cluster])

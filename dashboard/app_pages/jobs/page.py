@@ -12,7 +12,7 @@ from dashboard.services import jobs as services_jobs
 page = frame.open_fleet("Jobs", needs_snapshot=False)
 config = page.config
 kinds = services_jobs.kinds()
-found = services_jobs.jobs(config)
+found = jobs.listed(config)
 server = jobs.server_of(config)
 shown = jobs.chosen(config)
 if shown is not None and shown.answer is not None:
@@ -23,7 +23,7 @@ jobs.draw_server(server)
 jobs.draw_under_way(config, [job.id for job in reversed(found) if not job.is_ended])
 
 if shown is not None and shown.is_ended:
-    asked_at = shown.request.asked_at[:16].replace("T", " ") if shown.request else ""
+    asked_at = shown.request.requested_at[:16].replace("T", " ") if shown.request else ""
     words.section(presenter.title_of(shown, kinds), f"{shown.id}, asked {asked_at} UTC")
     with st.container(horizontal=True):
         st.button("Close", icon=":material/close:", type="tertiary", on_click=jobs.close)

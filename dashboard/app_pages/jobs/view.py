@@ -82,7 +82,7 @@ def draw_form(config: Config, kind: JobKind, cluster: str, shown: Job | None) ->
     """
     names = [one.name for one in config.clusters if kind.system in (None, one.kind)]
     fields = model.fields_of(kind, names, cluster if cluster in names else "")
-    asked = shown.request.asked if shown and shown.request else {}
+    asked = shown.request.parameters if shown and shown.request else {}
     columns = st.columns(_COLUMNS, gap="medium")
     given: dict[str, Any] = {}
     stamp = shown.id if shown else "new"
