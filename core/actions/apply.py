@@ -40,8 +40,8 @@ def execute_run(run_id: RunId, ports: Ports) -> RunState:
     """Execute a run, or go on with one that another worker left, until there is no more to do.
 
     The caller holds the cluster's lease and gives it back afterwards; without it nothing happens.
-    What is left open (the lease was lost, the process is shutting down, a setting could not be put
-    back) is gone on with by calling this again, here or anywhere.
+    What is left open (the lease was lost, the process is shutting down, a setting could not be
+    restored) continues by calling this again, here or anywhere.
 
     Args:
         run_id: A run that was requested.

@@ -40,7 +40,7 @@ class _Watch(Protocol):
 def followed(spark: SparkSession, progress: Progress, words: str) -> Iterator[None]:
     """Report how many tasks are done while the block runs, and cancel them when a person stops it.
 
-    Everything that the calling thread asks of Spark inside the block counts. ``progress`` receives
+    Everything that the calling thread asks of Spark inside the block counts. ``progress`` is called
     from another thread, twice a second; after a stop each further question to Spark inside the
     block is cancelled as well.
 

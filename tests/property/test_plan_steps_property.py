@@ -18,7 +18,7 @@ from core.ids import FULL_UPPER, range_text
 from core.plan.codec import dump_plan, load_plan
 from core.plan.describe import done, tally, things, whether
 from core.plan.model import Plan, Step, content_hash, sealed
-from core.pulsar.plan.commands import rest_line
+from core.pulsar.plan.preview import rest_line
 from core.pulsar.settings import SETTINGS
 from core.pulsar.steps.setting import SetDynamicSetting
 from core.pulsar.steps.split import SplitBundle

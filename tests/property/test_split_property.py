@@ -18,7 +18,7 @@ from core.pulsar.shedding import strategy_rounds
 from core.pulsar.shedding.transfer_shedder import TransferShedder
 from core.pulsar.split import ALGORITHMS, SplitLimits, SplitSubject, TopicLoads, split_positions
 from core.pulsar.split.algorithms import most_even_position, refusal
-from core.pulsar.split.parts import split_parts
+from core.pulsar.split.answer import split_parts
 from core.pulsar.view import LoadView
 from core.snapshot import Manifest, PulsarSnapshot
 

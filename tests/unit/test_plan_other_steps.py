@@ -16,9 +16,8 @@ from core.plan.model import Plan, Step, sealed
 from core.plan.options import PlanOptions
 from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.build import build_unload_plan
-from core.pulsar.plan.commands import rest_line
 from core.pulsar.plan.edit import Ground, dropped
-from core.pulsar.plan.preview import preview_plan, project
+from core.pulsar.plan.preview import preview_plan, project, rest_line
 from core.pulsar.plan.setting import build_setting_plan
 from core.pulsar.plan.split import FLOW, SPECIFIED, SplitSpec, build_split_plan
 from core.pulsar.plan.verify import recheck

@@ -18,7 +18,6 @@ from core.pulsar.measures import measure
 from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.clients import client_impact
-from core.pulsar.plan.commands import rest_line
 from core.pulsar.plan.load_transfer import _check_conserved, carried_by, shift_of, usage_per_byte
 from core.pulsar.plan.outcomes import Scenario
 from core.pulsar.plan.preview import (
@@ -28,6 +27,7 @@ from core.pulsar.plan.preview import (
     _check_counts,
     preview_plan,
     project,
+    rest_line,
 )
 from core.pulsar.rules.registry import assess
 from core.pulsar.steps.unload import UnloadBundle

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from connectors.config.model import ClusterConfig
 from connectors.pegasus.acting.partition_reader import PartitionReader, Pending
-from connectors.pegasus.acting.replicas_open import ReplicasOpen
 from connectors.pegasus.acting.settings import ServerSettings
 from connectors.pegasus.actions import ACTIONS
 from connectors.pegasus.actions.wait import ClusterProbe
 from connectors.pegasus.collect import PegasusCollector
+from connectors.pegasus.http.client import HttpClient
 from connectors.pegasus.rpc.client import MetaClient
 from connectors.worker.limits import Limited
 from core.actions.ports import Action
-from core.errors import InvariantError
+from core.errors import InvariantError, ProtocolError, UnreachableError
+from core.pegasus.answers import NodeEntry
 from core.pegasus.proposal import Proposal
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.system import PEGASUS
@@ -110,3 +112,52 @@ class PegasusCluster(Limited):
             RemoteError: It was refused, or its outcome is unknown.
         """
         self.settings.set_value(key, value)
+
+
+_COUNTS: Final = ("total_replicas", "opening_replicas", "closing_replicas")
+
+
+class ReplicasOpen:
+    """Asks servers for their metrics.
+
+    Args:
+        timeout_s: For connecting, and for each wait for bytes.
+    """
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+
+    def of(self, node: NodeEntry) -> int:
+        """Return how many replicas a node serves, opens or closes.
+
+        Asked by its name, else by its address.
+
+        Raises:
+            RemoteError: It cannot be reached, or does not report.
+        """
+        addresses = [node.name, *([node.address] if node.address else [])]
+        for address in addresses[:-1]:
+            try:
+                return self._at(address)
+            except UnreachableError:
+                continue
+        return self._at(addresses[-1])
+
+    def _at(self, address: str) -> int:
+        client = HttpClient(address, timeout_s=self._timeout_s)
+        try:
+            sample = client.fetch_metrics(types=("server",), metrics=_COUNTS)
+        finally:
+            client.close()
+        found = [
+            values[name] for values in sample.values.values() for name in _COUNTS if name in values
+        ]
+        if len(found) < len(_COUNTS):
+            raise ProtocolError(
+                f"{address} does not count its replicas in /metrics.",
+                endpoint=address,
+                operation="GET /metrics",
+                outcome="refused",
+                hint="Its version may be too old: look at its own pages.",
+            )
+        return int(sum(found))

@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
 
+import msgspec
+
 from connectors.config.model import ClusterConfig
 from connectors.pulsar.acting.addresses import Addresses
 from connectors.pulsar.acting.bundle_reader import (
@@ -15,7 +17,6 @@ from connectors.pulsar.acting.bundle_reader import (
     OwnersAnswer,
     ZnodeBundleReader,
 )
-from connectors.pulsar.acting.policies import read_policy
 from connectors.pulsar.actions import ACTIONS
 from connectors.pulsar.collect import PulsarCollector
 from connectors.pulsar_admin.capture import ADMIN
@@ -23,7 +24,15 @@ from connectors.pulsar_admin.client import AdminAnswer, AdminClient
 from connectors.worker.limits import Limited
 from connectors.zookeeper.session import ZooKeeperSession
 from core.actions.ports import Action
-from core.errors import InvariantError, NotFoundError, ProtocolError, RemoteError, UnreachableError
+from core.errors import (
+    InputError,
+    InvariantError,
+    NotFoundError,
+    ProtocolError,
+    RemoteError,
+    UnreachableError,
+)
+from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME, PolicyKind, policy_kind
 from core.pulsar.steps.base import AdminRequest
 from core.pulsar.steps.policy import SetPolicy
 from core.pulsar.steps.setting import SetDynamicSetting
@@ -333,3 +342,54 @@ class PulsarCluster(Limited):
 def body_of(request: AdminRequest) -> bytes | None:
     """Return the body of a request as it is sent."""
     return None if request.body is None else request.body.encode()
+
+
+_NOTHING: Final = (b"", b"null", b'""')
+Ask = Callable[[str, str, bytes | None], AdminAnswer]
+"""Method, path and body to the first broker that answers."""
+
+
+def read_policy(step: SetPolicy, ask: Ask) -> str | None:
+    """Return the policy that a step is about, in its one form; ``None``: it is not set.
+
+    Raises:
+        RemoteError: It cannot be read.
+    """
+    kind = policy_kind(step.policy)
+    value = _read(kind, kind.path(step.name, step.cluster), ask)
+    if kind.scope == "bundle" and step.name != DEFAULT_QUOTA_NAME and value is not None:
+        # brokers answer with everybody's quota where a bundle has none of its own
+        common = _read(kind, kind.path(DEFAULT_QUOTA_NAME, step.cluster), ask)
+        return None if kind.is_same(value, common) else value
+    return value
+
+
+def _read(kind: PolicyKind, path: str, ask: Ask) -> str | None:
+    try:
+        answer = ask("GET", f"{ADMIN}/{path}", None)
+    except NotFoundError:
+        return None
+    body = answer.body.strip()
+    if body in _NOTHING:
+        return None
+    text = body.decode("utf-8", "replace")
+    if kind.is_text:
+        return _unquoted(text)
+    try:
+        return kind.canonical(text)
+    except InputError as exc:
+        raise ProtocolError(
+            f"{answer.url} does not report a {kind.title}: {exc.message}",
+            endpoint=answer.url,
+            operation=f"GET {path}",
+            outcome="refused",
+            hint="Is that the web address of a Pulsar broker?",
+        ) from exc
+
+
+def _unquoted(text: str) -> str:
+    """Return a name that is answered as JSON or as it is."""
+    try:
+        return msgspec.json.decode(text, type=str)
+    except msgspec.DecodeError:
+        return text

@@ -9,9 +9,10 @@ from typing import Final, TypedDict, Unpack
 
 import msgspec
 import numpy as np
+import pyarrow.compute as pc
 
 from core.errors import InputError
-from core.ids import PlanId
+from core.ids import PlanId, namespace_of
 from core.plan.model import (
     DEFAULT_LIFETIME_S,
     BrokerExpectation,
@@ -34,7 +35,6 @@ from core.pulsar.plan.checks import (
 from core.pulsar.plan.clients import client_impact
 from core.pulsar.plan.outcomes import Outcomes, PlacementRules, carry_through
 from core.pulsar.plan.project import project_scenario
-from core.pulsar.plan.whole_namespace import check_whole_namespaces
 from core.pulsar.settings import effective_settings
 from core.pulsar.steps.unload import MIN_PROBABILITY, UnloadBundle
 from core.pulsar.view import LoadView
@@ -282,3 +282,42 @@ def _touched(
 def _plain(value: object) -> object:
     """A value as JSON reads it back, so that the plan's id survives the file."""
     return list(value) if isinstance(value, tuple) else value
+
+
+CODE: Final = "whole_namespace"
+_FEWEST: Final = 2
+
+
+def check_whole_namespaces(basis: Basis, steps: Sequence[UnloadBundle]) -> Iterator[Diagnostic]:
+    """Warn of every namespace of which the plan unloads each bundle that has an owner.
+
+    A namespace with a single owned bundle cannot be unloaded in any other way.
+
+    Args:
+        basis: What the plan is made on.
+        steps: Of the plan.
+    Source:
+        The vivo report: a namespace-wide unload makes all of its clients look up at once.
+    """
+    taken: dict[str, list[str]] = {}
+    for step in steps:
+        taken.setdefault(namespace_of(step.bundle), []).append(step.bundle)
+    bundles = basis.snapshot.bundles
+    for namespace, names in taken.items():
+        if len(names) < _FEWEST:
+            continue
+        own = bundles.filter(pc.equal(bundles["namespace"], namespace))
+        if len(names) < own.num_rows - own["owner"].null_count:
+            continue
+        rows = np.array([basis.view.bundle_row(name) for name in names], np.int64)
+        clients = client_impact(bundles, rows).clients
+        who = "all of its clients" if clients is None else f"all of its {clients:,} clients"
+        yield Diagnostic(
+            severity="warning",
+            code=CODE,
+            sentence=f"The plan unloads every owned bundle of {namespace} ({len(names)}): {who} "
+            "look their topics up again.",
+            subject=namespace,
+            hint="Apply it at a slow pace, or in parts; the Advisors page shows both with each "
+            "other (trimtab advise lookups).",
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -16,7 +17,6 @@ from core.plan.model import Plan
 from core.pulsar.measures import Measures, measure, owned_bundle_counts
 from core.pulsar.placement import STRATEGY_NAMES, Placement
 from core.pulsar.plan.clients import ClientImpact, client_impact
-from core.pulsar.plan.commands import rest_line
 from core.pulsar.plan.load_transfer import (
     CARRIED,
     Shift,
@@ -364,3 +364,24 @@ def _check_counts(before: PulsarSnapshot, after: PulsarSnapshot, shift: Shift) -
     )
     if before.bundles.num_rows and np.abs(recounted - moved).max(initial=0.0) > 0.5:
         raise InvariantError("The projection counts bundles differently from their ownership.")
+
+
+_ANY_BROKER: Final = "http://localhost:8080"
+
+
+def rest_line(step: PulsarStep, web_url: str | None) -> str:
+    """Return the ``curl`` line of a step.
+
+    Redirects keep method and body; credentials are left out on purpose.
+
+    Args:
+        step: The step.
+        web_url: Web address of its owner, or of any broker; ``None``: the broker id is used.
+    """
+    unknown = _ANY_BROKER if step.owner is None else f"http://{step.owner}"
+    base = (web_url or unknown).rstrip("/")
+    request = step.request()
+    words = ["curl", "-X", request.method, "-L"]
+    if request.body is not None:
+        words += ["-H", "Content-Type: application/json", "-d", request.body]
+    return shlex.join([*words, f"{base}/admin/v2/{request.path}"])

@@ -1,18 +1,20 @@
-"""Taking a run back: a new plan that brings each bundle to where it was before, and each setting.
+"""Undo of a run: a new plan that brings each bundle to where it was before, and each setting.
 
 What a run did is read from its journal, where the bundles are now from a fresh snapshot. Only what
-still is where the run left it is brought back: everything else has been moved since by others
-else, for reasons that a plan does not know. What stays is named in the plan.
+still is where the run left it is brought back: everything else was changed externally since, for
+reasons that a plan does not know. What stays is named in the plan.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from core.actions.runs import RunView, StepView
 from core.actions.undo import check_undo, reason_of_undo
 from core.errors import InvariantError, PlanConflictError
+from core.ids import namespace_of
 from core.plan.model import (
     Diagnostic,
     Plan,
@@ -23,9 +25,9 @@ from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.checks import Basis
 from core.pulsar.plan.edit import Ground, with_findings
 from core.pulsar.plan.policy import DesiredPolicy, build_policy_plan
+from core.pulsar.plan.policy_scope import unloaded_namespaces
 from core.pulsar.plan.policy_state import with_policies
 from core.pulsar.plan.setting import build_setting_plan
-from core.pulsar.plan.undo_policy import is_policy_first, left_to_brokers
 from core.pulsar.plan.verify import SnapshotChecks
 from core.pulsar.settings import effective_settings
 from core.pulsar.steps.base import PulsarStep
@@ -172,3 +174,36 @@ def _inverse(step: StepView, checks: SnapshotChecks) -> Inverse:
     if not isinstance(step.step, PulsarStep):
         raise InvariantError(f"A Pulsar cluster has no step of kind {step.step.kind}.")
     return step.step.inverse(step.executed, checks)
+
+
+def is_policy_first(view: RunView) -> bool:
+    """Return whether a run set policies before it unloaded bundles."""
+    return bool(policy_steps(step.step for step in view.steps[:1]))
+
+
+def left_to_brokers(
+    view: LoadView, steps: Sequence[SetPolicy], back: Mapping[str, str]
+) -> tuple[dict[str, str], list[Diagnostic]]:
+    """Leave out bundles that brokers unload by themselves when the policies go back.
+
+    Args:
+        view: The cluster now.
+        steps: That bring the policies back.
+        back: Bundle to the broker it came from.
+    Returns:
+        The others, and what is said of those left out.
+    """
+    placed = set(unloaded_namespaces(view, steps))
+    left = {bundle: origin for bundle, origin in back.items() if namespace_of(bundle) not in placed}
+    found = [
+        Diagnostic(
+            severity="info",
+            code="undo_by_brokers",
+            sentence=f"Brokers unload {bundle} by themselves when the policy goes back, and place "
+            "it again.",
+            subject=bundle,
+        )
+        for bundle in back
+        if bundle not in left
+    ]
+    return left, found

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from itertools import pairwise
+from typing import Any, Final
 
+import numpy as np
+import pyarrow.compute as pc
+
+from core.errors import UnknownNameError
+from core.ids import FULL_UPPER
+from core.pulsar.quotas import long_averages
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.split.algorithms import (
     BY_FLOW,
@@ -29,8 +37,6 @@ from core.pulsar.split.model import (
     SplitVerdict,
     SplitWhatIf,
 )
-from core.pulsar.split.parts import split_parts
-from core.pulsar.split.subject import split_subject
 from core.snapshot import PulsarSnapshot
 from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio, pluralize
 
@@ -364,3 +370,125 @@ def _note_on_owners(case: _Case) -> str:
         "Unless they are unloaded, the parts stay with the owner; else each is placed again and "
         f"its clients reconnect. An automatic split {automatic}."
     )
+
+
+def split_parts(
+    subject: SplitSubject, positions: Sequence[int], topics: TopicLoads | None
+) -> tuple[SplitPart, ...]:
+    """Return the parts in ring order; they tile the bundle's range.
+
+    Each topic goes where its hash falls. Where the topics were not read, the load is distributed by
+    the width of the parts, and each part says so.
+
+    Args:
+        subject: The bundle.
+        positions: Inner boundaries, ascending.
+        topics: Its topics; ``None``: not read.
+    """
+    bounds = (subject.lower, *positions, subject.upper)
+    if topics is None:
+        width = max(subject.upper - subject.lower, 1)
+        return tuple(
+            _by_width(subject, lower, upper, (upper - lower) / width)
+            for lower, upper in pairwise(bounds)
+        )
+    # only the ring's very last bound belongs to the part below it
+    edges = np.array([*bounds[1:-1], bounds[-1] + (bounds[-1] == FULL_UPPER)], np.int64)
+    part = np.searchsorted(edges, topics.hashes, side="right")
+    inside = part < len(edges)
+    flow = _per_part(part, topics.throughput, inside, len(edges))
+    rate = _per_part(part, topics.msg_rate, inside, len(edges))
+    sessions = _per_part(part, topics.sessions.astype(np.float64), inside, len(edges))
+    count = np.bincount(part[inside], minlength=len(edges))
+    measure = flow if flow.sum() > 0 else rate
+    total = measure.sum()
+    return tuple(
+        SplitPart(
+            lower=lower,
+            upper=upper,
+            topic_count=int(count[index]),
+            msg_rate=float(rate[index]),
+            throughput=float(flow[index]),
+            sessions=int(sessions[index]),
+            share=float(measure[index] / total) if total > 0 else None,
+            is_assumed=False,
+        )
+        for index, (lower, upper) in enumerate(pairwise(bounds))
+    )
+
+
+def _per_part(part: np.ndarray, values: np.ndarray, inside: np.ndarray, count: int) -> np.ndarray:
+    return np.bincount(part[inside], weights=values[inside], minlength=count)
+
+
+def _by_width(subject: SplitSubject, lower: int, upper: int, share: float) -> SplitPart:
+    return SplitPart(
+        lower=lower,
+        upper=upper,
+        topic_count=None,
+        msg_rate=_dealt(subject.msg_rate, share),
+        throughput=_dealt(subject.throughput, share),
+        sessions=None,
+        share=share,
+        is_assumed=True,
+    )
+
+
+def _dealt(total: float | None, share: float) -> float | None:
+    return None if total is None else total * share
+
+
+def split_subject(snapshot: PulsarSnapshot, bundle: str) -> SplitSubject:
+    """Return the facts about a bundle.
+
+    Raises:
+        UnknownNameError: The snapshot has no such bundle.
+    """
+    bundles = snapshot.bundles
+    at = pc.index(bundles.column("bundle"), bundle).as_py()
+    if at < 0:
+        known = bundles.column("bundle").to_pylist()
+        place = f"the snapshot of {snapshot.manifest.cluster}"
+        raise UnknownNameError.of("bundle", bundle, known, place=place)
+    row = bundles.slice(at, 1).to_pylist()[0]
+    long_msgs_per_s, long_bytes_per_s = (_known(rates[at]) for rates in long_averages(snapshot))
+    is_stored = _total(row, "long_msg_rate_in", "long_msg_rate_out") is not None
+    return SplitSubject(
+        bundle=bundle,
+        namespace=row["namespace"],
+        lower=row["lower"],
+        upper=row["upper"],
+        owner=row["owner"],
+        reporter=row["reported_by"],
+        is_broker_bound=row["is_broker_bound"],
+        topic_count=row["topic_count"],
+        sessions=_total(row, "producer_count", "consumer_count"),
+        msg_rate=_total(row, "msg_rate_in", "msg_rate_out"),
+        throughput=_total(row, "msg_throughput_in", "msg_throughput_out"),
+        long_msg_rate=long_msgs_per_s,
+        long_throughput=long_bytes_per_s,
+        bundles_in_namespace=_bundle_count(snapshot, row["namespace"]),
+        brokers=snapshot.brokers.num_rows,
+        is_from_quota=long_msgs_per_s is not None and not is_stored,
+    )
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def _total(row: Mapping[str, Any], *names: str) -> Any:
+    """Sum of what is known; ``None`` when nothing is."""
+    known = [row[name] for name in names if row[name] is not None]
+    return sum(known) if known else None
+
+
+def _bundle_count(snapshot: PulsarSnapshot, namespace: str) -> int:
+    """By the boundaries, where they are known; a report names loaded bundles only."""
+    spaces = snapshot.namespaces
+    at = pc.index(spaces.column("namespace"), namespace).as_py()
+    boundaries = spaces.column("boundaries")[at].as_py() if at >= 0 else None
+    if boundaries:
+        return len(boundaries) - 1
+    seen = pc.equal(snapshot.bundles.column("namespace"), namespace)
+    return int(pc.sum(seen).as_py() or 0)
