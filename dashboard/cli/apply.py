@@ -30,7 +30,7 @@ from core.units import pluralize
 from dashboard import services
 from dashboard.cli import plan_answers
 from dashboard.cli.clusters import chosen_clusters
-from dashboard.cli.config import configured, systems, words_of
+from dashboard.cli.config import configured, systems
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import (
     EXIT_DONE,
@@ -171,7 +171,7 @@ def execute(
         if not has_worker:
             note(
                 f"No worker serves {cluster} here; it waits for one: "
-                f"`trimtab worker {cluster}{words_of(config)}`."
+                f"`trimtab worker {cluster}{services.config_option(config)}`."
             )
     else:
         _follow(config, cluster, run_id, has_worker=has_worker)
@@ -273,7 +273,7 @@ def _follow(config: services.Config, cluster: str, run_id: str, *, has_worker: b
                 is_served = services.is_worker_alive(config, cluster)
                 silent_s = 0.0 if is_served else silent_s + _LOOK_S
                 if presses.count > 1:
-                    more = words_of(config)
+                    more = services.config_option(config)
                     note(f"Left open: `trimtab runs {run_id}{more}` says how it stands.")
                     return
                 if presses.count and not is_stopping:
@@ -374,7 +374,7 @@ def pace_per_min(text: str) -> float:
 def _show_run(config: services.Config, view: RunView, *, is_detached: bool, as_json: bool) -> int:
     def show() -> None:
         say(f"Run {view.run_id} is {view.state}. {view.sentence}")
-        say(f"See `trimtab runs {view.run_id}{words_of(config)}`.")
+        say(f"See `trimtab runs {view.run_id}{services.config_option(config)}`.")
 
     code = EXIT_DONE if view.state == "DONE" or is_detached else EXIT_REFUSED
     body = {"run": run_json(view)}

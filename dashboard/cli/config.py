@@ -1,4 +1,4 @@
-"""The configuration that a command goes by, and how a command line to copy names it."""
+"""The configuration that a command uses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from dashboard.cli.registry import CONNECTORS
 if TYPE_CHECKING:
     from core.systems import KnownSystem
 
-DEFAULT_NAME: Final = "trimtab.toml"
 _ELSEWHERE: Final = ("TRIMTAB_JOURNAL_URL", "TRIMTAB_STATE_DIR")
 
 
@@ -91,22 +90,10 @@ def must_name_clusters(config: services.Config, path: Path | None) -> None:
         )
     raise ConfigError(
         f"There is no configuration: neither --config nor {services.CONFIG_ENV} names one, "
-        f"and no {DEFAULT_NAME} is here.",
+        f"and no {services.DEFAULT_NAME} is here.",
         hint="Give --config FILE. Without one yet: write it (README: Point it at a real cluster), "
         "or run `trimtab demo` and use what it prints.",
     )
-
-
-def words_of(config: services.Config) -> str:
-    """Return the same for lines that pages offer: their reader's terminal knows nothing of ours.
-
-    Args:
-        config: What the pages go by; it names the file that it was read from.
-    """
-    file = config.file
-    if file is None or file == Path(DEFAULT_NAME).resolve():
-        return ""
-    return config_words(file)
 
 
 def config_words(given: Path | None) -> str:

@@ -23,7 +23,7 @@ from core.systems import steps_of
 from core.units import format_ratio
 from dashboard import services
 from dashboard.cli import plan_answers
-from dashboard.cli.config import configured, systems, words_of
+from dashboard.cli.config import configured, systems
 from dashboard.cli.options import (
     Bundles,
     Config,
@@ -159,7 +159,7 @@ def set_settings(
         "steps": [plan_answers.other(item) for item in others],
         "path": str(plan_file) if plan_file else None,
     }
-    more = words_of(config)
+    more = services.config_option(config)
     return emit(
         Answer(body, lambda: _show_setting_plan(plan, others, plan_file, more)), as_json=as_json
     )

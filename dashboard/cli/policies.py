@@ -30,7 +30,7 @@ from core.pulsar.steps.policy import policy_steps
 from core.pulsar.view import LoadView
 from dashboard import services
 from dashboard.cli import plan_answers
-from dashboard.cli.config import configured, words_of
+from dashboard.cli.config import configured
 from dashboard.cli.options import Config, Json, PlanFile, PlanReason, Source
 from dashboard.cli.output import Answer, emit, say, table
 from dashboard.cli.plan_answers import nothing_to_do, refusal, show_plan_file, write_plan
@@ -178,7 +178,7 @@ def _plan_policy(
         "effects": effects,
         "path": str(plan_file) if plan_file else None,
     }
-    more = words_of(config)
+    more = services.config_option(config)
     shown = _PlannedPolicy(seen, others, impact, plan_file, more, effects)
     return emit(Answer(body, shown.say), as_json=as_json)
 

@@ -17,12 +17,12 @@ from core.plan.describe import tally
 from core.plan.model import Plan
 from core.pulsar.plan.preview import Preview
 from dashboard import services, state
-from dashboard.cli.config import words_of
 from dashboard.components import tables, words
 from dashboard.presenters import applying as presenter
 from dashboard.presenters import unload
 from dashboard.presenters.naming import file_name
 from dashboard.queries import runs
+from dashboard.services import config_option
 
 if TYPE_CHECKING:
     from dashboard.services import Cluster, Config
@@ -145,7 +145,7 @@ def _refusal(ask: Ask) -> str | None:
     if found is None or going is None or ask.cluster.read_only:
         return found
     say = held_words if going.run_id in found else hold_words
-    return f"{found} {say(going, words_of(ask.config))}"
+    return f"{found} {say(going, config_option(ask.config))}"
 
 
 def _begin(ask: Ask) -> None:

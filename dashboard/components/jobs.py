@@ -10,10 +10,10 @@ import streamlit as st
 
 from core.errors import OpsError
 from dashboard import services, state
-from dashboard.cli.config import words_of
 from dashboard.components import tables, words
 from dashboard.presenters import jobs as presenter
 from dashboard.queries import runs
+from dashboard.services import config_option
 from dashboard.services import jobs as services_jobs
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def listed(config: Config) -> list[Job]:
 def server_of(config: Config) -> presenter.ServerState:
     """Return whether somebody carries jobs out."""
     return presenter.server_state(
-        services_jobs.server_status(config), now=services.now(), config_words=words_of(config)
+        services_jobs.server_status(config), now=services.now(), config_words=config_option(config)
     )
 
 

@@ -9,11 +9,11 @@ import streamlit as st
 from core.plan.model import Plan
 from core.pulsar.plan.preview import Preview
 from dashboard.charts.bars import before_after_bars
-from dashboard.cli.config import words_of
 from dashboard.components import figures, frame, tables, words
 from dashboard.components.applying import Ask, draw_choices
 from dashboard.presenters import unload as presenter
 from dashboard.presenters.settings import is_shedding
+from dashboard.services import config_option
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PageContext
@@ -91,7 +91,9 @@ def draw_apply(page: PageContext, plan: Plan, preview: Preview, *, sentence: str
         page.now,
     )
     with st.expander("Do it by hand", icon=":material/terminal:"):
-        line = f'trimtab apply {name} --cluster {page.name} --reason "..."{words_of(page.config)}'
+        line = (
+            f'trimtab apply {name} --cluster {page.name} --reason "..."{config_option(page.config)}'
+        )
         st.code(line, language="bash")
         if preview.steps:
             st.code("\n".join(one.command for one in preview.steps), language="bash")

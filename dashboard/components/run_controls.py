@@ -12,12 +12,12 @@ from core.actions.views import RunView
 from core.errors import OpsError
 from core.step import Step
 from dashboard import services, state
-from dashboard.cli.config import words_of
 from dashboard.components import words
 from dashboard.presenters import run_controls as presenter
 from dashboard.presenters import run_waits
 from dashboard.presenters.pegasus.outcome import is_pegasus
 from dashboard.queries import runs
+from dashboard.services import config_option
 
 if TYPE_CHECKING:
     from dashboard.services import Config
@@ -53,7 +53,7 @@ def notice(config: Config, view: RunView) -> None:
     st.info(words.plain(found.text), title=found.title, icon=":material/hourglass_top:")
     if found.demo and _is_sandbox(config, view.cluster):
         st.caption("In this sandbox a node's process is ended and started by:")
-        st.code(f"{found.demo}{words_of(config)}", language="bash")
+        st.code(f"{found.demo}{config_option(config)}", language="bash")
 
 
 def _is_sandbox(config: Config, cluster: str) -> bool:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from dashboard import services
-from dashboard.cli.config import words_of
 from dashboard.components import words
 from dashboard.presenters.freshness import last_error
 from dashboard.queries.snapshots import collector_status, shelf_state
@@ -63,14 +62,14 @@ def no_snapshot(config: Config, choice: Choice, *, is_answer: bool = True) -> No
         tell(f"Nothing could be read from {name} yet.")
         st.error(words.plain(error), title="The collector's last error", icon=":material/link_off:")
         st.markdown("Which address works and which does not, and how to mend it:")
-        st.code(f"trimtab check{words_of(config)}", language="bash")
+        st.code(f"trimtab check{services.config_option(config)}", language="bash")
     elif status:
         tell(f"The first snapshot of {name} is being read.")
         st.caption("This page shows it as soon as it is there.")
     else:
         tell(f"There is no snapshot of {name}, and no collector has run here.")
         st.markdown("A collector reads the cluster once a minute. Start one with:")
-        st.code(f"trimtab collect {name}{words_of(config)}", language="bash")
+        st.code(f"trimtab collect {name}{services.config_option(config)}", language="bash")
     st.fragment(partial(_look, config, name), run_every=_LOOK_EVERY_S)()
 
 

@@ -16,7 +16,6 @@ from core.actions.views import RunView
 from core.errors import UnknownNameError
 from core.plan.model import Plan
 from dashboard import services
-from dashboard.cli.config import words_of
 from dashboard.presenters.journal import Chain, chain_of, entries_frame
 from dashboard.presenters.workers import WorkerState, worker_state
 from dashboard.queries.cache import Memo
@@ -46,7 +45,9 @@ def person() -> str:
 def worker(config: Config, cluster: str) -> WorkerState:
     """Return whether somebody carries out runs on the cluster."""
     status = collector_status(config.state_dir / "workers" / f"{cluster}.json")
-    return worker_state(status, cluster=cluster, now=services.now(), config_words=words_of(config))
+    return worker_state(
+        status, cluster=cluster, now=services.now(), config_words=services.config_option(config)
+    )
 
 
 def find(config: Config, run_id: str) -> RunView | None:

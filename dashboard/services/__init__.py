@@ -8,6 +8,7 @@ from __future__ import annotations
 import getpass
 import os
 import secrets
+import shlex
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -52,6 +53,9 @@ if TYPE_CHECKING:
 
 CONFIG_ENV: Final = "TRIMTAB_CONFIG"
 """Path of the configuration file, set by the command line for the pages."""
+
+DEFAULT_NAME: Final = "trimtab.toml"
+"""Configuration file of the working directory."""
 
 
 def now() -> datetime:
@@ -250,6 +254,18 @@ def config_path(given: Path | None) -> Path | None:
     named = os.environ.get(CONFIG_ENV)
     chosen = given or (Path(named) if named else DEFAULT_FILE if DEFAULT_FILE.is_file() else None)
     return chosen.resolve() if chosen else None
+
+
+def config_option(config: TrimtabConfig) -> str:
+    """Return `` --config FILE`` for a command line to copy; empty where the default file is used.
+
+    Args:
+        config: The configuration; it names the file that it was read from.
+    """
+    file = config.file
+    if file is None or file == Path(DEFAULT_NAME).resolve():
+        return ""
+    return f" --config {shlex.quote(str(file))}"
 
 
 def load_config(path: Path | None, connectors: Sequence[Connector] = ()) -> TrimtabConfig:

@@ -8,7 +8,6 @@ from core.actions.describe import hold_words
 from core.actions.views import RunView
 from core.errors import OpsError
 from dashboard import services
-from dashboard.cli.config import words_of
 
 if TYPE_CHECKING:
     from dashboard.services import Config
@@ -33,6 +32,8 @@ def in_the_way(config: Config, cluster: str) -> str:
     """
     try:
         going = services.journal(config).open_runs(cluster)
-        return hold_words(services.run_view(config, going[0]), words_of(config)) if going else ""
+        if not going:
+            return ""
+        return hold_words(services.run_view(config, going[0]), services.config_option(config))
     except OpsError:
         return ""

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from connectors.config.model import TrimtabConfig
-from dashboard.cli.config import config_words, words_of
+from dashboard.cli.config import config_words
 from dashboard.cli.main import run
+from dashboard.services import config_option
 
 
 @pytest.fixture
@@ -59,9 +60,17 @@ def test_lines_that_pages_offer_name_the_file_unless_it_is_the_default_one(nowhe
     ):
         folder.mkdir(exist_ok=True)
         (folder / "trimtab.toml").write_text("")
-        assert words_of(TrimtabConfig.load(folder / "trimtab.toml")) == words
+        assert config_option(TrimtabConfig.load(folder / "trimtab.toml")) == words
     (nowhere / "trimtab.toml").unlink()
-    assert words_of(TrimtabConfig.load()) == ""
+    assert config_option(TrimtabConfig.load()) == ""
+
+
+def test_a_file_name_with_a_space_is_quoted(nowhere) -> None:
+    file = nowhere / "my folder" / "trimtab.toml"
+    file.parent.mkdir()
+    file.write_text("")
+    words = shlex.split(config_option(TrimtabConfig.load(file)))
+    assert words == ["--config", str(file)]
 
 
 def test_a_command_line_names_the_configuration_that_was_named(nowhere) -> None:

@@ -6,9 +6,9 @@ import streamlit as st
 
 from core.errors import OpsError
 from dashboard.app_pages.backtest import form, model, queries, view
-from dashboard.cli.config import words_of
 from dashboard.components import frame, jobs, words
 from dashboard.presenters.jobs import outcome
+from dashboard.services import config_option
 
 page = frame.open_fleet("Back-test", needs_snapshot=False)
 config, cluster = page.config, page.choice.cluster
@@ -66,7 +66,7 @@ if span is None:
         "with every snapshot; a record of another machine can be brought in.",
         icon=":material/history:",
     )
-    more = words_of(config)
+    more = config_option(config)
     st.code(f"trimtab collect {cluster.name}{more}\ntrimtab history import FILE{more}", "bash")
 else:
     if shown is not None:

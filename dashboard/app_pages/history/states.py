@@ -10,7 +10,6 @@ import streamlit as st
 
 from dashboard import services
 from dashboard.app_pages.history.model import span_words
-from dashboard.cli.config import words_of
 from dashboard.components import words
 from dashboard.components.header import Choice
 from dashboard.presenters.moments import stamp
@@ -41,9 +40,9 @@ def nothing_recorded(config: Config, choice: Choice) -> None:
         "everything that happened in between. The first minute stands here with the first snapshot "
         f"of a collector, about {config.collect_every_s:g} s after it has begun; times are UTC."
     )
-    st.code(f"trimtab collect {name}{words_of(config)}", language="bash")
+    st.code(f"trimtab collect {name}{services.config_option(config)}", language="bash")
     st.markdown("An export of another machine opens with:")
-    st.code(f"trimtab history import FILE{words_of(config)}", language="bash")
+    st.code(f"trimtab history import FILE{services.config_option(config)}", language="bash")
     st.fragment(partial(_look, config, choice), run_every=_LOOK_EVERY_S)()
 
 
@@ -67,7 +66,7 @@ def tell_gap(config: Config, choice: Choice, last: datetime) -> None:
         "Recording is switched off."
         if not config.history.is_recorded
         else "No collector has recorded since; see the collector's last error on the Fleet page, "
-        f"or start one: `trimtab collect {choice.cluster.name}{words_of(config)}`"
+        f"or start one: `trimtab collect {choice.cluster.name}{services.config_option(config)}`"
     )
     st.warning(
         words.coded(why),

@@ -22,7 +22,6 @@ from dashboard.app_pages.history.events import MOVE_KINDS, details_of, events_fr
 from dashboard.app_pages.history.model import HistoryMeasure, measures_of
 from dashboard.app_pages.history.timeline import Looked, look_at, period_words
 from dashboard.charts.lines import Series, history_lines
-from dashboard.cli.config import words_of
 from dashboard.components import choice, figures, leader_round, tables, words
 from dashboard.components.activity import run_link
 from dashboard.components.header import Choice
@@ -32,6 +31,7 @@ from dashboard.presenters.naming import file_name
 from dashboard.queries.history import Asked, Picture, foretold, shelved_at
 from dashboard.queries.pegasus.snapshots import pegasus_reading
 from dashboard.queries.snapshots import reading
+from dashboard.services import config_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -225,7 +225,7 @@ def draw_export(config: Config, asked: Asked) -> None:
         st.caption("The same on the command line, for ranges too long for a browser:")
     st.code(
         f'trimtab history export {history.cluster} --from "{period.start:{_ISO}}" '
-        f'--to "{period.end:{_ISO}}" --out {name}{words_of(config)}',
+        f'--to "{period.end:{_ISO}}" --out {name}{config_option(config)}',
         language="bash",
     )
     st.caption(

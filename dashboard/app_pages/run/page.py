@@ -13,9 +13,9 @@ from core.errors import OpsError
 from dashboard import services, state
 from dashboard.app_pages.run import view
 from dashboard.app_pages.run.model import QUANTITIES
-from dashboard.cli.config import words_of
 from dashboard.components import frame, words
 from dashboard.queries import runs
+from dashboard.services import config_option
 
 if TYPE_CHECKING:
     from dashboard.services import Config
@@ -97,4 +97,4 @@ else:
     words.section("The same by hand", "What this run sends, as lines to copy.")
     st.code("\n".join(lines), language="bash")
 words.section("In a terminal", "Reads this run; it sends nothing.")
-st.code(f"trimtab runs {found.run_id}{words_of(config)}", language="bash")
+st.code(f"trimtab runs {found.run_id}{config_option(config)}", language="bash")

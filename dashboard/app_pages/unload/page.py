@@ -7,12 +7,12 @@ import streamlit as st
 from core.pulsar.steps.policy import policy_of
 from dashboard import state
 from dashboard.app_pages.unload import view
-from dashboard.cli.config import words_of
 from dashboard.components import frame, policy_changes, words
 from dashboard.components.applying import Ask, draw_choices, in_dialog
 from dashboard.components.asked_plan import picked_plan, undo_of
 from dashboard.presenters import unload as presenter
 from dashboard.presenters.settings import is_shedding
+from dashboard.services import config_option
 
 ICONS = {"error": ":material/error:", "warning": ":material/warning:", "info": ":material/info:"}
 
@@ -63,7 +63,7 @@ words.section(
     "Do it by hand",
     "The first line applies the downloaded plan and keeps a journal; the rest do not.",
 )
-line = f'trimtab apply {plan_file} --cluster {page.name} --reason "..."{words_of(page.config)}'
+line = f'trimtab apply {plan_file} --cluster {page.name} --reason "..."{config_option(page.config)}'
 st.code(line, language="bash")
 moves = [(one.command, one.rest) for one in preview.steps]
 changes = [(one.command, one.rest) for one in preview.others]

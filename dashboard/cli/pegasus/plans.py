@@ -48,7 +48,7 @@ from core.units import format_ratio, pluralize
 from dashboard import services
 from dashboard.cli import plan_answers
 from dashboard.cli.apply import execute
-from dashboard.cli.config import configured, words_of
+from dashboard.cli.config import configured
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say
 from dashboard.cli.pegasus.live import note_problems, pegasus_snapshot
@@ -160,7 +160,7 @@ def act(
         return nothing_to_do(plan.diagnostics, as_json=as_json)
     found = preview_pegasus(snapshot, plan)
     if loaded is None or not is_run:
-        config_words = "" if loaded is None else words_of(loaded)
+        config_words = "" if loaded is None else services.config_option(loaded)
         return _write(plan, found, plan_file, reason, config_words, as_json=as_json)
     show_preview(plan, found, note)  # on standard error: the answer is the run
     return execute(

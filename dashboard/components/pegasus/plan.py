@@ -9,11 +9,11 @@ import streamlit as st
 from core.pegasus.plan.preview import GUARDIANS_CHOICE, PegasusPreview, preview_pegasus
 from core.plan.model import Plan
 from dashboard import state
-from dashboard.cli.config import words_of
 from dashboard.components import tables, words
 from dashboard.components.applying import Ask, draw_choices
 from dashboard.presenters.pegasus import plan as presenter
 from dashboard.presenters.unload import remarks
+from dashboard.services import config_option
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PegasusPage
@@ -150,7 +150,9 @@ def draw_apply(page: PegasusPage, plan: Plan, preview: PegasusPreview) -> None:
     )
     with st.expander("Do it by hand", icon=":material/terminal:"):
         st.caption("The first line applies the downloaded plan and keeps a journal.")
-        line = f'trimtab apply {name} --cluster {page.name} --reason "..."{words_of(page.config)}'
+        line = (
+            f'trimtab apply {name} --cluster {page.name} --reason "..."{config_option(page.config)}'
+        )
         st.code(line, language="bash")
         st.caption("In Pegasus' own shell; nobody checks or remembers those:")
         st.code(presenter.lines_by_hand(preview), language="bash")

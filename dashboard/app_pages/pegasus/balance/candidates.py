@@ -15,8 +15,8 @@ from core.pegasus.plan.build import AskedMove
 from dashboard import state
 from dashboard.app_pages.pegasus.balance import model, queries
 from dashboard.app_pages.pegasus.balance.switches import APP, CLUSTER, EVEN, POLICIES, WAYS, Dials
-from dashboard.cli.config import words_of
 from dashboard.components import tables, words
+from dashboard.services import config_option
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PegasusPage
@@ -186,4 +186,4 @@ def draw_terminal(
         line = model.even_command(page.name, compared.even_run.request)
     else:
         line = model.move_command(page.name, asked[0], is_held=is_held)
-    st.code(f"{line}{words_of(page.config)}", language="bash")
+    st.code(f"{line}{config_option(page.config)}", language="bash")

@@ -6,10 +6,10 @@ import streamlit as st
 
 from core.errors import InputError
 from dashboard.app_pages.pegasus.maintenance import model, view
-from dashboard.cli.config import words_of
 from dashboard.components import frame, words
 from dashboard.components.pegasus import plan as pegasus_plan
 from dashboard.queries.pegasus.plans import wizard_plan_of
+from dashboard.services import config_option
 
 page = frame.open_pegasus_page("Maintenance")
 run = view.going(page)
@@ -38,4 +38,4 @@ words.section("In a terminal", f"Prepares the same plan; stands for {wizard.scri
 line = model.command(
     wizard, page.name, request.nodes, request.rate_mb_per_s, request.max_under_replicated
 )
-st.code(f"{line}{words_of(page.config)}", language="bash")
+st.code(f"{line}{config_option(page.config)}", language="bash")

@@ -7,13 +7,13 @@ import streamlit as st
 from core.errors import OpsError, PlanConflictError
 from dashboard import state
 from dashboard.app_pages.pegasus.undo.queries import undo_plan_of
-from dashboard.cli.config import words_of
 from dashboard.components import frame, words
 from dashboard.components.activity import run_link
 from dashboard.components.asked_plan import is_too_early
 from dashboard.components.pegasus import plan as pegasus_plan
 from dashboard.queries import runs
 from dashboard.queries.plans import UndoRequest
+from dashboard.services import config_option
 
 page = frame.open_pegasus_page("Undo")
 run_id = state.text(state.UNDO)
@@ -54,4 +54,4 @@ except OpsError as error:
 words.answer(f"The way back from run {run_id}: {view.reason}")
 pegasus_plan.draw_plan(page, pegasus_plan.in_dialog(plan))
 words.section("In a terminal", "Reads the cluster, shows the way back, and asks before it is done.")
-st.code(f"trimtab undo {run_id}{words_of(page.config)}", language="bash")
+st.code(f"trimtab undo {run_id}{config_option(page.config)}", language="bash")
