@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
+
+from core.pulsar.settings import known_setting
 
 Number = int | float
 
@@ -29,6 +31,25 @@ class Knob:
     step: Number = 1
     help: str = ""
     is_upstream: bool = False
+
+
+def of_setting(key: str, *, step: Number = 1, about: str = "") -> Knob:
+    """Return the input of a number of the brokers: label and default are the table's.
+
+    Raises:
+        TypeError: The setting is no number.
+    """
+    setting = known_setting(key)
+    if not isinstance(setting.default, int | float):
+        raise TypeError(key)
+    return Knob(
+        key=key,
+        label=setting.label,
+        value=setting.default,
+        step=step,
+        help=about,
+        is_upstream=True,
+    )
 
 
 @dataclass(frozen=True)
@@ -87,13 +108,8 @@ BUNDLES: Final = (
         step=5.0,
         help="What is tolerated; operators of large fleets name 20 %.",
     ),
-    Knob(
-        key="loadBalancerNamespaceMaximumBundles",
-        label="Most bundles",
-        value=128,
-        step=16,
-        help="Automatic splits stop there.",
-        is_upstream=True,
+    of_setting(
+        "loadBalancerNamespaceMaximumBundles", step=16, about="Automatic splits stop there."
     ),
 )
 
@@ -200,35 +216,14 @@ LEDGER: Final = (
     ),
     Knob(key="written", label="Written, MB/s", value=1.0, step=0.5, help="Into this topic."),
     Knob(key="age", label="Open since, min", value=0.0, step=10.0, help="0: it begins now."),
-    Knob(
-        key="managedLedgerMinLedgerRolloverTimeMinutes",
-        label="Least age, min",
-        value=10,
+    of_setting(
+        "managedLedgerMinLedgerRolloverTimeMinutes",
         step=5,
-        help="Whatever is in it, a ledger is not closed before.",
-        is_upstream=True,
+        about="Whatever is in it, a ledger is not closed before.",
     ),
-    Knob(
-        key="managedLedgerMaxLedgerRolloverTimeMinutes",
-        label="Longest age, min",
-        value=240,
-        step=30,
-        is_upstream=True,
-    ),
-    Knob(
-        key="managedLedgerMaxEntriesPerLedger",
-        label="Most entries",
-        value=50_000,
-        step=10_000,
-        is_upstream=True,
-    ),
-    Knob(
-        key="managedLedgerMaxSizePerLedgerMbytes",
-        label="Most size, MiB",
-        value=2048,
-        step=256,
-        is_upstream=True,
-    ),
+    of_setting("managedLedgerMaxLedgerRolloverTimeMinutes", step=30),
+    of_setting("managedLedgerMaxEntriesPerLedger", step=10_000),
+    of_setting("managedLedgerMaxSizePerLedgerMbytes", step=256),
 )
 
 DISKS: Final = (
@@ -280,63 +275,32 @@ RETENTION: Final = (
         step=5.0,
         help="When the slowest subscription has acknowledged a message.",
     ),
-    Knob(
-        key="defaultRetentionTimeInMinutes",
-        label="Retention, min (-1: no end)",
-        value=0,
-        step=60,
-        is_upstream=True,
-    ),
-    Knob(
-        key="defaultRetentionSizeInMB",
-        label="Retention, MiB (-1: no end)",
-        value=0,
-        step=1024,
-        is_upstream=True,
-    ),
-    Knob(
-        key="ttlDurationDefaultInSeconds",
-        label="Time to live, s (0: off)",
-        value=0,
-        step=3600,
-        is_upstream=True,
-    ),
-    Knob(
-        key="managedLedgerMaxLedgerRolloverTimeMinutes",
+    of_setting("defaultRetentionTimeInMinutes", step=60),
+    of_setting("defaultRetentionSizeInMB", step=1024),
+    of_setting("ttlDurationDefaultInSeconds", step=3600),
+    replace(
+        of_setting(
+            "managedLedgerMaxLedgerRolloverTimeMinutes",
+            step=30,
+            about="Only closed ledgers are deleted.",
+        ),
         label="Ledger open, min",
-        value=240,
-        step=30,
-        help="Only closed ledgers are deleted.",
-        is_upstream=True,
     ),
-    Knob(
-        key="backlogQuotaDefaultLimitBytes",
+    # brokers count it in bytes
+    replace(
+        of_setting("backlogQuotaDefaultLimitBytes", step=1024.0),
         label="Backlog quota, MiB (-1: none)",
         value=-1.0,
-        step=1024.0,
-        is_upstream=True,
     ),
-    Knob(
-        key="managedLedgerDefaultWriteQuorum",
-        label="Copies (write quorum)",
-        value=2,
-        help="Bookies that each entry is written to.",
-        is_upstream=True,
+    of_setting("managedLedgerDefaultWriteQuorum", about="Bookies that each entry is written to."),
+    of_setting(
+        "messageExpiryCheckIntervalInMinutes",
+        about="A message outlives its time to live by up to that.",
     ),
-    Knob(
-        key="messageExpiryCheckIntervalInMinutes",
-        label="Time to live looked at every, min",
-        value=5,
-        help="A message outlives its time to live by up to that.",
-        is_upstream=True,
-    ),
-    Knob(
-        key="retentionCheckIntervalInSeconds",
-        label="Retention looked at every, s",
-        value=120,
+    of_setting(
+        "retentionCheckIntervalInSeconds",
         step=60,
-        help="A ledger outlives its retention by up to that.",
-        is_upstream=True,
+        about="A ledger outlives its retention by up to that.",
     ),
 )
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from shedding_world import MB, Broker, Bundle, World
 
 from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings
-from core.pulsar.shedding import Decision, find_shedding_strategy
-from core.pulsar.shedding.what_if import LEVERS, WhatIf
+from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES, Decision, find_shedding_strategy
+from core.pulsar.shedding.what_if import WhatIf, deciding_settings
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 
@@ -21,7 +21,9 @@ EXAMPLES = 12
 NAMES = "abcde"
 HOT = "a"
 
-every_strategy = pytest.mark.parametrize("strategy", sorted({*LEVERS} - {"TransferShedder"}))
+every_strategy = pytest.mark.parametrize(
+    "strategy", sorted({*SHEDDING_STRATEGY_NAMES} - {"TransferShedder"})
+)
 
 
 @st.composite
@@ -133,13 +135,15 @@ def test_where_no_counterfactual_is_told_neither_end_of_a_setting_changes_anythi
     case = Case.drawn(data, world, strategy)
     now = case.sheds()
     told = {point.key for point in case.what_if().turning_points(case.broker)}
-    for lever in LEVERS[strategy]:
+    for lever in deciding_settings(find_shedding_strategy(strategy)):
         if lever.key in told:
             continue
-        if SETTING_BY_KEY[lever.key].kind == "bool":
+        if lever.extremes is None:
             assert case.sheds(lever.key, not case.settings_of({}).flag(lever.key)) is now
         else:
-            assert case.sheds(lever.key, lever.idle if now else lever.eager) is now, lever.key
+            assert (
+                case.sheds(lever.key, lever.extremes.idle if now else lever.extremes.eager) is now
+            ), lever.key
 
 
 @every_strategy

@@ -8,8 +8,8 @@ import pytest
 from shedding_world import MB, Broker, World, even
 
 from core.pulsar.settings import EffectiveSettings
-from core.pulsar.shedding import find_shedding_strategy
-from core.pulsar.shedding.what_if import LEVERS, TurningPoint, WhatIf
+from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES, find_shedding_strategy
+from core.pulsar.shedding.what_if import TurningPoint, WhatIf
 
 LEVELS = {"a": 70, "b": 52, "c": 50, "d": 49, "e": 30}
 
@@ -34,7 +34,7 @@ def _points(world: World, strategy: str, broker: str) -> dict[str, TurningPoint]
     return {point.key: point for point in _asked(world, strategy).turning_points(broker)}
 
 
-@pytest.mark.parametrize("strategy", sorted(LEVERS))
+@pytest.mark.parametrize("strategy", sorted(SHEDDING_STRATEGY_NAMES))
 @pytest.mark.parametrize("broker", ["a:8080", "b:8080", "e:8080"])
 def test_every_turning_point_turns_the_decision_when_it_is_tried(
     strategy: str, broker: str

@@ -14,7 +14,7 @@ from itertools import product
 from typing import Final
 
 from core.errors import InputError
-from core.pulsar.shedding.setting_ranges import LEVERS
+from core.pulsar.shedding import SHEDDING_STRATEGIES
 from core.units import datetime_to_ms, pluralize
 
 RECORDED: Final = "recorded"
@@ -319,7 +319,7 @@ def _is_read(key: str, shedding: str | None) -> bool:
     """Whether a candidate goes by a setting: those of other shedders are nothing to it."""
     if shedding == RECORDED or key in _READ_BY_OTHERS:
         return True
-    readers = {name for name, levers in LEVERS.items() if key in {one.key for one in levers}}
+    readers = {one.name for one in SHEDDING_STRATEGIES if key in one.deciding}
     return not readers or shedding in readers
 
 

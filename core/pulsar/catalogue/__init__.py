@@ -1,4 +1,4 @@
-"""Every known setting: upstream key, type, unit, defaults per release, meaning.
+"""The one table of settings: key, type, unit, defaults per release, label, range, meaning.
 
 Those of the load balancer, and those that advice about a cluster depends on.
 """
@@ -6,7 +6,7 @@ Those of the load balancer, and those that advice about a cluster depends on.
 from typing import Final
 
 from core.pulsar.catalogue.bundles import BUNDLE_SETTINGS
-from core.pulsar.catalogue.model import Setting, Value
+from core.pulsar.catalogue.model import Extremes, Range, Setting, Value
 from core.pulsar.catalogue.placement import PLACEMENT_SETTINGS
 from core.pulsar.catalogue.reports import REPORT_SETTINGS
 from core.pulsar.catalogue.shedding import SHEDDING_SETTINGS
@@ -20,4 +20,4 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     *STORAGE_SETTINGS,
 )
 
-__all__ = ["SETTINGS", "Setting", "Value"]
+__all__ = ["SETTINGS", "Extremes", "Range", "Setting", "Value"]

@@ -55,6 +55,7 @@ BUNDLE_SETTINGS: Final = (
         unit="bundles",
         takes_effect="next round",
         dynamic_since="2.10",
+        label="Most bundles",
         meaning="Automatic splits stop at this many bundles of a namespace.",
     ),
     Setting(

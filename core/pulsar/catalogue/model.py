@@ -38,6 +38,37 @@ EXTENSIBLE: Final[tuple[Manager, ...]] = ("extensible",)
 _LOAD_MANAGERS: Final = frozenset(("modular", "extensible", "simple"))
 
 
+INT_MAX: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Values of a number that are worth trying, in the setting's unit.
+
+    Attributes:
+        min: Smallest value.
+        max: Largest value; a page widens the range where the cluster is beyond it.
+        step: Distance of the values that a slider offers.
+    """
+
+    min: float
+    max: float
+    step: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Extremes:
+    """Values between which a number is searched for the one at which a decision changes.
+
+    Attributes:
+        eager: Value at which brokers shed most readily.
+        idle: Value at which they shed least.
+    """
+
+    eager: float
+    idle: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """One setting of the brokers, under its upstream key.
@@ -61,6 +92,9 @@ class Setting:
             load manager there is.
         meaning: One sentence: what it is.
         effect: One sentence: what raising or changing it does; empty when the meaning says it.
+        label: A few words with the unit, for a form; empty: no form offers it.
+        range: Values worth trying; ``None``: no number, or no form offers it.
+        extremes: Ends of a search; ``None``: no number, or no shedding strategy decides by it.
 
     Source:
         Pulsar ``ServiceConfiguration``.
@@ -79,6 +113,9 @@ class Setting:
     backports: tuple[str, ...] = ()
     history: History = field(default_factory=dict)
     dynamic_since: str = ""
+    label: str = ""
+    range: Range | None = None
+    extremes: Extremes | None = None
 
     def __post_init__(self) -> None:
         """Write ``since`` and ``backports`` as a history."""

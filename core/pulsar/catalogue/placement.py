@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from core.pulsar.catalogue.model import ABSENT, BOTH, MODULAR, Setting
+from core.pulsar.catalogue.model import ABSENT, BOTH, MODULAR, Extremes, Range, Setting
 
 _IMPL: Final = "org.apache.pulsar.broker.loadbalance.impl."
 _MIN_LONG: Final = _IMPL + "LeastLongTermMessageRate"
@@ -42,6 +42,9 @@ PLACEMENT_SETTINGS: Final = (
         kind="int",
         default=85,
         unit="percent",
+        label="Usage that counts as overloaded, %",
+        range=Range(1, 100),
+        extremes=Extremes(0, 1000),
         meaning="Usage above which a broker counts as overloaded in placement and shedding.",
         effect="Lower: brokers are relieved earlier, and avoided earlier.",
     ),
@@ -59,6 +62,8 @@ PLACEMENT_SETTINGS: Final = (
         kind="float",
         default=0.9,
         unit="ratio",
+        label="Weight of the past in usage",
+        range=Range(0.0, 1.0, 0.05),
         meaning="Weight of the past in smoothed usage; the newest value has the rest.",
         effect="Higher: calmer, and slower to see a change.",
     ),

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from core.pulsar.catalogue.model import ABSENT, EXTENSIBLE, MODULAR, Setting
+from core.pulsar.catalogue.model import (
+    ABSENT,
+    EXTENSIBLE,
+    INT_MAX,
+    MODULAR,
+    Extremes,
+    Range,
+    Setting,
+)
 
 _IMPL: Final = "org.apache.pulsar.broker.loadbalance.impl."
 _THRESHOLD: Final = _IMPL + "ThresholdShedder"
@@ -53,6 +61,9 @@ SHEDDING_SETTINGS: Final = (
         unit="percentage points",
         takes_effect="next round",
         managers=MODULAR,
+        label="Points above the average that trigger",
+        range=Range(0, 60),
+        extremes=Extremes(0, 100),
         meaning="ThresholdShedder acts on brokers this far above the average usage.",
     ),
     Setting(
@@ -63,6 +74,7 @@ SHEDDING_SETTINGS: Final = (
         takes_effect="restart",
         managers=MODULAR,
         since="2.11",
+        label="Also fill brokers far below the average",
         meaning="ThresholdShedder also sheds the busiest broker when one is far below average.",
     ),
     Setting(
@@ -72,6 +84,9 @@ SHEDDING_SETTINGS: Final = (
         unit="MiB/s",
         takes_effect="next round",
         managers=MODULAR,
+        label="Least traffic worth a round, MiB/s",
+        range=Range(0.0, 100.0, 0.5),
+        extremes=Extremes(0.0, 1e9),
         meaning="ThresholdShedder does nothing for less traffic than this.",
     ),
     Setting(
@@ -82,6 +97,9 @@ SHEDDING_SETTINGS: Final = (
         takes_effect="next round",
         managers=MODULAR,
         since="2.10",
+        label="Highest rate over lowest, % more",
+        range=Range(0.0, 500.0, 5.0),
+        extremes=Extremes(1e-3, 1e9),
         meaning="UniformLoadShedder: excess of the highest message rate over the lowest; "
         "0 or less: off.",
     ),
@@ -93,6 +111,9 @@ SHEDDING_SETTINGS: Final = (
         takes_effect="next round",
         managers=MODULAR,
         since="2.10",
+        label="Highest traffic over lowest, times",
+        range=Range(0.0, 20.0, 0.25),
+        extremes=Extremes(1e-3, 1e9),
         meaning="UniformLoadShedder: highest throughput over lowest; 0 or less: off.",
     ),
     Setting(
@@ -103,6 +124,9 @@ SHEDDING_SETTINGS: Final = (
         takes_effect="next round",
         managers=MODULAR,
         since="2.11",
+        label="Least rate worth a move, msg/s",
+        range=Range(0, 10_000, 100),
+        extremes=Extremes(0, INT_MAX),
         meaning="UniformLoadShedder and AvgShedder move nothing for a smaller rate.",
     ),
     Setting(
@@ -113,6 +137,9 @@ SHEDDING_SETTINGS: Final = (
         takes_effect="next round",
         managers=MODULAR,
         since="2.11",
+        label="Least traffic worth a move, bytes/s",
+        range=Range(0, 2**24, 2**16),
+        extremes=Extremes(0, INT_MAX),
         meaning="UniformLoadShedder and AvgShedder move nothing for a smaller throughput.",
     ),
     Setting(
@@ -123,6 +150,9 @@ SHEDDING_SETTINGS: Final = (
         takes_effect="next round",
         managers=MODULAR,
         history={"2.8": ABSENT, "2.11": 0.2, "5.0": 0.5},
+        label="Share of the gap a round moves",
+        range=Range(0.0, 1.0, 0.05),
+        extremes=Extremes(1.0, 0.0),
         meaning="Share of the gap between two brokers that one round moves.",
         effect="0.5 with AvgShedder closes the gap of the pair.",
     ),
@@ -134,6 +164,7 @@ SHEDDING_SETTINGS: Final = (
         takes_effect="next round",
         managers=MODULAR,
         since="2.11",
+        extremes=Extremes(INT_MAX, 0),
         meaning="UniformLoadShedder: most bundles a round; -1: no cap.",
     ),
     Setting(
@@ -145,6 +176,9 @@ SHEDDING_SETTINGS: Final = (
         managers=MODULAR,
         since="3.3.1",
         backports=("3.0.6", "3.2.4"),
+        label="Gap of a weak hit, points",
+        range=Range(1, 100),
+        extremes=Extremes(1, 1000),
         meaning="AvgShedder: gap of a pair that counts as a weak hit.",
     ),
     Setting(
@@ -156,6 +190,9 @@ SHEDDING_SETTINGS: Final = (
         managers=MODULAR,
         since="3.3.1",
         backports=("3.0.6", "3.2.4"),
+        label="Gap of a strong hit, points",
+        range=Range(1, 100),
+        extremes=Extremes(1, 1000),
         meaning="AvgShedder: gap of a pair that counts as a strong hit.",
     ),
     Setting(
@@ -167,6 +204,9 @@ SHEDDING_SETTINGS: Final = (
         managers=MODULAR,
         since="3.3.1",
         backports=("3.0.6", "3.2.4"),
+        label="Weak hits in a row to act",
+        range=Range(1, 30),
+        extremes=Extremes(1, 10_000),
         meaning="AvgShedder: weak hits in a row before it acts.",
     ),
     Setting(
@@ -178,6 +218,9 @@ SHEDDING_SETTINGS: Final = (
         managers=MODULAR,
         since="3.3.1",
         backports=("3.0.6", "3.2.4"),
+        label="Strong hits in a row to act",
+        range=Range(1, 30),
+        extremes=Extremes(1, 10_000),
         meaning="AvgShedder: strong hits in a row before it acts.",
     ),
     Setting(
@@ -198,6 +241,9 @@ SHEDDING_SETTINGS: Final = (
         takes_effect="next round",
         managers=EXTENSIBLE,
         since="3.0",
+        label="Spread of usage that is good enough",
+        range=Range(0.0, 1.0, 0.01),
+        extremes=Extremes(0.0, 10.0),
         meaning="TransferShedder acts while the standard deviation of usage is above this.",
     ),
     Setting(
@@ -208,6 +254,9 @@ SHEDDING_SETTINGS: Final = (
         takes_effect="next round",
         managers=EXTENSIBLE,
         since="3.0",
+        label="Hits in a row to act",
+        range=Range(0, 20),
+        extremes=Extremes(0, 10_000),
         meaning="TransferShedder acts on the round after this many hits in a row.",
     ),
     Setting(
@@ -217,6 +266,7 @@ SHEDDING_SETTINGS: Final = (
         takes_effect="next round",
         managers=EXTENSIBLE,
         since="3.0",
+        label="It names the destination itself",
         meaning="TransferShedder names the destination, and may swap bundles.",
     ),
     Setting(
@@ -227,6 +277,9 @@ SHEDDING_SETTINGS: Final = (
         takes_effect="next round",
         managers=EXTENSIBLE,
         since="3.0",
+        label="Most brokers a round",
+        range=Range(1, 50),
+        extremes=Extremes(10_000, 0),
         meaning="Most brokers relieved in one round.",
     ),
     Setting(
@@ -237,6 +290,7 @@ SHEDDING_SETTINGS: Final = (
         takes_effect="next round",
         managers=EXTENSIBLE,
         since="3.0",
+        extremes=Extremes(0, INT_MAX),
         meaning="Cool-down after a shedding round (the key really starts with loadBalance).",
     ),
     Setting(
@@ -247,6 +301,7 @@ SHEDDING_SETTINGS: Final = (
         takes_effect="next round",
         managers=EXTENSIBLE,
         since="3.0",
+        extremes=Extremes(INT_MAX, 0),
         meaning="Load data older than this is ignored.",
     ),
     Setting(

@@ -60,6 +60,7 @@ STORAGE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=_BROKERS,
+        label="Retention, min (-1: no end)",
         meaning="How long acknowledged messages are retained by default; -1: for ever.",
     ),
     Setting(
@@ -70,6 +71,7 @@ STORAGE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=_BROKERS,
+        label="Retention, MiB (-1: no end)",
         meaning="How much of them is retained by default; -1: all.",
     ),
     Setting(
@@ -80,6 +82,7 @@ STORAGE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=_BROKERS,
+        label="Time to live, s (0: off)",
         meaning="Age at which unread messages count as acknowledged; 0: never.",
     ),
     Setting(
@@ -90,6 +93,7 @@ STORAGE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=_BROKERS,
+        label="Time to live looked at every, min",
         meaning="How often messages are checked for that age.",
     ),
     Setting(
@@ -100,6 +104,7 @@ STORAGE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=_BROKERS,
+        label="Retention looked at every, s",
         meaning="How often unneeded ledgers are searched for.",
     ),
     Setting(
@@ -121,6 +126,7 @@ STORAGE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=_BROKERS,
+        label="Least age, min",
         meaning="A ledger is not closed before this age, whatever it holds; 0: no such rule.",
     ),
     Setting(
@@ -131,6 +137,7 @@ STORAGE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=_BROKERS,
+        label="Longest age, min",
         meaning="A ledger of this age is closed.",
     ),
     Setting(
@@ -141,6 +148,7 @@ STORAGE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=_BROKERS,
+        label="Most entries",
         meaning="A ledger with this many entries is closed.",
     ),
     Setting(
@@ -151,6 +159,7 @@ STORAGE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=_BROKERS,
+        label="Most size, MiB",
         meaning="A ledger of this size is closed.",
     ),
     Setting(
@@ -161,6 +170,7 @@ STORAGE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=_BROKERS,
+        label="Copies (write quorum)",
         meaning="Bookies that each entry is written to by default.",
     ),
 )

@@ -302,6 +302,24 @@ class AvgShedder:
 
     name: ClassVar[str] = "AvgShedder"
     summary: ClassVar[str] = "Pairs the busiest broker with the idlest and levels each pair."
+    adjustable: ClassVar[tuple[str, ...]] = (
+        "loadBalancerAvgShedderLowThreshold",
+        "loadBalancerAvgShedderHitCountLowThreshold",
+        "loadBalancerAvgShedderHighThreshold",
+        "loadBalancerAvgShedderHitCountHighThreshold",
+        "maxUnloadPercentage",
+        "minUnloadMessage",
+        "minUnloadMessageThroughput",
+    )
+    deciding: ClassVar[tuple[str, ...]] = (
+        "loadBalancerAvgShedderLowThreshold",
+        "loadBalancerAvgShedderHighThreshold",
+        "loadBalancerAvgShedderHitCountLowThreshold",
+        "loadBalancerAvgShedderHitCountHighThreshold",
+        "minUnloadMessage",
+        "minUnloadMessageThroughput",
+        "maxUnloadPercentage",
+    )
 
     def config(self, settings: EffectiveSettings) -> AvgConfig:
         """Return its settings."""

@@ -147,10 +147,19 @@ class Decision:
 
 
 class SheddingStrategy(Protocol[ConfigT, StateT]):
-    """One shedding strategy, named like the upstream class."""
+    """One shedding strategy.
+
+    Attributes:
+        name: Of the upstream class, without its package.
+        summary: What it does, one sentence.
+        adjustable: Keys of the settings that a form offers for it, the most important first.
+        deciding: Keys of the settings, each of which alone decides whether brokers shed.
+    """
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    adjustable: ClassVar[tuple[str, ...]]
+    deciding: ClassVar[tuple[str, ...]]
 
     def config(self, settings: EffectiveSettings) -> ConfigT:
         """Return what the strategy goes by, out of the active settings."""

@@ -57,6 +57,8 @@ class OverloadShedder:
 
     name: ClassVar[str] = "OverloadShedder"
     summary: ClassVar[str] = "Relieves brokers over a fixed limit, whatever the others do."
+    adjustable: ClassVar[tuple[str, ...]] = ("loadBalancerBrokerOverloadedThresholdPercentage",)
+    deciding: ClassVar[tuple[str, ...]] = ("loadBalancerBrokerOverloadedThresholdPercentage",)
 
     def config(self, settings: EffectiveSettings) -> OverloadConfig:
         """Return its settings."""

@@ -103,6 +103,17 @@ class ThresholdShedder:
 
     name: ClassVar[str] = "ThresholdShedder"
     summary: ClassVar[str] = "Relieves brokers well above the average usage, smoothed over time."
+    adjustable: ClassVar[tuple[str, ...]] = (
+        "loadBalancerBrokerThresholdShedderPercentage",
+        "loadBalancerBundleUnloadMinThroughputThreshold",
+        "loadBalancerHistoryResourcePercentage",
+        "lowerBoundarySheddingEnabled",
+    )
+    deciding: ClassVar[tuple[str, ...]] = (
+        "loadBalancerBrokerThresholdShedderPercentage",
+        "loadBalancerBundleUnloadMinThroughputThreshold",
+        "lowerBoundarySheddingEnabled",
+    )
 
     def config(self, settings: EffectiveSettings) -> ThresholdConfig:
         """Return its settings."""

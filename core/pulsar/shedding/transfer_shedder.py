@@ -75,6 +75,22 @@ class TransferShedder:
 
     name: ClassVar[str] = "TransferShedder"
     summary: ClassVar[str] = "Transfers and swaps bundles until usage is spread little enough."
+    adjustable: ClassVar[tuple[str, ...]] = (
+        "loadBalancerBrokerLoadTargetStd",
+        "loadBalancerSheddingConditionHitCountThreshold",
+        "loadBalancerMaxNumberOfBrokerSheddingPerCycle",
+        "loadBalancerTransferEnabled",
+    )
+    deciding: ClassVar[tuple[str, ...]] = (
+        "loadBalancerBrokerLoadTargetStd",
+        "loadBalancerSheddingConditionHitCountThreshold",
+        "loadBalancerBrokerOverloadedThresholdPercentage",
+        "loadBalancerMaxNumberOfBrokerSheddingPerCycle",
+        "loadBalanceSheddingDelayInSeconds",
+        "loadBalancerBrokerLoadDataTTLInSeconds",
+        "loadBalancerTransferEnabled",
+        "loadBalancerSheddingBundlesWithPoliciesEnabled",
+    )
 
     def config(self, settings: EffectiveSettings) -> TransferConfig:
         """Return its settings."""

@@ -339,6 +339,21 @@ class UniformLoadShedder:
 
     name: ClassVar[str] = "UniformLoadShedder"
     summary: ClassVar[str] = "Closes a part of the gap between the busiest and the idlest broker."
+    adjustable: ClassVar[tuple[str, ...]] = (
+        "loadBalancerMsgRateDifferenceShedderThreshold",
+        "loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold",
+        "maxUnloadPercentage",
+        "minUnloadMessage",
+        "minUnloadMessageThroughput",
+    )
+    deciding: ClassVar[tuple[str, ...]] = (
+        "loadBalancerMsgRateDifferenceShedderThreshold",
+        "loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold",
+        "minUnloadMessage",
+        "minUnloadMessageThroughput",
+        "maxUnloadPercentage",
+        "maxUnloadBundleNumPerShedding",
+    )
 
     def config(self, settings: EffectiveSettings) -> UniformConfig:
         """Return its settings."""

@@ -11,16 +11,15 @@ from typing import Any, Final
 import numpy as np
 
 from core.ids import namespace_of
-from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings
+from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings, Setting
 from core.pulsar.shedding.avg_shedder import AvgShedder, AvgState
 from core.pulsar.shedding.model import Decision, Move
 from core.pulsar.shedding.registry import AnyStrategy
-from core.pulsar.shedding.setting_ranges import LEVERS, Lever
 from core.pulsar.shedding.transfer_shedder import TransferShedder, TransferState
 from core.pulsar.shedding.unload_checks import UnloadChecks
 from core.pulsar.view import LoadView
 
-__all__ = ["LEVERS", "Lever", "SettingsOf", "TurningPoint", "WhatIf", "is_searchable"]
+__all__ = ["SettingsOf", "TurningPoint", "WhatIf", "deciding_settings", "is_searchable"]
 
 MAX_TRIED: Final = 150_000
 """Bundles up to which turning points are sought: each is found by some fifty rounds."""
@@ -45,6 +44,11 @@ Verdict = Callable[[Mapping[str, object]], bool]
 
 Concern = Callable[[Move], bool]
 """Whether a move is one of those that are asked about."""
+
+
+def deciding_settings(strategy: AnyStrategy) -> tuple[Setting, ...]:
+    """Return the settings, each of which alone decides whether brokers shed."""
+    return tuple(SETTING_BY_KEY[key] for key in strategy.deciding)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +78,9 @@ class TurningPoint:
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """A lever, its present value, the value that turns a verdict, what to, and in which round."""
+    """A setting, its present value, the value that turns a verdict, what to, and in which round."""
 
-    lever: Lever
+    setting: Setting
     present: float
     needed: float
     sheds: bool
@@ -84,7 +88,7 @@ class _Turn:
 
     def describe(self, subject: str) -> str:
         """Describe it for a broker or a bundle with its verb."""
-        words = f"{subject} with {self.lever.key} at {_words(self.needed)}"
+        words = f"{subject} with {self.setting.key} at {_words(self.needed)}"
         after = f", after {self.rounds} such rounds" if self.rounds > 1 else ""
         return f"{words} (now {_words(self.present)}){after}"
 
@@ -96,7 +100,7 @@ class WhatIf:
     Attributes:
         strategy: Of the registry.
         view: Load of the cluster.
-        settings_of: Gives settings with some assumed otherwise; none of :data:`LEVERS` changes the
+        settings_of: Gives settings with some assumed otherwise; no deciding one changes the
             view.
         state: The strategy's memory before the round; ``None``: it just started.
         recently_unloaded: Bundles in their grace period.
@@ -166,7 +170,7 @@ class WhatIf:
             verb = "would shed" if turn.sheds else "would stay as it is"
             yield TurningPoint(
                 broker=broker,
-                key=turn.lever.key,
+                key=turn.setting.key,
                 present=turn.present,
                 needed=turn.needed,
                 sheds=turn.sheds,
@@ -180,7 +184,7 @@ class WhatIf:
             verb = "would be shed" if turn.sheds else "would stay"
             yield TurningPoint(
                 bundle=bundle,
-                key=turn.lever.key,
+                key=turn.setting.key,
                 present=turn.present,
                 needed=turn.needed,
                 sheds=turn.sheds,
@@ -213,25 +217,25 @@ class WhatIf:
 
         For use where none does alone; the values given are verified.
         """
-        numbers = [
-            lever
-            for lever in LEVERS.get(self.strategy.name, ())
-            if SETTING_BY_KEY[lever.key].kind != "bool"
-        ]
+        eager_by_key = {
+            one.key: _typed(one.key, one.extremes.eager)
+            for one in deciding_settings(self.strategy)
+            if one.extremes is not None
+        }
         concerns, settings = _of_broker(broker), self.settings_of({})
-        for first, second in combinations(numbers, 2):
-            both = {one.key: _typed(one.key, one.eager) for one in (first, second)}
+        for pair in combinations(eager_by_key, 2):
+            both = {key: eager_by_key[key] for key in pair}
             if not self._any_goes(both, concerns, is_patient=True):
                 continue
-            for lever in (first, second):
+            for key in pair:
 
                 def verdict(more: Mapping[str, object], held: Mapping[str, object] = both) -> bool:
                     return self._any_goes({**held, **more}, concerns, is_patient=True)
 
-                search = _Search(lever.key, verdict, now=False)
-                ends = (float(both[lever.key]), float(both[lever.key]))
-                value = search.nearest(settings.number(lever.key), ends, is_scanned=False)
-                both[lever.key] = both[lever.key] if value is None else _typed(lever.key, value)
+                search = _Search(key, verdict, now=False)
+                ends = (float(both[key]), float(both[key]))
+                value = search.nearest(settings.number(key), ends, is_scanned=False)
+                both[key] = both[key] if value is None else _typed(key, value)
             rounds = self._rounds_until(both, concerns)
             if rounds is None:
                 continue
@@ -256,27 +260,28 @@ class WhatIf:
         def verdict(more: Mapping[str, object]) -> bool:
             return self._any_goes(more, concerns, is_patient=is_patient)
 
-        for lever, present, needed in self._searched(verdict, now=now):
-            more = {lever.key: _typed(lever.key, needed)}
+        for setting, present, needed in self._searched(verdict, now=now):
+            more = {setting.key: _typed(setting.key, needed)}
             rounds = self._rounds_until(more, concerns) if is_patient else 1
             if rounds is not None:
-                yield _Turn(lever, present, needed, not now, rounds)
+                yield _Turn(setting, present, needed, not now, rounds)
 
-    def _searched(self, verdict: Verdict, *, now: bool) -> Iterator[tuple[Lever, float, float]]:
-        """Yield lever, present value and the value that turns the verdict."""
+    def _searched(self, verdict: Verdict, *, now: bool) -> Iterator[tuple[Setting, float, float]]:
+        """Yield the setting, its present value and the value that turns the verdict."""
         settings = self.settings_of({})
-        for lever in LEVERS.get(self.strategy.name, ()):
-            if SETTING_BY_KEY[lever.key].kind == "bool":
-                present = settings.flag(lever.key)
-                if verdict({lever.key: not present}) is not now:
-                    yield lever, present, not present
+        for setting in deciding_settings(self.strategy):
+            if setting.extremes is None:
+                present = settings.flag(setting.key)
+                if verdict({setting.key: not present}) is not now:
+                    yield setting, present, not present
                 continue
-            search = _Search(lever.key, verdict, now)
-            number = settings.number(lever.key)
-            ends = (lever.idle, lever.eager) if now else (lever.eager, lever.idle)
+            search = _Search(setting.key, verdict, now)
+            number = settings.number(setting.key)
+            eager, idle = setting.extremes.eager, setting.extremes.idle
+            ends = (idle, eager) if now else (eager, idle)
             found = search.nearest(number, ends, is_scanned=self.view.bundles.size <= _SCANNED)
             if found is not None:
-                yield lever, number, found
+                yield setting, number, found
 
 
 def _of_broker(broker: str) -> Concern:

@@ -23,10 +23,10 @@ from core.pegasus.settings import server_setting
 from core.pulsar.placement import STRATEGY_NAMES
 from core.pulsar.setting_values import typed_value
 from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings, known_setting
-from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES
+from core.pulsar.shedding import SHEDDING_STRATEGIES, SHEDDING_STRATEGY_NAMES
 from core.units import format_age, pluralize
 from dashboard.app_pages.backtest.charts import Line, Point
-from dashboard.presenters.dials import DIALS, Dial
+from dashboard.presenters.sliders import Slider, sliders
 
 # -- what was found --------------------------------------------------------------------------------
 
@@ -305,7 +305,9 @@ SHEDDINGS: Final = (RECORDED, *SHEDDING_STRATEGY_NAMES, NO_SHEDDING)
 PLACEMENTS: Final = (RECORDED, *STRATEGY_NAMES)
 POLICIES: Final = ("app", "cluster")
 
-_DIAL_BY_KEY: Final = {dial.key: dial for dials in DIALS.values() for dial in dials}
+_ADJUSTABLE: Final = tuple(
+    dict.fromkeys(key for strategy in SHEDDING_STRATEGIES for key in strategy.adjustable)
+)
 _EXTENSIBLE_ONLY: Final = "TransferShedder"
 _COMPARING: Final = ("UniformLoadShedder", "AvgShedder")
 _STEPS: Final = (0.25, 0.5, 1.0, 1.5, 2.0)
@@ -456,8 +458,8 @@ def problem_of(key: str, texts: Sequence[str], *, is_pegasus: bool) -> str:
 
 def offered_settings() -> tuple[str, ...]:
     """Return the keys that may be tried, those that decide shedding first."""
-    rest = [key for key in SETTING_BY_KEY if key not in _DIAL_BY_KEY]
-    return tuple(key for key in (*_DIAL_BY_KEY, *rest) if key not in _SELECTED_BY_NAME)
+    rest = [key for key in SETTING_BY_KEY if key not in _ADJUSTABLE]
+    return tuple(key for key in (*_ADJUSTABLE, *rest) if key not in _SELECTED_BY_NAME)
 
 
 def offered_switches() -> tuple[str, ...]:
@@ -467,8 +469,8 @@ def offered_switches() -> tuple[str, ...]:
 
 def setting_words(key: str) -> str:
     """Return what a setting of Pulsar is, in plain words."""
-    dial = _DIAL_BY_KEY.get(key)
-    return dial.label if dial else SETTING_BY_KEY[key].meaning
+    setting = SETTING_BY_KEY[key]
+    return setting.label if key in _ADJUSTABLE else setting.meaning
 
 
 def switch_words(name: str) -> str:
@@ -483,20 +485,22 @@ def suggestions(key: str, settings: EffectiveSettings) -> tuple[str, ...]:
         return ("true", "false")
     if setting.kind in ("text", "names"):
         return (_text(settings.value(key)),)
-    dial = _DIAL_BY_KEY.get(key, Dial(key, key, 0, 0))
-    present = dial.present(settings)
-    tried = {present, *(_within(dial, present * step) for step in _STEPS)}
+    slider = Slider(setting)
+    present = slider.present(settings)
+    tried = {present, *(_within(slider, present * step) for step in _STEPS)}
     if present == 0:
-        tried |= {_within(dial, dial.low + (dial.high - dial.low) * step / 4) for step in _STEPS}
+        tried |= {
+            _within(slider, slider.low + (slider.high - slider.low) * step / 4) for step in _STEPS
+        }
     return tuple(_text(value) for value in sorted(tried))
 
 
-def _within(dial: Dial, value: float) -> bool | int | float:
-    """Return a value on the dial's grid, within its span."""
-    step = dial.step or 1.0
+def _within(slider: Slider, value: float) -> bool | int | float:
+    """Return a value on the slider's grid, within its span."""
+    step = slider.step or 1.0
     rounded = round(value / step) * step if value >= step else value
-    held = min(rounded, dial.high) if dial.high else rounded
-    return dial.number(round(max(held, dial.low), 6))
+    held = min(rounded, slider.high) if slider.high else rounded
+    return slider.number(round(max(held, slider.low), 6))
 
 
 def switch_suggestions(name: str) -> tuple[str, ...]:
@@ -547,7 +551,7 @@ def presets(in_force: str, *, is_extensible: bool = False) -> tuple[Preset, ...]
         is_extensible: The brokers run the extensible load manager.
     """
     sheddings = tuple(one for one in SHEDDINGS if is_extensible or one != _EXTENSIBLE_ONLY)
-    dials = DIALS.get(in_force, ())
+    offered = sliders(in_force)
     found = [
         Preset(
             title="Every strategy",
@@ -561,14 +565,15 @@ def presets(in_force: str, *, is_extensible: bool = False) -> tuple[Preset, ...]
             placement=PLACEMENTS,
         ),
     ]
-    if dials:
+    if offered:
         found.insert(
             0,
             Preset(
                 title=f"Turn {in_force}",
-                help=f"The strategy in force at several {' and '.join(d.key for d in dials[:2])}.",
+                help="The strategy in force at several "
+                f"{' and '.join(one.key for one in offered[:2])}.",
                 shedding=(in_force, NO_SHEDDING),
-                keys=tuple(dial.key for dial in dials[:2]),
+                keys=tuple(slider.key for slider in offered[:2]),
             ),
         )
     found.append(

@@ -24,8 +24,8 @@ from dashboard.charts.efficiency import efficiency_lines
 from dashboard.components import figures, tables, words
 from dashboard.presenters import leader_words
 from dashboard.presenters import rebalance as presenter
-from dashboard.presenters.dials import DIALS
 from dashboard.presenters.naming import clock
+from dashboard.presenters.sliders import sliders
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PageContext
@@ -170,7 +170,7 @@ def played_on(page: PageContext) -> CachedSnapshot:
 def _settings_of(choice: Choice, candidate: queries.Candidate) -> str:
     if candidate.assumed:
         return settings_words(candidate.assumed)
-    main = DIALS[candidate.strategy][0]
+    main = sliders(candidate.strategy)[0]
     return settings_words(((main.key, main.present(choice.page.reading.settings)),))
 
 

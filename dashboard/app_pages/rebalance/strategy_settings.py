@@ -15,7 +15,7 @@ from dashboard import state
 from dashboard.app_pages.rebalance import queries
 from dashboard.app_pages.rebalance.fleets import Fleet
 from dashboard.components import words
-from dashboard.presenters.dials import DIALS, Dial, Number
+from dashboard.presenters.sliders import Number, Slider, sliders
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PageContext
@@ -27,18 +27,18 @@ _PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
 
 
 def turned(strategy: str, settings: EffectiveSettings) -> queries.Assumed:
-    """Draw a strategy's dials; return what stands differently from the cluster."""
-    dials = DIALS.get(strategy, ())
+    """Draw a strategy's settings; return those that differ from the cluster's."""
+    offered = sliders(strategy)
     columns = st.columns(_NARROW, gap="medium")
     values = {}
-    for rank, dial in enumerate(dials):
+    for rank, slider in enumerate(offered):
         with columns[rank % _NARROW]:
-            values[dial] = _draw(dial, dial.present(settings))
+            values[slider] = _draw(slider, slider.present(settings))
     assumed: queries.Assumed = tuple(
-        (dial.key, value) for dial, value in values.items() if value != dial.present(settings)
+        (slider.key, value) for slider, value in values.items() if value != slider.present(settings)
     )
     if strategy != _TRANSFER:
-        with columns[len(dials) % _NARROW]:
+        with columns[len(offered) % _NARROW]:
             assumed += _placement(settings)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
@@ -46,7 +46,7 @@ def turned(strategy: str, settings: EffectiveSettings) -> queries.Assumed:
             icon=":material/restart_alt:",
             type="tertiary",
             disabled=not assumed,
-            on_click=partial(_reset, dials, settings),
+            on_click=partial(_reset, offered, settings),
             key="_dials_reset",
         )
         st.caption(
@@ -86,41 +86,41 @@ def _text(value: Number | str) -> str:
     return str(value).lower() if isinstance(value, bool) else f"{value:,.12g}"
 
 
-def _draw(dial: Dial, present: Number) -> Number:
+def _draw(slider: Slider, present: Number) -> Number:
     with st.container(gap=None):
-        value = _widget(dial, present)
+        value = _widget(slider, present)
         mark = "◇ " if value != present else ""
-        st.caption(f"{mark}:small[{words.plain(dial.key)}] · here {_text(present)}")
+        st.caption(f"{mark}:small[{words.plain(slider.key)}] · here {_text(present)}")
     return value
 
 
-def _widget(dial: Dial, present: Number) -> Number:
-    if dial.is_switch:
+def _widget(slider: Slider, present: Number) -> Number:
+    if slider.is_switch:
         value: Number = st.toggle(
-            dial.label,
+            slider.label,
             value=bool(present),
-            key=dial.key,
+            key=slider.key,
             bind="query-params",
-            help=words.plain(dial.help),
+            help=words.plain(slider.help),
         )
     else:
-        low, high = dial.span(present)
+        low, high = slider.span(present)
         value = st.slider(
-            dial.label,
+            slider.label,
             min_value=low,
             max_value=high,
             value=present,
-            step=dial.number(dial.step),
-            key=dial.key,
+            step=slider.number(slider.step),
+            key=slider.key,
             bind="query-params",
-            help=words.plain(dial.help),
+            help=words.plain(slider.help),
         )
     return value
 
 
-def _reset(dials: Sequence[Dial], settings: EffectiveSettings) -> None:
-    for dial in dials:
-        st.session_state[dial.key] = dial.present(settings)
+def _reset(offered: Sequence[Slider], settings: EffectiveSettings) -> None:
+    for slider in offered:
+        st.session_state[slider.key] = slider.present(settings)
     st.session_state[_PLACEMENT] = settings.text(_PLACEMENT).rpartition(".")[2]
 
 

@@ -17,8 +17,8 @@ from core.pulsar.rules.doctor.answer import group_words
 from core.pulsar.rules.doctor.groups import Comparison
 from core.pulsar.setting_values import typed_value
 from core.pulsar.settings import RELEASES, SETTINGS, EffectiveSettings, Setting, known_setting
-from dashboard.presenters.dials import DIALS
 from dashboard.presenters.naming import ORIGINS, listed
+from dashboard.presenters.sliders import sliders
 
 # -- settings, presets, changes --------------------------------------------------------------------
 
@@ -208,10 +208,10 @@ def rebalance_params(
     named = changes.get("loadBalancerLoadSheddingStrategy")
     strategy = str(named).rpartition(".")[2] if named else in_force
     turned = {}
-    for dial in DIALS.get(strategy, ()):
-        value = changes.get(dial.key)
-        if value is not None and value != dial.present(settings):
-            turned[dial.key] = str(value).lower() if dial.is_switch else f"{value:g}"
+    for slider in sliders(strategy):
+        value = changes.get(slider.key)
+        if value is not None and value != slider.present(settings):
+            turned[slider.key] = str(value).lower() if slider.is_switch else f"{value:g}"
     return {"pick": strategy, **turned} if turned or named else {}
 
 
