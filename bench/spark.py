@@ -41,6 +41,7 @@ from fleet_builder import NIC_KBIT_PER_S, make_snapshot
 from connectors.sandbox.java import find_java
 from core.progress import Untold
 from core.pulsar.load import LONG_SAMPLES, SHORT_SAMPLES
+from core.pulsar.requests import HealthRequest, PlaceRequest, ShedRequest
 from core.pulsar.settings import SHEDDING_SWITCHES, effective_settings
 from core.pulsar.shedding import Round, find_shedding_strategy, shed_rounds
 from core.pulsar.view import LoadView
@@ -50,10 +51,10 @@ from core.simulation import Run, simulate
 from core.simulation.averages import AVERAGES
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_manifest, read_table, save_snapshot
-from core.spark.fleet import InDirectory, ask_here, ask_on_spark
-from core.spark.jobs.health import HealthQuestion
-from core.spark.jobs.place import PlaceQuestion
-from core.spark.jobs.shed import ALL, ShedQuestion
+from core.spark.fleet import FleetRequest, InDirectory, ask_here, ask_on_spark
+from core.spark.jobs.health import HEALTH_OF_CLUSTERS
+from core.spark.jobs.place import PLACE
+from core.spark.jobs.shed import SHED
 from core.spark.large.cluster import LargeCluster
 from core.spark.large.fleet import large_answer
 from core.spark.large.shed import large_rounds
@@ -68,6 +69,11 @@ QUESTIONS: Final = ("shed", "health", "place", "simulate")
 STRATEGIES: Final = ("ThresholdShedder", "OverloadShedder", "UniformLoadShedder", "AvgShedder")
 RUN: Final = Run(shedding="ThresholdShedder", rounds=3)
 ASSUMED: Final = dict.fromkeys(SHEDDING_SWITCHES, True)
+
+REQUESTS: Final = (
+    ("health", FleetRequest(HEALTH_OF_CLUSTERS, HealthRequest())),
+    ("place", FleetRequest(PLACE, PlaceRequest())),
+)
 
 
 def main() -> int:
@@ -114,7 +120,7 @@ def _fleet(asked: argparse.Namespace, root: Path) -> int:
         snapshot = make_snapshot(brokers=brokers, bundles=bundles, seed=seed, cluster=name)
         save_snapshot(snapshot, root / name)
         sources[name] = InDirectory(str(root / name))
-    question = ShedQuestion(ALL, is_off_ignored=True)
+    question = FleetRequest(SHED, ShedRequest())
     rows = asked.clusters * bundles
     here = _timed("in process", rows, lambda: ask_here(sources, question, Untold()))
     spark = _session(asked.cores)
@@ -163,7 +169,7 @@ def _questions(wanted: list[str]) -> Iterator[tuple[str, Callable[..., Any]]]:
     if "shed" in wanted:
         for name in STRATEGIES:
             yield f"shed {name}", partial(_shed, find_shedding_strategy(name))
-    for word, question in (("health", HealthQuestion()), ("place", PlaceQuestion())):
+    for word, question in REQUESTS:
         if word in wanted:
             yield word, lambda one, question=question: large_answer(one, question)
     if "simulate" in wanted:
@@ -178,7 +184,7 @@ def _questions_here(wanted: list[str]) -> Iterator[tuple[str, Callable[..., Any]
     if "shed" in wanted:
         for name in STRATEGIES:
             yield f"shed {name}", partial(_shed_here, find_shedding_strategy(name))
-    for word, question in (("health", HealthQuestion()), ("place", PlaceQuestion())):
+    for word, question in REQUESTS:
         if word in wanted:
             yield word, question.answer
     if "simulate" in wanted:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pydantic import Field, field_validator
+from pydantic import field_validator
 
 from connectors.config.credentials import Strict
 from connectors.jobs.model import Asked, JobAnswer, JobContext, JobKind
 from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
 from core.pegasus.balance.request import BalanceRequest
-from core.pulsar.measures import TARGETS
-from core.pulsar.placement import find_strategy
-from core.pulsar.settings import known_setting
-from core.pulsar.shedding import find_shedding_strategy
+from core.pulsar.requests import HealthRequest, PlaceRequest, ShedRequest, SimulateRequest
 from core.snapshot.store import Shelf
 from core.spark.fleet import (
     PROBLEMS,
@@ -31,18 +28,18 @@ from core.spark.fleet import (
     ask_here,
 )
 from core.spark.jobs.balance import BALANCE
-from core.spark.jobs.health import HealthQuestion
-from core.spark.jobs.place import PlaceQuestion
-from core.spark.jobs.shed import ALL, ShedQuestion
-from core.spark.jobs.simulate import SimulateQuestion
+from core.spark.jobs.health import HEALTH_OF_CLUSTERS
+from core.spark.jobs.place import PLACE
+from core.spark.jobs.shed import SHED
+from core.spark.jobs.simulate import SIMULATE
 from core.units import pluralize
 
 _SNAPSHOTS: Final = "snapshots"
 _PROBLEM_TABLE: Final = "Clusters that could not be answered for, and why."
 
 
-class FleetAsk(Strict):
-    """What every job on clusters may be asked for.
+class FleetScope(Strict):
+    """Which clusters, when, and by which engine.
 
     Attributes:
         clusters: Names; ``None``: every configured cluster of the right kind.
@@ -63,110 +60,7 @@ class FleetAsk(Strict):
         return value
 
 
-class HealthAsk(FleetAsk):
-    """What is wrong, and how even the load is.
-
-    Attributes:
-        target: By which rule a cluster counts as even.
-    """
-
-    target: str = TARGETS[0].code
-
-    @field_validator("target")
-    @classmethod
-    def _known(cls, value: str) -> str:
-        codes = [target.code for target in TARGETS]
-        if value not in codes:
-            raise ValueError(f"there is no target {value}; there are {', '.join(codes)}")
-        return value
-
-
-class _PulsarAsk(FleetAsk):
-    """What assumes other settings of brokers.
-
-    Attributes:
-        settings: Settings of broker.conf that are assumed, as JSON: {"loadBalancerSheddingEnabled":
-            true}; nothing: each cluster's own.
-    """
-
-    settings: dict[str, Any] = Field(default_factory=dict)
-
-    @field_validator("settings")
-    @classmethod
-    def _known(cls, value: dict[str, Any]) -> dict[str, Any]:
-        return {_known_name(key, known_setting): one for key, one in value.items()}
-
-
-class ShedAsk(_PulsarAsk):
-    """What would be unloaded.
-
-    Attributes:
-        strategy: Class name; ALL: every one; nothing: the one that each cluster has set.
-        rounds: Of shedding, one after the other; brokers hold one a minute by default.
-    """
-
-    strategy: str | None = ALL
-    rounds: int = Field(default=1, ge=1, le=1_000)
-
-    @field_validator("strategy")
-    @classmethod
-    def _there(cls, value: str | None) -> str | None:
-        if value is None or value == ALL:
-            return value
-        return _known_name(value, find_shedding_strategy)
-
-
-class PlaceAsk(_PulsarAsk):
-    """Who would get each bundle.
-
-    Attributes:
-        strategy: Class name; nothing: the one that each cluster has set.
-    """
-
-    strategy: str | None = None
-
-    @field_validator("strategy")
-    @classmethod
-    def _there(cls, value: str | None) -> str | None:
-        return None if value is None else _known_name(value, find_strategy)
-
-
-class SimulateAsk(_PulsarAsk):
-    """What the balancer would do from there on.
-
-    Attributes:
-        shedding: Class name; nothing: the one that each cluster has set.
-        placement: Class name; nothing: the one that each cluster has set.
-        rounds: Most rounds of shedding; it ends earlier where nothing moves any more.
-        seeds: One run for each; what is drawn at random is drawn anew.
-    """
-
-    shedding: str | None = None
-    placement: str | None = None
-    rounds: int = Field(default=60, ge=1, le=10_000)
-    seeds: list[int] = Field(default=[1], min_length=1, max_length=100)
-
-    @field_validator("shedding")
-    @classmethod
-    def _sheds(cls, value: str | None) -> str | None:
-        return None if value is None else _known_name(value, find_shedding_strategy)
-
-    @field_validator("placement")
-    @classmethod
-    def _places(cls, value: str | None) -> str | None:
-        return None if value is None else _known_name(value, find_strategy)
-
-
-def _known_name(name: str, find: Callable[[str], object]) -> str:
-    """Have a name looked up; what is unknown is told as pydantic tells it."""
-    try:
-        find(name)
-    except UnknownNameError as exc:
-        raise ValueError(f"{exc.message} {exc.hint}".strip()) from exc
-    return name
-
-
-def sources_of(context: JobContext, asked: FleetAsk, kind: str | None) -> Mapping[str, Source]:
+def sources_of(context: JobContext, asked: FleetScope, kind: str | None) -> Mapping[str, Source]:
     """Return where the snapshots of the clusters are.
 
     Args:
@@ -214,7 +108,7 @@ def _present(context: JobContext, names: list[str]) -> dict[str, Source]:
     }
 
 
-def _asked(context: JobContext, asked: FleetAsk, question: Question, kind: str | None) -> Answers:
+def _asked(context: JobContext, asked: FleetScope, question: Question, kind: str | None) -> Answers:
     """Ask, write the result tables, and return them."""
     sources = sources_of(context, asked, kind)
     if asked.engine == "spark":
@@ -255,9 +149,8 @@ def unanswered(problems: pa.Table) -> str:
     )
 
 
-def _health(context: JobContext, asked: HealthAsk) -> JobAnswer:
-    target = next(one for one in TARGETS if one.code == asked.target)
-    found = _asked(context, asked, HealthQuestion(target), None)
+def _health(context: JobContext, asked: Asked) -> JobAnswer:
+    found = _asked(context, asked.scope, FleetRequest(HEALTH_OF_CLUSTERS, asked.request), None)
     states = found["health"]["state"].to_pylist()
     words = {"bad": "bad", "attention": "need attention", "unknown": "unknown", "ok": "well"}
     parts = [f"{states.count(code)} {word}" for code, word in words.items() if code in states]
@@ -273,9 +166,8 @@ def _health(context: JobContext, asked: HealthAsk) -> JobAnswer:
     )
 
 
-def _shed(context: JobContext, asked: ShedAsk) -> JobAnswer:
-    question = ShedQuestion(asked.strategy, asked.rounds, asked.settings, is_off_ignored=True)
-    found = _asked(context, asked, question, "pulsar")
+def _shed(context: JobContext, asked: Asked) -> JobAnswer:
+    found = _asked(context, asked.scope, FleetRequest(SHED, asked.request), "pulsar")
     moves = pc.sum(found["rounds"]["moves"]).as_py() or 0
     count = len(set(found["rounds"]["strategy"].to_pylist()))
     names = "1 strategy" if count == 1 else f"{count} strategies"
@@ -285,44 +177,40 @@ def _shed(context: JobContext, asked: ShedAsk) -> JobAnswer:
         f"{names} would unload {pluralize(moves, 'bundle')} in all.",
         {
             "rounds": "What each strategy would do in each cluster, and why.",
-            "moves": "Every bundle that was picked, with its likeliest destination.",
+            "moves": "Every bundle that was picked, with its most likely destination.",
         },
     )
 
 
-def _place(context: JobContext, asked: PlaceAsk) -> JobAnswer:
-    question = PlaceQuestion(asked.strategy, asked.settings)
-    found = _asked(context, asked, question, "pulsar")
+def _place(context: JobContext, asked: Asked) -> JobAnswer:
+    found = _asked(context, asked.scope, FleetRequest(PLACE, asked.request), "pulsar")
     bundles = pc.sum(found["placement"]["bundles"]).as_py() or 0
-    homeless = pc.sum(found["placement"]["homeless"]).as_py() or 0
+    unassigned = pc.sum(found["placement"]["unassigned"]).as_py() or 0
     said = f"{pluralize(bundles, 'bundle')} placed"
     return _answer(
         found,
         "placement",
-        f"{said}; {homeless:,} stay unassigned." if homeless else f"{said}.",
+        f"{said}; {unassigned:,} stay unassigned." if unassigned else f"{said}.",
         {
-            "placement": "Strategy and bundles that nobody would take, by cluster.",
-            "namespaces": "The likeliest broker of each namespace's bundles, and who stays.",
+            "placement": "Strategy and bundles without a broker, by cluster.",
+            "namespaces": "The most likely broker of each namespace's bundles, and who stays.",
         },
     )
 
 
-def _simulate(context: JobContext, asked: SimulateAsk) -> JobAnswer:
-    question = SimulateQuestion(
-        asked.shedding, asked.placement, asked.rounds, tuple(asked.seeds), asked.settings
-    )
-    found = _asked(context, asked, question, "pulsar")
+def _simulate(context: JobContext, asked: Asked) -> JobAnswer:
+    found = _asked(context, asked.scope, FleetRequest(SIMULATE, asked.request), "pulsar")
     settled = found["simulations"]["is_settled"].to_pylist()
     moves = pc.sum(found["simulations"]["moves"]).as_py() or 0
     return _answer(
         found,
         "simulations",
-        f"{settled.count(True)} of {pluralize(len(settled), 'simulation')} settle, after "
+        f"{settled.count(True)} of {pluralize(len(settled), 'simulation')} converge, after "
         f"{pluralize(moves, 'move')} in all.",
         {
             "simulations": "How each simulation ends: moves, clients, deviation before and after.",
             "rounds": "Every round.",
-            "moves": "Every bundle that went, and whereto.",
+            "moves": "Every bundle that moved, with its destination.",
         },
     )
 
@@ -346,30 +234,34 @@ KINDS: Final = (
         name="health",
         title="Health of all clusters",
         answers="What is wrong in each cluster, and how even is its load?",
-        asks=HealthAsk,
+        asks=FleetScope,
+        request=HealthRequest,
         run=_health,
     ),
     JobKind(
         name="shed",
         title="What each strategy would unload",
         answers="What would every shedding strategy do in every cluster, and why?",
-        asks=ShedAsk,
+        asks=FleetScope,
+        request=ShedRequest,
         run=_shed,
         system="pulsar",
     ),
     JobKind(
         name="place",
         title="Where every bundle would go",
-        answers="Who would get each bundle, and which bundles would nobody take?",
-        asks=PlaceAsk,
+        answers="Who would get each bundle, and which would stay unassigned?",
+        asks=FleetScope,
+        request=PlaceRequest,
         run=_place,
         system="pulsar",
     ),
     JobKind(
         name="simulate",
-        title="The balancer played forward",
-        answers="What would the balancers do from here on, and when do they come to rest?",
-        asks=SimulateAsk,
+        title="Simulate the balancers",
+        answers="What would the balancers do from here on, and do they converge?",
+        asks=FleetScope,
+        request=SimulateRequest,
         run=_simulate,
         system="pulsar",
     ),
@@ -377,7 +269,7 @@ KINDS: Final = (
         name="balance",
         title="What the Pegasus balancers would propose",
         answers="Which replicas would move in each Pegasus cluster, round by round?",
-        asks=FleetAsk,
+        asks=FleetScope,
         request=BalanceRequest,
         run=_balance,
         system="pegasus",

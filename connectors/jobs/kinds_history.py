@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from pydantic import Field, field_validator, model_validator
 
 from connectors.config.credentials import Strict
-from connectors.jobs.kinds_fleet import FleetAsk, sources_of, unanswered
+from connectors.jobs.kinds_fleet import FleetScope, sources_of, unanswered
 from connectors.jobs.model import Asked, JobAnswer, JobContext, JobKind
 from core.history.analysis.flaps.job import flaps_here
 from core.history.analysis.requests import FlapsRequest, RecordScope, TrendsRequest
@@ -71,7 +71,7 @@ class RecordJob(Strict):
         return RecordScope(clusters=clusters, start=self.start, end=self.end, minute_s=minute_s)
 
 
-class PoolScope(FleetAsk):
+class PoolScope(FleetScope):
     """Which clusters, and by how many processes.
 
     Attributes:
@@ -81,7 +81,7 @@ class PoolScope(FleetAsk):
     workers: int = Field(default=0, ge=0, le=1_024)
 
 
-class TopicsAsk(FleetAsk):
+class TopicsScope(FleetScope):
     """Where the topics of a file land; the file must be where the job runs.
 
     Attributes:
@@ -155,7 +155,7 @@ def _flaps(context: JobContext, asked: Asked) -> JobAnswer:
     )
 
 
-def _asked(context: JobContext, asked: FleetAsk, question: Question, kind: str | None) -> Answers:
+def _asked(context: JobContext, asked: FleetScope, question: Question, kind: str | None) -> Answers:
     sources = sources_of(context, asked, kind)
     if asked.engine == "spark":
         from core.spark.large.fleet import ask_fleet  # noqa: PLC0415  # no pyspark before it
@@ -227,7 +227,7 @@ def _drill(context: JobContext, asked: Asked) -> JobAnswer:
     )
 
 
-def _topics(context: JobContext, asked: TopicsAsk) -> JobAnswer:
+def _topics(context: JobContext, asked: TopicsScope) -> JobAnswer:
     sources = sources_of(context, asked, "pulsar")
     parts = parts_of(asked.file)
     told: list[str] = []
@@ -296,7 +296,7 @@ KINDS: Final = (
         name="topics",
         title="Where millions of topics land",
         answers="Which bundles and brokers would carry the topics of a file?",
-        asks=TopicsAsk,
+        asks=TopicsScope,
         run=_topics,
         system="pulsar",
     ),
@@ -304,7 +304,7 @@ KINDS: Final = (
         name="drill",
         title="Failure drill",
         answers="Which brokers get hot, and which bundles stay unassigned when a broker fails?",
-        asks=FleetAsk,
+        asks=FleetScope,
         request=DrillRequest,
         run=_drill,
     ),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from core.errors import InputError
+from core.pulsar.requests import SimulateRequest
 from core.snapshot import PulsarSnapshot
 
 StepResult = Literal["settled", "horizon"]
@@ -53,6 +54,28 @@ class Run:
     def __post_init__(self) -> None:
         if self.rounds < 1:
             raise InputError(f"{self.rounds} rounds simulate nothing.", hint="Give at least 1.")
+
+
+def run_of(request: SimulateRequest, active: str, recently_unloaded: Collection[str] = ()) -> Run:
+    """Return the run of a request with its first seed.
+
+    Args:
+        request: What is simulated.
+        active: The active shedding strategy, where the request names none.
+        recently_unloaded: Bundles in their grace period at the start.
+    """
+    return Run(
+        shedding=request.shedding or active,
+        rounds=request.rounds,
+        seed=request.seeds[0],
+        recently_unloaded=recently_unloaded,
+        what_if=WhatIf(
+            added=request.added,
+            failed=request.failed,
+            removed=request.removed,
+            failed_domains=request.failed_domains,
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,8 +73,8 @@ class Assumptions:
 
 
 @dataclass(frozen=True)
-class PlaceWish:
-    """What is asked of ``trimtab place``.
+class OneBundle:
+    """A bundle that is placed, and among which brokers.
 
     Attributes:
         bundle: Name.
@@ -192,21 +192,21 @@ def place(
     snapshot = load_snapshot(directory)
     settings = assumptions.settings_of(snapshot)
     view = LoadView.of(snapshot, settings)
-    wish = PlaceWish(bundle, candidates, with_filters=with_filters)
-    return tell_place(view, settings, wish, assumptions, as_json=as_json)
+    of = OneBundle(bundle, candidates, with_filters=with_filters)
+    return tell_place(view, settings, of, assumptions, as_json=as_json)
 
 
 def tell_place(
     view: LoadView,
     settings: EffectiveSettings,
-    wish: PlaceWish,
+    of: OneBundle,
     assumptions: Assumptions,
     *,
     as_json: bool,
 ) -> int:
     """Print who gets a bundle that a view has."""
-    bundle = wish.bundle
-    chosen = _candidates(wish.candidates, view.brokers)
+    bundle = of.bundle
+    chosen = _candidates(of.candidates, view.brokers)
     started = time.perf_counter()
     placement = place_bundle(
         view,
@@ -214,8 +214,8 @@ def tell_place(
         settings,
         strategy=assumptions.strategy,
         candidates=chosen,
-        with_filters=wish.with_filters,
-        non_persistent=wish.non_persistent,
+        with_filters=of.with_filters,
+        non_persistent=of.non_persistent,
     )
     elapsed_ms = (time.perf_counter() - started) * 1000
 

@@ -8,19 +8,20 @@ from pegasus_snapshots import generated
 
 from core.pegasus.balance.request import BalanceRequest
 from core.progress import Untold
+from core.pulsar.requests import HealthRequest, PlaceRequest, ShedRequest, SimulateRequest
 from core.snapshot.store import save_snapshot
 from core.spark.fleet import PROBLEMS, FleetRequest, InDirectory, ask_here, ask_on_spark
 from core.spark.jobs.balance import BALANCE
-from core.spark.jobs.health import HealthQuestion
-from core.spark.jobs.place import PlaceQuestion
-from core.spark.jobs.shed import ALL, ShedQuestion
-from core.spark.jobs.simulate import SimulateQuestion
+from core.spark.jobs.health import HEALTH_OF_CLUSTERS
+from core.spark.jobs.place import PLACE
+from core.spark.jobs.shed import SHED
+from core.spark.jobs.simulate import SIMULATE
 
 QUESTIONS = {
-    "health": HealthQuestion(),
-    "shed": ShedQuestion(ALL, rounds=2, is_off_ignored=True),
-    "place": PlaceQuestion(),
-    "simulate": SimulateQuestion(rounds=4, seeds=(1, 2)),
+    "health": FleetRequest(HEALTH_OF_CLUSTERS, HealthRequest()),
+    "shed": FleetRequest(SHED, ShedRequest(rounds=2)),
+    "place": FleetRequest(PLACE, PlaceRequest()),
+    "simulate": FleetRequest(SIMULATE, SimulateRequest(rounds=4, seeds=(1, 2))),
     "balance": FleetRequest(BALANCE, BalanceRequest(rounds=3)),
 }
 
@@ -49,7 +50,9 @@ def test_each_cluster_gets_the_answer_of_a_process(spark, sources, name):
 
 
 def test_a_cluster_that_cannot_be_read_does_not_cost_the_others_their_answer(spark, sources):
-    found = ask_on_spark(spark, sources, HealthQuestion(), Untold())
+    found = ask_on_spark(
+        spark, sources, FleetRequest(HEALTH_OF_CLUSTERS, HealthRequest()), Untold()
+    )
     assert found[PROBLEMS]["cluster"].to_pylist() == ["gone"]
     assert "There is no snapshot" in found[PROBLEMS]["sentence"][0].as_py()
     assert found["health"].num_rows == len(sources) - 1

@@ -10,10 +10,12 @@ from core.errors import UnknownNameError
 from core.findings.engine import MAX_OF_ONE_CODE
 from core.progress import Untold
 from core.pulsar.measures import TARGETS
+from core.pulsar.requests import HealthRequest, PlaceRequest
 from core.pulsar.rules.registry import assess
 from core.snapshot.store import save_snapshot
-from core.spark.jobs.health import HealthQuestion
-from core.spark.jobs.place import PlaceQuestion
+from core.spark.fleet import FleetRequest
+from core.spark.jobs.health import HEALTH_OF_CLUSTERS
+from core.spark.jobs.place import PLACE
 from core.spark.large.cluster import LargeCluster
 from core.spark.large.fleet import large_answer
 
@@ -46,14 +48,14 @@ def cluster(spark, whole) -> LargeCluster:
 
 @pytest.mark.parametrize("target", TARGETS[:1], ids=lambda one: one.code)
 def test_findings_and_measures_are_those_of_a_process(cluster, whole, target):
-    question = HealthQuestion(target)
+    question = FleetRequest(HEALTH_OF_CLUSTERS, HealthRequest(target=target.code))
     there, here = large_answer(cluster, question), question.answer(whole[0])
     for name in here:
         assert there[name].to_pylist() == here[name].to_pylist()
 
 
 def test_every_bundle_gets_the_distribution_of_a_process(cluster, whole):
-    question = PlaceQuestion()
+    question = FleetRequest(PLACE, PlaceRequest())
     there, here = large_answer(cluster, question), question.answer(whole[0])
     for name in here:
         assert there[name].to_pylist() == here[name].to_pylist()
@@ -61,7 +63,7 @@ def test_every_bundle_gets_the_distribution_of_a_process(cluster, whole):
 
 def test_a_strategy_that_is_not_there_is_named(cluster):
     with pytest.raises(UnknownNameError, match="LeastLong"):
-        large_answer(cluster, PlaceQuestion("LeastLongTermMessageRat"))
+        large_answer(cluster, FleetRequest(PLACE, PlaceRequest(strategy="LeastLongTermMessageRat")))
 
 
 def test_the_small_fleet_has_more_findings_of_a_kind_than_are_listed():

@@ -109,7 +109,7 @@ def test_who_stops_a_large_cluster_stops_all(tmp_path, monkeypatch):
 def test_a_drill_in_waves_is_the_drill_of_a_process(tasks_here, tmp_path, monkeypatch, kind):
     snapshot = kind(make_snapshot(brokers=6, bundles=90, seed=4))
     save_snapshot(snapshot, tmp_path)
-    monkeypatch.setattr(drill, "MOST_PLACED", 45)
+    monkeypatch.setattr(drill, "MAX_PLACED", 45)
     question = FleetRequest(DRILL, DrillRequest(hot_line=0.3))
     there = large_answer(LargeCluster.of(None, tmp_path, Untold()), question)
     assert there == question.answer(snapshot)
@@ -123,7 +123,7 @@ def test_failures_that_are_too_large_are_named_beside_the_others(tasks_here, tmp
     whole = FleetRequest(DRILL, DrillRequest()).answer(snapshot)
     sizes = {row["failure"]: row["bundles"] for row in whole["failures"].to_pylist()}
     most = sorted(sizes.values())[len(sizes) // 2]
-    monkeypatch.setattr(drill, "MOST_PLACED", most)
+    monkeypatch.setattr(drill, "MAX_PLACED", most)
     monkeypatch.setattr(size, "MAX_BUNDLES", 10)
     sources = {"a": InDirectory(str(tmp_path))}
     found = ask_fleet(None, sources, FleetRequest(DRILL, DrillRequest()), Untold())
@@ -139,6 +139,6 @@ def test_failures_that_are_too_large_are_named_beside_the_others(tasks_here, tmp
     words = left_out(found, {})
     assert f" {pluralize(len(too_large), 'failure')} left out: " in words
     assert "cluster could not be answered" not in words
-    monkeypatch.setattr(drill, "MOST_PLACED", min(sizes.values()) - 1)
+    monkeypatch.setattr(drill, "MAX_PLACED", min(sizes.values()) - 1)
     with pytest.raises(InputError, match=r"has .* bundles, which the leader"):
         large_answer(LargeCluster.of(None, tmp_path, Untold()), FleetRequest(DRILL, DrillRequest()))

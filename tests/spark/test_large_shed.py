@@ -9,6 +9,7 @@ from fleet_builder import make_snapshot
 from large_fleets import extensible, unread, with_gaps, with_ties
 
 from core.progress import Untold
+from core.pulsar.requests import ShedRequest
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import (
     SHEDDING_STRATEGIES,
@@ -18,7 +19,7 @@ from core.pulsar.shedding import (
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import save_snapshot
-from core.spark.jobs.shed import ShedQuestion
+from core.spark.jobs.shed import shed_cluster, shed_tables
 from core.spark.large.cluster import LargeCluster
 from core.spark.large.fleet import Spread
 from core.spark.large.shed import large_rounds
@@ -121,8 +122,8 @@ def test_the_extensible_managers_plan_is_the_one_of_a_process(
 
 
 def test_result_tables_are_those_of_a_process(cluster, whole):
-    question = ShedQuestion(rounds=2, overrides=EAGER, is_off_ignored=True)
-    there = question.answer_with(Spread(cluster))
-    assert there == question.answer(whole[0])
+    question = ShedRequest(strategy=None, rounds=2, settings=EAGER)
+    there = shed_tables(Spread(cluster), question)
+    assert there == shed_cluster(whole[0], question)
     is_reported = whole[0].bundles["reported_by"].null_count < whole[0].bundles.num_rows
     assert bool(there["moves"].num_rows) == is_reported

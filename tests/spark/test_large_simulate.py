@@ -13,12 +13,14 @@ from large_fleets import edited, extensible, unread, with_gaps, with_ties, with_
 
 from core.errors import InputError, UnknownNameError
 from core.progress import Untold
+from core.pulsar.requests import SimulateRequest
 from core.schemas.pulsar import RATES
 from core.simulation import Run, Simulation, WhatIf, managers, simulate
 from core.simulation.averages import AVERAGES
 from core.snapshot import PulsarSnapshot, store
 from core.snapshot.store import save_snapshot
-from core.spark.jobs.simulate import SimulateQuestion
+from core.spark.fleet import FleetRequest
+from core.spark.jobs.simulate import SIMULATE
 from core.spark.large import bundle_state, what_if
 from core.spark.large.cluster import LargeCluster
 from core.spark.large.fleet import large_answer
@@ -156,7 +158,10 @@ def test_transfers_on_spark_are_those_of_a_process(spark, tmp_path, monkeypatch)
 @pytest.mark.slow
 def test_result_tables_are_those_of_a_process(spark, tmp_path):
     snapshot = fleet("gaps and ties")
-    question = SimulateQuestion("ThresholdShedder", rounds=2, seeds=(1, 2), overrides=EAGER)
+    question = FleetRequest(
+        SIMULATE,
+        SimulateRequest(shedding="ThresholdShedder", rounds=2, seeds=(1, 2), settings=EAGER),
+    )
     there = large_answer(large(spark, snapshot, tmp_path), question)
     assert there == question.answer(snapshot)
 
@@ -240,13 +245,17 @@ def test_a_what_if_on_spark_is_that_of_a_process(spark, tmp_path, monkeypatch, s
 
 
 def test_a_question_with_a_what_if_is_answered_as_in_a_process(tasks_here, tmp_path):
-    snapshot = fleet("gaps and ties")
-    question = SimulateQuestion(
-        "ThresholdShedder",
-        rounds=2,
-        seeds=(1, 2),
-        overrides=EAGER,
-        what_if=WHAT_IFS["join and fail"],
+    snapshot, changes = fleet("gaps and ties"), WHAT_IFS["join and fail"]
+    question = FleetRequest(
+        SIMULATE,
+        SimulateRequest(
+            shedding="ThresholdShedder",
+            rounds=2,
+            seeds=(1, 2),
+            settings=EAGER,
+            added=tuple(changes.added),
+            failed=tuple(changes.failed),
+        ),
     )
     there = large_answer(large(None, snapshot, tmp_path), question)
     assert there == question.answer(snapshot)
@@ -254,7 +263,7 @@ def test_a_question_with_a_what_if_is_answered_as_in_a_process(tasks_here, tmp_p
 
 
 def test_more_than_fits_here_is_refused_with_a_remedy(tasks_here, tmp_path, monkeypatch):
-    monkeypatch.setattr(what_if, "MOST_PLACED", 30)
+    monkeypatch.setattr(what_if, "MAX_PLACED", 30)
     cluster = large(None, make_snapshot(brokers=4, bundles=200, seed=4), tmp_path)
     run = Run(shedding="ThresholdShedder", what_if=WhatIf(failed=["10.1.0.1:8080"]))
     with pytest.raises(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -14,12 +13,13 @@ from core.findings.finding import Finding, findings_sentence, overall_state
 from core.pegasus.balance.score import count_spread
 from core.pegasus.rules.registry import assess_pegasus
 from core.pegasus.snapshot import PegasusFacts
-from core.pulsar.measures import DEFAULT_TARGET, Measures, Target, balance_sentence, measure
+from core.pulsar.measures import TARGETS, Measures, Target, balance_sentence, measure
+from core.pulsar.requests import HealthRequest
 from core.pulsar.rules.registry import assess
 from core.pulsar.settings import effective_settings
-from core.snapshot import Manifest, PulsarSnapshot
+from core.snapshot import Manifest
 from core.snapshot.pegasus import PegasusSnapshot
-from core.spark.fleet import Snapshot
+from core.spark.fleet import Operation, Snapshot
 from core.units import datetime_to_ms
 
 HEALTH: Final = pa.schema(
@@ -68,45 +68,44 @@ FINDINGS: Final = pa.schema(
 """One row a finding, worst first."""
 
 
-@dataclass(frozen=True)
-class HealthQuestion:
-    """What is wrong in a cluster.
+def health_cluster(snapshot: Snapshot, request: HealthRequest) -> Mapping[str, pa.Table]:
+    """Return the findings of a cluster of either system."""
+    if isinstance(snapshot, PegasusSnapshot):
+        return _pegasus(snapshot)
+    target = target_of(request)
+    settings = effective_settings(snapshot)
+    found = assess(snapshot, settings, target=target)
+    identity = (snapshot.snapshot_id, snapshot.manifest)
+    return health_tables(identity, measure(snapshot, settings), found, target)
 
-    Attributes:
-        target: What counts as balanced on a Pulsar cluster.
+
+def health_tables(
+    identity: tuple[str, Manifest],
+    measures: Measures,
+    found: tuple[Finding, ...],
+    target: Target,
+) -> Mapping[str, pa.Table]:
+    """Return the tables of one Pulsar cluster, whoever measured it.
+
+    Args:
+        identity: Id and manifest of the snapshot.
+        measures: How even its load is.
+        found: Its findings.
+        target: What counts as balanced.
     """
+    verdict = (measures.verdict(target), balance_sentence(measures, target))
+    return _tables(identity, verdict, list(_spreads(measures)), found)
 
-    target: Target = DEFAULT_TARGET
 
-    @property
-    def tables(self) -> Mapping[str, pa.Schema]:
-        """Schemas of the answer."""
-        return {"health": HEALTH, "measures": MEASURES, "findings": FINDINGS}
+def target_of(request: HealthRequest) -> Target:
+    """Return the target that a request names."""
+    return next(target for target in TARGETS if target.code == request.target)
 
-    def answer(self, snapshot: Snapshot) -> Mapping[str, pa.Table]:
-        """Judge a cluster of either kind."""
-        if isinstance(snapshot, PegasusSnapshot):
-            return _pegasus(snapshot)
-        return self._pulsar(snapshot)
 
-    def _pulsar(self, snapshot: PulsarSnapshot) -> Mapping[str, pa.Table]:
-        settings = effective_settings(snapshot)
-        found = assess(snapshot, settings, target=self.target)
-        measures = measure(snapshot, settings)
-        return self.tables_of((snapshot.snapshot_id, snapshot.manifest), measures, found)
-
-    def tables_of(
-        self, identity: tuple[str, Manifest], measures: Measures, found: tuple[Finding, ...]
-    ) -> Mapping[str, pa.Table]:
-        """Return the tables of one Pulsar cluster, whoever judged it.
-
-        Args:
-            identity: Id and manifest of the snapshot.
-            measures: How even its load is.
-            found: Its findings.
-        """
-        verdict = (measures.verdict(self.target), balance_sentence(measures, self.target))
-        return _tables(identity, verdict, list(_spreads(measures)), found)
+HEALTH_OF_CLUSTERS: Final = Operation(
+    health_cluster, {"health": HEALTH, "measures": MEASURES, "findings": FINDINGS}
+)
+"""The findings of each cluster, and how even its load is."""
 
 
 def _spreads(measures: Measures) -> Iterator[dict[str, Any]]:

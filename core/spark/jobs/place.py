@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -12,9 +11,10 @@ import pyarrow.compute as pc
 
 from core.pulsar.placement import place_all
 from core.pulsar.placement.model import PlacementTable
+from core.pulsar.requests import PlaceRequest
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
-from core.spark.fleet import Snapshot
+from core.spark.fleet import Operation, Snapshot
 from core.spark.jobs.systems import pulsar_of
 
 PLACEMENT: Final = pa.schema(
@@ -24,7 +24,7 @@ PLACEMENT: Final = pa.schema(
             "why", pa.string(), nullable=False
         ),  # why no broker is eligible anywhere; or blank
         pa.field("bundles", pa.int64(), nullable=False),
-        pa.field("homeless", pa.int64(), nullable=False),  # bundles without an eligible broker
+        pa.field("unassigned", pa.int64(), nullable=False),  # bundles without an eligible broker
     ]
 )
 """One row a cluster."""
@@ -42,48 +42,33 @@ NAMESPACES: Final = pa.schema(
 """One row a namespace: its bundles share one distribution."""
 
 
-@dataclass(frozen=True)
-class PlaceQuestion:
-    """Who would get each bundle.
+def place_cluster(snapshot: Snapshot, request: PlaceRequest) -> Mapping[str, pa.Table]:
+    """Place all bundles of a cluster.
 
-    Attributes:
-        strategy: Placement class; ``None``: the active one.
-        overrides: Settings to assume, upstream key to value.
+    Raises:
+        InputError: It is no Pulsar cluster.
+        UnknownNameError: No such strategy.
     """
+    pulsar = pulsar_of(snapshot, "place bundles")
+    settings = effective_settings(pulsar, overrides=request.settings)
+    table = place_all(LoadView.of(pulsar, settings), settings, strategy=request.strategy)
+    return place_tables(table.strategy, table.why, by_namespace(table))
 
-    strategy: str | None = None
-    overrides: Mapping[str, object] = field(default_factory=dict)
 
-    @property
-    def tables(self) -> Mapping[str, pa.Schema]:
-        """Schemas of the answer."""
-        return {"placement": PLACEMENT, "namespaces": NAMESPACES}
+def place_tables(strategy: str, why: str, namespaces: pa.Table) -> Mapping[str, pa.Table]:
+    """Return the tables of one cluster, whoever placed its bundles."""
+    unassigned = namespaces.filter(pc.equal(namespaces["brokers"], 0))["bundles"]
+    row = {
+        "strategy": strategy,
+        "why": why,
+        "bundles": pc.sum(namespaces["bundles"]).as_py() or 0,
+        "unassigned": pc.sum(unassigned).as_py() or 0,
+    }
+    return {"placement": pa.Table.from_pylist([row], schema=PLACEMENT), "namespaces": namespaces}
 
-    def answer(self, snapshot: Snapshot) -> Mapping[str, pa.Table]:
-        """Place all bundles of a cluster.
 
-        Raises:
-            InputError: It is no Pulsar cluster.
-            UnknownNameError: No such strategy.
-        """
-        pulsar = pulsar_of(snapshot, "place bundles")
-        settings = effective_settings(pulsar, overrides=self.overrides)
-        table = place_all(LoadView.of(pulsar, settings), settings, strategy=self.strategy)
-        return self.tables_of(table.strategy, table.why, by_namespace(table))
-
-    def tables_of(self, strategy: str, why: str, namespaces: pa.Table) -> Mapping[str, pa.Table]:
-        """Return the tables of one cluster, whoever placed its bundles."""
-        homeless = namespaces.filter(pc.equal(namespaces["brokers"], 0))["bundles"]
-        row = {
-            "strategy": strategy,
-            "why": why,
-            "bundles": pc.sum(namespaces["bundles"]).as_py() or 0,
-            "homeless": pc.sum(homeless).as_py() or 0,
-        }
-        return {
-            "placement": pa.Table.from_pylist([row], schema=PLACEMENT),
-            "namespaces": namespaces,
-        }
+PLACE: Final = Operation(place_cluster, {"placement": PLACEMENT, "namespaces": NAMESPACES})
+"""Who would get each bundle, were it the only one that moves."""
 
 
 def by_namespace(table: PlacementTable) -> pa.Table:

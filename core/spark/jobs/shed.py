@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from core.pulsar.requests import ALL, ShedRequest
 from core.pulsar.settings import SHEDDING_SWITCHES, EffectiveSettings, effective_settings
 from core.pulsar.shedding import (
     SHEDDING_STRATEGY_NAMES,
@@ -18,14 +19,14 @@ from core.pulsar.shedding import (
     active_shedding_strategy,
     find_shedding_strategy,
     shed_rounds,
+    strategy_rounds,
 )
 from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.view import LoadView
 from core.snapshot import LoadManager, PulsarSnapshot
-from core.spark.fleet import Snapshot
+from core.spark.fleet import Operation, Snapshot
 from core.spark.jobs.systems import pulsar_of
 
-ALL: Final = "all"
 _CONFIGURED: Final = "loadBalancerLoadSheddingStrategy"
 
 ROUNDS: Final = pa.schema(
@@ -60,7 +61,7 @@ MOVES: Final = pa.schema(
 
 
 class Decider(Protocol):
-    """One cluster, and what simulates its rounds."""
+    """One cluster, and who decides its rounds."""
 
     @property
     def manager(self) -> LoadManager:
@@ -72,9 +73,9 @@ class Decider(Protocol):
         ...
 
     def rounds(
-        self, strategy: AnyStrategy, settings: EffectiveSettings, count: int
+        self, strategy: AnyStrategy, settings: EffectiveSettings, request: ShedRequest
     ) -> Sequence[Round]:
-        """Return so many rounds."""
+        """Return the rounds of a request."""
         ...
 
     def throughputs(self, bundles: Sequence[str]) -> Mapping[str, float]:
@@ -82,70 +83,56 @@ class Decider(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class ShedQuestion:
-    """What would be unloaded.
+def shed_cluster(snapshot: Snapshot, request: ShedRequest) -> Mapping[str, pa.Table]:
+    """Return what a cluster's strategies would unload; switches that keep it from it are ignored.
 
-    Attributes:
-        strategy: Class name; ``None``: the active one; :data:`ALL`: every one.
-        rounds: How many, all on the same load.
-        overrides: Settings to assume, upstream key to value.
-        is_off_ignored: Take the switches that keep a cluster from shedding as on.
+    Raises:
+        InputError: It is no Pulsar cluster.
+        UnknownNameError: No such strategy.
     """
+    return shed_tables(_Whole(pulsar_of(snapshot, "shed bundles")), request)
 
-    strategy: str | None = None
-    rounds: int = 1
-    overrides: Mapping[str, object] = field(default_factory=dict)
-    is_off_ignored: bool = False
 
-    @property
-    def tables(self) -> Mapping[str, pa.Schema]:
-        """Schemas of the answer."""
-        return {"rounds": ROUNDS, "moves": MOVES}
+def shed_tables(decider: Decider, request: ShedRequest) -> Mapping[str, pa.Table]:
+    """Return the tables of one cluster, whoever decides for it.
 
-    def answer(self, snapshot: Snapshot) -> Mapping[str, pa.Table]:
-        """Ask one cluster's strategies.
+    Raises:
+        UnknownNameError: No such strategy.
+    """
+    configured = active_shedding_strategy(decider.manager, _settings(decider, request, None)).name
+    rounds: list[dict[str, Any]] = []
+    moves: list[dict[str, Any]] = []
+    for name in _names(request.strategy, configured):
+        strategy = find_shedding_strategy(name)
+        settings = _settings(decider, request, None if name == configured else name)
+        done_rounds = decider.rounds(strategy, settings, request)
+        picked = {move.bundle for done in done_rounds for move in done.decision.moves}
+        flows = decider.throughputs(sorted(picked))
+        for number, done in enumerate(done_rounds, 1):
+            found = _moves(flows, name, number, done)
+            moves += found
+            row = _round(name, number, done, found)
+            rounds.append(row | {"is_configured": name == configured})
+    return {
+        "rounds": pa.Table.from_pylist(rounds, schema=ROUNDS),
+        "moves": pa.Table.from_pylist(moves, schema=MOVES),
+    }
 
-        Raises:
-            InputError: It is no Pulsar cluster.
-            UnknownNameError: No such strategy.
-        """
-        return self.answer_with(_Whole(pulsar_of(snapshot, "shed bundles")))
 
-    def answer_with(self, decider: Decider) -> Mapping[str, pa.Table]:
-        """Return the tables of one cluster, whoever decides for it.
+SHED: Final = Operation(shed_cluster, {"rounds": ROUNDS, "moves": MOVES})
+"""What strategies would unload, round by round."""
 
-        Raises:
-            UnknownNameError: No such strategy.
-        """
-        configured = active_shedding_strategy(decider.manager, self._settings(decider, None)).name
-        rounds: list[dict[str, Any]] = []
-        moves: list[dict[str, Any]] = []
-        for name in self._names(configured):
-            strategy = find_shedding_strategy(name)
-            settings = self._settings(decider, None if name == configured else name)
-            played = decider.rounds(strategy, settings, self.rounds)
-            picked = {move.bundle for done in played for move in done.decision.moves}
-            flows = decider.throughputs(sorted(picked))
-            for number, done in enumerate(played, 1):
-                found = _moves(flows, name, number, done)
-                moves += found
-                row = _round(name, number, done, found)
-                rounds.append(row | {"is_configured": name == configured})
-        return {
-            "rounds": pa.Table.from_pylist(rounds, schema=ROUNDS),
-            "moves": pa.Table.from_pylist(moves, schema=MOVES),
-        }
 
-    def _names(self, configured: str) -> tuple[str, ...]:
-        if self.strategy == ALL:
-            return SHEDDING_STRATEGY_NAMES
-        return (configured if self.strategy is None else self.strategy.rpartition(".")[2],)
+def _names(strategy: str | None, configured: str) -> tuple[str, ...]:
+    if strategy == ALL:
+        return SHEDDING_STRATEGY_NAMES
+    return (configured if strategy is None else strategy.rpartition(".")[2],)
 
-    def _settings(self, decider: Decider, named: str | None) -> EffectiveSettings:
-        assumed = dict.fromkeys(SHEDDING_SWITCHES, True) if self.is_off_ignored else {}
-        strategy = {} if named is None else {_CONFIGURED: named}
-        return decider.settings({**assumed, **self.overrides, **strategy})
+
+def _settings(decider: Decider, request: ShedRequest, named: str | None) -> EffectiveSettings:
+    strategy = {} if named is None else {_CONFIGURED: named}
+    switches = dict.fromkeys(SHEDDING_SWITCHES, True)
+    return decider.settings({**switches, **request.settings, **strategy})
 
 
 @dataclass(frozen=True)
@@ -162,10 +149,11 @@ class _Whole:
         return effective_settings(self.snapshot, overrides=overrides)
 
     def rounds(
-        self, strategy: AnyStrategy, settings: EffectiveSettings, count: int
+        self, strategy: AnyStrategy, settings: EffectiveSettings, request: ShedRequest
     ) -> Sequence[Round]:
         view = LoadView.of(self.snapshot, settings)
-        return list(itertools.islice(shed_rounds(strategy, view, settings), count))
+        start = strategy_rounds if request.strategy_only else shed_rounds
+        return list(itertools.islice(start(strategy, view, settings), request.rounds))
 
     def throughputs(self, bundles: Sequence[str]) -> Mapping[str, float]:
         table = self.snapshot.bundles

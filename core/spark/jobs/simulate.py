@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
 
+from core.pulsar.requests import SimulateRequest
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import active_shedding_strategy
-from core.simulation import Run, Simulation, WhatIf, simulate
+from core.simulation import Run, Simulation, simulate
+from core.simulation.model import run_of
 from core.snapshot import PulsarSnapshot
-from core.spark.fleet import Snapshot
+from core.spark.fleet import Operation, Snapshot
 from core.spark.jobs.systems import pulsar_of
 
 SIMULATIONS: Final = pa.schema(
@@ -60,58 +62,43 @@ MOVES: Final = pa.schema(
 """One row a bundle that went."""
 
 
-@dataclass(frozen=True)
-class SimulateQuestion:
-    """What the balancer would do from here on.
+def simulate_cluster(snapshot: Snapshot, request: SimulateRequest) -> Mapping[str, pa.Table]:
+    """Simulate the rounds of a cluster, once a seed.
 
-    Attributes:
-        shedding: Class name; ``None``: the active one.
-        placement: Class name; ``None``: the active one.
-        rounds: Horizon.
-        seeds: One simulation each.
-        overrides: Settings to assume, upstream key to value.
-        what_if: Brokers that join and go before the first round.
+    Raises:
+        InputError: It is no Pulsar cluster, or cannot be simulated.
+        UnknownNameError: No such strategy.
     """
+    pulsar = pulsar_of(snapshot, "shed bundles")
+    options: dict[str, Any] = {
+        "placement": request.placement,
+        "overrides": dict(request.settings),
+    }
+    return simulate_tables(pulsar, request, lambda run: simulate(pulsar, run, **options))
 
-    shedding: str | None = None
-    placement: str | None = None
-    rounds: int = 60
-    seeds: tuple[int, ...] = (1,)
-    overrides: Mapping[str, object] = field(default_factory=dict)
-    what_if: WhatIf = field(default_factory=WhatIf)
 
-    @property
-    def tables(self) -> Mapping[str, pa.Schema]:
-        """Schemas of the answer."""
-        return {"simulations": SIMULATIONS, "rounds": ROUNDS, "moves": MOVES}
+def simulate_tables(
+    brokers: PulsarSnapshot, request: SimulateRequest, simulated: Callable[[Run], Simulation]
+) -> Mapping[str, pa.Table]:
+    """Return the tables of a cluster.
 
-    def answer(self, snapshot: Snapshot) -> Mapping[str, pa.Table]:
-        """Simulate the rounds of a cluster, once a seed.
+    Args:
+        brokers: The cluster, with or without its bundles.
+        request: What is simulated.
+        simulated: Simulates a run with the request's placement and settings.
+    """
+    settings = effective_settings(brokers, overrides=request.settings)
+    active = active_shedding_strategy(brokers.manifest.load_manager, settings)
+    run = run_of(request, active.name)
+    done = {seed: simulated(replace(run, seed=seed)) for seed in request.seeds}
+    parts = [_tables(seed, one) for seed, one in done.items()]
+    return {name: pa.concat_tables([part[name] for part in parts]) for name in SIMULATE.tables}
 
-        Raises:
-            InputError: It is no Pulsar cluster, or cannot be simulated.
-            UnknownNameError: No such strategy.
-        """
-        pulsar = pulsar_of(snapshot, "shed bundles")
-        options: dict[str, Any] = {"placement": self.placement, "overrides": dict(self.overrides)}
-        return self.answer_with(pulsar, lambda run: simulate(pulsar, run, **options))
 
-    def answer_with(
-        self, brokers: PulsarSnapshot, play: Callable[[Run], Simulation]
-    ) -> Mapping[str, pa.Table]:
-        """Return the tables of a cluster.
-
-        Args:
-            brokers: The cluster, with or without its bundles.
-            play: Simulates a run with :attr:`placement` and :attr:`overrides`.
-        """
-        settings = effective_settings(brokers, overrides=self.overrides)
-        active = active_shedding_strategy(brokers.manifest.load_manager, settings)
-        shedding = self.shedding or active.name
-        run = Run(shedding=shedding, rounds=self.rounds, what_if=self.what_if)
-        done = {seed: play(replace(run, seed=seed)) for seed in self.seeds}
-        parts = [_tables(seed, one) for seed, one in done.items()]
-        return {name: pa.concat_tables([part[name] for part in parts]) for name in self.tables}
+SIMULATE: Final = Operation(
+    simulate_cluster, {"simulations": SIMULATIONS, "rounds": ROUNDS, "moves": MOVES}
+)
+"""What the balancer would do from here on."""
 
 
 def _tables(seed: int, done: Simulation) -> Mapping[str, pa.Table]:

@@ -11,15 +11,17 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from core.errors import OpsError
+from core.errors import InputError, OpsError
 from core.pegasus.balance.model import BalanceOptions, Pick
 from core.pegasus.balance.request import BalanceRequest
 from core.pegasus.balance.rounds import BalanceRound, rounds_until_settled
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.view import ClusterView
+from core.planning.drill_request import DrillRequest
 from core.planning.what_if import compared
 from core.planning.what_if_request import WhatIfRequest
 from core.progress import JobStoppedError, Progress
+from core.pulsar.requests import HealthRequest, ShedRequest, SimulateRequest
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import Round
 from core.pulsar.shedding.registry import AnyStrategy
@@ -31,6 +33,7 @@ from core.spark.fleet import (
     Answers,
     FleetRequest,
     InDirectory,
+    Operation,
     Question,
     Source,
     ask_on_spark,
@@ -38,29 +41,19 @@ from core.spark.fleet import (
     problem_of,
 )
 from core.spark.jobs.balance import BALANCE, balance_tables
-from core.spark.jobs.health import HealthQuestion
-from core.spark.jobs.place import PlaceQuestion
-from core.spark.jobs.planning import WHAT_IF, drill_tables
-from core.spark.jobs.shed import ShedQuestion, throughput_by_bundle
-from core.spark.jobs.simulate import SimulateQuestion
+from core.spark.jobs.health import HEALTH_OF_CLUSTERS, health_tables, target_of
+from core.spark.jobs.place import PLACE
+from core.spark.jobs.planning import DRILL, WHAT_IF, drill_tables
+from core.spark.jobs.shed import SHED, shed_tables, throughput_by_bundle
+from core.spark.jobs.simulate import SIMULATE, simulate_tables
 from core.spark.large.cluster import LargeCluster
 from core.spark.large.drill import large_drill
-from core.spark.large.evolved import Evolved
 from core.spark.large.health import large_health
 from core.spark.large.place import large_placement
 from core.spark.large.shed import large_rounds
 from core.spark.large.simulate import cached_start, large_simulation
 from core.spark.large.size import is_large, is_large_pegasus
 from core.spark.pegasus_balance import SparkRounds
-
-Spreadable = HealthQuestion | PlaceQuestion | ShedQuestion | SimulateQuestion | FleetRequest[Any]
-_BY_BROKER: Final = (
-    HealthQuestion,
-    PlaceQuestion,
-    ShedQuestion,
-    SimulateQuestion,
-    FleetRequest,
-)
 
 
 def ask_fleet(
@@ -100,13 +93,13 @@ def _spread_over(source: Source, question: Question) -> _Answer | None:
     if not isinstance(source, InDirectory) or not Path(source.path).is_dir():
         return None
     directory = Path(source.path)
-    if isinstance(question, FleetRequest) and question.operation is BALANCE:
+    if not isinstance(question, FleetRequest):
+        return None
+    if question.operation is BALANCE:
         return (
             partial(_by_table, directory, question.request) if is_large_pegasus(directory) else None
         )
-    if isinstance(question, _BY_BROKER) and is_large(directory):
-        return partial(_by_broker, directory, question)
-    return None
+    return partial(_by_broker, directory, question) if is_large(directory) else None
 
 
 def _answered(answer: Callable[[], Mapping[str, pa.Table]]) -> Mapping[str, pa.Table]:
@@ -119,7 +112,7 @@ def _answered(answer: Callable[[], Mapping[str, pa.Table]]) -> Mapping[str, pa.T
 
 
 def _by_broker(
-    directory: Path, question: Spreadable, spark: SparkSession, progress: Progress
+    directory: Path, question: FleetRequest[Any], spark: SparkSession, progress: Progress
 ) -> Mapping[str, pa.Table]:
     return large_answer(LargeCluster.of(spark, directory, progress), question)
 
@@ -140,7 +133,7 @@ def _by_table(
     return balance_tables(facts, request, play)
 
 
-def large_answer(cluster: LargeCluster, question: Spreadable) -> Mapping[str, pa.Table]:
+def large_answer(cluster: LargeCluster, question: FleetRequest[Any]) -> Mapping[str, pa.Table]:
     """Return the tables of one large cluster; they are those of a process with all of it.
 
     Args:
@@ -149,30 +142,57 @@ def large_answer(cluster: LargeCluster, question: Spreadable) -> Mapping[str, pa
     Raises:
         OpsError: It cannot be answered for this cluster.
     """
-    if isinstance(question, ShedQuestion):
-        return question.answer_with(Spread(cluster))
-    if isinstance(question, PlaceQuestion):
-        return large_placement(cluster, question)
-    if isinstance(question, SimulateQuestion):
-        with cached_start(cluster) as start:
-            return question.answer_with(cluster.skeleton, partial(_simulated, start, question))
-    if isinstance(question, FleetRequest):
-        if question.operation is WHAT_IF:
-            return {"pairs": _compared(cluster, question.request)}
-        return drill_tables(large_drill(cluster, cluster.settings(), question.request))
-    found = large_health(cluster, question.target)
-    identity = load_manifest(cluster.directory)
-    return question.tables_of(identity, found.measures, found.findings)
-
-
-def _simulated(start: Evolved, question: SimulateQuestion, run: Run) -> Simulation:
-    return large_simulation(
-        start.cached.origin,
-        run,
-        placement=question.placement,
-        overrides=question.overrides,
-        start=start,
+    for operation, answer in _LARGE:
+        if question.operation is operation:
+            return answer(cluster, question.request)
+    raise InputError(
+        f"{cluster.manifest.cluster} is too large for one task, and this is not spread over Spark.",
+        hint="Leave --engine spark out.",
     )
+
+
+def _shed(cluster: LargeCluster, request: ShedRequest) -> Mapping[str, pa.Table]:
+    return shed_tables(Spread(cluster), request)
+
+
+def _simulate(cluster: LargeCluster, request: SimulateRequest) -> Mapping[str, pa.Table]:
+    with cached_start(cluster) as start:
+
+        def simulated(run: Run) -> Simulation:
+            return large_simulation(
+                start.cached.origin,
+                run,
+                placement=request.placement,
+                overrides=request.settings,
+                start=start,
+            )
+
+        return simulate_tables(cluster.skeleton, request, simulated)
+
+
+def _what_if(cluster: LargeCluster, request: WhatIfRequest) -> Mapping[str, pa.Table]:
+    return {"pairs": _compared(cluster, request)}
+
+
+def _drill(cluster: LargeCluster, request: DrillRequest) -> Mapping[str, pa.Table]:
+    return drill_tables(large_drill(cluster, cluster.settings(), request))
+
+
+def _health(cluster: LargeCluster, request: HealthRequest) -> Mapping[str, pa.Table]:
+    target = target_of(request)
+    found = large_health(cluster, target)
+    return health_tables(load_manifest(cluster.directory), found.measures, found.findings, target)
+
+
+_LARGE: Final[tuple[tuple[Operation[Any], Callable[..., Mapping[str, pa.Table]]], ...]] = (
+    (HEALTH_OF_CLUSTERS, _health),
+    (PLACE, large_placement),
+    (SHED, _shed),
+    (SIMULATE, _simulate),
+    (WHAT_IF, _what_if),
+    (DRILL, _drill),
+)
+"""By operation: what answers for one large cluster, with its bundles spread over Spark."""
 
 
 def _compared(cluster: LargeCluster, request: WhatIfRequest) -> pa.Table:
@@ -210,10 +230,16 @@ class Spread:
         return self.cluster.settings(overrides)
 
     def rounds(
-        self, strategy: AnyStrategy, settings: EffectiveSettings, count: int
+        self, strategy: AnyStrategy, settings: EffectiveSettings, request: ShedRequest
     ) -> Sequence[Round]:
-        """Return so many rounds."""
-        return large_rounds(self.cluster, strategy, settings, count)
+        """Return the rounds of a request."""
+        return large_rounds(
+            self.cluster,
+            strategy,
+            settings,
+            request.rounds,
+            is_strategy_only=request.strategy_only,
+        )
 
     def throughputs(self, bundles: Sequence[str]) -> Mapping[str, float]:
         """Return bytes/s of bundles by their names."""

@@ -21,9 +21,10 @@ from core.pulsar.bundle_counts import Codes, Ints, RangeCounts, row_index
 from core.pulsar.placement import find_strategy
 from core.pulsar.placement.model import PlacementTable
 from core.pulsar.placement.place import bound_brokers, place_namespaces
+from core.pulsar.requests import PlaceRequest
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import LoadView
-from core.spark.jobs.place import NAMESPACES, PlaceQuestion, by_namespace
+from core.spark.jobs.place import NAMESPACES, by_namespace, place_tables
 from core.spark.large.cluster import LargeCluster
 from core.spark.large.map_order import BucketOrders
 from core.spark.large.reduced import Reduced
@@ -37,31 +38,31 @@ _COLUMNS: Final = ("namespace", "is_broker_bound")
 _BASE_COLUMNS: Final = ("range_counts", "group_counts")
 
 
-def large_placement(cluster: LargeCluster, question: PlaceQuestion) -> Mapping[str, pa.Table]:
-    """Return the tables that :meth:`PlaceQuestion.answer` gives in process.
+def large_placement(cluster: LargeCluster, request: PlaceRequest) -> Mapping[str, pa.Table]:
+    """Return the tables that :func:`core.spark.jobs.place.place_cluster` gives.
 
     Args:
         cluster: The whole.
-        question: What is asked.
+        request: The strategy and settings.
     Raises:
         UnknownNameError: No such strategy.
         ComputeError: Spark failed.
         JobStoppedError: A person stopped it.
     """
-    if question.strategy is not None:
-        find_strategy(question.strategy)  # before anything is read
-    settings = cluster.settings(question.overrides)
+    if request.strategy is not None:
+        find_strategy(request.strategy)  # before anything is read
+    settings = cluster.settings(request.settings)
     reduced = Reduced.of(cluster, ())
     view = reduced.view(settings, BucketOrders(cluster), is_placed=True)
     nothing = np.zeros(0, np.int64)
     # the name of the strategy, or why there is none, before anything is distributed
-    empty = place_namespaces(view, settings, nothing, {}, strategy=question.strategy)
-    kernel = _Namespaces(sendable(view), settings, question.strategy)
+    empty = place_namespaces(view, settings, nothing, {}, strategy=request.strategy)
+    kernel = _Namespaces(sendable(view), settings, request.strategy)
     groups = min(max(cluster.namespaces.num_rows // _NAMESPACES_A_GROUP, 1), _MAX_GROUPS)
     pieces = cluster.pieces(Cut(_columns, ByNamespace(groups)), _COLUMNS)
     with followed(cluster.spark, cluster.progress, "placing bundles by namespace"):
         namespaces = collected(each_group(pieces, kernel, NAMESPACES), NAMESPACES)
-    return question.tables_of(empty.strategy, empty.why, namespaces.sort_by("namespace"))
+    return place_tables(empty.strategy, empty.why, namespaces.sort_by("namespace"))
 
 
 def _columns(part: pa.Table) -> pa.Table:

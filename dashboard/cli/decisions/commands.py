@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from core.pulsar.requests import ALL, ShedRequest, SimulateRequest
 from dashboard.cli.options import (
-    MAX_ROUNDS,
     Config,
     EngineName,
     Json,
@@ -20,8 +20,14 @@ from dashboard.cli.options import (
     Sources,
     Strategy,
 )
+from dashboard.cli.requests import takes
 
 app = typer.Typer()
+
+RecentlyUnloaded = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="JSON list of bundles in their grace period."),
+]
 
 
 @app.command()
@@ -80,31 +86,21 @@ def place(
 ) -> int:
     """Show the placement candidates of a bundle with probabilities, and excluded brokers."""
     from dashboard.cli.decisions import fleet
-    from dashboard.cli.snapshots import Assumptions, PlaceWish
+    from dashboard.cli.snapshots import Assumptions, OneBundle
 
-    wish = PlaceWish(bundle, candidates, with_filters=filters, non_persistent=non_persistent)
+    of = OneBundle(bundle, candidates, with_filters=filters, non_persistent=non_persistent)
     assumptions = Assumptions.of(strategy, settings, release)
     where = fleet.Engine(engine, config)
-    return fleet.place(snapshots, wish, assumptions, where, as_json=as_json)
+    return fleet.place(snapshots, of, assumptions, where, as_json=as_json)
 
 
 @app.command()
+@takes(ShedRequest, skip=("settings",), strategy=None)
 def shed(
     snapshots: Snapshots,
-    strategy: Annotated[
-        str | None, typer.Option(help="Shedding strategy; default: the active one.")
-    ] = None,
+    request: ShedRequest,
     settings: Settings = None,
-    rounds: Annotated[
-        int, typer.Option(min=1, max=MAX_ROUNDS, help="Number of rounds, all on the same load.")
-    ] = 1,
-    recently_unloaded: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="JSON list of bundles in their grace period."),
-    ] = None,
-    strategy_only: Annotated[
-        bool, typer.Option("--strategy-only", help="Skip the load manager's checks.")
-    ] = False,
+    recently_unloaded: RecentlyUnloaded = None,
     release: Release = None,
     plan: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Write a plan of the first round.")
@@ -115,13 +111,23 @@ def shed(
 ) -> int:
     """Preview a shedding round: bundles, source and destination, and why."""
     from dashboard.cli.decisions import fleet
-    from dashboard.cli.decisions import shed as decisions_shed
+    from dashboard.cli.output import UsageFaultError
     from dashboard.cli.snapshots import Assumptions
 
-    wish = decisions_shed.ShedWish(strategy, rounds, recently_unloaded, strategy_only, plan)
+    if request.strategy == ALL:
+        raise UsageFaultError(
+            "A round is of one strategy.", hint="Name one of them; `trimtab explain` has all."
+        )
     assumptions = Assumptions.of(None, settings, release)
-    where = fleet.Engine(engine, config)
-    return fleet.shed(snapshots, wish, assumptions, where, as_json=as_json)
+    return fleet.shed(
+        snapshots,
+        request,
+        assumptions,
+        fleet.Engine(engine, config),
+        recently_unloaded=recently_unloaded,
+        plan_file=plan,
+        as_json=as_json,
+    )
 
 
 @app.command()
@@ -146,43 +152,28 @@ def split(
     as_json: Json = False,
 ) -> int:
     """Preview a split of a bundle: positions, load of the parts, effect."""
+    from core.pulsar.plan.split import SplitSpec
     from dashboard.cli.decisions import split as decisions_split
     from dashboard.cli.snapshots import Assumptions
 
-    wish = decisions_split.SplitCommand(bundle, algorithm, positions, plan, reason, unload_parts)
+    spec = SplitSpec(
+        algorithm=algorithm,
+        positions=decisions_split.parse_positions(positions),
+        is_unloaded=unload_parts,
+    )
     assumptions = Assumptions.of(None, settings, release)
-    return decisions_split.split(snapshot, wish, assumptions, as_json=as_json)
+    return decisions_split.split(
+        snapshot, bundle, spec, assumptions, plan_file=plan, reason=reason, as_json=as_json
+    )
 
 
 @app.command()
+@takes(SimulateRequest, skip=("settings", "seeds"))
 def simulate(
     snapshots: Snapshots,
-    shed: Annotated[
-        str | None, typer.Option(help="Shedding strategy; default: the active one.")
-    ] = None,
-    place: Annotated[
-        str | None, typer.Option(help="Placement strategy; default: the active one.")
-    ] = None,
-    rounds: Annotated[
-        int, typer.Option(min=1, max=MAX_ROUNDS, help="Max rounds; it ends at convergence.")
-    ] = 60,
+    request: SimulateRequest,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random draws.")] = 1,
-    add_broker: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="Add this broker first.")
-    ] = None,
-    fail_broker: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="Fail this broker first.")
-    ] = None,
-    remove_broker: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="Shut this broker down first.")
-    ] = None,
-    fail_domain: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Fail this failure domain first.")
-    ] = None,
-    recently_unloaded: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="JSON list of bundles in their grace period."),
-    ] = None,
+    recently_unloaded: RecentlyUnloaded = None,
     settings: Settings = None,
     release: Release = None,
     engine: EngineName = "local",
@@ -190,25 +181,19 @@ def simulate(
     as_json: Json = False,
 ) -> int:
     """Simulate the balancer's rounds to convergence: moves, deviation, flaps."""
-    from core.simulation import WhatIf
-    from dashboard.cli.decisions import fleet, simulation
+    import msgspec
+
+    from dashboard.cli.decisions import fleet
     from dashboard.cli.snapshots import Assumptions
 
-    wish = simulation.SimulateWish(
-        shedding=shed,
-        rounds=rounds,
-        seed=seed,
+    return fleet.simulate(
+        snapshots,
+        msgspec.structs.replace(request, seeds=(seed,)),
+        Assumptions.of(None, settings, release),
+        fleet.Engine(engine, config),
         recently_unloaded=recently_unloaded,
-        what_if=WhatIf(
-            added=tuple(add_broker or ()),
-            failed=tuple(fail_broker or ()),
-            removed=tuple(remove_broker or ()),
-            failed_domains=tuple(fail_domain or ()),
-        ),
+        as_json=as_json,
     )
-    assumptions = Assumptions.of(place, settings, release)
-    where = fleet.Engine(engine, config)
-    return fleet.simulate(snapshots, wish, assumptions, where, as_json=as_json)
 
 
 @app.command()
@@ -234,10 +219,7 @@ def explain(
     bundle: Annotated[
         str | None, typer.Option(metavar="BUNDLE", help="Explain this bundle.")
     ] = None,
-    recently_unloaded: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="JSON list of bundles in their grace period."),
-    ] = None,
+    recently_unloaded: RecentlyUnloaded = None,
     settings: Settings = None,
     release: Release = None,
     config: Config = None,
@@ -252,7 +234,12 @@ def explain(
         raise UsageFaultError(
             "Both --broker and --bundle are given.", hint="Ask about one of them at a time."
         )
-    wish = explanation.ExplainWish(broker, bundle, recently_unloaded, config)
     return explanation.explain(
-        source, wish, Assumptions.of(None, settings, release), as_json=as_json
+        source,
+        Assumptions.of(None, settings, release),
+        broker=broker,
+        bundle=bundle,
+        recently_unloaded=recently_unloaded,
+        config=config,
+        as_json=as_json,
     )

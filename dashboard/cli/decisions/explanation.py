@@ -36,23 +36,6 @@ _MET = {True: "yes", False: "no", None: "unknown"}
 
 
 @dataclass(frozen=True)
-class ExplainWish:
-    """What is asked of ``trimtab explain``; without broker and bundle: the cluster as a whole.
-
-    Attributes:
-        broker: Broker id.
-        bundle: Name.
-        recently_unloaded: File with bundles in their grace period.
-        config: Of the clusters; ``None``: the default one.
-    """
-
-    broker: str | None
-    bundle: str | None
-    recently_unloaded: Path | None
-    config: Path | None = None
-
-
-@dataclass(frozen=True)
 class _Predicted:
     """What the next round is predicted from.
 
@@ -73,27 +56,42 @@ class _Predicted:
         }
 
 
-def _predicted(source: str, wish: ExplainWish, assumptions: Assumptions) -> _Predicted:
+def _predicted(
+    source: str,
+    assumptions: Assumptions,
+    broker: str | None,
+    bundle: str | None,
+    config: Path | None,
+) -> _Predicted:
     """Return what the leader observer of a live cluster predicts, or that the snapshot is used."""
     if Path(source).is_dir() or assumptions.overrides or assumptions.release:
         return _Predicted(leader_words.FROM_SNAPSHOT)
-    forecast = leader.leader_forecast(configured(wish.config), source)
+    forecast = leader.leader_forecast(configured(config), source)
     now_s = services.now().timestamp()
     if forecast is None or not leader_words.is_shown(forecast, now_s) or not forecast.next_round:
         return _Predicted(leader_words.missing(forecast, now_s, is_past=False))
     one = forecast.next_round
-    if wish.bundle is not None:
-        sentence = leader_words.bundle_headline(one, now_s, wish.bundle)
+    if bundle is not None:
+        sentence = leader_words.bundle_headline(one, now_s, bundle)
     else:
-        sentence = leader_words.headline(one, now_s, wish.broker or "")
+        sentence = leader_words.headline(one, now_s, broker or "")
     more = "Gates and distances are from the snapshot."
     return _Predicted(f"{sentence}. {leader_words.FROM_EVENTS} {more}", one)
 
 
-def explain(source: str, wish: ExplainWish, assumptions: Assumptions, *, as_json: bool) -> int:
+def explain(
+    source: str,
+    assumptions: Assumptions,
+    *,
+    broker: str | None = None,
+    bundle: str | None = None,
+    recently_unloaded: Path | None = None,
+    config: Path | None = None,
+    as_json: bool,
+) -> int:
     """``trimtab explain``."""
-    named = read_bundle_list(wish.recently_unloaded)
-    snapshot = pulsar_snapshot(source, wish.config)
+    named = read_bundle_list(recently_unloaded)
+    snapshot = pulsar_snapshot(source, config)
     recent = known_bundles(snapshot, named)
     found = explanation_of(snapshot, assumptions, recent.names)
     started = time.perf_counter()
@@ -105,12 +103,12 @@ def explain(source: str, wish: ExplainWish, assumptions: Assumptions, *, as_json
         "notes": list(found.decision.notes),
         **recent.as_json(),
     }
-    predicted = _predicted(source, wish, assumptions)
+    predicted = _predicted(source, assumptions, broker, bundle, config)
     body |= predicted.as_json()
-    if wish.bundle is not None:
-        reason = found.of_bundle(wish.bundle)
-        split = explain_split(snapshot, found.settings, wish.bundle)
-        turns = tuple(found.bundle_turning_points(wish.bundle))
+    if bundle is not None:
+        reason = found.of_bundle(bundle)
+        split = explain_split(snapshot, found.settings, bundle)
+        turns = tuple(found.bundle_turning_points(bundle))
         body["bundle"] = _bundle_json(reason, split) | {"turning_points": _points_json(turns)}
         return _ended(
             body,
@@ -119,13 +117,13 @@ def explain(source: str, wish: ExplainWish, assumptions: Assumptions, *, as_json
             predicted,
             as_json=as_json,
         )
-    if wish.broker is not None:
-        if wish.broker not in found.view.brokers:
+    if broker is not None:
+        if broker not in found.view.brokers:
             place = "this snapshot"
-            raise UnknownNameError.of("broker", wish.broker, found.view.brokers, place=place)
-        why = found.of_broker(wish.broker)
-        points = tuple(found.turning_points(wish.broker))
-        why = replace(why, otherwise=found.otherwise(wish.broker, points))
+            raise UnknownNameError.of("broker", broker, found.view.brokers, place=place)
+        why = found.of_broker(broker)
+        points = tuple(found.turning_points(broker))
+        why = replace(why, otherwise=found.otherwise(broker, points))
         body["broker"] = _broker_json(why, points)
         return _ended(
             body, started, lambda: _show_broker(found, why, points), predicted, as_json=as_json

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from dashboard.cli.decisions.shed import ShedWish
-    from dashboard.cli.decisions.simulation import SimulateWish
+    from core.pulsar.requests import ShedRequest, SimulateRequest
 
 ENGINES: Final = ("local", "spark")
 _TOLD: Final = "told"
@@ -83,7 +82,7 @@ def health(snapshots: Sequence[Path], target: str, engine: Engine, *, as_json: b
 
 def place(
     snapshots: Sequence[Path],
-    wish: snapshots_commands.PlaceWish,
+    of: snapshots_commands.OneBundle,
     assumptions: Assumptions,
     engine: Engine,
     *,
@@ -94,21 +93,23 @@ def place(
 
     command = partial(
         snapshots_commands.place,
-        bundle=wish.bundle,
+        bundle=of.bundle,
         assumptions=assumptions,
-        candidates=wish.candidates,
-        with_filters=wish.with_filters,
+        candidates=of.candidates,
+        with_filters=of.with_filters,
     )
-    large = partial(decisions_spark.place_of, wish=wish, assumptions=assumptions)
+    large = partial(decisions_spark.place_of, of=of, assumptions=assumptions)
     return each(snapshots, command, engine, as_json=as_json, large=large)
 
 
 def shed(
     snapshots: Sequence[Path],
-    wish: ShedWish,
+    request: ShedRequest,
     assumptions: Assumptions,
     engine: Engine,
     *,
+    recently_unloaded: Path | None,
+    plan_file: Path | None,
     as_json: bool,
 ) -> int:
     """``trimtab shed``.
@@ -119,30 +120,41 @@ def shed(
     from dashboard.cli.decisions import shed as decisions_shed
     from dashboard.cli.decisions import spark as decisions_spark
 
-    if wish.plan_file is not None and (len(snapshots) > 1 or engine.name != "local"):
+    if plan_file is not None and (len(snapshots) > 1 or engine.name != "local"):
         raise UsageFaultError(
             "A plan is of one cluster, and made in process.",
             hint="Name one snapshot and leave out --engine, or leave out --plan.",
         )
-    command = partial(decisions_shed.shed, wish=wish, assumptions=assumptions)
-    large = partial(decisions_spark.shed_of, wish=wish, assumptions=assumptions)
+    options: dict[str, Any] = {
+        "request": request,
+        "assumptions": assumptions,
+        "recently_unloaded": recently_unloaded,
+    }
+    command = partial(decisions_shed.shed, **options, plan_file=plan_file)
+    large = partial(decisions_spark.shed_of, **options)
     return each(snapshots, command, engine, as_json=as_json, large=large)
 
 
 def simulate(
     snapshots: Sequence[Path],
-    wish: SimulateWish,
+    request: SimulateRequest,
     assumptions: Assumptions,
     engine: Engine,
     *,
+    recently_unloaded: Path | None,
     as_json: bool,
 ) -> int:
     """``trimtab simulate``."""
     from dashboard.cli.decisions import simulation
     from dashboard.cli.decisions import spark as decisions_spark
 
-    command = partial(simulation.simulate, wish=wish, assumptions=assumptions)
-    large = partial(decisions_spark.simulate_of, wish=wish, assumptions=assumptions)
+    options: dict[str, Any] = {
+        "request": request,
+        "assumptions": assumptions,
+        "recently_unloaded": recently_unloaded,
+    }
+    command = partial(simulation.simulate, **options)
+    large = partial(decisions_spark.simulate_of, **options)
     return each(snapshots, command, engine, as_json=as_json, large=large)
 
 

@@ -16,6 +16,7 @@ from core.plan.codec import dump_plan
 from core.plan.model import Plan
 from core.pulsar.placement import active_placement
 from core.pulsar.plan.build import build_unload_plan
+from core.pulsar.requests import ShedRequest
 from core.pulsar.rules.combinations import half_a_pair
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.shedding import (
@@ -46,71 +47,60 @@ _MOST_MOVES: Final = 40
 
 
 @dataclass(frozen=True)
-class ShedWish:
-    """What is asked of ``trimtab shed``.
-
-    Attributes:
-        strategy: Class name; ``None``: the one in force.
-        rounds: How many.
-        recently_unloaded: File with bundles in their grace period.
-        is_strategy_only: Without the load manager's checks and destinations.
-        plan_file: Where a plan of the first round goes.
-        reason: Why; kept in the plan.
-    """
-
-    strategy: str | None
-    rounds: int
-    recently_unloaded: Path | None
-    is_strategy_only: bool
-    plan_file: Path | None
-    reason: str = ""
-
-
-@dataclass(frozen=True)
 class Planned:
-    """The plan that was written, if any, and the snapshot it was made on."""
+    """Where the plan of the first round goes, the snapshot it is made on, and the plan."""
 
-    plan: Plan | None
-    directory: Path
+    file: Path | None = None
+    directory: Path = Path()
+    plan: Plan | None = None
 
 
-def shed(directory: Path, wish: ShedWish, assumptions: Assumptions, *, as_json: bool) -> int:
+def shed(
+    directory: Path,
+    request: ShedRequest,
+    assumptions: Assumptions,
+    recently_unloaded: Path | None = None,
+    plan_file: Path | None = None,
+    *,
+    as_json: bool,
+) -> int:
     """``trimtab shed``: what the shedding strategy would unload, round by round, and why."""
-    named = read_bundle_list(wish.recently_unloaded)
+    named = read_bundle_list(recently_unloaded)
     snapshot = load_snapshot(directory)
     recent = known_bundles(snapshot, named)
-    answer = _decide(snapshot, wish, assumptions, recent.names)
-    plan = None
-    if wish.plan_file is not None and answer.rounds[0].moves:
-        plan = _plan(snapshot, answer, wish, assumptions)
-        _write(wish.plan_file, dump_plan(plan))
-    return tell(answer, recent, wish, Planned(plan, directory), as_json=as_json)
+    answer = _decide(snapshot, request, assumptions, recent.names)
+    planned = Planned(plan_file, directory)
+    if plan_file is not None and answer.rounds[0].moves:
+        plan = _plan(snapshot, answer, assumptions)
+        _write(plan_file, dump_plan(plan))
+        planned = replace(planned, plan=plan)
+    return tell(answer, recent, request, planned, as_json=as_json)
 
 
 def tell(
     answer: ShedAnswer,
     recent: KnownBundles,
-    wish: ShedWish,
-    planned: Planned | None = None,
+    request: ShedRequest,
+    planned: Planned = Planned(),
     *,
     as_json: bool,
 ) -> int:
     """Print rounds, with the plan that was made of the first one."""
-    plan = planned.plan if planned is not None else None
-    body: dict[str, Any] = shed_answer.shed(answer, is_strategy_only=wish.is_strategy_only)
+    plan = planned.plan
+    body: dict[str, Any] = shed_answer.shed(answer, is_strategy_only=request.strategy_only)
     body |= _warnings(recent, answer)
-    if wish.plan_file is not None:
+    if planned.file is not None:
         body["plan"] = plan_answers.plan(plan) if plan else None
-        body["path"] = str(wish.plan_file) if plan else None
+        body["path"] = str(planned.file) if plan else None
 
     def show() -> None:
         _show_rounds(answer)
         _show_placement(answer)
-        _show_switch(answer, wish)
+        _show_switch(answer, request)
         say(leader_words.FROM_SNAPSHOT)
-        if planned is not None and plan is not None:
-            _show_plan(plan, wish.plan_file, planned.directory)
-        elif wish.plan_file is not None:
+        if plan is not None:
+            _show_plan(plan, planned.file, planned.directory)
+        elif planned.file is not None:
             say("Nothing to plan, so no file is written.")
 
     return emit(Answer(body, show), as_json=as_json)
@@ -123,9 +113,9 @@ def _warnings(recent: KnownBundles, answer: ShedAnswer) -> dict[str, Any]:
 
 
 def _decide(
-    snapshot: PulsarSnapshot, wish: ShedWish, assumptions: Assumptions, recent: Sequence[str]
+    snapshot: PulsarSnapshot, request: ShedRequest, assumptions: Assumptions, recent: Sequence[str]
 ) -> ShedAnswer:
-    strategy, assumptions = chosen(snapshot, wish, assumptions)
+    strategy, assumptions = chosen(snapshot, request, assumptions)
     settings = assumptions.settings_of(snapshot)
     view = LoadView.of(snapshot, settings)
     what_if = WhatIf(
@@ -135,23 +125,23 @@ def _decide(
             snapshot, overrides={**assumptions.overrides, **assumed}, release=assumptions.release
         ),
         recently_unloaded=recent,
-        is_checked=not wish.is_strategy_only,
+        is_checked=not request.strategy_only,
     )
-    start = strategy_rounds if wish.is_strategy_only else shed_rounds
+    start = strategy_rounds if request.strategy_only else shed_rounds
     rounds = start(strategy, view, settings, recently_unloaded=recent)
-    timed = list(_timed(rounds, wish.rounds))
+    timed = list(_timed(rounds, request.rounds))
     return ShedAnswer(
         strategy=strategy,
         settings=settings,
         rounds=tuple(done for done, _ in timed),
         elapsed_ms=tuple(lasted for _, lasted in timed),
         turning_points=tuple(_turning_points(what_if, timed[0][0])),
-        **({} if wish.is_strategy_only else placed_by(settings, snapshot.manifest.load_manager)),
+        **({} if request.strategy_only else placed_by(settings, snapshot.manifest.load_manager)),
     )
 
 
 def chosen(
-    snapshot: PulsarSnapshot, wish: ShedWish, assumptions: Assumptions
+    snapshot: PulsarSnapshot, request: ShedRequest, assumptions: Assumptions
 ) -> tuple[AnyStrategy, Assumptions]:
     """Return the strategy that is meant, and assumptions under which the cluster goes by it.
 
@@ -159,11 +149,11 @@ def chosen(
         UsageFaultError: There is no strategy of the name that was given.
         UnknownNameError: The configured one is not known here.
     """
-    if wish.strategy is None:
+    if request.strategy is None:
         settings = assumptions.settings_of(snapshot)
         return active_shedding_strategy(snapshot.manifest.load_manager, settings), assumptions
     try:
-        strategy = find_shedding_strategy(wish.strategy)
+        strategy = find_shedding_strategy(request.strategy)
     except UnknownNameError as exc:
         raise UsageFaultError(exc.message, hint=exc.hint) from exc
     named = {**assumptions.overrides, _CONFIGURED: strategy.name}
@@ -257,9 +247,7 @@ def known_bundles(snapshot: PulsarSnapshot, named: Sequence[str]) -> KnownBundle
 _LIST_HINT: Final = 'Write a JSON list: ["tenant/namespace/0xLOW_0xHIGH"].'
 
 
-def _plan(
-    snapshot: PulsarSnapshot, answer: ShedAnswer, wish: ShedWish, assumptions: Assumptions
-) -> Plan:
+def _plan(snapshot: PulsarSnapshot, answer: ShedAnswer, assumptions: Assumptions) -> Plan:
     first = answer.rounds[0]
     plan = build_unload_plan(
         snapshot,
@@ -268,7 +256,7 @@ def _plan(
         overrides=assumptions.overrides,
         release=assumptions.release,
         now=datetime.now(tz=UTC),
-        reason=wish.reason or f"{answer.strategy.name}: {first.decision.sentence}",
+        reason=f"{answer.strategy.name}: {first.decision.sentence}",
     )
     errors = plan.by_severity("error")
     if errors and not plan.steps:
@@ -309,10 +297,10 @@ def _show_placement(answer: ShedAnswer) -> None:
         say(f"Warning: {answer.warning}")
 
 
-def _show_switch(answer: ShedAnswer, wish: ShedWish) -> None:
+def _show_switch(answer: ShedAnswer, request: ShedRequest) -> None:
     """Name the options that show what would be unloaded where the cluster does nothing itself."""
     off = answer.settings.shedding_off
-    if off and not wish.is_strategy_only:
+    if off and not request.strategy_only:
         assumed = " ".join(f"--set {key}=true" for key in off)
         say(f"Add `{assumed}`, or `--strategy-only` to leave the load manager's checks out too.")
 

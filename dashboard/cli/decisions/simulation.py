@@ -4,65 +4,45 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from core.errors import UnknownNameError
-from core.pulsar.shedding.registry import active_shedding_strategy, find_shedding_strategy
-from core.simulation import RoundResult, Run, Simulation, WhatIf
+from core.pulsar.requests import SimulateRequest
+from core.pulsar.shedding.registry import active_shedding_strategy
+from core.simulation import RoundResult, Simulation
 from core.simulation import simulate as play
+from core.simulation.model import run_of
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_snapshot
 from core.units import format_bytes_per_s, format_ratio
 from dashboard.cli.decisions.shed import KnownBundles, known_bundles, read_bundle_list
-from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli.output import Answer, emit, say, table
 from dashboard.cli.snapshots import Assumptions
 
 _MOST_SHOWN: Final = 40
 
 
-@dataclass(frozen=True)
-class SimulateWish:
-    """What is asked of ``trimtab simulate``; see :class:`core.simulation.Run`."""
-
-    shedding: str | None
-    rounds: int
-    seed: int
-    recently_unloaded: Path | None
-    what_if: WhatIf
-
-
 def simulate(
-    directory: Path, wish: SimulateWish, assumptions: Assumptions, *, as_json: bool
+    directory: Path,
+    request: SimulateRequest,
+    assumptions: Assumptions,
+    recently_unloaded: Path | None = None,
+    *,
+    as_json: bool,
 ) -> int:
-    """``trimtab simulate``: rounds, flaps, and when it settles."""
-    check(wish)
-    named = read_bundle_list(wish.recently_unloaded)
+    """``trimtab simulate``: rounds, flaps, and whether it converges."""
+    named = read_bundle_list(recently_unloaded)
     snapshot = load_snapshot(directory)
     recent = known_bundles(snapshot, named)
-    return tell(snapshot, partial(play, snapshot), recent, wish, assumptions, as_json=as_json)
-
-
-def check(wish: SimulateWish) -> None:
-    """Look at what was typed before anything is read.
-
-    Raises:
-        UsageFaultError: No such strategy.
-    """
-    if wish.shedding is not None:
-        try:
-            find_shedding_strategy(wish.shedding)
-        except UnknownNameError as exc:
-            raise UsageFaultError(exc.message, hint=exc.hint) from exc
+    return tell(snapshot, partial(play, snapshot), recent, request, assumptions, as_json=as_json)
 
 
 def tell(
     brokers: PulsarSnapshot,
     simulated: Callable[..., Simulation],
     recent: KnownBundles,
-    wish: SimulateWish,
+    request: SimulateRequest,
     assumptions: Assumptions,
     *,
     as_json: bool,
@@ -73,28 +53,22 @@ def tell(
         brokers: The cluster, with or without its bundles.
         simulated: As :func:`core.simulation.simulate`, without the snapshot.
         recent: Bundles in their grace period.
-        wish: What was asked.
+        request: What is simulated.
         assumptions: Settings to assume.
         as_json: As one object.
     """
     settings = assumptions.settings_of(brokers)
-    in_force = active_shedding_strategy(brokers.manifest.load_manager, settings)
-    run = Run(
-        shedding=wish.shedding or in_force.name,
-        rounds=wish.rounds,
-        seed=wish.seed,
-        recently_unloaded=recent.names,
-        what_if=wish.what_if,
-    )
+    active = active_shedding_strategy(brokers.manifest.load_manager, settings)
+    run = run_of(request, active.name, recent.names)
     started = time.perf_counter()
     done = simulated(
         run,
-        placement=assumptions.strategy,
+        placement=request.placement,
         overrides=assumptions.overrides,
         release=assumptions.release,
     )
     elapsed_ms = (time.perf_counter() - started) * 1000
-    body = simulation_json(done) | {"seed": wish.seed, "elapsed_ms": round(elapsed_ms, 3)}
+    body = simulation_json(done) | {"seed": run.seed, "elapsed_ms": round(elapsed_ms, 3)}
     body |= recent.as_json()
     return emit(Answer(body, lambda: _show(done)), as_json=as_json)
 

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from core.progress import Progress
+from core.pulsar.requests import ShedRequest, SimulateRequest
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_manifest
 from core.spark.large.size import is_large
 from dashboard.cli import snapshots
 from dashboard.cli.decisions import shed, simulation
-from dashboard.cli.decisions.shed import KnownBundles, ShedWish
+from dashboard.cli.decisions.shed import KnownBundles
 from dashboard.cli.decisions.shed_answer import ShedAnswer
-from dashboard.cli.decisions.simulation import SimulateWish
-from dashboard.cli.snapshots import Assumptions, PlaceWish
+from dashboard.cli.snapshots import Assumptions, OneBundle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,15 +33,18 @@ def shed_of(
     directory: Path,
     progress: Progress,
     *,
-    wish: ShedWish,
+    request: ShedRequest,
     assumptions: Assumptions,
+    recently_unloaded: Path | None,
 ) -> Callable[..., int] | None:
     """Return what answers ``trimtab shed`` for a large cluster; ``None``: one task can hold it."""
     if not is_large(directory):
         return None
     from core.spark.large.cluster import LargeCluster  # noqa: PLC0415  # commands start fast
 
-    return partial(_shed, LargeCluster.of(spark, directory, progress), wish, assumptions)
+    return partial(
+        _shed, LargeCluster.of(spark, directory, progress), request, assumptions, recently_unloaded
+    )
 
 
 def health_of(
@@ -69,7 +72,7 @@ def place_of(
     directory: Path,
     progress: Progress,
     *,
-    wish: PlaceWish,
+    of: OneBundle,
     assumptions: Assumptions,
 ) -> Callable[..., int] | None:
     """Return what answers ``trimtab place`` for a large cluster; ``None``: a task can hold it."""
@@ -77,12 +80,12 @@ def place_of(
         return None
     from core.spark.large.cluster import LargeCluster  # noqa: PLC0415  # commands start fast
 
-    return partial(_place, LargeCluster.of(spark, directory, progress), wish, assumptions)
+    return partial(_place, LargeCluster.of(spark, directory, progress), of, assumptions)
 
 
 def _place(
     cluster: LargeCluster,
-    wish: PlaceWish,
+    of: OneBundle,
     assumptions: Assumptions,
     _directory: Path,
     *,
@@ -91,31 +94,32 @@ def _place(
     from core.spark.large.place import view_of_namespace  # noqa: PLC0415  # the same
 
     settings = assumptions.settings_of(cluster.skeleton)
-    view = view_of_namespace(cluster, settings, wish.bundle.rpartition("/")[0])
-    return snapshots.tell_place(view, settings, wish, assumptions, as_json=as_json)
+    view = view_of_namespace(cluster, settings, of.bundle.rpartition("/")[0])
+    return snapshots.tell_place(view, settings, of, assumptions, as_json=as_json)
 
 
 def _shed(
     cluster: LargeCluster,
-    wish: ShedWish,
+    request: ShedRequest,
     assumptions: Assumptions,
+    recently_unloaded: Path | None,
     _directory: Path,
     *,
     as_json: bool,
 ) -> int:
     from core.spark.large.shed import large_rounds  # noqa: PLC0415  # the same
 
-    recent = _known(cluster, shed.read_bundle_list(wish.recently_unloaded))
-    strategy, assumptions = shed.chosen(cluster.skeleton, wish, assumptions)
+    recent = _known(cluster, shed.read_bundle_list(recently_unloaded))
+    strategy, assumptions = shed.chosen(cluster.skeleton, request, assumptions)
     settings = assumptions.settings_of(cluster.skeleton)
     started = time.perf_counter()
     rounds = large_rounds(
         cluster,
         strategy,
         settings,
-        wish.rounds,
+        request.rounds,
         recently_unloaded=recent.names,
-        is_strategy_only=wish.is_strategy_only,
+        is_strategy_only=request.strategy_only,
     )
     each_ms = (time.perf_counter() - started) * 1000 / len(rounds)
     manager = cluster.manifest.load_manager
@@ -125,10 +129,10 @@ def _shed(
         rounds=rounds,
         elapsed_ms=(each_ms,) * len(rounds),
     )
-    if not wish.is_strategy_only:
+    if not request.strategy_only:
         placed = shed.placed_by(settings, manager)
         answer = replace(answer, placement=placed["placement"], warning=placed["warning"])
-    return shed.tell(answer, recent, wish, as_json=as_json)
+    return shed.tell(answer, recent, request, as_json=as_json)
 
 
 def simulate_of(
@@ -136,31 +140,40 @@ def simulate_of(
     directory: Path,
     progress: Progress,
     *,
-    wish: SimulateWish,
+    request: SimulateRequest,
     assumptions: Assumptions,
+    recently_unloaded: Path | None,
 ) -> Callable[..., int] | None:
     """Return what answers ``trimtab simulate`` for a large one; ``None``: a task can hold it."""
     if not is_large(directory):
         return None
     from core.spark.large.cluster import LargeCluster  # noqa: PLC0415  # commands start fast
 
-    return partial(_simulate, LargeCluster.of(spark, directory, progress), wish, assumptions)
+    return partial(
+        _simulate,
+        LargeCluster.of(spark, directory, progress),
+        request,
+        assumptions,
+        recently_unloaded,
+    )
 
 
 def _simulate(
     cluster: LargeCluster,
-    wish: SimulateWish,
+    request: SimulateRequest,
     assumptions: Assumptions,
+    recently_unloaded: Path | None,
     _directory: Path,
     *,
     as_json: bool,
 ) -> int:
     from core.spark.large.simulate import large_simulation  # noqa: PLC0415  # the same
 
-    simulation.check(wish)
-    recent = _known(cluster, shed.read_bundle_list(wish.recently_unloaded))
+    recent = _known(cluster, shed.read_bundle_list(recently_unloaded))
     simulated = partial(large_simulation, cluster)
-    return simulation.tell(cluster.skeleton, simulated, recent, wish, assumptions, as_json=as_json)
+    return simulation.tell(
+        cluster.skeleton, simulated, recent, request, assumptions, as_json=as_json
+    )
 
 
 def _known(cluster: LargeCluster, named: list[str]) -> KnownBundles:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -34,36 +33,32 @@ from dashboard.cli.snapshots import Assumptions
 _MET = {True: "yes", False: "no", None: "unknown"}
 
 
-@dataclass(frozen=True)
-class SplitCommand:
-    """What is asked of ``trimtab split``; ``None``: left to the cluster, or not written."""
-
-    bundle: str
-    algorithm: str | None
-    positions: str | None
-    plan_file: Path | None = None
-    reason: str = ""
-    is_unloaded: bool = False
-
-
-def split(directory: Path, wish: SplitCommand, assumptions: Assumptions, *, as_json: bool) -> int:
+def split(
+    directory: Path,
+    bundle: str,
+    spec: SplitSpec,
+    assumptions: Assumptions,
+    *,
+    plan_file: Path | None = None,
+    reason: str = "",
+    as_json: bool,
+) -> int:
     """``trimtab split``: what it would do; with a plan file also the plan that does it."""
-    positions = parse_positions(wish.positions)
-    if wish.algorithm is not None and wish.algorithm not in ALGORITHMS:
-        unknown = UnknownNameError.of("split algorithm", wish.algorithm, ALGORITHMS)
+    if spec.algorithm is not None and spec.algorithm not in ALGORITHMS:
+        unknown = UnknownNameError.of("split algorithm", spec.algorithm, ALGORITHMS)
         raise UsageFaultError(unknown.message, hint=unknown.hint)
-    _check_positions(wish.algorithm, positions)
+    _check_positions(spec.algorithm, spec.positions)
     snapshot = load_snapshot(directory)
     settings = assumptions.settings_of(snapshot)
     started = time.perf_counter()
     found = explain_split(
-        snapshot, settings, wish.bundle, algorithm=wish.algorithm, positions=positions
+        snapshot, settings, bundle, algorithm=spec.algorithm, positions=spec.positions
     )
     elapsed_ms = (time.perf_counter() - started) * 1000
-    plan = None if wish.plan_file is None else _plan(snapshot, wish, positions)
+    plan = None if plan_file is None else _plan(snapshot, bundle, spec, plan_file, reason)
     body = split_json(found, elapsed_ms)
     if plan is not None:
-        body |= {"plan": plan_answers.plan(plan), "path": str(wish.plan_file)}
+        body |= {"plan": plan_answers.plan(plan), "path": str(plan_file)}
 
     def show() -> None:
         _show(found)
@@ -72,20 +67,20 @@ def split(directory: Path, wish: SplitCommand, assumptions: Assumptions, *, as_j
             say(f"Plan {plan.short_id}, good until {plan.expires_at:%H:%M:%S} UTC.")
             for item in plan.diagnostics:
                 say(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
-            say(f"Written to {wish.plan_file}.")
+            say(f"Written to {plan_file}.")
 
     return emit(Answer(body, show), as_json=as_json)
 
 
-def _plan(snapshot: PulsarSnapshot, wish: SplitCommand, positions: tuple[int, ...]) -> Plan:
+def _plan(
+    snapshot: PulsarSnapshot, bundle: str, spec: SplitSpec, plan_file: Path, reason: str
+) -> Plan:
     """Make the plan on the cluster as it is, and write it; what is assumed changes no cluster."""
-    how = SplitSpec(algorithm=wish.algorithm, positions=positions, is_unloaded=wish.is_unloaded)
-    terms = PlanOptions(now=datetime.now(tz=UTC), reason=wish.reason)
-    plan = build_split_plan(snapshot, [wish.bundle], how, terms)
+    terms = PlanOptions(now=datetime.now(tz=UTC), reason=reason)
+    plan = build_split_plan(snapshot, [bundle], spec, terms)
     if errors := plan.by_severity("error"):
         raise refusal(errors)
-    if wish.plan_file is not None:
-        write_plan(wish.plan_file, dump_plan(plan))
+    write_plan(plan_file, dump_plan(plan))
     return plan
 
 

@@ -1,0 +1,129 @@
+"""The requests of decisions of Pulsar's balancer: health, shed, place, simulate."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, Self
+
+import msgspec
+
+from core.request import Request, param
+
+ALL: Final = "all"
+"""In place of a strategy's name: every one."""
+
+_SETTINGS: Final = param(
+    'Temporary broker.conf settings, as JSON: {"loadBalancerSheddingEnabled": true}; by default '
+    "each cluster's own"
+)
+
+
+class HealthRequest(Request, frozen=True, kw_only=True):
+    """Show the findings of a cluster, and how even its load is."""
+
+    target: Annotated[
+        Literal["vivo", "tight", "transfer"], param("Definition of balanced of Pulsar clusters")
+    ] = "vivo"
+
+
+class ShedRequest(Request, frozen=True, kw_only=True):
+    """Preview shedding rounds: bundles, source and destination, and why."""
+
+    strategy: Annotated[
+        str | None, param("Shedding strategy; none: the active one; a job: all", metavar="CLASS")
+    ] = ALL
+    rounds: Annotated[int, param("Number of rounds, all on the same load", ge=1, le=10_000)] = 1
+    strategy_only: Annotated[bool, param("Skip the load manager's checks")] = False
+    settings: Annotated[dict[str, Any], _SETTINGS] = msgspec.field(default_factory=dict)
+
+    def checked(self) -> Self:
+        """Return it with every name as Pulsar spells it.
+
+        Raises:
+            UnknownNameError: A strategy or a setting that Pulsar does not have.
+        """
+        return msgspec.structs.replace(
+            self, strategy=_shedding(self.strategy), settings=_settings(self.settings)
+        )
+
+
+class PlaceRequest(Request, frozen=True, kw_only=True):
+    """Show the placement candidates of every bundle, were it the only one that moves."""
+
+    strategy: Annotated[
+        str | None, param("Placement strategy; none: the active one", metavar="CLASS")
+    ] = None
+    settings: Annotated[dict[str, Any], _SETTINGS] = msgspec.field(default_factory=dict)
+
+    def checked(self) -> Self:
+        """Return it with every name as Pulsar spells it.
+
+        Raises:
+            UnknownNameError: A strategy or a setting that Pulsar does not have.
+        """
+        return msgspec.structs.replace(
+            self, strategy=_placement(self.strategy), settings=_settings(self.settings)
+        )
+
+
+class SimulateRequest(Request, frozen=True, kw_only=True):
+    """Simulate the balancer's rounds to convergence."""
+
+    shedding: Annotated[
+        str | None,
+        param("Shedding strategy; none: the active one", option="--shed", metavar="CLASS"),
+    ] = None
+    placement: Annotated[
+        str | None,
+        param("Placement strategy; none: the active one", option="--place", metavar="CLASS"),
+    ] = None
+    rounds: Annotated[int, param("Max rounds; it ends at convergence", ge=1, le=10_000)] = 60
+    seeds: Annotated[
+        tuple[Annotated[int, msgspec.Meta(ge=0)], ...],
+        param("Seeds of all random draws, one simulation each", min_length=1),
+    ] = (1,)
+    added: Annotated[
+        tuple[str, ...], param("Add this broker first", option="--add-broker", metavar="ID")
+    ] = ()
+    failed: Annotated[
+        tuple[str, ...], param("Fail this broker first", option="--fail-broker", metavar="ID")
+    ] = ()
+    removed: Annotated[
+        tuple[str, ...],
+        param("Shut this broker down first", option="--remove-broker", metavar="ID"),
+    ] = ()
+    failed_domains: Annotated[
+        tuple[str, ...],
+        param("Fail this failure domain first", option="--fail-domain", metavar="NAME"),
+    ] = ()
+    settings: Annotated[dict[str, Any], _SETTINGS] = msgspec.field(default_factory=dict)
+
+    def checked(self) -> Self:
+        """Return it with every name as Pulsar spells it.
+
+        Raises:
+            UnknownNameError: A strategy or a setting that Pulsar does not have.
+        """
+        return msgspec.structs.replace(
+            self,
+            shedding=_shedding(self.shedding),
+            placement=_placement(self.placement),
+            settings=_settings(self.settings),
+        )
+
+
+def _shedding(name: str | None) -> str | None:
+    from core.pulsar.shedding import find_shedding_strategy  # noqa: PLC0415  # heavy: not at start
+
+    return name if name in (None, ALL) else find_shedding_strategy(str(name)).name
+
+
+def _placement(name: str | None) -> str | None:
+    from core.pulsar.placement import find_strategy  # noqa: PLC0415  # heavy: not at start
+
+    return None if name is None else find_strategy(name).name
+
+
+def _settings(given: dict[str, Any]) -> dict[str, Any]:
+    from core.pulsar.settings import known_setting  # noqa: PLC0415  # heavy: not at start
+
+    return {known_setting(key).key: value for key, value in given.items()}
