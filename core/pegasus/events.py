@@ -30,7 +30,7 @@ def pegasus_events(before: PegasusSnapshot, after: PegasusSnapshot) -> list[dict
     return [
         *found,
         *_nodes(before, after),
-        *_told(*(_set_values(one) for one in (before, after))),
+        *_setting_changes(*(_set_values(one) for one in (before, after))),
         *_partitions(before.tables["partitions"], after.tables["partitions"]),
     ]
 
@@ -50,7 +50,7 @@ def _nodes(before: PegasusSnapshot, after: PegasusSnapshot) -> list[dict[str, An
 
 
 def _set_values(snapshot: PegasusSnapshot) -> dict[str, str]:
-    """Return levels and what somebody set, by name: computed figures are no settings."""
+    """Return levels and set values, by name: computed figures are no settings."""
     rows = snapshot.tables["settings"].to_pylist()
     return {
         row["name"]: row["value"]
@@ -59,7 +59,7 @@ def _set_values(snapshot: PegasusSnapshot) -> dict[str, str]:
     }
 
 
-def _told(before: dict[str, str], after: dict[str, str]) -> list[dict[str, Any]]:
+def _setting_changes(before: dict[str, str], after: dict[str, str]) -> list[dict[str, Any]]:
     """Levels and settings that both snapshots know, and that differ."""
     found = []
     level = next((name for name in _LEVELS if name in before and name in after), None)

@@ -105,7 +105,7 @@ def _settings(
     found = []
     for row in diff.settings.to_pylist():
         key = (row["name"], row["broker"])
-        # a row that comes or goes tells of a change only where it was somebody's override
+        # a row that comes or goes is a change only where it was an override
         if (row["before"] is None or row["after"] is None) and _DYNAMIC not in (
             origins[0].get(key),
             origins[1].get(key),
