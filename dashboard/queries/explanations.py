@@ -25,7 +25,7 @@ from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import CachedSnapshot, load_manifest
 from dashboard import services
-from dashboard.queries.cache import Memo
+from dashboard.queries.cache import cached
 from dashboard.queries.snapshots import ShelfState, moves_seen, reading, thinned, within
 
 _RENEW_AFTER_S: Final = 300
@@ -49,7 +49,7 @@ def _explained(key: tuple[CachedSnapshot, frozenset[str]]) -> Explanation:
     )
 
 
-_explanations = Memo(_explained, max_entries=8)
+_explanations = cached(_explained, max_entries=8)
 
 
 def explanation(shelved: CachedSnapshot, resting: frozenset[str] = frozenset()) -> Explanation:
@@ -67,7 +67,7 @@ def _turned(key: tuple[CachedSnapshot, frozenset[str], str]) -> tuple[TurningPoi
     return tuple(explanation(shelved, resting).turning_points(broker))
 
 
-turning_points = Memo(_turned, max_entries=64)
+turning_points = cached(_turned, max_entries=64)
 """What would turn the verdict on a broker: snapshot, resting bundles, broker id."""
 
 
@@ -76,7 +76,7 @@ def _otherwise(key: tuple[CachedSnapshot, frozenset[str], str]) -> str:
     return explanation(shelved, resting).otherwise(broker, turning_points(key))
 
 
-otherwise = Memo(_otherwise, max_entries=64)
+otherwise = cached(_otherwise, max_entries=64)
 """What besides one setting would turn the verdict on a broker; two settings are tried."""
 
 
@@ -85,7 +85,7 @@ def _bundle_turned(key: tuple[CachedSnapshot, frozenset[str], str]) -> tuple[Tur
     return tuple(explanation(shelved, resting).bundle_turning_points(bundle))
 
 
-bundle_turning_points = Memo(_bundle_turned, max_entries=64)
+bundle_turning_points = cached(_bundle_turned, max_entries=64)
 """What would turn the verdict on a bundle: snapshot, resting bundles, name."""
 
 
@@ -98,7 +98,7 @@ def _assumed(key: tuple[CachedSnapshot, Assumed]) -> EffectiveSettings:
     return effective_settings(reading(shelved).snapshot, overrides=dict(assumed))
 
 
-assumed_settings = Memo(_assumed, max_entries=32)
+assumed_settings = cached(_assumed, max_entries=32)
 """The settings in force with some assumed otherwise: snapshot and those settings."""
 
 
@@ -112,7 +112,7 @@ def _explained_with(key: tuple[CachedSnapshot, Assumed]) -> Explanation:
     )
 
 
-explanation_with = Memo(_explained_with, max_entries=4)
+explanation_with = cached(_explained_with, max_entries=4)
 """The next shedding round with some settings assumed otherwise."""
 
 
@@ -135,7 +135,7 @@ def _sighted(shelved: CachedSnapshot) -> Sighting | None:
     return Sighting(shelved.taken_at, manifest.leader, stored if known.any() else None)
 
 
-_sightings = Memo(_sighted, max_entries=400)
+_sightings = cached(_sighted, max_entries=400)
 
 
 def leader_of(
@@ -194,7 +194,7 @@ def _read_report(key: tuple[CachedSnapshot, str]) -> pa.Table | None:
     return row if row.num_rows == 1 and row["reported_at"][0].is_valid else None
 
 
-_report_of = Memo(_read_report, max_entries=400)
+_report_of = cached(_read_report, max_entries=400)
 
 
 # -- plans of splits and of settings ---------------------------------------------------------------
@@ -255,7 +255,7 @@ def _split(key: tuple[SplitRequest, int]) -> tuple[Plan, Preview]:
     return plan, preview_plan(snapshot, plan)
 
 
-_splits = Memo(_split, max_entries=32)
+_splits = cached(_split, max_entries=32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,4 +283,4 @@ def _set(key: tuple[SettingRequest, int]) -> tuple[Plan, Preview]:
     return plan, preview_plan(snapshot, plan)
 
 
-_settings = Memo(_set, max_entries=32)
+_settings = cached(_set, max_entries=32)

@@ -29,7 +29,7 @@ from core.snapshot.store import CachedSnapshot
 from core.units import ms_to_datetime
 from dashboard import services
 from dashboard.presenters.moments import parse_stamp, stamp
-from dashboard.queries.cache import Memo
+from dashboard.queries.cache import cached
 from dashboard.queries.snapshots import (
     BROKER_COLUMNS,
     MAX_POINTS,
@@ -142,7 +142,7 @@ def _ask(question: _Query) -> pa.Table | None:
     return reader.ask(question.sql, question.kind, question.period, **values)
 
 
-_answers = Memo(_ask, max_entries=_MAX_ANSWERS)
+_answers = cached(_ask, max_entries=_MAX_ANSWERS)
 
 
 class _Remembering(HistoryReader):
@@ -188,7 +188,7 @@ def _foretold(key: tuple[ClusterHistory, Period, str | None]) -> Foretold | None
     )
 
 
-foretold = Memo(_foretold, max_entries=16)
+foretold = cached(_foretold, max_entries=16)
 """What the shadow balancer foretold, by history, period and strategy (``None``: the configured
 one); ``None`` where it was not asked."""
 
@@ -204,7 +204,7 @@ def _span_of(history: ClusterHistory) -> tuple[datetime, datetime] | None:
     return (span[0], ms_to_datetime(believed[-1].as_py())) if len(believed) else span
 
 
-_spans = Memo(_span_of, max_entries=_MAX_ANSWERS)
+_spans = cached(_span_of, max_entries=_MAX_ANSWERS)
 
 
 def _damage_of(history: ClusterHistory) -> tuple[str, ...]:
@@ -214,7 +214,7 @@ def _damage_of(history: ClusterHistory) -> tuple[str, ...]:
         return ()  # the page itself says why
 
 
-_damage = Memo(_damage_of, max_entries=_MAX_ANSWERS)
+_damage = cached(_damage_of, max_entries=_MAX_ANSWERS)
 
 
 def _minutes_of(key: tuple[ClusterHistory, Period]) -> Recorded:
@@ -222,7 +222,7 @@ def _minutes_of(key: tuple[ClusterHistory, Period]) -> Recorded:
     return history.queries().minutes(period)
 
 
-_minutes = Memo(_minutes_of, max_entries=_MAX_ANSWERS)
+_minutes = cached(_minutes_of, max_entries=_MAX_ANSWERS)
 
 
 @dataclass(frozen=True)
@@ -280,7 +280,7 @@ def _picture_of(asked: Asked) -> Picture:
     )
 
 
-picture = Memo(_picture_of, max_entries=16)
+picture = cached(_picture_of, max_entries=16)
 """Load and events of a period, for the picture."""
 
 
@@ -301,7 +301,7 @@ def _brokers_over(key: tuple[ClusterHistory, Period]) -> list[tuple[datetime, pa
     ]
 
 
-_broker_tables = Memo(_brokers_over, max_entries=8)
+_broker_tables = cached(_brokers_over, max_entries=8)
 
 
 def brokers_over(

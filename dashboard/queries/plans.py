@@ -13,7 +13,7 @@ from core.pulsar.plan.preview import Preview, preview_plan
 from core.pulsar.plan.undo import undo_plan
 from core.snapshot.store import CachedSnapshot
 from dashboard import services
-from dashboard.queries.cache import Memo
+from dashboard.queries.cache import cached
 from dashboard.queries.snapshots import reading
 
 _RENEW_AFTER_S: Final = 300
@@ -62,7 +62,7 @@ def _previewed(key: tuple[UnloadRequest, int]) -> tuple[Plan, Preview]:
     return plan, preview_plan(snapshot, plan)
 
 
-_previews = Memo(_previewed, max_entries=64)
+_previews = cached(_previewed, max_entries=64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,4 +101,4 @@ def _undone(key: tuple[UndoRequest, int]) -> tuple[Plan, Preview]:
     return plan, preview_plan(snapshot, plan)
 
 
-_undos = Memo(_undone, max_entries=16)
+_undos = cached(_undone, max_entries=16)

@@ -17,7 +17,7 @@ from core.pulsar.plan.preview import Preview, preview_plan
 from core.pulsar.steps.policy import policy_steps
 from core.snapshot.store import CachedSnapshot
 from dashboard import services
-from dashboard.queries.cache import Memo
+from dashboard.queries.cache import cached
 from dashboard.queries.snapshots import reading
 
 _RENEW_AFTER_S: Final = 300
@@ -51,7 +51,7 @@ def _limits(shelved: CachedSnapshot) -> Limits:
     )
 
 
-limits_of = Memo(_limits, max_entries=4)
+limits_of = cached(_limits, max_entries=4)
 """The limits of a kept snapshot."""
 
 
@@ -62,7 +62,7 @@ def _shared(key: tuple[CachedSnapshot, str, str]) -> SharedLimit:
     return shared_limit(one.snapshot, group, quantity, period_s=period_of(one.settings))
 
 
-shared_of = Memo(_shared, max_entries=32)
+shared_of = cached(_shared, max_entries=32)
 """How a limit falls to the brokers: snapshot, group, key of ``QUANTITIES``."""
 
 
@@ -116,4 +116,4 @@ def _planned(key: tuple[PolicyRequest, int]) -> PolicyAnswer:
     return PolicyAnswer(plan, preview_plan(one.snapshot, plan), tuple(effects))
 
 
-_policies = Memo(_planned, max_entries=32)
+_policies = cached(_planned, max_entries=32)

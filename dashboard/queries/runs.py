@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, Final
@@ -18,7 +18,7 @@ from core.plan.model import Plan
 from dashboard import services
 from dashboard.presenters.journal import Chain, chain_of, entries_frame
 from dashboard.presenters.workers import WorkerState, worker_state
-from dashboard.queries.cache import Memo
+from dashboard.queries.cache import cached
 from dashboard.queries.snapshots import collector_status
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class _Audit:
     seq: int = 0
 
 
-_audits: Memo[str, _Audit] = Memo(lambda _: _Audit(), max_entries=4)
+_audits: Callable[[str], _Audit] = cached(lambda _: _Audit(), max_entries=4)
 
 
 def audit(config: Config) -> pd.DataFrame:
@@ -156,7 +156,7 @@ def newest(config: Config) -> tuple[int, str]:
     return services.journal(config).newest()
 
 
-_chains: Memo[tuple[str, int, str], list[Chain]] = Memo(lambda _: [], max_entries=8)
+_chains: Callable[[tuple[str, int, str]], list[Chain]] = cached(lambda _: [], max_entries=8)
 
 
 def chain(config: Config, *, is_asked: bool) -> Chain | None:

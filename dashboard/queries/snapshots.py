@@ -28,7 +28,7 @@ from core.snapshot.store import CachedSnapshot, Shelf, current, load_snapshot
 from dashboard import services
 from dashboard.presenters.fleet import ClusterSummary, summary
 from dashboard.presenters.moves import Move, moves_between
-from dashboard.queries.cache import Memo
+from dashboard.queries.cache import cached
 
 MAX_READINGS: Final = 4
 MAX_TABLES: Final = 400
@@ -98,7 +98,7 @@ class Reading:
         return names
 
 
-reading = Memo(Reading, max_entries=MAX_READINGS)
+reading = cached(Reading, max_entries=MAX_READINGS)
 """The reading of a kept snapshot."""
 
 
@@ -107,7 +107,7 @@ def _summarised(shelved: CachedSnapshot) -> ClusterSummary:
     return summary(one.snapshot.manifest, one.measures, one.findings, one.settings)
 
 
-cluster_summary = Memo(_summarised, max_entries=MAX_SUMMARIES)
+cluster_summary = cached(_summarised, max_entries=MAX_SUMMARIES)
 """A cluster's row of the overview, for a kept snapshot."""
 
 BROKER_COLUMNS: Final = (
@@ -132,7 +132,7 @@ def _broker_columns(shelved: CachedSnapshot) -> pa.Table | None:
     )
 
 
-_broker_tables = Memo(_broker_columns, max_entries=MAX_TABLES)
+_broker_tables = cached(_broker_columns, max_entries=MAX_TABLES)
 
 
 _STEPS_S: Final = (1, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 21_600, 86_400)
@@ -212,7 +212,7 @@ def _owners(shelved: CachedSnapshot) -> pa.Table | None:
     return table.filter(known).select(["bundle", "owner"])
 
 
-_owner_tables = Memo(_owners, max_entries=2)
+_owner_tables = cached(_owners, max_entries=2)
 
 
 def _pair_moves(pair: tuple[CachedSnapshot, CachedSnapshot]) -> list[Move]:
@@ -220,7 +220,7 @@ def _pair_moves(pair: tuple[CachedSnapshot, CachedSnapshot]) -> list[Move]:
     return moves_between([(moment, table) for moment, table in tables if table is not None])
 
 
-_moves = Memo(_pair_moves, max_entries=MAX_PAIRS)
+_moves = cached(_pair_moves, max_entries=MAX_PAIRS)
 
 
 def moves_seen(entries: Sequence[CachedSnapshot]) -> list[Move]:
@@ -257,7 +257,7 @@ def _listed(key: tuple[Path, str, int]) -> ShelfState:
     return ShelfState(tuple(Shelf(root).entries(cluster)))
 
 
-_listings = Memo(_listed, max_entries=64)
+_listings = cached(_listed, max_entries=64)
 
 
 def newest_summary(kept: ShelfState) -> ClusterSummary | None:

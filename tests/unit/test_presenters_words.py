@@ -12,7 +12,7 @@ from core.snapshot import Problem
 from core.units import pluralize
 from dashboard.app_pages.lookup.model import answer as lookup_answer
 from dashboard.presenters import freshness, naming, search, unload
-from dashboard.queries.cache import Memo
+from dashboard.queries.cache import cached
 
 SNAPSHOT = make_snapshot()
 MANIFEST = SNAPSHOT.manifest
@@ -221,7 +221,7 @@ def test_memo_computes_once_for_callers_at_the_same_time():
         calls.append(key)
         return key * 2
 
-    memo = Memo(compute, max_entries=2)
+    memo = cached(compute, max_entries=2)
 
     def ask():
         barrier.wait()
@@ -235,16 +235,15 @@ def test_memo_computes_once_for_callers_at_the_same_time():
     assert calls == [3]
 
 
-def test_memo_forgets_the_least_recently_used():
+def test_the_least_recently_used_result_is_dropped():
     calls = []
-    memo = Memo(lambda key: calls.append(key) or key, max_entries=2)
+    memo = cached(lambda key: calls.append(key) or key, max_entries=2)
     for key in (1, 2, 1, 3, 1, 2):
         memo(key)
     assert calls == [1, 2, 3, 2]
-    assert len(memo) == 2
 
 
-def test_memo_does_not_keep_a_failure():
+def test_a_failed_computation_is_repeated():
     answers = iter([ValueError("no"), 5])
 
     def compute(_):
@@ -253,7 +252,7 @@ def test_memo_does_not_keep_a_failure():
             raise answer
         return answer
 
-    memo = Memo(compute, max_entries=2)
+    memo = cached(compute, max_entries=2)
     with pytest.raises(ValueError, match="no"):
         memo("a")
     assert memo("a") == 5

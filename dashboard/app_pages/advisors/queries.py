@@ -35,7 +35,7 @@ from core.pulsar.plan.split import build_cuts_plan
 from core.snapshot.store import CachedSnapshot
 from dashboard import services
 from dashboard.presenters.advisors_facts import NamespaceFacts, namespace_facts, topic_loads
-from dashboard.queries.cache import Memo
+from dashboard.queries.cache import cached
 from dashboard.queries.explanations import with_topics
 from dashboard.queries.snapshots import reading
 
@@ -54,7 +54,7 @@ def _facts(key: tuple[CachedSnapshot, str]) -> NamespaceFacts:
     return namespace_facts(one.movable, namespace, one.snapshot.brokers.num_rows)
 
 
-facts = Memo(_facts, max_entries=32)
+facts = cached(_facts, max_entries=32)
 """What a kept snapshot shows of a namespace."""
 
 
@@ -106,7 +106,7 @@ def _bundles(asked: BundlesAsked) -> BundleAdvice:
     return advise_bundles(asked.demand, asked.limits, positions=positions, loads=loads)
 
 
-bundle_advice = Memo(_bundles, max_entries=64)
+bundle_advice = cached(_bundles, max_entries=64)
 """How many bundles, and why."""
 
 
@@ -177,7 +177,7 @@ def _spread(asked: SpreadAsked) -> SpreadAnswer:
     )
 
 
-spread = Memo(_spread, max_entries=64)
+spread = cached(_spread, max_entries=64)
 """How partitions fall into bundles, and what would mend it."""
 
 
@@ -217,7 +217,7 @@ def _cut(key: tuple[CutsAsked, int]) -> tuple[Plan, Preview]:
     return plan, preview_plan(snapshot, plan)
 
 
-_cuts = Memo(_cut, max_entries=16)
+_cuts = cached(_cut, max_entries=16)
 
 
 def owners_of(found: NamespaceFacts, surgery: Surgery) -> dict[str, int]:

@@ -13,7 +13,7 @@ from core.history.backtest.wording import PULSAR, Wording
 from dashboard import services
 from dashboard.app_pages.backtest.model import Found, found_of
 from dashboard.presenters.jobs import took_s
-from dashboard.queries.cache import Memo
+from dashboard.queries.cache import cached
 from dashboard.services import history
 from dashboard.services import jobs as services_jobs
 
@@ -47,7 +47,7 @@ def _span(key: tuple[Any, str, int]) -> Span | None:
     return found
 
 
-_spans = Memo(_span, max_entries=32)
+_spans = cached(_span, max_entries=32)
 
 
 def asked_grid(job: Job) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def _read_found(job_id: str) -> Found:
     return found_of(services_jobs.result(job, "candidates"), recommended)
 
 
-_found = Memo(_read_found, max_entries=8)
+_found = cached(_read_found, max_entries=8)
 
 
 def played(job: Job, name: str, cluster: str, candidates: Sequence[str]) -> pa.Table | None:
@@ -133,7 +133,7 @@ def _read_played(key: tuple[str, str, str, tuple[str, ...]]) -> pa.Table:
     return services_jobs.result_of_names(job, name, where)
 
 
-_played = Memo(_read_played, max_entries=8)
+_played = cached(_read_played, max_entries=8)
 
 
 def seeds_of(job: Job) -> tuple[int, ...]:

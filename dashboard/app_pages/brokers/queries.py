@@ -11,7 +11,7 @@ from core.errors import SnapshotError
 from core.schemas.pulsar import BROKER_METRICS
 from core.snapshot.store import CachedSnapshot, read_table
 from dashboard.presenters.metrics import counters_sentence
-from dashboard.queries.cache import Memo
+from dashboard.queries.cache import cached
 from dashboard.queries.snapshots import moves_seen, span_minutes
 
 _MAX_TABLES = 64
@@ -25,7 +25,7 @@ def _read(shelved: CachedSnapshot) -> pa.Table | None:
         return None  # from before there were metrics, or dropped meanwhile
 
 
-broker_metrics_of = Memo(_read, max_entries=_MAX_TABLES)
+broker_metrics_of = cached(_read, max_entries=_MAX_TABLES)
 """``broker_metrics`` of a kept snapshot; ``None`` where it has none."""
 
 

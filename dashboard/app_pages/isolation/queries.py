@@ -15,7 +15,7 @@ from core.pulsar.serving import Serving
 from core.snapshot.store import CachedSnapshot
 from dashboard import services
 from dashboard.presenters.isolation_words import Violation, violations
-from dashboard.queries.cache import Memo
+from dashboard.queries.cache import cached
 from dashboard.queries.snapshots import reading
 
 _RENEW_AFTER_S = 300
@@ -49,7 +49,7 @@ def _isolation(shelved: CachedSnapshot) -> Isolation:
     return Isolation(serving, spread, crowds, failure_domains(one.snapshot.policies), wrong)
 
 
-isolation_of = Memo(_isolation, max_entries=4)
+isolation_of = cached(_isolation, max_entries=4)
 """The isolation of a kept snapshot."""
 
 
@@ -101,4 +101,4 @@ def _changed(key: tuple[ChangeRequest, int]) -> ChangeAnswer:
     return ChangeAnswer(change, preview_plan(snapshot, change.plan))
 
 
-_changes = Memo(_changed, max_entries=16)
+_changes = cached(_changed, max_entries=16)

@@ -16,7 +16,7 @@ from core.pulsar.owners import Ownership, ownership_of
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import CachedSnapshot
 from core.units import ms_to_datetime
-from dashboard.queries.cache import Memo
+from dashboard.queries.cache import cached
 from dashboard.queries.history import ClusterHistory, history_of
 from dashboard.queries.snapshots import reading
 
@@ -32,7 +32,7 @@ def _owned(shelved: CachedSnapshot) -> Ownership:
     return ownership_of(one.snapshot, one.settings)
 
 
-ownership = Memo(_owned, max_entries=4)
+ownership = cached(_owned, max_entries=4)
 """Who owns what in a kept snapshot."""
 
 
@@ -40,7 +40,7 @@ def _spread(shelved: CachedSnapshot) -> pa.Table:
     return spread_of(reading(shelved).view)
 
 
-spread = Memo(_spread, max_entries=4)
+spread = cached(_spread, max_entries=4)
 """How wide the namespaces of a kept snapshot are spread."""
 
 
@@ -50,7 +50,7 @@ def _died(key: tuple[CachedSnapshot, str]) -> BrokerDeath:
     return broker_death(one.snapshot, one.settings, broker)
 
 
-death = Memo(_died, max_entries=32)
+death = cached(_died, max_entries=32)
 """What comes of the death of a broker: snapshot, broker id."""
 
 
@@ -70,7 +70,7 @@ def _recorded(
     return changes, (period.start, period.end)
 
 
-_changes = Memo(_recorded, max_entries=16)
+_changes = cached(_recorded, max_entries=16)
 
 
 def leader_created_at(snapshot: PulsarSnapshot) -> datetime | None:

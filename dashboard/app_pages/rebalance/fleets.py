@@ -19,7 +19,7 @@ from core.simulation import RoundResult, Run, WhatIf, changed_fleet
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import CachedSnapshot
 from dashboard.queries.background import Later
-from dashboard.queries.cache import Memo
+from dashboard.queries.cache import cached
 from dashboard.queries.snapshots import Reading, reading
 
 _NEW: Final = "new-broker-{}:8080"
@@ -104,7 +104,7 @@ def _ground(key: tuple[CachedSnapshot, Fleet]) -> Ground | str:
     )
 
 
-grounds = Memo(_ground, max_entries=8)
+grounds = cached(_ground, max_entries=8)
 grounds_later = Later(grounds, max_entries=8)
 """The changed fleet of a snapshot, or why there is none; computed here or beside the page."""
 

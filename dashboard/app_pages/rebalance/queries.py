@@ -32,7 +32,7 @@ from core.snapshot.store import CachedSnapshot
 from dashboard import services
 from dashboard.app_pages.rebalance.fleets import REAL, Fleet, ground
 from dashboard.queries.background import Later
-from dashboard.queries.cache import Memo
+from dashboard.queries.cache import cached
 from dashboard.queries.snapshots import reading
 
 Assumed = tuple[tuple[str, bool | int | float | str], ...]
@@ -149,7 +149,7 @@ def _decided(candidate: Candidate) -> Decided:
     )
 
 
-decided = Memo(_decided, max_entries=256)
+decided = cached(_decided, max_entries=256)
 """What a strategy decides, its next round and the first one that moves something."""
 
 
@@ -158,7 +158,7 @@ def _proposed(run: Optimization) -> Proposal:
     return optimize(one.snapshot, run.request, settings=one.settings)
 
 
-proposed = Memo(_proposed, max_entries=64)
+proposed = cached(_proposed, max_entries=64)
 proposed_later = Later(proposed)
 """The smallest set of moves, computed here or beside the page."""
 
@@ -193,7 +193,7 @@ def _turning(key: tuple[Candidate, str]) -> tuple[TurningPoint, ...]:
     return tuple(what_if.turning_points(broker))
 
 
-turning_points = Memo(_turning, max_entries=128)
+turning_points = cached(_turning, max_entries=128)
 """What would turn the verdict on a broker; every value is tried."""
 
 
@@ -270,7 +270,7 @@ def _previewed(key: tuple[PlanRequest, int]) -> tuple[Plan, Preview]:
     return plan, preview_plan(snapshot, plan)
 
 
-_previews = Memo(_previewed, max_entries=64)
+_previews = cached(_previewed, max_entries=64)
 
 
 def _edited(request: PlanRequest, ground: Ground) -> Plan:
@@ -330,5 +330,5 @@ def _may_go(basis: Basis, bundle: str, broker: str) -> bool:
     return not any(item.severity == "error" for item in check_move(basis, bundle, broker))
 
 
-allowed_destinations = Memo(_allowed, max_entries=256)
+allowed_destinations = cached(_allowed, max_entries=256)
 """Brokers that may be asked to take a bundle, in the snapshot's order."""

@@ -10,7 +10,7 @@ from core.pulsar.rules.doctor import Examination, examine
 from core.pulsar.rules.recorded_past import RecordedPast
 from core.snapshot.store import CachedSnapshot
 from core.units import ms_to_datetime
-from dashboard.queries.cache import Memo
+from dashboard.queries.cache import cached
 from dashboard.queries.snapshots import reading
 from dashboard.services.recorded_week import recorded_week, silence_words
 
@@ -33,7 +33,7 @@ def _past(asked: _Asked) -> RecordedPast | None:
     return recorded_week(asked.config, asked.cluster, ms_to_datetime(asked.end_s * 1000))
 
 
-_pasts = Memo(_past, max_entries=16)
+_pasts = cached(_past, max_entries=16)
 
 
 def _examination(key: tuple[CachedSnapshot, _Asked]) -> Examination:
@@ -47,7 +47,7 @@ def _examination(key: tuple[CachedSnapshot, _Asked]) -> Examination:
     return replace(found, unjudged=(*found.unjudged, pause_balancer)) if pause_balancer else found
 
 
-_examinations = Memo(_examination, max_entries=16)
+_examinations = cached(_examination, max_entries=16)
 
 
 def examination(config: Config, cluster: str, shelved: CachedSnapshot) -> Examination:

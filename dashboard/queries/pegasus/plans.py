@@ -21,7 +21,7 @@ from core.plan.model import Plan
 from core.plan.options import PlanOptions
 from core.snapshot.store import CachedSnapshot
 from dashboard import services
-from dashboard.queries.cache import Memo
+from dashboard.queries.cache import cached
 from dashboard.queries.pegasus.snapshots import pegasus_reading
 
 _RENEW_AFTER_S: Final = 300
@@ -68,7 +68,7 @@ def _made(key: tuple[MovesRequest, int]) -> Plan:
     return moves_plan(snapshot, request.asked, terms, keep_level=request.keep_level)
 
 
-_moves = Memo(_made, max_entries=32)
+_moves = cached(_made, max_entries=32)
 
 Wizard = Literal["migrate", "drain", "offline", "rolling-update", "rebalance"]
 
@@ -139,7 +139,7 @@ def _maintained(key: tuple[WizardRequest, int]) -> Plan:
             assert_never(one.wizard)
 
 
-_wizards = Memo(_maintained, max_entries=16)
+_wizards = cached(_maintained, max_entries=16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,5 +198,5 @@ def _setting(key: tuple[ServerSettingRequest, int]) -> Plan:
     return setting_plan(snapshot, request.key, request.value, terms)
 
 
-_levels = Memo(_level, max_entries=32)
-_settings = Memo(_setting, max_entries=32)
+_levels = cached(_level, max_entries=32)
+_settings = cached(_setting, max_entries=32)

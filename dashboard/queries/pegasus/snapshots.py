@@ -23,7 +23,7 @@ from core.snapshot.store import CachedSnapshot
 from dashboard.presenters.moves import Move, moves_between
 from dashboard.presenters.pegasus.fleet import PegasusSummary, pegasus_summary
 from dashboard.presenters.pegasus.past import Moment
-from dashboard.queries.cache import Memo
+from dashboard.queries.cache import cached
 from dashboard.queries.snapshots import ShelfState, reading
 
 MAX_READINGS: Final = 4
@@ -74,7 +74,7 @@ class PegasusReading:
         return summarize_tables(self.facts)
 
 
-pegasus_reading = Memo(PegasusReading, max_entries=MAX_READINGS)
+pegasus_reading = cached(PegasusReading, max_entries=MAX_READINGS)
 """The reading of a kept snapshot of a Pegasus cluster."""
 
 
@@ -83,7 +83,7 @@ def _summarised(shelved: CachedSnapshot) -> PegasusSummary:
     return pegasus_summary(one.facts, one.findings, one.verdict)
 
 
-cluster_summary = Memo(_summarised, max_entries=MAX_SUMMARIES)
+cluster_summary = cached(_summarised, max_entries=MAX_SUMMARIES)
 """A Pegasus cluster's row of the overview, for a kept snapshot."""
 
 
@@ -109,7 +109,7 @@ def _primaries(shelved: CachedSnapshot) -> pa.Table | None:
     return pa.table({"bundle": gpids, "owner": table["primary"]})
 
 
-_primary_tables = Memo(_primaries, max_entries=2)
+_primary_tables = cached(_primaries, max_entries=2)
 
 
 def _pair_moves(pair: tuple[CachedSnapshot, CachedSnapshot]) -> list[Move]:
@@ -117,7 +117,7 @@ def _pair_moves(pair: tuple[CachedSnapshot, CachedSnapshot]) -> list[Move]:
     return moves_between([(moment, table) for moment, table in tables if table is not None])
 
 
-_moves = Memo(_pair_moves, max_entries=MAX_PAIRS)
+_moves = cached(_pair_moves, max_entries=MAX_PAIRS)
 
 
 def primary_moves(entries: Sequence[CachedSnapshot]) -> list[Move]:
@@ -157,7 +157,7 @@ def _read(shelved: CachedSnapshot) -> Moment | None:
     return Moment(shelved.taken_at, told.get(_LEADER), told.get(STORED_LEVEL))
 
 
-_moments = Memo(_read, max_entries=_MAX_MOMENTS)
+_moments = cached(_read, max_entries=_MAX_MOMENTS)
 
 
 def moments(entries: Sequence[CachedSnapshot]) -> list[Moment]:

@@ -39,7 +39,7 @@ from core.pegasus.order_learning import KnownOrders, known_orders
 from core.pegasus.view import NO_NODE, ClusterView
 from core.snapshot.store import CachedSnapshot
 from dashboard.queries.background import Later
-from dashboard.queries.cache import Memo
+from dashboard.queries.cache import cached
 from dashboard.queries.pegasus.snapshots import pegasus_reading
 
 Floats = NDArray[np.float64]
@@ -133,7 +133,7 @@ def _ground(shelved: CachedSnapshot) -> Ground:
     )
 
 
-ground = Memo(_ground, max_entries=4)
+ground = cached(_ground, max_entries=4)
 """A snapshot as the ways to balance take it.
 
 Raises :class:`core.errors.IncompleteSnapshotError` where partitions of some table were not read.
@@ -205,7 +205,7 @@ def _first_round(way: Way) -> BalanceRound:
     return BalanceRound(view, plans, apply_plans(view, plans))
 
 
-first_round = Memo(_first_round, max_entries=32)
+first_round = cached(_first_round, max_entries=32)
 """The next round of a policy."""
 
 
@@ -244,11 +244,11 @@ def _likely(key: tuple[CachedSnapshot, BalanceOptions]) -> list[LikelyPlan]:
     return likely_plans(found.view, options, orders)
 
 
-likely = Memo(_likely, max_entries=16)
+likely = cached(_likely, max_entries=16)
 """The changes of a policy's next round under every node order that fits, with their share."""
 
 
-settled = Memo(_settled, max_entries=16)
+settled = cached(_settled, max_entries=16)
 settled_later = Later(settled)
 """The rounds of a policy until nothing is left to do, computed here or beside the page."""
 
@@ -265,7 +265,7 @@ def _state_after(key: tuple[Way, int]) -> ClusterView:
     return state
 
 
-state_after = Memo(_state_after, max_entries=24)
+state_after = cached(_state_after, max_entries=24)
 """The state after so many rounds of a settled policy; 0: as it is."""
 
 
@@ -313,7 +313,7 @@ def _even(run: EvenRun) -> EvenPlan:
     return even_out(view, found.weights(run.measure, view), goal)
 
 
-even = Memo(_even, max_entries=32)
+even = cached(_even, max_entries=32)
 even_later = Later(even)
 """The few steps of our own planner, computed here or beside the page."""
 

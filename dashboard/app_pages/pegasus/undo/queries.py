@@ -7,7 +7,7 @@ from typing import Final
 from core.pegasus.plan.undo import PegasusGround, undo_plan
 from core.plan.model import Plan
 from dashboard import services
-from dashboard.queries.cache import Memo
+from dashboard.queries.cache import cached
 from dashboard.queries.pegasus.snapshots import pegasus_reading
 from dashboard.queries.plans import UndoRequest
 
@@ -33,4 +33,4 @@ def _undone(key: tuple[UndoRequest, int]) -> Plan:
     return undo_plan(request.view, ground)
 
 
-_undos = Memo(_undone, max_entries=16)
+_undos = cached(_undone, max_entries=16)
