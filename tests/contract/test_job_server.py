@@ -219,13 +219,14 @@ def test_a_second_server_stands_by_until_the_first_one_ends(config) -> None:
 def test_what_a_killed_server_was_at_is_marked_by_the_next_one(config, queue, tmp_path) -> None:
     job_id = ask(queue, parts=FOREVER)
     script = (
-        "import sys, threading; sys.path[:0] = sys.argv[2:]\n"
+        "import os, sys, threading; sys.path[:0] = sys.argv[2:]\n"
         "from pathlib import Path\n"
         "from connectors.config.model import TrimtabConfig\n"
         "from connectors.jobs import server\n"
         "from connectors.jobs.catalogue import by_name\n"
         "from test_job_server import COUNT, TOOLS\n"
-        "config = TrimtabConfig(state_dir=Path(sys.argv[1]))\n"
+        "url = os.environ.get('TRIMTAB_TEST_JOURNAL_URL')\n"
+        "config = TrimtabConfig(state_dir=Path(sys.argv[1]), journal_url=url)\n"
         "server.serve(config, by_name([COUNT]), TOOLS, threading.Event(), print)\n"
     )
     here = Path(__file__)
