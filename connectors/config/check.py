@@ -260,7 +260,7 @@ def _check_credentials(config: ClusterConfig, urls: list[str]) -> CheckResult:
 def _check_metrics(
     config: ClusterConfig, registry: Registry | None, results: list[CheckResult]
 ) -> None:
-    """Read the metrics as a capture does, and say of how many brokers they tell."""
+    """Read the metrics as a capture does, and count the brokers in them."""
     source = config.prometheus
     what = f"Prometheus {source.url}" if source and source.url else "Metrics of the brokers"
     urls = {urlsplit(url).netloc: url for url in config.admin_urls}
@@ -280,9 +280,9 @@ def _check_metrics(
         metrics = reader.read(list(urls), asked, problems)
     finally:
         reader.close()
-    told = {name: table.num_rows for name, table in metrics.tables.items()}
-    brokers = told.get("broker_metrics", 0)
-    detail = [f"{brokers} of {len(urls)} brokers, {told.get('bundle_metrics', 0):,} bundles."]
+    rows = {name: table.num_rows for name, table in metrics.tables.items()}
+    brokers = rows.get("broker_metrics", 0)
+    detail = [f"{brokers} of {len(urls)} brokers, {rows.get('bundle_metrics', 0):,} bundles."]
     results.append(
         CheckResult(
             what=what,

@@ -49,7 +49,7 @@ class Auth(Strict):
         return self.has_token or self.username is not None
 
     def read_token(self) -> str:
-        """Return the token, read anew from its file so that a rotated one is picked up.
+        """Return the token, read again from its file so that a rotated one is picked up.
 
         Raises:
             ConfigError: The file cannot be read or is empty.
@@ -57,7 +57,7 @@ class Auth(Strict):
         return _secret(self.token, self.token_file, "token_file")
 
     def read_password(self) -> str:
-        """Return the password, read anew from its file.
+        """Return the password, read again from its file.
 
         Raises:
             ConfigError: The file cannot be read or is empty.

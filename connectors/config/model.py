@@ -1,4 +1,4 @@
-"""Configuration: ``trimtab.toml`` and ``TRIMTAB_*``, validated, with secrets kept out of sight."""
+"""Configuration: ``trimtab.toml`` and ``TRIMTAB_*``, validated, with secrets hidden."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ class ClusterConfig(Strict):
         if is_pegasus and (self.zookeeper is not None or self.admin_urls):
             raise ValueError("a pegasus cluster has meta_servers, not zookeeper or admin_urls")
         if is_pegasus and self.prometheus is not None:
-            raise ValueError("prometheus is for pulsar clusters; Pegasus servers tell their own")
+            raise ValueError("prometheus is for pulsar clusters; Pegasus servers report their own")
         if self.kind != "pulsar":
             return self
         if self.zookeeper is None and not self.admin_urls:
@@ -265,7 +265,7 @@ class TrimtabConfig(BaseSettings):
 
     @property
     def history_uri(self) -> str:
-        """Where the history is; by default a directory beside the snapshots."""
+        """Where the history is; by default a directory next to the snapshots."""
         return self.history.uri or str(self.state_dir / "history")
 
     @property
@@ -368,7 +368,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as exc:
         raise ConfigError(f"{path} cannot be read.", hint="Check its owner and mode.") from exc
     except tomllib.TOMLDecodeError as exc:
-        raise ConfigError(f"{path} is not TOML: {exc}.", hint="Mend that line.") from exc
+        raise ConfigError(f"{path} is not TOML: {exc}.", hint="Correct that line.") from exc
 
 
 def _anchored(values: Any, folder: Path) -> Any:

@@ -41,7 +41,7 @@ def keep_private(state_dir: Path) -> None:
 
 
 def _tighten(path: Path) -> None:
-    with suppress(OSError):  # it was removed meanwhile, or belongs to somebody else
+    with suppress(OSError):  # it was removed meanwhile, or belongs to another user
         found = path.lstat()
         mode = stat.S_IMODE(found.st_mode)
         is_ours = found.st_uid == os.getuid() and not stat.S_ISLNK(found.st_mode)
@@ -50,7 +50,7 @@ def _tighten(path: Path) -> None:
 
 
 def readable_by_others(path: Path) -> bool:
-    """Return whether somebody else than its owner may read a file; ``False`` if it is not there."""
+    """Return whether other users than its owner may read a file; ``False`` if it is not there."""
     try:
         return bool(path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH))
     except OSError:

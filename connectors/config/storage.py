@@ -1,4 +1,4 @@
-"""The configuration's parts on what is kept, recorded and computed with."""
+"""Configuration sections of snapshots, history, Spark and pages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Pages(Strict):
 
 
 class Keep(Strict):
-    """How many recent snapshots of a cluster are kept on disk (the newest always is)."""
+    """How many recent snapshots of a cluster are stored on disk (the newest always is)."""
 
     max_count: int = Field(default=1_500, ge=2)
     max_age_s: float = Field(default=86_400.0, gt=0)
@@ -55,18 +55,18 @@ class Spark(Strict):
 
 
 class History(Strict):
-    """What is recorded for good, and how long it is kept.
+    """What is recorded in the history, and for how long.
 
     Attributes:
         is_recorded: Whether collectors record what they see.
-        uri: A directory, or any address that Delta tables can be kept at (``s3://bucket/folder``,
+        uri: A directory, or any address for Delta tables (``s3://bucket/folder``,
             ``hdfs://...``); by default ``history`` in the state directory.
         options: Storage options of that address, by their own names (``AWS_REGION`` ...).
         max_age_days: Older days are dropped.
         max_bytes: The oldest days are dropped until the rest of a cluster's history is smaller.
         compact_every_min: Minutes between two turns of putting small files together.
-        shadow: Shedding strategies that are asked beside the configured one at every snapshot; of
-            Pegasus clusters ``app`` and ``cluster``, the balancer's policies.
+        shadow: Shedding strategies that are computed at every snapshot, next to the configured one;
+            of Pegasus clusters ``app`` and ``cluster``, the balancer's policies.
         minute_s: Seconds that settings in minutes count as one: 60 but for a sandbox whose time
             is compressed.
     """

@@ -1,1 +1,1 @@
-"""Long computations that run beside the pages: asked for, followed and stopped by a person."""
+"""Jobs: long computations in the background, with a queue, a server and result tables."""

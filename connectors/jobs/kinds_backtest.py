@@ -1,4 +1,4 @@
-"""The back-test as a job beside the pages."""
+"""The back-test as a job."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def _backtest(context: JobContext, asked: BacktestJob) -> JobAnswer:
     outcome.write(context.out)
     runs = outcome.tables["runs"]
     failed = len(runs) - runs["problem"].null_count
-    told = f" {pluralize(failed, 'run')} could not be played." if failed else ""
+    sentences = f" {pluralize(failed, 'run')} could not be played." if failed else ""
     return JobAnswer(
-        sentence=f"{outcome.sentence}{told}",
+        sentence=f"{outcome.sentence}{sentences}",
         tables=TABLES,
         facts={
             "runs": runs.num_rows,

@@ -230,7 +230,7 @@ def _drill(context: JobContext, asked: Asked) -> JobAnswer:
 def _topics(context: JobContext, asked: TopicsScope) -> JobAnswer:
     sources = sources_of(context, asked, "pulsar")
     parts = parts_of(asked.file)
-    told: list[str] = []
+    sentences: list[str] = []
     whole: dict[str, list[pa.Table]] = {}
     for name, source in sorted(sources.items()):
         snapshot = source.load()
@@ -243,20 +243,20 @@ def _topics(context: JobContext, asked: TopicsScope) -> JobAnswer:
             found = place_topics_on_spark(context.spark(), ring, parts, context.progress)
         else:
             found = place_topics(ring, parts, context.progress)
-        told.append(f"{name}: {found.sentence}")
+        sentences.append(f"{name}: {found.sentence}")
         for key, table in topic_tables(found).items():
             column = pa.repeat(pa.scalar(name), table.num_rows)
             whole.setdefault(key, []).append(table.add_column(0, "cluster", column))
     _write(context, {key: pa.concat_tables(tables) for key, tables in whole.items()})
     return JobAnswer(
-        sentence=" ".join(told),
+        sentence=" ".join(sentences),
         tables={
             "bundles": "What each bundle would carry, most throughput first.",
             "brokers": "The same by the brokers that own the bundles now.",
             "crowded": "Partitioned topics with most partitions in one bundle.",
             "spread": "How many partitioned topics there are of each size and crowding.",
         },
-        facts={"clusters": len(told)},
+        facts={"clusters": len(sentences)},
     )
 
 

@@ -27,7 +27,7 @@ class JobContext:
     Attributes:
         config: Clusters, state directory, history, Spark.
         out: Empty directory for its result tables, ``<name>.parquet``.
-        progress: Told after each part; raises when the job shall stop.
+        progress: Called after each part; raises when the job must stop.
         spark: Returns the process's one session, made at the first call, which takes seconds.
         history: Returns the history store of the configuration.
     """
@@ -46,7 +46,7 @@ class JobAnswer:
     Attributes:
         sentence: The answer in words, with numbers.
         tables: What each result table in ``out`` holds, by its name, in one sentence.
-        facts: Figures that a page shows beside the tables; JSON values only.
+        facts: Figures that a page shows next to the tables; JSON values only.
     """
 
     sentence: str

@@ -73,7 +73,7 @@ def whole(path: Path) -> pa.Table:
 
 
 def of_names(path: Path, where: Mapping[str, Sequence[str]]) -> pa.Table:
-    """Return the rows whose texts are among those that are named; the others are never held.
+    """Return the rows with one of the named texts; other rows are never held in memory.
 
     Args:
         path: Of the table.

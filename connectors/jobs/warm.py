@@ -1,4 +1,4 @@
-"""The one Spark session of the job server: made at the first Spark job, made anew when it died."""
+"""The one Spark session of the job server: made at the first Spark job, made again when it died."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Warm:
         """
         session = self._make()
         if self._is_made and not _answers(session):
-            _log.warning("the Spark session does not answer any more; it is made anew")
+            _log.warning("the Spark session does not answer any more; it is made again")
             self.end()
             session = self._make()
         self._is_made = True

@@ -123,7 +123,7 @@ class Database:
             connection.execute(VERSION.insert().values(version=SCHEMA_VERSION))
 
     def _set_log(self) -> None:
-        """Let readers go on while somebody writes; a property of the file from then on."""
+        """Let readers go on during a write; a property of the file from then on."""
         plain = self.engine.raw_connection()
         try:
             plain.cursor().execute("PRAGMA journal_mode=WAL")
@@ -149,7 +149,7 @@ def _engine(url: sa.URL) -> sa.Engine:
     except (exc.NoSuchModuleError, ModuleNotFoundError) as error:
         raise ConfigError(
             f"The database driver of journal_url ({url.drivername}) is not installed.",
-            hint="Install it beside Trimtab, for example `pip install psycopg`.",
+            hint="Install it next to Trimtab, for example `pip install psycopg`.",
         ) from error
     if is_sqlite:
         event.listen(engine, "connect", _on_connect)
@@ -221,7 +221,7 @@ def _alone(file: Path, place: str) -> Iterator[None]:
             yield
     except Timeout as error:
         raise RemoteTimeoutError(
-            f"The journal {place} is being opened by somebody else.",
+            f"The journal {place} is being opened by another process.",
             endpoint=place,
             operation="open",
             outcome="not_sent",

@@ -102,7 +102,7 @@ _IS_READ_ONLY: Final[_Verdict] = (
     "cannot be written",
     "Give this user the right to write to it and to its folder.",
 )
-_CONFLICTS: Final[_Verdict] = (ConflictError, "was written by somebody else", "Try again.")
+_CONFLICTS: Final[_Verdict] = (ConflictError, "was written by another process", "Try again.")
 _IS_AWAY: Final[_Verdict] = (
     UnreachableError,
     "cannot be reached",
@@ -111,5 +111,5 @@ _IS_AWAY: Final[_Verdict] = (
 _IS_DAMAGED: Final[_Verdict] = (
     ProtocolError,
     "is damaged",
-    "Restore it from a copy; `trimtab runs --verify` tells which entries are sound.",
+    "Restore it from a copy; `trimtab runs --verify` shows which entries are sound.",
 )

@@ -25,7 +25,7 @@ from core.plan.registry import StepRegistry
 from core.systems import STEPS
 from core.units import datetime_to_ms, ms_to_datetime
 
-MOST_TRIES: Final = 500
+MAX_TRIES: Final = 500
 """How often an append is tried while others are quicker."""
 
 _BATCH: Final = 1000
@@ -67,21 +67,21 @@ class SqlJournal:
         """Add a record and return it in its place; it is durable when this returns.
 
         Raises:
-            RemoteError: ``outcome`` tells whether it may have been added all the same.
+            RemoteError: ``outcome`` says whether it may have been added all the same.
         """
         text = canonical(record)
-        for tries in range(MOST_TRIES):
+        for tries in range(MAX_TRIES):
             sent: list[Entry] = []
             try:
                 return self._insert(record, text, sent)
-            except exc.IntegrityError:  # somebody else was quicker: that place is taken
+            except exc.IntegrityError:  # another writer was faster: that place is taken
                 _wait_a_little(tries)
             except exc.SQLAlchemyError as error:
                 if sent and self._has_arrived(sent[0], error):
                     return sent[0]
                 raise as_remote_error(error, self.place, "append", "not_sent") from error
         raise ConflictError(
-            f"The journal {self.place} is written by so many at once that {MOST_TRIES} tries were "
+            f"The journal {self.place} is written by so many at once that {MAX_TRIES} tries were "
             "not enough.",
             endpoint=self.place,
             operation="append",
@@ -101,10 +101,10 @@ class SqlJournal:
         return entry
 
     def _has_arrived(self, entry: Entry, error: exc.SQLAlchemyError) -> bool:
-        """Look for an entry whose commit failed; its digest tells it from every other one.
+        """Look for an entry whose commit failed; its digest identifies it.
 
         Raises:
-            RemoteError: Nobody knows: the journal does not answer, or may still be at it.
+            RemoteError: Unknown: the journal does not answer, or may still be writing.
         """
         query = sa.select(ENTRIES.c.seq).where(ENTRIES.c.digest == entry.digest)
         try:
@@ -206,7 +206,7 @@ class SqlJournal:
     def runs_of_plan(self, plan: Plan) -> Sequence[RunId]:
         """Return the runs that were ever requested with this very plan, oldest first.
 
-        Nobody asks for a plan long before it was made, so the entries before that are passed over.
+        A plan is never requested long before it was made, so earlier entries are skipped.
 
         Raises:
             RemoteError: The journal cannot be read.
@@ -276,7 +276,7 @@ class SqlJournal:
         """Compute the whole chain again and say where it breaks.
 
         Args:
-            expected: A hash kept from an earlier look; it must still be in the chain.
+            expected: A hash stored by an earlier check; it must still be in the chain.
         Raises:
             RemoteError: The journal cannot be read.
         """

@@ -1,4 +1,4 @@
-"""The right to be the only writer of a cluster, kept in the journal's database.
+"""The right to be the only writer of a cluster, stored in the journal's database.
 
 For clusters without a ZooKeeper of their own. A lease ends by itself when it is not renewed; a
 thread of the holder renews it, and every question whether it is held renews it, too.
@@ -65,14 +65,14 @@ class SqlLease:
         return f"{self._database.place}, lease of {self._cluster}"
 
     def acquire(self) -> bool:
-        """Try to take it; ``False`` when somebody else holds it.
+        """Try to take it; ``False`` when another worker holds it.
 
         Raises:
             RemoteError: The database cannot be asked.
         """
         try:
             is_ours = self._take()
-        except exc.IntegrityError:  # somebody else made the row first
+        except exc.IntegrityError:  # another worker made the row first
             is_ours = False
         except exc.SQLAlchemyError as error:
             raise as_remote_error(
@@ -94,7 +94,7 @@ class SqlLease:
             return False
 
     def holder(self) -> str | None:
-        """Return who holds it, for people; ``None`` when nobody does.
+        """Return who holds it, for people; ``None`` when it is free.
 
         Raises:
             RemoteError: The database cannot be asked.
@@ -146,7 +146,7 @@ class SqlLease:
             return True
 
     def _renew(self) -> bool:
-        """Put its end off; as long as nobody else has taken it, it is ours even past its end."""
+        """Put its end off; until another worker takes it, it is ours even past its end."""
         try:
             with self._database.writing() as connection:
                 expires_ms = self._now_ms(connection) + self._lifetime_ms
@@ -162,7 +162,7 @@ class SqlLease:
         return (LEASES.c.cluster == self._cluster, LEASES.c.token == self._token)
 
     def _keep(self) -> None:
-        """Renew it three times a lifetime until it is given back or somebody else has it."""
+        """Renew it three times a lifetime until it is released or another worker has it."""
         while not self._stop.wait(self._lifetime_ms / 3000):
             try:
                 if not self._renew():

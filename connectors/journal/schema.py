@@ -40,7 +40,7 @@ ENTRIES: Final = sa.Table(
     sa.Index("trimtab_entries_of_kind", "cluster", "kind", "at_ms"),
     sa.Index("trimtab_entries_in_order", "kind", "seq"),
 )
-"""One row an entry; the columns beside ``body`` repeat it for the queries, and are verified."""
+"""One row an entry; the columns next to ``body`` repeat it for the queries, and are verified."""
 
 LEASES: Final = sa.Table(
     "trimtab_leases",

@@ -68,7 +68,7 @@ def verify_rows(
     """Compute the chain again, up to the first damage.
 
     A changed, missing, added or moved entry breaks the chain where it is. An end that was cut off
-    leaves a sound chain: only a hash kept elsewhere (``expected``) can tell.
+    leaves a sound chain: only a hash stored elsewhere (``expected``) shows it.
 
     Args:
         rows: All entries, by place.

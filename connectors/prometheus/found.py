@@ -1,4 +1,4 @@
-"""What was read of the metrics, whoever told it, and whose it is."""
+"""Metrics that were read, by broker and bundle, from any source."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Found:
     """Measures of brokers and bundles; what is not finite is left out: it is unknown.
 
     Attributes:
-        source: Who told it.
+        source: Where they were read.
         brokers: Measures by broker id; names as in :mod:`connectors.prometheus.measures`.
         bundles: Rates by bundle and broker id: two brokers may both say that they serve a bundle.
         windows_s: Over which counters became rates, by broker id; absent where they did not.
@@ -41,9 +41,9 @@ class Found:
             self.bundles.setdefault((bundle, broker), {})[measure] = value
 
     def lacking(self, wanted: Iterable[str]) -> list[str]:
-        """Return the measures that no broker tells."""
-        told = {name for values in self.brokers.values() for name in values}
-        return [name for name in wanted if name not in told]
+        """Return the measures that no broker reports."""
+        reported = {name for values in self.brokers.values() for name in values}
+        return [name for name in wanted if name not in reported]
 
 
 class BrokerNames:
@@ -65,7 +65,7 @@ class BrokerNames:
         ]
 
     def broker_of(self, value: str) -> str | None:
-        """Return the id of the broker; ``None`` where it is nobody's, or of several."""
+        """Return the id of the broker; ``None`` if no broker matches, or several do."""
         host = _host(value)
         for level, key in zip(self._levels, (value, host, _short(host)), strict=True):
             if key in level:
@@ -82,7 +82,7 @@ def settled(
         values: What the label holds.
         names: Who is meant.
         place: Where it was read, for the problems.
-        problems: Gets the values that are nobody's, and those that mean a broker once more.
+        problems: Receives values without a broker, and a second name of a broker.
     """
     of_value: dict[str, str] = {}
     strangers: list[str] = []

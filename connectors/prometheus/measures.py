@@ -147,4 +147,4 @@ MAX_BUNDLES: Final = 20_000
 """More are not read: each is four series."""
 
 IS_PULSAR: Final = "pulsar_broker_rate_in"
-"""A series that tells a Pulsar broker from anything else that exposes metrics."""
+"""A series that only Pulsar brokers expose."""

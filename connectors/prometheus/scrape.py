@@ -225,7 +225,7 @@ def _note(found: Found, broker: str, before: Exposed | None, now: Exposed) -> No
 
 
 def _rates(before: Exposed | None, now: Exposed) -> Iterable[tuple[str, float]]:
-    """Yield the increase a second of each counter; one that fell began anew with its process."""
+    """Yield the increase a second of each counter; one that fell was reset with its process."""
     if before is None or now.at_s <= before.at_s:
         return
     for measure in _MEASURES:

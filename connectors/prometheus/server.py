@@ -87,7 +87,7 @@ class PrometheusServer:
         self._client.close()
 
     def read(self, brokers: Iterable[str], problems: ProblemLog) -> Found:
-        """Ask for everything that is told about these brokers.
+        """Query every measure of these brokers.
 
         Args:
             brokers: Their ids.

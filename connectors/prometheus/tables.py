@@ -30,7 +30,7 @@ def metric_tables(found: Found, now_ms: int) -> dict[str, pa.Table]:
 
     Args:
         found: What was read.
-        now_ms: When, for brokers whose series tell no moment of their own.
+        now_ms: When, for brokers with series that have no timestamp.
     """
     tables = {}
     if found.brokers:

@@ -17,7 +17,7 @@ BY_US: Final = "trimtab"
 BY_CLUSTER: Final = "cluster"
 
 ATTRIBUTED: Final = frozenset({"move", "split", "setting", "level", "primary", "replica"})
-"""Kinds of events that either somebody's step or the cluster itself caused."""
+"""Kinds of events that either a step or the cluster itself caused."""
 
 _PLACES: Final = frozenset({"move", "primary"})
 

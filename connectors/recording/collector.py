@@ -1,7 +1,7 @@
 """The collector: takes a snapshot of each cluster at regular times and keeps it on the shelf.
 
-One collector a cluster, held by a file lock beside the state; another one that is started waits
-for the lock, so that it takes over when the first ends. How each is doing stands in
+One collector per cluster, by a file lock in the state directory; another one that is started waits
+for the lock, so that it takes over when the first ends. Its status is in
 ``<state_dir>/collectors/<cluster>.json`` for the pages to read.
 """
 
@@ -32,7 +32,7 @@ from core.snapshot.store import Shelf, Storable
 _log = logging.getLogger("trimtab.collector")
 _LOCK_RETRY_S: Final = 2.0
 _LOOK_S: Final = 0.5
-_SOONEST_AGAIN_S: Final = 5.0
+_FIRST_AGAIN_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,12 +63,12 @@ class CollectorStatus:
         cluster: Name.
         pid: Process of the collector.
         every_s: Seconds between two snapshots.
-        collected: Snapshots kept since it started.
-        last_success_at: Moment of the newest kept snapshot.
+        collected: Snapshots stored since it started.
+        last_success_at: Moment of the newest stored snapshot.
         last_snapshot_id: Its id.
         last_duration_s: How long it took.
         problem_count: Problems in it.
-        last_error_at: Moment of the last failure, kept after a success that follows.
+        last_error_at: Moment of the last failure; a later success does not clear it.
         last_error: ``{"code", "message", "hint"}`` of it.
         next_due_at: When the next attempt is due.
         stopped_at: When the collector ended in good order.
@@ -103,7 +103,7 @@ def run_collector(
     """Collect ``clusters`` side by side until ``stop`` is set; returns when all have ended.
 
     Args:
-        config: Where the state lives and how much is kept.
+        config: State directory and retention.
         clusters: Which ones.
         every_s: Seconds from the start of one capture to the start of the next.
         stop: Set it to end; a capture under way is finished first.
@@ -149,18 +149,18 @@ class _Loop:
         self._connector = connector_of(config, cluster)
 
     def run(self) -> None:
-        """Wait for the lock, collect until told to stop, say goodbye in the status."""
+        """Wait for the lock, collect until the stop, write the end into the status."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as exc:
-            self._tell("failed", f"{self._folder} cannot be made: {exc.strerror}.")
+            self._report("failed", f"{self._folder} cannot be made: {exc.strerror}.")
             return
         lock = filelock.FileLock(self._folder / f"{self._cluster.name}.lock")
         if not self._acquire(lock):
             return
         if self._config.history.is_recorded:
             self._recording = Recording(
-                self._config, self._cluster, self._every_s, self._tell, self._write_status
+                self._config, self._cluster, self._every_s, self._report, self._write_status
             )
             self._status.history = self._recording.status
         self._observer = self._connector.observer(self._config, self._cluster, self._write_status)
@@ -178,19 +178,19 @@ class _Loop:
             lock.release()
 
     def _acquire(self, lock: filelock.BaseFileLock) -> bool:
-        told = False
+        has_reported = False
         while not self._stop.is_set():
             try:
                 lock.acquire(timeout=0)
             except filelock.Timeout:
-                if not told:
-                    self._tell(
+                if not has_reported:
+                    self._report(
                         "waiting", "another collector reads this cluster; standing by for it."
                     )
-                    told = True
+                    has_reported = True
                 self._stop.wait(_LOCK_RETRY_S)
             except OSError as exc:
-                self._tell("failed", f"{lock.lock_file} cannot be locked: {exc.strerror or exc}.")
+                self._report("failed", f"{lock.lock_file} cannot be locked: {exc.strerror or exc}.")
                 return False
             else:
                 return True
@@ -224,7 +224,7 @@ class _Loop:
     def _rest(self, collector: Collector | None, rest_s: float) -> None:
         """Wait for the next turn; a broker that comes or goes brings it forward."""
         until = monotonic() + rest_s
-        soonest = monotonic() + min(rest_s, _SOONEST_AGAIN_S)
+        soonest = monotonic() + min(rest_s, _FIRST_AGAIN_S)
         while not self._stop.is_set() and (now := monotonic()) < until:
             if collector is not None and collector.changed.is_set() and now >= soonest:
                 return
@@ -232,7 +232,7 @@ class _Loop:
 
     def _once(self, collector: Collector) -> None:
         snapshot = collector.collect()
-        kept = self._shelf.put(snapshot, self._retention)
+        cached = self._shelf.put(snapshot, self._retention)
         if self._recording is not None:
             self._recording.put(snapshot)
         if self._observer is not None:
@@ -241,15 +241,15 @@ class _Loop:
         status = self._status
         status.collected += 1
         status.last_success_at = _text(manifest.taken_at)
-        status.last_snapshot_id = kept.snapshot_id
+        status.last_snapshot_id = cached.snapshot_id
         status.last_duration_s = round(manifest.duration_s, 3)
         status.problem_count = len(manifest.problems)
         jump = self._shelf.jump(self._cluster.name, manifest.taken_at, self._retention)
         if jump is not None and not status.retention_paused:
-            self._tell("paused", str(jump))
+            self._report("paused", str(jump))
         status.retention_paused = str(jump or "")
         problems = f"{status.problem_count} problems in {manifest.duration_s:.1f} s"
-        self._tell("collected", f"{self._sizes(snapshot)}, {problems}")
+        self._report("collected", f"{self._sizes(snapshot)}, {problems}")
 
     def _sizes(self, snapshot: Storable) -> str:
         counted = self._connector.system.record.counted
@@ -258,21 +258,21 @@ class _Loop:
     def _failed(self, exc: OpsError) -> None:
         self._status.last_error_at = _text(_now())
         self._status.last_error = exc.as_json()
-        self._tell("failed", str(exc))
+        self._report("failed", str(exc))
 
-    def _tell(self, kind: str, sentence: str) -> None:
+    def _report(self, kind: str, sentence: str) -> None:
         self._on_event(CollectorEvent(cluster=self._cluster.name, kind=kind, sentence=sentence))
 
     def _write_status(self) -> None:
         """Replace the status file; a reader never sees half of it."""
         path = self._folder / f"{self._cluster.name}.json"
         aside = path.with_suffix(".partial")
-        with self._writing:  # the recording thread tells its part as well
+        with self._writing:  # the recording thread writes its part as well
             try:
                 aside.write_bytes(msgspec.json.encode(self._status))
                 aside.replace(path)
             except OSError as exc:
-                self._tell("failed", f"{path} cannot be written: {exc.strerror}.")
+                self._report("failed", f"{path} cannot be written: {exc.strerror}.")
 
 
 def _as_bug(exc: Exception) -> InvariantError:

@@ -1,4 +1,4 @@
-"""Recording beside the collector: a thread that a failing history cannot hold up anything with."""
+"""Recording in a thread of its own: a failing history never delays the collector."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from connectors.config.private import keep_private
 from connectors.journal.journal import SqlJournal
 from connectors.recording.minutes import ClusterMinutes, Written, minute_text
 from connectors.recording.status import RecordingStatus
-from connectors.recording.upkeep import Kept, Upkeep
+from connectors.recording.upkeep import Upkeep, UpkeepResult
 from connectors.systems import connector_of, systems_of
 from core.errors import InvariantError, OpsError
 from core.history.store.layout import Kinds
@@ -28,13 +28,13 @@ from core.systems import steps_of
 
 _log = logging.getLogger("trimtab.recording")
 
-MOST_WAITING: Final = 3
+MAX_WAITING: Final = 3
 """Snapshots that may wait; where writing is slower than capturing the oldest of them is missed."""
 
 _ENDS_WITHIN_S: Final = 30.0
 _LOOK_S: Final = 1.0
 
-Tell = Callable[[Literal["recorded", "unrecorded", "paused"], str], None]
+Report = Callable[[Literal["recorded", "unrecorded", "paused"], str], None]
 
 
 def open_history(config: TrimtabConfig) -> HistoryStore:
@@ -77,10 +77,10 @@ class Recording:
     """Records what a collector hands over, in a thread of its own.
 
     Args:
-        config: Where the history is, and how it is kept.
+        config: Where the history is, and its retention.
         cluster: Which one is recorded.
         every_s: Seconds between two snapshots of it.
-        tell: Called when recording begins to fail, and when it works again.
+        report: Called when recording begins to fail, and when it works again.
         on_change: Called after every change of :attr:`status`.
     """
 
@@ -89,16 +89,16 @@ class Recording:
         config: TrimtabConfig,
         cluster: ClusterConfig,
         every_s: float,
-        tell: Tell,
+        report: Report,
         on_change: Callable[[], None],
     ) -> None:
         self.status = RecordingStatus(place=config.history_uri)
-        self._tell = tell
+        self._report = report
         self._on_change = on_change
         self._recorded = RecordedCluster(config, cluster, every_s)
         folder = config.state_dir / "collectors"
         self._upkeep = Upkeep(
-            lambda: open_history(config), cluster.name, config.history, folder, self._kept
+            lambda: open_history(config), cluster.name, config.history, folder, self._on_upkeep
         )
         self._failing = ""
         self._waiting: queue.Queue[Storable | None] = queue.Queue()
@@ -109,7 +109,7 @@ class Recording:
 
     def put(self, snapshot: Storable) -> None:
         """Hand over a snapshot; returns at once."""
-        while self._waiting.qsize() >= MOST_WAITING:
+        while self._waiting.qsize() >= MAX_WAITING:
             try:
                 self._waiting.get_nowait()
             except queue.Empty:
@@ -165,7 +165,7 @@ class Recording:
             self._note(written.problem, "This minute's runs or forecasts were not recorded:")
         elif self._failing:
             self._failing = ""
-            self._tell("recorded", "its minutes are recorded again.")
+            self._report("recorded", "its minutes are recorded again.")
 
     def _failed(self, exc: OpsError) -> None:
         self.status.missed += 1
@@ -177,9 +177,9 @@ class Recording:
         self.status.last_error = exc.as_json()
         if exc.message != self._failing:
             self._failing = exc.message
-            self._tell("unrecorded", f"{what} {exc} The snapshots are kept all the same.")
+            self._report("unrecorded", f"{what} {exc} The snapshots are stored all the same.")
 
-    def _kept(self, came: Kept | OpsError) -> None:
+    def _on_upkeep(self, came: UpkeepResult | OpsError) -> None:
         if isinstance(came, OpsError):
             self.status.upkeep_error = came.as_json()
         else:
@@ -187,7 +187,7 @@ class Recording:
             self.status.upkeep_error = None
             self.status.bytes = came.bytes
             if came.paused and came.paused != self.status.upkeep_paused:
-                self._tell("paused", f"history: {came.paused}")
+                self._report("paused", f"history: {came.paused}")
             self.status.upkeep_paused = came.paused
         self._on_change()
 

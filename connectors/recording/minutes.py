@@ -55,7 +55,7 @@ class ClusterMinutes:
     """Records the snapshots of one cluster, one after the other. Not for several threads.
 
     Args:
-        open_history: Opens the history; after every failure it is opened anew.
+        open_history: Opens the history; after every failure it is opened again.
         cluster: Trimtab's name of it.
         journal: Opens the journal of runs.
         shadow: What is asked on every snapshot.
@@ -93,8 +93,8 @@ class ClusterMinutes:
         """Record one snapshot; once this returns, its minute is in the history for good.
 
         Raises:
-            HeldError: Another collector records the cluster; the next one is tried anew.
-            HistoryError: It is not in it; the next one is tried anew.
+            HeldError: Another collector records the cluster; the next one is tried again.
+            HistoryError: It is not in it; the next one is tried again.
         """
         taken_at = datetime_to_ms(snapshot.manifest.taken_at)
         self._taken_at = taken_at
@@ -106,7 +106,7 @@ class ClusterMinutes:
                 self._place = self._begin(taken_at)
             done = self._recorder.record(snapshot)
         except OpsError as exc:
-            if isinstance(exc, HeldError):  # the other one tells what happens meanwhile
+            if isinstance(exc, HeldError):  # the other one records what happens meanwhile
                 self._place = self._steps = self._last_at = None
             self._open()  # what is open may be of a history that is not there any more
             self._shadow.decide(snapshot, self._moved)  # its memory goes on, as the leader's does

@@ -19,7 +19,7 @@ class RecordingStatus:
         bytes: Size of the cluster's history when it was last put in order.
         is_standby: Another collector records the cluster in this history; this one waits.
         missed: Snapshots that were not recorded, because writing failed or took too long.
-        last_error_at: Moment of the last failure, kept after a success that follows.
+        last_error_at: Moment of the last failure; a later success does not clear it.
         last_error: ``{"code", "message", "hint"}`` of it.
         upkeep_at: When small files were last put together and old days dropped.
         upkeep_error: The same of the last failure of that; ``None`` after a success.

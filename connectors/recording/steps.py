@@ -34,7 +34,7 @@ from core.units import datetime_to_ms
 
 _BATCH: Final = 500
 _KEPT_MS: Final = 3_600_000
-"""How long an ended run is kept in mind: its last steps may show in a later snapshot."""
+"""How long an ended run is remembered: its last steps may show in a later snapshot."""
 
 
 class RunSteps:
@@ -96,7 +96,7 @@ class RunSteps:
         run_id = entry.record.run_id
         try:
             view = self._grown(entry)
-        except OpsError:  # a run whose entries do not fit: `runs --verify` tells, no event does
+        except OpsError:  # a run whose entries do not fit: `runs --verify` reports it
             self._views.pop(run_id, None)
             return
         self._views[run_id] = view
@@ -119,7 +119,7 @@ class RunSteps:
         if not isinstance(event, SettingChanged | SettingRestored):
             return
         at = datetime_to_ms(entry.record.at)
-        # it was sent before this was written: how long before nobody knows, seconds at the most
+        # it was sent before this was written: how long before is unknown, seconds at most
         self._settings += [
             Deed(
                 subject=subject,
@@ -218,8 +218,8 @@ def _state_of(seen: Observation | None) -> str | None:
 def _setting(
     entry: Entry, event: SettingChanged | SettingRestored, view: RunView
 ) -> dict[str, Any]:
-    kept = next((one for one in view.settings if one.key == event.key), None)
-    before, during = (kept.before, kept.during) if kept else (None, None)
+    setting = next((one for one in view.settings if one.key == event.key), None)
+    before, during = (setting.before, setting.during) if setting else (None, None)
     is_back = isinstance(event, SettingRestored)
     details = {
         "step": "setting_of_run",
@@ -237,8 +237,8 @@ def _setting(
 
 
 def _details(entry: Entry, more: Mapping[str, object]) -> str:
-    told = {"seq": entry.seq, "at": datetime_to_ms(entry.record.at)} | dict(more)
-    return json.dumps(told, sort_keys=True, allow_nan=False)
+    found = {"seq": entry.seq, "at": datetime_to_ms(entry.record.at)} | dict(more)
+    return json.dumps(found, sort_keys=True, allow_nan=False)
 
 
 def last_place(details: Sequence[str | None]) -> int:
@@ -246,9 +246,9 @@ def last_place(details: Sequence[str | None]) -> int:
     places = [0]
     for text in details:
         try:
-            told = json.loads(text or "{}")
+            found = json.loads(text or "{}")
         except ValueError:
             continue
-        if isinstance(told, dict) and isinstance(told.get("seq"), int):
-            places.append(told["seq"])
+        if isinstance(found, dict) and isinstance(found.get("seq"), int):
+            places.append(found["seq"])
     return max(places)

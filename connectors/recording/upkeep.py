@@ -23,7 +23,7 @@ _ENDS_WITHIN_S: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class UpkeepResult:
     """What a turn did.
 
     Attributes:
@@ -39,7 +39,9 @@ class Kept:
     paused: str = ""
 
 
-def keep_in_order(store: HistoryStore, cluster: str, limits: History, now: datetime) -> Kept:
+def keep_in_order(
+    store: HistoryStore, cluster: str, limits: History, now: datetime
+) -> UpkeepResult:
     """Compact the history of a cluster and drop what is too old or too much.
 
     Raises:
@@ -50,10 +52,10 @@ def keep_in_order(store: HistoryStore, cluster: str, limits: History, now: datet
     hours = 0 if jump else store.compact(cluster, now).hours
     days = [] if jump else store.retain(cluster, now, max_age, limits.max_bytes)
     held = sum(size.bytes for size in store.sizes(cluster).values())
-    return Kept(hours, tuple(days), held, str(jump or ""))
+    return UpkeepResult(hours, tuple(days), held, str(jump or ""))
 
 
-def keep_in_order_alone(config: TrimtabConfig, store: HistoryStore, cluster: str) -> Kept:
+def keep_in_order_alone(config: TrimtabConfig, store: HistoryStore, cluster: str) -> UpkeepResult:
     """Do the same, unless a collector of this state directory is at it.
 
     Raises:
@@ -80,11 +82,11 @@ class Upkeep:
     out and comes a minute later.
 
     Args:
-        open_history: Opens the history, anew for every turn.
-        cluster: Whose.
-        limits: How often, and how much is kept.
+        open_history: Opens the history, again for every turn.
+        cluster: Its cluster.
+        limits: Interval and retention.
         folder: Where the lock file is.
-        tell: Called from the thread with what came of a turn.
+        report: Called from the thread with the result of a turn.
     """
 
     def __init__(
@@ -93,13 +95,13 @@ class Upkeep:
         cluster: str,
         limits: History,
         folder: Path,
-        tell: Callable[[Kept | OpsError], None],
+        report: Callable[[UpkeepResult | OpsError], None],
     ) -> None:
         self._open_history = open_history
         self._cluster = cluster
         self._limits = limits
         self._lock = filelock.FileLock(folder / LOCK_FILE, thread_local=False)
-        self._tell = tell
+        self._report = report
         self._every_s = limits.compact_every_min * 60
         self._due = monotonic() + min(_FIRST_S, self._every_s)
         self._thread: threading.Thread | None = None
@@ -122,7 +124,7 @@ class Upkeep:
     def _turn(self) -> None:
         try:
             with self._lock.acquire(timeout=0):
-                self._tell(
+                self._report(
                     keep_in_order(
                         self._open_history(), self._cluster, self._limits, datetime.now(UTC)
                     )
@@ -132,4 +134,4 @@ class Upkeep:
         except OSError:  # the state directory is not writable: the collector says so itself
             return
         except OpsError as exc:
-            self._tell(exc)
+            self._report(exc)

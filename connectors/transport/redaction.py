@@ -50,7 +50,7 @@ def redacted(content: bytes) -> bytes:
 
 
 def redacted_text(text: str) -> str:
-    """Return a text of somebody else without our secrets."""
+    """Return a foreign text without our secrets."""
     clean = redacted(text.encode("utf-8", "surrogateescape"))
     return clean.decode("utf-8", "surrogateescape")
 

@@ -1,4 +1,4 @@
-"""The end of a run that Trimtab itself cannot carry out: on record, with nothing left open."""
+"""The end of a run that Trimtab cannot execute: recorded, with nothing left open."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def end_as_broken(run_id: RunId, ports: Ports, why: OpsError) -> bool:
     A run with a setting that is not put back is left open: the next worker has to see to it.
 
     Args:
-        run_id: A run that cannot be carried out.
+        run_id: A run that cannot be executed.
         ports: The world; the lease is held.
         why: The fault.
     Returns:

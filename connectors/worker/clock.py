@@ -1,4 +1,4 @@
-"""The clock of a process that may be told to end."""
+"""The clock of a process that may be stopped."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class SystemClock:
         return monotonic()
 
     def wait(self, seconds: float) -> bool:
-        """Wait; ``True``, at once from then on, when the process was told to end."""
+        """Wait; ``True``, at once from then on, when the process was stopped."""
         return self._stop.wait(seconds)
 
     def hold(self, seconds: float) -> None:
-        """Wait all of it, whatever the process was told."""
+        """Wait all of it, even if the process was stopped."""
         _NEVER.wait(seconds)

@@ -21,7 +21,7 @@ PATH: Final = "/trimtab/writer"
 
 
 class Writer(msgspec.Struct, frozen=True, kw_only=True):
-    """Who holds the lease, as the znode tells."""
+    """Who holds the lease, from the znode."""
 
     worker: str = "somebody"
     host: str = ""
@@ -54,7 +54,7 @@ class ZooKeeperLease:
         return f"{self._session.endpoint}{PATH}"
 
     def acquire(self) -> bool:
-        """Try to take it; ``False`` when somebody else holds it.
+        """Try to take it; ``False`` when another worker holds it.
 
         Raises:
             RemoteError: It cannot be asked for.
@@ -88,7 +88,7 @@ class ZooKeeperLease:
         return node is not None and node.session_id == self._session.session_id
 
     def holder(self) -> str | None:
-        """Return who holds it, for people; ``None``: nobody, or it cannot be asked."""
+        """Return who holds it, for people; ``None`` if it is free or ZooKeeper does not answer."""
         try:
             node = self._node()
         except RemoteError:

@@ -17,18 +17,18 @@ class Limits:
     Args:
         config: Knows its file; one that came from none never changes.
         cluster: The cluster as of the beginning.
-        tell: Takes what is wrong with the file, once.
+        report: Called once with what is wrong with the file.
     """
 
     def __init__(
-        self, config: TrimtabConfig, cluster: ClusterConfig, tell: Callable[[str], None]
+        self, config: TrimtabConfig, cluster: ClusterConfig, report: Callable[[str], None]
     ) -> None:
         self._file = config.file
         self._name = cluster.name
         self._current = cluster
-        self._tell = tell
+        self._report = report
         self._stamp = self._look()
-        self._said = ""
+        self._reported = ""
 
     def now(self) -> ClusterConfig:
         """Return the cluster with the limits that hold now."""
@@ -48,7 +48,7 @@ class Limits:
                 "exclusions": fresh.exclusions,
                 "apply": fresh.apply,
             }
-        self._stamp, self._said = stamp, ""
+        self._stamp, self._reported = stamp, ""
         self._current = self._current.model_copy(update=changes)
         return self._current
 
@@ -61,9 +61,9 @@ class Limits:
 
     def _complain(self, exc: OpsError) -> None:
         sentence = f"The limits stay as they were: {exc}"
-        if sentence != self._said:
-            self._said = sentence
-            self._tell(sentence)
+        if sentence != self._reported:
+            self._reported = sentence
+            self._report(sentence)
 
 
 class Limited:

@@ -1,7 +1,7 @@
 """How a worker is doing, written to a file for the pages to read.
 
-``<state_dir>/workers/<cluster>.json`` is rewritten every two seconds by the first worker that runs
-beside that directory; others that stand by leave it alone.
+``<state_dir>/workers/<cluster>.json`` is rewritten every two seconds by the first worker that uses
+that directory; others on standby do not write it.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class WorkerStatus(msgspec.Struct, kw_only=True):
         host: Machine.
         pid: Process.
         since: When it started.
-        last_seen_at: When it last said that it lives.
+        last_seen_at: Its last heartbeat.
         doing: One sentence.
-        run_id: The run that it carries out.
-        lease: Where its right to write is held.
+        run_id: The run that it executes.
+        lease: Where its lease is.
         last_error: ``{"code", "message", "hint"}`` of what keeps it from working.
         stopped_at: When it ended in good order.
     """
@@ -61,7 +61,7 @@ class WorkerStatus(msgspec.Struct, kw_only=True):
             return float("inf")
 
     def is_alive(self, now: datetime) -> bool:
-        """Return whether it is there to carry out runs."""
+        """Return whether it is there to execute runs."""
         return self.stopped_at is None and self.silent_s(now) < ALIVE_WITHIN_S
 
 
@@ -84,7 +84,7 @@ def read_status_file(path: Path) -> WorkerStatus | None:
 
 
 class Heartbeat:
-    """Rewrites a status until it is closed; only the first of several beside one directory does.
+    """Rewrites a status until it is closed; only the first of several with one directory does.
 
     Args:
         path: The status file.
@@ -98,7 +98,7 @@ class Heartbeat:
         self._on_trouble = on_trouble
         self._lock = filelock.FileLock(path.with_suffix(".lock"), thread_local=False)
         self._end = threading.Event()
-        self._has_told = False
+        self._has_reported = False
         self._thread = threading.Thread(
             target=self._beat, name=f"heartbeat {status.cluster}", daemon=True
         )
@@ -132,13 +132,13 @@ class Heartbeat:
             aside.write_bytes(msgspec.json.encode(self._status))
             aside.replace(self._path)
         except filelock.Timeout:
-            return  # another worker beside this directory writes it
+            return  # another worker with this directory writes it
         except OSError as exc:
-            if not self._has_told:
+            if not self._has_reported:
                 self._on_trouble(f"{self._path} cannot be written: {exc.strerror or exc}.")
-            self._has_told = True
+            self._has_reported = True
         else:
-            self._has_told = False
+            self._has_reported = False
 
 
 def _now() -> str:

@@ -1,7 +1,7 @@
-"""The worker: carries out the runs that people ask for, one cluster a thread.
+"""The worker: executes requested runs, one thread per cluster.
 
-Several may run, anywhere: the cluster's lease lets one act, the others stand by. Whatever it knows
-of a run is in the journal, so it may be killed at any moment; the next worker goes on.
+Several may run, anywhere: the cluster's lease lets one act, the others are on standby. All it knows
+of a run is in the journal, so it may be killed at any moment; the next worker continues.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from core.systems import steps_of
 
 _POLL_S: Final = 0.5
 _STANDBY_S: Final = 1.0
-_LATEST_AGAIN_S: Final = 15.0
-_MOST_BUGS: Final = 3
+_LAST_AGAIN_S: Final = 15.0
+_MAX_BUGS: Final = 3
 _MEASURE_EVERY_S: Final = 2.0
 _SETTLE_EVERY_S: Final = 15.0
 _FIRST_RETRY_S: Final = 1.0
@@ -70,7 +70,7 @@ class WorkerEvent:
 
 @dataclass(slots=True)
 class Broken:
-    """A run that Trimtab itself cannot carry out; what it has changed is put back all the same.
+    """A run that Trimtab cannot execute; what it has changed is restored all the same.
 
     Attributes:
         bug: Why.
@@ -92,7 +92,7 @@ def as_bug(exc: Exception) -> InvariantError:
     """Return what a person sees of an exception that should not be; the log gets the rest."""
     if isinstance(exc, InvariantError):
         return exc
-    _log.error("a run was carried out in a way that it never should", exc_info=exc)
+    _log.error("a run failed by a fault of Trimtab", exc_info=exc)
     return InvariantError(
         f"The run failed by a fault of Trimtab itself ({type(exc).__name__}).",
         hint="It is tried again; please report it with the worker's log.",
@@ -105,7 +105,7 @@ def run_worker(
     stop: threading.Event,
     on_event: Callable[[WorkerEvent], None],
 ) -> None:
-    """Carry out what is asked of ``clusters``, side by side, until ``stop`` is set.
+    """Execute the runs of ``clusters``, in parallel, until ``stop`` is set.
 
     Args:
         config: Where journal and state are.
@@ -162,17 +162,17 @@ class _Loop:
         self._bugs: dict[RunId, int] = {}
         self._broken: dict[RunId, Broken] = {}
         self._closed: set[RunId] = set()
-        self._limits = Limits(config, cluster, lambda text: self._tell("failed", text))
+        self._limits = Limits(config, cluster, lambda text: self._report("failed", text))
         self._measures_at_s = 0.0
         self._settles_at_s = 0.0
-        self._said = ""
+        self._reported = ""
 
     # -- life -----------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Work until told to stop; no failure ends it."""
+        """Work until the stop; no failure ends it."""
         path = status_path(self._config, self.cluster.name)
-        beat = Heartbeat(path, self._status, lambda text: self._tell("failed", text))
+        beat = Heartbeat(path, self._status, lambda text: self._report("failed", text))
         beat.start()
         try:
             while not self._stop.is_set() and not self._is_over():
@@ -182,7 +182,7 @@ class _Loop:
             if self._journal is not None:
                 self._journal.close()
             beat.close()
-            self._tell("stopped", "The worker ended.")
+            self._report("stopped", "The worker ended.")
 
     def _turn_safely(self) -> None:
         try:
@@ -200,9 +200,9 @@ class _Loop:
         """Say so, and try again after a while; longer and longer while it lasts."""
         self._status.last_error = exc.as_json()
         self._doing(f"Trying again: {exc.message}")
-        self._tell("failed", str(exc))
+        self._report("failed", str(exc))
         self._stop.wait(self._again_s)
-        self._again_s = min(2 * self._again_s, _LATEST_AGAIN_S)
+        self._again_s = min(2 * self._again_s, _LAST_AGAIN_S)
 
     def _is_over(self) -> bool:
         if self._until is None or self._journal is None:
@@ -228,28 +228,28 @@ class _Loop:
             self._let_go()
             self._measure_due(journal)
             self._doing("Waiting for runs.")
-            self._tell_once("ready", "Waiting for runs.")
+            self._report_once("ready", "Waiting for runs.")
             return _POLL_S
         lease = self._lease = self._lease or self._new_lease(journal)
         if not lease.acquire():
             holder = lease.holder() or "another worker"
             self._doing(f"Standing by: {holder} acts on this cluster.")
-            self._tell_once("standby", f"Standing by for {holder}.")
+            self._report_once("standby", f"Standing by for {holder}.")
             return _STANDBY_S
-        self._carry(journal, lease, open_runs[0])
+        self._execute(journal, lease, open_runs[0])
         return 0.0 if len(open_runs) > 1 else _POLL_S
 
-    def _carry(self, journal: SqlJournal, lease: Lease, run_id: RunId) -> None:
+    def _execute(self, journal: SqlJournal, lease: Lease, run_id: RunId) -> None:
         self._status.run_id, self._status.lease = run_id, lease.place
         self._doing(f"Carrying out {run_id}.")
-        self._tell_once("working", f"Carrying out {run_id}.")
+        self._report_once("working", f"Carrying out {run_id}.")
         cluster = self._opened(journal)
         ports = Ports(
             journal=journal, cluster=cluster, lease=lease, clock=self._clock, worker=self._name
         )
         try:
             if run_id in self._broken:
-                self._mend(run_id, ports)
+                self._end_broken(run_id, ports)
                 return
             state = execute_run(run_id, ports)
         except OpsError as exc:
@@ -264,12 +264,12 @@ class _Loop:
             self._status.run_id = None
         if state in ENDED_RUNS:
             view = fold(journal.entries(run_id=run_id))
-            self._tell("ended", f"{run_id} is {state}. {view.sentence}")
+            self._report("ended", f"{run_id} is {state}. {view.sentence}")
 
     def _count_bug(self, run_id: RunId, bug: OpsError, ports: Ports) -> None:
-        """End a run that can never be carried out; it must not block the others."""
+        """End a run that can never be executed; it must not block the others."""
         self._bugs[run_id] = self._bugs.get(run_id, 0) + 1
-        if self._bugs[run_id] >= _MOST_BUGS:
+        if self._bugs[run_id] >= _MAX_BUGS:
             self._broken[run_id] = Broken(bug=bug)
             self._end(run_id, ports)
 
@@ -277,7 +277,7 @@ class _Loop:
         broken = self._broken.get(run_id)
         return broken is None or self._clock.monotonic() >= broken.again_at_s
 
-    def _mend(self, run_id: RunId, ports: Ports) -> None:
+    def _end_broken(self, run_id: RunId, ports: Ports) -> None:
         """Put back what a broken run has left changed, and end it then; again and again."""
         self._broken[run_id].wait(self._clock.monotonic())  # also when it raises
         if restore_settings(run_id, ports):
@@ -288,7 +288,7 @@ class _Loop:
         broken.wait(self._clock.monotonic())
         if end_as_broken(run_id, ports, broken.bug):
             broken.again_at_s = inf
-            self._tell("ended", f"{run_id} could not be executed. {broken.bug}")
+            self._report("ended", f"{run_id} could not be executed. {broken.bug}")
 
     # -- measuring ------------------------------------------------------------------------------
 
@@ -398,10 +398,10 @@ class _Loop:
     def _doing(self, sentence: str) -> None:
         self._status.doing = sentence
 
-    def _tell(self, kind: str, sentence: str) -> None:
-        self._said = sentence
+    def _report(self, kind: str, sentence: str) -> None:
+        self._reported = sentence
         self._on_event(WorkerEvent(cluster=self.cluster.name, kind=kind, sentence=sentence))
 
-    def _tell_once(self, kind: str, sentence: str) -> None:
-        if sentence != self._said:
-            self._tell(kind, sentence)
+    def _report_once(self, kind: str, sentence: str) -> None:
+        if sentence != self._reported:
+            self._report(kind, sentence)

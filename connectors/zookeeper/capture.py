@@ -51,7 +51,7 @@ _LISTS: Final = (
 
 @dataclass(slots=True)
 class ClusterPolicies:
-    """Policies of every cluster that ZooKeeper knows; which one is its own is told later."""
+    """Policies of every cluster that ZooKeeper knows; which one is its own is decided later."""
 
     names: list[str] = field(default_factory=list)
     isolation: dict[str, bytes] = field(default_factory=dict)
@@ -140,9 +140,9 @@ class ZooKeeperCapture:
         self, readings: Readings, policies: ClusterPolicies, lists: Mapping[str, list[str]]
     ) -> dict[str, list[str]]:
         brokers = lists[roots.BROKERS]
-        told: dict[str, Answer] = {}
-        reports = self._data(roots.BROKERS, brokers, _REPORT_BYTES, listed=True, told=told)
-        readings.brokers_held = _held(told)
+        origins: dict[str, Answer] = {}
+        reports = self._data(roots.BROKERS, brokers, _REPORT_BYTES, listed=True, origins=origins)
+        readings.brokers_held = _held(origins)
         readings.brokers = {
             name: reports.get(name, b"") for name in brokers if self._is_there(name)
         }
@@ -191,17 +191,17 @@ class ZooKeeperCapture:
         """Read the owners in every folder that changed; keep those of the others."""
         changed: list[str] = []
         for name, answer in folders.items():
-            kept = self._folders.get(name)
+            cached = self._folders.get(name)
             if answer.error == NO_NODE:
                 self._folders.pop(name, None)
             elif answer.error:
                 self._note(answer, f"{roots.OWNERSHIP}/{name}")
                 readings.unread_owners.add(name)
-            elif kept is None or kept.change_id != answer.child_change_id:
+            elif cached is None or cached.change_id != answer.child_change_id:
                 changed.append(name)
             else:
-                readings.ownership |= kept.owners
-                readings.ownership_held |= kept.held
+                readings.ownership |= cached.owners
+                readings.ownership_held |= cached.held
         self._folders = {name: self._folders[name] for name in folders if name in self._folders}
         listed = self._children((f"{roots.OWNERSHIP}/{name}" for name in changed), deep=True)
         for name in changed:
@@ -211,10 +211,12 @@ class ZooKeeperCapture:
         bundles = [
             f"{path[cut:]}/{child}" for path, children in listed.items() for child in children
         ]
-        told: dict[str, Answer] = {}
-        values = self._data(roots.OWNERSHIP, bundles, 180, unread=readings.unread_owners, told=told)
+        origins: dict[str, Answer] = {}
+        values = self._data(
+            roots.OWNERSHIP, bundles, 180, unread=readings.unread_owners, origins=origins
+        )
         readings.ownership |= values
-        held = _held(told)
+        held = _held(origins)
         readings.ownership_held |= held
         self._remember(folders, changed, values, held, readings.unread_owners)
 
@@ -243,7 +245,7 @@ class ZooKeeperCapture:
 
     def _averages(self, readings: Readings) -> None:
         spaces = decode_spaces(readings, ProblemLog())
-        # owned ones first: when the budget ends, it ends among those nobody uses
+        # owned ones first: when the budget ends, it ends among unused ones
         names = dict.fromkeys(readings.ownership)
         for namespace, bounds in spaces.boundaries.items():
             names.update(dict.fromkeys(bundle_names(namespace, bounds)))
@@ -269,7 +271,7 @@ class ZooKeeperCapture:
         *,
         listed: bool = False,
         unread: set[str] | None = None,
-        told: dict[str, Answer] | None = None,
+        origins: dict[str, Answer] | None = None,
     ) -> dict[str, bytes]:
         """Return ``{name: value}`` of the znodes ``root/name`` that are there.
 
@@ -279,7 +281,7 @@ class ZooKeeperCapture:
             expected_bytes: Size of one value.
             listed: Whether they were listed just now, so that a missing one has vanished.
             unread: Gets the names that could not be read although they may be there.
-            told: Gets the answer for each that is there: its times and its session.
+            origins: Gets the answer for each that is there: its times and its session.
         """
         answers = self._reader.read(
             [Read(GET_DATA, f"{root}/{name}") for name in names], expected_bytes=expected_bytes
@@ -294,8 +296,8 @@ class ZooKeeperCapture:
                 values[name] = (
                     answer.value or _EMPTY
                 )  # there, but empty: no JSON, and named as such
-                if told is not None:
-                    told[name] = answer
+                if origins is not None:
+                    origins[name] = answer
         return values
 
     def _children(self, paths: Iterable[str], *, deep: bool = False) -> dict[str, list[str]]:
@@ -389,6 +391,6 @@ class ZooKeeperCapture:
             )
 
 
-def _held(told: Mapping[str, Answer]) -> dict[str, Held]:
+def _held(origins: Mapping[str, Answer]) -> dict[str, Held]:
     """Return how znodes are held: that comes with their values."""
-    return {name: Held(answer.session_id, answer.created_at) for name, answer in told.items()}
+    return {name: Held(answer.session_id, answer.created_at) for name, answer in origins.items()}

@@ -174,7 +174,7 @@ class RoundJudge:
     """Keeps the predictions of rounds until what came of them is known.
 
     Args:
-        kept: Judged rounds of before.
+        kept: Rounds that were judged before.
     """
 
     def __init__(self, kept: list[JudgedRound]) -> None:
@@ -216,7 +216,7 @@ class RoundJudge:
         self._lost_at.append(at_s)
 
     def settle(self, now_s: float) -> list[JudgedRound]:
-        """Judge the rounds whose unloads have ended."""
+        """Judge the rounds that have no open unload."""
         judged = []
         while self._awaited:
             awaited = self._awaited[0]
@@ -254,7 +254,7 @@ class LeaderObserver:
 
     Args:
         cluster: Its ZooKeeper.
-        folder: Where the forecast and the judged rounds are kept.
+        folder: Where the forecast and the judged rounds are stored.
         minute_s: Length of a minute of the cluster's settings, seconds; 60 but in a sandbox.
         on_change: Called after a change of :attr:`status` that a person should see.
         clock: Seconds since the epoch.
@@ -364,7 +364,7 @@ class LeaderObserver:
         self._stop.wait(_AGAIN_S)
 
     def _follow(self) -> None:
-        """Follow until told to end, or until the manager is another one.
+        """Follow until the stop, or until the manager is another one.
 
         Raises:
             OpsError: ZooKeeper cannot be reached, or a setting cannot be used.
@@ -440,7 +440,7 @@ class LeaderObserver:
             return
         if self._is_resumed:
             events = self._bridged(events)
-        # the first events of a large cluster take more memory than all that is kept of them
+        # the first events of a large cluster take more memory than all that is stored of them
         pending = events[::-1]
         events.clear()
         while pending:
@@ -594,7 +594,7 @@ class LeaderObserver:
             self._judge.made(lead_s, prediction if is_in_time else None)
         self._publish(prediction)
 
-    # -- what is kept -------------------------------------------------------------------------
+    # -- what is stored -----------------------------------------------------------------------
 
     def _publish(self, prediction: RoundPrediction | None) -> None:
         """Write the forecast if it differs from the one before, or that one is old."""

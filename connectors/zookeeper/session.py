@@ -192,7 +192,7 @@ class ZooKeeperSession:
         Returns:
             Whether it was created; ``False``: it was there already.
         Raises:
-            RemoteError: It may not be created, or nobody knows whether it was.
+            RemoteError: It may not be created, or the outcome is unknown.
         """
         client = self._open()
         operation = f"create {path}"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from connectors.config.check import CheckResult
     from connectors.connector import Connector
-    from connectors.recording.upkeep import Kept
+    from connectors.recording.upkeep import UpkeepResult
     from core.history.queries.point_in_time import PastMinutes
     from core.history.store.store import HistoryStore
     from core.snapshot.store import CachedSnapshot
@@ -55,7 +55,7 @@ def record_shelved(config: Config, cluster: Cluster, shelved: CachedSnapshot) ->
     return record_once(config, cluster, record.load(shelved.path))
 
 
-def keep_in_order(config: Config, store: HistoryStore, cluster: str) -> Kept:
+def keep_in_order(config: Config, store: HistoryStore, cluster: str) -> UpkeepResult:
     """Put small files of a cluster's history together and drop what is too old or too much.
 
     Raises:

@@ -173,6 +173,6 @@ def test_a_learned_node_order_that_cannot_be_read_does_not_end_the_captures(
     cluster = ClusterConfig(name="k", kind="pegasus", meta_servers=["127.0.0.1:1"])
     config = TrimtabConfig(state_dir=tmp_path, clusters=[cluster])
     monkeypatch.setattr(collector.Shelf, "latest", lambda *_: SimpleNamespace(path=tmp_path))
-    monkeypatch.setattr(collector, "load_pegasus_snapshot", fail)
+    monkeypatch.setattr("connectors.pegasus.connector.load_pegasus_snapshot", fail)
     loop = collector._Loop(config, cluster, 60.0, threading.Event(), lambda _: None)
     loop._collector().close()

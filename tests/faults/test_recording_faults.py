@@ -103,7 +103,7 @@ def test_history_that_cannot_be_written_is_told_once_and_mends_itself(
     running = start()
     event = running.next("unrecorded")
     assert "history" in event.sentence
-    assert "snapshots are kept" in event.sentence
+    assert "snapshots are stored" in event.sentence
     shelf = Shelf(state / "snapshots")
     before = len(shelf.entries("c"))
     until(lambda: len(shelf.entries("c")) >= before + 3, "the shelf goes on")

@@ -97,7 +97,7 @@ def database_error(
             ProtocolError,
             "is damaged",
         ),
-        (database_error(exc.IntegrityError, "UNIQUE constraint"), ConflictError, "somebody else"),
+        (database_error(exc.IntegrityError, "UNIQUE constraint"), ConflictError, "another process"),
         (database_error(exc.ProgrammingError, "no such table"), ServerError, "failed"),
     ],
 )
@@ -255,7 +255,7 @@ def test_a_commit_that_is_not_found_says_what_is_known(tmp_path, is_lost, is_awa
 def test_a_place_that_others_always_take_first_is_given_up_in_the_end(
     tmp_path, monkeypatch
 ) -> None:
-    monkeypatch.setattr("connectors.journal.journal.MOST_TRIES", 3)
+    monkeypatch.setattr("connectors.journal.journal.MAX_TRIES", 3)
     journal = SqlJournal(f"sqlite:///{tmp_path / 'journal.db'}")
 
     @sa.event.listens_for(journal.database.engine, "commit")
