@@ -11,16 +11,14 @@ import pyarrow.compute as pc
 from core.errors import InputError
 from core.planning.what_if_request import WhatIfRequest
 from core.pulsar.measures import Measures, measure
-from core.pulsar.placement import STRATEGY_NAMES, active_placement
+from core.pulsar.placement import PAIRED_NAMES, STRATEGY_NAMES, active_placement
 from core.pulsar.settings import EffectiveSettings, effective_settings
-from core.pulsar.shedding import active_shedding_strategy
-from core.pulsar.shedding.registry import SHEDDING_STRATEGY_NAMES
+from core.pulsar.shedding import active_shedding_strategy, strategies_run_by
 from core.simulation import Run, Simulation, simulate
 from core.snapshot import PulsarSnapshot
 from core.units import format_ratio, pluralize
 
 NOTHING: Final = "(nothing)"
-_TRANSFER: Final = "TransferShedder"
 _WEIGHTED: Final = "LeastResourceUsageWithWeight"
 
 PAIRS: Final = pa.schema(
@@ -72,16 +70,15 @@ def pairs_of(
         InputError: None of those that were asked for.
     """
     if snapshot.manifest.load_manager == "extensible":
-        known = [(_TRANSFER, _WEIGHTED)]
+        known = [(one.name, _WEIGHTED) for one in strategies_run_by("extensible")]
     else:
         known = [
-            (shedding, placement)
-            for shedding in SHEDDING_STRATEGY_NAMES
-            if shedding != _TRANSFER
+            (one.name, placement)
+            for one in strategies_run_by("modular")
             for placement in STRATEGY_NAMES
             # a broker of 4.x does not start with that half of the pair alone, one of 5.0 takes
             # another class for it
-            if placement != "AvgShedder" or shedding == "AvgShedder"
+            if placement not in PAIRED_NAMES or one.name == placement
         ]
     found = [
         pair

@@ -16,7 +16,6 @@ from core.pulsar.shedding import BrokerTrace, Decision, Gate, active_shedding_st
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.gates import at_least
 from core.pulsar.shedding.registry import AnyStrategy
-from core.pulsar.shedding.transfer_shedder import TransferShedder
 from core.pulsar.shedding.unload_checks import Landing, UnloadChecks
 from core.pulsar.shedding.what_if import SettingsOf, TurningPoint, WhatIf, is_searchable
 from core.pulsar.view import LoadView
@@ -107,7 +106,7 @@ class Explanation:
     def landings(self, broker: str) -> tuple[Landing, ...]:
         """Return what the load manager makes of each bundle that is picked on a broker."""
         moves = [move for move in self.decision.moves if move.broker == broker]
-        if isinstance(self.strategy, TransferShedder):
+        if self.strategy.manager == "extensible":
             return tuple(
                 Landing(move, {move.destination: 1.0} if move.destination else {}) for move in moves
             )

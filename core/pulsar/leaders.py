@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Final
 
 from core.pulsar.settings import EffectiveSettings
+from core.pulsar.shedding import known_shedding_strategy
 from core.snapshot import LoadManager
 from core.units import format_age, pluralize
 
@@ -184,14 +185,7 @@ def change_costs(settings: EffectiveSettings, load_manager: LoadManager) -> tupl
 
 def _strategy_memory(settings: EffectiveSettings) -> str:
     name = settings.text("loadBalancerLoadSheddingStrategy").rpartition(".")[2]
-    if name == "ThresholdShedder":
-        return (
-            "ThresholdShedder's smoothed usage of every broker is lost: the new leader starts with "
-            "the momentary value, so a short peak counts in full."
-        )
-    if name == "AvgShedder":
-        return (
-            "AvgShedder's counts of rounds over a threshold begin at nothing: it waits as many "
-            "rounds again before it sheds."
-        )
+    strategy = known_shedding_strategy(name)
+    if strategy is not None and strategy.memory:
+        return strategy.memory
     return f"{name} keeps nothing between rounds, so of the strategy itself nothing is lost."

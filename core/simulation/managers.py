@@ -85,7 +85,7 @@ def manager_of(
         return ModularManager(settings)
     if not snapshot.broker_loads.num_rows:
         raise InputError(
-            "TransferShedder goes by what brokers of the extensible manager publish, and this "
+            f"{strategy.name} goes by what brokers of the extensible manager publish, and this "
             "snapshot has none of it.",
             hint="Capture such a cluster with the `extensible` extra, or name another strategy.",
         )
@@ -101,9 +101,9 @@ class ModularManager:
         self._strategy = find_strategy(placement_name(settings))
         if self._strategy.name != wanted and settings.release < "5.0":
             raise InputError(
-                f"A broker of {settings.release} does not start with AvgShedder for placement and "
+                f"A broker of {settings.release} does not start with {wanted} for placement and "
                 "another class for shedding.",
-                hint="Name AvgShedder for both, or another placement strategy.",
+                hint=f"Name {wanted} for both, or another placement strategy.",
             )
         self._interval_minutes = max(settings.number(_INTERVAL), 1.0)
 
@@ -156,11 +156,13 @@ class ModularManager:
 
 
 class ExtensibleManager:
-    """Pulsar ``ExtensibleLoadManagerImpl`` with TransferShedder, which checks everything itself."""
+    """Pulsar ``ExtensibleLoadManagerImpl`` whose strategy checks everything itself."""
 
-    def __init__(self, settings: EffectiveSettings, strategy: TransferShedder) -> None:
+    def __init__(
+        self, settings: EffectiveSettings, strategy: TransferShedder | None = None
+    ) -> None:
         self._settings = settings
-        self._strategy = strategy
+        self._strategy = strategy or TransferShedder()
         self._interval_minutes = max(settings.number(_INTERVAL), 1.0)
 
     @property

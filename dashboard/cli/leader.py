@@ -20,6 +20,7 @@ from core.pulsar.leader.extensible import ExtensibleReplay
 from core.pulsar.leader.prediction import Forecast, RoundPrediction
 from core.pulsar.leader.recorded import replay_recording
 from core.pulsar.leader.replay import PLACEMENT, LeaderReplay
+from core.pulsar.placement import PAIRED_NAMES
 from core.pulsar.setting_values import parse_upstream_value, typed_value
 from core.pulsar.settings import RELEASES, known_setting
 from core.pulsar.shedding import find_shedding_strategy
@@ -33,8 +34,6 @@ from dashboard.cli.supervisor import shutting_down
 from dashboard.presenters import leader_words
 from dashboard.services import leader
 
-_OF_TOPICS: Final = "TransferShedder"
-_PAIRED: Final = "AvgShedder"
 _BUNDLE_WIDTH: Final = 44
 
 
@@ -106,9 +105,9 @@ def _model(
             raise UnknownNameError.of("release line", release, RELEASES)
     except OpsError as exc:
         raise UsageFaultError(exc.message, hint=exc.hint) from exc
-    if strategy.name == _OF_TOPICS:
+    if strategy.manager == "extensible":
         return ExtensibleReplay(configured=configured, release=release)
-    if strategy.name == _PAIRED:
+    if strategy.name in PAIRED_NAMES:
         configured.setdefault(PLACEMENT, strategy.name)
     return LeaderReplay(strategy.name, configured=configured, release=release)
 

@@ -19,6 +19,7 @@ from core.history.backtest.ranking import order_of, really, the
 from core.history.backtest.schemas import RECOMMENDED
 from core.history.backtest.wording import PULSAR, Wording
 from core.pulsar.settings import SETTING_BY_KEY, SHEDDING_SWITCHES
+from core.pulsar.shedding import upstream_class
 from core.units import format_ratio, ms_to_datetime, pluralize
 
 WORSE_BY: Final = 0.01
@@ -27,8 +28,6 @@ WORSE_BY: Final = 0.01
 _RESTART: Final = "restart"
 _SHEDDING: Final = "loadBalancerLoadSheddingStrategy"
 _PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
-_IMPL: Final = "org.apache.pulsar.broker.loadbalance.impl."
-_EXTENSIBLE: Final = "org.apache.pulsar.broker.loadbalance.extensions.scheduler."
 
 
 def is_plannable(change: Mapping[str, Any]) -> bool:
@@ -143,8 +142,7 @@ def _class(key: str, name: str | None, force: Mapping[str, Any]) -> dict[str, An
     """Return the setting that names a class, unless it names that class already."""
     if name is None or str(force.get(key, "")).rpartition(".")[2] == name:
         return {}
-    package = _EXTENSIBLE if name == "TransferShedder" else _IMPL
-    return {key: f"{package}{name}"}
+    return {key: upstream_class(name)}
 
 
 # -- in words --------------------------------------------------------------------------------------

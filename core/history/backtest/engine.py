@@ -24,9 +24,8 @@ from core.history.backtest.series import LoadSeries
 from core.history.backtest.splits import Roster, Splitter
 from core.pulsar.placement import find_strategy
 from core.pulsar.settings import SHEDDING_SWITCHES, EffectiveSettings, effective_settings
-from core.pulsar.shedding import Move, find_shedding_strategy
+from core.pulsar.shedding import Move, find_shedding_strategy, strategies_run_by
 from core.pulsar.shedding.registry import AnyStrategy, active_shedding_strategy
-from core.pulsar.shedding.transfer_shedder import TransferShedder
 from core.pulsar.shedding.unload_checks import Landing
 from core.pulsar.view import LoadView
 from core.simulation.managers import ExtensibleManager, Manager, manager_of
@@ -335,6 +334,6 @@ def manager_for(series: LoadSeries, rules: Rules) -> Manager:
     """
     template = series.template
     if rules.strategy is None and template.manifest.load_manager == "extensible":
-        return ExtensibleManager(rules.settings, TransferShedder())
-    strategy = rules.strategy or find_shedding_strategy("ThresholdShedder")
+        return ExtensibleManager(rules.settings)
+    strategy = rules.strategy or strategies_run_by("modular")[0]
     return manager_of(template, strategy, rules.settings)

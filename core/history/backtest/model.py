@@ -14,6 +14,7 @@ from itertools import product
 from typing import Final
 
 from core.errors import InputError
+from core.pulsar.placement import PAIRED_NAMES
 from core.pulsar.shedding import SHEDDING_STRATEGIES
 from core.units import datetime_to_ms, pluralize
 
@@ -35,7 +36,6 @@ MOST_UNITS: Final = 100_000
 DEVIATION_BOUND: Final = 0.2
 """Minutes with a node farther than this from the mean traffic are counted in every run."""
 
-_AVG: Final = "AvgShedder"
 _READ_BY_OTHERS: Final = frozenset({"loadBalancerBrokerOverloadedThresholdPercentage"})
 """Settings of a shedder that placement goes by as well."""
 
@@ -207,7 +207,7 @@ class Grid:
         """Return every candidate for Pulsar once, what really happened and that played again first.
 
         A setting that only other shedders read is left out of a candidate, so that it makes no
-        second candidate that does the same. AvgShedder sheds and places as a pair.
+        second candidate that does the same. Some shed and place as a pair.
         """
         found: dict[str, Candidate] = {RECORD.label: RECORD, AGAIN.label: AGAIN}
         for shedding, placement in product(self.shedding, self.placement):
@@ -309,10 +309,10 @@ def window_key(unit: Unit) -> tuple[str, int, int]:
 
 
 def _paired(shedding: str | None, placement: str | None) -> str | None:
-    """AvgShedder sheds to where its own placement then sends; neither works alone."""
-    if shedding == _AVG:
-        return _AVG
-    return None if placement == _AVG and shedding != RECORDED else placement
+    """A pair sheds to where its own placement then sends; neither half works alone."""
+    if shedding in PAIRED_NAMES:
+        return shedding
+    return None if placement in PAIRED_NAMES and shedding != RECORDED else placement
 
 
 def _is_read(key: str, shedding: str | None) -> bool:

@@ -7,9 +7,10 @@ from core.pulsar.placement.place import (
     place_bundle,
     placement_name,
 )
-from core.pulsar.placement.selectors import STRATEGIES, STRATEGY_NAMES, find_strategy
+from core.pulsar.placement.selectors import PAIRED_NAMES, STRATEGIES, STRATEGY_NAMES, find_strategy
 
 __all__ = [
+    "PAIRED_NAMES",
     "STRATEGIES",
     "STRATEGY_NAMES",
     "Placement",

@@ -149,6 +149,7 @@ class ExtensibleLeastResourceUsage:
 
     name: ClassVar[str] = "LeastResourceUsageWithWeight"
     score_label: ClassVar[str] = "usage smoothed by the broker, ratio"
+    is_paired: ClassVar[bool] = False
 
     def picks(
         self, context: PlacementContext, mask: Flags, _before: Flags | None = None, /

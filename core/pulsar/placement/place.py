@@ -21,13 +21,14 @@ from core.pulsar.placement.extensible import (
 from core.pulsar.placement.filters import Filtered, run_filters
 from core.pulsar.placement.masks import uniform
 from core.pulsar.placement.model import Placement, PlacementMemory, PlacementTable
+from core.pulsar.placement.pair import describe_half_a_pair
 from core.pulsar.placement.selectors import (
+    PAIRED_NAMES,
     ROUND_ROBIN,
     STRATEGY_NAMES,
     Selector,
     find_strategy,
 )
-from core.pulsar.rules.combinations import half_a_pair
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import LoadView
 
@@ -155,7 +156,7 @@ def placement_name(settings: EffectiveSettings) -> str:
     """Return the short name of the active placement strategy."""
     simple = settings.text("loadBalancerLoadPlacementStrategy").rpartition(".")[2]
     shedder = settings.text("loadBalancerLoadSheddingStrategy").rpartition(".")[2]
-    if simple == "AvgShedder" and shedder != "AvgShedder":
+    if simple in PAIRED_NAMES and shedder != simple:
         return "LeastLongTermMessageRate"  # what 5.0 does when only one of the pair is set
     return simple
 
@@ -168,14 +169,13 @@ def active_placement(settings: EffectiveSettings, load_manager: str) -> str:
 
 
 def _half_a_pair(settings: EffectiveSettings) -> tuple[str, ...]:
-    """Return what is shown where AvgShedder is configured for placement alone."""
-    if settings.text("loadBalancerLoadPlacementStrategy").rpartition(".")[2] != "AvgShedder":
-        return ()
-    found = half_a_pair(settings, "modular")
-    if found is None:
+    """Return what is shown where half of a pair is configured for placement alone."""
+    placement = settings.text("loadBalancerLoadPlacementStrategy").rpartition(".")[2]
+    found = describe_half_a_pair(settings)
+    if placement not in PAIRED_NAMES or not found:
         return ()
     rest = " LeastLongTermMessageRate is shown instead, as 5.0 takes it."
-    return (found.text + (rest if settings.release < "5.0" else ""),)
+    return (found + (rest if settings.release < "5.0" else ""),)
 
 
 def _choose(view: LoadView, settings: EffectiveSettings, wanted: str | None) -> _Chosen:

@@ -28,6 +28,8 @@ class Selector(Protocol):
 
     name: ClassVar[str]
     score_label: ClassVar[str]
+    is_paired: ClassVar[bool]
+    """It sends what the shedding strategy of the same class sheds where that one planned."""
 
     def picks(
         self, context: PlacementContext, mask: Flags, before: Flags | None = None, /
@@ -62,6 +64,7 @@ class LeastLongTermMessageRate:
 
     name: ClassVar[str] = "LeastLongTermMessageRate"
     score_label: ClassVar[str] = "long-term rate, msg/s"
+    is_paired: ClassVar[bool] = False
 
     def picks(
         self, context: PlacementContext, mask: Flags, _before: Flags | None = None, /
@@ -113,6 +116,7 @@ class LeastResourceUsageWithWeight:
 
     name: ClassVar[str] = "LeastResourceUsageWithWeight"
     score_label: ClassVar[str] = "smoothed usage, ratio"
+    is_paired: ClassVar[bool] = False
 
     def picks(
         self, context: PlacementContext, mask: Flags, before: Flags | None = None, /
@@ -188,6 +192,7 @@ class RoundRobinBrokerSelector:
 
     name: ClassVar[str] = "RoundRobinBrokerSelector"
     score_label: ClassVar[str] = ""
+    is_paired: ClassVar[bool] = False
 
     def picks(
         self, context: PlacementContext, mask: Flags, before: Flags | None = None, /
@@ -229,6 +234,7 @@ class AvgShedder:
 
     name: ClassVar[str] = "AvgShedder"
     score_label: ClassVar[str] = ""
+    is_paired: ClassVar[bool] = True
 
     def picks(
         self, context: PlacementContext, mask: Flags, _before: Flags | None = None, /
@@ -273,6 +279,7 @@ STRATEGIES: Final[tuple[Selector, ...]] = (
 """Every placement strategy there is, the default first."""
 
 STRATEGY_NAMES: Final = tuple(strategy.name for strategy in STRATEGIES)
+PAIRED_NAMES: Final = tuple(strategy.name for strategy in STRATEGIES if strategy.is_paired)
 ROUND_ROBIN: Final = STRATEGIES[2]
 
 

@@ -6,6 +6,9 @@ from core.pulsar.shedding.registry import (
     SHEDDING_STRATEGY_NAMES,
     active_shedding_strategy,
     find_shedding_strategy,
+    known_shedding_strategy,
+    strategies_run_by,
+    upstream_class,
 )
 from core.pulsar.shedding.rounds import Round, shed_round, shed_rounds, strategy_rounds
 from core.pulsar.shedding.unload_checks import UnloadChecks
@@ -22,7 +25,10 @@ __all__ = [
     "UnloadChecks",
     "active_shedding_strategy",
     "find_shedding_strategy",
+    "known_shedding_strategy",
     "shed_round",
     "shed_rounds",
+    "strategies_run_by",
     "strategy_rounds",
+    "upstream_class",
 ]

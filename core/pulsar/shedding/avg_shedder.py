@@ -18,11 +18,12 @@ from core.pulsar.shedding.above_line import moves_of
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.gates import at_least, in_words, missing_reports, place_by_usage
 from core.pulsar.shedding.java_order import hash_map_order
-from core.pulsar.shedding.model import BrokerTrace, Decision, Gate, Reason
+from core.pulsar.shedding.model import USAGE, BrokerTrace, Decision, Gate, Reason
 from core.pulsar.shedding.picking import Turn, without_traffic
 from core.pulsar.shedding.selection import candidates_of, pick_within
 from core.pulsar.shedding.tim_sort import ContractError, java_sorted
 from core.pulsar.view import Flags, Floats, LoadView
+from core.snapshot import LoadManager
 from core.units import pluralize
 
 _COUNTED_FROM_NOW: Final = (
@@ -302,6 +303,14 @@ class AvgShedder:
 
     name: ClassVar[str] = "AvgShedder"
     summary: ClassVar[str] = "Pairs the busiest broker with the idlest and levels each pair."
+    package: ClassVar[str] = "org.apache.pulsar.broker.loadbalance.impl"
+    manager: ClassVar[LoadManager] = "modular"
+    measure: ClassVar[str] = USAGE
+    fitting_placement: ClassVar[str] = "LeastResourceUsageWithWeight"
+    memory: ClassVar[str] = (
+        "AvgShedder's counts of rounds over a threshold begin at nothing: it waits as many "
+        "rounds again before it sheds."
+    )
     adjustable: ClassVar[tuple[str, ...]] = (
         "loadBalancerAvgShedderLowThreshold",
         "loadBalancerAvgShedderHitCountLowThreshold",

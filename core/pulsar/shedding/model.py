@@ -10,10 +10,11 @@ from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Literal, Protocol, TypeVar
+from typing import ClassVar, Final, Literal, Protocol, TypeVar
 
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import LoadView
+from core.snapshot import LoadManager
 
 Label = Literal["success", "skip", "failure"]
 """Moves were found; nothing to do, with the reason; the question cannot be answered."""
@@ -34,6 +35,10 @@ Reason = Literal[
     "unavailable",
 ]
 """Why; upstream's own words where it has one (``UnloadDecision.Reason``)."""
+
+USAGE: Final = "weighted usage (CPU, memory, network)"
+RATE: Final = "message rate"
+"""What strategies rank brokers by; see :attr:`SheddingStrategy.measure`."""
 
 ConfigT = TypeVar("ConfigT")
 StateT = TypeVar("StateT")
@@ -152,12 +157,23 @@ class SheddingStrategy(Protocol[ConfigT, StateT]):
     Attributes:
         name: Of the upstream class, without its package.
         summary: What it does, one sentence.
+        package: Of the upstream class.
+        manager: The load manager that runs it.
+        measure: By what it ranks brokers, in words; empty: the measures differ by setting.
+        fitting_placement: Placement strategy that ranks by the same measure; empty: it names
+            destinations itself.
+        memory: What is lost with a leader's memory, a sentence; empty: nothing is.
         adjustable: Keys of the settings that a form offers for it, the most important first.
         deciding: Keys of the settings, each of which alone decides whether brokers shed.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    package: ClassVar[str]
+    manager: ClassVar[LoadManager]
+    measure: ClassVar[str]
+    fitting_placement: ClassVar[str]
+    memory: ClassVar[str]
     adjustable: ClassVar[tuple[str, ...]]
     deciding: ClassVar[tuple[str, ...]]
 

@@ -12,8 +12,9 @@ from typing import ClassVar, Self
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.above_line import LineTrial, source_count, throughput_to_shed
 from core.pulsar.shedding.basis import SheddingBasis
-from core.pulsar.shedding.model import Decision
+from core.pulsar.shedding.model import USAGE, Decision
 from core.pulsar.view import LoadView
+from core.snapshot import LoadManager
 from core.units import format_ratio
 
 
@@ -57,6 +58,11 @@ class OverloadShedder:
 
     name: ClassVar[str] = "OverloadShedder"
     summary: ClassVar[str] = "Relieves brokers over a fixed limit, whatever the others do."
+    package: ClassVar[str] = "org.apache.pulsar.broker.loadbalance.impl"
+    manager: ClassVar[LoadManager] = "modular"
+    measure: ClassVar[str] = USAGE
+    fitting_placement: ClassVar[str] = "LeastResourceUsageWithWeight"
+    memory: ClassVar[str] = ""
     adjustable: ClassVar[tuple[str, ...]] = ("loadBalancerBrokerOverloadedThresholdPercentage",)
     deciding: ClassVar[tuple[str, ...]] = ("loadBalancerBrokerOverloadedThresholdPercentage",)
 

@@ -29,16 +29,33 @@ SHEDDING_STRATEGIES: Final[tuple[AnyStrategy, ...]] = (
 SHEDDING_STRATEGY_NAMES: Final = tuple(strategy.name for strategy in SHEDDING_STRATEGIES)
 
 
+def strategies_run_by(load_manager: LoadManager) -> tuple[AnyStrategy, ...]:
+    """Return the strategies that a load manager runs; an unknown one is taken for modular."""
+    manager = "extensible" if load_manager == "extensible" else "modular"
+    return tuple(strategy for strategy in SHEDDING_STRATEGIES if strategy.manager == manager)
+
+
+def known_shedding_strategy(name: str) -> AnyStrategy | None:
+    """Return the strategy with that class name; ``None``: there is none."""
+    simple = name.rpartition(".")[2]
+    return next((strategy for strategy in SHEDDING_STRATEGIES if strategy.name == simple), None)
+
+
+def upstream_class(name: str) -> str:
+    """Return the class with its package; an unknown one is taken for the modular manager's."""
+    strategy = known_shedding_strategy(name) or SHEDDING_STRATEGIES[0]
+    return f"{strategy.package}.{name}"
+
+
 def find_shedding_strategy(name: str) -> AnyStrategy:
     """Return the strategy with that class name, with or without its package.
 
     Raises:
         UnknownNameError: There is none; the hint offers near names.
     """
-    simple = name.rpartition(".")[2]
-    for strategy in SHEDDING_STRATEGIES:
-        if strategy.name == simple:
-            return strategy
+    strategy = known_shedding_strategy(name)
+    if strategy is not None:
+        return strategy
     raise UnknownNameError.of("shedding strategy", name, SHEDDING_STRATEGY_NAMES)
 
 

@@ -25,9 +25,10 @@ from core.pulsar.shedding.above_line import (
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.gates import at_least, below
 from core.pulsar.shedding.java_order import ordered_sum
-from core.pulsar.shedding.model import BrokerTrace, Decision
+from core.pulsar.shedding.model import USAGE, BrokerTrace, Decision
 from core.pulsar.shedding.picking import biggest_gate
 from core.pulsar.view import Flags, Floats, LoadView
+from core.snapshot import LoadManager
 from core.units import format_ratio, pluralize
 
 _MIB_BYTES: Final = 1024.0 * 1024.0
@@ -103,6 +104,14 @@ class ThresholdShedder:
 
     name: ClassVar[str] = "ThresholdShedder"
     summary: ClassVar[str] = "Relieves brokers well above the average usage, smoothed over time."
+    package: ClassVar[str] = "org.apache.pulsar.broker.loadbalance.impl"
+    manager: ClassVar[LoadManager] = "modular"
+    measure: ClassVar[str] = USAGE
+    fitting_placement: ClassVar[str] = "LeastResourceUsageWithWeight"
+    memory: ClassVar[str] = (
+        "ThresholdShedder's smoothed usage of every broker is lost: the new leader starts with "
+        "the momentary value, so a short peak counts in full."
+    )
     adjustable: ClassVar[tuple[str, ...]] = (
         "loadBalancerBrokerThresholdShedderPercentage",
         "loadBalancerBundleUnloadMinThroughputThreshold",

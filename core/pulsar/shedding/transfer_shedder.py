@@ -19,6 +19,7 @@ from core.pulsar.shedding.java_order import concurrent_order, spread_hashes
 from core.pulsar.shedding.model import BrokerTrace, Decision, Gate, Move, Reason
 from core.pulsar.shedding.transfer_offload import Cycle, Handled, Spread, TransferConfig
 from core.pulsar.view import LoadView
+from core.snapshot import LoadManager
 from core.units import format_bytes_per_s, format_ratio, pluralize
 
 _NO_LOADS: Final = (
@@ -75,6 +76,11 @@ class TransferShedder:
 
     name: ClassVar[str] = "TransferShedder"
     summary: ClassVar[str] = "Transfers and swaps bundles until usage is spread little enough."
+    package: ClassVar[str] = "org.apache.pulsar.broker.loadbalance.extensions.scheduler"
+    manager: ClassVar[LoadManager] = "extensible"
+    measure: ClassVar[str] = ""
+    fitting_placement: ClassVar[str] = ""
+    memory: ClassVar[str] = ""
     adjustable: ClassVar[tuple[str, ...]] = (
         "loadBalancerBrokerLoadTargetStd",
         "loadBalancerSheddingConditionHitCountThreshold",

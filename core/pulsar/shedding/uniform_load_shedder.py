@@ -17,10 +17,11 @@ from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.above_line import moves_of
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.gates import at_least, in_words, missing_reports, one_of
-from core.pulsar.shedding.model import BrokerTrace, Decision, Gate, Reason
+from core.pulsar.shedding.model import RATE, BrokerTrace, Decision, Gate, Reason
 from core.pulsar.shedding.picking import Turn
 from core.pulsar.shedding.selection import candidates_of, java_int, pick_within
 from core.pulsar.view import Flags, Floats, LoadView
+from core.snapshot import LoadManager
 from core.units import pluralize
 
 _LARGEST_INT: Final = 2_147_483_647
@@ -339,6 +340,11 @@ class UniformLoadShedder:
 
     name: ClassVar[str] = "UniformLoadShedder"
     summary: ClassVar[str] = "Closes a part of the gap between the busiest and the idlest broker."
+    package: ClassVar[str] = "org.apache.pulsar.broker.loadbalance.impl"
+    manager: ClassVar[LoadManager] = "modular"
+    measure: ClassVar[str] = f"{RATE} and throughput"
+    fitting_placement: ClassVar[str] = "LeastLongTermMessageRate"
+    memory: ClassVar[str] = ""
     adjustable: ClassVar[tuple[str, ...]] = (
         "loadBalancerMsgRateDifferenceShedderThreshold",
         "loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold",

@@ -23,7 +23,7 @@ from core.pegasus.settings import server_setting
 from core.pulsar.placement import STRATEGY_NAMES
 from core.pulsar.setting_values import typed_value
 from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings, known_setting
-from core.pulsar.shedding import SHEDDING_STRATEGIES, SHEDDING_STRATEGY_NAMES
+from core.pulsar.shedding import SHEDDING_STRATEGIES, SHEDDING_STRATEGY_NAMES, strategies_run_by
 from core.units import format_age, pluralize
 from dashboard.app_pages.backtest.charts import Line, Point
 from dashboard.presenters.sliders import Slider, sliders
@@ -308,8 +308,9 @@ POLICIES: Final = ("app", "cluster")
 _ADJUSTABLE: Final = tuple(
     dict.fromkeys(key for strategy in SHEDDING_STRATEGIES for key in strategy.adjustable)
 )
-_EXTENSIBLE_ONLY: Final = "TransferShedder"
-_COMPARING: Final = ("UniformLoadShedder", "AvgShedder")
+_EXTENSIBLE_ONLY: Final = tuple(one.name for one in strategies_run_by("extensible"))
+_SHARE: Final = "maxUnloadPercentage"
+_COMPARING: Final = tuple(one.name for one in SHEDDING_STRATEGIES if _SHARE in one.adjustable)
 _STEPS: Final = (0.25, 0.5, 1.0, 1.5, 2.0)
 _ASSUMED_BUNDLE_MINUTES_PER_S: Final = 400_000.0
 _SPARK_START_S: Final = 25.0
@@ -550,7 +551,7 @@ def presets(in_force: str, *, is_extensible: bool = False) -> tuple[Preset, ...]
         in_force: Class name of the cluster's own shedding strategy; empty: unknown.
         is_extensible: The brokers run the extensible load manager.
     """
-    sheddings = tuple(one for one in SHEDDINGS if is_extensible or one != _EXTENSIBLE_ONLY)
+    sheddings = tuple(one for one in SHEDDINGS if is_extensible or one not in _EXTENSIBLE_ONLY)
     offered = sliders(in_force)
     found = [
         Preset(
@@ -581,7 +582,7 @@ def presets(in_force: str, *, is_extensible: bool = False) -> tuple[Preset, ...]
             title="Fewer moves",
             help="Strategies that compare brokers, moving several shares of the gap a round.",
             shedding=tuple(dict.fromkeys((in_force or RECORDED, *_COMPARING))),
-            keys=("maxUnloadPercentage",),
+            keys=(_SHARE,),
         )
     )
     return tuple(found)

@@ -11,8 +11,8 @@ import streamlit as st
 
 from core.errors import UnknownNameError
 from core.optimize import Proposal
-from core.pulsar.rules.combinations import outcome_of_half_a_pair
-from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES, active_shedding_strategy
+from core.pulsar.placement.pair import half_pair_outcome
+from core.pulsar.shedding import active_shedding_strategy, strategies_run_by
 from core.simulation import Simulation
 from core.snapshot.store import CachedSnapshot
 from core.units import pluralize
@@ -30,7 +30,6 @@ from dashboard.presenters.sliders import sliders
 if TYPE_CHECKING:
     from dashboard.components.frame import PageContext
 
-_TRANSFER: Final = "TransferShedder"
 _LOOK_EVERY_S: Final = 1.0
 _RENEWED_AFTER: Final = timedelta(seconds=60)
 _GIVEN_UP_AFTER: Final = timedelta(minutes=10)
@@ -77,9 +76,8 @@ class Choice:
 
 def known_strategies(page: PageContext) -> tuple[str, ...]:
     """Return the strategies that the cluster's load manager can run."""
-    if page.reading.snapshot.manifest.load_manager == "extensible":
-        return (_TRANSFER,)
-    return tuple(name for name in SHEDDING_STRATEGY_NAMES if name != _TRANSFER)
+    manager = page.reading.snapshot.manifest.load_manager
+    return tuple(strategy.name for strategy in strategies_run_by(manager))
 
 
 def strategy_in_force(page: PageContext) -> str:
@@ -125,9 +123,7 @@ def lines_of(choice: Choice) -> list[presenter.Line]:
                 acting=done.number,
                 impact=done.impact,
                 placement=candidate.placement,
-                warning=outcome_of_half_a_pair(candidate.settings())
-                if candidate.half_a_pair
-                else "",
+                warning=half_pair_outcome(candidate.settings()) if candidate.half_a_pair else "",
                 played=_played(choice, candidate),
             )
         )

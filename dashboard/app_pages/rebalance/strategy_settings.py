@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from core.optimize import OptimizeRequest
-from core.pulsar.placement import STRATEGY_NAMES
+from core.pulsar.placement import PAIRED_NAMES, STRATEGY_NAMES
 from core.pulsar.settings import EffectiveSettings
+from core.pulsar.shedding import find_shedding_strategy
 from dashboard import state
 from dashboard.app_pages.rebalance import queries
 from dashboard.app_pages.rebalance.fleets import Fleet
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 _MEASURES: Final = {"traffic": "throughput", "usage": "usage"}
 _NARROW: Final = 2
-_TRANSFER: Final = "TransferShedder"
 _PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
 
 
@@ -37,7 +37,7 @@ def turned(strategy: str, settings: EffectiveSettings) -> queries.Assumed:
     assumed: queries.Assumed = tuple(
         (slider.key, value) for slider, value in values.items() if value != slider.present(settings)
     )
-    if strategy != _TRANSFER:
+    if find_shedding_strategy(strategy).manager == "modular":
         with columns[len(offered) % _NARROW]:
             assumed += _placement(settings)
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -68,7 +68,7 @@ def _placement(settings: EffectiveSettings) -> queries.Assumed:
             key=_PLACEMENT,
             bind="query-params",
             help=f"{_PLACEMENT}: the class that picks the broker for what is shed. "
-            "AvgShedder plans destinations itself, so it belongs in both places.",
+            f"{', '.join(PAIRED_NAMES)} plans destinations itself, so it belongs in both places.",
         )
         mark = "◇ " if chosen != present else ""
         st.caption(f"{mark}:small[{_PLACEMENT}] · here {words.plain(present)}")

@@ -7,6 +7,7 @@ from typing import Final
 
 from core.pulsar.catalogue import Value
 from core.pulsar.settings import EffectiveSettings
+from core.pulsar.shedding.registry import AnyStrategy, known_shedding_strategy
 from core.snapshot import LoadManager
 
 IMPL: Final = "org.apache.pulsar.broker.loadbalance.impl."
@@ -36,6 +37,17 @@ class Case:
     def shedder(self) -> str:
         """Class name of the configured shedding strategy."""
         return self.short(SHEDDER)
+
+    @property
+    def strategy(self) -> AnyStrategy | None:
+        """The configured shedding strategy; ``None``: it is not known here."""
+        return known_shedding_strategy(self.shedder)
+
+    def sheds_by(self, key: str) -> bool:
+        """Return whether the strategy that sheds goes by a setting that is its own."""
+        if self.is_extensible or self.strategy is None:
+            return False
+        return self.strategy.manager == "modular" and key in self.strategy.adjustable
 
     def short(self, key: str) -> str:
         """Class name without its package."""

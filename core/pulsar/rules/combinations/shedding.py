@@ -78,7 +78,7 @@ def lag(case: Case) -> Iterator[Finding]:
             hint="Below 1; upstream has 0.9.",
             fix=Fix(wanted={_HISTORY: case.default(_HISTORY)}),
         )
-    if case.shedder != "ThresholdShedder" or case.is_extensible or not 0 < history < 1:
+    if not case.sheds_by(_HISTORY) or not 0 < history < 1:
         return
     rounds = math.log(_HALF) / math.log(history)
     if rounds < _LAGGING_ROUNDS:
@@ -88,7 +88,7 @@ def lag(case: Case) -> Iterator[Finding]:
         code="lagging_usage",
         severity="info",
         keys=(_HISTORY, INTERVAL),
-        sentence=f"ThresholdShedder smooths usage with {history:g} of the past: a change is half "
+        sentence=f"{case.shedder} smooths usage with {history:g} of the past: a change is half "
         f"seen after {rounds:.1f} rounds ({minutes:.0f} min).",
         consequence="A broker that was relieved goes on giving away meanwhile.",
         hint="A grace period longer than that keeps bundles from coming back.",
@@ -112,15 +112,15 @@ def grace(case: Case) -> Iterator[Finding]:
 
 
 def uniform(case: Case) -> Iterator[Finding]:
-    """UniformLoadShedder that never acts, or moves everything."""
-    if case.shedder != "UniformLoadShedder" or case.is_extensible:
+    """Thresholds and minimums with which a strategy never acts, or moves everything."""
+    if not all(case.sheds_by(key) for key in _UNIFORM):
         return
     if all(case.number(key) <= 0 for key in _UNIFORM):
         yield Finding(
             code="no_threshold",
             severity="warning",
             keys=_UNIFORM,
-            sentence="Both thresholds of UniformLoadShedder are off (0 or less).",
+            sentence=f"Both thresholds of {case.shedder} are off (0 or less).",
             consequence="It never acts.",
             hint="Give one of them a value above 0.",
             fix=Fix(wanted={key: case.default(key) for key in _UNIFORM}),
@@ -130,7 +130,7 @@ def uniform(case: Case) -> Iterator[Finding]:
             code="no_minimum",
             severity="warning",
             keys=_MINIMUMS,
-            sentence="Both minimums of UniformLoadShedder are 0.",
+            sentence=f"Both minimums of {case.shedder} are 0.",
             consequence="It moves bundles without any traffic too, all of them.",
             hint="Leave them at 1,000 msg/s and 1 MiB/s.",
             fix=Fix(wanted={key: case.default(key) for key in _MINIMUMS}),
@@ -140,7 +140,7 @@ def uniform(case: Case) -> Iterator[Finding]:
 def share_of_the_gap(case: Case) -> Iterator[Finding]:
     """A share of the gap that is moved at once: too much, or nothing."""
     share = case.number(_SHARE)
-    if case.is_extensible or case.shedder not in ("UniformLoadShedder", "AvgShedder"):
+    if not case.sheds_by(_SHARE):
         return
     if share > _HALF:
         yield Finding(
@@ -166,8 +166,8 @@ def share_of_the_gap(case: Case) -> Iterator[Finding]:
 
 
 def avg_thresholds(case: Case) -> Iterator[Finding]:
-    """AvgShedder's low and high limits in the wrong order."""
-    if case.shedder != "AvgShedder" or case.is_extensible:
+    """A low and a high limit in the wrong order."""
+    if not all(case.sheds_by(key) for key in (*_AVG_GAPS, *_AVG_HITS)):
         return
     (low, high), (many, few) = (
         tuple(case.number(key) for key in keys) for keys in (_AVG_GAPS, _AVG_HITS)
@@ -178,8 +178,8 @@ def avg_thresholds(case: Case) -> Iterator[Finding]:
         code="thresholds_crossed",
         severity="warning",
         keys=(*_AVG_GAPS, *_AVG_HITS),
-        sentence=f"AvgShedder acts on a gap of {low:g} points after {many:g} hits, and on one of "
-        f"{high:g} after {few:g}.",
+        sentence=f"{case.shedder} acts on a gap of {low:g} points after {many:g} hits, and on one "
+        f"of {high:g} after {few:g}.",
         consequence="A wide gap is meant to be acted on sooner than a narrow one; here it is not.",
         hint="The low threshold below the high one, its hit count not below the other's.",
         fix=Fix(wanted={key: case.default(key) for key in (*_AVG_GAPS, *_AVG_HITS)}),
@@ -192,13 +192,13 @@ def overload_limit(case: Case) -> Iterator[Finding]:
     heaviest = max(resource_weights(case.settings).values(), default=1.0)
     if limit < _FULL_PCT * max(heaviest, 1.0):
         return
-    is_deaf = case.shedder == "OverloadShedder" and not case.is_extensible
+    is_deaf = case.sheds_by(_OVERLOAD)
     yield Finding(
         code="overload_out_of_reach",
         severity="warning" if is_deaf else "info",
         keys=(_OVERLOAD,),
         sentence=f"{_OVERLOAD} is {limit:g}: a broker is never over it.",
-        consequence="OverloadShedder never acts."
+        consequence=f"{case.shedder} never acts."
         if is_deaf
         else "No broker counts as overloaded, for placement either: only the other measures "
         "decide.",

@@ -15,6 +15,8 @@ from core.pulsar.rules.context import HealthContext
 from core.pulsar.rules.doctor.groups import flow_words, speed_words
 from core.pulsar.rules.doctor.model import some
 from core.pulsar.rules.reports import NIC_OUTLIER_FACTOR
+from core.pulsar.shedding import known_shedding_strategy, strategies_run_by
+from core.pulsar.shedding.model import RATE, USAGE
 from core.units import format_ratio
 
 NIC_SPEED: Final = "loadBalancerOverrideBrokerNicSpeedGbps"
@@ -185,11 +187,13 @@ def unequal(context: HealthContext) -> Iterator[Finding]:
         for key in ("loadBalancerLoadSheddingStrategy", "loadBalancerLoadPlacementStrategy")
     )
     is_extensible = context.snapshot.manifest.load_manager == "extensible"
-    by_amount = [
-        name
-        for name in (shedder, placement)
-        if name in ("UniformLoadShedder", "LeastLongTermMessageRate") and not is_extensible
-    ]
+    strategy = known_shedding_strategy(shedder)
+    by_amount = []
+    if strategy is not None and strategy.measure.startswith(RATE) and not is_extensible:
+        by_amount.append(shedder)
+    if placement == "LeastLongTermMessageRate" and not is_extensible:
+        by_amount.append(placement)
+    by_usage = next(one for one in strategies_run_by("modular") if one.measure == USAGE)
     for column, label, words in _SIZES:
         limits = _values(context, column)
         known = np.isfinite(limits) & (limits > 0)
@@ -215,7 +219,7 @@ def unequal(context: HealthContext) -> Iterator[Finding]:
             if by_amount
             else "Strategies that go by usage allow for it; equal traffic is then not balance.",
             hint="Give the brokers the same, or choose strategies that go by usage "
-            "(ThresholdShedder with LeastResourceUsageWithWeight)."
+            f"({by_usage.name} with {by_usage.fitting_placement})."
             if by_amount
             else "Read deviations of traffic with that in mind.",
             evidence={"resource": column.removesuffix("_limit"), "median": median, "values": span},

@@ -13,6 +13,7 @@ from core.findings.finding import Finding
 from core.pulsar.isolation import parse_failure_domains
 from core.pulsar.rules.context import HealthContext
 from core.pulsar.rules.doctor.model import settings_fix, some
+from core.pulsar.shedding import known_shedding_strategy
 from core.units import format_ratio, pluralize
 
 DOMAINS: Final = "failureDomainsEnabled"
@@ -137,11 +138,13 @@ def excluded_unknown(context: HealthContext) -> Iterator[Finding]:
 
 
 def band_above_overload(context: HealthContext) -> Iterator[Finding]:
-    """ThresholdShedder's line above the overload limit: brokers are overloaded before it acts."""
+    """A threshold above the overload limit: brokers are overloaded before the strategy acts."""
     settings = context.settings
+    strategy = known_shedding_strategy(settings.text("loadBalancerLoadSheddingStrategy"))
     if (
         context.snapshot.manifest.load_manager == "extensible"
-        or not settings.text("loadBalancerLoadSheddingStrategy").endswith(".ThresholdShedder")
+        or strategy is None
+        or _BAND not in strategy.adjustable
         or settings.shedding_off
     ):
         return
@@ -154,7 +157,7 @@ def band_above_overload(context: HealthContext) -> Iterator[Finding]:
         area="settings",
         severity="warning",
         keys=(_BAND, _OVERLOAD),
-        sentence=f"ThresholdShedder acts {format_ratio(band)} above the mean usage of "
+        sentence=f"{strategy.name} acts {format_ratio(band)} above the mean usage of "
         f"{format_ratio(mean)}, so from {format_ratio(mean + band)} on; a broker counts as "
         f"overloaded from {format_ratio(limit)} on.",
         consequence="A broker may be overloaded, and nothing is shed from it.",

@@ -1,0 +1,42 @@
+"""Strategies that shed and place as a pair: what follows where only one half is configured."""
+
+from __future__ import annotations
+
+from core.pulsar.placement.selectors import PAIRED_NAMES
+from core.pulsar.settings import EffectiveSettings
+
+_KEYS = ("loadBalancerLoadSheddingStrategy", "loadBalancerLoadPlacementStrategy")
+
+
+def half_pair_evidence(settings: EffectiveSettings) -> str:
+    """Return which two classes are configured of which one needs the other, a sentence."""
+    shedder, placement = (settings.text(key).rpartition(".")[2] for key in _KEYS)
+    pair = shedder if shedder in PAIRED_NAMES else placement
+    return (
+        f"Bundles are shed by {shedder} and placed by {placement}: {pair} works "
+        "as a pair, for it plans the destination when it sheds."
+    )
+
+
+def half_pair_outcome(settings: EffectiveSettings) -> str:
+    """Return what follows from half of a pair; empty: both halves, or neither, are configured.
+
+    Source:
+        Pulsar ``ModularLoadManagerImpl``, 4.x: a placement class that sheds too has to be the
+        shedding class, else it throws at the start; 5.0: a classic shedder with it means
+        ``LeastLongTermMessageRate``.
+    """
+    shedder, placement = (settings.text(key).rpartition(".")[2] for key in _KEYS)
+    if shedder == placement or not {shedder, placement}.intersection(PAIRED_NAMES):
+        return ""
+    if shedder in PAIRED_NAMES:
+        return "Its plan is left unused, and bundles land elsewhere than planned."
+    if settings.release < "5.0":
+        return f"With these two a broker of {settings.release} does not start."
+    return f"A broker of {settings.release} then places by LeastLongTermMessageRate."
+
+
+def describe_half_a_pair(settings: EffectiveSettings) -> str:
+    """Return evidence and outcome; empty: both halves, or neither, are configured."""
+    outcome = half_pair_outcome(settings)
+    return f"{half_pair_evidence(settings)} {outcome}" if outcome else ""
