@@ -6,8 +6,9 @@
 | ``contradictions`` | settings against each other: :mod:`core.pulsar.rules.combinations` |
 | ``alike``, ``groups`` | brokers against each other |
 | ``capacity`` | limits of network, CPU and memory |
-| ``foreign`` | load that messages do not explain |
+| ``host_load`` | load that messages do not explain |
 | ``policies`` | settings against policies and load |
+| ``recorded`` | metrics against the recorded history |
 
 A new rule: a generator from the health context in the fitting module, its place in that module's
 ``RULES``, and two cases in ``tests/unit/test_doctor.py``, one that it fires on and one that it does
