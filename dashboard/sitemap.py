@@ -48,7 +48,7 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "backtest",
             "Back-test",
             "science",
-            "Which settings would have kept this cluster balanced, played on its own record.",
+            "Which settings keep this cluster balanced, replayed on its own history.",
         ),
         Entry(
             "jobs",
@@ -123,7 +123,7 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "settings",
             "Settings",
             "tune",
-            "What is wrong with the settings and how to mend it; every value and where it is from.",
+            "Conflicts and fixes of the settings; every value and its origin.",
         ),
         Entry("broker", "Broker"),
         Entry("bundle", "Bundle"),
@@ -139,7 +139,7 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "pegasus_tables",
             "Tables & partitions",
             "table_rows",
-            "Every table: health, traffic, size, and where its partitions lie; the ill ones first.",
+            "Every table: health, traffic, size, nodes of its partitions; unhealthy ones first.",
         ),
         Entry(
             "pegasus_balance",

@@ -19,7 +19,7 @@ _REAL_MODULES = frozenset(
         "test_cli_snapshots",
         "test_cli_supervisor",
         "test_cli_told_to_end",
-        "test_later",
+        "test_background",
         "test_pegasus_client",
         "test_pegasus_http",
         "test_snapshot_store",

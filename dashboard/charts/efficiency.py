@@ -57,7 +57,7 @@ def efficiency_lines(ways: Sequence[Way], *, goal_ratio: float | None = None) ->
                         picks.tolist(), texts_of(way.moved[picks], "bytes/s"), strict=True
                     )
                 ],
-                hovertemplate="%{customdata[0]}<br><b>%{y:.1f} %</b> off the mean, "
+                hovertemplate="%{customdata[0]}<br><b>%{y:.1f} %</b> deviation, "
                 "%{customdata[1]} moved<extra>" + way.name + "</extra>",
             )
         )

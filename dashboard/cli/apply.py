@@ -157,7 +157,7 @@ def execute(
         options = replace(options, pace_per_min=pace_per_min(pace))
     options = replace(options, pause_balancer=pause_balancer)
     if not dry_run and not reason.strip():
-        raise UsageFaultError("A run needs a reason.", hint="Give --reason TEXT: it is kept.")
+        raise UsageFaultError("A run needs a reason.", hint="Give --reason TEXT; it is recorded.")
     if ahead := in_the_way(config, cluster):
         note(ahead)
     if dry_run:

@@ -138,7 +138,7 @@ def check(config: Config = None, as_json: Json = False) -> int:
             )
             for item in items:
                 if not item.ok and item.remedy:
-                    say(f"To mend {item.what}: {item.remedy}")
+                    say(f"To fix {item.what}: {item.remedy}")
 
     code = EXIT_DONE if body["ok"] else EXIT_REFUSED
     return emit(Answer(body, show, exit_code=code), as_json=as_json)
@@ -352,5 +352,5 @@ def _watch_pages(
         for each in again:
             each.look(time.monotonic())
         for child in [each for each in others if each.has_ended]:
-            note(f"The {child.name} ended; the pages show what is kept. Its log is {child.log}.")
+            note(f"The {child.name} ended; the pages show saved snapshots. Its log is {child.log}.")
             others.remove(child)

@@ -91,7 +91,7 @@ def demo(
             )
             write_sandbox_config(config, [sections_of(part) for part in parts], config.parent)
             note(f"sandbox    {request.brokers} brokers, {request.bundles} bundles")
-            note("           a Pegasus cluster beside it: 5 nodes, 6 tables")
+            note("           a Pegasus cluster: 5 nodes, 6 tables")
             collector = start_collector(all_, config)
             # the fleet is shown as soon as it is read; the Pegasus cluster comes when it comes
             all_.wait_until(

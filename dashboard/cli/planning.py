@@ -144,7 +144,7 @@ def _show_drill(done: Drill, request: DrillRequest) -> None:
     if done.failures.num_rows > _MAX_SHOWN:
         say(f"... and {done.failures.num_rows - _MAX_SHOWN:,} more; --json or --out has them all.")
     for one in done.left_out[:_MAX_SHOWN]:
-        say(f"Not played: {one.message} {one.hint}")
+        say(f"Not simulated: {one.message} {one.hint}")
     tight = [row for row in done.groups.to_pylist() if not row["has_room"]]
     for row in tight[:_MAX_SHOWN]:
         say(

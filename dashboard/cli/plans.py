@@ -212,7 +212,7 @@ def _preview_of_pulsar(plan: Plan, directory: Path, *, as_json: bool) -> int:
             for broker, p in sorted(item.placement.distribution.items(), key=lambda pair: -pair[1]):
                 say(f"  {format_ratio(p):>8}  {broker}")
             if not item.placement.distribution:
-                say(f"  to nobody: {item.placement.why}")
+                say(f"  no destination: {item.placement.why}")
             say(f"  {item.command}")
             say(f"  {item.rest}")
         _show_others(outcome.others)

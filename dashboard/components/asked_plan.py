@@ -61,9 +61,9 @@ def picked_plan(page: PageContext) -> tuple[Plan, Preview] | None:
             key=state.STRATEGY,
             bind="query-params",
             width=260,
-            help=f"{ACTIVE}: {active}, the one in force on this cluster.",
+            help=f"{ACTIVE}: {active}, the active one of this cluster.",
         )
-        st.caption(f"In force on this cluster: {words.plain(active)}.")
+        st.caption(f"Active on this cluster: {words.plain(active)}.")
     if not bundles:
         words.answer("Choose bundles to see where they would go.")
         return None

@@ -74,7 +74,7 @@ def _why_it_sheds(page: PageContext, broker: str, facts: LeaderFacts) -> None:
         name = explanation.strategy.name
     except UnknownNameError as error:
         words.section("Shedding decision")
-        words.failed(error, what="The shedding strategy in force is not known here")
+        words.failed(error, what="The active shedding strategy is unknown")
         return
     words.section("Shedding decision", f"{name} in its next round, gate by gate.")
     reason = explanation.of_broker(broker)
@@ -158,7 +158,7 @@ def _when_it_reports(page: PageContext, broker: str) -> None:
         found.rows,
         {
             "measure": tables.words("Measure", pinned=True),
-            "before": tables.words("Report before", "The one before that is kept."),
+            "before": tables.words("Report before", "The latest of them is used."),
             "last": tables.words("Last report"),
             "below": tables.words("Written below"),
             "above": tables.words("Written above"),
@@ -239,7 +239,7 @@ def bundle_panels(page: PageContext, bundle: str) -> None:
     try:
         reason = explanation.of_bundle(bundle)
     except UnknownNameError as error:
-        words.failed(error, what="The shedding strategy in force is not known here")
+        words.failed(error, what="The active shedding strategy is unknown")
     else:
         off = presenter.off_words(explanation)
         text = f"{off} {reason.sentence} {presenter.landing_words(reason)}"

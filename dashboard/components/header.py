@@ -150,7 +150,7 @@ def _pick_time(
     more = [chosen_text] if chosen_text in by_text and chosen_text not in offered else []
     with st.popover("Time", icon=":material/schedule:", help="Look at an earlier snapshot"):
         text = st.selectbox("Snapshot taken at (UTC)", [NOW, *more, *offered], key=state.AT)
-        st.caption(f"{len(kept.entries):,} snapshots are kept. Now follows the newest.")
+        st.caption(f"{len(kept.entries):,} snapshots are saved. Now follows the newest.")
         _any_minute(config, cluster)
     state.keep_in_address(state.AT, text or NOW, default=NOW)
     if problem and isinstance(problem, str):
@@ -171,7 +171,7 @@ def _recorded(
         told = f"The snapshot of {asked} cannot be read: {exc.message} This is the newest."
         return None, InputError(told, hint=exc.hint)
     if past is None:
-        told = f"No snapshot of {cluster.name} at {asked} is kept: this is the newest."
+        told = f"No snapshot of {cluster.name} at {asked} is saved: this is the newest."
         return None, InputError(told, hint="Choose another under Time.")
     if stamp(past.taken_at) == asked:
         return past, ""

@@ -87,7 +87,7 @@ def chosen(config: Config) -> Job | None:
     try:
         return services_jobs.job(config, name)
     except OpsError as error:
-        words.failed(error, what="This job is not kept here")
+        words.failed(error, what="This job is not stored here")
         return None
 
 

@@ -27,7 +27,7 @@ def panel(facts: dict[str, str], broker: str) -> None:
     """Show what the metrics tell of one broker; nothing where there are none."""
     if not facts:
         return
-    words.section("Metrics", "What the broker exposes, beside its load report.")
+    words.section("Metrics", "What the broker exposes in addition to its load report.")
     st.table(
         {name: words.plain(text) for name, text in facts.items()},
         border="horizontal",

@@ -82,7 +82,7 @@ def _stop(config: Config, view: RunView) -> None:
     with st.popover("Stop…", icon=":material/stop:", disabled=why_not is not None, help=why_not):
         st.markdown(
             "The step under way is finished, the remaining ones are skipped, "
-            "and what the run had set is put back."
+            "and temporary settings are restored."
         )
         st.text_input("Why?", key="_stop_reason", placeholder="optional", max_chars=500)
         st.button(

@@ -61,7 +61,7 @@ def no_snapshot(config: Config, choice: Choice, *, is_answer: bool = True) -> No
     if error:
         tell(f"Nothing could be read from {name} yet.")
         st.error(words.plain(error), title="The collector's last error", icon=":material/link_off:")
-        st.markdown("Which address works and which does not, and how to mend it:")
+        st.markdown("Which address works and which does not, and how to fix it:")
         st.code(f"trimtab check{services.config_option(config)}", language="bash")
     elif status:
         tell(f"The first snapshot of {name} is being read.")

@@ -37,7 +37,7 @@ class NamespaceFacts:
         brokers: Active ones of the cluster.
         bundles: Names, in ring order.
         boundaries: n + 1 values; ``None``: its bundles do not tile the ring in this snapshot.
-        owners: Of each bundle; ``None``: nobody, or unknown.
+        owners: Of each bundle; ``None``: none, or unknown.
         clients_of: Producers and consumers of each bundle, NaN unknown.
         topics: Sum over its bundles.
         producers: The same.
@@ -192,8 +192,8 @@ def live_settings(settings: EffectiveSettings, knobs: Sequence[Knob]) -> dict[st
         origin = settings.origin(key)
         if origin == "assumed":
             continue
-        apart = ", not alike on all brokers" if key in differing else ""
-        words = "the default is in force" if origin == "default" else f"by {ORIGINS[origin]}"
+        apart = ", differs between brokers" if key in differing else ""
+        words = "the default is active" if origin == "default" else f"by {ORIGINS[origin]}"
         found[key] = Live(_in_unit(key, settings.number(key)), f"{words}{apart}", is_exact=True)
     return found
 

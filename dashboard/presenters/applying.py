@@ -150,7 +150,7 @@ class Answers:
 def missing(plan: Plan, environment: str, answers: Answers) -> str | None:
     """Return what is still to be filled in before the plan is applied, ``None``: nothing."""
     if not answers.reason.strip():
-        return "Say why: the reason is kept with the run."
+        return "Enter a reason (recorded in the audit log)."
     if must_type_name(plan, environment) and answers.typed_name.strip() != plan.cluster:
         return f"Type the cluster's name, {plan.cluster}, to confirm."
     return None

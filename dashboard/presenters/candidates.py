@@ -98,7 +98,7 @@ def not_played(ranking: pd.DataFrame) -> list[str]:
     for reason, its in rows.groupby("problem", sort=False):
         names = [str(one) for one in its["candidate"]]
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        found.append(f"Not played: {', '.join(names[:3])}{more}. {reason}")
+        found.append(f"Not simulated: {', '.join(names[:3])}{more}. {reason}")
     return found
 
 

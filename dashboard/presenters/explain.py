@@ -220,7 +220,7 @@ def _why(before: pa.Table, row: pa.Table, settings: EffectiveSettings) -> str:
     fired = [_fired(trigger) for trigger in triggers if bool(np.all(trigger.fires))]
     last = clock(ms_to_datetime(before["reported_at"][0].as_py()))
     if not fired:
-        return f"Since the report of {last} no measure moved far enough: one between is not kept."
+        return f"Since the report of {last} no measure moved far enough: one in between is ignored."
     return f"The last one was written because, since {last}, {' and '.join(fired)}."
 
 

@@ -220,7 +220,7 @@ def mode_badge(
             text=f"past: {taken_at}",
             icon=":material/history:",
             tone="blue",
-            help="A kept snapshot, not the newest one. Choose Now under Time to return." + limit,
+            help="A saved snapshot, not the newest one. Choose Now under Time to return." + limit,
         )
     word = "last known" if is_stale else "live"
     why = " It is stale: the cluster may look different by now." if is_stale else ""

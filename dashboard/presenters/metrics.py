@@ -68,7 +68,7 @@ def counters_sentence(before: pa.Table | None, after: pa.Table, moves: int, minu
     Only a leader that led, and ran, all the time has a count to compare.
     """
     since = f"In the last {minutes:.0f} min" if minutes >= 1 else "Since the snapshot before"
-    seen = f"{pluralize(moves, 'change')} of owner seen between kept snapshots"
+    seen = f"{pluralize(moves, 'change')} of owner seen between saved snapshots"
     grown = None if before is None else _grown(before, after)
     if grown is None:
         return f"{since}: {seen}. No leader counted unloads all that time, so there is no count."

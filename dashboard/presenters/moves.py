@@ -109,7 +109,7 @@ def moves_sentence(moves: Sequence[Move], minutes: float, place: str = "broker")
     """Return how often it changed hands and whether it flaps."""
     span = f"in the last {max(1, round(minutes))} min"
     if minutes <= 0:
-        return "One snapshot is kept so far: moves show between two."
+        return "One snapshot is saved so far: moves show between two."
     if not moves:
         return f"No move was seen {span}."
     back = len(returning(moves))

@@ -18,7 +18,7 @@ from core.units import format_bytes_per_s, format_ratio, pluralize
 from dashboard.charts.efficiency import Way
 from dashboard.presenters.rebalance_plan import OFF_THE_MEAN, cost
 
-IN_FORCE: Final = "● in force"
+IN_FORCE: Final = "● active"
 WHAT_IF: Final = "◇ what if"
 MAX_BROKERS: Final = 500
 _NOTHING: Final = "Nothing to unload: "
@@ -68,7 +68,7 @@ def answer(in_force: Line | None, off: Sequence[str], least: Proposal | None) ->
 
 
 def _of_cluster(line: Line, off: Sequence[str]) -> str:
-    standing = f"in force here but switched off ({off[0]} is false)" if off else "in force here"
+    standing = f"active here but switched off ({off[0]} is false)" if off else "active here"
     moves = line.first.moves
     if moves:
         return (
@@ -107,7 +107,7 @@ def _of_least(least: Proposal) -> str:
     if _is_relief(least):
         effect = f"to bring the busiest broker from {before} to {after} above the line"
     else:
-        line = OFF_THE_MEAN if least.measure == "throughput" else "off the mean usage"
+        line = OFF_THE_MEAN if least.measure == "throughput" else "deviation from mean usage"
         effect = f"to bring the farthest broker from {before} to {after} {line}"
     who = pluralize(clients, "client")
     return f"the smallest plan{short} needs {moves} ({moved}, {who}) {effect}"

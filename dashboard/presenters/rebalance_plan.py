@@ -13,7 +13,7 @@ from core.pulsar.plan.preview import Preview
 from core.units import format_bytes_per_s, format_ratio, pluralize
 from dashboard.presenters import unload
 
-OFF_THE_MEAN: Final = "off the mean traffic"
+OFF_THE_MEAN: Final = "deviation from mean traffic"
 """The one measure of the page: of all brokers the farthest from the mean, above or below."""
 
 

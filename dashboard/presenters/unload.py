@@ -145,7 +145,7 @@ def _megabytes(bytes_per_s: float | None) -> float | None:
 
 def _destination(placement: Placement) -> str:
     if not placement.distribution:
-        return "nobody is eligible" if placement.is_known else "unknown"
+        return "no broker is eligible" if placement.is_known else "unknown"
     ranked = sorted(placement.distribution.items(), key=lambda item: -item[1])
     broker, chance = ranked[0]
     rest = "" if len(ranked) == 1 else f" or {len(ranked) - 1} more"

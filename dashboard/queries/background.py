@@ -13,7 +13,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Later(Generic[K, V]):
+class BackgroundResults(Generic[K, V]):
     """Results by key, the least recently used dropped first; asking never waits.
 
     One thread computes, what was asked for last first: the rest may interest nobody any more. It
@@ -50,7 +50,7 @@ class Later(Generic[K, V]):
                 self._kept.move_to_end(key)
                 return self._kept[key]
             if key in self._failed:
-                raise InvariantError("A computation beside the pages failed; the log says where.")
+                raise InvariantError("A background computation failed; the log has the details.")
             if key != self._busy:
                 self._enqueue(key)
             return None

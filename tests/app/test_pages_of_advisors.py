@@ -120,7 +120,7 @@ def test_the_surgeon_makes_a_plan_for_a_topic_that_was_fetched(site, fleet):
     assert not apply.disabled
     apply.click().run()
     assert_calm(app)
-    assert "Say why" in texts(app)
+    assert "Enter a reason" in texts(app)
 
 
 def _most(fleet, namespace, hashes):

@@ -93,7 +93,7 @@ def test_buttons_lead_from_minute_to_minute(remembered, history):
     app.get_by_key("_to_minute_before").click().run()
     assert_calm(app)
     assert app.query_params["minute"] == stamp(history[-2].manifest.taken_at)
-    assert "beside the newest recorded minute" in texts(app)
+    assert "next to the newest recorded minute" in texts(app)
     app.get_by_key("_to_next_minute").click().run()
     assert "minute" not in app.query_params
     assert app.get_by_key("_to_next_minute").disabled

@@ -42,7 +42,7 @@ def test_every_way_stands_beside_the_others_with_what_it_achieves(site):
     app = opened(site)
     rows = frame_with(app, "way").set_index("way")
     assert list(rows.index) == WAYS
-    assert rows.loc["App policy", "mark"] == "● in force"
+    assert rows.loc["App policy", "mark"] == "● active"
     assert rows.loc["App policy", "next"] > 0
     assert rows.loc["App policy", "primary_stddev"] < rows.loc["as it is", "primary_stddev"]
     assert "At level steady the balancer counts what it would do" in texts(app)

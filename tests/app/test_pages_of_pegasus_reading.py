@@ -144,7 +144,7 @@ def test_silent_cluster_is_unknown_and_never_balanced(site):
     app = site.open("pegasus")
     figures = {metric.label: metric.value for metric in app.metric}
     assert figures["Balance"] == "? unknown"
-    assert figures["Level in force"] == figures["Changes counted"] == "unknown"
+    assert figures["Effective level"] == figures["Changes counted"] == "unknown"
     assert figures["? not read"] == "4"
 
 

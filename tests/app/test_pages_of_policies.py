@@ -101,7 +101,7 @@ def test_a_group_is_made_by_its_form_previewed_and_could_be_applied(site, fleet)
     assert "pulsar-admin resourcegroups update silver --msg-publish-rate 2500" in said
     assert next(one for one in app.button if one.label == "Apply…").disabled is False
     said = _press(app, "Apply…")
-    assert "Say why" in said
+    assert "Enter a reason" in said
 
 
 def test_attaching_and_detaching_is_one_plan(site, fleet):

@@ -66,9 +66,9 @@ def click(app, key):
 def test_every_strategy_of_the_load_manager_stands_beside_the_smallest_moves(site, snapshot):
     app = opened(site)
     assert [name for name, _ in ways(app)] == [*MODULAR, queries.LEAST]
-    assert ("ThresholdShedder", "● in force") in ways(app)
+    assert ("ThresholdShedder", "● active") in ways(app)
     said = texts(app)
-    assert "ThresholdShedder, in force here but switched off" in said
+    assert "ThresholdShedder, active here but switched off" in said
     assert "the smallest plan needs 14 moves" in said
 
 
@@ -79,10 +79,10 @@ def test_played_rounds_fill_the_columns_and_are_drawn(site, snapshot):
         queries.played.wait(queries.Candidate(shelved=shelved, strategy=name), WAIT_S)
     app.run()
     assert_calm(app)
-    row = ways(app)[("ThresholdShedder", "● in force")]
+    row = ways(app)[("ThresholdShedder", "● active")]
     assert row["settled"] < 100
     assert row["moves"] >= row["now"] == 3
-    assert "Rounds were played on the snapshot of" in texts(app)
+    assert "Rounds were simulated on the snapshot of" in texts(app)
     assert len(app.get("plotly_chart")) == 2
 
 
@@ -134,7 +134,7 @@ def test_a_turned_setting_answers_in_a_row_of_its_own_and_can_be_put_back(site, 
     assert_calm(app)
     row = ways(app)[("ThresholdShedder", "◇ what if")]
     assert (row["now"], row["settings"]) == (0, f"{TRIGGER}=45")
-    assert ways(app)[("ThresholdShedder", "● in force")]["now"] == 3
+    assert ways(app)[("ThresholdShedder", "● active")]["now"] == 3
     click(app, "_dials_reset")
     assert ("ThresholdShedder", "◇ what if") not in ways(app)
 

@@ -92,7 +92,7 @@ def test_nothing_is_requested_before_a_reason_is_given(site, snapshot):
     assert app.button(key=GO).disabled
     fill(app, reason="   ")
     assert app.button(key=GO).disabled
-    assert "Say why" in texts(app)
+    assert "Enter a reason" in texts(app)
     assert not entries(site)
 
 

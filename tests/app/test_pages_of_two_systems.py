@@ -231,7 +231,7 @@ def test_fleet_calls_what_could_not_be_read_unknown(site):
     assert_calm(app)
     peg = table_with(app, "level").set_index("cluster").loc["peg"]
     assert peg["balance"] == "? unknown"
-    assert peg["level"] == "steady stored, in force: unknown"
+    assert peg["level"] == "steady stored, effective: unknown"
     assert peg.isna()["unhealthy"]
     assert peg["state"] == "? unknown"
     assert app.metric[0].value == "unknown"

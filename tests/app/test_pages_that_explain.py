@@ -99,7 +99,7 @@ def test_wished_change_is_planned_and_could_be_applied(site, fleet):
     assert not apply.disabled
     apply.click().run()
     assert_calm(app)
-    assert "Type the cluster's name" in texts(app) or "Say why" in texts(app)
+    assert "Type the cluster's name" in texts(app) or "Enter a reason" in texts(app)
 
 
 def test_change_that_brokers_would_misread_is_refused_in_words(site, fleet):
@@ -158,7 +158,7 @@ def test_split_of_a_writable_cluster_leads_to_the_dialog(site, fleet):
     said = texts(app)
     assert "would be split on" in said
     assert any("Assumed by width" in one.value for one in app.warning)
-    assert "Say why" in said
+    assert "Enter a reason" in said
 
 
 def test_broker_that_does_not_lead_points_to_the_leader(site, fleet):

@@ -74,7 +74,7 @@ def test_a_classic_shedder_beside_the_pair_places_as_if_it_were_configured(site)
 def test_half_a_pair_is_named_in_its_row_and_under_its_dials(site, version):
     put(site, shedder=AVG, placement=AVG, version=version)
     app = opened(site, pick="ThresholdShedder")
-    own, other = row(app, AVG, "● in force"), row(app, "ThresholdShedder")
+    own, other = row(app, AVG, "● active"), row(app, "ThresholdShedder")
     assert own["placement"] == AVG
     assert "Half a pair" not in own["verdict"]
     assert other["placement"] == LEAST
@@ -105,4 +105,4 @@ def test_a_placement_that_is_none_in_the_address_is_not_taken_up(site):
     put(site, shedder="ThresholdShedder", placement="org.acme.Own")
     app = opened(site, pick="ThresholdShedder", **{PLACEMENT: "Nope"})
     assert app.selectbox(key=PLACEMENT).value == "Own"
-    assert row(app, "ThresholdShedder", "● in force")["placement"] == "Own"
+    assert row(app, "ThresholdShedder", "● active")["placement"] == "Own"

@@ -8,7 +8,7 @@ from shelf_site import Site, assert_calm, now, texts
 
 from dashboard import services
 from dashboard.app_pages.rebalance import queries
-from dashboard.app_pages.rebalance.fleets import REAL, Fleet, grounds
+from dashboard.app_pages.rebalance.fleets import REAL, Fleet, scenarios
 
 WAIT_S = 120.0
 GONE = "10.1.0.1:8080"
@@ -48,7 +48,7 @@ def test_a_broker_that_fails_is_compared_without_and_nothing_can_be_applied(site
     said = texts(app)
     assert f"What if {GONE} fails?" in said
     assert "nothing of it can be applied" in said
-    assert "are placed anew. The farthest broker," in said
+    assert "are placed again. The farthest broker," in said
     assert "No plan is made of it" in said
     assert {"_apply", "_send", "_leave_out"} & keys(app) == set()
     why = next(one.value for one in app.dataframe if "distance" in one.value.columns)
@@ -58,7 +58,7 @@ def test_a_broker_that_fails_is_compared_without_and_nothing_can_be_applied(site
 def test_brokers_that_join_are_empty_and_back_leads_to_the_real_fleet(site):
     app = opened(site, join="2")
     assert "What if 2 brokers join?" in texts(app)
-    assert "No bundle has to be placed anew." in texts(app)
+    assert "No bundle has to be placed again." in texts(app)
     app.button(key="_real").click().run()
     assert_calm(app)
     assert "does not exist" not in texts(app)
@@ -83,7 +83,7 @@ def test_rounds_are_played_on_the_changed_fleet_and_what_failed_is_not_the_strat
     played = queries.played.wait(one, WAIT_S)
     placed, *shed = played.rounds
     assert placed.number == 0
-    assert len(placed.moves) == len(grounds((shelved(site), fleet)).change.moves) > 0
+    assert len(placed.moves) == len(scenarios((shelved(site), fleet)).change.moves) > 0
     others = ("OverloadShedder", "UniformLoadShedder", "AvgShedder")
     for name in others:
         queries.played.wait(
@@ -98,7 +98,7 @@ def test_rounds_are_played_on_the_changed_fleet_and_what_failed_is_not_the_strat
 
 def test_a_failure_domain_that_is_not_there_is_named(site):
     fleet = Fleet(domains=("nowhere",))
-    found = grounds((shelved(site), fleet))
+    found = scenarios((shelved(site), fleet))
     assert isinstance(found, str)
     assert "nowhere" in found
 

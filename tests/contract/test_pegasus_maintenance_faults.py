@@ -1,6 +1,6 @@
 """Maintenance to its end, and with a process that ends or freezes in it.
 
-On the sandbox, and on a real cluster where one is named (see :mod:`pegasus_ground`). Whatever
+On the sandbox, and on a real cluster where one is named (see :mod:`pegasus_scenario`). Whatever
 happens, the run ends in a known state, and every setting is as it was found.
 """
 

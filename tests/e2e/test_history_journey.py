@@ -16,7 +16,7 @@ def test_a_past_minute_is_found_and_every_page_opens_at_it(tab):
     expect(before).to_be_enabled(timeout=PATIENCE_MS)
     expect(page.get_by_text(re.compile(r"sandbox saw ")).first).to_be_visible(timeout=PATIENCE_MS)
     before.click()
-    expect(page.get_by_text("beside the newest recorded minute").first).to_be_visible(
+    expect(page.get_by_text("next to the newest recorded minute").first).to_be_visible(
         timeout=PATIENCE_MS
     )
     expect(page).to_have_url(re.compile(r"minute="), timeout=PATIENCE_MS)

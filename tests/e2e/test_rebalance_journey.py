@@ -39,7 +39,7 @@ def test_ways_are_compared_a_setting_is_turned_and_the_address_keeps_it(product,
     expect(page.get_by_text(re.compile(rf"What if: {TRIGGER}=\d+"))).to_be_visible()
     expect(page).to_have_url(re.compile(rf"{TRIGGER}=\d+&pick=ThresholdShedder"))
     expect(
-        page.get_by_text(re.compile("(Playing rounds|Rounds were played) on the"))
+        page.get_by_text(re.compile("(Simulating rounds|Rounds were simulated) on the"))
     ).to_be_visible()
     page.get_by_role("button", name="Back to the cluster's values").click()
     expect(page.get_by_text("These are the cluster's own values.")).to_be_visible()
@@ -75,7 +75,7 @@ def test_pinned_left_out_and_sent_elsewhere_a_plan_is_checked_again_and_applied(
     tab.settle()
     page.get_by_role("button", name="Send it there").click()
     expect(page).to_have_url(re.compile("retarget="), timeout=FIRST_S)
-    expect(page.get_by_text("Sent elsewhere than the way says")).to_be_visible(timeout=FIRST_S)
+    expect(page.get_by_text("Destination changed by hand")).to_be_visible(timeout=FIRST_S)
     tab.settle()
     shown = page.get_by_text(re.compile(r"Unloading (\d) bundles? \(")).first.inner_text()
     count = int(re.search(r"Unloading (\d)", shown)[1])

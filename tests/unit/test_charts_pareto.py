@@ -39,4 +39,4 @@ def test_the_target_has_a_name_in_the_legend():
 def test_axes_are_in_the_terms_of_the_system():
     layout = pareto_chart([point("1", 5, 0.3)], nouns=PEGASUS).layout
     assert layout.xaxis.title.text == "moves a day"
-    assert layout.yaxis.title.text.startswith("farthest node off")
+    assert layout.yaxis.title.text.startswith("max node deviation")

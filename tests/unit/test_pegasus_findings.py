@@ -76,7 +76,7 @@ def test_a_dead_node_is_an_error():
     [
         ("300", "freezed", "level_low", "freezed is in force (set)"),
         ("500", "freezed", "level_low", "set to lively, but too few nodes are alive"),
-        ("200", "blind", "level_low", "blind is in force"),
+        ("200", "blind", "level_low", "blind is effective"),
         ("400", None, "level_unknown", "did not tell"),
         ("777", None, "level_unknown", "the stored one is 777"),
     ],

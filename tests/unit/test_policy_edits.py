@@ -175,7 +175,7 @@ def test_a_simulation_tells_what_was_held_back_and_what_got_over():
     assert "held back" in said
     assert "2.0 times it at the worst" in said
     assert len(calculator.course_table(data, course)) == 18
-    assert "Nobody wants" in calculator.course_answer(
+    assert "There is no demand" in calculator.course_answer(
         *calculator.course_data("100", "0,0", period="60", tolerance="5")
     )
     assert "0.0 %" in calculator.course_answer(

@@ -62,10 +62,10 @@ def test_answer_of_an_ill_cluster_counts_what_is_ill_down_and_not_read():
     ("changes", "said"),
     [
         ({}, "Level is steady"),
-        ({"level.effective": "freezed"}, "Level steady is stored, but freezed is in force"),
+        ({"level.effective": "freezed"}, "Level steady is stored, but freezed is effective"),
         (
             {"level.effective": None},
-            "Level steady is stored, which one is in force is unknown",
+            "Level steady is stored, the effective one is unknown",
         ),
         ({"level.effective": None, "level.stored": None}, "The level is unknown"),
         ({"level.stored": "450"}, "Level is steady"),
@@ -167,7 +167,7 @@ def test_key_figures_of_a_silent_leader_are_unknown():
             facts_of(settings=silent), facts_of(settings=silent).verdict()
         )
     }
-    assert figures["Level in force"] == figures["Changes counted"] == "unknown"
+    assert figures["Effective level"] == figures["Changes counted"] == "unknown"
     assert figures["Balance"] == "? unknown"
 
 
@@ -252,7 +252,7 @@ def test_levels_are_columns_in_the_order_of_the_switch_and_the_stored_one_is_mar
 def test_levels_that_differ_are_both_marked():
     facts = facts_of(settings={"level.stored": "500", "level.effective": "freezed"})
     assert model.step_label(facts, FunctionLevel.LIVELY) == "lively (stored)"
-    assert model.step_label(facts, FunctionLevel.FREEZED) == "freezed (in force)"
+    assert model.step_label(facts, FunctionLevel.FREEZED) == "freezed (effective)"
     assert "too few nodes are alive" in model.level_remarks(facts)[0]
 
 

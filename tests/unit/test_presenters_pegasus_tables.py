@@ -244,7 +244,7 @@ def test_lost_partition_tells_reason_next_step_and_recommendation():
     assert [one.config.gpid for one in lost] == ["1.4"]
     said = model.lost_sentences(lost[0])
     assert said[0] == "The meta server says: not back"
-    assert any("recommends nobody" in one for one in said)
+    assert any("recommends no node" in one for one in said)
     frame = model.dropped_frame(lost[0].dropped)
     assert np.isnan(frame["ballot"][0])
     assert frame["alive"].tolist() == ["no"]

@@ -156,7 +156,11 @@ def test_step_that_is_no_move_is_confirmed_by_name_and_shown_in_its_words(step, 
 
 @pytest.mark.parametrize(
     ("reason", "typed", "lacks"),
-    [(" ", "prod", "Say why"), ("hot", "Prod", "Type the cluster's name"), ("hot", "prod", None)],
+    [
+        (" ", "prod", "Enter a reason"),
+        ("hot", "Prod", "Type the cluster's name"),
+        ("hot", "prod", None),
+    ],
 )
 def test_reason_and_name_are_asked_for(reason, typed, lacks):
     found = applying.missing(plan_of(4), "demo", applying.Answers(reason=reason, typed_name=typed))

@@ -52,7 +52,7 @@ def test_the_plan_speaks_of_the_farthest_broker_and_who_takes_the_bundles():
     said = rebalance_plan.answer(plan, preview_plan(snapshot, plan))
     assert said.startswith("Unloading 1 bundle (")
     assert "the farthest broker from" in said
-    assert said.endswith("off the mean traffic; 10.1.0.4:8080 is asked to take it.")
+    assert said.endswith("deviation from mean traffic; 10.1.0.4:8080 is asked to take it.")
 
 
 @pytest.mark.parametrize(
@@ -108,6 +108,6 @@ def test_a_strategy_whose_bundles_all_stay_is_not_said_to_do_nothing_and_unload(
         played=None,
     )
     assert answer(line, (), None) == (
-        "UniformLoadShedder, in force here, would unload nothing now: "
+        "UniformLoadShedder, active here, would unload nothing now: "
         f"it selects 2 bundles and unloads none ({stays})."
     )

@@ -30,7 +30,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
         "Verify the chain",
         icon=":material/verified:",
         type="tertiary",
-        help="Computes every entry's hash anew. `trimtab runs --verify` does the same.",
+        help="Computes every entry's hash again. `trimtab runs --verify` does the same.",
     )
     chain = runs.chain(config, is_asked=is_asked)
     if chain is not None:
@@ -45,7 +45,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
 if not views:
     st.caption(
         "Runs begin with Apply… on the page that shows a plan, or with `trimtab apply`. "
-        "Every request, step, setting and outcome is kept here."
+        "Every request, step, setting and outcome is recorded here."
     )
     st.stop()
 

@@ -410,7 +410,7 @@ def disk_bars(data: DiskPicture) -> go.Figure:
     figure.add_hline(
         y=float(gigabytes.mean()),
         line={"color": LINE, "width": 1.4, "dash": "dot"},
-        annotation={"text": "all alike", "font": {"size": 11}},
+        annotation={"text": "assumed uniform", "font": {"size": 11}},
     )
     figure.update_xaxes(type="category", showticklabels=len(names) <= 16)
     figure.update_yaxes(ticksuffix=" GB", rangemode="tozero")

@@ -162,7 +162,7 @@ def _told(subject: Subject, brokers: int) -> str:
             f"{read_words(subject.read_at, services.now())}"
         )
     if not brokers:
-        return "Nobody whose address is known owns a bundle of it: its topics cannot be read."
+        return "No broker with a known address owns a bundle of it, so its topics cannot be read."
     return f"Its topics were not read; {pluralize(brokers, 'broker')} would be asked."
 
 

@@ -184,7 +184,9 @@ def _others(found: queries.SpreadAnswer, asked: queries.SpreadAsked) -> None:
                 "expected": st.column_config.NumberColumn(
                     "Random names", format="%.1f", help="Expected in the fullest bundle."
                 ),
-                "share": tables.percent("Traffic there", "Of the topic, partitions all alike."),
+                "share": tables.percent(
+                    "Traffic there", "Of the topic; partitions are assumed equal."
+                ),
                 "unevenness": st.column_config.NumberColumn("Times the mean", format="%.1f"),
             },
             key="advisor_partition_counts",

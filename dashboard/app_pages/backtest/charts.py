@@ -134,7 +134,7 @@ def pareto_chart(
     styled(figure, height=380, legend=True)
     figure.update_xaxes(title_text=f"{nouns.moves} a day", rangemode="tozero")
     figure.update_yaxes(
-        title_text=f"farthest {nouns.server} off the mean (95th percentile)",
+        title_text=f"max {nouns.server} deviation from mean (p95)",
         ticksuffix=" %",
         rangemode="tozero",
     )
@@ -166,7 +166,7 @@ def _add(
                 [one.deviation for one in points], [one.deviation_range for one in points], 100
             ),
             customdata=[(one.name, "meets the target" if one.is_enough else "") for one in points],
-            hovertemplate="%{customdata[0]}<br><b>%{y:.1f} %</b> off the mean, "
+            hovertemplate="%{customdata[0]}<br><b>%{y:.1f} %</b> deviation, "
             f"<b>%{{x:,.1f}}</b> {nouns.moves} a day<br>"
             "%{customdata[1]}<extra></extra>",
         )
@@ -267,7 +267,7 @@ def timeline_chart(
             y=target * 100, line={"color": LINE, "width": 1, "dash": "dash"}, row=1, col=1
         )
     figure.update_yaxes(
-        ticksuffix=" %", rangemode="tozero", title_text="off the mean", row=1, col=1
+        ticksuffix=" %", rangemode="tozero", title_text="deviation from mean", row=1, col=1
     )
     figure.update_yaxes(rangemode="tozero", title_text=f"{nouns.moves} so far", row=2, col=1)
     times = lines[0].times if lines else []

@@ -237,7 +237,7 @@ def _runs(about: Editing) -> tuple[int, int, float]:
         value=3,
         key=SEEDS,
         bind="query-params",
-        help="What is drawn at random is drawn anew for each: several give error bars.",
+        help="One replay for each seed; several give error bars.",
     )
     with st.expander("Windows and minutes", icon=":material/tune:"):
         window = st.number_input(
@@ -329,7 +329,7 @@ def _target(*, is_pegasus: bool) -> tuple[float | None, float | None]:
         return None, None
     with st.container(horizontal=True):
         deviation = st.number_input(
-            "Off the mean, %",
+            "Deviation, %",
             min_value=0.0,
             value=preset.deviation * 100,
             format="%g",

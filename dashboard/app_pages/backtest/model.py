@@ -86,7 +86,7 @@ def marks(row: Mapping[Hashable, Any]) -> str:
     if row["is_pareto"] and not row["is_record"]:
         found.append("◆ Pareto-optimal")
     if row["problem"]:
-        found.append("✗ not played")
+        found.append("✗ not simulated")
     return ", ".join(found)
 
 
@@ -233,7 +233,7 @@ def change_notes(changes: pd.DataFrame) -> list[str]:
     if fixed and len(fixed) < len(changes):
         late.append(
             "Restart the brokers with that first: the plan alone is only a part of the candidate, "
-            "and nobody played what comes of it."
+            "and its effect is not simulated."
         )
     return [*dict.fromkeys(str(why) for why in changes["why"]), *late]
 
@@ -276,7 +276,7 @@ def record_words(cluster: str, span: tuple[datetime, datetime] | None) -> str:
     length = format_age((span[1] - span[0]).total_seconds())
     return (
         f"{length} of {cluster} are recorded, from {span[0]:%Y-%m-%d %H:%M} to "
-        f"{span[1]:%Y-%m-%d %H:%M} UTC: any strategy and setting can be played on them."
+        f"{span[1]:%Y-%m-%d %H:%M} UTC: any strategy and setting can be replayed on them."
     )
 
 
@@ -571,7 +571,7 @@ def presets(in_force: str, *, is_extensible: bool = False) -> tuple[Preset, ...]
             0,
             Preset(
                 title=f"Turn {in_force}",
-                help="The strategy in force at several "
+                help="The active strategy at several "
                 f"{' and '.join(one.key for one in offered[:2])}.",
                 shedding=(in_force, NO_SHEDDING),
                 keys=tuple(slider.key for slider in offered[:2]),

@@ -24,7 +24,7 @@ except OpsError as error:
 if shown is not None and shown.answer is not None:
     words.answer(shown.answer.sentence)
 elif shown is not None and not shown.is_ended:
-    words.answer("The record is being played; the answer stands here when it is done.")
+    words.answer("The history is being replayed; the answer appears here.")
 elif shown is not None:
     words.answer(outcome(shown))
 else:
@@ -47,7 +47,7 @@ if shown is not None and shown.is_ended:
             with st.container(key="backtest_found"):
                 left, right = st.columns([0.54, 0.46], gap="medium")
             with left:
-                words.section("Fewer moves, or more even?", "Each mark is one way to balance.")
+                words.section("Fewer moves, or more even?", "Each mark is one candidate.")
                 view.draw_pareto(chosen)
             with right:
                 view.draw_change(page, chosen)

@@ -74,7 +74,7 @@ def shown(job: Job) -> Shown | None:
         words.failed(error, what="The result cannot be read")
         return None
     if found.candidates.empty:
-        st.info("Nothing was played.", icon=":material/info:")
+        st.info("Nothing was replayed.", icon=":material/info:")
         return None
     cluster = found.clusters[0]
     if len(found.clusters) > 1:
@@ -106,7 +106,9 @@ def draw_pareto(view: Shown) -> None:
     """Draw moves a day against the deviation that is left."""
     points = model.points_of(view.ranking)
     if not points:
-        st.info("No candidate could be played: the ranking says why.", icon=":material/info:")
+        st.info(
+            "No candidate could be replayed; the ranking has the reasons.", icon=":material/info:"
+        )
         return
     goal, moves = view.target, view.nouns.moves.capitalize()
     figures.chart(
@@ -119,7 +121,7 @@ def draw_pareto(view: Shown) -> None:
         alt=f"{moves} a day against the deviation that is left, one mark a candidate",
     )
     st.caption(
-        "Lower left is better; numbers are ranks, those beside each other in one label. Bars: "
+        "Lower left is better; numbers are ranks, neighbours share a label. Bars: "
         "least and greatest over the seeds."
     )
 
@@ -143,7 +145,7 @@ def draw_ranking(view: Shown) -> None:
         "candidate": tables.opener(
             "Candidate", "_ranked", partial(_toggle_own, view.picked, whole), width_px=390
         ),
-        "deviation_p95": tables.percent("Off the mean", f"Farthest {server}, 95th percentile."),
+        "deviation_p95": tables.percent("Deviation", f"Farthest {server}, 95th percentile."),
         "unloads_per_day": st.column_config.NumberColumn(f"{moves} a day", format="%,.1f"),
         "marks": st.column_config.TextColumn("Marks", width=190),
         "deviation_range": tables.words("Off, by seed", "Least and greatest over the seeds."),
@@ -155,10 +157,10 @@ def draw_ranking(view: Shown) -> None:
         "ping_pongs_per_day": tables.whole("Ping-pongs a day"),
         "splits_per_day": tables.whole("Splits a day"),
         "unowned_s_per_day": tables.seconds(
-            "Unowned a day", f"{view.nouns.subject.capitalize()} that nobody served, summed."
+            "Unowned a day", f"{view.nouns.subject.capitalize()} without an owner, summed."
         ),
         "runs": tables.whole("Runs"),
-        "problem": tables.words("Why not played"),
+        "problem": tables.words("Reason"),
     }
     if rows["problem"].isna().all():
         del columns["problem"]
@@ -212,7 +214,7 @@ def _over_time(view: Shown, picked: list[str], seed: int) -> None:
     timeline = queries.played(view.job, "timeline", view.one_cluster, picked)
     lines = [] if timeline is None else model.lines_of(timeline, picked, seed)
     if not lines:
-        st.caption("No time line of these was kept.")
+        st.caption("No timeline of these is recorded.")
         return
     figures.chart(
         timeline_chart(
@@ -292,7 +294,7 @@ def draw_change(page: FleetContext, view: Shown) -> None:
     if changes.empty:
         st.caption(
             ":material/check_circle: Nothing: no candidate is better than the recorded settings, "
-            "played again."
+            "replayed."
         )
         return
     st.caption(words.plain(str(changes["candidate"].iloc[0])))

@@ -57,7 +57,7 @@ def answer(row: Row, fleet_total: float | None) -> str:
     where = (
         f"is on {owner}"
         if owner
-        else "has no owner: its topics answer nobody until it is looked up"
+        else "has no owner: its topics are unavailable until a client looks it up"
         if row["owner_source"]
         else "has an unknown owner: it could not be read"
     )

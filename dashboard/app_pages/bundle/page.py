@@ -88,7 +88,7 @@ with left:
     st.table(model.averages_table(row, exposed), border="horizontal", alt=f"Load of {bundle}")
     if note := model.exposed_note(snapshot, exposed, owner):
         st.caption(words.plain(note))
-    words.section("History", "Traffic over the kept snapshots; a triangle marks a new owner.")
+    words.section("History", "Traffic over the saved snapshots; a triangle marks a new owner.")
     past = within(page.kept.entries, page.shelved.taken_at, timedelta(hours=1))
     window = thinned(past, 40)
     history = bundle_history(window, namespace, lower)

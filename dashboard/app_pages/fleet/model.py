@@ -170,7 +170,7 @@ def key_figures(measures: Measures, bundles: pa.Table) -> list[tuple[str, str, s
         (
             "Traffic deviation",
             format_ratio(traffic.max_deviation_ratio),
-            "How far the busiest broker stands above the mean; the target is 20 %.",
+            "Deviation of the busiest broker from the mean; the target is 20 %.",
         ),
         (
             "Owned bundles",
@@ -239,7 +239,7 @@ def pegasus_figures(facts: PegasusFacts) -> list[tuple[str, str, str]]:
             "With a primary and all wanted replicas: counting states.",
         ),
         ("Nodes alive", f"{alive} of {len(columns.nodes)}", "The failure detector's word."),
-        ("Level", level, "In force; the stored one is named where it is another."),
+        ("Level", level, "Effective level; the stored one too if it differs."),
         *(
             (label, _rate(columns, names, unit), note)
             for label, names, unit, note in (

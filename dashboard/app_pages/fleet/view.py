@@ -105,7 +105,7 @@ def pegasus_clusters(
             "balance": tables.words("Balance", "By what the meta server counts."),
             "unhealthy": tables.whole("Unhealthy", "Partitions that miss replicas, by state."),
             "partitions": tables.whole("Partitions"),
-            "level": tables.words("Level", "In force; the stored one where it is another."),
+            "level": tables.words("Level", "Effective level; the stored one too if it differs."),
             "nodes": tables.words("Nodes alive"),
             "tables": tables.whole("Tables"),
             "findings": tables.words("Findings"),

@@ -580,7 +580,7 @@ VERDICT_WORDS: Final = {
     "other": "○ other bundles",
     "nothing": "● both nothing",
     "only_real": "▲ only the leader moved",
-    "only_foretold": "▼ only foretold",
+    "only_foretold": "▼ only predicted",
     "not_judged": "? not judged",
 }
 _MAX_NAMES: Final = 2
@@ -601,7 +601,7 @@ def notes(found: Agreement) -> list[str]:
         )
     if found.moves:
         lines.append(
-            "The leader's are all moves that were not Trimtab's: what somebody unloaded by hand "
+            "The leader's are all moves that were not Trimtab's: manual unloads "
             "(pulsar-admin) counts among them."
         )
     if found.landing_ratio is not None and found.landing_expected is not None:

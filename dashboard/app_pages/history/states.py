@@ -30,14 +30,14 @@ def nothing_recorded(config: Config, choice: Choice) -> None:
     """Say why there is no history, and show the page as soon as there is one."""
     name = choice.cluster.name
     if not config.history.is_recorded:
-        words.answer(f"Recording is switched off: nothing of {name} is kept for good.")
+        words.answer(f"Recording is switched off: nothing of {name} is stored permanently.")
         st.markdown(f"Switch it on in `{config.file or 'trimtab.toml'}`:")
         st.code(_SWITCH, language="toml")
         return
     words.answer(f"Nothing of {name} is recorded yet.")
     st.markdown(
-        "While a collector runs, every snapshot is recorded for good: load, owners, settings, and "
-        "everything that happened in between. The first minute stands here with the first snapshot "
+        "While a collector runs, every snapshot is recorded: load, owners, settings, and "
+        "everything that happened in between. The first minute appears with the first snapshot "
         f"of a collector, about {config.collect_every_s:g} s after it has begun; times are UTC."
     )
     st.code(f"trimtab collect {name}{services.config_option(config)}", language="bash")

@@ -316,7 +316,7 @@ def draw_minute(asked: Asked, measure: HistoryMeasure, looked: Looked) -> None:
     is_now = looked.at_ms == looked.newest_ms
     words.section(
         f"{stamp(looked.moment)} UTC",
-        "the newest recorded minute" if is_now else "beside the newest recorded minute",
+        "the newest recorded minute" if is_now else "next to the newest recorded minute",
     )
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
         st.caption("Open at this minute:", width="content")

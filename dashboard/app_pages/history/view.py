@@ -144,7 +144,7 @@ def draw_agreement(asked: Asked, forecast: Forecast | None = None) -> None:
     known = foretold((asked.history, period, None))
     if known is None:
         st.caption(
-            "Nothing was foretold in this time. While a collector records, the cluster's own "
+            "Nothing was predicted in this time. While a collector records, the cluster's own "
             "strategy is asked at every snapshot; more of them by `shadow` under `[history]`."
         )
         return
@@ -162,7 +162,7 @@ def draw_agreement(asked: Asked, forecast: Forecast | None = None) -> None:
     st.markdown(words.plain(found.sentence))
     words.notes(model.notes(found))
     rows = model.agreement_frame(found)
-    acting = st.toggle("Only rounds with a move, foretold or made", value=True, key="_acting")
+    acting = st.toggle("Only rounds with a move, predicted or actual", value=True, key="_acting")
     shown = rows[rows["acting"]] if acting else rows
     tables.table(
         shown.head(MAX_EVENTS),
@@ -172,7 +172,7 @@ def draw_agreement(asked: Asked, forecast: Forecast | None = None) -> None:
             "why": st.column_config.TextColumn("Not judged because", width=170),
             "both": st.column_config.NumberColumn("Both", format="%,.0f", width=60),
             "early": st.column_config.NumberColumn(
-                "Early", format="%,.0f", width=60, help="Foretold a round or two before."
+                "Early", format="%,.0f", width=60, help="Predicted one or two rounds before."
             ),
             "foretold": st.column_config.TextColumn("Foretold", width=200),
             "moved": st.column_config.TextColumn("Moved by the leader", width=200),
@@ -180,7 +180,7 @@ def draw_agreement(asked: Asked, forecast: Forecast | None = None) -> None:
             "sentence": st.column_config.TextColumn("In its own words", width="large"),
         },
         key="history_rounds",
-        alt="Rounds: what was foretold and what came",
+        alt="Rounds: predicted and actual",
         missing="",
         height=min(460, tables.height_of(len(shown))),
     )
@@ -453,8 +453,8 @@ def _draw_rounds(rounds: pa.Table, asked: Asked, minute_s: float) -> None:
         "Did it help?",
         "Deviation on average over some minutes before moves were seen, and over as many once they "
         "have settled; lower by more than half a point has helped. Where other moves fall into "
-        f"these minutes it cannot be told. {model.minute_words(minute_s)}Click a time to look "
-        "at it.",
+        f"these minutes it cannot be attributed. {model.minute_words(minute_s)}Click a time to "
+        "open it.",
     )
     left, right, _ = st.columns([1, 1, 3])
     left.number_input(
@@ -492,7 +492,7 @@ def _draw_rounds(rounds: pa.Table, asked: Asked, minute_s: float) -> None:
             "others": tables.whole(
                 "Other moves",
                 "Seen from the first minute that is compared to the last: with any of them the "
-                "outcome cannot be told.",
+                "effect cannot be attributed.",
             ),
         },
         key="history_move_rounds",

@@ -28,7 +28,7 @@ FIXED: Final = ("policy", "namespaces", "bundles", "misplaced")
 """Columns of the matrix that are no brokers."""
 
 ROLES_NOTE: Final = (
-    "primary: serves; secondary, stands by: would serve if fewer primaries than min_limit were "
+    "primary: serves; secondary (standby): would serve if fewer primaries than min_limit were "
     "there; secondary, serves: they are; shared: no policy has it as primary, so it serves what "
     "has no policy; no load report: placement passes it over."
 )
@@ -356,8 +356,8 @@ def course_note(change: PolicyOutlook) -> str:
     """Return what the expected destinations are about."""
     more = change.moving - MAX_MOVES
     text = (
-        f"{pluralize(change.moving, 'bundle')} placed anew by the new policies: those that brokers "
-        "unload when it is set, and those that the plan unloads."
+        f"{pluralize(change.moving, 'bundle')} placed again by the new policies: those that "
+        "brokers unload when it is set, and those that the plan unloads."
     )
     if more > 0:
         text += f" Followed are the {MAX_MOVES} busiest; {more:,} more are not in these figures."

@@ -199,9 +199,9 @@ def _bundles_of(name: str) -> None:
 def draw_groups(page: PageContext, found: Isolation) -> None:
     """Draw the anti-affinity groups with their members, and the form that changes one."""
     note = (
-        "Members are kept apart by failure domain, then by broker."
+        "Members are separated by failure domain, then by broker."
         if found.spread.by_domain
-        else "Members are kept apart by broker: failureDomainsEnabled is off, or no domain is told."
+        else "Members are separated by broker: failureDomainsEnabled is off, or no domain is known."
     )
     words.section("Anti-affinity groups", note)
     rows = model.groups_table(found.spread, found.crowds)

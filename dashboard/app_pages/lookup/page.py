@@ -69,7 +69,7 @@ elif not topic:
     words.answer("Type a full topic name to see its bundle and its owner, step by step.")
     st.caption(
         "Nothing is asked of the cluster: the answer comes from the snapshot. "
-        "A real lookup would assign a bundle that nobody owns."
+        "A real lookup would assign an unassigned bundle."
     )
 
 words.section(

@@ -128,7 +128,7 @@ def sessions_answer(found: Ownership) -> str:
     table = found.sessions
     known = table.filter(pc.is_valid(table["session_id"]))
     if not known.num_rows:
-        return "Sessions are unknown; what each broker holds is told by its name."
+        return "Sessions are unknown; what each broker owns is listed by its name."
     most = max(known.to_pylist(), key=lambda row: row["bundles"])
     old = known.filter(pc.invert(known["is_registered"])).num_rows
     of_none = (
@@ -160,7 +160,7 @@ def leads_table(history: LeaderHistory, now: datetime) -> pd.DataFrame:
         length = None if lead.since is None else (ended - lead.since).total_seconds()
         rows.append(
             {
-                "broker": lead.broker or "nobody, or unknown",
+                "broker": lead.broker or "none, or unknown",
                 "since": stamp(lead.since) if lead.since else "before the record",
                 "until": stamp(lead.until) if lead.until else "now",
                 "length": "unknown" if length is None else format_age(length),
@@ -186,7 +186,7 @@ def landing_table(death: BrokerDeath) -> pd.DataFrame:
     )
     rows = [
         {
-            "to": row["to"] or "✖ nobody may take them",
+            "to": row["to"] or "✖ no broker may take them",
             "bundles": row["bundle_count"],
             "clients": row["clients_sum"],
             "traffic": row["throughput_sum"] / _MB,
@@ -201,7 +201,7 @@ def bundles_of(death: BrokerDeath) -> pd.DataFrame:
     rows = [
         {
             "bundle": row["bundle"],
-            "to": row["to"] or "✖ nobody",
+            "to": row["to"] or "✖ no broker",
             "clients": row["clients"],
             "traffic": row["throughput"] / _MB,
         }

@@ -44,7 +44,7 @@ def bundles(page: PageContext) -> None:
     )
     if not count:
         st.success(
-            "No bundle is in a state that makes somebody wait."
+            "No ownership problems."
             if (chosen or model.WRONG_ONLY) == model.WRONG_ONLY and not contains
             else "No bundle fits this choice.",
             icon=":material/check_circle:",
@@ -56,7 +56,7 @@ def bundles(page: PageContext) -> None:
             "bundle": tables.opener("Bundle", "_owned_bundle", frame.bundle_link),
             "state": tables.words("State"),
             "owner": tables.words("Owner"),
-            "claimant": tables.words("Also claimed by", "Whose report names it too."),
+            "claimant": tables.words("Also claimed by", "Owner whose report also names it."),
             "session": tables.words("Session", "ZooKeeper's ephemeralOwner of its znode."),
             "held": tables.words("Held for", "Since its znode was created."),
             "traffic": tables.megabytes("Traffic", "As last reported."),
@@ -112,7 +112,7 @@ def spread(page: PageContext) -> None:
         {
             "namespace": tables.opener("Namespace", "_spread_namespace", open_bundles),
             "mark": tables.words("Spread", "Few: far below what chance would use."),
-            "owned": tables.whole("Bundles", "That somebody owns."),
+            "owned": tables.whole("Bundles", "Assigned bundles."),
             "brokers_used": tables.whole("Brokers used"),
             "expected_used": st.column_config.NumberColumn(
                 "By chance",
@@ -191,7 +191,7 @@ def failure(page: PageContext) -> None:
     try:
         death = queries.death((page.shelved, broker))
     except OpsError as error:
-        words.failed(error, what="This cannot be played")
+        words.failed(error, what="This cannot be simulated")
         return
     words.section("What comes of it", "Nothing is done to the cluster: this is computed.")
     st.markdown(words.plain(death.sentence))
@@ -250,7 +250,7 @@ def _hot(death: BrokerDeath) -> None:
     rows = model.hot_table(death)
     line = f"{HOT_LINE * 100:g} %"
     if not len(rows):
-        st.caption(f"Nobody is at {line} or more afterwards.")
+        st.caption(f"No broker is at {line} or more afterwards.")
         return
     words.section("Hot afterwards", f"Usage of {line} and more; some were there before.")
     tables.table(

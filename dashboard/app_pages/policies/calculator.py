@@ -31,10 +31,10 @@ _FACTS: Final = (
         "single precision, truncated, at least 1. PIP-82 gives the same, not truncated."
     ),
     (
-        "Brokers share out by what was reported: a change up to the tolerance is kept back, up to "
+        "Brokers share out by what was reported: a change up to the tolerance is delayed, up to "
         "five intervals long, and falling to nothing alone is not reported."
     ),
-    "What a broker reported last is kept for good, also when it dies.",
+    "The last report of a broker stays, also when the broker fails.",
     "The same is computed for dispatch, and thrown away: brokers hold back publishers only.",
 )
 
@@ -141,7 +141,7 @@ def _course(page: PageContext, limit: str) -> None:
     try:
         data, course = model.course_data(limit, steps, period=period, tolerance=tolerance)
     except OpsError as error:
-        words.failed(error, what="This cannot be played")
+        words.failed(error, what="This cannot be simulated")
         return
     sentence = model.course_answer(data, course)
     st.markdown(words.plain(sentence))

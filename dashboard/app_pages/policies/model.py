@@ -81,7 +81,7 @@ def _worst(limits: Limits) -> str:
     if at:
         names = list(dict.fromkeys(at))
         told.append(f"topics of {listed(names)} are at their limit")
-    return f"{'; '.join(told)}." if told else "Nobody is at a limit."
+    return f"{'; '.join(told)}." if told else "No broker is at a limit."
 
 
 # -- resource groups -------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def shares_notes(shared: SharedLimit) -> list[str]:
         (
             "Each broker computes its own share of the limit, by its part of what all reported "
             "last: upstream as ResourceQuotaCalculatorImpl counts (single precision, truncated, at "
-            "least 1), beside it the formula of PIP-82."
+            "least 1), next to the formula of PIP-82."
         )
     ]
     if idle and shared.limit >= 0:
@@ -171,7 +171,7 @@ def rates_table(rates: Sequence[RateLimit]) -> pd.DataFrame:
             "namespace": one.namespace,
             "kind": policy_kind(one.kind).title.removesuffix(" of namespace"),
             "limit": f"{amount(one.limit, one.unit)} each {one.holder}",
-            "live": "not told" if one.live is None else amount(one.live, one.unit),
+            "live": "not reported" if one.live is None else amount(one.live, one.unit),
             "holders": one.most_holders,
             "mean": None if one.mean is None else amount(one.mean, one.unit),
             "state": _MARKS[one.verdict],
@@ -197,7 +197,7 @@ def namespace_facts(use: NamespaceUse, row: int) -> dict[str, str]:
         "Resource group": use.groups[row] or "none",
     }
     if use.silent[row]:
-        facts["Not told"] = f"the traffic of {pluralize(int(use.silent[row]), 'bundle')}"
+        facts["Not reported"] = f"the traffic of {pluralize(int(use.silent[row]), 'bundle')}"
     return facts
 
 
@@ -381,7 +381,7 @@ def calculated_answer(rows: pd.DataFrame, limit: str) -> str:
     lost = float((held["used"] - held["upstream"]).sum())
     told = f"The brokers together allow {together:,.0f} a second"
     if held.empty:
-        return f"{told}; nobody is held back."
+        return f"{told}; no broker is limited."
     return f"{told}; {pluralize(len(held), 'broker')} would hold {lost:,.0f} a second back."
 
 
@@ -419,7 +419,7 @@ def course_answer(data: CourseData, course: ShareCourse) -> str:
     held = course.held_back
     wanted = float(course.wanted.sum())
     if not wanted:
-        return "Nobody wants to send anything."
+        return "There is no demand."
     told = f"{format_ratio(float(held.sum()) / wanted)} of what clients wanted was held back"
     if held.any():
         worst = int(np.argmax(held.sum(axis=0)))
@@ -434,7 +434,7 @@ def course_answer(data: CourseData, course: ShareCourse) -> str:
         )
     silent = int((~course.reports).sum())
     if silent:
-        told += f"; {pluralize(silent, 'report')} of {course.reports.size:,} were kept back"
+        told += f"; {pluralize(silent, 'report')} of {course.reports.size:,} were throttled"
     return f"{told}."
 
 

@@ -170,7 +170,7 @@ def _change_attached(group: str, come: list[str], gone: list[str]) -> None:
 
 def _by_broker(page: PageContext, group: GroupUse) -> None:
     words.section(
-        "Each broker's share", f"Shared out anew every {period_of(page.reading.settings)} s."
+        "Each broker's share", f"Shared out again every {period_of(page.reading.settings)} s."
     )
     limited = [key for key in QUANTITIES if group.limits[key] >= 0]
     quantity = choice.segmented(
@@ -296,7 +296,7 @@ def _rates_table(page: PageContext, rows: pd.DataFrame) -> None:
             "why": tables.words("Because"),
         },
         key="rates_table",
-        alt="Rate limits of namespaces beside live rates",
+        alt="Rate limits of namespaces and live rates",
         height=min(420, tables.height_of(len(rows))),
     )
     tables.downloads(rows, cluster=page.name, what="rates", moment=page.shelved.taken_at)
@@ -334,11 +334,11 @@ def _bundles(namespace: str) -> None:
 
 _QUOTA_FACTS: Final = (
     (
-        "A quota limits nobody. The modular load manager takes a bundle's own quota for its load "
-        "when no average of the bundle is stored: after a split, or when the leader is new."
+        "A quota limits no client. The modular load manager takes a bundle's own quota for its "
+        "load when no average of the bundle is stored: after a split, or when the leader is new."
     ),
     "The default quota seeds nothing there; brokers answer with it for a bundle that has none.",
-    "Resetting a bundle's quota takes its own away, so that the default is told again.",
+    "Resetting a bundle's quota takes its own away, so that the default applies again.",
 )
 _EXTENSIBLE: Final = "The extensible load manager, which decides here, takes no quota at all."
 
@@ -400,7 +400,7 @@ def _quotas_table(page: PageContext, quotas: dict[str, str]) -> None:
             "live_out": tables.rate("Out now", "As its owner reports it."),
         },
         key="quotas_table",
-        alt="Resource quotas beside live rates",
+        alt="Resource quotas and live rates",
         height=min(330, tables.height_of(len(rows))),
         missing="",
     )
@@ -451,7 +451,7 @@ def draw_tenants(page: PageContext, limits: policies.Limits) -> None:
     if rows["unlimited"].any():
         columns["unlimited"] = tables.words("Unlimited namespaces")
     if rows["silent"].any():
-        columns["silent"] = tables.whole("Not told", "Bundles whose traffic nobody reported.")
+        columns["silent"] = tables.whole("Not reported", "Bundles without a traffic report.")
     if rows["storage"].notna().any():
         columns["storage"] = tables.whole("Storage MB", "Of the topics that were fetched.")
     tables.table(

@@ -187,9 +187,9 @@ def draw_table(choice: Choice, lines: list[presenter.Line]) -> None:
     count = partial(st.column_config.NumberColumn, format="%,.0f")
     share = partial(st.column_config.NumberColumn, format="%.1f %%", width=62)
     columns = {
-        "candidate": tables.opener("Way", "_candidate", choose),
+        "candidate": tables.opener("Candidate", "_candidate", choose),
         "mark": st.column_config.TextColumn(
-            "Mark", width=76, help="In force on this cluster, or turned on this page."
+            "Mark", width=76, help="Active on this cluster, or changed on this page."
         ),
         "now": count("Now", help="Bundles that the next round unloads.", width=46),
     }
@@ -205,7 +205,7 @@ def draw_table(choice: Choice, lines: list[presenter.Line]) -> None:
             "clients": count("Clients", help="Producers and consumers that reconnect.", width=58),
             "rounds": st.column_config.TextColumn("Rounds", width=64, help="Until it settles."),
             "flaps": count(
-                "Back", help="Bundles that returned to a broker they had left.", width=46
+                "Returned", help="Bundles that returned to a broker they had left.", width=68
             ),
         }
     tables.grid(
@@ -241,12 +241,12 @@ def warn_of_half_a_pair(candidate: queries.Candidate) -> None:
 def draw_progress(choice: Choice) -> None:
     """Say on which snapshot rounds are played and how far that is; draw again when it is done."""
     if not choice.is_played:
-        st.caption("What the strategies bring shows when their rounds are played.")
+        st.caption("Results appear when the rounds are simulated.")
         return
     there = _played_count(choice)
     if there == len(choice.candidates):
         st.session_state[_DONE] = choice.ground.snapshot_id
-        st.caption(f"Rounds were played on the snapshot of {clock(choice.ground.taken_at)}.")
+        st.caption(f"Rounds were simulated on the snapshot of {clock(choice.ground.taken_at)}.")
     else:
         look = partial(_look, choice, there)
         st.fragment(look, run_every=state.ticking(_LOOK_EVERY_S))()
@@ -261,7 +261,7 @@ def _look(choice: Choice, shown: int) -> None:
     there = _played_count(choice)
     moment = clock(choice.ground.taken_at)
     st.caption(
-        f":material/hourglass_top: Playing rounds on the snapshot of {moment}: "
+        f":material/hourglass_top: Simulating rounds on the snapshot of {moment}: "
         f"{there} of {len(choice.candidates)} strategies are done."
     )
     if there > shown and not state.is_busy():
@@ -276,7 +276,7 @@ def wait_for_least(run: queries.Optimization) -> None:
 
 def _look_for_least(run: queries.Optimization) -> None:
     st.caption(":material/hourglass_top: The smallest set of moves is being sought.")
-    if queries.proposed_later(run) is not None and not state.is_busy():
+    if queries.proposed_in_background(run) is not None and not state.is_busy():
         st.rerun()
 
 
@@ -296,10 +296,10 @@ def draw_ways(choice: Choice, lines: list[presenter.Line], goal_ratio: float | N
     """Draw what each candidate achieves for what it moves."""
     found = presenter.ways(lines, choice.least, queries.LEAST)
     if not found:
-        st.caption("Nothing to draw: nothing moves, or the rounds are not played.")
+        st.caption("Nothing to draw: nothing moves, or the rounds are not simulated.")
         return
     figures.chart(
         efficiency_lines(found, goal_ratio=goal_ratio),
         key="rebalance_ways",
-        alt="Deviation left against traffic moved, one line for each way to balance",
+        alt="Deviation vs. traffic moved, one line per candidate",
     )

@@ -18,7 +18,7 @@ from core.pulsar.view import LoadView
 from core.simulation import RoundResult, Run, WhatIf, changed_fleet
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import CachedSnapshot
-from dashboard.queries.background import Later
+from dashboard.queries.background import BackgroundResults
 from dashboard.queries.cache import cached
 from dashboard.queries.snapshots import Reading, reading
 
@@ -56,7 +56,7 @@ REAL: Final = Fleet()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ground:
+class Scenario:
     """A fleet that does not exist, as a reading has it.
 
     Attributes:
@@ -84,7 +84,7 @@ def _strategy(one: Reading) -> str:
         return SHEDDING_STRATEGY_NAMES[0]
 
 
-def _ground(key: tuple[CachedSnapshot, Fleet]) -> Ground | str:
+def _scenario(key: tuple[CachedSnapshot, Fleet]) -> Scenario | str:
     shelved, fleet = key
     one = reading(shelved)
     try:
@@ -94,7 +94,7 @@ def _ground(key: tuple[CachedSnapshot, Fleet]) -> Ground | str:
         return f"{error.message} {error.hint}".strip()
     if change is None:
         return "The fleet stays as it is."
-    return Ground(
+    return Scenario(
         snapshot=changed,
         settings=one.settings,
         view=LoadView.of(changed, one.settings),
@@ -104,12 +104,12 @@ def _ground(key: tuple[CachedSnapshot, Fleet]) -> Ground | str:
     )
 
 
-grounds = cached(_ground, max_entries=8)
-grounds_later = Later(grounds, max_entries=8)
+scenarios = cached(_scenario, max_entries=8)
+scenarios_in_background = BackgroundResults(scenarios, max_entries=8)
 """The changed fleet of a snapshot, or why there is none; computed here or beside the page."""
 
 
-def ground(shelved: CachedSnapshot, fleet: Fleet) -> Reading | Ground:
+def ground(shelved: CachedSnapshot, fleet: Fleet) -> Reading | Scenario:
     """Return what is decided on: the reading of the snapshot, or the changed fleet.
 
     Raises:
@@ -117,7 +117,7 @@ def ground(shelved: CachedSnapshot, fleet: Fleet) -> Reading | Ground:
     """
     if fleet.is_real:
         return reading(shelved)
-    found = grounds((shelved, fleet))
+    found = scenarios((shelved, fleet))
     if isinstance(found, str):
         raise InputError(found)
     return found

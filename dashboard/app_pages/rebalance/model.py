@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.simulation import RoundResult
 from core.units import format_bytes_per_s, format_ratio, pluralize
-from dashboard.app_pages.rebalance.fleets import Fleet, Ground
+from dashboard.app_pages.rebalance.fleets import Fleet, Scenario
 from dashboard.presenters.naming import listed
 from dashboard.presenters.rebalance_plan import OFF_THE_MEAN, farthest
 
@@ -30,7 +30,7 @@ def _verb(verb: str, number: int) -> str:
     return f"{verb}s" if number == 1 else verb
 
 
-def beginning(ground: Ground) -> str:
+def beginning(ground: Scenario) -> str:
     """Return how the changed fleet stands before anything is shed."""
     before, after = farthest(ground.before), farthest(ground.after)
     reached = (
@@ -44,11 +44,11 @@ def beginning(ground: Ground) -> str:
 
 def _placed(change: RoundResult) -> str:
     if not change.moves:
-        return "No bundle has to be placed anew."
+        return "No bundle has to be placed again."
     nowhere = sum(move.destination is None for move in change.moves)
     lost = f", {pluralize(nowhere, 'bundle')} of them nowhere" if nowhere else ""
     return (
         f"{pluralize(len(change.moves), 'bundle')} "
         f"({format_bytes_per_s(change.moved_bytes_per_s)}, {pluralize(change.clients, 'client')}) "
-        f"are placed anew{lost}."
+        f"are placed again{lost}."
     )

@@ -28,7 +28,7 @@ pinned = state.listed(state.PIN)
 leader_round.next_round(page)
 supposed = st.container()
 answer = st.container()
-words.section("Side by side", "Every way on this snapshot. Click one to choose it.")
+words.section("Side by side", "Every candidate on this snapshot. Click one to choose it.")
 compared = st.container()
 playing = st.container(horizontal=True, vertical_alignment="center")
 with playing:
@@ -38,7 +38,7 @@ with supposed:
     what_if.banner(page, fleet)
 words.section("Strategy", "Adjust its settings.")
 pick = st.segmented_control(
-    "Way",
+    "Candidate",
     [queries.LEAST, *names],
     default=queries.LEAST,
     required=True,
@@ -77,7 +77,7 @@ def proposal() -> Proposal | None:
     if reading.view.bundles.size <= queries.SYNC_BUNDLES:
         with answer, st.spinner("Looking for the smallest set of moves"):
             return queries.proposed(run)
-    return queries.proposed_later(run) if is_least else None
+    return queries.proposed_in_background(run) if is_least else None
 
 
 least = proposal()

@@ -31,7 +31,7 @@ from core.snapshot import LoadManager
 from core.snapshot.store import CachedSnapshot
 from dashboard import services
 from dashboard.app_pages.rebalance.fleets import REAL, Fleet, ground
-from dashboard.queries.background import Later
+from dashboard.queries.background import BackgroundResults
 from dashboard.queries.cache import cached
 from dashboard.queries.snapshots import reading
 
@@ -159,7 +159,7 @@ def _proposed(run: Optimization) -> Proposal:
 
 
 proposed = cached(_proposed, max_entries=64)
-proposed_later = Later(proposed)
+proposed_in_background = BackgroundResults(proposed)
 """The smallest set of moves, computed here or beside the page."""
 
 
@@ -177,7 +177,7 @@ def _played(candidate: Candidate) -> Simulation | str:
         return f"{error.message} {error.hint}".strip()
 
 
-played = Later(_played, max_entries=128)
+played = BackgroundResults(_played, max_entries=128)
 """The rounds of a strategy until it settles, or the sentence that says why they cannot be."""
 
 

@@ -47,7 +47,7 @@ def why_strategy(page: PageContext, candidate: queries.Candidate) -> None:
         {
             "broker": tables.opener("Broker", "_why_broker", _open),
             "verdict": tables.words("Verdict"),
-            "gate": tables.words("Last gate", "The condition at which the way ended."),
+            "gate": tables.words("Last gate", "The condition at which the round ended."),
             "measured": tables.words("Measured"),
             "threshold": tables.words("Threshold"),
             "distance": tables.words("Distance"),

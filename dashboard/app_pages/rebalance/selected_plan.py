@@ -161,8 +161,8 @@ PLACED: Final = "where the cluster places it"
 _ARROW: Final = " → "
 _LABELS: Final = {
     state.DROP: "Left out: not part of the plan",
-    state.PIN: "Pinned: stays, and the way was asked again without it",
-    state.RETARGET: "Sent elsewhere than the way says",
+    state.PIN: "Pinned: stays; the round is computed without it",
+    state.RETARGET: "Destination changed by hand",
 }
 
 
@@ -250,7 +250,7 @@ def editor(page: PageContext, preview: Preview) -> None:
             icon=":material/keep:",
             on_click=partial(_add, state.PIN, bundle),
             key="_pin",
-            help="The bundle stays where it is, and the way is asked again without it.",
+            help="The bundle stays where it is; the round is computed again without it.",
         )
 
 

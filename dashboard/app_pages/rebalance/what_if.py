@@ -50,7 +50,7 @@ def control(page: PageContext) -> fleets.Fleet:
             key=state.FAIL,
             bind="query-params",
             select_all=False,
-            help="Their bundles are placed anew, as the cluster itself would place them.",
+            help="Their bundles are placed again, as the cluster would place them.",
         )
         failed = st.multiselect(
             "Failure domains that fail",
@@ -62,7 +62,7 @@ def control(page: PageContext) -> fleets.Fleet:
             disabled=not domains,
             help="All of their brokers." if domains else "This cluster names no failure domain.",
         )
-        st.caption("Played on this page only: nothing is asked of the cluster.")
+        st.caption("Simulated on this page only; the cluster is not contacted.")
     return fleets.Fleet(joining=int(joining or 0), failing=tuple(failing), domains=tuple(failed))
 
 
@@ -84,25 +84,25 @@ def banner(page: PageContext, fleet: fleets.Fleet) -> None:
             "Everything on this page is about that fleet: nothing of it can be applied."
         )
         if isinstance(found, str):
-            st.error(words.plain(found), title="This fleet cannot be played")
+            st.error(words.plain(found), title="This fleet cannot be simulated")
         elif found is not None:
             st.caption(words.plain(model.beginning(found)))
         else:
             st.fragment(partial(_look, page, fleet), run_every=state.ticking(_LOOK_EVERY_S))()
         st.button("Back to the fleet as it is", icon=":material/undo:", on_click=back, key="_real")
-    if not isinstance(found, fleets.Ground):
+    if not isinstance(found, fleets.Scenario):
         st.stop()
 
 
-def _found(page: PageContext, fleet: fleets.Fleet) -> fleets.Ground | str | None:
+def _found(page: PageContext, fleet: fleets.Fleet) -> fleets.Scenario | str | None:
     """Return the changed fleet, why there is none, or ``None``: it is computed beside the page."""
     key = (page.shelved, fleet)
     if page.reading.view.bundles.size <= queries.SYNC_BUNDLES:
-        return fleets.grounds(key)
-    return fleets.grounds_later(key)
+        return fleets.scenarios(key)
+    return fleets.scenarios_in_background(key)
 
 
 def _look(page: PageContext, fleet: fleets.Fleet) -> None:
     st.caption(":material/hourglass_top: Placing the bundles of the brokers that go.")
-    if fleets.grounds_later((page.shelved, fleet)) is not None and not state.is_busy():
+    if fleets.scenarios_in_background((page.shelved, fleet)) is not None and not state.is_busy():
         st.rerun()

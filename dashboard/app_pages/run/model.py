@@ -73,7 +73,7 @@ def outcome_sentence(view: RunView) -> str:
     expected, measured = view.plan.expected, view.measured
     before, after = expected.throughput_deviation_before, expected.throughput_deviation_after
     head = (
-        "How far the busiest broker stands above the mean traffic: "
+        "Deviation of the busiest broker from the mean traffic: "
         f"{format_ratio(before)} before, {format_ratio(after)} expected"
     )
     if measured is None:

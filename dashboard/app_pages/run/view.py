@@ -65,7 +65,7 @@ def _trouble(config: Config, view: RunView) -> None:
     if not view.is_ended and not worker.is_alive:
         st.warning(
             f"{words.plain(worker.sentence)} {worker.remedy}",
-            title="Nobody carries this run out at the moment",
+            title="No worker executes this run",
             icon=":material/engineering:",
         )
     for setting in view.outstanding_settings:

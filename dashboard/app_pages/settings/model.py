@@ -112,7 +112,7 @@ def about(settings: EffectiveSettings, setting: Setting, load_manager: str) -> d
     read = ", ".join(setting.managers)
     missing = "" if setting.is_read_by(load_manager) else " (not this cluster's)"
     facts = {
-        "In force": f"{value_words(settings.value(setting.key))} {setting.unit}".strip(),
+        "Effective": f"{value_words(settings.value(setting.key))} {setting.unit}".strip(),
         "From": ORIGINS[settings.origin(setting.key)],
         "Dynamic": _felt(setting),
         "Read by": f"{read}{missing}",

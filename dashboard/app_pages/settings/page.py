@@ -55,7 +55,7 @@ with left:
         {
             "key": tables.opener("Setting", "_setting_key", view.choose),
             "mark": tables.words("State"),
-            "value": st.column_config.TextColumn("In force", width=130),
+            "value": st.column_config.TextColumn("Effective", width=130),
             "default": st.column_config.TextColumn("Default", width=90),
             "origin": tables.words("From", "assumed: the snapshot does not tell it."),
             "dynamic": tables.words("Dynamic"),

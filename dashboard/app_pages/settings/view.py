@@ -114,7 +114,7 @@ def comparison(compared: Comparison) -> None:
     )
     if not compared.rows:
         if compared.brokers > 1:
-            told = f"All {compared.brokers} brokers are alike in what was read."
+            told = f"All {compared.brokers} brokers have equal settings."
             st.caption(f":material/check_circle: {told}")
         elif compared.brokers:
             st.caption("There is one broker: nothing to compare.")
@@ -135,7 +135,7 @@ def comparison(compared: Comparison) -> None:
         alt="What differs between groups of equal brokers",
         height=min(420, tables.height_of(len(table))),
     )
-    st.caption("A column is a group of brokers that are alike; · is what most brokers have.")
+    st.caption("A column is a group of equal brokers; · is what most brokers have.")
     more = len(compared.groups) - model.MOST_GROUPS
     if more > 0:
         st.caption(f"{more} more groups of brokers; `trimtab doctor` with --json has all of them.")
@@ -293,7 +293,7 @@ def _what_if(page: PageContext, wished: Mapping[str, Any]) -> None:
         st.markdown(f"**The next shedding round now:** {words.plain(now)}")
         st.markdown(f"**With the changes:** {words.plain(then)}")
     except UnknownNameError as error:
-        words.failed(error, what="The next round cannot be told")
+        words.failed(error, what="The next round cannot be predicted")
     before = {item.code for item in combinations(reading.settings, manager)}
     for item in combinations(after, manager):
         if item.severity == "warning" and item.code not in before:

@@ -168,7 +168,7 @@ def picked(chosen: Chosen) -> tuple[SplitWhatIf, bool] | None:
             "Unload the parts too",
             key=state.PARTS,
             bind="query-params",
-            help="Each part is placed anew, and its clients reconnect.",
+            help="Each part is placed again, and its clients reconnect.",
         )
     try:
         positions = model.parsed_positions(text or "")

@@ -115,7 +115,7 @@ def bundles(
                 for one in advice.tried[-_MAX_SHOWN:]
             ],
         )
-        say("Topics are assumed alike, at places by chance.")
+        say("Topics are assumed uniform and random.")
 
     return emit(Answer(body, show), as_json=as_json)
 

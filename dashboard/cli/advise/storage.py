@@ -264,7 +264,7 @@ def disks(
         ]
         table(("directory", "holds", "ledgers"), rows)
         say(
-            "Assumed: topics of a bundle all alike, one ledger each, numbered by chance, all on "
+            "Assumed: uniform topics in a bundle, one ledger each with a random number, all on "
             "one bookie."
         )
 

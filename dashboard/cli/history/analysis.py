@@ -80,7 +80,7 @@ def _show_trends(found: Trends) -> None:
     say()
     gaps = found.gaps.slice(max(found.gaps.num_rows - _MOST_SHOWN, 0)).to_pylist()
     table(
-        ("cluster", "from", "busiest", "idlest", "off the mean", "at worst", "uneven minutes"),
+        ("cluster", "from", "busiest", "idlest", "deviation", "at worst", "uneven minutes"),
         [
             (
                 row["cluster"],

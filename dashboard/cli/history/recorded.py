@@ -385,7 +385,7 @@ def _show_agreement(found: Agreement) -> None:
     say(found.sentence)
     if found.landing_ratio is not None and found.landing_expected is not None:
         say(
-            f"Where foretold moves landed had been given a probability of "
+            f"Actual destinations of predicted moves had a probability of "
             f"{found.landing_ratio:.0%} on average; {found.landing_expected:.0%} would be exact."
         )
     if found.moves_by_others:

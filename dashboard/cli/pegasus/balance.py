@@ -123,7 +123,7 @@ def _of_snapshot(
     facts = PegasusFacts(snapshot)
     options, assumed = facts.options()
     if assumed:
-        note(f"Not told by the cluster, so assumed as shipped: {', '.join(assumed)}.")
+        note(f"Not reported by the cluster, so the default is assumed: {', '.join(assumed)}.")
     view, chosen = facts.view(), _options(options, request)
     known = known_orders(facts, view.nodes)
     note(orders_sentence(known))

@@ -180,7 +180,7 @@ def _check_run(source: str, reason: str, plan_file: Path | None, *, is_dry: bool
             hint="Leave out --plan, or --apply, --detach and --dry-run.",
         )
     if not is_dry and not reason.strip():
-        raise UsageFaultError("A run needs a reason.", hint="Give --reason TEXT: it is kept.")
+        raise UsageFaultError("A run needs a reason.", hint="Give --reason TEXT; it is recorded.")
     if Path(source).is_dir():
         raise UsageFaultError(
             f"{source} is a snapshot: nothing can be changed there.",

@@ -132,7 +132,7 @@ def health(source: Source, config: Config = None, as_json: Json = False) -> int:
         table(("table", *(word.replace("_", " ") for word in columns)), rows)
         if not facts.has_all_partitions:
             say("Not every partition was read: what follows is only about those that were.")
-        say(f"The guardian calls {len(unhealthy)} partitions ill{_few(unhealthy)}.")
+        say(f"The guardian calls {len(unhealthy)} partitions unhealthy{_few(unhealthy)}.")
         for one in body["ddd"]:
             say(f"{one['gpid']} lost every replica: {one['reason']}")
         for item in findings:

@@ -154,5 +154,5 @@ def draw_apply(page: PegasusPage, plan: Plan, preview: PegasusPreview) -> None:
             f'trimtab apply {name} --cluster {page.name} --reason "..."{config_option(page.config)}'
         )
         st.code(line, language="bash")
-        st.caption("In Pegasus' own shell; nobody checks or remembers those:")
+        st.caption("In Pegasus' own shell; these are not checked or recorded:")
         st.code(presenter.lines_by_hand(preview), language="bash")

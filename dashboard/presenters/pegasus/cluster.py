@@ -73,7 +73,7 @@ def key_figures(facts: PegasusFacts, verdict: BalanceVerdict) -> list[Figure]:
         ("Balance", BALANCE_WORDS[verdict.state], verdict.sentence),
         ("Changes counted", *forecast(facts)),
         (
-            "Level in force",
+            "Effective level",
             word_of(effective),
             f"Stored: {word_of(stored)}. They differ while too few nodes are alive."
             if stored is not effective

@@ -29,7 +29,7 @@ class PegasusSummary:
         balance: What may be said of its balance.
         healthy: Partitions with all their replicas, counting ``states``; ``None``: not all read.
         partitions: Partitions of its available tables.
-        level: Level in force, and the stored one where it is another.
+        level: Effective level, and the stored one where it is another.
         alive: Nodes that are alive.
         nodes: Nodes.
         tables: Available tables.
@@ -125,7 +125,7 @@ def sentence_of(
 def level_words(stored: FunctionLevel | None, effective: FunctionLevel | None) -> str:
     """Return the level in force, with the stored one where that is another."""
     if effective is None:
-        return "unknown" if stored is None else f"{stored.word} stored, in force: unknown"
+        return "unknown" if stored is None else f"{stored.word} stored, effective: unknown"
     if stored is None or stored is effective:
         return effective.word
     return f"{effective.word} ({stored.word} stored)"

@@ -94,12 +94,12 @@ def level_sentence(facts: PegasusFacts) -> str:
     stored, effective = facts.stored_level, facts.effective_level
     if effective is None:
         return (
-            f"Level {stored.word} is stored, which one is in force is unknown"
+            f"Level {stored.word} is stored, the effective one is unknown"
             if stored
             else ("The level is unknown")
         )
     if stored is not None and stored is not effective:
-        return f"Level {stored.word} is stored, but {effective.word} is in force"
+        return f"Level {stored.word} is stored, but {effective.word} is effective"
     return f"Level is {effective.word}"
 
 

@@ -62,11 +62,15 @@ class Compared:
         if not self.follows(name):
             return None
         way = self.dials.way(self.page, POLICIES[name])
-        return queries.settled_later(way) if self.is_huge else queries.settled(way)
+        return queries.settled_in_background(way) if self.is_huge else queries.settled(way)
 
     def even(self) -> EvenPlan | None:
         """Return what our own planner finds, ``None`` while it is not known."""
-        return queries.even_later(self.even_run) if self.is_huge else queries.even(self.even_run)
+        return (
+            queries.even_in_background(self.even_run)
+            if self.is_huge
+            else queries.even(self.even_run)
+        )
 
     @property
     def is_whole(self) -> bool:
@@ -82,7 +86,7 @@ def draw_table(compared: Compared) -> None:
     for name, policy in POLICIES.items():
         line = model.CandidateRow(
             name=name,
-            mark="● in force" if policy == in_force else "",
+            mark="● active" if policy == in_force else "",
             next_changes=len(compared.first(name).plans),
             note="being followed" if compared.follows(name) else "choose it to follow it",
         )
@@ -104,7 +108,7 @@ def draw_table(compared: Compared) -> None:
     tables.table(
         rows,
         {
-            "way": tables.opener("Way", "_way", choose),
+            "way": tables.opener("Candidate", "_way", choose),
             "mark": st.column_config.TextColumn("", width=80),
             "next": tables.whole("Next round", "Changes of its next round."),
             "changes": tables.whole("Changes", "Until nothing is left to do."),

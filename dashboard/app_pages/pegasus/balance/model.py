@@ -48,7 +48,7 @@ ASSUMED_RATE: Final = 500.0
 
 _ORDER_WORDS: Final = (
     "Where two nodes are equally good, upstream takes the one that its hash map happens to list "
-    "first. Nobody can ask for that order, so equal choices may differ from the real ones; counts "
+    "first. That order cannot be read, so equal choices may differ from the real ones; counts "
     "and the end hardly do."
 )
 
@@ -182,7 +182,7 @@ def why_not(
     found = [*ground.obstacles, *disk_doubts(ground.view, options.policy)]
     level = facts.effective_level
     if level is None:
-        found.append("The level in force is unknown; only at lively the balancer acts.")
+        found.append("The effective level is unknown; only at lively the balancer acts.")
     elif level < FunctionLevel.LIVELY:
         counts = "counts what it would do" if level is FunctionLevel.STEADY else "does not look"
         found.append(f"At level {level.word} the balancer {counts} and moves nothing.")
@@ -196,7 +196,7 @@ def nothing_here(ground: Ground) -> str:
     return (
         "Nothing can be planned in this state: see above."
         if ground.obstacles
-        else "This way has nothing to do here."
+        else "This candidate has nothing to do here."
     )
 
 
@@ -231,7 +231,7 @@ def nothing_words(view: ClusterView, options: BalanceOptions) -> list[str]:
             for name in ("only_primary_balancer", "only_move_primary")
             if getattr(options, name)
         )
-        found.append(f"{pluralize(uneven, 'table')} uneven, but {switches} leaves no way.")
+        found.append(f"{pluralize(uneven, 'table')} uneven, but {switches} leaves no move.")
     return found
 
 
@@ -306,7 +306,7 @@ def even_answer(plan: EvenPlan, measure: Measure) -> str:
         return f"Every node is within {before} of the mean {measure}: nothing to do."
     changes = changes_words(plan.steps, plan.cost)
     return (
-        f"With {changes} the farthest node comes from {before} to {after} off the mean {measure}; "
+        f"With {changes} the max deviation from mean {measure} goes from {before} to {after}; "
         "no plan that reaches the goal has fewer than "
         f"{pluralize(plan.bound.step_count, 'change')}."
     )

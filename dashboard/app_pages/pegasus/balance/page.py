@@ -30,12 +30,12 @@ except IncompleteSnapshotError as error:
 own = switches.own_dials(page)
 in_force = switches.CLUSTER if own.here.policy == "cluster" else switches.APP
 answer = st.container()
-words.section("Side by side", "Every way on this snapshot. Click one to choose it.")
+words.section("Side by side", "Every candidate on this snapshot. Click one to choose it.")
 measure, rate = switches.comparing(ground)
 compared_here = st.container()
 words.section("Strategy", "Adjust its switches.")
 pick = st.segmented_control(
-    "Way",
+    "Candidate",
     switches.WAYS,
     default=in_force,
     required=True,
@@ -95,7 +95,7 @@ elif pick == switches.EVEN:
     found = compared.even()
     with right:
         if found is None:
-            st.info("The few changes are being sought beside this page.")
+            st.info("The optimal plan is being computed in the background.")
         else:
             before, after, listed = ground.view, found.end, Listed.of([found.steps])
             st.markdown(words.plain(model.even_answer(found, measure)))

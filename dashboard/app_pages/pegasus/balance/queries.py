@@ -38,7 +38,7 @@ from core.pegasus.even.weights import (
 from core.pegasus.order_learning import KnownOrders, known_orders
 from core.pegasus.view import NO_NODE, ClusterView
 from core.snapshot.store import CachedSnapshot
-from dashboard.queries.background import Later
+from dashboard.queries.background import BackgroundResults
 from dashboard.queries.cache import cached
 from dashboard.queries.pegasus.snapshots import pegasus_reading
 
@@ -249,7 +249,7 @@ likely = cached(_likely, max_entries=16)
 
 
 settled = cached(_settled, max_entries=16)
-settled_later = Later(settled)
+settled_in_background = BackgroundResults(settled)
 """The rounds of a policy until nothing is left to do, computed here or beside the page."""
 
 
@@ -314,7 +314,7 @@ def _even(run: EvenRun) -> EvenPlan:
 
 
 even = cached(_even, max_entries=32)
-even_later = Later(even)
+even_in_background = BackgroundResults(even)
 """The few steps of our own planner, computed here or beside the page."""
 
 

@@ -160,7 +160,7 @@ def _say_what_if(own: Dials, turned: BalanceOptions) -> None:
         st.caption("◇ What if: some switches stand differently here. Nothing is set.")
     elif own.assumed:
         st.caption(
-            words.plain(f"Not told by the cluster, so as shipped: {', '.join(own.assumed)}.")
+            words.plain(f"Not reported by the cluster, so the default: {', '.join(own.assumed)}.")
         )
     else:
         st.caption("These are the cluster's own switches. Turning them changes only this page.")
@@ -251,7 +251,7 @@ def comparing(ground: queries.Ground) -> tuple[queries.Measure, float]:
             required=True,
             key=state.MEASURE,
             bind="query-params",
-            help="How far the farthest node is from the mean is told in this.",
+            help="Unit of the max deviation.",
         )
         rate = st.number_input(
             "Copy rate, MB/s a disk",

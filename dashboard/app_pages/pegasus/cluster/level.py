@@ -56,7 +56,7 @@ def level_switch(page: PegasusPage) -> bool:
             f"Set {wanted.word} again…",
             icon=":material/clear_all:",
             type="tertiary",
-            help="Throws away every pending proposal: the way to stop a round under way.",
+            help="Discards every pending proposal: stops a running round.",
             on_click=_ask_again,
             key="_set_again",
         )

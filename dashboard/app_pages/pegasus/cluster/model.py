@@ -35,7 +35,7 @@ _ABILITIES: Final = {
     "deletes_replicas": "deletes replicas of no use",
 }
 NOT_PERSISTED: Final = (
-    "The level is not kept: when another meta server takes over, it is steady again."
+    "The level is not persistent: when another meta server takes over, it is steady again."
 )
 
 
@@ -60,7 +60,7 @@ def level_remarks(facts: PegasusFacts) -> list[str]:
     found = []
     if stored is not None and effective is not None and stored is not effective:
         found.append(
-            f"`{stored.word}` is stored and `{effective.word}` is in force: too few nodes are "
+            f"`{stored.word}` is stored and `{effective.word}` is effective: too few nodes are "
             "alive, so the meta server protects itself until they are back."
         )
     found.append(
@@ -103,7 +103,7 @@ def step_label(facts: PegasusFacts, level: FunctionLevel) -> str:
     stored, effective = facts.stored_level, facts.effective_level
     if level is stored:
         return f"{level.word} (stored)" if effective is not stored else f"{level.word} (now)"
-    return f"{level.word} (in force)" if level is effective else level.word
+    return f"{level.word} (effective)" if level is effective else level.word
 
 
 def may_clear(level: FunctionLevel) -> bool:

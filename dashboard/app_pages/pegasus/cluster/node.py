@@ -144,7 +144,7 @@ def _details() -> Columns:
 def _usage() -> Columns:
     return {
         "memory_mb": tables.whole("Memory MB", "Resident: memused_res_mb."),
-        "block_cache_mb": _tenths("Block cache MB", "Files' blocks kept: block_cache_mb."),
+        "block_cache_mb": _tenths("Block cache MB", "Block cache of files: block_cache_mb."),
         "write_buffer_mb": _tenths(
             "Write buffers MB", "What RocksDB's write buffer manager holds in all: wbm_total_mb."
         ),

@@ -31,7 +31,7 @@ def settings_list(page: PegasusPage) -> None:
         hide_index=True,
         column_config={
             "key": tables.opener("Setting", "_server_setting", choose, width_px=280),
-            "value": st.column_config.TextColumn("In force", width=95),
+            "value": st.column_config.TextColumn("Effective", width=95),
             "mark": st.column_config.TextColumn("State", width=80),
             "default": st.column_config.TextColumn("Default", width=75),
             "origin": st.column_config.TextColumn("Read from", width=120),
@@ -83,7 +83,7 @@ def one_setting(page: PegasusPage, *, may_plan: bool) -> None:
         )
     st.caption(words.plain(f"{setting.meaning} {setting.note}".strip()))
     if not setting.is_mutable:
-        st.caption(":material/block: Fixed while the server runs: it stands in its configuration.")
+        st.caption(":material/block: Fixed while the server runs: it is in its configuration file.")
         return
     value = (text or "").strip()
     if not value:
@@ -122,5 +122,5 @@ def cluster_info(page: PegasusPage) -> None:
     st.table(
         {key: words.plain(value) for key, value in rows.items()},
         border="horizontal",
-        alt="Cluster information as the leading meta server told it",
+        alt="Cluster information of the leading meta server",
     )

@@ -34,7 +34,7 @@ if plan.applyable:
     st.markdown(":material/check: Nothing in the snapshot forbids it; each step looks again.")
 pegasus_plan.draw_plan(page, pegasus_plan.in_dialog(plan))
 
-words.section("In a terminal", f"Prepares the same plan; stands for {wizard.script} of Pegasus.")
+words.section("In a terminal", f"Prepares the same plan as {wizard.script} of Pegasus.")
 line = model.command(
     wizard, page.name, request.nodes, request.rate_mb_per_s, request.max_under_replicated
 )

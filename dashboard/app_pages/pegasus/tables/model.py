@@ -38,7 +38,7 @@ VIEWS: Final = {
     ),
     "guardian": (
         "Counting of the guardian: healthy is exactly the wanted replicas with a primary; "
-        "balancing waits for it. Pending proposals, which nobody tells of, are left out."
+        "balancing waits for it. Pending proposals are not counted: no server lists them."
     ),
     "app_stat": "Of primaries only, as `app_stat` sums them; requests and events a second.",
     "app_disk": "As `app_disk`: sizes of files; a sum with an unknown part is unknown.",
@@ -551,9 +551,9 @@ def lost_sentences(one: Outlook) -> list[str]:
     }.get(one.reported_reason, f"The meta server says: {one.reported_reason}")
     found = [told, f"Next: {one.cure.reason}"]
     if one.choice is None:
-        found.append("`ddd_diagnose` recommends nobody: nothing was diagnosed of former members.")
+        found.append("`ddd_diagnose` recommends no node: former members have no diagnosis.")
     elif one.choice.node is None:
-        found.append(f"`ddd_diagnose` recommends nobody. {one.choice.reason}")
+        found.append(f"`ddd_diagnose` recommends no node. {one.choice.reason}")
     else:
         found.append(f"`ddd_diagnose` recommends {one.choice.node}: {one.choice.reason}")
     if config.last_drops:

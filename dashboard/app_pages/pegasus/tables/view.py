@@ -155,7 +155,7 @@ def _partition_table(rows: pd.DataFrame, *, of_one_table: bool) -> None:
         "gpid": tables.words("Partition", pinned=True),
         "table": tables.opener("Table", "_partition_table", choose, is_pinned=False),
         "state": tables.words("State", "Counting of the meta server's metrics: five states."),
-        "guardian": tables.words("Guardian", "Healthy, ill or dead: what the guardian calls."),
+        "guardian": tables.words("Guardian", "Healthy, unhealthy or dead, as the guardian counts."),
         "replicas": tables.words("Replicas", "Held of wanted."),
         "next": tables.words("Next cure", "What the guardian sends next; later: after its wait."),
         "reason": st.column_config.TextColumn("Why", width=430),

@@ -51,7 +51,9 @@ except PlanConflictError as error:
 except OpsError as error:
     words.failed(error, what="The undo cannot be planned")
     st.stop()
-words.answer(f"The way back from run {run_id}: {view.reason}")
+words.answer(f"Undo plan of run {run_id}: {view.reason}")
 pegasus_plan.draw_plan(page, pegasus_plan.in_dialog(plan))
-words.section("In a terminal", "Reads the cluster, shows the way back, and asks before it is done.")
+words.section(
+    "In a terminal", "Reads the cluster, shows the undo plan, and asks before it is applied."
+)
 st.code(f"trimtab undo {run_id}{config_option(page.config)}", language="bash")

@@ -8,7 +8,7 @@ from threading import Event
 import pytest
 
 from core.errors import InvariantError
-from dashboard.queries.background import Later
+from dashboard.queries.background import BackgroundResults
 
 WAIT_S = 20.0
 
@@ -20,7 +20,7 @@ def test_asking_does_not_wait_and_the_result_comes():
         gate.wait(WAIT_S)
         return key * 2
 
-    later = Later(compute)
+    later = BackgroundResults(compute)
     assert later(21) is None
     gate.set()
     assert later.wait(21, WAIT_S) == 42
@@ -36,7 +36,7 @@ def test_what_was_asked_for_last_is_computed_first_and_each_once():
         order.append(key)
         return key
 
-    later = Later(compute)
+    later = BackgroundResults(compute)
     later("busy")
     assert begun.wait(WAIT_S)
     for key in ("old", "busy", "new", "old"):
@@ -55,7 +55,7 @@ def test_a_key_that_is_pushed_out_comes_back_when_it_is_asked_for():
         gate.wait(WAIT_S)
         return key
 
-    later = Later(compute, max_waiting=2)
+    later = BackgroundResults(compute, max_waiting=2)
     later(0)
     assert begun.wait(WAIT_S)
     for key in (1, 2, 3):
@@ -66,7 +66,7 @@ def test_a_key_that_is_pushed_out_comes_back_when_it_is_asked_for():
 
 
 def test_only_so_many_results_are_kept():
-    later = Later(lambda key: key, max_entries=2)
+    later = BackgroundResults(lambda key: key, max_entries=2)
     assert [later.wait(key, WAIT_S) for key in (1, 2, 3)] == [1, 2, 3]
     assert later(3) == 3
     assert later(1) is None  # computed anew
@@ -79,8 +79,8 @@ def test_a_failure_is_told_logged_and_does_not_stop_the_rest(monkeypatch):
     def compute(key: int) -> float:
         return 1 / key
 
-    later = Later(compute)
-    with pytest.raises(InvariantError, match="the log says where"):
+    later = BackgroundResults(compute)
+    with pytest.raises(InvariantError, match="the log has the details"):
         later.wait(0, WAIT_S)
     assert logged.wait(WAIT_S)
     assert later.wait(2, WAIT_S) == 0.5
