@@ -29,7 +29,8 @@ class ShedRequest(Request, frozen=True, kw_only=True):
     """Preview shedding rounds: bundles, source and destination, and why."""
 
     strategy: Annotated[
-        str | None, param("Shedding strategy; none: the active one; a job: all", metavar="CLASS")
+        str | None,
+        param("Shedding strategy; none: the active one; all: every one, in jobs", metavar="CLASS"),
     ] = ALL
     rounds: Annotated[int, param("Number of rounds, all on the same load", ge=1, le=10_000)] = 1
     strategy_only: Annotated[bool, param("Skip the load manager's checks")] = False
