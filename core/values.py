@@ -81,7 +81,7 @@ def inverse_value(
     return Diagnostic(
         severity="warning",
         code="undo_changed_since",
-        sentence=f"{subject} is {now}; the run left it at {left_at}: somebody changed it since.",
+        sentence=f"{subject} is {now}; the run left it at {left_at}: it was changed since.",
         subject=subject,
         hint="Ask who did, and set it by hand if it still has to go back.",
     )

@@ -240,7 +240,7 @@ def _taken_over(
 
 
 def _afterwards(settings: EffectiveSettings, failure: dict[str, Any]) -> str:
-    rise = "Nobody's usage rises to speak of."
+    rise = "No broker's usage rises noticeably."
     if failure["pressed"] is not None:
         before, after = (format_ratio(failure[f"pressed_{side}"]) for side in ("before", "after"))
         rise = f"{failure['pressed']} rises most, from {before} to {after}."
@@ -269,5 +269,5 @@ def _sentence(failure: dict[str, Any], session_s: float) -> str:
         groups = pluralize(failure["groups_without_room"], "isolation group")
         ends.append(f"{groups} {'has' if failure['groups_without_room'] == 1 else 'have'} no room")
     if not ends:
-        ends.append("then all of them find a broker, and nobody gets hot")
+        ends.append("then all of them find a broker, and no broker gets hot")
     return f"{head}; {', '.join(ends)}."

@@ -356,7 +356,7 @@ def _sentence(failures: pa.Table) -> str:
         hottest = format_ratio(pc.max(failures["hottest_usage"]).as_py())
         return (
             f"{which} is survived: every bundle finds a broker, and "
-            f"nobody gets hot; the hottest comes to {hottest}."
+            f"no broker gets hot; the hottest comes to {hottest}."
         )
     words = [f"{pluralize(worst['bundles'], 'bundle')} move"]
     if worst["unplaced"]:

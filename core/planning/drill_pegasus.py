@@ -209,7 +209,7 @@ def nodes_of(facts: PegasusFacts, only: Sequence[str] = ()) -> list[str]:
     if not alive or not columns.is_read.all():
         raise IncompleteSnapshotError(
             f"The snapshot of {facts.snapshot.manifest.cluster} does not hold all partitions and a "
-            "living node: what a loss would mean cannot be told.",
+            "living node: the effect of a loss is unknown.",
             hint="Look at its problems: they say what could not be read.",
         )
     return [name for name in alive if not only or name in only]
@@ -327,7 +327,7 @@ def _sentence(failures: pa.Table) -> str:
     if one["without_primary"] or one["without_writes"]:
         return (
             f"Of {pluralize(count, 'node')} the loss of {name} hurts most: "
-            f"{pluralize(one['without_primary'], 'partition')} would have nobody to lead, "
+            f"{pluralize(one['without_primary'], 'partition')} would have no primary, "
             f"{pluralize(one['without_writes'], 'partition')} would take no writes."
         )
     after = format_ratio(one["deviation_after"])

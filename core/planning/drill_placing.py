@@ -120,7 +120,7 @@ def _extensible(
     view: LoadView, settings: EffectiveSettings, loss: Loss, asked: tuple[Ints, Floats]
 ) -> Landed:
     if view.extensible is None:
-        raise InputError("Where bundles would go cannot be told.", hint=NO_LOADS)
+        raise InputError("The destinations of the bundles are unknown.", hint=NO_LOADS)
     left = [name for row, name in enumerate(view.brokers) if row not in set(loss.rows)]
     context = ExtensibleContext.of(view, settings, None, left)
     rows, draws = asked

@@ -59,7 +59,7 @@ def _groups(
 
 def _group(group: GroupUse, *, holds: bool) -> Iterator[str]:
     if not group.namespaces:
-        yield f"{group.name} limits nobody: no namespace is attached to it."
+        yield f"{group.name} limits no client: no namespace is attached to it."
         return
     who = f"{group.name} limits {pluralize(len(group.namespaces), 'namespace')}"
     who += f" ({_listed(group.namespaces)})"
@@ -98,7 +98,7 @@ def _rate(limit: RateLimit) -> str:
     number = f"{pluralize(limit.most_holders, 'topic')}" if limit.holder == "topic" else ""
     over = f" over {number}" if number else ""
     mark = {"at its limit": "some would be slowed down", "may be": "some may be slowed down"}
-    end = mark.get(limit.verdict, "nobody is slowed down")
+    end = mark.get(limit.verdict, "no client is slowed down")
     return f"{told}; {live}{over}: {end}, as {limit.why}."
 
 
@@ -110,7 +110,7 @@ def _quotas(snapshot: PulsarSnapshot, steps: Sequence[SetPolicy]) -> Iterator[st
     elif own:
         yield (
             f"A leader takes the quota of {_listed(own)} for its load as long as no average of it "
-            "is stored; nobody is slowed down, and brokers forget it when they measure."
+            "is stored; no client is slowed down, and brokers forget it when they measure."
         )
     if len(own) < len(quotas):
         yield "The default quota seeds no bundle of the modular load manager; REST shows it."

@@ -160,7 +160,7 @@ def _as_it_is(now: Measures, request: WhatIfRequest) -> dict[str, Any]:
         "flaps": 0,
         "deviation_before": deviation,
         "deviation_after": deviation,
-        "sentence": f"As it is: the farthest broker is {format_ratio(deviation)} off the mean.",
+        "sentence": f"As it is: max deviation from mean {format_ratio(deviation)}.",
     }
 
 

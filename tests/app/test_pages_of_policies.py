@@ -97,7 +97,7 @@ def test_a_group_is_made_by_its_form_previewed_and_could_be_applied(site, fleet)
     said = _press(app, "Add to the changes")
     assert "Publish, msg/s (publishRateInMsgs)" in said
     assert "2,500" in said
-    assert "silver limits nobody" in said
+    assert "silver limits no client" in said
     assert "pulsar-admin resourcegroups update silver --msg-publish-rate 2500" in said
     assert next(one for one in app.button if one.label == "Apply…").disabled is False
     said = _press(app, "Apply…")

@@ -191,7 +191,7 @@ def test_primaries_count_as_moves() -> None:
 
 def test_nothing_recorded_is_said() -> None:
     found = agreement(SHADOW.empty_table(), events())
-    assert "Nothing was foretold" in found.sentence
+    assert "Nothing was predicted" in found.sentence
     assert (found.agreed_ratio, found.acting_ratio, found.landing_ratio) == (None, None, None)
 
 

@@ -206,7 +206,7 @@ def test_moves_that_other_moves_came_too_close_to_are_not_said_to_have_helped():
         [("c", flaps_of(rows, minutes_of(STEADY), FlapsRequest(side_minutes=10, settle_minutes=3)))]
     )
     assert found.rounds["helped"].to_pylist() == [None, None]
-    assert "whether 2 helped cannot be told: other moves came too close" in found.sentence
+    assert "whether 2 helped is unknown: other moves came too close" in found.sentence
 
 
 def test_a_move_seen_in_two_halves_is_one_and_lands_where_the_second_did():

@@ -74,10 +74,10 @@ def test_a_dead_node_is_an_error():
 @pytest.mark.parametrize(
     ("stored", "effective", "code", "said"),
     [
-        ("300", "freezed", "level_low", "freezed is in force (set)"),
+        ("300", "freezed", "level_low", "freezed is effective (set)"),
         ("500", "freezed", "level_low", "set to lively, but too few nodes are alive"),
         ("200", "blind", "level_low", "blind is effective"),
-        ("400", None, "level_unknown", "did not tell"),
+        ("400", None, "level_unknown", "did not report"),
         ("777", None, "level_unknown", "the stored one is 777"),
     ],
 )

@@ -150,7 +150,7 @@ def test_a_changed_limit_tells_whom_it_touches(fleet):
     told = limit_effects(fleet, effective_settings(fleet), plan.steps)
     assert any("producers would be slowed down by" in one for one in told)
     assert any("Brokers compute this share and do not apply it." in one for one in told)
-    assert any("nobody is slowed down" in one for one in told)
+    assert any("no client is slowed down" in one for one in told)
     assert len(presenter.difference(plan.steps)) == 4 + 1 + 2
     sentence = presenter.plan_sentence(plan.steps)
     assert sentence.startswith("Change 3 policies: resource group gold: Dispatch")

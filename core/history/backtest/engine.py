@@ -99,7 +99,7 @@ class Rules:
             InputError: Nobody does.
         """
         if self.strategy is None:
-            raise InputError("Nobody sheds here.", hint="Name a shedding strategy.")
+            raise InputError("This candidate does not shed.", hint="Name a shedding strategy.")
         return self.strategy
 
 

@@ -93,7 +93,7 @@ def check_scheme(uri: str) -> None:
     scheme, found, _ = uri.partition("://")
     if found and scheme.lower() not in _SCHEMES:
         raise HistoryError(
-            f"Nothing can be kept at {uri}: {scheme}:// is no known kind of address.",
+            f"Nothing can be stored at {uri}: {scheme}:// is no known kind of address.",
             hint="Use a directory, or s3://, az://, abfss://, gs:// or hdfs://.",
         )
 

@@ -19,7 +19,7 @@ def level_in_the_way(context: PegasusContext) -> Iterator[Finding]:
         yield _of_cluster(
             "level_unknown",
             "unknown",
-            "The meta server did not tell which level is in force"
+            "The meta server did not report the effective level"
             + (f"; the stored one is {told}." if told and stored is None else "."),
             "Look at the problems of the reading.",
         )
@@ -31,7 +31,7 @@ def level_in_the_way(context: PegasusContext) -> Iterator[Finding]:
     yield _of_cluster(
         "level_low",
         "error",
-        f"Level {effective.word} is in force ({why}): nothing is repaired or moved.",
+        f"Level {effective.word} is effective ({why}): nothing is repaired or moved.",
         "Bring nodes back." if is_by_itself else "Set the level to steady when that is not meant.",
     )
 

@@ -35,7 +35,7 @@ def lost_partitions(context: PegasusContext) -> Iterator[Finding]:
             subject_kind="pegasus_table",
             subject=table,
             sentence=f"{gpid} of {table or 'an unlisted table'} lost every replica: "
-            f"{row['ddd_reason'] or 'no reason was told'}.".replace("..", "."),
+            f"{row['ddd_reason'] or 'no reason was reported'}.".replace("..", "."),
             evidence={"gpid": gpid},
             hint="Start its former members; Tables & partitions says which one should lead.",
         )

@@ -89,7 +89,7 @@ def _of_backlog(
 ) -> Iterator[str]:
     if consumed_after is None and not rule.ttl_s:
         yield (
-            "Nobody reads, and no time to live ends it: the backlog grows without end"
+            "No consumer reads, and no time to live ends it: the backlog grows without end"
             + ("." if quota < 0 else f" until the backlog quota of {quota:g} MiB.")
         )
     if quota < 0:

@@ -45,5 +45,5 @@ def averages_of_few(context: HealthContext) -> Iterator[Finding]:
             "may pick other bundles than it does."
         ),
         evidence={_WRITTEN: each, "brokers": brokers, "written": written, "bundles": bundles},
-        hint=f"Set {_WRITTEN} to 0 where its choices are to be foretold: all are written then.",
+        hint=f"Set {_WRITTEN} to 0 where its choices are to be predicted: all are written then.",
     )

@@ -11,7 +11,7 @@ from core.pulsar.rules.context import HealthContext
 
 _SILENT: Final = {"unreachable": "refuses connections", "timeout": "does not answer in time"}
 _ADDRESS: Final = re.compile(r"https?://[^/]+/?\Z")  # not one answer of it, which has a path
-_NO_LEADER: Final = " It is the leader: nobody places bundles until another broker leads."
+_NO_LEADER: Final = " It is the leader: no bundle is placed until another broker leads."
 
 
 def _addresses(row: dict[str, Any]) -> Iterator[str]:

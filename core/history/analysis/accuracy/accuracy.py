@@ -47,8 +47,8 @@ _BEFORE: Final = 2
 
 OURS: Final = "a run of Trimtab made them"
 ORPHANS: Final = "their broker had gone"
-UNOWNED: Final = "nobody had owned what came to a broker"
-NOBODY_FORETOLD: Final = "nobody foretold anything at that time"
+UNOWNED: Final = "the moved bundle had no owner before"
+NOBODY_FORETOLD: Final = "nothing was predicted at that time"
 """Why moves are left out, beside the reasons why a round is not judged."""
 
 _DOWN: Final = ("broker_down", "node_down")
@@ -112,19 +112,21 @@ class Agreement:
     def sentence(self) -> str:
         """The answer for people."""
         if not self.rounds.num_rows:
-            return "Nothing was foretold in this time: no round of the shadow balancer is recorded."
+            return (
+                "Nothing was predicted in this time: no round of the shadow balancer is recorded."
+            )
         if not self.judged:
             why = Counter(self.rounds["why"].to_pylist()).most_common(1)[0][0]
             return f"No round can be judged: {why}"
         equal, acting = self.counts.get("equal", 0), self.acting
         if not acting:
             rounds = pluralize(self.judged, "round")
-            quiet = f"{self.strategy} foretold nothing and nothing was moved in {rounds}"
+            quiet = f"{self.strategy} predicted nothing and nothing was moved in {rounds}"
             return f"{quiet}{self._unjudged()}."
         if not self.moves:
             rounds = pluralize(acting, "round")
             return (
-                f"{self.strategy} foretold moves in {rounds}; the leader made none"
+                f"{self.strategy} predicted moves in {rounds}; the leader made none"
                 f"{self._unjudged()}."
             )
         return (
@@ -287,7 +289,7 @@ def _not_judged(window: _Window, runs: Sequence[tuple[int, int]]) -> str:
     if first["label"] == "failure":
         return f"the shadow balancer could not decide: {first['sentence']}"
     if not first["is_switched_on"]:
-        return "the cluster's own balancing was switched off when this was foretold."
+        return "the cluster's own balancing was switched off at the time of the prediction."
     if any(start <= window.end and end > window.start for start, end in runs):
         return "a run of Trimtab was acting."
     return ""

@@ -371,7 +371,7 @@ def _sentence(tables: dict[str, pa.Table]) -> str:
     blurred = rounds.filter(pc.greater(rounds["other_moves"], 0))
     if blurred.num_rows:
         count = pc.sum(blurred["moves"]).as_py()
-        words.append(f"whether {count:,} helped cannot be told: other moves came too close")
+        words.append(f"whether {count:,} helped is unknown: other moves came too close")
     often = tables["movers"].sort_by([("moves", "descending")]).slice(0, 1).to_pylist()[0]
     if often["moves"] > 1:
         words.append(

@@ -351,8 +351,8 @@ def _sentence(recorded: Mapping[str, Recorded], gaps: pa.Table, hot: pa.Table) -
         one = worst[0]
         system = recorded[one["cluster"]].system
         words.append(
-            f"in {one['cluster']} a {_SERVER_OF.get(system, 'server')} was "
-            f"{format_ratio(one['deviation_max'])} off the mean at the worst"
+            f"max deviation of a {_SERVER_OF.get(system, 'server')} in {one['cluster']} "
+            f"{format_ratio(one['deviation_max'])}"
         )
     busy = hot.filter(pc.equal(hot["kind"], "bundle")).sort_by([("mean", "descending")])
     if busy.num_rows:

@@ -57,7 +57,7 @@ def differing(context: HealthContext) -> Iterator[Finding]:
 
 def _consequence(context: HealthContext, key: str) -> str:
     if "brokers" in SETTING_BY_KEY[key].managers or key.startswith(_OWN_PREFIXES):
-        return "Each broker goes by its own value, so the same load is told or treated differently."
+        return "Each broker uses its own value: the same load is reported or treated differently."
     leader = context.snapshot.manifest.leader
     value = value_words(context.settings.value(key))
     held = f" ({value} on {leader})" if leader else ""
@@ -86,7 +86,7 @@ def releases(context: HealthContext) -> Iterator[Finding]:
         and context.settings.origin(one.key) in ("default", "assumed")
     ]
     defaults = (
-        f" Defaults that nobody has set differ between {' and '.join(lines)}: {', '.join(apart)}."
+        f" Unset defaults differ between {' and '.join(lines)}: {', '.join(apart)}."
         if apart
         else ""
     )

@@ -94,7 +94,7 @@ def odd_network_limit(context: HealthContext) -> Iterator[Finding]:
                 servers=(_names(context)[row],),
                 sentence=f"{_names(context)[row]} reports a network limit ({side}) of "
                 f"{speed_words(limit)}, and {next(why for why, holds in whys.items() if holds)}.",
-                consequence="It looks busier than it is: bundles are shed from it and kept away."
+                consequence="It looks busier than it is: bundles are shed from it, not placed."
                 if looks_busy
                 else "It looks idler than it is: bundles are sent to it until its card is full.",
                 hint=_CARD + (" The line has the fleet's median." if trusted else ""),
@@ -141,7 +141,7 @@ def override_not_in_force(context: HealthContext) -> Iterator[Finding]:
             sentence=f"{NIC_SPEED} is {by_broker.get(off[0], common)}, and {off[0]} reports a "
             f"limit of {speed_words(first)}, no multiple of it"
             + (f"; so do {len(off) - 1} others." if len(off) > 1 else "."),
-            consequence="The limit in force is another one than the configured.",
+            consequence="The effective limit differs from the configured one.",
             hint="It is read when a broker starts: restart those.",
             fix=Fix(restart=True),
             evidence={"rows": off, "limit_kbit_per_s": first},

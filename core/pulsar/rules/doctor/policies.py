@@ -110,7 +110,7 @@ def groups_without_transport(context: HealthContext) -> Iterator[Finding]:
         sentence=f"{pluralize(len(names), 'resource group')} with "
         f"{pluralize(len(attached), 'namespace')} attached; {TRANSPORT} is "
         f"{'empty' if is_told else 'not known, and empty by default'}.",
-        consequence="Resource groups are off on the brokers: their limits hold nobody back.",
+        consequence="Resource groups are off on the brokers: their limits have no effect.",
         hint="",
         fix=settings_fix({TRANSPORT: TRANSPORT_CLASS}),
         evidence={"groups": names, "attached": len(attached)},
