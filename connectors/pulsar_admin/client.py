@@ -89,7 +89,7 @@ def _location(headers: Any) -> str | None:
 class NotAskedError(RemoteTimeoutError):
     """There was no time left to ask: it says nothing about the broker."""
 
-    code = "not_asked"
+    code = "not_sent"
 
     @classmethod
     def at(cls, endpoint: str, operation: str) -> NotAskedError:

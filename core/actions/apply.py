@@ -207,7 +207,7 @@ def _keep(session: Session, _hold: GuardResult) -> GuardResult | None:
         if exc.outcome != "refused":
             return unreadable(session, exc)
         refusal = Refusal(
-            code="setting_not_kept",
+            code="setting_not_reapplied",
             sentence=f"What the run had set could not be set again: {exc.message}",
             hint=exc.hint or "Check the settings, then plan the rest again.",
         )

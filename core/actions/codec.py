@@ -25,6 +25,11 @@ _FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
     "SettingRestored": {"fate": "result"},
     "ExternalMove": {"bundle": "subject"},
 }
+_CODES: Final[Mapping[str, str]] = {
+    "setting_not_kept": "setting_not_reapplied",
+    "unsettled": "result_unknown",
+}
+"""Result codes that a run gives to the steps that it leaves undone."""
 
 
 class _Versioned(msgspec.Struct):
@@ -71,7 +76,8 @@ class RecordDecoder:
         if result == "left":
             event["result"] = "not_restored"
         elif isinstance(result, dict) and "code" in result:
-            code = self._steps.former_codes.get(result["code"], result["code"])
+            code = result["code"]
+            code = _CODES.get(code) or self._steps.former_codes.get(code, code)
             event["result"] = result | {"code": code}
         return content | {"event": event}
 

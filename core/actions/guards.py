@@ -56,7 +56,7 @@ def shutting_down(session: Session) -> GuardResult | None:
     session.idle(0.0)
     if not session.is_shutting_down:
         return None
-    return _hold("leave", "told_to_end", f"Worker {session.ports.worker} is shutting down.")
+    return _hold("leave", "worker_stopping", f"Worker {session.ports.worker} is shutting down.")
 
 
 def stop_flag(session: Session) -> GuardResult | None:
@@ -193,7 +193,7 @@ def in_flight(session: Session) -> GuardResult | None:
     )
     if for_s < UNSETTLED_FOR_S:
         return _hold("wait", "in_flight", sentence, wait_s=1.0)
-    return _hold("end", "unsettled", sentence, "Look at it by hand before the rest is done.")
+    return _hold("end", "result_unknown", sentence, "Look at it by hand before the rest is done.")
 
 
 def failures(session: Session) -> GuardResult | None:

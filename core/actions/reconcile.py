@@ -34,7 +34,7 @@ SETTLE_UNTIL_S: Final = 3600.0
 
 def is_to_be_settled(view: RunView, now: datetime) -> bool:
     """Return whether a run has ended, not long ago, with a step whose outcome is unknown."""
-    if view.ended_at is None or not view.unsettled:
+    if view.ended_at is None or not view.unresolved:
         return False
     return now - view.ended_at <= timedelta(seconds=SETTLE_UNTIL_S)
 

@@ -19,9 +19,9 @@ CUT_SHORT: Final = frozenset(
         "plan_lifetime",
         "read_only",
         "setting_changed",
-        "setting_not_kept",
+        "setting_not_reapplied",
         "setting_not_set",
-        "unsettled",
+        "result_unknown",
     }
 )
 """Codes of what ends a run before all of its steps had their turn, besides a person's stop."""

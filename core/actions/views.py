@@ -214,7 +214,7 @@ class RunView:
         return f"All steps are settled; {first.key} is being restored{failed}"
 
     @property
-    def unsettled(self) -> tuple[StepView, ...]:
+    def unresolved(self) -> tuple[StepView, ...]:
         """Steps that were begun and whose outcome is not known."""
         return tuple(step for step in self.steps if step.state in ("RUNNING", "UNKNOWN"))
 

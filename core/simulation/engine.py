@@ -15,7 +15,7 @@ import numpy as np
 
 from core.findings.measures import Spread
 from core.pulsar.placement import find_strategy
-from core.pulsar.rules.combinations import half_a_pair
+from core.pulsar.rules.combinations import unpaired_avg_shedder
 from core.pulsar.settings import SHEDDING_SWITCHES, EffectiveSettings, effective_settings
 from core.pulsar.shedding import Move, find_shedding_strategy
 from core.pulsar.shedding.registry import AnyStrategy
@@ -299,7 +299,7 @@ def _notes(
     notes.append("The workload is taken to stay as it is and to follow its bundles at once.")
     if settings.text(_PLACEMENT).endswith("RoundRobinBrokerSelector"):
         notes.append("Whose turn it is cannot be seen from outside: it is drawn at random.")
-    pair = half_a_pair(settings, snapshot.manifest.load_manager)
+    pair = unpaired_avg_shedder(settings, snapshot.manifest.load_manager)
     notes += [f"{pair.text} {pair.hint}"] if pair is not None else []
     return tuple(notes)
 

@@ -139,8 +139,8 @@ def _under_way(view: RunView, now: datetime) -> str:
         step = at_work[0]
         since = format_age(_seconds(step.begun_at, now))
         return f"{step.step.subject} has been under way for {since}."
-    if view.unsettled:
-        return f"{plan_words.whether(view.unsettled[0].step)} is not known yet."
+    if view.unresolved:
+        return f"{plan_words.whether(view.unresolved[0].step)} is not known yet."
     waits = waiting_step(view)
     if waits is not None:
         since = ago(waits.waiting_since, now)

@@ -453,7 +453,7 @@ def test_worker_told_to_end_leaves_the_run_to_the_next_one(whole: Sandbox, site:
         assert workers.end(pid) == 0
         view = site.view(run_id)
         assert view.state == "RUNNING"
-        assert not view.unsettled
+        assert not view.unresolved
         assert not view.outstanding_settings
         status = read_status(site.config, site.cluster.name)
         assert status is not None

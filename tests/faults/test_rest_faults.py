@@ -353,7 +353,7 @@ def test_capture_ends_in_its_time_and_the_next_one_begins_with_those_it_did_not_
     assert took_s < 10
     codes = {(problem.place, problem.code) for problem in first.manifest.problems}
     assert (f"http://{hung[0]}", "timeout") in codes
-    assert (broker.url, "not_asked") in codes  # which tells nothing about that broker
+    assert (broker.url, "not_sent") in codes  # which tells nothing about that broker
     assert (broker.url, "timeout") not in codes
     assert first.settings.num_rows == 0
     assert second.settings.num_rows > 0

@@ -73,5 +73,5 @@ def test_the_small_fleet_has_more_findings_of_a_kind_than_are_listed():
     assert {"hot_bundle", "single_bundle_namespace"} <= more
     codes = {one.code for one in found}
     assert {"owner_unknown", "unowned_with_traffic", "moved_since_report"} <= codes
-    assert {"isolation_violated", "anti_affinity_crowded"} <= codes
+    assert {"isolation_violated", "anti_affinity_shared_broker"} <= codes
     assert len(found) > MAX_OF_ONE_CODE

@@ -201,7 +201,7 @@ def test_what_stays_unknown_ends_the_run_and_is_settled_afterwards() -> None:
     world = _asked()
     world.faults[SECOND] = Faults("late", after_s=300.0)
     assert world.work() == "FAILED"
-    assert _codes(world) == ["landed", "timed_out", "unsettled"]
+    assert _codes(world) == ["landed", "timed_out", "result_unknown"]
     assert f"Step 2 ({SECOND}) has been unknown for 60 s" in _ending(world, 2).sentence
     world.holder = "w9"
     ports = Worker(world, "w9").ports

@@ -174,10 +174,10 @@ def test_an_unknown_step_can_be_settled_after_the_end_by_looking() -> None:
     events = (requested(1), claimed(), begun(0), ended(0, "UNKNOWN", "timed_out", None))
     failed = RunEnded(state="FAILED", sentence="Unknown.")
     view = view_of(*events, failed)
-    assert [step.index for step in view.unsettled] == [0]
+    assert [step.index for step in view.unresolved] == [0]
     later = view_of(*events, failed, ended(0, "DONE", is_reconciled=True))
     assert later.steps[0].is_reconciled
-    assert not later.unsettled
+    assert not later.unresolved
     with pytest.raises(InvariantError, match="by looking only"):
         view_of(*events, failed, ended(0, "DONE"))
 

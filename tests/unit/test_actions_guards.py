@@ -118,7 +118,7 @@ def test_the_process_is_to_end() -> None:
     world.shutting_down.add("w1")
     hold = guards.first_hold(_session(world))
     assert hold is not None
-    assert (hold.effect, hold.refusal.code) == ("leave", "told_to_end")
+    assert (hold.effect, hold.refusal.code) == ("leave", "worker_stopping")
 
 
 @pytest.mark.parametrize(("reason", "end"), [("", "UTC."), ("too slow", "UTC: too slow.")])

@@ -76,7 +76,7 @@ def test_cluster_is_told_with_every_broker_and_what_does_not_fit(explain):
     assert code == 0
     assert set(body) == KEYS | {"brokers", "combinations"}
     assert len(body["brokers"]) == 3
-    assert "two_measures" in {item["code"] for item in body["combinations"]}
+    assert "measures_differ" in {item["code"] for item in body["combinations"]}
 
 
 @pytest.mark.parametrize("words", [(), ("--broker", BUSY), ("--bundle", FIRST)])

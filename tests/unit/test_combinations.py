@@ -20,14 +20,14 @@ TRANSFER = {SHEDDER: "org.apache.pulsar.broker.loadbalance.extensions.scheduler.
 
 # code, manager, settings that make it, settings near them that do not
 CASES = [
-    ("half_a_pair", "modular", {SHEDDER: IMPL + "AvgShedder"}, AVG),
-    ("two_measures", "modular", {}, UNIFORM),
-    ("two_spans", "modular", UNIFORM, {}),
+    ("unpaired_avg_shedder", "modular", {SHEDDER: IMPL + "AvgShedder"}, AVG),
+    ("measures_differ", "modular", {}, UNIFORM),
+    ("averages_differ", "modular", UNIFORM, {}),
     ("class_of_other_manager", "modular", TRANSFER, {}),
     ("class_of_other_manager", "extensible", UNIFORM, TRANSFER),
     ("no_shedding", "modular", {"loadBalancerEnabled": False}, {}),
     (
-        "weightless",
+        "zero_weights",
         "modular",
         {
             "loadBalancerCPUResourceWeight": 0,
@@ -90,28 +90,28 @@ CASES = [
         {"loadBalancerBrokerOverloadedThresholdPercentage": 100},
         {"loadBalancerBrokerOverloadedThresholdPercentage": 99},
     ),
-    ("never_even", "extensible", {"loadBalancerBrokerLoadTargetStd": 0}, {}),
-    ("debug_decides", "extensible", {"loadBalancerDebugModeEnabled": True}, {}),
+    ("band_never_balances", "extensible", {"loadBalancerBrokerLoadTargetStd": 0}, {}),
+    ("debug_changes_result", "extensible", {"loadBalancerDebugModeEnabled": True}, {}),
     (
-        "look_alike_keys",
+        "similar_keys",
         "modular",
         {"loadBalancerBandwithInResourceWeight": 0.5},
         {"loadBalancerBandwidthInResourceWeight": 0.5},
     ),
     (
-        "look_alike_timeouts",
+        "similar_timeouts",
         "modular",
         {"zooKeeperSessionTimeoutMillis": 6000},
         {"metadataStoreSessionTimeoutMillis": 6000},
     ),
     (
-        "look_alike_placement",
+        "similar_placement",
         "modular",
         {"loadBalancerPlacementStrategy": "weightedRandomSelection"},
         {},
     ),
     (
-        "look_alike_stats",
+        "similar_stats",
         "modular",
         {"statsUpdateInitialDelayInSecs": 10},
         {"statsUpdateInitialDelayInSecs": 10, "statsUpdateFrequencyInSecs": 10},
@@ -123,7 +123,7 @@ CASES = [
         {"resourceUsageTransportClassName": "org.example.Manager"},
     ),
     (
-        "rounds_before_news",
+        "rounds_before_reports",
         "modular",
         {"statsUpdateFrequencyInSecs": 120},
         {"statsUpdateFrequencyInSecs": 120, "loadBalancerSheddingIntervalMinutes": 2},
@@ -135,7 +135,7 @@ CASES = [
         {"loadBalancerReportUpdateMinIntervalMillis": 60_000},
     ),
     (
-        "deaf_reports",
+        "reports_delayed",
         "modular",
         {"loadBalancerReportUpdateThresholdPercentage": 80},
         {"loadBalancerReportUpdateThresholdPercentage": 20},
@@ -150,7 +150,7 @@ CASES = [
     ("split_unloads", "modular", {}, {"loadBalancerAutoBundleSplitEnabled": False}),
     ("split_stays", "modular", {"loadBalancerAutoUnloadSplitBundlesEnabled": False}, {}),
     (
-        "born_full",
+        "bundles_start_full",
         "modular",
         {"defaultNumberOfNamespaceBundles": 128},
         {"defaultNumberOfNamespaceBundles": 127},
@@ -162,7 +162,7 @@ CASES = [
         {"supportedNamespaceBundleSplitAlgorithms": ["range_equally_divide"]},
     ),
     (
-        "half_a_retention",
+        "retention_incomplete",
         "modular",
         {"defaultRetentionTimeInMinutes": 300},
         {"defaultRetentionTimeInMinutes": 300, "defaultRetentionSizeInMB": -1},
@@ -201,10 +201,10 @@ CASES = [
     ),
 ]
 FROM_THE_SNAPSHOT = {
-    "felt_at_restart",
+    "effective_after_restart",
     "unknown_key",
     "stored_not_dynamic",
-    "stored_not_taken",
+    "stored_not_applied",
 }
 
 
@@ -253,7 +253,7 @@ def test_every_rule_has_a_case():
     [
         ({"loadBalancerShedingEnabled": "true"}, "unknown_key", "loadBalancerSheddingEnabled"),
         ({"loadBalancerEnabled": "false"}, "stored_not_dynamic", "broker.conf"),
-        ({"minUnloadMessage": "many"}, "stored_not_taken", "delete it"),
+        ({"minUnloadMessage": "many"}, "stored_not_applied", "delete it"),
     ],
 )
 def test_stored_value_that_no_broker_goes_by_is_named(stored, code, said):
@@ -294,7 +294,7 @@ def test_measures_that_a_release_cannot_change_are_worth_knowing_only():
     (item,) = (
         one
         for one in combinations(EffectiveSettings.defaults("2.9.5"), "modular")
-        if one.code == "two_measures"
+        if one.code == "measures_differ"
     )
     assert (item.severity, item.fix.wanted) == ("info", {})
     assert item.hint.startswith("Release 2.9.5 has no setting loadBalancerLoadPlacementStrategy.")

@@ -107,9 +107,9 @@ def firing():
     )
     threshold = (None, "loadBalancerBrokerThresholdShedderPercentage", "80", "file")
     return {
-        "two_measures": with_settings(sound(), (None, PLACEMENT, "x.RoundRobinBrokerSelector", "")),
+        "measures_differ": with_settings(sound(), (None, PLACEMENT, "x.RoundRobinBrokerSelector", "")),
         "settings_differ": set_on(NAMES[2], "maxUnloadPercentage", "0.5"),
-        "felt_at_restart": set_on(
+        "effective_after_restart": set_on(
             None, "loadBalancerHostUsageCheckIntervalMinutes", "1", "dynamic"
         ),
         "unknown_key": set_on(None, "stored:loadBalancerShedingEnabled", "true", "stored"),
@@ -124,7 +124,7 @@ def firing():
         ),
         "no_limit": cell(NAMES[1], bandwidth_in_limit=-1.0),
         "network_limit_odd": cell(NAMES[1], bandwidth_out_limit=100_000_000.0),
-        "network_speed_not_in_force": set_on(None, NIC, "Optional[25.0]"),
+        "network_speed_not_effective": set_on(None, NIC, "Optional[25.0]"),
         "traffic_beyond_cards": cell(NAMES[1], bandwidth_in_usage=100.0),
         "limits_differ": cell(NAMES[1], cpu_limit=400.0),
         "foreign_load": cell(NAMES[3], cpu_usage=600.0),
@@ -159,10 +159,10 @@ def near():
     wide = (None, "loadBalancerBrokerThresholdShedderPercentage", "80", "file")
     return [
         ("settings_differ", set_on(None, "maxUnloadPercentage", "0.5")),
-        ("felt_at_restart", set_on(None, "loadBalancerHostUsageCheckIntervalMinutes", "1")),
+        ("effective_after_restart", set_on(None, "loadBalancerHostUsageCheckIntervalMinutes", "1")),
         ("no_limit", cell(NAMES[1], direct_memory_limit=0.0)),
         ("network_limit_odd", cell(NAMES[1], bandwidth_out_limit=4_000_000.0)),
-        ("network_speed_not_in_force", set_on(None, NIC, "Optional[1.0]")),
+        ("network_speed_not_effective", set_on(None, NIC, "Optional[1.0]")),
         ("traffic_beyond_cards", cell(NAMES[1], bandwidth_in_usage=120_000.0)),
         ("limits_differ", cell(NAMES[1], memory_limit=16_300.0)),
         ("foreign_load", cell(NAMES[3], cpu_usage=170.0)),
@@ -313,7 +313,7 @@ def test_settings_of_a_what_if_are_examined_as_they_are_given():
 
 def test_what_rests_on_settings_that_were_not_read_is_no_warning() -> None:
     found = examine(with_settings(sound()))
-    pair = only(with_settings(sound()), "two_measures")
+    pair = only(with_settings(sound()), "measures_differ")
     assert (pair.severity, pair.assumed) == ("unknown", (SHEDDER, PLACEMENT))
     assert pair.sentence.endswith("Assumed, not read: its settings.")
     assert not [one for one in found.warnings if one.area == "settings"]
@@ -323,7 +323,7 @@ def test_what_rests_on_settings_that_were_not_read_is_no_warning() -> None:
 
 def test_what_was_read_in_part_names_the_rest() -> None:
     half = with_settings(sound(), (None, SHEDDER, IMPL + "ThresholdShedder", "file"))
-    pair = only(half, "two_measures")
+    pair = only(half, "measures_differ")
     assert pair.assumed == (PLACEMENT,)
     assert pair.sentence.endswith(f"Assumed, not read: {PLACEMENT}.")
     whole = with_settings(
@@ -331,7 +331,7 @@ def test_what_was_read_in_part_names_the_rest() -> None:
         (None, SHEDDER, IMPL + "ThresholdShedder", "file"),
         (None, PLACEMENT, IMPL + "LeastLongTermMessageRate", "default"),
     )
-    assert (only(whole, "two_measures").severity, only(whole, "two_measures").assumed) == (
+    assert (only(whole, "measures_differ").severity, only(whole, "measures_differ").assumed) == (
         "warning",
         (),
     )

@@ -272,7 +272,7 @@ CASES: dict[str, tuple[str, Callable[[PulsarSnapshot], PulsarSnapshot], str]] = 
         lambda s: with_policies(s, ("isolation", "p", isolation("10\\.1\\.0\\.1"))),
         "3 bundles of acme/mail on 3 brokers should not be there",
     ),
-    "anti_affinity_crowded": (
+    "anti_affinity_shared_broker": (
         "info",
         lambda s: moved_to_one(
             edited(
@@ -292,7 +292,7 @@ CASES: dict[str, tuple[str, Callable[[PulsarSnapshot], PulsarSnapshot], str]] = 
         ),
         r"False on 10\.1\.0\.1:8080; True on 3 brokers",
     ),
-    "setting_not_in_force": (
+    "setting_not_effective": (
         "warning",
         lambda s: with_settings(s, (None, "minUnloadMessage", "abc", "dynamic")),
         "minUnloadMessage holds 'abc'",
@@ -389,7 +389,7 @@ def test_a_bundle_count_near_the_limit_is_an_info() -> None:
 def test_averages_that_the_leader_does_not_write_are_told(each: str, *, is_told: bool) -> None:
     key = "loadBalancerMaxNumberOfBundlesInBundleLoadReport"  # 4 brokers, 12 bundles
     fleet = with_settings(sound(), (None, key, each, "file"))
-    told = found(fleet).get("averages_of_few", [])
+    told = found(fleet).get("averages_of_some_bundles", [])
     assert bool(told) is is_told
     assert all("8 busiest bundles only, of 12" in one.sentence for one in told)
 

@@ -197,10 +197,10 @@ class TestSteps:
     def test_rebalancing_tells_that_exclusions_do_not_bind_the_balancer(self):
         terms = PlanOptions(now=TERMS.now, exclusions=["te*"])
         plan = rebalance_plan(snapshot_of(whole()), terms)
-        [told] = [one for one in plan.diagnostics if one.code == "exclusions_not_kept"]
+        [told] = [one for one in plan.diagnostics if one.code == "exclusions_ignored"]
         assert "temp" in told.sentence
         assert plan.applyable
-        assert "exclusions_not_kept" not in codes(
+        assert "exclusions_ignored" not in codes(
             rebalance_plan(snapshot_of(whole()), TERMS), "warning"
         )
 

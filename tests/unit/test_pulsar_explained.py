@@ -339,10 +339,10 @@ def codes(manager="modular", **overrides):
 @pytest.mark.parametrize(
     ("code", "overrides"),
     [
-        ("two_measures", {}),
-        ("half_a_pair", {"loadBalancerLoadSheddingStrategy": IMPL + "AvgShedder"}),
+        ("measures_differ", {}),
+        ("unpaired_avg_shedder", {"loadBalancerLoadSheddingStrategy": IMPL + "AvgShedder"}),
         ("no_shedding", {"loadBalancerSheddingEnabled": False}),
-        ("look_alike_keys", {"loadBalancerBandwithInResourceWeight": 0.5}),
+        ("similar_keys", {"loadBalancerBandwithInResourceWeight": 0.5}),
         ("short_grace", {"loadBalancerSheddingGracePeriodMinutes": 1}),
         (
             "no_minimum",
@@ -360,7 +360,7 @@ def codes(manager="modular", **overrides):
             },
         ),
         (
-            "weightless",
+            "zero_weights",
             {
                 "loadBalancerCPUResourceWeight": 0,
                 "loadBalancerBandwidthInResourceWeight": 0,
@@ -393,7 +393,7 @@ def test_half_a_pair_says_what_it_comes_to(release, half, said):
     }
     pair = {half: IMPL + "AvgShedder", other: of[other]}
     found = combinations(EffectiveSettings.defaults(release, pair), "modular")
-    (one,) = [item for item in found if item.code == "half_a_pair"]
+    (one,) = [item for item in found if item.code == "unpaired_avg_shedder"]
     assert said in one.text
 
 
@@ -402,11 +402,11 @@ def test_shedding_and_placement_by_one_measure_is_no_finding():
         "loadBalancerLoadSheddingStrategy": IMPL + "ThresholdShedder",
         "loadBalancerLoadPlacementStrategy": IMPL + "LeastResourceUsageWithWeight",
     }
-    assert not codes(**pair) & {"two_measures", "half_a_pair"}
+    assert not codes(**pair) & {"measures_differ", "unpaired_avg_shedder"}
 
 
 def test_pairs_of_the_modular_manager_are_not_judged_on_the_extensible_one():
-    assert "two_measures" not in codes("extensible")
+    assert "measures_differ" not in codes("extensible")
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)

@@ -36,7 +36,7 @@ class PendingProposals:
         now = datetime.now(UTC)
         since = now - timedelta(seconds=SETTLE_UNTIL_S)
         ended = self._views(self._journal.runs_ended(self._cluster, since))
-        if not any(view.unsettled for view in ended):  # nearly always: nothing more has to be read
+        if not any(view.unresolved for view in ended):  # nearly always: nothing more has to be read
             return frozenset()
         views = [*ended, *self._views(self._journal.open_runs(self._cluster))]
         moments = [at for view in views if (at := cleared_at(view)) is not None]
@@ -51,7 +51,7 @@ class PendingProposals:
                     view = fold(self._journal.entries(run_id=run_id))
                 except InvariantError:  # damaged: `trimtab runs --verify` says where
                     continue
-                if view.is_ended and not view.unsettled:  # nothing of it changes any more
+                if view.is_ended and not view.unresolved:  # nothing of it changes any more
                     self._settled[run_id] = view
             found.append(view)
         return found

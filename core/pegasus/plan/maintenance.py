@@ -290,7 +290,7 @@ def _warn_of_exclusions(draft: Draft) -> None:
         more = f" and {len(excluded) - _MAX_NAMED} more" if excluded[_MAX_NAMED:] else ""
         draft.note(
             "warning",
-            "exclusions_not_kept",
+            "exclusions_ignored",
             f"Excluded tables are balanced too: {', '.join(excluded[:_MAX_NAMED])}{more}. The "
             "meta server's own balancer ignores Trimtab's exclusions.",
             hint="Put them on meta.lb.ignored_app_list first, if they are to stay as they are.",

@@ -29,7 +29,7 @@ def pending_partitions(
         gpid
         for view in ended
         if is_to_be_settled(view, now)
-        for step in view.unsettled
+        for step in view.unresolved
         if step.step.is_queued
         and (cleared_at is None or step.begun_at is None or step.begun_at > cleared_at)
         for gpid in step.step.touched

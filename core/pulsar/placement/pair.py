@@ -36,7 +36,7 @@ def half_pair_outcome(settings: EffectiveSettings) -> str:
     return f"A broker of {settings.release} then places by LeastLongTermMessageRate."
 
 
-def describe_half_a_pair(settings: EffectiveSettings) -> str:
+def describe_unpaired(settings: EffectiveSettings) -> str:
     """Return evidence and outcome; empty: both halves, or neither, are configured."""
     outcome = half_pair_outcome(settings)
     return f"{half_pair_evidence(settings)} {outcome}" if outcome else ""

@@ -21,7 +21,7 @@ from core.pulsar.placement.extensible import (
 from core.pulsar.placement.filters import Filtered, run_filters
 from core.pulsar.placement.masks import uniform
 from core.pulsar.placement.model import Placement, PlacementMemory, PlacementTable
-from core.pulsar.placement.pair import describe_half_a_pair
+from core.pulsar.placement.pair import describe_unpaired
 from core.pulsar.placement.selectors import (
     PAIRED_NAMES,
     ROUND_ROBIN,
@@ -168,10 +168,10 @@ def active_placement(settings: EffectiveSettings, load_manager: str) -> str:
     return placement_name(settings)
 
 
-def _half_a_pair(settings: EffectiveSettings) -> tuple[str, ...]:
+def _unpaired(settings: EffectiveSettings) -> tuple[str, ...]:
     """Return what is shown where half of a pair is configured for placement alone."""
     placement = settings.text("loadBalancerLoadPlacementStrategy").rpartition(".")[2]
-    found = describe_half_a_pair(settings)
+    found = describe_unpaired(settings)
     if placement not in PAIRED_NAMES or not found:
         return ()
     rest = " LeastLongTermMessageRate is shown instead, as 5.0 takes it."
@@ -188,7 +188,7 @@ def _choose(view: LoadView, settings: EffectiveSettings, wanted: str | None) -> 
         return _extensible(view, wanted and simple)
     if simple not in STRATEGY_NAMES:
         return _Chosen(simple, None, f"Placement by {simple} is not available yet.")
-    notes = _half_a_pair(settings) if wanted is None else ()
+    notes = _unpaired(settings) if wanted is None else ()
     return _Chosen(simple, find_strategy(simple), notes=notes)
 
 

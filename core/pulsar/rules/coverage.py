@@ -35,7 +35,7 @@ def averages_of_few(context: HealthContext) -> Iterator[Finding]:
     if each <= 0 or bundles <= (written := each * max(1, brokers)):
         return
     yield Finding(
-        code="averages_of_few",
+        code="averages_of_some_bundles",
         severity="info",
         subject_kind="cluster",
         subject="",

@@ -130,7 +130,7 @@ def _crowded(group: str, rows: pa.Table, most: int, unused: int) -> Finding:
     )
     first = crowded["owner"][0].as_py()
     return Finding(
-        code="anti_affinity_crowded",
+        code="anti_affinity_shared_broker",
         severity="info",
         subject_kind="cluster",
         subject=group,

@@ -42,7 +42,7 @@ def invalid_dynamic_values(context: HealthContext) -> Iterator[Finding]:
     """Stored values that no broker can read: they go on with what they had."""
     for sentence in context.settings.problems:
         yield Finding(
-            code="setting_not_in_force",
+            code="setting_not_effective",
             severity="warning",
             subject_kind="setting",
             subject=sentence.removeprefix("Setting ").partition(" ")[0],

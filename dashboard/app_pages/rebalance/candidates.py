@@ -123,7 +123,7 @@ def lines_of(choice: Choice) -> list[presenter.Line]:
                 acting=done.number,
                 impact=done.impact,
                 placement=candidate.placement,
-                warning=half_pair_outcome(candidate.settings()) if candidate.half_a_pair else "",
+                warning=half_pair_outcome(candidate.settings()) if candidate.unpaired_avg_shedder else "",
                 played=_played(choice, candidate),
             )
         )
@@ -228,9 +228,9 @@ def draw_table(choice: Choice, lines: list[presenter.Line]) -> None:
     )
 
 
-def warn_of_half_a_pair(candidate: queries.Candidate) -> None:
+def warn_of_unpaired(candidate: queries.Candidate) -> None:
     """Say what comes of AvgShedder in one of its two places, where the chosen strategy has that."""
-    found = candidate.half_a_pair
+    found = candidate.unpaired_avg_shedder
     if found is not None:
         st.warning(
             words.plain(f"{found.text} {found.hint} See another pair under Placed by."),

@@ -62,7 +62,7 @@ with left:
             pinned=pinned,
             fleet=fleet,
         )
-        candidates.warn_of_half_a_pair(chosen)
+        candidates.warn_of_unpaired(chosen)
 
 
 def proposal() -> Proposal | None:

@@ -21,7 +21,7 @@ from core.pulsar.plan.checks import Basis, check_destination, check_move
 from core.pulsar.plan.clients import ClientImpact, client_impact
 from core.pulsar.plan.edit import Ground, dropped, retargeted
 from core.pulsar.plan.preview import Preview, preview_plan
-from core.pulsar.rules.combinations import half_a_pair
+from core.pulsar.rules.combinations import unpaired_avg_shedder
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.shedding import Round, find_shedding_strategy, shed_rounds
 from core.pulsar.shedding.registry import AnyStrategy
@@ -87,9 +87,9 @@ class Candidate:
         return active_placement(self.settings(), self._manager)
 
     @property
-    def half_a_pair(self) -> Finding | None:
+    def unpaired_avg_shedder(self) -> Finding | None:
         """The warning that AvgShedder would shed or place alone, if it would."""
-        return half_a_pair(self.settings(), self._manager)
+        return unpaired_avg_shedder(self.settings(), self._manager)
 
     @property
     def _manager(self) -> LoadManager:

@@ -17,7 +17,7 @@ from core.plan.model import Plan
 from core.pulsar.placement import active_placement
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.requests import ShedRequest
-from core.pulsar.rules.combinations import half_a_pair
+from core.pulsar.rules.combinations import unpaired_avg_shedder
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.shedding import (
     BrokerTrace,
@@ -162,7 +162,7 @@ def chosen(
 
 def placed_by(settings: EffectiveSettings, manager: LoadManager) -> dict[str, str]:
     """Return who places what is shed, and the warning that it is half a pair."""
-    pair = half_a_pair(settings, manager)
+    pair = unpaired_avg_shedder(settings, manager)
     return {
         "placement": active_placement(settings, manager),
         "warning": f"{pair.text} {pair.hint}" if pair is not None else "",

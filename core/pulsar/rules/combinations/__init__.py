@@ -20,12 +20,12 @@ from typing import Final
 from core.findings.engine import Rule, run_rules
 from core.findings.finding import Finding
 from core.pulsar.rules.combinations import bundles, clocks, keys, measures, shedding, storage
-from core.pulsar.rules.combinations.measures import half_a_pair
+from core.pulsar.rules.combinations.measures import unpaired_avg_shedder
 from core.pulsar.rules.combinations.model import Case
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import LoadManager
 
-__all__ = ["combinations", "half_a_pair"]
+__all__ = ["combinations", "unpaired_avg_shedder"]
 
 RULES: Final[tuple[Rule[Case], ...]] = (
     *measures.RULES,

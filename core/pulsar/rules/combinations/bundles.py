@@ -67,7 +67,7 @@ def born_full(case: Case) -> Iterator[Finding]:
     first, most = case.number(_FIRST), case.number(_MOST)
     if case.settings.flag(_SPLIT) and 0 < most <= first:
         yield Finding(
-            code="born_full",
+            code="bundles_start_full",
             severity="warning",
             keys=(_FIRST, _MOST, _SPLIT),
             sentence=f"A new namespace gets {first:g} bundles, and automatic splits stop at "

@@ -33,7 +33,7 @@ def rounds_before_news(case: Case) -> Iterator[Finding]:
     if not 0 < round_s < periods[slowest]:
         return
     yield Finding(
-        code="rounds_before_news",
+        code="rounds_before_reports",
         severity="warning",
         keys=(INTERVAL, slowest),
         sentence=f"A round comes every {round_s:g} s, and {slowest} renews its numbers every "
@@ -62,7 +62,7 @@ def reports(case: Case) -> Iterator[Finding]:
     trigger = case.number(_TRIGGER)
     if trigger >= _DEAF_PCT:
         yield Finding(
-            code="deaf_reports",
+            code="reports_delayed",
             severity="info",
             keys=(_TRIGGER, _LONGEST),
             sentence=f"A load may change by {trigger:g} % before its broker reports; otherwise a "

@@ -40,7 +40,7 @@ def misspelt(case: Case) -> Iterator[Finding]:
         counts = weight == 1.0
         wanted: dict[str, Value] = {new: held, old: 1.0} if counts else {old: 1.0}
         yield Finding(
-            code="look_alike_keys",
+            code="similar_keys",
             severity="warning",
             keys=(old, new),
             sentence=f"The misspelt key {old} is {held:g} while {new} is {weight:g}.",
@@ -64,7 +64,7 @@ def old_timeouts(case: Case) -> Iterator[Finding]:
         if held <= 0 or not (case.settings.has(old) and case.settings.has(new)):
             continue
         yield Finding(
-            code="look_alike_timeouts",
+            code="similar_timeouts",
             severity="warning" if held != other and case.is_changed(new) else "info",
             keys=(old, new),
             sentence=f"{old} is {held:g} while {new} is {other:g}.",
@@ -78,7 +78,7 @@ def taken_for_another(case: Case) -> Iterator[Finding]:
     """Keys whose names promise what another one does."""
     if case.load_manager != "simple" and case.is_changed(_OLD_PLACEMENT):
         yield Finding(
-            code="look_alike_placement",
+            code="similar_placement",
             severity="warning",
             keys=(_OLD_PLACEMENT, PLACEMENT),
             sentence=f"{_OLD_PLACEMENT} is {case.settings.text(_OLD_PLACEMENT)}; "
@@ -90,7 +90,7 @@ def taken_for_another(case: Case) -> Iterator[Finding]:
         )
     if case.is_changed(_FIRST_STATS) and not case.is_changed(_STATS):
         yield Finding(
-            code="look_alike_stats",
+            code="similar_stats",
             severity="info",
             keys=(_FIRST_STATS, _STATS),
             sentence=f"{_FIRST_STATS} is {case.number(_FIRST_STATS):g}, "
@@ -112,7 +112,7 @@ def not_felt(case: Case) -> Iterator[Finding]:
     if late:
         verb, it = ("is", "it") if len(late) == 1 else ("are", "them")
         yield Finding(
-            code="felt_at_restart",
+            code="effective_after_restart",
             severity="warning",
             keys=tuple(late),
             sentence=f"{', '.join(late)} {verb} set dynamically, and brokers read {it} only when "
@@ -174,7 +174,7 @@ def stored_in_vain(case: Case) -> Iterator[Finding]:
             )
         else:
             yield Finding(
-                code="stored_not_taken",
+                code="stored_not_applied",
                 severity="warning",
                 keys=(key,),
                 sentence=f"{key} = {text} is stored as a dynamic setting; brokers run with "

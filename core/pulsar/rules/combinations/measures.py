@@ -33,7 +33,7 @@ def measures(case: Case) -> Iterator[Finding]:
     if outcome:
         pair, other = (shedder, PLACEMENT) if shedder in PAIRED_NAMES else (placement, SHEDDER)
         yield Finding(
-            code="half_a_pair",
+            code="unpaired_avg_shedder",
             severity="warning",
             keys=(SHEDDER, PLACEMENT),
             sentence=half_pair_evidence(case.settings),
@@ -49,7 +49,7 @@ def measures(case: Case) -> Iterator[Finding]:
     if not sheds_by.startswith(places_by):
         fitting, is_settable = strategy.fitting_placement, case.settings.has(PLACEMENT)
         yield Finding(
-            code="two_measures",
+            code="measures_differ",
             severity="warning" if is_settable else "info",
             keys=(SHEDDER, PLACEMENT),
             sentence=f"{shedder} sheds by {sheds_by}; {placement} places by {places_by}.",
@@ -64,7 +64,7 @@ def measures(case: Case) -> Iterator[Finding]:
         )
     elif placement == "LeastLongTermMessageRate":
         yield Finding(
-            code="two_spans",
+            code="averages_differ",
             severity="info",
             keys=(SHEDDER, PLACEMENT),
             sentence=f"{shedder} goes by what was measured last, "
@@ -73,10 +73,10 @@ def measures(case: Case) -> Iterator[Finding]:
         )
 
 
-def half_a_pair(settings: EffectiveSettings, load_manager: LoadManager) -> Finding | None:
+def unpaired_avg_shedder(settings: EffectiveSettings, load_manager: LoadManager) -> Finding | None:
     """Return the warning that a class is active in one of its two places only, if one is."""
     found = measures(Case(settings, load_manager))
-    return next((item for item in found if item.code == "half_a_pair"), None)
+    return next((item for item in found if item.code == "unpaired_avg_shedder"), None)
 
 
 def other_managers_class(case: Case) -> Iterator[Finding]:

@@ -50,12 +50,12 @@ def switched_off(case: Case) -> Iterator[Finding]:
         )
 
 
-def weightless(case: Case) -> Iterator[Finding]:
+def zero_weights(case: Case) -> Iterator[Finding]:
     """No resource counts."""
     if any(resource_weights(case.settings).values()):
         return
     yield Finding(
-        code="weightless",
+        code="zero_weights",
         severity="warning",
         keys=tuple(one.key for one in SETTINGS if one.key.endswith("ResourceWeight")),
         sentence="No resource has a weight: all of them are 0.",
@@ -213,7 +213,7 @@ def target_deviation(case: Case) -> Iterator[Finding]:
     target = case.number(_TARGET_STD)
     if case.is_extensible and target <= 0:
         yield Finding(
-            code="never_even",
+            code="band_never_balances",
             severity="warning",
             keys=(_TARGET_STD,),
             sentence=f"{_TARGET_STD} is {target:g}.",
@@ -232,7 +232,7 @@ def debug_decides(case: Case) -> Iterator[Finding]:
     """
     if case.is_extensible and case.settings.flag(_DEBUG):
         yield Finding(
-            code="debug_decides",
+            code="debug_changes_result",
             severity="warning",
             keys=(_DEBUG,),
             sentence=f"{_DEBUG} is true.",
@@ -245,7 +245,7 @@ def debug_decides(case: Case) -> Iterator[Finding]:
 
 RULES: Final[tuple[Rule[Case], ...]] = (
     switched_off,
-    weightless,
+    zero_weights,
     lag,
     grace,
     uniform,

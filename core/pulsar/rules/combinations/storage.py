@@ -29,7 +29,7 @@ def half_a_retention(case: Case) -> Iterator[Finding]:
         return
     zero = _SIZE if megabytes == 0 else _TIME
     yield Finding(
-        code="half_a_retention",
+        code="retention_incomplete",
         severity="warning",
         keys=(_TIME, _SIZE),
         sentence=f"{_TIME} is {minutes:g}, {_SIZE} is {megabytes:g}.",

@@ -133,7 +133,7 @@ def override_not_in_force(context: HealthContext) -> Iterator[Finding]:
     if off:
         first = float(limits[_names(context).index(off[0])])
         yield Finding(
-            code="network_speed_not_in_force",
+            code="network_speed_not_effective",
             area="capacity",
             severity="warning",
             keys=(NIC_SPEED,),
