@@ -36,7 +36,7 @@ from core.pegasus.balance.model import BalanceOptions
 from core.pegasus.balance.rounds import (
     balance_round,
     balance_until_done,
-    rounds_until_settled,
+    rounds_until_converged,
 )
 from core.pegasus.balance.score import count_spread
 from core.pegasus.even.planner import EvenGoal, even_out
@@ -150,7 +150,7 @@ def _spark(view: ClusterView) -> None:
     started = time.perf_counter()
     there = [done.plans for done in rounds.rounds(view, BalanceOptions())]
     took_s = time.perf_counter() - started
-    here = [done.plans for done in rounds_until_settled(view, BalanceOptions())]
+    here = [done.plans for done in rounds_until_converged(view, BalanceOptions())]
     end_session()
     if there != here:
         sys.exit("Spark answers something else")

@@ -104,7 +104,7 @@ def on_spark(cores: int, ring: TopicRing, path: Path, count: int, here: TopicLoa
 
 
 def same(there: TopicLoads, here: TopicLoads) -> Iterator[bool]:
-    for name in ("bundles", "brokers", "crowded", "spread"):
+    for name in ("bundles", "brokers", "concentrated", "spread"):
         yield getattr(there, name).equals(getattr(here, name))
 
 

@@ -200,7 +200,7 @@ def _place(context: JobContext, asked: Asked) -> JobAnswer:
 
 def _simulate(context: JobContext, asked: Asked) -> JobAnswer:
     found = _asked(context, asked.scope, FleetRequest(SIMULATE, asked.request), "pulsar")
-    settled = found["simulations"]["is_settled"].to_pylist()
+    settled = found["simulations"]["is_converged"].to_pylist()
     moves = pc.sum(found["simulations"]["moves"]).as_py() or 0
     return _answer(
         found,

@@ -174,7 +174,7 @@ def _failed(found: Answers, tables: dict[str, str]) -> str:
     return unanswered(found[PROBLEMS])
 
 
-def left_out(found: Answers, tables: dict[str, str]) -> str:
+def skipped(found: Answers, tables: dict[str, str]) -> str:
     """Return the same of drills, whose clusters may be answered for but for some failures."""
     problems = found[PROBLEMS]
     is_part = pc.is_in(problems["cluster"], pc.unique(found["failures"]["cluster"]))
@@ -209,11 +209,11 @@ def _drill(context: JobContext, asked: Asked) -> JobAnswer:
     _write(context, found)
     tables = {
         "failures": "Each broker or failure domain of Pulsar clusters lost, worst first.",
-        "hot": f"Brokers over {format_ratio(request.hot_line)} after a failure.",
+        "hot": f"Brokers over {format_ratio(request.hot_threshold)} after a failure.",
         "groups": "What is left of isolation groups that a failure touches.",
         "nodes": "Each node of Pegasus clusters lost, worst first.",
     }
-    problem = left_out(found, tables)
+    problem = skipped(found, tables)
     failures, nodes = found["failures"], found["nodes"]
     hurt = pc.sum(pc.cast(hurts(failures), pa.int64())).as_py() or 0
     lost = pc.sum(pc.cast(refuses(nodes), pa.int64())).as_py() or 0
@@ -253,7 +253,7 @@ def _topics(context: JobContext, asked: TopicsScope) -> JobAnswer:
         tables={
             "bundles": "What each bundle would carry, most throughput first.",
             "brokers": "The same by the brokers that own the bundles now.",
-            "crowded": "Partitioned topics with most partitions in one bundle.",
+            "concentrated": "Partitioned topics with most partitions in one bundle.",
             "spread": "How many partitioned topics there are of each size and crowding.",
         },
         facts={"clusters": len(sentences)},
@@ -262,7 +262,7 @@ def _topics(context: JobContext, asked: TopicsScope) -> JobAnswer:
 
 def topic_tables(found: TopicLoads) -> dict[str, pa.Table]:
     """Return the tables by name."""
-    names = ("bundles", "brokers", "crowded", "spread")
+    names = ("bundles", "brokers", "concentrated", "spread")
     return {name: getattr(found, name) for name in names}
 
 

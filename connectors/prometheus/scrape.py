@@ -50,13 +50,13 @@ class Exposed:
         at_s: Seconds since the epoch.
         values: By measure; counters as they stand.
         bundles: Rates by bundle.
-        left_out: Lines of kinds that were too many to be parsed.
+        skipped: Lines of kinds that were too many to be parsed.
     """
 
     at_s: float
     values: dict[str, float]
     bundles: dict[str, dict[str, float]]
-    left_out: int = 0
+    skipped: int = 0
 
 
 def exposed(body: bytes, at_s: float, *, has_bundles: bool = True) -> Exposed:
@@ -165,11 +165,11 @@ class Scraper:
         found = Found("scrape")
         for name, one in now.items():
             _note(found, name, before.get(name), one)
-        if left_out := sum(one.left_out for one in now.values()):
+        if skipped := sum(one.skipped for one in now.values()):
             problems.add(
                 "budget",
                 f"{PATH} of the brokers",
-                f"{left_out:,} lines of topics or bundles were left out of what brokers expose.",
+                f"{skipped:,} lines of topics or bundles were left out of what brokers expose.",
                 done="Latencies of writing or rates of bundles are unknown; name a Prometheus url.",
                 severity="info",
             )

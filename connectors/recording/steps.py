@@ -25,7 +25,7 @@ from core.actions.events import (
     SettingRestored,
     StepEnded,
 )
-from core.actions.model import SETTLED_STEPS, Observation, RunId
+from core.actions.model import FINAL_STEPS, Observation, RunId
 from core.actions.ports import Journal
 from core.actions.runs import fold
 from core.actions.views import RunView
@@ -138,7 +138,7 @@ def _events_of(entry: Entry, view: RunView) -> Iterator[dict[str, Any]]:
     event, actor = entry.record.event, entry.record.actor
     common = {"by": BY_US, "run_id": str(view.run_id), "reason": view.reason}
     if isinstance(event, StepEnded):
-        if event.result.state in SETTLED_STEPS:
+        if event.result.state in FINAL_STEPS:
             yield common | _step(entry, event, view)
         return
     if isinstance(event, SettingChanged | SettingRestored):

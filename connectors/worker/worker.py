@@ -33,7 +33,7 @@ from core.actions.events import Record
 from core.actions.measured import MEASURE_AFTER_S, MEASURE_UNTIL_S, is_to_be_measured
 from core.actions.model import ENDED_RUNS, RunId
 from core.actions.ports import Lease, Ports
-from core.actions.reconcile import SETTLE_UNTIL_S, is_to_be_settled
+from core.actions.reconcile import RECONCILE_UNTIL_S, needs_reconciling
 from core.actions.runs import RunView, fold
 from core.errors import InvariantError, OpsError, RemoteError
 from core.snapshot.store import Shelf
@@ -299,10 +299,10 @@ class _Loop:
             return
         self._measures_at_s = now_s + _MEASURE_EVERY_S
         now = self._clock.now()
-        since = now - timedelta(seconds=max(SETTLE_UNTIL_S, MEASURE_UNTIL_S))
+        since = now - timedelta(seconds=max(RECONCILE_UNTIL_S, MEASURE_UNTIL_S))
         recent = journal.runs_ended(self.cluster.name, since)
         views = [self._view(journal, run_id) for run_id in recent if run_id not in self._closed]
-        open_ends = [view.run_id for view in views if view and is_to_be_settled(view, now)]
+        open_ends = [view.run_id for view in views if view and needs_reconciling(view, now)]
         if open_ends:
             self._settle(journal, open_ends)
         due = [view for view in views if view and is_to_be_measured(view, now)]
@@ -359,8 +359,8 @@ class _Loop:
             self._closed.add(run_id)
             return None
         moment = self._clock.now() + timedelta(seconds=MEASURE_AFTER_S)
-        is_settled = not is_to_be_settled(view, moment)
-        if view.is_ended and is_settled and not is_to_be_measured(view, moment):
+        is_reconciled = not needs_reconciling(view, moment)
+        if view.is_ended and is_reconciled and not is_to_be_measured(view, moment):
             self._closed.add(run_id)
         return view
 

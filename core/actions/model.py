@@ -16,8 +16,8 @@ from core.step import Observation, StepState
 
 __all__ = [
     "ENDED_RUNS",
+    "FINAL_STEPS",
     "LEGAL_MOVES",
-    "SETTLED_STEPS",
     "Control",
     "Observation",
     "Refusal",
@@ -48,7 +48,7 @@ LEGAL_MOVES: Final[Mapping[StepState, frozenset[StepState]]] = MappingProxyType(
 """From each state of a step to the states it may take next."""
 
 ENDED_RUNS: Final[frozenset[RunState]] = frozenset({"DONE", "STOPPED", "FAILED", "REFUSED"})
-SETTLED_STEPS: Final[frozenset[StepState]] = frozenset({"DONE", "FAILED", "SKIPPED"})
+FINAL_STEPS: Final[frozenset[StepState]] = frozenset({"DONE", "FAILED", "SKIPPED"})
 
 
 def moved(before: StepState, after: StepState) -> StepState:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from core.actions.events import SettingChanged, StepEnded
-from core.actions.model import SETTLED_STEPS, Observation, StepResult
+from core.actions.model import FINAL_STEPS, Observation, StepResult
 from core.actions.ports import Action
 from core.actions.session import LeftError, Session
 from core.actions.views import RunView, StepView
@@ -28,15 +28,15 @@ single look cannot distinguish a bundle without clients from one on its way."""
 
 _ANSWER: Final = "The request itself:"
 
-SETTLE_UNTIL_S: Final = 3600.0
+RECONCILE_UNTIL_S: Final = 3600.0
 """How long after a run's end a step that it left unknown is looked at again."""
 
 
-def is_to_be_settled(view: RunView, now: datetime) -> bool:
+def needs_reconciling(view: RunView, now: datetime) -> bool:
     """Return whether a run has ended, not long ago, with a step whose outcome is unknown."""
     if view.ended_at is None or not view.unresolved:
         return False
-    return now - view.ended_at <= timedelta(seconds=SETTLE_UNTIL_S)
+    return now - view.ended_at <= timedelta(seconds=RECONCILE_UNTIL_S)
 
 
 def watch(
@@ -117,7 +117,7 @@ def look_again(session: Session) -> None:
     """Observe each step of unknown outcome, and reconcile what can be."""
     for step in session.steps_in("UNKNOWN"):
         result = watch(session, step, spent_s=math.inf)
-        if result.state in SETTLED_STEPS:
+        if result.state in FINAL_STEPS:
             write_result(session, step, with_answer(step, result, _heard(step)), is_reconciled=True)
 
 

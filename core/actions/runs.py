@@ -31,7 +31,7 @@ from core.actions.events import (
     StepStarted,
     StepWaiting,
 )
-from core.actions.model import SETTLED_STEPS, Refusal, RunId, moved
+from core.actions.model import FINAL_STEPS, Refusal, RunId, moved
 from core.actions.views import AskedControl, RunView, SettingView, StepView
 from core.errors import InvariantError
 
@@ -294,7 +294,7 @@ def _external_change(view: RunView, _record: Record, event: ExternalMove) -> Run
 def _ended(view: RunView, record: Record, event: RunEnded) -> RunView:
     _require(view.state in ("RUNNING", "PAUSED"), f"the run is {view.state}")
     _require(event.state in ("DONE", "STOPPED", "FAILED"), f"{event.state} is no end")
-    is_open = [view.index for view in view.steps if view.state not in SETTLED_STEPS | {"UNKNOWN"}]
+    is_open = [view.index for view in view.steps if view.state not in FINAL_STEPS | {"UNKNOWN"}]
     _require(not is_open, f"steps {is_open} are neither settled nor unknown")
     return replace(view, state=event.state, sentence=event.sentence, ended_at=record.at)
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from core.actions.events import ExternalMove, RestoreResult, RunMeasured
 from core.actions.model import (
     ENDED_RUNS,
-    SETTLED_STEPS,
+    FINAL_STEPS,
     Control,
     Observation,
     Refusal,
@@ -207,7 +207,7 @@ class RunView:
     def putting_back(self) -> str:
         """The sentence of an open run that has nothing left but settings to restore; or empty."""
         left = self.outstanding_settings
-        if self.is_ended or not left or {step.state for step in self.steps} - SETTLED_STEPS:
+        if self.is_ended or not left or {step.state for step in self.steps} - FINAL_STEPS:
             return ""
         first = left[0]
         failed = f" (attempt failed: {first.sentence})" if first.result == "failed" else "."

@@ -218,8 +218,8 @@ def _taken_over(
     failure: dict[str, Any],
     session_s: float,
 ) -> Moment:
-    homeless = failure["unplaced"]
-    lost = f" {pluralize(homeless, 'bundle')} find no broker and stay down." if homeless else ""
+    unassigned = failure["unassigned"]
+    lost = f" {pluralize(unassigned, 'bundle')} find no broker and stay down." if unassigned else ""
     if snapshot.manifest.load_manager == "extensible":
         return Moment(
             session_s,
@@ -260,8 +260,8 @@ def _sentence(failure: dict[str, Any], session_s: float) -> str:
         f"{pluralize(failure['clients'], 'client')}) are down for {session_s:g} s and more"
     )
     ends = []
-    if failure["unplaced"]:
-        ends.append(f"{failure['unplaced']:,} of them find no broker at all")
+    if failure["unassigned"]:
+        ends.append(f"{failure['unassigned']:,} of them find no broker at all")
     if failure["newly_hot"]:
         verb = "gets" if failure["newly_hot"] == 1 else "get"
         ends.append(f"{pluralize(failure['newly_hot'], 'broker')} {verb} hot")

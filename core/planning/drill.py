@@ -35,7 +35,7 @@ _MOST_CELLS: Final = 4_000_000
 SHARED: Final = "(no isolation policy)"
 
 _WORST_FIRST: Final = [
-    ("unplaced", "descending"),
+    ("unassigned", "descending"),
     ("groups_without_broker", "descending"),
     ("newly_hot", "descending"),
     ("hot_brokers", "descending"),
@@ -54,14 +54,14 @@ class Drill:
         hot: Table of :data:`HOT`.
         groups: Table of :data:`GROUPS`.
         sentence: In words.
-        left_out: Why failures were not played, one each.
+        skipped: Why failures were not played, one each.
     """
 
     failures: pa.Table
     hot: pa.Table
     groups: pa.Table
     sentence: str
-    left_out: tuple[InputError, ...] = ()
+    skipped: tuple[InputError, ...] = ()
 
 
 def losses_of(view: LoadView, request: DrillRequest) -> list[Loss]:
@@ -134,7 +134,7 @@ def drill_of(parts: Iterable[dict[str, pa.Table]]) -> Drill:
     groups = pa.concat_tables(whole["groups"]).sort_by(
         [
             ("has_room", "ascending"),
-            ("unplaced", "descending"),
+            ("unassigned", "descending"),
             ("brokers_left", "ascending"),
             ("failure", "ascending"),
             ("group", "ascending"),
@@ -168,10 +168,10 @@ def play(
     told: dict[str, list[dict[str, object]]] = {name: [] for name in TABLES}
     for loss, one in zip(losses, landed, strict=True):
         after = fleet.after(loss, one)
-        groups = list(_groups(view, loss, one, after, request.hot_line))
+        groups = list(_groups(view, loss, one, after, request.hot_threshold))
         told["groups"] += groups
-        told["hot"] += _hot(view, loss, after, request.hot_line)
-        told["failures"].append(_failure(view, loss, after, groups, request.hot_line))
+        told["hot"] += _hot(view, loss, after, request.hot_threshold)
+        told["failures"].append(_failure(view, loss, after, groups, request.hot_threshold))
     return {
         name: pa.Table.from_pylist(told[name], schema=schema) for name, schema in TABLES.items()
     }
@@ -187,7 +187,7 @@ class _After:
     gained: Ints
     gained_flow: Floats
     bundles: int
-    unplaced: int
+    unassigned: int
     clients: int
     flow: float
     is_left: Flags
@@ -237,7 +237,7 @@ class _Fleet:
             gained=np.bincount(ends, minlength=size),
             gained_flow=gained,
             bundles=landed.bundles.size,
-            unplaced=int((~here).sum()),
+            unassigned=int((~here).sum()),
             clients=round(whole("producer_count") + whole("consumer_count")),
             flow=whole(ways[0]) + whole(ways[1]),
             is_left=is_left,
@@ -281,7 +281,7 @@ def _failure(
         "kind": loss.kind,
         "brokers": len(loss.rows),
         "bundles": after.bundles,
-        "unplaced": after.unplaced,
+        "unassigned": after.unassigned,
         "clients": after.clients,
         "moved_bytes_per_s": after.flow,
         "hot_brokers": int(hot.sum()),
@@ -319,7 +319,7 @@ def _groups(
     policy = view.namespace_policy[view.bundle_namespace[landed.bundles]]
     place = np.where(policy < 0, count, policy)
     bundles = np.bincount(place, minlength=count + 1)
-    unplaced = np.bincount(place[landed.ends < 0], minlength=count + 1)
+    unassigned = np.bincount(place[landed.ends < 0], minlength=count + 1)
     shared = ~view.is_primary.any(axis=0) & view.serves_persistent
     members = np.vstack([view.is_primary | view.is_secondary, shared[None, :]])
     touched = members[:, list(loss.rows)].any(axis=1) | (bundles > 0)
@@ -334,9 +334,9 @@ def _groups(
             "brokers_before": int(members[group].sum()),
             "brokers_left": int(left.sum()),
             "bundles": int(bundles[group]),
-            "unplaced": int(unplaced[group]),
+            "unassigned": int(unassigned[group]),
             "coolest_usage": coolest,
-            "has_room": is_cool and not unplaced[group],
+            "has_room": is_cool and not unassigned[group],
         }
 
 
@@ -347,7 +347,9 @@ def _sentence(failures: pa.Table) -> str:
         return "Nothing was played."
     bad = pc.or_(
         pc.greater(failures["newly_hot"], 0),
-        pc.or_(pc.greater(failures["unplaced"], 0), pc.greater(failures["groups_without_room"], 0)),
+        pc.or_(
+            pc.greater(failures["unassigned"], 0), pc.greater(failures["groups_without_room"], 0)
+        ),
     )
     hurt = pc.sum(pc.cast(bad, pa.int64())).as_py()
     worst = failures.slice(0, 1).to_pylist()[0]
@@ -359,8 +361,8 @@ def _sentence(failures: pa.Table) -> str:
             f"no broker gets hot; the hottest comes to {hottest}."
         )
     words = [f"{pluralize(worst['bundles'], 'bundle')} move"]
-    if worst["unplaced"]:
-        words.append(f"{worst['unplaced']:,} of them find no broker")
+    if worst["unassigned"]:
+        words.append(f"{worst['unassigned']:,} of them find no broker")
     if worst["newly_hot"]:
         verb = "gets" if worst["newly_hot"] == 1 else "get"
         words.append(f"{pluralize(worst['newly_hot'], 'more broker')} {verb} hot")

@@ -17,7 +17,7 @@ class DrillRequest(Request, frozen=True, kw_only=True):
     only: Annotated[tuple[str, ...], param("Only this broker, domain or node", metavar="NAME")] = ()
     brokers: Annotated[bool, param("Simulate the failure of each broker")] = True
     domains: Annotated[bool, param("Simulate the failure of each domain")] = True
-    hot_line: Annotated[
+    hot_threshold: Annotated[
         float,
         param(
             "Usage above which a broker is hot (ratio)",

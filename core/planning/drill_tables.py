@@ -13,7 +13,7 @@ FAILURES: Final = pa.schema(
         pa.field("kind", pa.string(), nullable=False),  # broker | domain
         pa.field("brokers", pa.int64(), nullable=False),
         pa.field("bundles", pa.int64(), nullable=False),
-        pa.field("unplaced", pa.int64(), nullable=False),
+        pa.field("unassigned", pa.int64(), nullable=False),
         pa.field("clients", pa.int64(), nullable=False),
         pa.field("moved_bytes_per_s", pa.float64(), metadata={"unit": "bytes/s"}, nullable=False),
         pa.field("hot_brokers", pa.int64(), nullable=False),
@@ -50,7 +50,7 @@ GROUPS: Final = pa.schema(
         pa.field("brokers_before", pa.int64(), nullable=False),
         pa.field("brokers_left", pa.int64(), nullable=False),
         pa.field("bundles", pa.int64(), nullable=False),
-        pa.field("unplaced", pa.int64(), nullable=False),
+        pa.field("unassigned", pa.int64(), nullable=False),
         pa.field("coolest_usage", pa.float64(), metadata={"unit": "ratio"}),
         pa.field("has_room", pa.bool_(), nullable=False),
     ]
@@ -64,7 +64,7 @@ TABLES: Final = {"failures": FAILURES, "hot": HOT, "groups": GROUPS}
 
 def hurts(failures: pa.Table) -> pa.ChunkedArray:
     """Return which make brokers hot, or leave bundles or isolation groups without a broker."""
-    names = ("newly_hot", "unplaced", "groups_without_broker", "groups_without_room")
+    names = ("newly_hot", "unassigned", "groups_without_broker", "groups_without_room")
     found = pc.greater(failures[names[0]], 0)
     for name in names[1:]:
         found = pc.or_(found, pc.greater(failures[name], 0))

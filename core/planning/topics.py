@@ -67,7 +67,7 @@ BROKER_LOADS: Final = pa.schema(
 )
 """One row a broker, most throughput first."""
 
-CROWDED: Final = pa.schema(
+CONCENTRATED: Final = pa.schema(
     [
         pa.field("topic", pa.string(), nullable=False),
         pa.field("partitions", pa.int64(), nullable=False),
@@ -93,12 +93,12 @@ class TopicShares:
     """How partitions of one topic share bundles.
 
     Attributes:
-        crowded: ``base``, ``partitions``, ``bundles``, ``most``, ``bundle``: where most of them
-            are, the first of equal ones; at least the :data:`MOST_WORST` most crowded topics.
+        concentrated: ``base``, ``partitions``, ``bundles``, ``most``, ``bundle``: where most of
+            them are, the first of equal ones; at least the :data:`MOST_WORST` most concentrated.
         spread: ``partitions``, ``most``, ``topics``: how many topics there are of each.
     """
 
-    crowded: pa.Table
+    concentrated: pa.Table
     spread: pa.Table
 
 
@@ -109,21 +109,21 @@ class TopicLoads:
     Attributes:
         bundles: Table of :data:`BUNDLE_LOADS`.
         brokers: Table of :data:`BROKER_LOADS`.
-        crowded: Table of :data:`CROWDED`, at most :data:`MOST_WORST` rows.
+        concentrated: Table of :data:`CONCENTRATED`, at most :data:`MOST_WORST` rows.
         spread: Table of :data:`SPREAD`.
         topics: Topics that were placed.
-        homeless: Topics of namespaces or ranges that the snapshot does not have.
-        nameless: Rows whose name is no topic name.
+        unmatched: Topics of namespaces or ranges that the snapshot does not have.
+        invalid: Rows whose name is no topic name.
         sentence: The answer.
     """
 
     bundles: pa.Table
     brokers: pa.Table
-    crowded: pa.Table
+    concentrated: pa.Table
     spread: pa.Table
     topics: int
-    homeless: int
-    nameless: int
+    unmatched: int
+    invalid: int
     sentence: str
 
 
@@ -224,7 +224,7 @@ def _shares(pairs: pa.Table) -> TopicShares:
     partitions = np.bincount(base, weights=count, minlength=size).astype(np.int64)
     order = np.lexsort((bundle, -count, base))  # of equal counts the first bundle
     first = order[np.searchsorted(base, np.arange(size))]
-    crowded = pa.table(
+    concentrated = pa.table(
         {
             "base": coded.dictionary,
             "partitions": partitions,
@@ -233,11 +233,13 @@ def _shares(pairs: pa.Table) -> TopicShares:
             "bundle": bundle[first],
         }
     )
-    told = crowded.group_by(["partitions", "most"]).aggregate([("base", "count")])
+    told = concentrated.group_by(["partitions", "most"]).aggregate([("base", "count")])
     spread = told.select(["partitions", "most", "base_count"])
     # few of them are as crowded as the worst: only those need an order by name
-    least = np.sort(crowded["most"].to_numpy())[-MOST_WORST:][:1]
-    worst = crowded.filter(pa.array(crowded["most"].to_numpy() >= (least[0] if least.size else 0)))
+    least = np.sort(concentrated["most"].to_numpy())[-MOST_WORST:][:1]
+    worst = concentrated.filter(
+        pa.array(concentrated["most"].to_numpy() >= (least[0] if least.size else 0))
+    )
     return TopicShares(worst, spread.rename_columns(["partitions", "most", "topics"]))
 
 
@@ -264,11 +266,11 @@ def answer(ring: TopicRing, sums: pa.Table, shares: TopicShares) -> TopicLoads:
     return TopicLoads(
         bundles=bundles,
         brokers=_brokers(ring, topics.astype(np.int64), rates),
-        crowded=_crowded(ring, shares.crowded),
+        concentrated=_concentrated(ring, shares.concentrated),
         spread=spread,
         topics=placed,
-        homeless=lost[0],
-        nameless=lost[1],
+        unmatched=lost[0],
+        invalid=lost[1],
         sentence=_sentence(bundles, spread, placed, lost),
     )
 
@@ -327,12 +329,12 @@ def _brokers(ring: TopicRing, topics: Ints, rates: dict[str, Floats]) -> pa.Tabl
     )
 
 
-def _crowded(ring: TopicRing, crowded: pa.Table) -> pa.Table:
+def _concentrated(ring: TopicRing, concentrated: pa.Table) -> pa.Table:
     order = [("most", "descending"), ("partitions", "descending"), ("base", "ascending")]
-    worst = crowded.sort_by(order).slice(0, MOST_WORST)
+    worst = concentrated.sort_by(order).slice(0, MOST_WORST)
     columns = [worst[name] for name in ("base", "partitions", "bundles", "most")]
     names = ring.names(np.asarray(worst["bundle"].to_numpy(), np.int64))
-    return pa.table([*columns, pa.array(names, pa.string())], schema=CROWDED)
+    return pa.table([*columns, pa.array(names, pa.string())], schema=CONCENTRATED)
 
 
 def _sentence(bundles: pa.Table, spread: pa.Table, placed: int, lost: Sequence[int]) -> str:

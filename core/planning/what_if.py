@@ -26,10 +26,10 @@ PAIRS: Final = pa.schema(
         pa.field("rank", pa.int64(), nullable=False),
         pa.field("shedding", pa.string(), nullable=False),
         pa.field("placement", pa.string(), nullable=False),
-        pa.field("is_in_force", pa.bool_(), nullable=False),
+        pa.field("is_effective", pa.bool_(), nullable=False),
         pa.field("meets_target", pa.bool_()),
-        pa.field("is_settled", pa.bool_(), nullable=False),
-        pa.field("rounds_to_settle", pa.int64()),
+        pa.field("is_converged", pa.bool_(), nullable=False),
+        pa.field("rounds_to_converge", pa.int64()),
         pa.field("moves", pa.int64(), nullable=False),
         pa.field("moved_throughput", pa.float64(), metadata={"unit": "bytes/s"}, nullable=False),
         pa.field("clients", pa.int64(), nullable=False),
@@ -130,14 +130,14 @@ def compared(
     """
     settings = effective_settings(brokers, overrides=request.settings)
     manager = brokers.manifest.load_manager
-    in_force = (
+    effective = (
         active_shedding_strategy(manager, settings).name,
         active_placement(settings, manager),
     )
     rows = [_as_it_is(now, request)]
     for pair in pairs_of(brokers, settings, request):
         done = play(Run(shedding=pair[0], rounds=request.rounds, seed=request.seed), pair[1])
-        rows.append(_played(done, pair, request) | {"is_in_force": pair == in_force})
+        rows.append(_played(done, pair, request) | {"is_effective": pair == effective})
     ranked = sorted(rows, key=_merit)
     numbered = [row | {"rank": rank} for rank, row in enumerate(ranked, 1)]
     return pa.Table.from_pylist(numbered, schema=PAIRS)
@@ -150,10 +150,10 @@ def _as_it_is(now: Measures, request: WhatIfRequest) -> dict[str, Any]:
     return {
         "shedding": NOTHING,
         "placement": NOTHING,
-        "is_in_force": False,
+        "is_effective": False,
         "meets_target": None if deviation is None else deviation <= request.target,
-        "is_settled": True,
-        "rounds_to_settle": 0,
+        "is_converged": True,
+        "rounds_to_converge": 0,
         "moves": 0,
         "moved_throughput": 0.0,
         "clients": 0,
@@ -170,8 +170,8 @@ def _played(done: Simulation, pair: tuple[str, str], request: WhatIfRequest) -> 
         "shedding": pair[0],
         "placement": pair[1],
         "meets_target": None if after is None else after <= request.target,
-        "is_settled": done.ending == "settled",
-        "rounds_to_settle": done.rounds_to_settle,
+        "is_converged": done.ending == "converged",
+        "rounds_to_converge": done.rounds_to_converge,
         "moves": done.move_count,
         "moved_throughput": done.moved_bytes_per_s,
         "clients": done.clients,

@@ -21,7 +21,7 @@ from core.pulsar.shedding.what_if import SettingsOf, TurningPoint, WhatIf, is_se
 from core.pulsar.view import LoadView
 from core.units import format_bytes_per_s, pluralize
 
-__all__ = ["BrokerReason", "BundleReason", "Explanation", "Hurdle"]
+__all__ = ["BrokerReason", "BundleReason", "Condition", "Explanation"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,22 +317,22 @@ _GRACE: Final = "loadBalancerSheddingGracePeriodMinutes"
 
 
 @dataclass(frozen=True, slots=True)
-class Hurdle:
-    """One thing that a bundle has to get over before it is shed.
+class Condition:
+    """One thing that has to hold for a bundle to be shed.
 
     Attributes:
         name: In a few words.
-        is_open: Whether it gets over it; one that is shut is the last.
+        is_met: Whether it holds; one that does not is the last.
         sentence: Why.
-        measured: What was measured, in ``unit``; ``None``: the hurdle is a fact, not a number.
+        measured: What was measured, in ``unit``; ``None``: the condition is a fact, not a number.
         threshold: What it is compared with.
         unit: Of both, as in :class:`~core.pulsar.shedding.Gate`; blank without numbers.
         distance: How much ``measured`` has to change until the verdict turns; above zero while the
-            hurdle is shut.
+            condition does not hold.
     """
 
     name: str
-    is_open: bool
+    is_met: bool
     sentence: str
     measured: float | None = None
     threshold: float | None = None
@@ -340,13 +340,13 @@ class Hurdle:
     distance: float | None = None
 
     @classmethod
-    def by_gate(cls, name: str, gate: Gate | None, sentence: str, *, is_open: bool) -> Hurdle:
-        """Return a hurdle with the numbers of a gate, where that has any."""
+    def by_gate(cls, name: str, gate: Gate | None, sentence: str, *, is_met: bool) -> Condition:
+        """Return a condition with the numbers of a gate, where that has any."""
         if gate is None or not math.isfinite(gate.distance):
-            return cls(name, is_open, sentence)
+            return cls(name, is_met, sentence)
         return cls(
             name,
-            is_open,
+            is_met,
             sentence,
             measured=gate.measured,
             threshold=gate.threshold,
@@ -363,7 +363,7 @@ class BundleReason:
         bundle: Name.
         leaves: Whether the next round unloads it.
         sentence: The verdict.
-        hurdles: In the order in which they are asked.
+        conditions: In the order in which the leader checks them.
         destinations: ``{broker: probability}`` when it leaves.
         otherwise: What besides settings would have to be otherwise for the verdict to turn.
     """
@@ -371,7 +371,7 @@ class BundleReason:
     bundle: str
     leaves: bool
     sentence: str
-    hurdles: tuple[Hurdle, ...]
+    conditions: tuple[Condition, ...]
     destinations: dict[str, float] = field(default_factory=dict)
     otherwise: str = ""
 
@@ -392,30 +392,30 @@ class BundleTrail:
 
     def reason(self) -> BundleReason:
         """Return why it is shed or stays."""
-        hurdles: list[Hurdle] = []
-        for hurdle in self._asked():
-            hurdles.append(hurdle)
-            if not hurdle.is_open:
+        conditions: list[Condition] = []
+        for condition in self._conditions():
+            conditions.append(condition)
+            if not condition.is_met:
                 return BundleReason(
                     bundle=self.bundle,
                     leaves=False,
-                    sentence=f"It is not shed in the next round: {hurdle.sentence}",
-                    hurdles=tuple(hurdles),
-                    otherwise=self._otherwise(hurdle),
+                    sentence=f"It is not shed in the next round: {condition.sentence}",
+                    conditions=tuple(conditions),
+                    otherwise=self._otherwise(condition),
                 )
         landing = self._landing()
         verb = "would be" if self.round.off else "is"
         return BundleReason(
             bundle=self.bundle,
             leaves=True,
-            sentence=f"It {verb} shed in the next round: {hurdles[-2].sentence}",
-            hurdles=tuple(hurdles),
+            sentence=f"It {verb} shed in the next round: {conditions[-2].sentence}",
+            conditions=tuple(conditions),
             destinations=dict(landing.distribution) if landing else {},
             otherwise=f"It stays when the load of {self.holder} falls far enough, or its own does.",
         )
 
-    def _asked(self) -> Iterator[Hurdle]:
-        """Yield the hurdles in order; what comes after a shut one is not to be asked."""
+    def _conditions(self) -> Iterator[Condition]:
+        """Yield the conditions in order; nothing is checked after one that does not hold."""
         view = self.round.view
         yield self._may_move()
         if view.load_manager != "extensible":
@@ -428,17 +428,17 @@ class BundleTrail:
         why = landing.skipped if landing else ""
         left = f"It was picked, and the load manager leaves it: {why}."
         found = "The load manager finds a place for it."
-        yield Hurdle(CHECKED, is_open=not why, sentence=left if why else found)
+        yield Condition(CHECKED, is_met=not why, sentence=left if why else found)
 
-    def _may_move(self) -> Hurdle:
+    def _may_move(self) -> Condition:
         view = self.round.view
         if view.is_broker_bound[self.row]:
             bound = "It belongs to its broker (heartbeat or SLA) and never moves."
-            return Hurdle(MAY_MOVE, is_open=False, sentence=bound)
+            return Condition(MAY_MOVE, is_met=False, sentence=bound)
         if self._is_exempt_system:
             exempt = f"Shedding of this release leaves {SYSTEM_NAMESPACE} alone."
-            return Hurdle(MAY_MOVE, is_open=False, sentence=exempt)
-        return Hurdle(MAY_MOVE, is_open=True, sentence="It belongs to no broker in particular.")
+            return Condition(MAY_MOVE, is_met=False, sentence=exempt)
+        return Condition(MAY_MOVE, is_met=True, sentence="It belongs to no broker in particular.")
 
     @property
     def _is_exempt_system(self) -> bool:
@@ -449,7 +449,7 @@ class BundleTrail:
             is_modular and not view.sheds_system and namespace_of(self.bundle) == SYSTEM_NAMESPACE
         )
 
-    def _otherwise(self, shut: Hurdle) -> str:
+    def _otherwise(self, unmet: Condition) -> str:
         """Return what would have to change, apart from settings, for it to be shed."""
         grace = self.round.settings.number(_GRACE)
         goes = "Nothing changes that: it goes where its broker goes."
@@ -462,7 +462,7 @@ class BundleTrail:
             PICKED: "Its traffic, or how much its broker is to give away, would have to change.",
             CHECKED: "Isolation, anti-affinity or placement would have to let another broker have "
             "it.",
-        }[shut.name]
+        }[unmet.name]
 
     def _broker_otherwise(self) -> str:
         holder = self.holder
@@ -487,14 +487,14 @@ class BundleTrail:
         landings = self.round.landings(self.holder) if self.holder else ()
         return next((one for one in landings if one.move.bundle == self.bundle), None)
 
-    def _reported(self) -> Hurdle:
+    def _reported(self) -> Condition:
         view = self.round.view
         reporter = int(view.reporter[self.row])
         topics = float(view.bundle_topics[self.row])
         if reporter < 0:
-            return Hurdle(
+            return Condition(
                 REPORTED,
-                is_open=False,
+                is_met=False,
                 sentence="No load report names it: it has no topics.",
                 measured=topics,
                 threshold=1.0,
@@ -502,35 +502,35 @@ class BundleTrail:
                 distance=max(1.0 - topics, 0.0),
             )
         if not view.is_measured[self.row]:
-            return Hurdle(REPORTED, is_open=False, sentence="Nothing is measured of it yet.")
-        return Hurdle(REPORTED, is_open=True, sentence=f"{view.brokers[reporter]} reports it.")
+            return Condition(REPORTED, is_met=False, sentence="Nothing is measured of it yet.")
+        return Condition(REPORTED, is_met=True, sentence=f"{view.brokers[reporter]} reports it.")
 
-    def _rested(self) -> Hurdle:
+    def _rested(self) -> Condition:
         is_resting = self.bundle in self.round.known_recent
         rests = "It changed hands a moment ago and may be in its grace period."
         rested = "No move of it was seen within the grace period."
-        return Hurdle(RESTED, is_open=not is_resting, sentence=rests if is_resting else rested)
+        return Condition(RESTED, is_met=not is_resting, sentence=rests if is_resting else rested)
 
-    def _allowed(self) -> Hurdle:
+    def _allowed(self) -> Condition:
         view = self.round.view
         namespace = view.namespaces[int(view.bundle_namespace[self.row])]
         excluded = namespace in self.round.settings.excluded_namespaces
         excluded_why = f"{namespace} is in {_EXCLUDED}."
         free = f"{namespace} is not excluded from shedding."
-        return Hurdle(ALLOWED, is_open=not excluded, sentence=excluded_why if excluded else free)
+        return Condition(ALLOWED, is_met=not excluded, sentence=excluded_why if excluded else free)
 
-    def _on_a_shedding_broker(self) -> Hurdle:
+    def _on_a_shedding_broker(self) -> Condition:
         broker = self.holder
         if broker is None:
-            return Hurdle(ON_SHEDDING, is_open=False, sentence="It has no known owner.")
+            return Condition(ON_SHEDDING, is_met=False, sentence="It has no known owner.")
         gives = any(move.broker == broker for move in self.round.decision.moves)
         trace = self.round.trace_of(broker)
         why = trace.sentence if trace else self.round.decision.sentence.rstrip(".")
         gate = self.round.deciding_gate(broker)
         shown = gate if gate is not None and gate.is_open is gives else None
-        return Hurdle.by_gate(ON_SHEDDING, shown, f"{broker}: {why}.", is_open=gives)
+        return Condition.by_gate(ON_SHEDDING, shown, f"{broker}: {why}.", is_met=gives)
 
-    def _picked(self) -> Hurdle:
+    def _picked(self) -> Condition:
         """Whether it is among what the strategy picks, and its place among the others."""
         broker = self.holder
         picked = [m.bundle for m in self.round.decision.moves if m.broker == broker]
@@ -538,11 +538,11 @@ class BundleTrail:
         gate = self.round.decision.pick(self.bundle)
         where = self._where(str(broker))
         if gate is not None and gate.is_open is is_open:
-            return Hurdle.by_gate(PICKED, gate, f"{where}: {gate.sentence}.", is_open=is_open)
+            return Condition.by_gate(PICKED, gate, f"{where}: {gate.sentence}.", is_met=is_open)
         outcome = (
             "it is picked" if is_open else f"{pluralize(len(picked), 'bundle')} of others went"
         )
-        return Hurdle(PICKED, is_open=is_open, sentence=f"{where}, and {outcome}.")
+        return Condition(PICKED, is_met=is_open, sentence=f"{where}, and {outcome}.")
 
     def _where(self, broker: str) -> str:
         """Return its place among those of its broker that the strategy can choose from."""

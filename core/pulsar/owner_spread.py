@@ -24,7 +24,7 @@ SPREAD: Final = pa.schema(
         pa.field("brokers_used", pa.int64(), nullable=False),
         pa.field("brokers_allowed", pa.int64(), nullable=False),
         pa.field("expected_used", pa.float64(), nullable=False),
-        pa.field("is_crowded", pa.bool_(), nullable=False),
+        pa.field("is_concentrated", pa.bool_(), nullable=False),
         pa.field("fullest", pa.string(), nullable=False),  # broker with most of its bundles
         pa.field("fullest_ratio", pa.float64(), metadata={"unit": "ratio"}, nullable=False),
         pa.field("hottest", pa.string()),  # broker with most of its traffic
@@ -87,7 +87,8 @@ def spread_of(view: LoadView) -> pa.Table:
             "brokers_used": used.astype(np.int64),
             "brokers_allowed": allowed.astype(np.int64),
             "expected_used": expected,
-            "is_crowded": used < np.minimum(expected - _SIGMAS * deviation, _FEW * expected) - 1e-9,
+            "is_concentrated": used
+            < np.minimum(expected - _SIGMAS * deviation, _FEW * expected) - 1e-9,
             "fullest": names[broker[fullest]],
             "fullest_ratio": bundles[fullest] / owned,
             "hottest": pa.array(names[broker[hottest]], pa.string(), mask=~has_traffic),
@@ -99,7 +100,7 @@ def spread_of(view: LoadView) -> pa.Table:
     several = table.filter(pa.array(owned >= 2))
     return several.sort_by(
         [
-            ("is_crowded", "descending"),
+            ("is_concentrated", "descending"),
             ("hottest_ratio", "descending"),
             ("throughput", "descending"),
             ("namespace", "ascending"),
@@ -113,7 +114,7 @@ def spread_sentence(spread: pa.Table) -> str:
     if not count:
         return "No namespace has two bundles that are owned."
     worst = spread.slice(0, 1).to_pylist()[0]
-    crowded = int(np.asarray(spread["is_crowded"]).sum())
+    crowded = int(np.asarray(spread["is_concentrated"]).sum())
     if not crowded:
         return (
             f"{pluralize(count, 'namespace')} with several owned bundles: none sits on far fewer "

@@ -94,7 +94,7 @@ def play(
     fleet, first = engine.start(start, run)
     before = _deviation(start.measures().throughput)
     rounds = [*first, *engine.rounds(fleet, run)]
-    ending: StepResult = "settled" if engine.is_settled(fleet) else "horizon"
+    ending: StepResult = "converged" if engine.is_converged(fleet) else "horizon"
     last_move = max((done.number for done in rounds if done.moves), default=0)
     done = Simulation(
         shedding=engine.strategy.name,
@@ -102,7 +102,7 @@ def play(
         interval_minutes=engine.interval_minutes,
         grace_minutes=engine.settings.number(_GRACE),
         ending=ending,
-        rounds_to_settle=last_move if ending == "settled" else None,
+        rounds_to_converge=last_move if ending == "converged" else None,
         deviation_before=before,
         rounds=tuple(rounds),
         flaps=find_flaps(rounds),
@@ -195,7 +195,7 @@ class _Engine:
         for number in range(1, run.rounds + 1):
             done = self._round(fleet, number)
             yield done
-            if not done.moves and self.is_settled(fleet):
+            if not done.moves and self.is_converged(fleet):
                 return
 
     def _round(self, fleet: _Fleet, number: int) -> RoundResult:
@@ -250,7 +250,7 @@ class _Engine:
                 )
         return moves
 
-    def is_settled(self, fleet: _Fleet) -> bool:
+    def is_converged(self, fleet: _Fleet) -> bool:
         """Return whether nothing would move any more on this load, however long one waits."""
         rested, state = fleet.ground.rested(fleet.state)
         for _ in range(LOOKAHEAD):
@@ -306,7 +306,7 @@ def _notes(
 
 def _with_sentence(done: Simulation) -> Simulation:
     before, after = format_ratio(done.deviation_before), format_ratio(done.deviation_after)
-    if done.rounds_to_settle is None:
+    if done.rounds_to_converge is None:
         start = f"{done.shedding} is not done after {pluralize(done.rounds[-1].number, 'round')}"
     elif not done.move_count:
         return replace(
@@ -315,7 +315,7 @@ def _with_sentence(done: Simulation) -> Simulation:
     else:
         minutes = max(one.minute for one in done.rounds if one.moves)
         start = (
-            f"{done.shedding} settles after {pluralize(done.rounds_to_settle, 'round')} "
+            f"{done.shedding} settles after {pluralize(done.rounds_to_converge, 'round')} "
             f"({minutes:.0f} min)"
         )
     flaps = f", {len(done.flaps):,} of them back to where a bundle was" if done.flaps else ""

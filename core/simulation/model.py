@@ -10,7 +10,7 @@ from core.errors import InputError
 from core.pulsar.requests import SimulateRequest
 from core.snapshot import PulsarSnapshot
 
-StepResult = Literal["settled", "horizon"]
+StepResult = Literal["converged", "horizon"]
 """Nothing moves any more, however long one waits; the rounds were over before that was so."""
 
 
@@ -20,7 +20,7 @@ class WhatIf:
 
     Attributes:
         added: Broker ids that join, empty, as large as the others.
-        failed: Broker ids that end at once; their bundles are placed anew.
+        failed: Broker ids that end at once; their bundles are placed again.
         removed: Broker ids that are shut down in order; the load goes the same ways.
         failed_domains: Failure domains all of whose brokers fail.
     """
@@ -146,7 +146,7 @@ class Simulation:
         interval_minutes: From the end of a round to the next one.
         grace_minutes: How long a bundle rests after an unload.
         ending: Why it stopped.
-        rounds_to_settle: Rounds until nothing moves any more (0: from the start); ``None``: the
+        rounds_to_converge: Rounds until nothing moves any more (0: from the start); ``None``: the
             horizon came first.
         deviation_before: Before anything changed, what-if included.
         rounds: The what-if's round 0 first, where there is one.
@@ -161,7 +161,7 @@ class Simulation:
     interval_minutes: float
     grace_minutes: float
     ending: StepResult
-    rounds_to_settle: int | None
+    rounds_to_converge: int | None
     deviation_before: float | None
     rounds: tuple[RoundResult, ...]
     flaps: tuple[Flap, ...]

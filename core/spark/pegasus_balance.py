@@ -22,7 +22,7 @@ from core.pegasus.balance.app_policy import balance_primaries
 from core.pegasus.balance.copy_ops import copy_secondary, tables_to_copy
 from core.pegasus.balance.max_flow import Imbalance
 from core.pegasus.balance.model import BalanceOptions, BalancePlan, PlanKind
-from core.pegasus.balance.rounds import BalanceRound, apply_plans, until_settled
+from core.pegasus.balance.rounds import BalanceRound, apply_plans, until_converged
 from core.pegasus.view import ClusterView, Ints
 from core.progress import Progress, Untold
 from core.spark.lift import Kernel, lift
@@ -66,14 +66,14 @@ class SparkRounds:
     progress: Progress = field(default_factory=Untold)
 
     def rounds(self, view: ClusterView, options: BalanceOptions) -> Iterator[BalanceRound]:
-        """Give rounds as :func:`core.pegasus.balance.rounds.rounds_until_settled` does.
+        """Give rounds as :func:`core.pegasus.balance.rounds.rounds_until_converged` does.
 
         Raises:
             InputError: The cluster policy was asked for.
             ComputeError: Spark failed.
             JobStoppedError: A person stopped it.
         """
-        return until_settled(self._endless(view, options), view, options)
+        return until_converged(self._endless(view, options), view, options)
 
     def _endless(self, view: ClusterView, options: BalanceOptions) -> Iterator[BalanceRound]:
         for number in itertools.count(1):

@@ -202,7 +202,7 @@ def _cut(name: str) -> str:
 
 
 def _fate(destinations: dict[str, float]) -> str:
-    """Return the likeliest destination; a dash if the bundle is not unloaded."""
+    """Return the most likely destination; a dash if the bundle is not unloaded."""
     if not destinations:
         return "-"
     best = max(destinations, key=lambda name: (destinations[name], name))

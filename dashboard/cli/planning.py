@@ -67,10 +67,10 @@ def drill(
     write_tables(out, tables)
     body = {
         "answer": done.sentence,
-        "hot_line": request.hot_line,
+        "hot_threshold": request.hot_threshold,
         "seed": request.seed,
         **{name: one.to_pylist() for name, one in tables.items()},
-        "left_out": [one.message for one in done.left_out],
+        "skipped": [one.message for one in done.skipped],
         "elapsed_ms": round(elapsed_ms, 3),
     }
     return emit(Answer(body, lambda: _show_drill(done, request)), as_json=as_json)
@@ -118,7 +118,7 @@ def _show_drill(done: Drill, request: DrillRequest) -> None:
         (
             "lost",
             "bundles",
-            "homeless",
+            "unassigned",
             "clients",
             "traffic",
             "newly hot",
@@ -130,7 +130,7 @@ def _show_drill(done: Drill, request: DrillRequest) -> None:
             (
                 row["failure"],
                 f"{row['bundles']:,}",
-                f"{row['unplaced']:,}",
+                f"{row['unassigned']:,}",
                 f"{row['clients']:,}",
                 format_bytes_per_s(row["moved_bytes_per_s"]),
                 f"{row['newly_hot']}",
@@ -143,16 +143,16 @@ def _show_drill(done: Drill, request: DrillRequest) -> None:
     )
     if done.failures.num_rows > _MAX_SHOWN:
         say(f"... and {done.failures.num_rows - _MAX_SHOWN:,} more; --json or --out has them all.")
-    for one in done.left_out[:_MAX_SHOWN]:
+    for one in done.skipped[:_MAX_SHOWN]:
         say(f"Not simulated: {one.message} {one.hint}")
     tight = [row for row in done.groups.to_pylist() if not row["has_room"]]
     for row in tight[:_MAX_SHOWN]:
         say(
             f"No room: without {row['failure']} {row['group']} has {row['brokers_left']} of "
-            f"{row['brokers_before']} brokers, {row['unplaced']:,} of {row['bundles']:,} bundles "
+            f"{row['brokers_before']} brokers, {row['unassigned']:,} of {row['bundles']:,} bundles "
             f"find none; the coolest is at {format_ratio(row['coolest_usage'])}."
         )
-    say(f"Hot is a usage of {format_ratio(request.hot_line)} and more.")
+    say(f"Hot is a usage of {format_ratio(request.hot_threshold)} and more.")
 
 
 def _is_pegasus(source: str, config: Path | None) -> bool:
@@ -238,15 +238,15 @@ def topics(
     else:
         done = place_topics(ring, parts, ProgressLine())
     elapsed_ms = (time.perf_counter() - started) * 1000
-    names = ("bundles", "brokers", "crowded", "spread")
+    names = ("bundles", "brokers", "concentrated", "spread")
     tables: dict[str, pa.Table] = {name: getattr(done, name) for name in names}
     write_tables(out, tables)
     whole = ("brokers", "spread")
     body = {
         "answer": done.sentence,
         "topics": done.topics,
-        "homeless": done.homeless,
-        "nameless": done.nameless,
+        "unmatched": done.unmatched,
+        "invalid": done.invalid,
         **{
             name: (one if name in whole else one.slice(0, top)).to_pylist()
             for name, one in tables.items()
@@ -285,10 +285,10 @@ def _show_topics(done: TopicLoads, top: int) -> None:
             for row in done.brokers.slice(0, top).to_pylist()
         ],
     )
-    crowded = [
-        row for row in done.crowded.slice(0, top).to_pylist() if row["most_in_one_bundle"] > 1
+    concentrated = [
+        row for row in done.concentrated.slice(0, top).to_pylist() if row["most_in_one_bundle"] > 1
     ]
-    for row in crowded:
+    for row in concentrated:
         say(
             f"Crowded: {row['most_in_one_bundle']} of {row['partitions']} partitions of "
             f"{row['topic']} are in {row['bundle']}."

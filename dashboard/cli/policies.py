@@ -361,7 +361,7 @@ class _Report:
                     "sentence": one.sentence,
                     "hint": one.hint,
                     "unload": list(one.bundles),
-                    "mends": [
+                    "fixes": [
                         {
                             "why": mend.why,
                             "commands": [self._line(policy) for policy in mend.desired],

@@ -245,14 +245,14 @@ def bundle_panels(page: PageContext, bundle: str) -> None:
         text = f"{off} {reason.sentence} {presenter.landing_words(reason)}"
         st.markdown(words.plain(text.strip()))
         _because(
-            presenter.hurdles_table(reason),
+            presenter.shed_conditions_table(reason),
             {
-                "hurdle": tables.words("Hurdle", pinned=True),
+                "condition": tables.words("Condition", pinned=True),
                 "state": tables.words("State"),
                 "distance": tables.words("Distance", "How far it is from the other verdict."),
             },
-            key="bundle_hurdles",
-            alt=f"What {bundle} has to get over before it is shed",
+            key="bundle_conditions",
+            alt=f"What {bundle} must meet to be shed",
         )
         _bundle_turning(page, _resting(facts), reason)
     _would_it_split(page, bundle)
@@ -279,7 +279,7 @@ def _would_it_split(page: PageContext, bundle: str) -> None:
     found = explain_split(snapshot, page.reading.settings, bundle)
     words.section("Would it be split?", "Every condition of the automatic split.")
     st.markdown(words.plain(found.when))
-    draw_conditions(presenter.conditions_table(found.conditions), bundle)
+    draw_conditions(presenter.split_conditions_table(found.conditions), bundle)
     st.button(
         "Look at splits of it",
         icon=":material/call_split:",

@@ -95,19 +95,19 @@ def broker_notes(reason: BrokerReason) -> list[str]:
     return [*shown, *held]
 
 
-def hurdles_table(reason: BundleReason) -> pd.DataFrame:
-    """Return what a bundle has to get over before it is shed; a shut hurdle is the last."""
+def shed_conditions_table(reason: BundleReason) -> pd.DataFrame:
+    """Return what has to hold for a bundle to be shed; one that does not hold is the last."""
     return pd.DataFrame(
         [
             {
-                "hurdle": hurdle.name,
-                "state": "✓ open" if hurdle.is_open else "✕ shut",
+                "condition": condition.name,
+                "state": _MET[condition.is_met],
                 "distance": ""
-                if hurdle.distance is None
-                else distance_in_words(hurdle.distance, hurdle.unit),
-                "why": hurdle.sentence,
+                if condition.distance is None
+                else distance_in_words(condition.distance, condition.unit),
+                "why": condition.sentence,
             }
-            for hurdle in reason.hurdles
+            for condition in reason.conditions
         ]
     )
 
@@ -125,7 +125,7 @@ def landing_words(reason: BundleReason) -> str:
 # -- splits ----------------------------------------------------------------------------------------
 
 
-def conditions_table(conditions: Sequence[SplitCondition]) -> pd.DataFrame:
+def split_conditions_table(conditions: Sequence[SplitCondition]) -> pd.DataFrame:
     """Return every condition of an automatic split with its distance."""
     return pd.DataFrame(
         [

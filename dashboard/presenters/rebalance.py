@@ -53,15 +53,15 @@ class Line:
     warning: str = ""
 
 
-def answer(in_force: Line | None, off: Sequence[str], least: Proposal | None) -> str:
+def answer(effective: Line | None, off: Sequence[str], least: Proposal | None) -> str:
     """Return what the cluster would do and what the smallest plan would.
 
     Args:
-        in_force: The strategy in force; ``None``: it is none that is known here.
+        effective: The strategy in force; ``None``: it is none that is known here.
         off: Switches of the cluster's own balancer that are off, upstream names.
         least: The smallest moves; ``None``: not computed.
     """
-    parts = [] if in_force is None else [_of_cluster(in_force, off)]
+    parts = [] if effective is None else [_of_cluster(effective, off)]
     if least is not None:
         parts.append(_of_least(least))
     return "; ".join(parts).rstrip(".") + "." if parts else "Choose how the moves are found."
@@ -147,7 +147,7 @@ def _row(line: Line, *, is_playing: bool) -> dict[str, object]:
         "now": len(line.first.moves),
         "moves": None,
         "one": None,
-        "settled": None,
+        "converged": None,
         "moved": None,
         "clients": None,
         "rounds": "…" if is_playing and line.played is None else "",
@@ -162,13 +162,13 @@ def _row(line: Line, *, is_playing: bool) -> dict[str, object]:
     return row | {
         "moves": sum(len(one.moves) for one in done),
         "one": _percent(done[0].deviation if done else _start(played)),
-        "settled": _percent(played.deviation_after),
+        "converged": _percent(played.deviation_after),
         "moved": sum(one.moved_bytes_per_s for one in done) / 1e6,
         "clients": sum(one.clients for one in done),
         "rounds": (
             f"over {played.rounds[-1].number}"
-            if played.rounds_to_settle is None
-            else f"{played.rounds_to_settle}"
+            if played.rounds_to_converge is None
+            else f"{played.rounds_to_converge}"
         ),
         "flaps": len(played.flaps),
     }
@@ -192,7 +192,7 @@ def _least_row(least: Proposal | None, name: str) -> dict[str, object]:
         "now": None,
         "moves": None,
         "one": None,
-        "settled": None,
+        "converged": None,
         "moved": None,
         "clients": None,
         "rounds": "",
@@ -208,7 +208,7 @@ def _least_row(least: Proposal | None, name: str) -> dict[str, object]:
         "now": len(least.moves),
         "moves": len(least.moves),
         "one": after,
-        "settled": after,
+        "converged": after,
         "moved": least.moved_bytes_per_s / 1e6,
         "clients": sum(move.clients or 0 for move in least.moves),
         "rounds": "1" if least.moves else "0",

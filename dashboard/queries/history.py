@@ -160,36 +160,36 @@ class _Remembering(HistoryReader):
 
 
 @dataclass(frozen=True, eq=False)
-class Foretold:
-    """What the shadow balancer foretold against what came.
+class Predicted:
+    """What the shadow balancer predicted against what came.
 
     Attributes:
         strategies: That were asked, sorted.
-        in_force: Those of them that the cluster was configured with.
+        effective: Those of them that the cluster was configured with.
         agreement: Of the one that was chosen.
     """
 
     strategies: tuple[str, ...]
-    in_force: tuple[str, ...]
+    effective: tuple[str, ...]
     agreement: Agreement
 
 
-def _foretold(key: tuple[ClusterHistory, Period, str | None]) -> Foretold | None:
+def _predicted(key: tuple[ClusterHistory, Period, str | None]) -> Predicted | None:
     history, period, strategy = key
     span = (history.cluster, period.start, period.end)
     shadow = history.store.rows("shadow", *span)
     if not shadow.num_rows:
         return None
     configured = shadow.filter(shadow["is_configured"])
-    return Foretold(
+    return Predicted(
         strategies=tuple(sorted(map(str, shadow["strategy"].unique().to_pylist()))),
-        in_force=tuple(map(str, configured["strategy"].unique().to_pylist())),
+        effective=tuple(map(str, configured["strategy"].unique().to_pylist())),
         agreement=agreement(shadow, history.store.rows("events", *span), strategy=strategy),
     )
 
 
-foretold = cached(_foretold, max_entries=16)
-"""What the shadow balancer foretold, by history, period and strategy (``None``: the configured
+predicted = cached(_predicted, max_entries=16)
+"""What the shadow balancer predicted, by history, period and strategy (``None``: the configured
 one); ``None`` where it was not asked."""
 
 

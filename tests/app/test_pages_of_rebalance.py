@@ -80,7 +80,7 @@ def test_played_rounds_fill_the_columns_and_are_drawn(site, snapshot):
     app.run()
     assert_calm(app)
     row = ways(app)[("ThresholdShedder", "● active")]
-    assert row["settled"] < 100
+    assert row["converged"] < 100
     assert row["moves"] >= row["now"] == 3
     assert "Rounds were simulated on the snapshot of" in texts(app)
     assert len(app.get("plotly_chart")) == 2

@@ -57,8 +57,8 @@ def test_a_classic_shedder_beside_the_pair_places_as_if_it_were_configured(site)
     one = queries.Candidate(shelved=shelved, strategy="ThresholdShedder")
     done = queries.decided(one)
     assert done.first.moves
-    in_force = {SHEDDER: "ThresholdShedder", "loadBalancerSheddingEnabled": True}
-    settings = effective_settings(snapshot, overrides=in_force)
+    effective = {SHEDDER: "ThresholdShedder", "loadBalancerSheddingEnabled": True}
+    settings = effective_settings(snapshot, overrides=effective)
     view = LoadView.of(snapshot, settings)
     for move in done.first.moves:
         expected = place_bundle(view, move.bundle, settings)

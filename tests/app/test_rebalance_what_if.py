@@ -93,7 +93,7 @@ def test_rounds_are_played_on_the_changed_fleet_and_what_failed_is_not_the_strat
     table = app.dataframe[0].value.set_index("candidate")
     row = table.loc["ThresholdShedder"]
     assert row["moves"] == sum(len(done.moves) for done in shed)
-    assert row["settled"] == pytest.approx(shed[-1].deviation * 100)
+    assert row["converged"] == pytest.approx(shed[-1].deviation * 100)
 
 
 def test_a_failure_domain_that_is_not_there_is_named(site):

@@ -101,11 +101,11 @@ def test_at_lively_it_balances_in_rounds_until_nothing_is_left(sandbox, meta):
     before = meta.fetch_cluster_info()
     meta.apply_level(FunctionLevel.LIVELY)
 
-    def is_settled() -> bool:
+    def is_converged() -> bool:
         counts = meta.fetch_cluster_info().operations
         return counts == OperationCounts(0, 0, 0, 0) and is_healthy(sandbox)
 
-    wait_until(is_settled, "balanced")
+    wait_until(is_converged, "balanced")
     after = meta.fetch_cluster_info()
     assert after.primary_stddev < before.primary_stddev / 4
     assert after.replica_stddev < before.replica_stddev / 4

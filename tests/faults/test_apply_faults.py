@@ -28,7 +28,7 @@ from connectors.worker.lease import PATH, ZooKeeperLease
 from connectors.worker.status import read_status
 from connectors.worker.worker import run_worker
 from core.actions.events import StepEnded, StepStarted
-from core.actions.model import ENDED_RUNS, SETTLED_STEPS, RunId
+from core.actions.model import ENDED_RUNS, FINAL_STEPS, RunId
 from core.actions.runs import RunView
 from core.plan.codec import dump_plan
 from core.plan.model import Plan, sealed
@@ -175,7 +175,7 @@ def assert_sound(sandbox: Sandbox, site: ApplySite, views: Sequence[RunView]) ->
     """No unload was sent twice, each step is settled as it really went, no setting is changed."""
     for view in views:
         assert view.state in ENDED_RUNS
-        assert {step.state for step in view.steps} <= SETTLED_STEPS, view.sentence
+        assert {step.state for step in view.steps} <= FINAL_STEPS, view.sentence
         assert not view.outstanding_settings
         assert_sent_once(sandbox, view)
         for step in view.steps:
@@ -331,7 +331,7 @@ def test_broker_that_is_lost_before_its_turn_is_said_to_be_unreachable(
 
 def assert_sound_but_moved(sandbox: Sandbox, site: ApplySite, view: RunView) -> None:
     """As :func:`assert_sound`, but bundles also moved for another reason: their owner went."""
-    assert {step.state for step in view.steps} <= SETTLED_STEPS, view.sentence
+    assert {step.state for step in view.steps} <= FINAL_STEPS, view.sentence
     assert not view.outstanding_settings
     assert_sent_once(sandbox, view)
     assert_no_overlap(site)

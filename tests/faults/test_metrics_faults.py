@@ -280,7 +280,7 @@ def test_thousands_of_topics_are_left_out_and_counted() -> None:
     one = exposed((lines + "pulsar_broker_rate_in 3\n").encode(), 1.0)
     assert one.values["msg_rate_in"] == 3.0
     assert "write_le_5" not in one.values
-    assert one.left_out == MOST_LINES + 1
+    assert one.skipped == MOST_LINES + 1
 
 
 # -- what is asked, and the configuration ------------------------------------------------------

@@ -12,7 +12,7 @@ from pegasus_site import HASTE, PROPOSE, PegasusSite, move, wait_until
 
 from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
 from connectors.worker.worker import run_worker, work_on
-from core.actions.model import SETTLED_STEPS, RunId
+from core.actions.model import FINAL_STEPS, RunId
 from core.actions.runs import RunView
 from core.errors import RemoteError
 from core.pegasus.partition import PartitionConfig
@@ -249,7 +249,7 @@ def test_a_leader_that_dies_during_a_run_is_waited_for_and_the_rest_is_done(
         view = ended(site, tmp_path, run_id)
     for step, planned in zip(view.steps, steps, strict=True):
         now = config_of(sandbox, planned.partition.gpid)
-        assert step.state in SETTLED_STEPS
+        assert step.state in FINAL_STEPS
         assert (step.state == "DONE") == (now.primary == planned.target)
     assert proposals(sandbox) <= len(steps)
 

@@ -98,7 +98,7 @@ _LINE: Final = re.compile(
     r"^(?P<at>\d\S+) \[[^]]*\] \S+ +\S+ - (?:\[[^]]*\] )?(?:"
     r"Unloading bundle: (?P<sent>\S+) from broker \S+ to dest broker (?P<to>\S+)"
     r"|The destination broker \S+ is the same as the current owner broker for Bundle (?P<same>\S+)"
-    r"|No broker available to unload bundle (?P<homeless>\S+) from"
+    r"|No broker available to unload bundle (?P<unassigned>\S+) from"
     r"|(?P<idle>\S+ broker is not overloaded|sorted broker list|highThreshold:"
     r"|Found bundles for uniform))",
     re.MULTILINE,
@@ -143,7 +143,7 @@ def logged_rounds(log: str, first_s: float, until_s: float) -> list[LoggedRound]
             seen.append(LoggedRound(t=at, end=at))
         now = seen[-1]
         now.end = at
-        bundle = line["sent"] or line["same"] or line["homeless"]
+        bundle = line["sent"] or line["same"] or line["unassigned"]
         if bundle and bundle not in now.selected:
             now.selected.append(bundle)
         if line["sent"]:

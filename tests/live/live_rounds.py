@@ -1,4 +1,4 @@
-"""Rounds of the real leader's shedding, watched, each beside what Trimtab foretold for it."""
+"""Rounds of the real leader's shedding, watched, each beside what Trimtab predicted for it."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Watched:
     """One round of the leader.
 
     Attributes:
-        foretold: What Trimtab says of the last capture before it.
+        predicted: What Trimtab says of the last capture before it.
         rates: msg/s of every bundle by that capture, short-term average.
         age_s: Seconds from that capture to the first unload; ``None``: nothing was unloaded.
         moved: ``{bundle: (owner before, owner after)}`` by the ownership ephemerals.
@@ -94,7 +94,7 @@ class Watched:
         lost: Bundles that load reports named as lost since.
     """
 
-    foretold: Round
+    predicted: Round
     rates: Mapping[str, float] = field(repr=False)
     age_s: float | None
     moved: Mapping[str, tuple[str, str]]
@@ -103,8 +103,8 @@ class Watched:
 
     @property
     def expected(self) -> set[str]:
-        """Bundles that were foretold."""
-        return {move.bundle for move in self.foretold.moves}
+        """Bundles that were predicted."""
+        return {move.bundle for move in self.predicted.moves}
 
     @property
     def verdict(self) -> str:
@@ -119,16 +119,16 @@ class Watched:
     @property
     def same_broker(self) -> bool:
         """Whether the same brokers gave, or nobody in both."""
-        foretold = {move.broker for move in self.foretold.moves}
-        return foretold == {before for before, _ in self.moved.values()}
+        predicted = {move.broker for move in self.predicted.moves}
+        return predicted == {before for before, _ in self.moved.values()}
 
     @property
     def landings(self) -> list[float]:
-        """Probability that was foretold for where each bundle of both went."""
+        """Probability that was predicted for where each bundle of both went."""
         return [
-            self.foretold.destinations[bundle].get(after, 0.0)
+            self.predicted.destinations[bundle].get(after, 0.0)
             for bundle, (_, after) in self.moved.items()
-            if bundle in self.foretold.destinations
+            if bundle in self.predicted.destinations
         ]
 
     @property
@@ -149,20 +149,22 @@ class Watched:
         age = "" if self.age_s is None else f", captured {self.age_s:.1f} s before"
         share = sum(p > 0 for p in self.landings)
         head = (
-            f"round {number}: {self.verdict}; foretold {len(self.expected)}, unloaded"
+            f"round {number}: {self.verdict}; predicted {len(self.expected)}, unloaded"
             f" {len(self.moved)}, both {len(self.expected & set(self.moved))}{age};"
             f" {share} of {len(self.landings)} landed where p > 0;"
             f" {len(set(self.lost) & set(self.moved))} named by reports as lost;"
             f" averages of its picks up to {self.drift:.0%} off"
         )
-        found = [head, f"    {self.foretold.decision.sentence}"]
+        found = [head, f"    {self.predicted.decision.sentence}"]
         picked = {each.bundle for each in self.logged}
         for bundle in sorted(
             self.expected | set(self.moved) | picked, key=lambda b: -self.rates.get(b, 0)
         ):
-            ours = "foretold" if bundle in self.expected else self.foretold.skipped.get(bundle, "-")
+            ours = (
+                "predicted" if bundle in self.expected else self.predicted.skipped.get(bundle, "-")
+            )
             before, after = self.moved.get(bundle, ("stayed", ""))
-            chances = self.foretold.destinations.get(bundle, {})
+            chances = self.predicted.destinations.get(bundle, {})
             found.append(
                 f"    {bundle} {self.rates.get(bundle, 0.0):.1f} msg/s: {ours}; {before} -> {after}"
                 f" p={chances.get(after, 0.0):.2f}{self._by_the_log(bundle)}"
@@ -269,9 +271,9 @@ class RoundWatcher:
             for bundle, owner in sight.owners.items()
             if after.get(bundle) != owner
         }
-        foretold, rates = self._foretold(sight)
+        predicted, rates = self._predicted(sight)
         return Watched(
-            foretold=foretold,
+            predicted=predicted,
             rates=rates,
             age_s=None if first is None else (first - sight.taken_at).total_seconds(),
             moved=moved,
@@ -279,7 +281,7 @@ class RoundWatcher:
             lost=lost,
         )
 
-    def _foretold(self, sight: BundleState) -> tuple[Round, dict[str, float]]:
+    def _predicted(self, sight: BundleState) -> tuple[Round, dict[str, float]]:
         settings = effective_settings(sight.snapshot)
         view = LoadView.of(sight.snapshot, settings)
         # The leader's timer starts anew after each round, so that a bundle of exactly one grace
@@ -291,9 +293,9 @@ class RoundWatcher:
             if each.is_sent and (sight.taken_at - each.at).total_seconds() < rest_s
         ]
         strategy = active_shedding_strategy("modular", settings)
-        foretold = next(shed_rounds(strategy, view, settings, recently_unloaded=recent))
+        predicted = next(shed_rounds(strategy, view, settings, recently_unloaded=recent))
         rates = dict(zip(map(str, view.bundles), map(float, view.bundle_short_rate), strict=True))
-        return foretold, rates
+        return predicted, rates
 
     def _wait_calm(self) -> set[str]:
         """Wait until nothing changed hands for a while; return what reports name as lost."""

@@ -1,4 +1,4 @@
-"""Unload a bundle of the real cluster by hand, and compare with what Trimtab foretold."""
+"""Unload a bundle of the real cluster by hand, and compare with what Trimtab predicted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SETTLE_WITHIN_S: Final = 150.0
 
 @dataclass(frozen=True)
 class Landing:
-    """One unload: what was foretold, and where the bundle went."""
+    """One unload: what was predicted, and where the bundle went."""
 
     bundle: str
     left: str
@@ -138,7 +138,7 @@ class InTurn:
 
 
 def report(landings: list[Landing]) -> str:
-    """Return one line a landing, and how many were foretold as certain."""
+    """Return one line a landing, and how many were predicted as certain."""
     lines = [
         f"{index + 1:2d} {each.bundle} {each.left} -> {each.landed} p={each.probability:.2f}"
         f" of {len(each.distribution)}"
@@ -149,4 +149,4 @@ def report(landings: list[Landing]) -> str:
             why = each.ruled_out.get(each.landed, "no reason was given")
             lines.append(f"   {each.landed} was ruled out: {why}; scores {each.scores}")
     sharp = sum(1 for each in landings if len(each.distribution) == 1)
-    return "\n".join([*lines, f"{sharp} of {len(landings)} foretold as certain"])
+    return "\n".join([*lines, f"{sharp} of {len(landings)} predicted as certain"])

@@ -91,7 +91,7 @@ def governed(modular: RealPulsar) -> Iterator[BrokerPlace]:
 
 
 @pytest.mark.slow
-def test_isolated_namespace_is_foretold_for_its_primary_alone_and_lands_there(
+def test_isolated_namespace_is_predicted_for_its_primary_alone_and_lands_there(
     modular: RealPulsar, truth: ClusterTruth, governed: BrokerPlace
 ) -> None:
     def of_orders(view: LoadView) -> str:

@@ -1,4 +1,4 @@
-"""What the real leader unloads by itself, round by round, beside what Trimtab foretold for it."""
+"""What the real leader unloads by itself, round by round, beside what Trimtab predicted for it."""
 
 from __future__ import annotations
 
@@ -55,19 +55,19 @@ def _told(rounds: list[Watched]) -> str:
 
 
 def _moves_nothing_clearly(each: Watched) -> bool:
-    """Whether nothing was foretold although a doubled gap would still not have been enough."""
-    if each.foretold.moves or each.foretold.skipped:
+    """Whether nothing was predicted although a doubled gap would still not have been enough."""
+    if each.predicted.moves or each.predicted.skipped:
         return False
     return all(
         gate.measured < gate.threshold / 2
-        for trace in each.foretold.decision.trace
+        for trace in each.predicted.decision.trace
         for gate in trace.gates
         if not gate.is_open
     )
 
 
 @pytest.mark.parametrize("shedding", ["uniform"], indirect=True)
-def test_what_the_leader_unloads_is_what_was_foretold(shedding: RealPulsar) -> None:
+def test_what_the_leader_unloads_is_what_was_predicted(shedding: RealPulsar) -> None:
     watched: list[Watched] = []
     with ClusterTruth(shedding) as truth, closing(RoundWatcher(shedding, truth)) as watcher:
         wait_averaged(truth)
@@ -86,7 +86,7 @@ def test_what_the_leader_unloads_is_what_was_foretold(shedding: RealPulsar) -> N
 
 
 @pytest.mark.parametrize("shedding", ["threshold"], indirect=True)
-def test_where_nothing_is_foretold_the_leader_unloads_nothing(shedding: RealPulsar) -> None:
+def test_where_nothing_is_predicted_the_leader_unloads_nothing(shedding: RealPulsar) -> None:
     watched: list[Watched] = []
     with ClusterTruth(shedding) as truth, closing(RoundWatcher(shedding, truth)) as watcher:
         wait_averaged(truth)

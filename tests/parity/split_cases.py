@@ -277,7 +277,7 @@ def split_case(seed: int) -> tuple[Case, list[PulsarSnapshot]]:
     return extensible_case(seed)
 
 
-def is_crowded(case: Case) -> bool:
+def is_concentrated(case: Case) -> bool:
     """Whether a namespace may run into its largest number of bundles: then order decides."""
     most = case["conf"]["loadBalancerNamespaceMaximumBundles"]
     given = case.get("modular") or case["extensible"]
@@ -293,7 +293,7 @@ def split_answer(case: Case, told: dict[str, Any]) -> Any:
         if "error" in told:
             return "error"
         return [told["positions"] or [], told.get("parts") or [], "refused" in told]
-    if is_crowded(case):
+    if is_concentrated(case):
         return None
     if "modular" in case:
         # one that is too narrow is chosen, and dropped when its turn comes

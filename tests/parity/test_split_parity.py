@@ -21,7 +21,7 @@ from split_cases import (
     SPLIT_SEEDS,
     WHERE_SEEDS,
     Case,
-    is_crowded,
+    is_concentrated,
     loads_of,
     split_case,
     where_case,
@@ -75,7 +75,7 @@ def _our_answer(seed: int) -> Any:
     case, snapshots = split_case(seed)
     if "where" in case:
         return _where(case)
-    if is_crowded(case):
+    if is_concentrated(case):
         return None
     if "modular" in case:
         found, _ = find_bundles_to_split(snapshots[0], _settings(case))
@@ -136,15 +136,15 @@ def _is_where(answer: Any) -> bool:
 def test_where_a_namespace_is_nearly_full_as_many_are_chosen(jars: None, tmp_path: Path) -> None:
     """Whoever comes first is chosen: which order that is nobody sees (deviation SP-1)."""
     made = [split_case(seed) for seed in list(MODULAR_SEEDS)[::4]]
-    crowded = [(case, snapshots[0]) for case, snapshots in made if is_crowded(case)]
-    told = ask_real_classes((case for case, _ in crowded), tmp_path, "SplitDriver")
-    for (case, snapshot), answer in zip(crowded, told, strict=True):
+    concentrated = [(case, snapshots[0]) for case, snapshots in made if is_concentrated(case)]
+    told = ask_real_classes((case for case, _ in concentrated), tmp_path, "SplitDriver")
+    for (case, snapshot), answer in zip(concentrated, told, strict=True):
         ours, _ = find_bundles_to_split(snapshot, _settings(case))
         theirs = Counter(name.rpartition("/")[0] for name in answer["chosen"])
         counted = Counter(choice.bundle.rpartition("/")[0] for choice in ours)
         for namespace in theirs:  # one too narrow to be cut may take a place on either side
             assert abs(theirs[namespace] - counted[namespace]) <= 1
-    assert len(crowded) > 5
+    assert len(concentrated) > 5
 
 
 def test_a_sample_asked_again_is_what_was_kept(jars: None, tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def built(recipe: FleetRecipe) -> tuple[PulsarSnapshot, EffectiveSettings]:
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    snapshot, in_force = built(draw(recipes))
+    snapshot, effective = built(draw(recipes))
     names = snapshot.bundles["bundle"].to_pylist()
     spaces = snapshot.namespaces["namespace"].to_pylist()
     if draw(st.integers(0, 4)) == 0:  # something moved and is not reported by its new owner yet
@@ -72,7 +72,7 @@ def cases(draw: st.DrawFn) -> Case:
         exclusions=tuple(draw(st.sets(st.sampled_from([*spaces, "acme/*"]), max_size=2))),
         recently_moved=tuple(draw(st.sets(st.sampled_from(names), max_size=10))),
     )
-    return Case(snapshot, in_force, request, optimize(snapshot, request, settings=in_force))
+    return Case(snapshot, effective, request, optimize(snapshot, request, settings=effective))
 
 
 def after(case: Case) -> PulsarSnapshot:
@@ -230,8 +230,8 @@ def test_same_question_same_answer(case: Case) -> None:
 
 @pytest.mark.parametrize("number", range(0, 50, 5))
 def test_generated_fleets_are_balanced_near_the_least_traffic(number: int) -> None:
-    snapshot, in_force = fleet(fifty()[number])
-    proposal = optimize(snapshot, OptimizeRequest(within=0.05), settings=in_force)
+    snapshot, effective = fleet(fifty()[number])
+    proposal = optimize(snapshot, OptimizeRequest(within=0.05), settings=effective)
     assert proposal.verdict == "reached"
     assert proposal.deviation_after <= 0.05
     assert proposal.ratio <= 1.15

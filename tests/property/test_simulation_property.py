@@ -101,5 +101,5 @@ def test_rounds_follow_each_other_and_settled_is_quiet(case) -> None:
     minutes = [one.minute for one in done.rounds]
     assert minutes == sorted(minutes)
     assert done.rounds[-1].number <= run.rounds
-    if done.rounds_to_settle is not None:
-        assert all(not one.moves for one in done.rounds if one.number > done.rounds_to_settle)
+    if done.rounds_to_converge is not None:
+        assert all(not one.moves for one in done.rounds if one.number > done.rounds_to_converge)

@@ -8,7 +8,7 @@ from fleet_builder import make_snapshot
 from large_fleets import extensible, unread, with_gaps, with_ties
 from pegasus_snapshots import generated
 
-from connectors.jobs.kinds_history import left_out
+from connectors.jobs.kinds_history import skipped
 from core.errors import InputError
 from core.pegasus.balance.request import BalanceRequest
 from core.planning.drill_request import DrillRequest
@@ -69,7 +69,7 @@ class Rounds:
     def rounds(self, view, options):
         Rounds.asked += 1
         self.progress.step(0, 1, "balancing tables")
-        return large_fleet.rounds_until_settled(view, options)
+        return large_fleet.rounds_until_converged(view, options)
 
 
 @pytest.mark.parametrize(("policy", "spread"), [("app", 1), ("cluster", 0)])
@@ -110,7 +110,7 @@ def test_a_drill_in_waves_is_the_drill_of_a_process(tasks_here, tmp_path, monkey
     snapshot = kind(make_snapshot(brokers=6, bundles=90, seed=4))
     save_snapshot(snapshot, tmp_path)
     monkeypatch.setattr(drill, "MAX_PLACED", 45)
-    question = FleetRequest(DRILL, DrillRequest(hot_line=0.3))
+    question = FleetRequest(DRILL, DrillRequest(hot_threshold=0.3))
     there = large_answer(LargeCluster.of(None, tmp_path, Untold()), question)
     assert there == question.answer(snapshot)
     assert there["failures"].num_rows >= 6
@@ -136,7 +136,7 @@ def test_failures_that_are_too_large_are_named_beside_the_others(tasks_here, tmp
     large = LargeCluster.of(None, tmp_path, Untold())
     done = drill.large_drill(large, large.settings(), DrillRequest())
     assert f" {pluralize(len(too_large), 'failure')} left out: too large" in done.sentence
-    words = left_out(found, {})
+    words = skipped(found, {})
     assert f" {pluralize(len(too_large), 'failure')} left out: " in words
     assert "cluster could not be answered" not in words
     monkeypatch.setattr(drill, "MAX_PLACED", min(sizes.values()) - 1)

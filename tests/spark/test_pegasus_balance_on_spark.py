@@ -10,7 +10,7 @@ from pegasus_builder import make_view
 
 from core.errors import InputError, PlanConflictError
 from core.pegasus.balance.model import BalanceOptions
-from core.pegasus.balance.rounds import balance_round, rounds_until_settled
+from core.pegasus.balance.rounds import balance_round, rounds_until_converged
 from core.spark.pegasus_balance import SparkRounds
 from core.spark.session import SparkOptions, session
 
@@ -36,7 +36,7 @@ def test_a_round_is_the_same(spark, options):
 def test_every_round_to_the_balance_is_the_same(spark):
     view = make_view(12, 8, 5, seed=5)
     there = [done.plans for done in SparkRounds(spark).rounds(view, BalanceOptions())]
-    here = [done.plans for done in rounds_until_settled(view, BalanceOptions())]
+    here = [done.plans for done in rounds_until_converged(view, BalanceOptions())]
     assert there == here
     assert any(plan.kind.word == "copy_secondary" for plans in here for plan in plans)
 

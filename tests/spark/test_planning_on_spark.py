@@ -87,7 +87,7 @@ def test_flaps_are_the_same(spark: SparkSession, past: HistoryStore) -> None:
 
 def test_a_failure_drill_is_the_same(spark: SparkSession) -> None:
     snapshot = make_snapshot(brokers=6, bundles=60)
-    settings, wish = effective_settings(snapshot), DrillRequest(hot_line=0.4, seed=SEED)
+    settings, wish = effective_settings(snapshot), DrillRequest(hot_threshold=0.4, seed=SEED)
     here = drill(snapshot, settings, wish, Untold())
     there = drill_on_spark(spark, snapshot, settings, wish, Untold())
     for name in ("failures", "hot", "groups"):
@@ -113,6 +113,6 @@ def test_topics_land_in_the_same_places(spark: SparkSession, tmp_path: Path) -> 
     ring = TopicRing.of(snapshot)
     here = place_topics(ring, parts, Untold())
     there = place_topics_on_spark(spark, ring, parts, Untold())
-    for name in ("bundles", "brokers", "crowded", "spread", "sentence"):
+    for name in ("bundles", "brokers", "concentrated", "spread", "sentence"):
         assert getattr(there, name) == getattr(here, name), name
-    assert (there.topics, there.homeless, there.nameless) == (3_000, 1, 1)
+    assert (there.topics, there.unmatched, there.invalid) == (3_000, 1, 1)

@@ -246,7 +246,7 @@ class World:
         self.tokens[bundle] += 1
 
     def cut(self, step: SplitBundle) -> None:
-        """Let a bundle be split; with an unload its parts are placed anew a moment later."""
+        """Let a bundle be split; with an unload its parts are placed again a moment later."""
         namespace, _, text = step.bundle.rpartition("/")
         lower, upper = parse_range(text)
         bounds = pairwise((lower, *step.boundaries, upper))

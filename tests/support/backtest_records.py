@@ -17,7 +17,7 @@ from core.history.analysis.accuracy.accuracy import Agreement, agreement
 from core.history.backtest.engine import Played
 from core.history.backtest.fleet import Bundles, fleet_at
 from core.history.backtest.moves import KINDS
-from core.history.backtest.replay import foretold
+from core.history.backtest.replay import predicted
 from core.history.backtest.score import recorded_run
 from core.history.backtest.series import LoadSeries
 from core.history.store.layout import EVENT_COLUMNS
@@ -171,7 +171,7 @@ def split_in_two(snapshot: PulsarSnapshot, bundle: str, owners: tuple[str, str])
 
 def replay_agreement(series: LoadSeries) -> Agreement:
     """Compare rounds by the recorded strategy and settings with every recorded change of owner."""
-    return agreement(foretold(series), recorded_moves(series), until=int(series.taken_at[-1]))
+    return agreement(predicted(series), recorded_moves(series), until=int(series.taken_at[-1]))
 
 
 def recorded_moves(series: LoadSeries) -> pa.Table:

@@ -18,7 +18,7 @@ from core.actions.events import (
     StepStarted,
 )
 from core.actions.model import RunOptions, RunState, StepResult
-from core.actions.reconcile import LANDING_GRACE_S, is_to_be_settled
+from core.actions.reconcile import LANDING_GRACE_S, needs_reconciling
 from core.actions.session import PATIENCE_S
 
 FIRST, SECOND, THIRD = MOVABLE[:3]
@@ -207,10 +207,10 @@ def test_what_stays_unknown_ends_the_run_and_is_settled_afterwards() -> None:
     ports = Worker(world, "w9").ports
     assert reconcile_run(RUN, ports).steps[1].state == "UNKNOWN"
     world.pass_time(300.0)
-    assert is_to_be_settled(world.view, world.moment)
-    assert not is_to_be_settled(world.view, world.moment + timedelta(hours=1))
+    assert needs_reconciling(world.view, world.moment)
+    assert not needs_reconciling(world.view, world.moment + timedelta(hours=1))
     assert reconcile_run(RUN, ports).steps[1].state == "DONE"
-    assert not is_to_be_settled(world.view, world.moment)
+    assert not needs_reconciling(world.view, world.moment)
     assert world.view.state == "FAILED"
 
 

@@ -28,7 +28,7 @@ from core.history.backtest.fleet import Bundles, Fleet
 from core.history.backtest.leader import Leader
 from core.history.backtest.model import RECORDED, Candidate
 from core.history.backtest.moves import KINDS
-from core.history.backtest.replay import foretold
+from core.history.backtest.replay import predicted
 from core.history.backtest.score import deviations, recorded_run, scores
 from core.history.backtest.series import LoadSeries
 from core.pulsar.settings import effective_settings
@@ -79,7 +79,7 @@ def test_a_constant_load_goes_as_the_simulation_has_it(shedding):
     assert expected
     found = listed(series, played)
     assert found[: len(expected)] == expected
-    if simulated.ending == "settled" and last <= 25:
+    if simulated.ending == "converged" and last <= 25:
         assert len(found) == len(expected)
     away, _ = deviations(played.traffic)
     for round_ in simulated.rounds[:10]:
@@ -137,7 +137,7 @@ def test_rounds_from_the_recorded_state_foretell_what_the_engine_did():
     found = replay_agreement(record)
     assert found.judged == 38
     assert found.moves == played.moves.row.size
-    assert found.moves_foretold == found.moves
+    assert found.moves_predicted == found.moves
     assert found.counts["nothing"] + found.counts["equal"] == found.judged
 
 
@@ -150,7 +150,7 @@ def test_rounds_of_a_cluster_that_does_not_shed_are_not_judged():
     series = series_of(still(PulsarSnapshot.build(made.manifest, tables), 5))
     assert replay_agreement(series).counts == {"not_judged": 3}
     assert play(series, Candidate(shedding=RECORDED), 1).shedding is None
-    assert foretold(series)["is_configured"].to_pylist()[0]
+    assert predicted(series)["is_configured"].to_pylist()[0]
 
 
 def test_bundles_of_a_broker_that_went_are_placed_anew():
@@ -160,14 +160,14 @@ def test_bundles_of_a_broker_that_went_are_placed_anew():
     series = series_of([*there[:6], *gone])
     played = play(series, Candidate(shedding=None), 1)
     moves = played.moves
-    assert set(moves.kind.tolist()) == {KINDS.index("placed anew")}
+    assert set(moves.kind.tolist()) == {KINDS.index("placed again")}
     assert set(moves.row.tolist()) == {6}
     assert NAMES[0] not in {end for _, _, end in listed(series, played)}
     assert np.isnan(played.traffic[6:, 0]).all()
     assert np.allclose(np.nansum(played.traffic, axis=1), np.nansum(series.traffic, axis=1))
     really = recorded_run(series)
     assert scores(series, really)["unloads"] == 0
-    assert scores(series, really)["placed_anew"] == moves.row.size
+    assert scores(series, really)["placed_again"] == moves.row.size
     assert [row["kind"] for row in recorded_moves(series).to_pylist()] == ["broker_down"]
 
 

@@ -58,7 +58,7 @@ def test_bundle_in_its_grace_period_is_told_to_rest(explain, tmp_path):
     told = json.loads(out)["bundle"]
     assert code == 0
     assert not told["leaves"]
-    assert told["hurdles"][-1]["name"] == "rested"
+    assert told["conditions"][-1]["name"] == "rested"
 
 
 def test_picked_bundle_is_told_where_it_goes(explain, tmp_path):

@@ -25,7 +25,7 @@ MINUTES = make_history(5, brokers=4, bundles=24)
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A state directory whose history has five minutes up to noon, and what was foretold then."""
+    """A state directory whose history has five minutes up to noon, and what was predicted then."""
     state = tmp_path_factory.mktemp("recorded")
     store = HistoryStore(HistoryLocation(str(state / "history")))
     recorder, shadow = Recorder(store, "fleet"), PulsarShadow()
@@ -87,7 +87,7 @@ def test_agreement_is_told(site: Path, capsys) -> None:
     assert "switched off" in capsys.readouterr().out
 
 
-def test_agreement_is_foretold_anew_from_the_record(site: Path, capsys) -> None:
+def test_agreement_is_predicted_again_from_the_record(site: Path, capsys) -> None:
     found = answer(capsys, "agreement", "fleet", "--replay")
     assert found["strategy"] == "ThresholdShedder"
     assert found["rounds"]
@@ -98,7 +98,7 @@ def test_agreement_is_foretold_anew_from_the_record(site: Path, capsys) -> None:
     assert "UniformLoadShedder" in refused["error"]["hint"]
 
 
-def test_agreement_of_a_strategy_that_foretold_nothing_offers_those_that_did(
+def test_agreement_of_a_strategy_that_predicted_nothing_offers_those_that_did(
     site: Path, capsys
 ) -> None:
     found = answer(capsys, "agreement", "fleet", "--strategy", "ThresholdSheder", code=1)

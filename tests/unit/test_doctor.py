@@ -107,7 +107,9 @@ def firing():
     )
     threshold = (None, "loadBalancerBrokerThresholdShedderPercentage", "80", "file")
     return {
-        "measures_differ": with_settings(sound(), (None, PLACEMENT, "x.RoundRobinBrokerSelector", "")),
+        "measures_differ": with_settings(
+            sound(), (None, PLACEMENT, "x.RoundRobinBrokerSelector", "")
+        ),
         "settings_differ": set_on(NAMES[2], "maxUnloadPercentage", "0.5"),
         "effective_after_restart": set_on(
             None, "loadBalancerHostUsageCheckIntervalMinutes", "1", "dynamic"

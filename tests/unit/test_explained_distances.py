@@ -246,7 +246,7 @@ def test_bundle_of_the_extensible_manager_is_ranked_by_what_its_broker_published
         hot.sentence
     )
     gone = found.of_bundle("t/5/0x00000000_0x00000001")
-    assert "number 2 of 2 by traffic (2.0 MB/s)" in gone.hurdles[-2].sentence
+    assert "number 2 of 2 by traffic (2.0 MB/s)" in gone.conditions[-2].sentence
 
 
 def test_alternatives_are_marked_as_such_in_the_table():

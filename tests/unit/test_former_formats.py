@@ -66,6 +66,12 @@ def test_starts_of_both_formats_are_counted(journal: SqlJournal) -> None:
     assert journal.runs_acting("prod", NOON, NOON + timedelta(minutes=1)) == [RUN]
 
 
+def test_codes_that_a_run_gave_to_undone_steps_have_their_names_of_today() -> None:
+    row = next(one for one in ROWS if '"code":"not_done"' in one["body"])
+    old = row["body"].replace('"code":"not_done"', '"code":"unsettled"')
+    assert '"code":"result_unknown"' in canonical(RecordDecoder(STEPS).decode(old))
+
+
 def test_a_chain_goes_on_in_the_format_of_today(journal: SqlJournal) -> None:
     journal.append(record_of(requested(), run_id="20261122-120000-bbbbbb", second=60))
     assert journal.verify().entries == len(ROWS) + 1

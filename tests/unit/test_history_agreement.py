@@ -1,4 +1,4 @@
-"""What was foretold against what came: verdicts, what is not judged, landings, totals."""
+"""What was predicted against what came: verdicts, what is not judged, landings, totals."""
 
 from __future__ import annotations
 
@@ -61,18 +61,18 @@ def move(bundle: str, minute: float, after: str = "b2", **more: Any) -> dict[str
 
 
 @pytest.mark.parametrize(
-    ("foretold", "moved", "verdict"),
+    ("predicted", "moved", "verdict"),
     [
         (["x", "y"], ["y", "x"], "equal"),
         (["x", "y"], ["x", "z"], "overlapping"),
         (["x"], ["z"], "other"),
         ([], [], "nothing"),
         ([], ["x"], "only_real"),
-        (["x"], [], "only_foretold"),
+        (["x"], [], "only_predicted"),
     ],
 )
-def test_verdict_of_a_round(foretold: list[str], moved: list[str], verdict: str) -> None:
-    found = agreement(shadow(foretold, []), events(*(move(name, 0.5) for name in moved)))
+def test_verdict_of_a_round(predicted: list[str], moved: list[str], verdict: str) -> None:
+    found = agreement(shadow(predicted, []), events(*(move(name, 0.5) for name in moved)))
     assert found.rounds["verdict"].to_pylist() == [verdict, "nothing"]
     assert found.counts[verdict] >= 1
     assert found.judged == 2
@@ -83,10 +83,10 @@ def test_move_seen_in_the_snapshot_of_the_next_round_belongs_to_the_round_before
     assert found.rounds["verdict"].to_pylist() == ["equal", "equal"]
 
 
-def test_what_is_moved_a_round_later_counts_as_foretold_early() -> None:
+def test_what_is_moved_a_round_later_counts_as_predicted_early() -> None:
     found = agreement(shadow(["x"], []), events(move("x", 1.5)))
-    assert found.rounds["verdict"].to_pylist() == ["only_foretold", "only_real"]
-    assert (found.moves, found.moves_foretold, found.moves_early) == (1, 0, 1)
+    assert found.rounds["verdict"].to_pylist() == ["only_predicted", "only_real"]
+    assert (found.moves, found.moves_predicted, found.moves_early) == (1, 0, 1)
 
 
 def test_same_brokers_are_told_from_same_bundles() -> None:
@@ -104,7 +104,7 @@ def test_moves_of_a_run_are_not_the_leaders_and_its_rounds_are_not_judged() -> N
             run | {"taken_at": 30_000},
         ),
     )
-    assert found.rounds["verdict"].to_pylist() == ["not_judged", "only_foretold", "nothing"]
+    assert found.rounds["verdict"].to_pylist() == ["not_judged", "only_predicted", "nothing"]
     assert "run of Trimtab" in found.rounds["why"][0].as_py()
     assert found.moves_by_others == 1
 
@@ -114,7 +114,7 @@ def test_what_a_broker_that_went_left_behind_is_nobodys_decision() -> None:
     found = agreement(shadow([], []), events(down, move("x", 0.5), move("y", 1.0)))
     assert found.rounds["verdict"].to_pylist() == ["nothing", "nothing"]
     assert found.moves_by_others == 2
-    assert found.left_out == {"their broker had gone": 2}
+    assert found.excluded == {"their broker had gone": 2}
 
 
 def test_bundle_that_nobody_owned_is_not_moved_by_the_leader() -> None:
@@ -126,7 +126,7 @@ def test_rounds_of_a_cluster_that_does_not_shed_are_not_judged() -> None:
     found = agreement(shadow(["x"], is_switched_on=False), events(move("x", 0.5)))
     assert found.judged == 0
     assert "switched off" in found.sentence
-    assert [(why[:33], count) for why, count in found.left_out.items()] == [
+    assert [(why[:33], count) for why, count in found.excluded.items()] == [
         ("the cluster's own balancing was s", 1)
     ]
 
@@ -167,7 +167,7 @@ def test_landings_tell_how_likely_the_place_was_said_to_be() -> None:
     )
     rows = {row["bundle"]: row for row in found.landings.to_pylist()}
     assert (rows["x"]["probability"], rows["y"]["probability"]) == (0.75, 0.0)
-    assert rows["x"]["likeliest"] == "b2"
+    assert rows["x"]["predicted_destination"] == "b2"
     assert found.landing_ratio == pytest.approx(0.375)
     assert found.landing_expected == pytest.approx(0.75**2 + 0.25**2)
 

@@ -39,7 +39,7 @@ def fleet(seconds: float = 0.0, *, on: bool = True, grace: int = 10, **more) -> 
     )
 
 
-def foretold(table: pa.Table, strategy: str = "ThresholdShedder") -> list[str]:
+def predicted(table: pa.Table, strategy: str = "ThresholdShedder") -> list[str]:
     rows = [row for row in table.to_pylist() if row["strategy"] == strategy]
     return [row["bundle"] for row in rows if row["bundle"]]
 
@@ -63,7 +63,7 @@ def test_configured_strategy_is_asked_with_where_its_bundles_would_go() -> None:
 
 def test_shadow_of_a_cluster_that_sheds_nothing_says_what_it_would_do() -> None:
     rows = PulsarShadow().decide(fleet(on=False)).to_pylist()
-    assert foretold(PulsarShadow().decide(fleet(on=False)))
+    assert predicted(PulsarShadow().decide(fleet(on=False)))
     assert not any(row["is_switched_on"] for row in rows)
 
 
@@ -102,7 +102,7 @@ def test_memory_is_carried_from_snapshot_to_snapshot() -> None:
         settings = effective_settings(snapshot)
         checks = UnloadChecks(LoadView.of(snapshot, settings), settings)
         done, state = shed_round(strategy, checks, state, frozenset())
-        assert foretold(shadow.decide(snapshot)) == [move.bundle for move in done.moves]
+        assert predicted(shadow.decide(snapshot)) == [move.bundle for move in done.moves]
 
 
 def test_round_is_due_at_once_when_shedding_is_switched_on() -> None:
@@ -131,30 +131,30 @@ def test_shadow_falls_in_with_the_rounds_that_the_leader_is_seen_to_hold() -> No
         settings = effective_settings(snapshot)
         checks = UnloadChecks(LoadView.of(snapshot, settings), settings)
         done, state = shed_round(strategy, checks, state, frozenset())
-    assert foretold(decided[110]) == [move.bundle for move in done.moves]
+    assert predicted(decided[110]) == [move.bundle for move in done.moves]
 
 
 def test_what_the_cluster_moved_rests_for_the_grace_period() -> None:
     """The leader's round came after the shadow's, and so does the end of the period."""
     shadow = PulsarShadow()
-    first = foretold(shadow.decide(fleet(0, grace=3)))[0]
-    assert first not in foretold(shadow.decide(fleet(60, grace=3), moved=[first]))
-    assert first not in foretold(shadow.decide(fleet(120, grace=3)))
-    assert first in foretold(shadow.decide(fleet(180, grace=3)))
+    first = predicted(shadow.decide(fleet(0, grace=3)))[0]
+    assert first not in predicted(shadow.decide(fleet(60, grace=3), moved=[first]))
+    assert first not in predicted(shadow.decide(fleet(120, grace=3)))
+    assert first in predicted(shadow.decide(fleet(180, grace=3)))
 
 
 def test_moves_before_the_start_are_remembered() -> None:
-    first = foretold(PulsarShadow().decide(fleet()))[0]
+    first = predicted(PulsarShadow().decide(fleet()))[0]
     shadow = PulsarShadow()
     shadow.remember({first: round((START - timedelta(minutes=1)).timestamp() * 1000)})
-    assert first not in foretold(shadow.decide(fleet()))
+    assert first not in predicted(shadow.decide(fleet()))
 
 
 def test_new_leader_knows_of_no_grace_period() -> None:
     shadow = PulsarShadow()
-    first = foretold(shadow.decide(fleet(0)))[0]
-    assert first not in foretold(shadow.decide(fleet(60), moved=[first]))
-    assert first in foretold(shadow.decide(with_manifest(fleet(120), leader="10.1.0.2:8080")))
+    first = predicted(shadow.decide(fleet(0)))[0]
+    assert first not in predicted(shadow.decide(fleet(60), moved=[first]))
+    assert first in predicted(shadow.decide(with_manifest(fleet(120), leader="10.1.0.2:8080")))
 
 
 def test_strategy_that_cannot_be_run_is_recorded_once() -> None:
@@ -202,7 +202,7 @@ def uneven(taken_at=NOON, **settings: str):
     return snapshot_of(content, taken_at=taken_at)
 
 
-def test_round_of_the_policy_in_force_is_foretold_for_a_pegasus_cluster() -> None:
+def test_round_of_the_policy_in_force_is_predicted_for_a_pegasus_cluster() -> None:
     rows = PegasusShadow().decide(uneven(**{"level.effective": "steady"})).to_pylist()
     assert rows
     assert {row["strategy"] for row in rows} == {"app"}

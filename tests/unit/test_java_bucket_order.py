@@ -18,7 +18,7 @@ from core.pulsar.view import LoadView
 
 
 @pytest.mark.parametrize("count", [1, 5, 11, 12, 13, 24, 100, 1_000, 12_287, 12_288])
-@pytest.mark.parametrize("mask", [0xFFFFFFFF, 0x00F0F0FF], ids=["spread", "crowded"])
+@pytest.mark.parametrize("mask", [0xFFFFFFFF, 0x00F0F0FF], ids=["spread", "concentrated"])
 def test_a_bucket_is_ordered_as_in_the_whole_map(count, mask):
     spread = np.random.default_rng(count).integers(0, 2**32, count) & mask
     slots = spread & (concurrent_buckets(count) - 1)

@@ -136,7 +136,7 @@ def test_simulate_prints_one_object_as_documented(trimtab, fleet) -> None:
     assert (code, err) == (0, "")
     assert body["shedding"] == "ThresholdShedder"
     assert body["placement"] == "LeastLongTermMessageRate"
-    assert body["settled"] is True
+    assert body["converged"] is True
     assert body["moves"] == sum(len(one["moves"]) for one in body["rounds"])
     assert body["seed"] == 3
     assert set(body["rounds"][0]["moves"][0]) == {"bundle", "from", "to"}

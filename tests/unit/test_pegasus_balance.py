@@ -77,7 +77,7 @@ def test_a_recorded_trace_is_followed_to_its_end_disks_included(name):
     view, options = read(recorded)
     run = balance_until_done(view, options)
     rounds = run.rounds
-    assert run.is_settled
+    assert run.is_converged
     told = [
         [
             [view.gpid_text(p.row), p.kind.word, view.nodes[p.source], view.nodes[p.target]]
@@ -225,7 +225,7 @@ def going_in_circles() -> dict[str, Any]:
 def test_the_cluster_policy_may_copy_the_same_data_for_ever_and_that_is_noticed(tmp_path, capsys):
     view, options = read(going_in_circles())
     run_ = balance_until_done(view, options)
-    assert not run_.is_settled
+    assert not run_.is_converged
     assert len(run_.rounds) < 50
     last = [written(done.before, done.plans) for done in run_.rounds[-2:]]
     assert [kind for plans in last for _, kind, _ in plans] == ["copy_primary"] * 4

@@ -359,7 +359,7 @@ def test_an_owner_without_a_row_brings_its_load_from_nowhere(fleet) -> None:
     carried = carried_by(gone, np.array([gone.bundles["bundle"].to_pylist().index(bundle)]))
     shift = shift_of(carried, [Scenario(1.0, (None,))], [{}], names)
     assert shift.touched.size == 0
-    assert shift.unplaced.sum() > 0
+    assert shift.unassigned.sum() > 0
 
 
 def test_a_plan_that_names_strangers_is_refused(fleet) -> None:

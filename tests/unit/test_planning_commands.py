@@ -72,7 +72,7 @@ def test_a_drill_prints_failures_worst_first_and_writes_whole_tables(site, capsy
     out = tmp_path / "out"
     body = body_of(capsys, "drill", site / "fleet", "--hot", 0.4, "--out", out)
     assert set(body) == {
-        *("answer", "hot_line", "seed", "failures", "hot", "groups", "left_out", "elapsed_ms"),
+        *("answer", "hot_threshold", "seed", "failures", "hot", "groups", "skipped", "elapsed_ms"),
     }
     assert len(body["failures"]) == 4 + 3
     assert pq.read_table(out / "failures.parquet").to_pylist() == body["failures"]
@@ -119,7 +119,7 @@ def test_a_cluster_is_drilled_by_its_name(capsys, site, tmp_path, monkeypatch) -
 def test_topics_are_told_by_bundle_and_broker(site, capsys):
     words = ("topics", site / "topics.parquet", "--snapshot", site / "fleet", "--top", 3)
     body = body_of(capsys, *words)
-    assert (body["topics"], body["homeless"], body["nameless"]) == (100, 0, 0)
+    assert (body["topics"], body["unmatched"], body["invalid"]) == (100, 0, 0)
     assert len(body["bundles"]) <= 3
     code, text, _ = said(capsys, *words)
     assert code == 0
@@ -171,7 +171,7 @@ ASKED = {
         "placement": ["LeastLongTermMessageRate"],
         "rounds": 2,
     },
-    "drill": {"hot_line": 0.3, "clusters": ["c1"]},
+    "drill": {"hot_threshold": 0.3, "clusters": ["c1"]},
 }
 
 
@@ -188,7 +188,7 @@ def test_clusters_in_processes_of_their_own_give_the_answers_of_one_after_the_ot
     shelf = Shelf(site / "state" / "snapshots")
     kept = {name: shelf.latest(name, datetime.now(UTC)) for name in ("c1", "c2", "peg")}
     sources = {name: InDirectory(str(one.path)) for name, one in kept.items() if one is not None}
-    question = FleetRequest(DRILL, DrillRequest(hot_line=0.3))
+    question = FleetRequest(DRILL, DrillRequest(hot_threshold=0.3))
     here = ask_here(sources, question, Untold())
     there = ask_in_pool(sources, question, Untold(), workers=2)
     assert {name: table.to_pylist() for name, table in there.items()} == {

@@ -86,7 +86,7 @@ def test_what_is_asked_with_a_loss_does_not_change_it(small):
 
 
 def test_answers_of_groups_make_the_same_answer(fleet):
-    settings, wish = effective_settings(fleet), DrillRequest(hot_line=0.5)
+    settings, wish = effective_settings(fleet), DrillRequest(hot_threshold=0.5)
     whole_answer = drill(fleet, settings, wish, Untold())
     losses = losses_of(LoadView.of(fleet, settings), wish)
     parts = [play(fleet, settings, [loss], wish) for loss in reversed(losses)]
@@ -132,7 +132,7 @@ def test_a_namespace_whose_brokers_are_all_lost_is_told_as_homeless(fleet):
     done = drill(narrow, effective_settings(narrow), DrillRequest(), Untold())
     worst = done.failures.to_pylist()[0]
     assert worst["failure"] == "zone-a"
-    assert worst["unplaced"] > 0
+    assert worst["unassigned"] > 0
     assert worst["groups_without_broker"] == 1
     group = done.groups.to_pylist()[0]
     assert (group["failure"], group["group"], group["brokers_left"]) == ("zone-a", "two", 0)
@@ -142,10 +142,10 @@ def test_a_namespace_whose_brokers_are_all_lost_is_told_as_homeless(fleet):
 
 def test_the_line_from_which_a_broker_is_hot_is_given(fleet):
     settings = effective_settings(fleet)
-    cool = drill(fleet, settings, DrillRequest(hot_line=5.0), Untold())
+    cool = drill(fleet, settings, DrillRequest(hot_threshold=5.0), Untold())
     assert cool.hot.num_rows == 0
     assert "survived" in cool.sentence
-    warm = drill(fleet, settings, DrillRequest(hot_line=0.3), Untold())
+    warm = drill(fleet, settings, DrillRequest(hot_threshold=0.3), Untold())
     assert all(row["usage_after"] >= 0.3 for row in warm.hot.to_pylist())
     assert warm.hot.num_rows > 0
 

@@ -138,7 +138,7 @@ def test_loads_and_crowding_add_up(fleet, tmp_path):
     table = table_of(fleet)
     pq.write_table(table, tmp_path / "t.parquet", row_group_size=100)
     done = place_topics(TopicRing.of(fleet), parts_of(tmp_path / "t.parquet"), Untold())
-    assert (done.topics, done.homeless, done.nameless) == (600, 1, 1)
+    assert (done.topics, done.unmatched, done.invalid) == (600, 1, 1)
     assert pc.sum(done.bundles["topics"]).as_py() == 600
     assert pc.sum(done.brokers["topics"]).as_py() == 600
     assert pc.sum(done.bundles["msg_throughput_in"]).as_py() == sum(at % 5 for at in range(600))
@@ -148,12 +148,12 @@ def test_loads_and_crowding_add_up(fleet, tmp_path):
         bundle = lookup_topic(fleet, name).bundle
         held = by_topic.setdefault(name.rpartition("-partition-")[0], {})
         held[bundle] = held.get(bundle, 0) + 1
-    crowded = {row["topic"]: row for row in done.crowded.to_pylist()}
-    assert {name: row["most_in_one_bundle"] for name, row in crowded.items()} == {
+    concentrated = {row["topic"]: row for row in done.concentrated.to_pylist()}
+    assert {name: row["most_in_one_bundle"] for name, row in concentrated.items()} == {
         name: max(held.values()) for name, held in by_topic.items()
     }
     assert all(
-        by_topic[n][row["bundle"]] == row["most_in_one_bundle"] for n, row in crowded.items()
+        by_topic[n][row["bundle"]] == row["most_in_one_bundle"] for n, row in concentrated.items()
     )
     assert pc.sum(done.spread["topics"]).as_py() == 60
     owner = dict(

@@ -104,8 +104,8 @@ def test_confirmation_grows_with_the_blast_radius(steps, environment, is_typed):
 
 def test_many_clients_are_confirmed_by_name_even_for_one_bundle():
     plan = plan_of(1)
-    crowded = replace(plan, expected=replace(plan.expected, clients=501))
-    assert "501 clients" in (applying.must_type_name(crowded, "demo") or "")
+    concentrated = replace(plan, expected=replace(plan.expected, clients=501))
+    assert "501 clients" in (applying.must_type_name(concentrated, "demo") or "")
 
 
 @pytest.mark.parametrize(

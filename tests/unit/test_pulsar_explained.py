@@ -89,7 +89,7 @@ def test_picked_bundle_gets_over_every_hurdle_and_has_somewhere_to_go(fleet):
     found = explanation(fleet, loadBalancerSheddingEnabled=True)
     reason = found.of_bundle(found.decision.moves[0].bundle)
     assert reason.leaves
-    assert all(hurdle.is_open for hurdle in reason.hurdles)
+    assert all(condition.is_met for condition in reason.conditions)
     assert sum(reason.destinations.values()) == pytest.approx(1.0)
 
 
@@ -124,9 +124,9 @@ def test_bundle_that_stays_names_the_hurdle_that_keeps_it(fleet, case):
         last = "picked" if is_giver else "on a broker that sheds"
     reason = found.of_bundle(bundle)
     assert not reason.leaves
-    assert reason.hurdles[-1].name == last
-    assert not reason.hurdles[-1].is_open
-    assert all(hurdle.is_open for hurdle in reason.hurdles[:-1])
+    assert reason.conditions[-1].name == last
+    assert not reason.conditions[-1].is_met
+    assert all(condition.is_met for condition in reason.conditions[:-1])
 
 
 def held_back():
@@ -208,14 +208,16 @@ def test_excluded_namespace_is_told_to_be_what_keeps_a_bundle(fleet):
 def test_hurdles_of_a_bundle_carry_numbers_where_there_are_any(fleet):
     found = explanation(fleet, loadBalancerSheddingEnabled=True)
     for row in fleet.bundles.to_pylist():
-        for hurdle in found.of_bundle(row["bundle"]).hurdles:
-            if hurdle.distance is None:
-                assert hurdle.measured is None
+        for condition in found.of_bundle(row["bundle"]).conditions:
+            if condition.distance is None:
+                assert condition.measured is None
                 continue
-            assert hurdle.unit
-            assert hurdle.distance <= 0 if hurdle.is_open else hurdle.distance >= 0, hurdle
-            if hurdle.name in ("on a broker that sheds", "picked"):
-                assert hurdle.distance == pytest.approx(hurdle.threshold - hurdle.measured)
+            assert condition.unit
+            assert condition.distance <= 0 if condition.is_met else condition.distance >= 0, (
+                condition
+            )
+            if condition.name in ("on a broker that sheds", "picked"):
+                assert condition.distance == pytest.approx(condition.threshold - condition.measured)
 
 
 def test_bundle_that_rests_or_never_moves_is_told_what_would_have_to_change(fleet):

@@ -1,4 +1,4 @@
-"""What ZooKeeper cannot tell of the leader's averages is shared out, never foretold as certain."""
+"""What ZooKeeper cannot tell of the leader's averages is shared out, never predicted as certain."""
 
 from __future__ import annotations
 

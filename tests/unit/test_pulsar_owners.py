@@ -194,10 +194,10 @@ def test_namespace_on_one_broker_is_told_first() -> None:
     rows = fleet().bundles.to_pylist()
     own = [row["bundle"] for row in rows if row["namespace"] == name]
     assert len(own) > 3
-    crowded = edited(fleet(), "bundles", {key: {"owner": brokers()[0]} for key in own})
-    spread = spread_of(LoadView.of(crowded, effective_settings(crowded)))
+    concentrated = edited(fleet(), "bundles", {key: {"owner": brokers()[0]} for key in own})
+    spread = spread_of(LoadView.of(concentrated, effective_settings(concentrated)))
     first = spread.to_pylist()[0]
-    assert (first["namespace"], first["brokers_used"], first["is_crowded"]) == (name, 1, True)
+    assert (first["namespace"], first["brokers_used"], first["is_concentrated"]) == (name, 1, True)
     assert first["fullest_ratio"] == first["hottest_ratio"] == 1.0
     assert f"Worst: {name} has {len(own)} bundles on 1 of" in spread_sentence(spread)
 

@@ -153,10 +153,10 @@ def test_forecast_is_recorded_once_an_interval(site: Site) -> None:
 
 
 def test_what_the_cluster_moved_before_a_restart_rests_after_it(site: Site) -> None:
-    foretold = PulsarShadow().decide(at(0))["bundle"].to_pylist()
-    assert foretold
+    predicted = PulsarShadow().decide(at(0))["bundle"].to_pylist()
+    assert predicted
     site.recorder().record(at(0))
-    hot = foretold[0]
+    hot = predicted[0]
     other = next(name for name in BROKERS if name != owner_of(hot))
     site.recorder().record(at(1, {hot: other}))
     site.recorder().record(at(2, {hot: owner_of(hot)}))

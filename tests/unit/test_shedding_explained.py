@@ -72,8 +72,8 @@ def test_defaults_follow_the_release() -> None:
     assert slacks == [1000.0, 0.0, 0.0]
     assert [each["AvgShedder"].share_ratio for each in (old, now, next_one)] == [0.2, 0.2, 0.5]
     key = "loadBalancerLoadSheddingStrategy"
-    in_force = [EffectiveSettings.defaults(line).text(key) for line in ("4.0", "4.2", "5.0")]
-    assert [name.rpartition(".")[2] for name in in_force] == [
+    effective = [EffectiveSettings.defaults(line).text(key) for line in ("4.0", "4.2", "5.0")]
+    assert [name.rpartition(".")[2] for name in effective] == [
         "ThresholdShedder",
         "ThresholdShedder",
         "AvgShedder",

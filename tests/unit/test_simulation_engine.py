@@ -53,10 +53,10 @@ def test_every_move_starts_where_the_bundle_is(shedding):
 
 def test_the_hot_broker_is_relieved_until_it_settles():
     done = simulate(small(), Run(shedding=THRESHOLD, rounds=100))
-    assert done.ending == "settled"
+    assert done.ending == "converged"
     assert done.rounds[0].moves
     assert done.deviation_after < done.deviation_before
-    assert done.rounds_to_settle == max(one.number for one in done.rounds if one.moves)
+    assert done.rounds_to_converge == max(one.number for one in done.rounds if one.moves)
     assert done.sentence.startswith("ThresholdShedder settles after")
 
 
@@ -69,14 +69,14 @@ def test_same_seed_same_answer():
 def test_a_horizon_that_is_too_near_is_said():
     done = simulate(small(), Run(shedding=THRESHOLD, rounds=1))
     assert done.ending == "horizon"
-    assert done.rounds_to_settle is None
+    assert done.rounds_to_converge is None
     assert "is not done after 1 round:" in done.sentence
 
 
 def test_an_even_fleet_settles_at_once():
     snapshot = every(small(), "brokers", {f"{name}_usage": 10.0 for name in ("cpu", "memory")})
     done = simulate(snapshot, Run(shedding="OverloadShedder"))
-    assert done.rounds_to_settle == 0
+    assert done.rounds_to_converge == 0
     assert done.move_count == 0
     assert "moves nothing" in done.sentence
 
@@ -310,8 +310,8 @@ def test_transfer_shedder_without_published_loads_is_refused():
 def test_settled_means_that_more_rounds_move_nothing():
     snapshot = small()
     done = simulate(snapshot, Run(shedding=THRESHOLD, rounds=100))
-    again = simulate(snapshot, Run(shedding=THRESHOLD, rounds=done.rounds_to_settle))
-    assert again.ending == "settled"
+    again = simulate(snapshot, Run(shedding=THRESHOLD, rounds=done.rounds_to_converge))
+    assert again.ending == "converged"
     assert measure(snapshot).throughput.total > 0
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from connectors.journal.journal import SqlJournal
 from core.actions.model import RunId
-from core.actions.reconcile import SETTLE_UNTIL_S
+from core.actions.reconcile import RECONCILE_UNTIL_S
 from core.actions.runs import fold
 from core.actions.views import RunView
 from core.errors import InvariantError
@@ -34,7 +34,7 @@ class PendingProposals:
             RemoteError: The journal cannot be read.
         """
         now = datetime.now(UTC)
-        since = now - timedelta(seconds=SETTLE_UNTIL_S)
+        since = now - timedelta(seconds=RECONCILE_UNTIL_S)
         ended = self._views(self._journal.runs_ended(self._cluster, since))
         if not any(view.unresolved for view in ended):  # nearly always: nothing more has to be read
             return frozenset()

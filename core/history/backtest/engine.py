@@ -1,8 +1,8 @@
 """One candidate played on one window: shed, place, unload, report, minute by minute.
 
-Load follows its bundle. Brokers come and go as recorded; what a broker leaves behind is placed anew
-by the candidate. A bundle that gets its first owner gets the recorded one; the parts of one that
-was split in the record begin where the whole was. Nothing that the record's own balancer moved
+Load follows its bundle. Brokers come and go as recorded; what a broker leaves behind is placed
+again by the candidate. A bundle that gets its first owner gets the recorded one; the parts of one
+that was split in the record begin where the whole was. Nothing that the record's own balancer moved
 moves here: that is the candidate's business.
 """
 
@@ -228,7 +228,7 @@ class _Run:
         lost = np.flatnonzero(~here[self._owner] & bundles.here)
         if not lost.size:
             return
-        self._look_up(row, bundles, lost, "placed anew")
+        self._look_up(row, bundles, lost, "placed again")
 
     def _split(self, row: int, bundles: Bundles, splitter: Splitter) -> Bundles:
         """Split what is too large; where that is so, the parts are looked up anew."""

@@ -11,8 +11,8 @@ from core.history.backtest.dense import Codes, Floats, Ints
 from core.history.backtest.fleet import Bundles
 from core.history.backtest.series import LoadSeries
 
-Kind = Literal["unload", "placed anew", "split"]
-KINDS: tuple[Kind, ...] = ("unload", "placed anew", "split")
+Kind = Literal["unload", "placed again", "split"]
+KINDS: tuple[Kind, ...] = ("unload", "placed again", "split")
 
 
 @dataclass(eq=False)

@@ -30,7 +30,7 @@ _GRACE: Final = "loadBalancerSheddingGracePeriodMinutes"
 _INTERVAL: Final = "loadBalancerSheddingIntervalMinutes"
 
 
-def foretold(series: LoadSeries, candidate: Candidate | None = None) -> pa.Table:
+def predicted(series: LoadSeries, candidate: Candidate | None = None) -> pa.Table:
     """Return what each round would unload from the recorded state, as rows of ``shadow``.
 
     Args:
@@ -101,12 +101,12 @@ class _Replay:
 
 def _landing(position: int, landing: Landing) -> dict[str, Any]:
     chances = landing.distribution
-    likeliest = max(sorted(chances), key=lambda name: chances[name]) if chances else None
+    most_likely = max(sorted(chances), key=lambda name: chances[name]) if chances else None
     return {
         "position": position,
         "broker": landing.move.broker,
         "bundle": landing.move.bundle,
-        "destination": likeliest,
-        "probability": chances[likeliest] if likeliest is not None else None,
+        "destination": most_likely,
+        "probability": chances[most_likely] if most_likely is not None else None,
         "distribution": json.dumps(chances, sort_keys=True),
     }

@@ -70,7 +70,7 @@ RUNS: Final = pa.schema(
         _field("splits_per_day", pa.float64()),
         _field("unowned_s", pa.float64(), "s"),  # bundles without owner, summed
         _field("unowned_s_per_day", pa.float64(), "s"),
-        _field("placed_anew", pa.int64()),  # after their broker went; no unloads
+        _field("placed_again", pa.int64()),  # after their broker went; no unloads
         _field("details", pa.string()),  # JSON: what only one kind of cluster has
         _field("problem", pa.string()),  # why it could not be played; every score is null then
     ]
@@ -122,7 +122,7 @@ MOVES: Final = pa.schema(
         _field("subject", pa.string(), nullable=False),  # bundle; gpid
         _field("source", pa.string()),
         _field("destination", pa.string()),
-        _field("kind", pa.string(), nullable=False),  # unload | placed anew | split; of Pegasus own
+        _field("kind", pa.string(), nullable=False),  # unload, placed again, split, or Pegasus' own
         _field("moved_bytes_per_s", pa.float64(), "bytes/s"),
         _field("clients", pa.int64()),
     ]

@@ -55,7 +55,7 @@ def recorded_run(series: LoadSeries) -> Played:
         at = np.flatnonzero(changed)
         load = Bundles.recorded(series, row - 1)
         stays = series.broker_here[row][last[at]]
-        for kind, chosen in (("unload", at[stays]), ("placed anew", at[~stays])):
+        for kind, chosen in (("unload", at[stays]), ("placed again", at[~stays])):
             if chosen.size:
                 ends = (last[chosen], now[chosen])
                 moves.add(row - 1, kind, chosen, ends, load)  # type: ignore[arg-type]  # both are kinds
@@ -82,7 +82,7 @@ def ping_pongs(moves: Moves) -> int:
 
 
 def scores(series: LoadSeries, played: Played) -> dict[str, Any]:
-    """Return the scores of a run: the columns of ``RUNS`` from ``minutes`` to ``placed_anew``."""
+    """Return the scores of a run: the columns of ``RUNS`` from ``minutes`` to ``placed_again``."""
     rows = series.shape[0]
     days = rows / MINUTES_PER_DAY
     away, _ = deviations(played.traffic)
@@ -108,7 +108,7 @@ def scores(series: LoadSeries, played: Played) -> dict[str, Any]:
         "minutes_over": over if known.size else None,
         "minutes_over_ratio": over / known.size if known.size else None,
         "rounds": int(np.unique(moves.row[is_unload]).size),
-        "placed_anew": int(np.count_nonzero(moves.kind == KINDS.index("placed anew"))),
+        "placed_again": int(np.count_nonzero(moves.kind == KINDS.index("placed again"))),
         **counts,
         **{f"{name}_per_day": value / days for name, value in counts.items()},
     }

@@ -62,7 +62,7 @@ SHADOW_COLUMNS: Final = pa.schema(
         pa.field("broker", pa.string()),  # null: nothing would move
         pa.field("bundle", pa.string()),
         pa.field("destination", pa.string()),
-        pa.field("probability", pa.float64()),  # of that destination, the likeliest one
+        pa.field("probability", pa.float64()),  # of that destination, the most likely one
         pa.field("distribution", pa.string()),  # JSON {broker: probability}
     ]
 )

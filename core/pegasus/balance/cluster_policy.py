@@ -150,8 +150,8 @@ class _Copies:
         destination_nodes = emptiest & (self.totals == self.totals.min())
         source_nodes = fullest & (self.totals == self.totals.max())
         has_destination, has_source = destination_nodes.any(axis=1), source_nodes.any(axis=1)
-        is_settled = (most <= least + 1) & ~(has_destination & has_source)
-        for index in np.nonzero(~is_settled)[0]:
+        is_even = (most <= least + 1) & ~(has_destination & has_source)
+        for index in np.nonzero(~is_even)[0]:
             yield (
                 int(at[index]),
                 source_nodes[index] if has_source[index] else fullest[index],

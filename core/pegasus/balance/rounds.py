@@ -72,7 +72,7 @@ def balance_rounds(
         view = after
 
 
-def rounds_until_settled(
+def rounds_until_converged(
     view: ClusterView, options: BalanceOptions, pick: Pick = pick_first
 ) -> Iterator[BalanceRound]:
     """Give rounds up to, and with, the first empty one; a check is one round.
@@ -80,13 +80,13 @@ def rounds_until_settled(
     The cluster policy may go in circles (PB-6); so a round that leads back to a state that was
     there before is the last one, too.
     """
-    return until_settled(balance_rounds(view, options, pick), view, options)
+    return until_converged(balance_rounds(view, options, pick), view, options)
 
 
-def until_settled(
+def until_converged(
     rounds: Iterator[BalanceRound], view: ClusterView, options: BalanceOptions
 ) -> Iterator[BalanceRound]:
-    """Give of endless rounds those of :func:`rounds_until_settled`, wherever they are decided.
+    """Give of endless rounds those of :func:`rounds_until_converged`, wherever they are decided.
 
     Args:
         rounds: From the start on.
@@ -116,12 +116,12 @@ class BalanceRun:
 
     Attributes:
         rounds: Those with plans.
-        is_settled: Nothing is left to do; ``False``: it goes in circles, or was given up.
+        is_converged: Nothing is left to do; ``False``: it goes in circles, or was given up.
         after: The state at the end.
     """
 
     rounds: tuple[BalanceRound, ...]
-    is_settled: bool
+    is_converged: bool
     after: ClusterView
 
 
@@ -129,7 +129,7 @@ def balance_until_done(
     view: ClusterView, options: BalanceOptions, pick: Pick = pick_first
 ) -> BalanceRun:
     """Return what the balancer does until it has nothing left to do, if that ever comes."""
-    done = list(rounds_until_settled(view, options, pick))
+    done = list(rounds_until_converged(view, options, pick))
     rounds = tuple(one for one in done if one.plans)
     return BalanceRun(rounds, not done[-1].plans, done[-1].after)
 

@@ -382,15 +382,15 @@ def _note_batches(draft: Draft, max_under_replicated: int) -> None:
 
 
 def _refill(draft: Draft, dropped: Sequence[str], leaving: Sequence[str]) -> None:
-    unplaced = [
+    unassigned = [
         gpid for gpid in dropped if draft.course.refill(draft.course.config(gpid), leaving) is None
     ]
-    if unplaced:
+    if unassigned:
         draft.note(
             "error",
             "too_few_nodes",
-            f"No node is left for a replica of {unplaced[0]}"
-            + (f" and {len(unplaced) - 1} others." if len(unplaced) > 1 else "."),
+            f"No node is left for a replica of {unassigned[0]}"
+            + (f" and {len(unassigned) - 1} others." if len(unassigned) > 1 else "."),
             hint="Name fewer nodes, or add some first.",
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from core.actions.reconcile import is_to_be_settled
+from core.actions.reconcile import needs_reconciling
 from core.actions.views import RunView
 from core.pegasus.levels import clears_proposals
 from core.pegasus.steps.base import PegasusStep
@@ -28,7 +28,7 @@ def pending_partitions(
     return frozenset(
         gpid
         for view in ended
-        if is_to_be_settled(view, now)
+        if needs_reconciling(view, now)
         for step in view.unresolved
         if step.step.is_queued
         and (cleared_at is None or step.begun_at is None or step.begun_at > cleared_at)

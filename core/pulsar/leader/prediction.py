@@ -54,7 +54,7 @@ class RoundPrediction(msgspec.Struct, frozen=True, kw_only=True):
         leader: Broker id; ``None``: there is no leader.
         strategy: Class name.
         bundles: Selected ones first, in the order in which the strategy selects them; then those
-            that only some futures select, the likeliest first.
+            that only some futures select, the most likely first.
         label: ``success`` (bundles are selected), ``skip`` or ``failure``.
         reason: Reason code of the strategy.
         sentence: The decision in one sentence.

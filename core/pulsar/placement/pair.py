@@ -18,7 +18,7 @@ def half_pair_evidence(settings: EffectiveSettings) -> str:
     )
 
 
-def half_pair_outcome(settings: EffectiveSettings) -> str:
+def unpaired_outcome(settings: EffectiveSettings) -> str:
     """Return what follows from half of a pair; empty: both halves, or neither, are configured.
 
     Source:
@@ -38,5 +38,5 @@ def half_pair_outcome(settings: EffectiveSettings) -> str:
 
 def describe_unpaired(settings: EffectiveSettings) -> str:
     """Return evidence and outcome; empty: both halves, or neither, are configured."""
-    outcome = half_pair_outcome(settings)
+    outcome = unpaired_outcome(settings)
     return f"{half_pair_evidence(settings)} {outcome}" if outcome else ""

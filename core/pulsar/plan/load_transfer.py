@@ -73,7 +73,7 @@ class Shift:
         probability: Shape ``(n_scenarios,)``, sums to 1.
         arrivals: Shape ``(n_touched,)``: bundles that come, expected.
         departures: Shape ``(n_touched,)``: bundles that leave.
-        unplaced: Shape ``(n_scenarios, n_carried)``: what no broker takes over.
+        unassigned: Shape ``(n_scenarios, n_carried)``: what no broker takes over.
     """
 
     touched: Ints
@@ -82,7 +82,7 @@ class Shift:
     expected: Floats
     arrivals: Floats
     departures: Floats
-    unplaced: Floats = field(repr=False)
+    unassigned: Floats = field(repr=False)
 
 
 def carried_by(snapshot: PulsarSnapshot, bundle_rows: Ints) -> Carried:
@@ -160,7 +160,7 @@ def shift_of(
         expected=expected,
         arrivals=arrivals,
         departures=departures,
-        unplaced=(ends < 0).astype(np.float64) @ carried.amounts,
+        unassigned=(ends < 0).astype(np.float64) @ carried.amounts,
     )
     _check_conserved(carried, shift)
     return shift
@@ -266,7 +266,7 @@ def _check_conserved(carried: Carried, shift: Shift) -> None:
     from_brokers = np.where(carried.counted_at[:, None] >= 0, carried.amounts, 0.0)
     from_brokers[:, count_at] = carried.owned_at >= 0
     appeared = carried.amounts.sum(axis=0) - from_brokers.sum(axis=0)
-    balance = shift.delta.sum(axis=1) + shift.unplaced - appeared
+    balance = shift.delta.sum(axis=1) + shift.unassigned - appeared
     scale = np.maximum(np.abs(carried.amounts).sum(axis=0), 1.0)
     if np.any(np.abs(balance) > _TOLERANCE * scale):
         worst = int(np.argmax(np.max(np.abs(balance) / scale, axis=0)))

@@ -187,9 +187,11 @@ def preview_plan(snapshot: PulsarSnapshot, plan: Plan) -> Preview:
             f"The statistics of {len(carried.unknown_bundles)} bundles are unknown: they are moved "
             f"as if they carried nothing ({', '.join(carried.unknown_bundles[:3])})."
         )
-    unplaced = sum(placed.distribution == {} for placed in run.outcomes.placements)
-    if unplaced:
-        notes.append(f"{unplaced} bundles have no known destination: their load leaves the totals.")
+    unassigned = sum(placed.distribution == {} for placed in run.outcomes.placements)
+    if unassigned:
+        notes.append(
+            f"{unassigned} bundles have no known destination: their load leaves the totals."
+        )
     return Preview(
         before_after=table,
         steps=tuple(_steps(snapshot, run)),

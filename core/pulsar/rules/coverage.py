@@ -41,7 +41,7 @@ def averages_of_few(context: HealthContext) -> Iterator[Finding]:
         subject="",
         sentence=(
             f"The leader writes the averages of its {written} busiest bundles only, of {bundles}: "
-            "for the others it decides by figures that nobody else sees, and what is foretold here "
+            "for the others it decides by figures that only it has, and what is predicted here "
             "may pick other bundles than it does."
         ),
         evidence={_WRITTEN: each, "brokers": brokers, "written": written, "bundles": bundles},

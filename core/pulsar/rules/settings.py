@@ -33,7 +33,7 @@ def differing_settings(context: HealthContext) -> Iterator[Finding]:
             subject_kind="setting",
             subject=key,
             sentence=f"{key} differs between brokers: {text}.",
-            evidence={"in_force": str(context.settings.value(key)), "rows": values},
+            evidence={"effective": str(context.settings.value(key)), "rows": values},
             hint="The leader's value decides, so a change of leader changes the behaviour.",
         )
 

@@ -17,7 +17,7 @@ from core.pegasus.balance.rounds import (
     BalanceRound,
     pick_by_seed,
     pick_first,
-    rounds_until_settled,
+    rounds_until_converged,
 )
 from core.pegasus.balance.score import count_spread
 from core.pegasus.balance.settings import set_options
@@ -30,7 +30,7 @@ BALANCES: Final = pa.schema(
     [
         pa.field("policy", pa.string(), nullable=False),
         pa.field("rounds", pa.int64(), nullable=False),
-        pa.field("is_settled", pa.bool_(), nullable=False),
+        pa.field("is_converged", pa.bool_(), nullable=False),
         pa.field("plans", pa.int64(), nullable=False),
         pa.field("primaries_std_before", pa.float64()),
         pa.field("primaries_std_after", pa.float64()),
@@ -64,7 +64,7 @@ def balance_cluster(snapshot: Snapshot, request: BalanceRequest) -> Mapping[str,
         IncompleteSnapshotError: Partitions of some table were not read.
     """
     facts = PegasusFacts(pegasus_of(snapshot, "propose plans"))
-    return balance_tables(facts, request, rounds_until_settled)
+    return balance_tables(facts, request, rounds_until_converged)
 
 
 def balance_tables(
@@ -103,7 +103,7 @@ def _summary(
     return {
         "policy": options.policy,
         "rounds": len(rounds),
-        "is_settled": not rounds[-1].plans,
+        "is_converged": not rounds[-1].plans,
         "plans": counts.total(),
         "primaries_std_before": was.primary_stddev,
         "primaries_std_after": now.primary_stddev,

@@ -34,7 +34,7 @@ NAMESPACES: Final = pa.schema(
         pa.field("namespace", pa.string(), nullable=False),
         pa.field("bundles", pa.int64(), nullable=False),
         pa.field("brokers", pa.int64(), nullable=False),  # how many may get one
-        pa.field("broker", pa.string()),  # the likeliest; null: none
+        pa.field("broker", pa.string()),  # the most likely; null: none
         pa.field("probability", pa.float64(), metadata={"unit": "ratio"}),
         pa.field("stays", pa.float64(), metadata={"unit": "ratio"}),  # mean chance of the owner
     ]
@@ -77,7 +77,7 @@ def by_namespace(table: PlacementTable) -> pa.Table:
     bundles = np.bincount(table.bundle_group, minlength=count)
     stays = np.bincount(table.bundle_group, weights=table.stay_probability(), minlength=count)
     sizes = np.diff(table.offsets)
-    best = _likeliest(table)
+    best = _most_likely(table)
     names = np.array([*view.brokers, None], object)
     chances = np.append(table.probability, np.nan)
     found = pa.table(
@@ -94,8 +94,8 @@ def by_namespace(table: PlacementTable) -> pa.Table:
     return found.filter(pa.array(bundles > 0))
 
 
-def _likeliest(table: PlacementTable) -> np.ndarray:
-    """Entry of the likeliest broker of each namespace, the first of equals; past the end: none."""
+def _most_likely(table: PlacementTable) -> np.ndarray:
+    """Entry of each namespace's most likely broker, the first of equals; past the end: none."""
     group = np.repeat(np.arange(table.offsets.size - 1), np.diff(table.offsets))
     order = np.lexsort((table.broker, -table.probability, group))
     best = np.full(table.offsets.size - 1, table.probability.size, np.int64)

@@ -63,7 +63,7 @@ def drill_cluster(snapshot: Snapshot, request: DrillRequest) -> Mapping[str, pa.
 def drill_tables(done: Drill) -> Mapping[str, pa.Table]:
     """Return the tables of a Pulsar cluster; what was left out is a problem of it."""
     tables = {"failures": done.failures, "hot": done.hot, "groups": done.groups}
-    return {**tables, PROBLEMS: problems_of(done.left_out)} if done.left_out else tables
+    return {**tables, PROBLEMS: problems_of(done.skipped)} if done.skipped else tables
 
 
 WHAT_IF: Final = Operation(compare_cluster, {"pairs": PAIRS})

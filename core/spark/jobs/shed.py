@@ -50,7 +50,7 @@ MOVES: Final = pa.schema(
         pa.field("round", pa.int64(), nullable=False),
         pa.field("broker", pa.string(), nullable=False),
         pa.field("bundle", pa.string(), nullable=False),
-        pa.field("destination", pa.string()),  # the likeliest one; null: not unloaded
+        pa.field("destination", pa.string()),  # the most likely one; null: not unloaded
         pa.field("probability", pa.float64(), metadata={"unit": "ratio"}),
         pa.field("destinations", pa.int64(), nullable=False),  # how many are possible
         pa.field("throughput", pa.float64(), metadata={"unit": "bytes/s"}),
@@ -186,15 +186,15 @@ def _moves(flows: Mapping[str, float], name: str, number: int, done: Round) -> l
     found = []
     for move in done.decision.moves:
         destinations = done.destinations.get(move.bundle, {})
-        likeliest = max(sorted(destinations), key=lambda one: destinations[one], default=None)
+        most_likely = max(sorted(destinations), key=lambda one: destinations[one], default=None)
         found.append(
             {
                 "strategy": name,
                 "round": number,
                 "broker": move.broker,
                 "bundle": move.bundle,
-                "destination": likeliest,
-                "probability": None if likeliest is None else destinations[likeliest],
+                "destination": most_likely,
+                "probability": None if most_likely is None else destinations[most_likely],
                 "destinations": len(destinations),
                 "throughput": flows.get(move.bundle, 0.0),
                 "skipped": done.skipped.get(move.bundle, ""),

@@ -62,21 +62,21 @@ def large_drill(cluster: LargeCluster, settings: EffectiveSettings, request: Dri
     owned = whole.owned.counts
     losses = losses_of(LoadView.of(whole.skeleton, settings), request)
     fitting = [loss for loss in losses if _size(loss, owned) <= MAX_PLACED]
-    left_out = tuple(
+    skipped = tuple(
         _too_large(cluster.manifest.cluster, loss, _size(loss, owned))
         for loss in losses
         if _size(loss, owned) > MAX_PLACED
     )
     if not fitting:
-        raise left_out[0]
+        raise skipped[0]
     found: list[dict[str, pa.Table]] = []
     for wave in _waves(fitting, owned):
         found += _played(whole, settings, wave, request)
     done = drill_of(found)
-    if not left_out:
+    if not skipped:
         return done
-    words = f"{done.sentence} {pluralize(len(left_out), 'failure')} left out: too large for Spark."
-    return replace(done, sentence=words, left_out=left_out)
+    words = f"{done.sentence} {pluralize(len(skipped), 'failure')} left out: too large for Spark."
+    return replace(done, sentence=words, skipped=skipped)
 
 
 def _size(loss: Loss, owned: Floats) -> float:

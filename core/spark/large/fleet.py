@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from core.errors import InputError, OpsError
 from core.pegasus.balance.model import BalanceOptions, Pick
 from core.pegasus.balance.request import BalanceRequest
-from core.pegasus.balance.rounds import BalanceRound, rounds_until_settled
+from core.pegasus.balance.rounds import BalanceRound, rounds_until_converged
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.view import ClusterView
 from core.planning.drill_request import DrillRequest
@@ -128,7 +128,7 @@ def _by_table(
         # the cluster policy looks at all tables before every single plan; so does a draw at random
         if options.policy == "app" and request.seed is None:
             return on_spark.rounds(view, options)
-        return rounds_until_settled(view, options, pick)
+        return rounds_until_converged(view, options, pick)
 
     return balance_tables(facts, request, play)
 

@@ -116,7 +116,7 @@ class SparkBundles:
         counted = self._movable.groupBy("owner").agg(
             sf.count(sf.lit(1)).alias("bundles"),
             sf.count_if(_is_unclear()).alias("unclear"),
-            sf.count_if(_is_settled() & _is_busy()).alias("busy"),
+            sf.count_if(_is_known() & _is_busy()).alias("busy"),
             sf.count_if(sf.col("owner") != sf.col("reported_by")).alias("moved"),
         )
         return self._collected(counted, _COUNTS, "counting bundles by owner")
@@ -135,11 +135,11 @@ class SparkBundles:
     @property
     def owned_counts(self) -> Floats:
         """Movable bundles by owner; see :func:`core.pulsar.measures.owned_bundle_counts`."""
-        counts = self.settled_counts
+        counts = self.known_counts
         return np.where(counts == 0, np.nan, counts) if self.unclear else counts
 
     @property
-    def settled_counts(self) -> Floats:
+    def known_counts(self) -> Floats:
         """The same, with nothing for a broker of which it is unclear whether it owns any."""
         brokers = self.cluster.skeleton.brokers["broker"]
         rows = row_of(brokers, self._counts["owner"])
@@ -202,7 +202,7 @@ class SparkBundles:
         unowned = pc.is_null(self._counts["owner"])
         whole = pc.sum(self._counts.filter(unowned)["bundles"]).as_py() or 0
         unclear, busy = self._total("unclear"), self._total("busy")
-        settled = self._movable.where(_is_settled())
+        settled = self._movable.where(_is_known())
         return Unowned(
             self._first(self._movable.where(_is_unclear()), unclear),
             self._first(settled.where(_is_busy()), busy),
@@ -299,7 +299,7 @@ def _is_unclear() -> Column:
     return sf.col("owner").isNull() & sf.col("owner_source").isNull()
 
 
-def _is_settled() -> Column:
+def _is_known() -> Column:
     return sf.col("owner").isNull() & sf.col("owner_source").isNotNull()
 
 

@@ -544,15 +544,15 @@ class Preset:
     keys: tuple[str, ...] = ()
 
 
-def presets(in_force: str, *, is_extensible: bool = False) -> tuple[Preset, ...]:
+def presets(effective: str, *, is_extensible: bool = False) -> tuple[Preset, ...]:
     """Return the grids that are offered for Pulsar: only what can be played on such a record.
 
     Args:
-        in_force: Class name of the cluster's own shedding strategy; empty: unknown.
+        effective: Class name of the cluster's own shedding strategy; empty: unknown.
         is_extensible: The brokers run the extensible load manager.
     """
     sheddings = tuple(one for one in SHEDDINGS if is_extensible or one not in _EXTENSIBLE_ONLY)
-    offered = sliders(in_force)
+    offered = sliders(effective)
     found = [
         Preset(
             title="Every strategy",
@@ -570,10 +570,10 @@ def presets(in_force: str, *, is_extensible: bool = False) -> tuple[Preset, ...]
         found.insert(
             0,
             Preset(
-                title=f"Turn {in_force}",
+                title=f"Turn {effective}",
                 help="The active strategy at several "
                 f"{' and '.join(one.key for one in offered[:2])}.",
-                shedding=(in_force, NO_SHEDDING),
+                shedding=(effective, NO_SHEDDING),
                 keys=tuple(slider.key for slider in offered[:2]),
             ),
         )
@@ -581,7 +581,7 @@ def presets(in_force: str, *, is_extensible: bool = False) -> tuple[Preset, ...]
         Preset(
             title="Fewer moves",
             help="Strategies that compare brokers, moving several shares of the gap a round.",
-            shedding=tuple(dict.fromkeys((in_force or RECORDED, *_COMPARING))),
+            shedding=tuple(dict.fromkeys((effective or RECORDED, *_COMPARING))),
             keys=(_SHARE,),
         )
     )

@@ -101,7 +101,7 @@ def answer(bundles: pa.Table) -> str:
     load = np.nan_to_num(np.array(bundles["throughput"].cast(pa.float64())))
     unsure = pc.and_(pc.is_null(bundles["owner"]), pc.is_null(bundles["owner_source"]))
     unclear = int(pc.sum(unsure).as_py() or 0)
-    homeless = int(bundles["owner"].null_count) - unclear
+    unassigned = int(bundles["owner"].null_count) - unclear
     carried = float(load.sum())
     if carried <= 0:
         head = f"None of the {total:,} bundles reports traffic"
@@ -112,7 +112,7 @@ def answer(bundles: pa.Table) -> str:
             f"{half:,} of {total:,} bundles carry half of the {format_bytes_per_s(carried)}; "
             f"the hottest carries {ranked[0] / carried * 100:.1f} %"
         )
-    tails = [f"{homeless:,} unassigned"] if homeless else []
+    tails = [f"{unassigned:,} unassigned"] if unassigned else []
     tails += [f"the owner of {unclear:,} of them is unknown"] if unclear else []
     return f"{head}; {', '.join(tails) or 'every bundle has an owner'}."
 

@@ -531,12 +531,12 @@ def flaps_frame(flaps: pa.Table) -> pd.DataFrame:
             "home": row["home"],
             "away": row["away"],
             "away_min": row["dwell_ms"] / 60_000,
-            "back_at": ms_to_datetime(row["back_at"]),
-            "by": " / ".join(_WHO.get(row[name], _UNKNOWN) for name in ("left_by", "back_by")),
+            "returned_at": ms_to_datetime(row["returned_at"]),
+            "by": " / ".join(_WHO.get(row[name], _UNKNOWN) for name in ("left_by", "returned_by")),
         }
-        for row in flaps.sort_by([("back_at", "descending")]).to_pylist()
+        for row in flaps.sort_by([("returned_at", "descending")]).to_pylist()
     ]
-    return pd.DataFrame(rows, columns=["subject", "home", "away", "away_min", "back_at", "by"])
+    return pd.DataFrame(rows, columns=["subject", "home", "away", "away_min", "returned_at", "by"])
 
 
 def minute_words(minute_s: float) -> str:
@@ -580,7 +580,7 @@ VERDICT_WORDS: Final = {
     "other": "○ other bundles",
     "nothing": "● both nothing",
     "only_real": "▲ only the leader moved",
-    "only_foretold": "▼ only predicted",
+    "only_predicted": "▼ only predicted",
     "not_judged": "? not judged",
 }
 _MAX_NAMES: Final = 2
@@ -610,7 +610,7 @@ def notes(found: Agreement) -> list[str]:
             f"{format_ratio(found.landing_expected)} would be exact."
         )
     if found.moves_by_others:
-        reasons = "; ".join(f"{count:,}: {why}" for why, count in found.left_out.items())
+        reasons = "; ".join(f"{count:,}: {why}" for why, count in found.excluded.items())
         lines.append(f"{pluralize(found.moves_by_others, 'move')} left out ({reasons}).")
     return lines
 
@@ -621,8 +621,8 @@ def agreement_frame(found: Agreement) -> pd.DataFrame:
         {
             "at": ms_to_datetime(row["taken_at"]),
             "verdict": VERDICT_WORDS.get(row["verdict"], row["verdict"]),
-            "acting": bool(row["foretold"] or row["moved"]),
-            "foretold": listed(row["foretold"], _MAX_NAMES),
+            "acting": bool(row["predicted"] or row["moved"]),
+            "predicted": listed(row["predicted"], _MAX_NAMES),
             "moved": listed(row["moved"], _MAX_NAMES),
             "both": row["both"],
             "early": row["early"],
@@ -632,5 +632,5 @@ def agreement_frame(found: Agreement) -> pd.DataFrame:
         }
         for row in reversed(found.rounds.to_pylist())
     ]
-    names = ("at", "verdict", "acting", "foretold", "moved", "both", "early", "brokers", "why")
+    names = ("at", "verdict", "acting", "predicted", "moved", "both", "early", "brokers", "why")
     return pd.DataFrame(rows, columns=[*names, "sentence"])

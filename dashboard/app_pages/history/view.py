@@ -28,7 +28,7 @@ from dashboard.components.header import Choice
 from dashboard.legible import option
 from dashboard.presenters.moments import parse_stamp, stamp
 from dashboard.presenters.naming import file_name
-from dashboard.queries.history import Asked, Picture, foretold, shelved_at
+from dashboard.queries.history import Asked, Picture, predicted, shelved_at
 from dashboard.queries.pegasus.snapshots import pegasus_reading
 from dashboard.queries.snapshots import reading
 from dashboard.services import config_option
@@ -130,7 +130,7 @@ def _draw_ticked(rows: pd.DataFrame) -> None:
 
 
 def draw_agreement(asked: Asked, forecast: Forecast | None = None) -> None:
-    """Draw what the shadow balancer foretold against what the real leader did.
+    """Draw what the shadow balancer predicted against what the real leader did.
 
     Args:
         asked: Cluster and period.
@@ -141,14 +141,14 @@ def draw_agreement(asked: Asked, forecast: Forecast | None = None) -> None:
         leader_round.accuracy(forecast)
         words.section("By snapshots")
     cluster, period = asked.history.cluster, asked.period
-    known = foretold((asked.history, period, None))
+    known = predicted((asked.history, period, None))
     if known is None:
         st.caption(
             "Nothing was predicted in this time. While a collector records, the cluster's own "
             "strategy is asked at every snapshot; more of them by `shadow` under `[history]`."
         )
         return
-    configured = model.configured_words(list(known.in_force))
+    configured = model.configured_words(list(known.effective))
     chosen = choice.selected(
         "Strategy",
         [model.CONFIGURED, *known.strategies],
@@ -157,7 +157,7 @@ def draw_agreement(asked: Asked, forecast: Forecast | None = None) -> None:
         width=360,
     )
     if chosen != model.CONFIGURED:
-        known = foretold((asked.history, period, chosen)) or known
+        known = predicted((asked.history, period, chosen)) or known
     found = known.agreement
     st.markdown(words.plain(found.sentence))
     words.notes(model.notes(found))
@@ -174,7 +174,7 @@ def draw_agreement(asked: Asked, forecast: Forecast | None = None) -> None:
             "early": st.column_config.NumberColumn(
                 "Early", format="%,.0f", width=60, help="Predicted one or two rounds before."
             ),
-            "foretold": st.column_config.TextColumn("Foretold", width=200),
+            "predicted": st.column_config.TextColumn("Foretold", width=200),
             "moved": st.column_config.TextColumn("Moved by the leader", width=200),
             "brokers": tables.words("Brokers", "Whether both took from the same brokers."),
             "sentence": st.column_config.TextColumn("In its own words", width="large"),
@@ -436,7 +436,9 @@ def _draw_flaps(flaps: pa.Table, cluster: str, asked: Asked) -> None:
             "home": tables.words("From and back to"),
             "away": tables.words("Was at"),
             "away_min": st.column_config.NumberColumn("Away min", format="%.1f"),
-            "back_at": st.column_config.DatetimeColumn("Back (UTC)", format=STAMP, timezone="UTC"),
+            "returned_at": st.column_config.DatetimeColumn(
+                "Back (UTC)", format=STAMP, timezone="UTC"
+            ),
             "by": tables.words("By", "Who moved it away, and who back."),
         },
         key="history_flaps",

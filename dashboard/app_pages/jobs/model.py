@@ -284,7 +284,7 @@ _NAMES: Final[Mapping[str, str]] = {
     "dwell_ms": "Stayed away",
     "shortest_dwell_ms": "Shortest away",
     "left_at": "Left at",
-    "back_at": "Back at",
+    "returned_at": "Back at",
     "flaps": "Came back",
 }
 """What columns are called whose name does not say it."""

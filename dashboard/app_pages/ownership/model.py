@@ -145,7 +145,9 @@ def sessions_answer(found: Ownership) -> str:
 def spread_table(spread: pa.Table) -> pd.DataFrame:
     """Return the namespaces with how wide they are spread."""
     frame: pd.DataFrame = spread.to_pandas()
-    frame["mark"] = frame["is_crowded"].map({True: "✖ few brokers", False: "● as chance would"})
+    frame["mark"] = frame["is_concentrated"].map(
+        {True: "✖ few brokers", False: "● as chance would"}
+    )
     frame["fullest_pct"] = frame["fullest_ratio"] * 100
     frame["hottest_pct"] = frame["hottest_ratio"] * 100
     frame["traffic"] = frame["throughput"] / _MB
@@ -219,7 +221,7 @@ def groups_table(death: BrokerDeath) -> pd.DataFrame:
                 "room": "● has room" if row["has_room"] else "✖ no room",
                 "left": f"{row['brokers_left']} of {row['brokers_before']}",
                 "bundles": row["bundles"],
-                "unplaced": row["unplaced"],
+                "unassigned": row["unassigned"],
                 "coolest": None if row["coolest_usage"] is None else row["coolest_usage"] * 100,
             }
             for row in death.groups.sort_by([("has_room", "ascending")]).to_pylist()

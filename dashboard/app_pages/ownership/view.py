@@ -280,7 +280,7 @@ def _groups(death: BrokerDeath) -> None:
             "room": tables.words("Room"),
             "left": tables.words("Brokers left"),
             "bundles": tables.whole("Bundles to place"),
-            "unplaced": tables.whole("Find no broker"),
+            "unassigned": tables.whole("Find no broker"),
             "coolest": tables.percent("Coolest left"),
         },
         key="ownership_groups",

@@ -11,7 +11,7 @@ import streamlit as st
 
 from core.errors import UnknownNameError
 from core.optimize import Proposal
-from core.pulsar.placement.pair import half_pair_outcome
+from core.pulsar.placement.pair import unpaired_outcome
 from core.pulsar.shedding import active_shedding_strategy, strategies_run_by
 from core.simulation import Simulation
 from core.snapshot.store import CachedSnapshot
@@ -46,7 +46,7 @@ class Choice:
     Attributes:
         page: The page.
         names: Strategies that the cluster's load manager knows.
-        in_force: The one that it goes by; empty: none that is known here.
+        effective: The one that it goes by; empty: none that is known here.
         chosen: The chosen strategy with what is assumed for it; ``None``: the planner is chosen.
         least: What the planner proposes; ``None``: not computed.
         is_played: Whether the rounds are played.
@@ -56,7 +56,7 @@ class Choice:
 
     page: PageContext
     names: tuple[str, ...]
-    in_force: str
+    effective: str
     chosen: queries.Candidate | None
     least: Proposal | None
     is_played: bool
@@ -113,7 +113,7 @@ def lines_of(choice: Choice) -> list[presenter.Line]:
     for candidate in choice.candidates:
         done = queries.decided(candidate)
         is_extra = bool(candidate.assumed or candidate.pinned)
-        is_own = candidate.strategy == choice.in_force
+        is_own = candidate.strategy == choice.effective
         lines.append(
             presenter.Line(
                 name=candidate.strategy,
@@ -123,7 +123,9 @@ def lines_of(choice: Choice) -> list[presenter.Line]:
                 acting=done.number,
                 impact=done.impact,
                 placement=candidate.placement,
-                warning=half_pair_outcome(candidate.settings()) if candidate.unpaired_avg_shedder else "",
+                warning=unpaired_outcome(candidate.settings())
+                if candidate.unpaired_avg_shedder
+                else "",
                 played=_played(choice, candidate),
             )
         )
@@ -197,7 +199,9 @@ def draw_table(choice: Choice, lines: list[presenter.Line]) -> None:
         off = "Farthest broker from the mean traffic, above or below, share of the mean"
         columns |= {
             "one": share("1 round", help=f"{off}, after one round."),
-            "settled": share("Settled", help=f"{off}, when nothing moves any more."),
+            "converged": share(
+                "Converged", help=f"{off}, at convergence: no bundle moves any more."
+            ),
             "moves": count("Moves", help="In all rounds.", width=56),
             "moved": st.column_config.NumberColumn(
                 "MB/s", format="%,.0f", width=56, help="Traffic moved; twice moved, twice."

@@ -21,7 +21,7 @@ reading = page.reading
 if reading.movable.num_rows == 0:
     words.nothing("No bundle is in this snapshot", reading.snapshot.manifest)
     st.stop()
-in_force = candidates.strategy_in_force(page)
+effective = candidates.strategy_in_force(page)
 names = candidates.known_strategies(page)
 pinned = state.listed(state.PIN)
 
@@ -84,7 +84,7 @@ least = proposal()
 choice = candidates.Choice(
     page=page,
     names=names,
-    in_force=in_force,
+    effective=effective,
     chosen=chosen,
     least=least,
     is_played=is_played,

@@ -196,17 +196,17 @@ def round_words(decision: str, settings: EffectiveSettings) -> str:
 
 
 def rebalance_params(
-    changes: Mapping[str, Any], settings: EffectiveSettings, in_force: str
+    changes: Mapping[str, Any], settings: EffectiveSettings, effective: str
 ) -> dict[str, str]:
     """Return the parameters with which the Rebalance page tries the changes; empty: it cannot.
 
     Args:
         changes: What is wished.
         settings: In force.
-        in_force: Class name of the shedding strategy.
+        effective: Class name of the shedding strategy.
     """
     named = changes.get("loadBalancerLoadSheddingStrategy")
-    strategy = str(named).rpartition(".")[2] if named else in_force
+    strategy = str(named).rpartition(".")[2] if named else effective
     turned = {}
     for slider in sliders(strategy):
         value = changes.get(slider.key)

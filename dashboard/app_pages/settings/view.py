@@ -306,10 +306,10 @@ def _rebalance_button(
 ) -> None:
     manager = page.reading.snapshot.manifest.load_manager
     try:
-        in_force = active_shedding_strategy(manager, settings).name
+        effective = active_shedding_strategy(manager, settings).name
     except UnknownNameError:
         return
-    params = model.rebalance_params(wished, settings, in_force)
+    params = model.rebalance_params(wished, settings, effective)
     st.button(
         "Try them under Rebalance",
         icon=":material/balance:",

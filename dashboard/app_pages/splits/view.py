@@ -23,7 +23,7 @@ from dashboard.components import figures, moves_plan, tables, words
 from dashboard.components.applying import Ask
 from dashboard.components.explain import draw_conditions
 from dashboard.presenters.bundles import ring_data
-from dashboard.presenters.explain import conditions_table
+from dashboard.presenters.explain import split_conditions_table
 from dashboard.presenters.topics import read_words, web_addresses_of
 from dashboard.queries import explanations
 
@@ -234,7 +234,7 @@ def conditions(chosen: Chosen, found: SplitWhatIf) -> None:
     """Draw when it is split automatically."""
     words.section("Would it be split by itself?", "Every condition, with its distance.")
     st.markdown(words.plain(found.when))
-    draw_conditions(conditions_table(found.conditions), chosen.bundle)
+    draw_conditions(split_conditions_table(found.conditions), chosen.bundle)
 
 
 def planned(chosen: Chosen, found: SplitWhatIf, *, is_unloaded: bool) -> None:

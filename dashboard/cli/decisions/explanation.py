@@ -204,7 +204,7 @@ def _bundle_json(reason: BundleReason, split: SplitWhatIf) -> dict[str, Any]:
         "bundle": reason.bundle,
         "leaves": reason.leaves,
         "sentence": reason.sentence,
-        "hurdles": [asdict(hurdle) for hurdle in reason.hurdles],
+        "conditions": [asdict(condition) for condition in reason.conditions],
         "otherwise": reason.otherwise,
         "destinations": reason.destinations,
         "split": {
@@ -255,15 +255,17 @@ def _show_bundle(
     _off(found)
     say(reason.sentence)
     table(
-        ("hurdle", "open", "distance", "because"),
+        ("condition", "met", "distance", "because"),
         [
             (
-                hurdle.name,
-                _MET[hurdle.is_open],
-                "" if hurdle.distance is None else distance_in_words(hurdle.distance, hurdle.unit),
-                hurdle.sentence,
+                condition.name,
+                _MET[condition.is_met],
+                ""
+                if condition.distance is None
+                else distance_in_words(condition.distance, condition.unit),
+                condition.sentence,
             )
-            for hurdle in reason.hurdles
+            for condition in reason.conditions
         ],
     )
     for broker, chance in sorted(reason.destinations.items(), key=lambda item: -item[1])[:5]:

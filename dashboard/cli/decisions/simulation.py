@@ -81,8 +81,8 @@ def simulation_json(done: Simulation) -> dict[str, Any]:
         "placement": done.placement,
         "interval_minutes": done.interval_minutes,
         "grace_minutes": done.grace_minutes,
-        "settled": done.ending == "settled",
-        "rounds_to_settle": done.rounds_to_settle,
+        "converged": done.ending == "converged",
+        "rounds_to_converge": done.rounds_to_converge,
         "rounds": [_round_json(result) for result in done.rounds],
         "deviation_before": done.deviation_before,
         "deviation_after": done.deviation_after,
@@ -95,7 +95,7 @@ def simulation_json(done: Simulation) -> dict[str, Any]:
                 "home": flap.home,
                 "away": flap.away,
                 "left_round": flap.left_round,
-                "back_round": flap.back_round,
+                "return_round": flap.back_round,
                 "dwell_minutes": flap.dwell_minutes,
             }
             for flap in done.flaps

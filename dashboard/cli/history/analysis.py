@@ -176,12 +176,12 @@ def _show_flaps(found: FlapAnswer) -> None:
         [
             (
                 row["cluster"],
-                _time(row["back_at"]),
+                _time(row["returned_at"]),
                 row["subject"],
                 row["home"],
                 row["away"],
                 format_age(row["dwell_ms"] / 1000),
-                row["back_by"] or "unknown",
+                row["returned_by"] or "unknown",
             )
             for row in found.flaps.slice(0, _MOST_SHOWN).to_pylist()
         ],

@@ -345,13 +345,13 @@ def _predicted_again(
     """Return what each round would have unloaded, from the recorded state of its minute."""
     from core.history.backtest.model import Candidate, Window  # noqa: PLC0415  # commands start fast
     from core.history.backtest.recorded import load_series  # noqa: PLC0415  # the same
-    from core.history.backtest.replay import foretold  # noqa: PLC0415  # the same
+    from core.history.backtest.replay import predicted  # noqa: PLC0415  # the same
 
     end = window[1] + timedelta(milliseconds=1)  # a window ends before its last moment
     whole = Window(number=0, start=window[0], end=end)
     series = load_series(past.store, cluster, whole, minute_s=minute_s)
     candidate = Candidate(shedding=strategy) if strategy is not None else None
-    return foretold(series, candidate)
+    return predicted(series, candidate)
 
 
 def agreement_json(found: Agreement) -> dict[str, Any]:
@@ -370,10 +370,10 @@ def agreement_json(found: Agreement) -> dict[str, Any]:
         "counts": dict(found.counts),
         "judged": found.judged,
         "moves": found.moves,
-        "moves_foretold": found.moves_foretold,
+        "moves_predicted": found.moves_predicted,
         "moves_early": found.moves_early,
         "moves_by_others": found.moves_by_others,
-        "left_out": dict(found.left_out),
+        "excluded": dict(found.excluded),
         "agreed_ratio": found.agreed_ratio,
         "acting_ratio": found.acting_ratio,
         "landing_ratio": found.landing_ratio,
@@ -390,18 +390,18 @@ def _show_agreement(found: Agreement) -> None:
         )
     if found.moves_by_others:
         moves = pluralize(found.moves_by_others, "further move")
-        reasons = "; ".join(f"{count:,}: {why}" for why, count in found.left_out.items())
+        reasons = "; ".join(f"{count:,}: {why}" for why, count in found.excluded.items())
         say(f"{moves} left out ({reasons}).")
     table(("verdict", "rounds"), [(name, str(count)) for name, count in found.counts.items()])
-    acting = [row for row in found.rounds.to_pylist() if row["foretold"] or row["moved"]]
+    acting = [row for row in found.rounds.to_pylist() if row["predicted"] or row["moved"]]
     say()
     table(
-        ("round", "verdict", "foretold", "moved", "both", "early", "not judged because"),
+        ("round", "verdict", "predicted", "moved", "both", "early", "not judged because"),
         [
             (
                 as_iso(row["taken_at"]),
                 row["verdict"],
-                str(len(row["foretold"])),
+                str(len(row["predicted"])),
                 str(len(row["moved"])),
                 str(row["both"]),
                 str(row["early"]),

@@ -22,7 +22,7 @@ from core.pegasus.balance.rounds import (
     balance_rounds,
     pick_by_seed,
     pick_first,
-    rounds_until_settled,
+    rounds_until_converged,
 )
 from core.pegasus.balance.score import count_spread
 from core.pegasus.balance.settings import set_options
@@ -151,7 +151,7 @@ def _rounds(
     if is_spark(engine):
         return _rounds_on_spark(view, options, request, config)
     pick = pick_first if request.seed is None else pick_by_seed(request.seed)
-    play = balance_rounds if request.rounds else rounds_until_settled
+    play = balance_rounds if request.rounds else rounds_until_converged
     return play(view, options, pick)
 
 

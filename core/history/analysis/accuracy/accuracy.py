@@ -1,4 +1,4 @@
-"""How far what the shadow balancer foretold agrees with what the real leader did, round by round.
+"""How far what the shadow balancer predicted agrees with what the real leader did, round by round.
 
 A round of the shadow, decided on one snapshot, stands beside the moves that the cluster itself made
 from that snapshot up to the shadow's next round. What a Trimtab run did, what a broker that went
@@ -29,7 +29,7 @@ Verdict = Literal[
     "other",
     "nothing",
     "only_real",
-    "only_foretold",
+    "only_predicted",
     "not_judged",
 ]
 """The same bundles; some of them; none of them; both nothing; one side only; not comparable."""
@@ -40,15 +40,15 @@ MOVE_KINDS: Final = ("move", "primary")
 """Kinds of events that a balancer causes: a bundle's move, a partition's new primary."""
 
 _REACH: Final = 2.5
-"""A round is answered for so many usual intervals at most: after a gap nobody foretold anything."""
+"""A round is answered for so many usual intervals at most: after a gap nothing was predicted."""
 
 _BEFORE: Final = 2
-"""So many rounds back count as foretold early."""
+"""So many rounds back count as predicted early."""
 
 OURS: Final = "a run of Trimtab made them"
 ORPHANS: Final = "their broker had gone"
 UNOWNED: Final = "the moved bundle had no owner before"
-NOBODY_FORETOLD: Final = "nothing was predicted at that time"
+NOT_PREDICTED: Final = "nothing was predicted at that time"
 """Why moves are left out, beside the reasons why a round is not judged."""
 
 _DOWN: Final = ("broker_down", "node_down")
@@ -56,7 +56,7 @@ _DOWN: Final = ("broker_down", "node_down")
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement:
-    """What was foretold against what came.
+    """What was predicted against what came.
 
     Attributes:
         strategy: Whose rounds; empty when there are none.
@@ -64,9 +64,9 @@ class Agreement:
         landings: Table of :data:`LANDINGS`.
         counts: Rounds by verdict.
         moves: Moves of the leader within judged rounds.
-        moves_foretold: Those of them that the same round foretold.
-        moves_early: Those that one of the two rounds before foretold.
-        left_out: Moves that are judged nowhere, by why.
+        moves_predicted: Those of them that the same round predicted.
+        moves_early: Those that one of the two rounds before predicted.
+        excluded: Moves that are judged nowhere, by why.
         landing_ratio: Mean probability that was given to where bundles landed; ``None``: no move.
         landing_expected: What that mean should be if the probabilities were exactly right.
     """
@@ -76,16 +76,16 @@ class Agreement:
     landings: pa.Table = field(repr=False)
     counts: Mapping[str, int]
     moves: int
-    moves_foretold: int
+    moves_predicted: int
     moves_early: int
-    left_out: Mapping[str, int]
+    excluded: Mapping[str, int]
     landing_ratio: float | None
     landing_expected: float | None
 
     @property
     def moves_by_others(self) -> int:
         """Moves left out, whatever the reason."""
-        return sum(self.left_out.values())
+        return sum(self.excluded.values())
 
     @property
     def judged(self) -> int:
@@ -131,9 +131,9 @@ class Agreement:
             )
         return (
             f"In {equal} of {pluralize(acting, 'round')} with moves the leader moved exactly what "
-            f"{self.strategy} foretold; {self.moves_foretold} of its "
+            f"{self.strategy} predicted; {self.moves_predicted} of its "
             f"{pluralize(self.moves, 'move')} were "
-            f"foretold by their own round, {self.moves_early} by one of the two before"
+            f"predicted by their own round, {self.moves_early} by one of the two before"
             f"{self._unjudged()}."
         )
 
@@ -156,7 +156,7 @@ class _Window:
     rows: tuple[dict[str, Any], ...]
 
     @property
-    def foretold(self) -> dict[str, dict[str, Any]]:
+    def predicted(self) -> dict[str, dict[str, Any]]:
         return {row["bundle"]: row for row in self.rows if row["bundle"] is not None}
 
 
@@ -179,19 +179,19 @@ def agreement(
     runs = _run_spans(events)
     downs = _downs(events)
     by_window, outside = _sorted_in(moves, windows)
-    left_out = Counter({NOBODY_FORETOLD: outside})
+    excluded = Counter({NOT_PREDICTED: outside})
     rounds, landings = [], []
     for index, window in enumerate(windows):
         real, others = _leaders_own(by_window[index], downs, window)
-        left_out.update(others)
+        excluded.update(others)
         why = _not_judged(window, runs)
         if why:
-            left_out[why.rstrip(".")] += len(real)
-        early = {name for one in windows[max(index - _BEFORE, 0) : index] for name in one.foretold}
+            excluded[why.rstrip(".")] += len(real)
+        early = {name for one in windows[max(index - _BEFORE, 0) : index] for name in one.predicted}
         rounds.append(_judged(window, real, early, why))
         if not why:
             landings += _landed(window, real)
-    return _summed(strategy or _name(windows), rounds, landings, +left_out)
+    return _summed(strategy or _name(windows), rounds, landings, +excluded)
 
 
 def _latest(*tables: pa.Table) -> int:
@@ -298,42 +298,42 @@ def _not_judged(window: _Window, runs: Sequence[tuple[int, int]]) -> str:
 def _judged(
     window: _Window, real: Sequence[dict[str, Any]], early: set[str], why: str
 ) -> dict[str, Any]:
-    foretold = window.foretold
+    predicted = window.predicted
     moved = dict.fromkeys(move["subject"] for move in real)
-    both = [name for name in moved if name in foretold]
-    said = dict.fromkeys(row["broker"] for row in foretold.values())
+    both = [name for name in moved if name in predicted]
+    said = dict.fromkeys(row["broker"] for row in predicted.values())
     shed = dict.fromkeys(move["before"] for move in real)
     return {
         "taken_at": window.start,
         "until": window.end,
         "strategy": window.rows[0]["strategy"],
-        "verdict": "not_judged" if why else _verdict(set(foretold), set(moved)),
+        "verdict": "not_judged" if why else _verdict(set(predicted), set(moved)),
         "why": why,
-        "foretold": list(foretold),
+        "predicted": list(predicted),
         "moved": list(moved),
         "both": len(both),
-        "early": sum(name in early and name not in foretold for name in moved),
-        "brokers_foretold": list(said),
+        "early": sum(name in early and name not in predicted for name in moved),
+        "brokers_predicted": list(said),
         "brokers_moved": list(shed),
         "same_brokers": set(said) == set(shed) if said and shed else None,
         "sentence": window.rows[0]["sentence"],
     }
 
 
-def _verdict(foretold: set[str], moved: set[str]) -> Verdict:
-    if not foretold and not moved:
+def _verdict(predicted: set[str], moved: set[str]) -> Verdict:
+    if not predicted and not moved:
         return "nothing"
-    if not foretold or not moved:
-        return "only_real" if moved else "only_foretold"
-    if foretold == moved:
+    if not predicted or not moved:
+        return "only_real" if moved else "only_predicted"
+    if predicted == moved:
         return "equal"
-    return "overlapping" if foretold & moved else "other"
+    return "overlapping" if predicted & moved else "other"
 
 
 def _landed(window: _Window, real: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     found = []
     for move in real:
-        row = window.foretold.get(move["subject"])
+        row = window.predicted.get(move["subject"])
         if row is None or not move["after"]:
             continue
         likely = _distribution(row)
@@ -344,7 +344,7 @@ def _landed(window: _Window, real: Sequence[dict[str, Any]]) -> list[dict[str, A
                 "bundle": move["subject"],
                 "broker": move["before"],
                 "landed": move["after"],
-                "likeliest": row["destination"],
+                "predicted_destination": row["destination"],
                 "probability": likely.get(move["after"], 0.0) if likely else None,
                 "expected": _expected(likely, move["before"]) if likely else None,
             }
@@ -374,7 +374,7 @@ def _summed(
     strategy: str,
     rounds: list[dict[str, Any]],
     landings: list[dict[str, Any]],
-    left_out: Mapping[str, int],
+    excluded: Mapping[str, int],
 ) -> Agreement:
     judged = [one for one in rounds if not one["why"]]
     known = [one for one in landings if one["probability"] is not None]
@@ -384,9 +384,9 @@ def _summed(
         landings=pa.Table.from_pylist(landings, schema=LANDINGS),
         counts=Counter(one["verdict"] for one in rounds),
         moves=sum(len(one["moved"]) for one in judged),
-        moves_foretold=sum(one["both"] for one in judged),
+        moves_predicted=sum(one["both"] for one in judged),
         moves_early=sum(one["early"] for one in judged),
-        left_out=left_out,
+        excluded=excluded,
         landing_ratio=statistics.fmean(one["probability"] for one in known) if known else None,
         landing_expected=statistics.fmean(one["expected"] for one in known) if known else None,
     )

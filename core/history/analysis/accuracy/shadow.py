@@ -1,7 +1,7 @@
 """The shadow balancer: what a balancer would do on each live snapshot, and never does.
 
 It keeps for each strategy what the real class keeps between its rounds, and decides once in each
-shedding interval of the cluster, as the leader does. What it foretells is compared with what the
+shedding interval of the cluster, as the leader does. What it predicts is compared with what the
 leader really did by :mod:`core.history.analysis.accuracy.accuracy`.
 """
 
@@ -50,7 +50,7 @@ SHADOW: Final = pa.schema(
         _field("position", pa.int64()),  # of the move in its round, from 0
         _field("broker", pa.string()),  # null: nothing would move; Pegasus: the node that gives
         _field("bundle", pa.string()),  # Pegasus: the partition's gpid
-        _field("destination", pa.string()),  # the likeliest one
+        _field("destination", pa.string()),  # the most likely one
         _field("probability", pa.float64(), "ratio"),  # of that destination
         _field("distribution", pa.string()),  # JSON {broker: probability}
     ]
@@ -185,15 +185,15 @@ class PulsarShadow:
         last = self._round_at if self._round_at is not None else taken_at
         self._unloaded_at |= dict.fromkeys(moved, last)
         try:
-            in_force = effective_settings(snapshot)
-            configured = active_shedding_strategy(snapshot.manifest.load_manager, in_force)
+            effective = effective_settings(snapshot)
+            configured = active_shedding_strategy(snapshot.manifest.load_manager, effective)
         except OpsError as exc:
             turn = _Turn(taken_at, is_configured=True, is_on=False)
             return _failed("configured", self._memory("configured"), turn, exc)
-        is_on = not in_force.shedding_off
+        is_on = not effective.shedding_off
         self._notice_switch(is_on=is_on)
-        grace_ms = in_force.number(_GRACE) * self.minute_s * _MS
-        interval_ms = max(in_force.number(_INTERVAL), 1.0) * self.minute_s * _MS
+        grace_ms = effective.number(_GRACE) * self.minute_s * _MS
+        interval_ms = max(effective.number(_INTERVAL), 1.0) * self.minute_s * _MS
         self._unloaded_at = {
             name: at
             for name, at in self._unloaded_at.items()

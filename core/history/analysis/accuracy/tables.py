@@ -15,11 +15,11 @@ ROUNDS: Final = pa.schema(
         pa.field("strategy", pa.string(), nullable=False),
         pa.field("verdict", pa.string(), nullable=False),
         pa.field("why", pa.string(), nullable=False),  # not judged: why; else empty
-        pa.field("foretold", _NAMES, nullable=False),  # bundles
+        pa.field("predicted", _NAMES, nullable=False),  # bundles
         pa.field("moved", _NAMES, nullable=False),  # bundles
         pa.field("both", pa.int64(), nullable=False),
-        pa.field("early", pa.int64(), nullable=False),  # of moved: foretold a round or two before
-        pa.field("brokers_foretold", _NAMES, nullable=False),
+        pa.field("early", pa.int64(), nullable=False),  # of moved: predicted a round or two before
+        pa.field("brokers_predicted", _NAMES, nullable=False),
         pa.field("brokers_moved", _NAMES, nullable=False),
         pa.field("same_brokers", pa.bool_()),  # null: one of the two did nothing
         pa.field("sentence", pa.string(), nullable=False),  # the shadow's own
@@ -34,9 +34,9 @@ LANDINGS: Final = pa.schema(
         pa.field("bundle", pa.string(), nullable=False),
         pa.field("broker", pa.string()),
         pa.field("landed", pa.string()),
-        pa.field("likeliest", pa.string()),
+        pa.field("predicted_destination", pa.string()),
         pa.field("probability", pa.float64(), metadata={"unit": "ratio"}),  # of where it landed
         pa.field("expected", pa.float64(), metadata={"unit": "ratio"}),  # mean of it, if p is right
     ]
 )
-"""One row a move that was foretold and made: where it landed, how likely that was said to be."""
+"""One row a move that was predicted and made: where it landed, how likely that was said to be."""

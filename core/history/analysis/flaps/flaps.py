@@ -49,10 +49,10 @@ FLAPS: Final = pa.schema(
         pa.field("home", pa.string(), nullable=False),
         pa.field("away", pa.string(), nullable=False),
         pa.field("left_at", pa.int64(), nullable=False, metadata={"unit": "ms"}),
-        pa.field("back_at", pa.int64(), nullable=False, metadata={"unit": "ms"}),
+        pa.field("returned_at", pa.int64(), nullable=False, metadata={"unit": "ms"}),
         pa.field("dwell_ms", pa.int64(), nullable=False, metadata={"unit": "ms"}),
         pa.field("left_by", pa.string(), nullable=False),
-        pa.field("back_by", pa.string(), nullable=False),
+        pa.field("returned_by", pa.string(), nullable=False),
     ]
 )
 """One row a return, in the order of the returns. ``away``: where it was last; ``*_by``: cluster,

@@ -111,7 +111,7 @@ class _Play:
     under_way: list[_UnderWay] = field(default_factory=list)
     wakes_s: dict[int, float] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
-    settled_at: tuple[int, Rules] | None = None
+    converged_at: tuple[int, Rules] | None = None
     _node_code: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -160,7 +160,7 @@ class _Play:
         if number == 0 or back or died or is_other_set:
             self.ill = set(fleet.ill_rows())
             self.wakes_s.clear()
-            self.settled_at = None
+            self.converged_at = None
             self._look()
 
     def _survives(self, one: _UnderWay) -> bool:
@@ -205,7 +205,7 @@ class _Play:
         return None if due is None else max(following, math.ceil(due / step - 1e-9) * step)
 
     def _may_balance(self, allowed: Allowance) -> bool:
-        return allowed.balances and self.settled_at != (self.fleet.version, self.rules)
+        return allowed.balances and self.converged_at != (self.fleet.version, self.rules)
 
     # -- one look ---------------------------------------------------------------------------------
 
@@ -334,7 +334,7 @@ class _Play:
         seen, rows = self.fleet.living()
         plans = balance_round(seen, self.rules.options, self.pick)
         if not plans:
-            self.settled_at = (self.fleet.version, self.rules)
+            self.converged_at = (self.fleet.version, self.rules)
             return
         for plan in in_tape(plans, self.fleet, seen, rows):
             due_s = self.now_s

@@ -125,7 +125,7 @@ def _run(tape: PegasusTape, unit: Unit, score: PegasusScore) -> dict[str, Any]:
         "splits_per_day": 0.0,
         "unowned_s": score.headless_s,
         "unowned_s_per_day": score.headless_s / days,
-        "placed_anew": repairs,
+        "placed_again": repairs,
         "details": json.dumps(_details(score, days), sort_keys=True),
     }
 

@@ -8,7 +8,7 @@ from typing import Final
 from core.findings.engine import Rule
 from core.findings.finding import Finding, Fix
 from core.pulsar.placement import PAIRED_NAMES
-from core.pulsar.placement.pair import half_pair_evidence, half_pair_outcome
+from core.pulsar.placement.pair import half_pair_evidence, unpaired_outcome
 from core.pulsar.rules.combinations.model import IMPL, PLACEMENT, SHEDDER, Case
 from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings
 from core.pulsar.shedding import known_shedding_strategy, strategies_run_by, upstream_class
@@ -29,7 +29,7 @@ def measures(case: Case) -> Iterator[Finding]:
     if case.is_extensible:
         return
     shedder, placement = case.shedder, case.short(PLACEMENT)
-    outcome = half_pair_outcome(case.settings)
+    outcome = unpaired_outcome(case.settings)
     if outcome:
         pair, other = (shedder, PLACEMENT) if shedder in PAIRED_NAMES else (placement, SHEDDER)
         yield Finding(

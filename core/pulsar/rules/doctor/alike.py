@@ -49,7 +49,7 @@ def differing(context: HealthContext) -> Iterator[Finding]:
             + ("." if setting.is_dynamic else ", with a restart of those that differ."),
             fix=settings_fix({key: common}),
             evidence={
-                "in_force": value_words(context.settings.value(key)),
+                "effective": value_words(context.settings.value(key)),
                 "rows": _words(by_broker),
             },
         )

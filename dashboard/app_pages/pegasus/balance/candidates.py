@@ -57,12 +57,12 @@ class Compared:
         """Return a policy's next round; ``name``: of the way."""
         return queries.first_round(self.dials.way(self.page, POLICIES[name]))
 
-    def run(self, name: str) -> queries.Settled | None:
+    def run(self, name: str) -> queries.Converged | None:
         """Return a policy's rounds to the end, ``None`` while they are not known."""
         if not self.follows(name):
             return None
         way = self.dials.way(self.page, POLICIES[name])
-        return queries.settled_in_background(way) if self.is_huge else queries.settled(way)
+        return queries.converged_in_background(way) if self.is_huge else queries.converged(way)
 
     def even(self) -> EvenPlan | None:
         """Return what our own planner finds, ``None`` while it is not known."""
@@ -81,12 +81,12 @@ class Compared:
 def draw_table(compared: Compared) -> None:
     """Draw one row a way; a click on its name chooses it."""
     measure = compared.even_run.measure
-    in_force = compared.dials.here.policy
+    effective = compared.dials.here.policy
     lines = [model.as_it_is(compared.ground, measure)]
     for name, policy in POLICIES.items():
         line = model.CandidateRow(
             name=name,
-            mark="● active" if policy == in_force else "",
+            mark="● active" if policy == effective else "",
             next_changes=len(compared.first(name).plans),
             note="being followed" if compared.follows(name) else "choose it to follow it",
         )

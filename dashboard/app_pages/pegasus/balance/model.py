@@ -27,7 +27,7 @@ from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.verdict import BalanceVerdict, State
 from core.pegasus.view import ClusterView
 from core.units import format_age, format_mb, format_ratio, pluralize
-from dashboard.app_pages.pegasus.balance.queries import Ground, Measure, Settled
+from dashboard.app_pages.pegasus.balance.queries import Converged, Ground, Measure
 from dashboard.presenters.freshness import Badge, Tone
 from dashboard.presenters.pegasus.headline import minus_one
 
@@ -109,7 +109,7 @@ def total_cost(costs: Iterable[CopyCost], nodes: int) -> CopyCost:
 
 
 def answer(
-    facts: PegasusFacts, ground: Ground, first: BalanceRound, run: Settled | None, policy: str
+    facts: PegasusFacts, ground: Ground, first: BalanceRound, run: Converged | None, policy: str
 ) -> str:
     """Return the sentence that says what the cluster's balancer would do.
 
@@ -134,7 +134,7 @@ def answer(
     said = f"{head}; the {name} {verb} {changes} in its next round"
     if run is None:
         return f"{said}."
-    if not run.is_settled:
+    if not run.is_converged:
         return f"{said}, and goes on without an end: see below."
     if len(run.rounds) == 1:
         return f"{said}, and is done with it."
@@ -250,7 +250,7 @@ def uneven_tables(view: ClusterView) -> int:
 
 
 def quirks(
-    options: BalanceOptions, view: ClusterView, run: Settled | None, plans: Sequence[BalancePlan]
+    options: BalanceOptions, view: ClusterView, run: Converged | None, plans: Sequence[BalancePlan]
 ) -> list[str]:
     """Return which of the policy's known quirks matter here, by their ids."""
     found = []
@@ -278,7 +278,7 @@ def quirks(
             "PB-5: a copy of a primary names a node that serves the partition already; the "
             "guardian throws it away."
         )
-    if run is not None and not run.is_settled:
+    if run is not None and not run.is_converged:
         found.append(
             f"PB-6: after {pluralize(len(run.rounds), 'round')} there is no end in sight: the "
             "policy goes in circles, or was given up, and would copy the same data again and again."
@@ -365,7 +365,7 @@ def as_it_is(ground: Ground, measure: Measure) -> CandidateRow:
 
 
 def policy_row(
-    row: CandidateRow, ground: Ground, run: Settled | None, *, measure: Measure, rate: float
+    row: CandidateRow, ground: Ground, run: Converged | None, *, measure: Measure, rate: float
 ) -> CandidateRow:
     """Return the row of a policy, filled with what its rounds achieve.
 
@@ -390,7 +390,7 @@ def policy_row(
         primary_stddev=spread.primary_stddev,
         replica_stddev=spread.replica_stddev,
         off=off_mean(run.after, ground, measure),
-        note="" if run.is_settled else "never settles (PB-6)",
+        note="" if run.is_converged else "never converges (PB-6)",
     )
 
 
@@ -454,7 +454,7 @@ def _column(values: Iterable[float | None]) -> pd.Series[float]:
 
 
 def ties_frame(plans: Sequence[LikelyPlan]) -> pd.DataFrame:
-    """Return the changes that depend on the node order, the likeliest first."""
+    """Return the changes that depend on the node order, the most likely first."""
     tied = sorted((one for one in plans if one.share < 1), key=lambda one: -one.share)
     return pd.DataFrame(
         {

@@ -28,7 +28,7 @@ except IncompleteSnapshotError as error:
     st.stop()
 
 own = switches.own_dials(page)
-in_force = switches.CLUSTER if own.here.policy == "cluster" else switches.APP
+effective = switches.CLUSTER if own.here.policy == "cluster" else switches.APP
 answer = st.container()
 words.section("Side by side", "Every candidate on this snapshot. Click one to choose it.")
 measure, rate = switches.comparing(ground)
@@ -37,7 +37,7 @@ words.section("Strategy", "Adjust its switches.")
 pick = st.segmented_control(
     "Candidate",
     switches.WAYS,
-    default=in_force,
+    default=effective,
     required=True,
     key=state.PICK,
     bind="query-params",
@@ -56,11 +56,11 @@ with left:
     elif pick == switches.EVEN:
         evening = switches.even_run(page, measure)
 compared = candidates.Compared(
-    page=page, ground=ground, dials=turned, even_run=evening, rate=rate, followed=(in_force, pick)
+    page=page, ground=ground, dials=turned, even_run=evening, rate=rate, followed=(effective, pick)
 )
 with answer:
     first = queries.first_round(own.way(page, own.here.policy))
-    run = replace(compared, dials=own).run(in_force)
+    run = replace(compared, dials=own).run(effective)
     words.answer(model.answer(page.facts, ground, first, run, own.here.policy))
     reasons = model.why_not(page.facts, ground, first, own.here)
     if reasons:

@@ -21,7 +21,7 @@ from core.pegasus.balance.rounds import (
     balance_round,
     pick_by_seed,
     pick_first,
-    rounds_until_settled,
+    rounds_until_converged,
 )
 from core.pegasus.balance.score import CountSpread, count_spread
 from core.pegasus.even.cost import CopyCost, copy_cost
@@ -171,7 +171,7 @@ class Way:
 
 
 @dataclass(frozen=True, eq=False)
-class Settled:
+class Converged:
     """A policy's rounds up to the last one with plans.
 
     Attributes:
@@ -180,7 +180,7 @@ class Settled:
         costs: Of each of them.
         before: The state at first.
         after: The state at the end.
-        is_settled: Nothing is left to do; ``False``: it goes in circles, or was given up.
+        is_converged: Nothing is left to do; ``False``: it goes in circles, or was given up.
         marks: The state at first, and after every so many rounds, to find those between.
     """
 
@@ -189,7 +189,7 @@ class Settled:
     costs: tuple[CopyCost, ...]
     before: ClusterView
     after: ClusterView
-    is_settled: bool
+    is_converged: bool
     marks: tuple[ClusterView, ...]
 
     @property
@@ -209,15 +209,15 @@ first_round = cached(_first_round, max_entries=32)
 """The next round of a policy."""
 
 
-def _settled(way: Way) -> Settled:
+def _converged(way: Way) -> Converged:
     view, sizes = way.view(), ground(way.shelved).sizes_mb
     pick = pick_by_seed(way.seed) if way.order == "drawn" else pick_first
     rounds: list[tuple[BalancePlan, ...]] = []
     spreads, costs, marks = [], [], [view]
-    after, is_settled = view, False
-    for one in rounds_until_settled(view, way.options, pick):
-        is_settled = not one.plans
-        if is_settled or len(rounds) >= MAX_ROUNDS:
+    after, is_converged = view, False
+    for one in rounds_until_converged(view, way.options, pick):
+        is_converged = not one.plans
+        if is_converged or len(rounds) >= MAX_ROUNDS:
             break
         after = one.after
         rounds.append(one.plans)
@@ -225,13 +225,13 @@ def _settled(way: Way) -> Settled:
         costs.append(copy_cost(one.before, one.plans, sizes))
         if len(rounds) % _MARKED_EVERY == 0:
             marks.append(after)
-    return Settled(
+    return Converged(
         rounds=tuple(rounds),
         spreads=tuple(spreads),
         costs=tuple(costs),
         before=view,
         after=after,
-        is_settled=is_settled,
+        is_converged=is_converged,
         marks=tuple(marks),
     )
 
@@ -248,14 +248,14 @@ likely = cached(_likely, max_entries=16)
 """The changes of a policy's next round under every node order that fits, with their share."""
 
 
-settled = cached(_settled, max_entries=16)
-settled_in_background = BackgroundResults(settled)
+converged = cached(_converged, max_entries=16)
+converged_in_background = BackgroundResults(converged)
 """The rounds of a policy until nothing is left to do, computed here or beside the page."""
 
 
 def _state_after(key: tuple[Way, int]) -> ClusterView:
     way, number = key
-    run = settled(way)
+    run = converged(way)
     if number >= len(run.rounds):
         return run.after
     mark = max(number, 0) // _MARKED_EVERY
