@@ -24,8 +24,8 @@ from typing import TypeVar
 from kazoo.client import KazooClient
 
 from connectors.config.model import ClusterConfig
+from connectors.pulsar.znodes import ZooKeeperCapture
 from connectors.sandbox.zookeeper import ZooKeeperProcess
-from connectors.zookeeper.capture import ZooKeeperCapture
 from connectors.zookeeper.client import ZooKeeperReader
 from connectors.zookeeper.multi_read import GET_CHILDREN, GET_DATA, Read
 from core.snapshot.znodes import ProblemLog, Readings, assemble

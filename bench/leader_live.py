@@ -28,8 +28,8 @@ from kazoo.client import KazooClient
 from leader import EVERY_S, SETTINGS, TARGET_MB, TARGET_SHARE, Cluster, peak_mb
 
 from connectors.config.model import ClusterConfig
+from connectors.pulsar.leader.observer import LeaderObserver, forecast_path, read_forecast
 from connectors.sandbox.zookeeper import ZooKeeperProcess
-from connectors.zookeeper.leader_observer import LeaderObserver, forecast_path, read_forecast
 from core.pulsar.leader.extensible import ExtensibleReplay
 
 VARIANTS: Final = 3

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.pegasus.rpc.client import MetaClient
-from connectors.prometheus.capture import MetricsReader
-from connectors.pulsar_admin.capture import ADMIN, RUNTIME, RestCapture
-from connectors.pulsar_admin.client import AdminClient, CredentialsWithheldError
+from connectors.pulsar.admin.capture import ADMIN, RUNTIME, RestCapture
+from connectors.pulsar.admin.client import AdminClient, CredentialsWithheldError
+from connectors.pulsar.metrics.capture import MetricsReader
 from connectors.transport.addresses import (
     CredentialHosts,
     address_fault,

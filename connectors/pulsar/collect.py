@@ -18,15 +18,15 @@ import pyarrow.compute as pc
 
 from connectors.config.check import CheckResult, check_cluster
 from connectors.config.model import ClusterConfig
-from connectors.prometheus.capture import Metrics, MetricsReader
-from connectors.pulsar_admin.capture import ADMIN, RestCapture, RestFacts
-from connectors.pulsar_admin.client import AdminClient
-from connectors.pulsar_admin.parse import BrokerTopics, topics_table
-from connectors.pulsar_admin.settings import settings_table
-from connectors.pulsar_topics.capture import read_load_topics, service_addresses, what_is_lacking
-from connectors.pulsar_topics.reader import LoadTopicReader
+from connectors.pulsar.admin.capture import ADMIN, RestCapture, RestFacts
+from connectors.pulsar.admin.client import AdminClient
+from connectors.pulsar.admin.parse import BrokerTopics, topics_table
+from connectors.pulsar.admin.settings import settings_table
+from connectors.pulsar.metrics.capture import Metrics, MetricsReader
+from connectors.pulsar.topics.capture import read_load_topics, service_addresses, what_is_lacking
+from connectors.pulsar.topics.reader import LoadTopicReader
+from connectors.pulsar.znodes import ClusterPolicies, ZooKeeperCapture
 from connectors.transport.addresses import address_fault
-from connectors.zookeeper.capture import ClusterPolicies, ZooKeeperCapture
 from connectors.zookeeper.client import ZooKeeperReader
 from core.errors import ConfigError, RemoteError
 from core.schemas import METRIC_TABLES, OPTIONAL_TABLES

@@ -12,7 +12,7 @@ from connectors.connector import Connector
 from connectors.journal.journal import SqlJournal
 from connectors.pulsar.acting.cluster import PulsarCluster
 from connectors.pulsar.collect import PulsarCollector
-from connectors.zookeeper.leader_observer import LeaderObserver, forecast_path, last_round
+from connectors.pulsar.leader.observer import LeaderObserver, forecast_path, last_round
 from core.history.analysis.accuracy.shadow import PulsarShadow, Shadow
 from core.history.analysis.accuracy.shadow_pegasus import POLICIES
 from core.pulsar.system import PULSAR as SYSTEM

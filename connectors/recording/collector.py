@@ -22,10 +22,10 @@ import msgspec
 from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.config.private import keep_private
 from connectors.connector import Collector, Observer
+from connectors.pulsar.leader.observer import ObserverStatus
 from connectors.recording.loop import Recording
 from connectors.recording.status import RecordingStatus
 from connectors.systems import connector_of
-from connectors.zookeeper.leader_observer import ObserverStatus
 from core.errors import InvariantError, OpsError
 from core.snapshot.store import Shelf, Storable
 

@@ -1,1 +1,1 @@
-"""Reading ZooKeeper: one watching client, bulk reads in flight, bounded."""
+"""Reading ZooKeeper: one client, bulk reads in flight, bounded; and the session of actions."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def leader_forecast(config: TrimtabConfig, cluster: str) -> Forecast | None:
     """Return what the collector published last about a cluster's next round, ``None``: nothing."""
-    from connectors.zookeeper.leader_observer import (  # noqa: PLC0415  # pages load it when shown
+    from connectors.pulsar.leader.observer import (  # noqa: PLC0415  # pages load it when shown
         forecast_path,
         read_forecast,
     )
@@ -43,7 +43,7 @@ def record_leader(
         InputError: The file exists, or cannot be written.
         RemoteError: ZooKeeper cannot be reached.
     """
-    from connectors.zookeeper.leader_recording import (  # noqa: PLC0415  # commands must start fast
+    from connectors.pulsar.leader.recording import (  # noqa: PLC0415  # commands must start fast
         LeaderRecording,
     )
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from connectors.pulsar.collect import PulsarCollector
+from connectors.pulsar.leader.recording import LeaderRecording
 from connectors.sandbox.pulsar.fleet import Sandbox, SandboxOptions
 from connectors.sandbox.pulsar.shedding import HeldRound
-from connectors.zookeeper.leader_recording import LeaderRecording
 from core.history.analysis.accuracy.shadow import PulsarShadow
 from core.pulsar.catalogue import SETTINGS
 from core.pulsar.leader.events import ZnodeEvent, read_recording

@@ -13,8 +13,8 @@ from mutations import mutate
 from small_broker import SmallBroker, serve_cluster
 
 from connectors.config.model import ClusterConfig
+from connectors.pulsar.admin.errors import reason_of
 from connectors.pulsar.collect import PulsarCollector, fetch_topics
-from connectors.pulsar_admin.errors import reason_of
 from core.errors import ProtocolError, RemoteError
 from core.schemas import PULSAR_TABLES, conform
 

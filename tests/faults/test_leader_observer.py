@@ -15,13 +15,13 @@ from kazoo.client import KazooClient
 from recorded_cluster import BROKER, RecordedCluster
 
 from connectors.pulsar.connector import PULSAR
-from connectors.sandbox.zookeeper import ZooKeeperProcess
-from connectors.zookeeper.leader_observer import (
+from connectors.pulsar.leader.observer import (
     LeaderObserver,
     RoundJudge,
     forecast_path,
     read_forecast,
 )
+from connectors.sandbox.zookeeper import ZooKeeperProcess
 from core.pulsar.leader.prediction import Forecast, PredictedBundle, RoundPrediction
 
 pytestmark = pytest.mark.zookeeper
@@ -96,7 +96,7 @@ def test_a_running_observer_renews_the_time_of_its_forecast(
     cluster: RecordedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By that time readers know what a killed collector left behind."""
-    monkeypatch.setattr("connectors.zookeeper.leader_observer.WRITTEN_EVERY_S", 0.3)
+    monkeypatch.setattr("connectors.pulsar.leader.observer.WRITTEN_EVERY_S", 0.3)
     made = Observed(cluster, tmp_path)
     first = made.wait_watching()
     made.wait(lambda: (made.forecast or _NONE).written_at_s > first.written_at_s + 1.0)
@@ -241,7 +241,7 @@ def test_the_collector_goes_on_whatever_the_observer_does(
     def broken(*_: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("connectors.zookeeper.leader_observer.LeaderReplay.apply", broken)
+    monkeypatch.setattr("connectors.pulsar.leader.observer.LeaderReplay.apply", broken)
     made = Observed(cluster, tmp_path)
     made.wait(lambda: made.observer.status.state == "failed")
     assert "a bug" in made.observer.status.detail

@@ -17,9 +17,9 @@ import pytest
 from kazoo.client import KazooClient
 
 from connectors.config.model import ClusterConfig
-from connectors.pulsar_topics.reader import MissingExtraError
+from connectors.pulsar.leader.observer import LeaderObserver, forecast_path, read_forecast
+from connectors.pulsar.topics.reader import MissingExtraError
 from connectors.sandbox.zookeeper import ZooKeeperProcess
-from connectors.zookeeper.leader_observer import LeaderObserver, forecast_path, read_forecast
 from core.pulsar.leader.events import MESSAGE, ZnodeEvent, read_recording
 from core.pulsar.leader.extensible import ExtensibleReplay
 from core.pulsar.leader.prediction import Forecast
@@ -131,7 +131,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProces
 @pytest.fixture
 def topics(monkeypatch: pytest.MonkeyPatch) -> Topics:
     made = Topics()
-    monkeypatch.setattr("connectors.pulsar_topics.reader._package", lambda: made)
+    monkeypatch.setattr("connectors.pulsar.topics.reader._package", lambda: made)
     return made
 
 
@@ -230,8 +230,8 @@ def test_without_the_package_the_snapshot_is_used_and_the_package_is_named(
     def absent() -> None:
         raise MissingExtraError("The package pulsar-client is missing.", hint="Install it.")
 
-    monkeypatch.setattr("connectors.zookeeper.leader_observer.require_client", absent)
-    monkeypatch.setattr("connectors.pulsar_topics.reader._package", absent)
+    monkeypatch.setattr("connectors.pulsar.leader.observer.require_client", absent)
+    monkeypatch.setattr("connectors.pulsar.topics.reader._package", absent)
     observed.wait(lambda: observed.observer.status.state in ("watching", "unsupported"))
     observed.cluster.topics.error = pulsar.exceptions.ConnectError("refused")
     observed.wait(lambda: observed.observer.status.state == "unsupported")

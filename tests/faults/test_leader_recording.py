@@ -14,8 +14,8 @@ from kazoo.client import KazooClient
 from recorded_cluster import BROKER, RecordedCluster
 
 from connectors.config.model import ClusterConfig, Timeouts
+from connectors.pulsar.leader.recording import LeaderRecording
 from connectors.sandbox.zookeeper import ZooKeeperProcess
-from connectors.zookeeper.leader_recording import LeaderRecording
 from core.errors import InputError, UnreachableError
 from core.pulsar.leader.events import ZnodeEvent, read_recording
 

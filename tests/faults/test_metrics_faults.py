@@ -11,11 +11,11 @@ import pytest
 from connectors.config.check import check_cluster
 from connectors.config.metrics import Prometheus
 from connectors.config.model import ClusterConfig, TrimtabConfig
-from connectors.prometheus.capture import Metrics, MetricsReader
-from connectors.prometheus.found import BrokerNames, settled
-from connectors.prometheus.measures import Series, Where
-from connectors.prometheus.promql import quoted, selector
-from connectors.prometheus.scrape import MOST_LINES, exposed
+from connectors.pulsar.metrics.capture import Metrics, MetricsReader
+from connectors.pulsar.metrics.found import BrokerNames, settled
+from connectors.pulsar.metrics.measures import Series, Where
+from connectors.pulsar.metrics.scrape import MOST_LINES, exposed
+from connectors.pulsar.metrics.server import quoted, selector
 from core.errors import ConfigError
 from core.snapshot.znodes import ProblemLog
 from tests.faults.small_broker import HungPort, SmallBroker, said

@@ -14,8 +14,8 @@ import pytest
 from small_broker import BUNDLE, HungPort, SmallBroker, said, serve_cluster
 
 from connectors.config.model import ClusterConfig
+from connectors.pulsar.admin.client import AdminClient, quoted
 from connectors.pulsar.collect import PulsarCollector, check_cluster, fetch_topics
-from connectors.pulsar_admin.client import AdminClient, quoted
 from core.errors import (
     AuthError,
     ConflictError,

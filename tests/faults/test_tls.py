@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from connectors.config.model import ClusterConfig
+from connectors.pulsar.admin.client import AdminClient
 from connectors.pulsar.collect import PulsarCollector
-from connectors.pulsar_admin.client import AdminClient
 from core.errors import ConfigError, UnreachableError
 
 pytestmark = pytest.mark.skipif(

@@ -21,7 +21,7 @@ from typing import Any, Final, Self
 import msgspec
 from real_pulsar import RealPulsar
 
-from connectors.zookeeper.leader_observer import forecast_path, read_forecast
+from connectors.pulsar.leader.observer import forecast_path, read_forecast
 from core.pulsar.leader.accuracy import JudgedRound, judge
 from core.pulsar.leader.prediction import LEADS_S, ActualRound, Forecast, RoundPrediction
 

@@ -34,7 +34,7 @@ from our_reading import config_of
 from real_pulsar import RealPulsar, RealPulsarOptions, why_not
 from traffic import Traffic, make_namespaces
 
-from connectors.zookeeper.leader_recording import LeaderRecording
+from connectors.pulsar.leader.recording import LeaderRecording
 from core.pulsar.leader.events import read_recording
 
 INTERVAL_S: Final = 60.0

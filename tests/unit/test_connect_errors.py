@@ -9,7 +9,7 @@ import requests.exceptions
 import urllib3.exceptions
 from kazoo import exceptions as kazoo_errors
 
-from connectors.pulsar_admin import errors as http_errors
+from connectors.pulsar.admin import errors as http_errors
 from connectors.zookeeper import errors as zookeeper_errors
 from core.errors import ProtocolError, RemoteError, UnreachableError
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from connectors.pulsar_admin.settings import settings_table
+from connectors.pulsar.admin.settings import settings_table
 from core.snapshot.znodes import ProblemLog
 
 KEY = "loadBalancerBrokerThresholdShedderPercentage"

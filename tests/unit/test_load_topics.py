@@ -14,15 +14,15 @@ import pulsar.exceptions
 import pytest
 
 from connectors.config.model import ClusterConfig
-from connectors.pulsar_topics.capture import (
+from connectors.pulsar.leader.recording import TopicRecording
+from connectors.pulsar.topics.capture import (
     HOTTEST_ONLY,
     read_load_topics,
     service_addresses,
     what_is_lacking,
 )
-from connectors.pulsar_topics.errors import kind_of, translate
-from connectors.pulsar_topics.reader import LoadTopicReader, MissingExtraError
-from connectors.zookeeper.leader_recording import TopicRecording
+from connectors.pulsar.topics.errors import kind_of, translate
+from connectors.pulsar.topics.reader import LoadTopicReader, MissingExtraError
 from core.errors import AuthError, RemoteError, UnreachableError
 from core.pulsar.leader.events import MESSAGE, ZnodeEvent
 from core.pulsar.placement import place_bundle

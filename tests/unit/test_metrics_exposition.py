@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from connectors.prometheus.scrape import exposed
+from connectors.pulsar.metrics.scrape import exposed
 from connectors.sandbox.pulsar.engine import Engine
 from connectors.sandbox.pulsar.options import SandboxOptions
 from connectors.sandbox.pulsar.rest.metrics import Exposition

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connectors.config.model import ClusterConfig
-from connectors.pulsar_admin.client import AdminClient
+from connectors.pulsar.admin.client import AdminClient
 from core.errors import ProtocolError
 from core.ids import path_fault
 from core.pulsar.policy_kinds import POLICY_KINDS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from connectors.config.model import ClusterConfig
-from connectors.pulsar_admin.client import AdminClient
+from connectors.pulsar.admin.client import AdminClient
 from core.snapshot import PulsarSnapshot
 from core.snapshot.znodes.brokers import BrokerNames, Registry
 from core.snapshot.znodes.records import BrokerReport, Ownership

@@ -17,8 +17,8 @@ from typing import Final, Protocol
 import msgspec
 
 from connectors.pulsar.acting.addresses import Addresses
-from connectors.pulsar_admin.capture import ADMIN
-from connectors.pulsar_admin.client import AdminClient, quoted
+from connectors.pulsar.admin.capture import ADMIN
+from connectors.pulsar.admin.client import AdminClient, quoted
 from connectors.zookeeper.session import Node, ZooKeeperSession
 from core.errors import InputError, NotFoundError, ProtocolError, RemoteError
 from core.ids import FULL_UPPER, namespace_of, parse_range

@@ -18,9 +18,9 @@ from connectors.pulsar.acting.bundle_reader import (
     ZnodeBundleReader,
 )
 from connectors.pulsar.actions import ACTIONS
+from connectors.pulsar.admin.capture import ADMIN
+from connectors.pulsar.admin.client import AdminAnswer, AdminClient
 from connectors.pulsar.collect import PulsarCollector
-from connectors.pulsar_admin.capture import ADMIN
-from connectors.pulsar_admin.client import AdminAnswer, AdminClient
 from connectors.worker.limits import Limited
 from connectors.zookeeper.session import ZooKeeperSession
 from core.actions.ports import Action

@@ -20,9 +20,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from connectors.config.model import ClusterConfig
-from connectors.pulsar_topics.capture import TABLE_VIEW
-from connectors.pulsar_topics.reader import MissingExtraError, require_client
-from connectors.zookeeper.leader_recording import (
+from connectors.pulsar.leader.recording import (
     AVERAGES,
     BUNDLE_DATA_ONCE,
     CLUSTERS,
@@ -35,7 +33,9 @@ from connectors.zookeeper.leader_recording import (
     REPORTS,
     TopicRecording,
 )
-from connectors.zookeeper.watch import ZnodeWatcher
+from connectors.pulsar.leader.watch import ZnodeWatcher
+from connectors.pulsar.topics.capture import TABLE_VIEW
+from connectors.pulsar.topics.reader import MissingExtraError, require_client
 from core.errors import ConfigError, InputError, OpsError
 from core.ids import is_broker_bound, namespace_of
 from core.pulsar.catalogue import SETTINGS

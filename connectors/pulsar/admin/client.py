@@ -25,7 +25,7 @@ import urllib3
 
 from connectors.config.credentials import Auth
 from connectors.config.model import ClusterConfig
-from connectors.pulsar_admin.errors import error_of_answer, is_dropped, translate
+from connectors.pulsar.admin.errors import error_of_answer, is_dropped, translate
 from connectors.transport.addresses import CredentialHosts, GuardedAdapter, address_fault, origin_of
 from connectors.transport.redaction import redacted, redacted_text
 from core.errors import (

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from connectors.pulsar_admin.errors import reason_of
+from connectors.pulsar.admin.errors import reason_of
 from core.errors import (
     AuthError,
     NotFoundError,

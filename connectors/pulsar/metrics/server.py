@@ -1,8 +1,8 @@
-"""A Prometheus server: instant queries of its HTTP API, a handful for each capture."""
+"""A Prometheus server: PromQL for the measures, sent as a handful of instant queries a capture."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from time import monotonic
 from typing import Final
 from urllib.parse import urlencode, urlsplit
@@ -11,11 +11,17 @@ import msgspec
 
 from connectors.config.metrics import Prometheus
 from connectors.config.model import ClusterConfig, Timeouts
-from connectors.prometheus import promql
-from connectors.prometheus.errors import HINTS, error_of_answer, hinted
-from connectors.prometheus.found import BrokerNames, Found, settled
-from connectors.prometheus.measures import IS_PULSAR, MAX_BUNDLES, OF_BROKERS, OF_BUNDLES
-from connectors.pulsar_admin.client import AdminClient, Dialect
+from connectors.pulsar.admin.client import AdminClient, Dialect
+from connectors.pulsar.metrics.errors import HINTS, error_of_answer, hinted
+from connectors.pulsar.metrics.found import BrokerNames, Found, settled
+from connectors.pulsar.metrics.measures import (
+    IS_PULSAR,
+    MAX_BUNDLES,
+    OF_BROKERS,
+    OF_BUNDLES,
+    Measure,
+    Series,
+)
 from core.errors import InputError, ProtocolError, RemoteError, ServerError
 from core.snapshot.znodes import ProblemLog
 
@@ -23,6 +29,9 @@ _QUERY: Final = "/api/v1/query"
 _FORM: Final = "application/x-www-form-urlencoded"
 _BUNDLE: Final = "bundle"
 _CONNECT_S: Final = 5.0
+
+MEASURE = "trimtab_measure"
+"""Label of the answer that names the measure, so that one question fetches many."""
 
 
 class Point(msgspec.Struct):
@@ -104,7 +113,7 @@ class PrometheusServer:
             known = self._whose(values, brokers, problems)
             for point in points:
                 if broker := known.get(point.metric.get(self._source.broker_label, "")):
-                    found.note(broker, point.metric[promql.MEASURE], point.number)
+                    found.note(broker, point.metric[MEASURE], point.number)
                     found.windows_s[broker] = float(self._source.window_s)
             if known and self._source.has_bundles:
                 self._read_bundles(found, known, problems)
@@ -158,7 +167,7 @@ class PrometheusServer:
             RemoteError: It could not be asked.
         """
         self._client.end_by(monotonic() + self._source.timeout_s)
-        expression = promql.count(IS_PULSAR, (self._source.broker_label,), self._source.labels)
+        expression = count(IS_PULSAR, (self._source.broker_label,), self._source.labels)
         return len(self.vector(expression))
 
     def nothing_matches(self) -> str:
@@ -172,9 +181,7 @@ class PrometheusServer:
     def _measured(self, group: str) -> Sequence[Point]:
         source = self._source
         return self.vector(
-            promql.expression(
-                OF_BROKERS[group], (source.broker_label,), source.labels, source.window_s
-            )
+            expression(OF_BROKERS[group], (source.broker_label,), source.labels, source.window_s)
         )
 
     def _whose(
@@ -199,7 +206,7 @@ class PrometheusServer:
 
     def _read_bundles(self, found: Found, known: dict[str, str], problems: ProblemLog) -> None:
         source = self._source
-        counted = self.vector(promql.count(OF_BUNDLES[0].series[0].metric, (), source.labels))
+        counted = self.vector(count(OF_BUNDLES[0].series[0].metric, (), source.labels))
         size = int(counted[0].number) if counted else 0
         if size > MAX_BUNDLES:
             problems.add(
@@ -212,12 +219,12 @@ class PrometheusServer:
         if not 0 < size <= MAX_BUNDLES:
             return
         by = (source.broker_label, _BUNDLE)
-        asked = promql.expression(OF_BUNDLES, by, source.labels, source.window_s)
+        asked = expression(OF_BUNDLES, by, source.labels, source.window_s)
         for point in self.vector(asked):
             broker = known.get(point.metric.get(source.broker_label, ""))
             bundle = point.metric.get(_BUNDLE)
             if broker and bundle:
-                found.note_bundle(bundle, broker, point.metric[promql.MEASURE], point.number)
+                found.note_bundle(bundle, broker, point.metric[MEASURE], point.number)
 
 
 def _points(data: _Data) -> list[Point]:
@@ -227,3 +234,62 @@ def _points(data: _Data) -> list[Point]:
     for point in points:
         float(point.value[1])  # a text that is no number spoils the whole answer
     return points
+
+
+def expression(
+    measures: Sequence[Measure],
+    by: Sequence[str],
+    labels: Mapping[str, str],
+    window_s: int,
+) -> str:
+    """Return one expression for many measures.
+
+    Args:
+        measures: What is wanted.
+        by: Labels that remain.
+        labels: What the series of the cluster carry.
+        window_s: Over which counters become rates.
+
+    A broker that two jobs scrape has every series twice: the sums are made by job, and the largest
+    of them counts. Of several names of one measure the first that a broker has counts.
+    """
+    return " or ".join(_tagged(measure, by, labels, window_s) for measure in measures)
+
+
+def count(metric: str, by: Sequence[str], labels: Mapping[str, str]) -> str:
+    """Return the expression for how many series of a metric there are."""
+    grouped = f" by ({', '.join(by)})" if by else ""
+    return f"count{grouped} ({selector(Series(metric), labels)})"
+
+
+def selector(series: Series, labels: Mapping[str, str]) -> str:
+    """Return ``metric{label="value",...}`` with values quoted."""
+    own = [f"{each.label}{each.operator}{quoted(each.value)}" for each in series.where]
+    given = [f"{name}={quoted(value)}" for name, value in sorted(labels.items())]
+    return f"{series.metric}{{{','.join([*given, *own])}}}"
+
+
+def quoted(text: str) -> str:
+    """Return a PromQL string."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def _tagged(measure: Measure, by: Iterable[str], labels: Mapping[str, str], window_s: int) -> str:
+    kept = ", ".join(by)
+    each = [
+        f"max by ({kept}) ({'sum' if measure.is_sum else 'max'} by ({kept}, job) "
+        f"({_counted(measure, selector(series, labels), window_s)}))"
+        for series in measure.series
+    ]
+    return f'label_replace({" or ".join(each)}, "{MEASURE}", "{measure.name}", "", "")'
+
+
+def _counted(measure: Measure, selected: str, window_s: int) -> str:
+    match measure.kind:
+        case "gauge":
+            return selected
+        case "counter":
+            return f"rate({selected}[{window_s}s])"
+        case "sampled":
+            return f"timestamp({selected})"

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from connectors.config.model import ClusterConfig
-from connectors.pulsar_topics.errors import translate
+from connectors.pulsar.topics.errors import translate
 from connectors.transport.redaction import redacted, redacted_text
 from core.errors import ConfigError, InvariantError
 from core.snapshot.load_topics import (

@@ -19,12 +19,19 @@ from prometheus_client.samples import Sample
 
 from connectors.config.metrics import Prometheus
 from connectors.config.model import ClusterConfig
-from connectors.prometheus.errors import hinted
-from connectors.prometheus.found import Found
-from connectors.prometheus.measures import OF_BROKERS, OF_BUNDLES, WRITES, Measure, Series, Where
-from connectors.pulsar_admin.capture import RestCapture
-from connectors.pulsar_admin.client import AdminClient
-from connectors.pulsar_admin.errors import reason_of
+from connectors.pulsar.admin.capture import RestCapture
+from connectors.pulsar.admin.client import AdminClient
+from connectors.pulsar.admin.errors import reason_of
+from connectors.pulsar.metrics.errors import hinted
+from connectors.pulsar.metrics.found import Found
+from connectors.pulsar.metrics.measures import (
+    OF_BROKERS,
+    OF_BUNDLES,
+    WRITES,
+    Measure,
+    Series,
+    Where,
+)
 from core.errors import ProtocolError
 from core.snapshot.znodes import ProblemLog
 

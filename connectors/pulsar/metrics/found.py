@@ -20,7 +20,7 @@ class Found:
 
     Attributes:
         source: Where they were read.
-        brokers: Measures by broker id; names as in :mod:`connectors.prometheus.measures`.
+        brokers: Measures by broker id; names as in :mod:`connectors.pulsar.metrics.measures`.
         bundles: Rates by bundle and broker id: two brokers may both say that they serve a bundle.
         windows_s: Over which counters became rates, by broker id; absent where they did not.
     """

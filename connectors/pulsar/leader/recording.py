@@ -11,9 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from connectors.config.model import ClusterConfig
-from connectors.pulsar_topics.capture import service_addresses
-from connectors.pulsar_topics.reader import LoadTopicReader
-from connectors.zookeeper.watch import Tree, ZnodeWatcher
+from connectors.pulsar.leader.watch import Tree, ZnodeWatcher
+from connectors.pulsar.topics.capture import service_addresses
+from connectors.pulsar.topics.reader import LoadTopicReader
 from core.errors import OpsError
 from core.pulsar.catalogue import SETTINGS
 from core.pulsar.leader.events import MESSAGE, RecordingWriter, ZnodeEvent

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from connectors.config.model import ClusterConfig
-from connectors.pulsar_topics.reader import LoadTopicReader, MissingExtraError
+from connectors.pulsar.topics.reader import LoadTopicReader, MissingExtraError
 from connectors.transport.addresses import CredentialHosts, host_fault
 from core.errors import ConfigError, RemoteError
 from core.snapshot.load_topics import BROKER_LOAD_TOPIC, LoadTopics

@@ -17,8 +17,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from connectors.config.model import ClusterConfig
-from connectors.pulsar_admin.client import AdminClient, NotAskedError, quoted
-from connectors.pulsar_admin.parse import address_of, group_names, stub_report
+from connectors.pulsar.admin.client import AdminClient, NotAskedError, quoted
+from connectors.pulsar.admin.parse import address_of, group_names, stub_report
 from core.errors import (
     InputError,
     NotFoundError,

@@ -1,0 +1,1 @@
+"""The rounds of the leader broker: what it sees, recorded and replayed as it happens."""
