@@ -24,6 +24,7 @@ class Limits:
         self, config: TrimtabConfig, cluster: ClusterConfig, report: Callable[[str], None]
     ) -> None:
         self._file = config.file
+        self._connectors = config.connectors
         self._name = cluster.name
         self._current = cluster
         self._report = report
@@ -36,7 +37,7 @@ class Limits:
         if self._file is None or stamp == self._stamp:
             return self._current
         try:
-            fresh = TrimtabConfig.load(self._file).cluster(self._name)
+            fresh = TrimtabConfig.load(self._file, self._connectors).cluster(self._name)
         except UnknownNameError:  # taken out: whoever did that wants nothing done there
             changes: dict[str, object] = {"read_only": True}
         except ConfigError as exc:

@@ -27,7 +27,7 @@ from core.snapshot.store import save_snapshot
 from core.snapshot.zkdump import import_zk_dump
 from core.units import pluralize
 from dashboard import services
-from dashboard.cli.config import configured, must_name_clusters
+from dashboard.cli.config import configured, must_name_clusters, read_config
 from dashboard.cli.options import MAX_PORT, Config, Json
 from dashboard.cli.output import (
     EXIT_DONE,
@@ -77,7 +77,7 @@ def dashboard(
 ) -> int:
     """Serve the pages, collect the configured clusters and apply requested plans."""
     chosen = services.config_path(config)
-    loaded = services.load_config(chosen)
+    loaded = read_config(chosen)
     must_name_clusters(loaded, chosen)
     port = free_port(port)
     services.keep_private(loaded.state_dir.resolve())
@@ -103,7 +103,7 @@ def dashboard(
 def note_open_runs(path: Path | None) -> None:
     """Note how many runs are left open; a journal that cannot be read does not matter."""
     with contextlib.suppress(OpsError):
-        config = services.load_config(path)
+        config = read_config(path)
         journal = services.journal(config)
         count = sum(len(journal.open_runs(cluster.name)) for cluster in config.clusters)
         if count:

@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 _ELSEWHERE: Final = ("TRIMTAB_JOURNAL_URL", "TRIMTAB_STATE_DIR")
 
 
-def loaded(path: Path | None) -> services.Config:
-    """Read a configuration with the connectors of this command line.
+def read_config(given: Path | None) -> services.Config:
+    """Read the configuration with the connectors of this command line.
 
+    Args:
+        given: What ``--config`` says; ``None``: what the environment or the folder names.
     Raises:
         ConfigError: It cannot be read or is contradictory.
     """
-    return services.load_config(path, CONNECTORS.get())
+    return services.load_config(services.config_path(given), CONNECTORS.get())
 
 
 def systems() -> tuple[KnownSystem, ...]:
@@ -41,7 +43,7 @@ def configured(given: Path | None) -> services.Config:
         ConfigError: It cannot be read, or names no cluster.
     """
     path = services.config_path(given)
-    config = loaded(path)
+    config = read_config(path)
     must_name_clusters(config, path)
     return config
 
@@ -69,7 +71,7 @@ def configured_journal(given: Path | None) -> services.Config:
         ConfigError: It cannot be read, or nothing says where the journal is.
     """
     path = services.config_path(given)
-    config = loaded(path)
+    config = read_config(path)
     if path is None and not any(os.environ.get(name) for name in _ELSEWHERE):
         must_name_clusters(config, path)
     return config

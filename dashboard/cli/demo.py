@@ -28,6 +28,7 @@ from dashboard.cli.clusters import (
     start_pages,
     start_worker,
 )
+from dashboard.cli.config import read_config
 from dashboard.cli.options import MAX_PORT, Config, Json, StateDir
 from dashboard.cli.output import (
     EXIT_DONE,
@@ -95,7 +96,7 @@ def demo(
             collector = start_collector(all_, config)
             # the fleet is shown as soon as it is read; the Pegasus cluster comes when it comes
             all_.wait_until(
-                lambda: services.has_snapshots(config, services.SANDBOX_NAME),
+                lambda: _has_snapshot(config),
                 "The first snapshot",
                 READY_S,
                 all_.children,
@@ -121,6 +122,11 @@ def demo(
         shutil.rmtree(state, ignore_errors=True)
     note("Ended.")
     return EXIT_DONE
+
+
+def _has_snapshot(config: Path) -> bool:
+    shelf = services.shelf(read_config(config))
+    return shelf.latest(services.SANDBOX_NAME, services.now()) is not None
 
 
 def _start_sandboxes(all_: Supervisor, request: SandboxRequest, parts: list[Path]) -> list[Child]:
@@ -211,7 +217,7 @@ def sandbox_node(
     as_json: Json = False,
 ) -> int:
     """Inject or end a fault in a node of the Pegasus sandbox; without NODE, show the nodes."""
-    loaded = services.load_config(services.config_path(config))
+    loaded = read_config(config)
     meta_servers = pegasus.sandbox_meta_servers(loaded)
     found = pegasus.change_sandbox_node(meta_servers, node, doing)
     body = {

@@ -22,7 +22,7 @@ from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_manifest, load_snapshot
 from core.spark.large.size import is_large
 from core.units import format_bytes_per_s, format_ratio
-from dashboard import services
+from dashboard.cli.config import read_config
 from dashboard.cli.engine import ProgressLine, is_spark, spark_session, write_tables
 from dashboard.cli.options import Config, EngineName, Json, OutTables, Release, Settings, Source
 from dashboard.cli.output import Answer, emit, say, table
@@ -108,7 +108,7 @@ def _drill_on_spark(
 
 
 def _session(config: Path | None) -> SparkSession:
-    return spark_session(services.load_config(services.config_path(config)))
+    return spark_session(read_config(config))
 
 
 def _show_drill(done: Drill, request: DrillRequest) -> None:
@@ -159,7 +159,7 @@ def _is_pegasus(source: str, config: Path | None) -> bool:
     """Whether a snapshot, or a configured cluster, is of Pegasus; what is neither is not."""
     if Path(source).is_dir():
         return load_manifest(Path(source))[1].kind == "pegasus"
-    loaded = services.load_config(services.config_path(config))
+    loaded = read_config(config)
     return source in [one.name for one in loaded.clusters if one.kind == "pegasus"]
 
 

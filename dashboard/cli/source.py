@@ -14,6 +14,7 @@ from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import Storable, load_snapshot, save_snapshot
 from dashboard import services
+from dashboard.cli.config import read_config
 from dashboard.cli.output import UsageFaultError, warn
 
 _MAKE_ONE: Final = (
@@ -46,7 +47,7 @@ def snapshot_directories(sources: Sequence[str], config: Path | None) -> Iterato
 
 
 def _captured(name: str, config: Path | None) -> Storable:
-    loaded = services.load_config(services.config_path(config))
+    loaded = read_config(config)
     names = [one.name for one in loaded.clusters]
     if name not in names:
         unknown = UnknownNameError.of(
@@ -68,7 +69,7 @@ def pulsar_snapshot(source: str, config: Path | None) -> PulsarSnapshot:
     """
     if Path(source).is_dir():
         return load_snapshot(Path(source))
-    loaded = services.load_config(services.config_path(config))
+    loaded = read_config(config)
     return services.capture(pulsar_cluster(loaded, source, "snapshot directory or Pulsar cluster"))
 
 

@@ -81,7 +81,7 @@ def page_config() -> TrimtabConfig:
 def _loaded(path: str | None, changed_at: float) -> TrimtabConfig:  # noqa: ARG001  # key of the cache
     from connectors.config.model import TrimtabConfig  # noqa: PLC0415  # commands must start fast
 
-    return TrimtabConfig.load(Path(path) if path else None)
+    return TrimtabConfig.load(Path(path) if path else None, ())
 
 
 def shelf(config: TrimtabConfig) -> Shelf:
@@ -268,7 +268,7 @@ def config_option(config: TrimtabConfig) -> str:
     return f" --config {shlex.quote(str(file))}"
 
 
-def load_config(path: Path | None, connectors: Sequence[Connector] = ()) -> TrimtabConfig:
+def load_config(path: Path | None, connectors: Sequence[Connector]) -> TrimtabConfig:
     """Read the configuration.
 
     Args:
@@ -294,11 +294,6 @@ def exposed_secrets(config: TrimtabConfig) -> list[str]:
     from connectors.config.private import exposed_secrets as exposed  # noqa: PLC0415  # the same
 
     return exposed(config)
-
-
-def has_snapshots(path: Path, cluster: str) -> bool:
-    """Return whether a snapshot is kept of that cluster of a configuration."""
-    return shelf(load_config(path)).latest(cluster, now()) is not None
 
 
 def capture(cluster: ClusterConfig) -> PulsarSnapshot:

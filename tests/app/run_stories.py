@@ -79,7 +79,7 @@ class Story:
 
     def tell(self, event: Event, actor: str = "worker-1", after_s: float = 0.3) -> None:
         self._at += timedelta(seconds=after_s)
-        journal = services.journal(services.load_config(self.site.config))
+        journal = services.journal(services.load_config(self.site.config, ()))
         journal.append(
             Record(run_id=self.run_id, cluster=self.cluster, at=self._at, actor=actor, event=event)
         )

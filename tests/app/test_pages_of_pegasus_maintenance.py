@@ -111,7 +111,7 @@ def test_wizard_of_one_node_keeps_the_first_of_many_chosen_before(site):
 def test_run_under_way_is_shown_with_what_may_be_asked_of_it(site):
     snapshot = healthy()
     site.put(snapshot)
-    config = services.load_config(site.config)
+    config = services.load_config(site.config, ())
     plan = migrate_plan(snapshot, NODES[0], PlanOptions(now=now()))
     run = services.request_run(config, "peg", plan, "new disks", RunOptions(), "alice")
     app = opened(site, pick="Drain", node=[NODES[1]])

@@ -52,7 +52,7 @@ def plan():
 
 
 def tell(site, *events: Event) -> None:
-    journal = services.journal(services.load_config(site.config))
+    journal = services.journal(services.load_config(site.config, ()))
     at = now() - timedelta(seconds=BEGAN_S)
     for event in events:
         at += timedelta(seconds=0.5)
@@ -171,7 +171,7 @@ def test_undo_of_no_run_says_so(site, run, said):
 
 def test_subjects_open_the_page_that_shows_them(site, plan):
     done_story(site, plan)
-    view = services.run_view(services.load_config(site.config), RUN)
+    view = services.run_view(services.load_config(site.config, ()), RUN)
     opened = ("pegasus_tables", {"table": "temp", "partition": "1"})
     assert subject_page(view, "2.1") == opened
     assert subject_page(view, "9.9") is None
@@ -180,7 +180,7 @@ def test_subjects_open_the_page_that_shows_them(site, plan):
 def test_a_change_of_level_opens_the_cluster_page(site):
     plan = level_plan(snapshot_of(whole()), "lively", PlanOptions(now=now()))
     tell(site, RunRequested(plan=plan, options=RunOptions(), reason="balance"))
-    view = services.run_view(services.load_config(site.config), RUN)
+    view = services.run_view(services.load_config(site.config, ()), RUN)
     assert subject_page(view, "meta level") == ("pegasus", {})
     app = site.open("run", run=RUN)
     assert_calm(app)

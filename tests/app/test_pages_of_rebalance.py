@@ -74,7 +74,7 @@ def test_every_strategy_of_the_load_manager_stands_beside_the_smallest_moves(sit
 
 def test_played_rounds_fill_the_columns_and_are_drawn(site, snapshot):
     app = site.open("rebalance")
-    shelved = services.shelf(services.load_config(site.config)).entries("fleet")[-1]
+    shelved = services.shelf(services.load_config(site.config, ())).entries("fleet")[-1]
     for name in MODULAR:
         queries.played.wait(queries.Candidate(shelved=shelved, strategy=name), WAIT_S)
     app.run()
@@ -260,7 +260,7 @@ def test_the_plan_that_is_shown_is_the_plan_that_is_requested(site, snapshot):
         one.set_value("fleet")
     app.run()
     click(app, "_apply_now")
-    (entry,) = services.journal(services.load_config(site.config)).entries()
+    (entry,) = services.journal(services.load_config(site.config, ())).entries()
     event = entry.record.event
     assert isinstance(event, RunRequested)
     assert [step.bundle for step in event.plan.steps] == shown

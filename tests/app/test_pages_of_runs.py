@@ -50,7 +50,7 @@ def snapshot(site):
 
 
 def entries(site):
-    return services.journal(services.load_config(site.config)).entries()
+    return services.journal(services.load_config(site.config, ())).entries()
 
 
 def apply_button(app):
@@ -114,7 +114,7 @@ def test_double_click_requests_one_run(site, snapshot):
     fill(app)
     go = app.button(key=GO)
     go.click().run()
-    config = services.load_config(site.config)
+    config = services.load_config(site.config, ())
     (entry,) = entries(site)
     again = runs.request(config, entry.record.event.plan, "again", entry.record.event.options)
     assert again == entry.record.run_id
@@ -530,7 +530,7 @@ def test_run_in_progress_is_in_the_header_and_on_the_overview(busy):
 def test_journal_that_cannot_be_read_is_said_and_nothing_can_be_applied(site, snapshot):
     story = Story(site, snapshot).queued()
     path = site.state_dir / "journal.db"
-    services.journal(services.load_config(site.config)).close()
+    services.journal(services.load_config(site.config, ())).close()
     services._journal_at.cache_clear()
     services._runbook_at.cache_clear()
     path.write_bytes(b"this is no database" * 300)

@@ -38,7 +38,7 @@ def put(site, *, shedder, placement, version="4.2.4"):
     settings = ((SHEDDER, shedder), (PLACEMENT, placement))
     snapshot = with_settings(made, *((None, key, IMPL + name, "file") for key, name in settings))
     site.put(snapshot)
-    return snapshot, services.shelf(services.load_config(site.config)).entries("fleet")[-1]
+    return snapshot, services.shelf(services.load_config(site.config, ())).entries("fleet")[-1]
 
 
 def opened(site, **params):

@@ -30,7 +30,7 @@ def opened(site, **params):
 
 
 def shelved(site):
-    return services.shelf(services.load_config(site.config)).entries("fleet")[-1]
+    return services.shelf(services.load_config(site.config, ())).entries("fleet")[-1]
 
 
 def keys(app):

@@ -174,7 +174,7 @@ def test_the_demo_starts_and_ends_everything(demo) -> None:
     assert "dashboard  http://127.0.0.1:" in log.read_text()
     state = log.parent / "state"
     assert f"export TRIMTAB_CONFIG={state / 'trimtab.toml'}\n" in log.read_text()
-    clusters = load_config(state / "trimtab.toml").clusters
+    clusters = load_config(state / "trimtab.toml", ()).clusters
     kinds = {one.name: (one.kind, one.environment, one.read_only) for one in clusters}
     assert kinds == {
         "sandbox": ("pulsar", "demo", False),

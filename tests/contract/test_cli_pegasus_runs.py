@@ -46,7 +46,7 @@ def written(sandbox: PegasusSandbox, folder: Path, more: str = "read_only = fals
 
 
 def captured(config: Path) -> PegasusSnapshot:
-    return pegasus.capture(services.load_config(config).cluster(NAME))
+    return pegasus.capture(services.load_config(config, ()).cluster(NAME))
 
 
 def partition(config: Path, gpid: str) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def test_a_rolling_update_says_what_the_operator_has_to_do_and_waits_for_it(
 
     def operator() -> None:
         """Restart the node once the run waits for that; give up in the end."""
-        loaded = services.load_config(config)
+        loaded = services.load_config(config, ())
         for _ in range(LOOKS):
             views = services.runs(loaded, NAME)
             if any("restart" in step.waiting for view in views for step in view.steps):

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 
+from connectors.worker.limits import Limited
 from core.actions.events import ExternalMove, RunMeasured
 from core.actions.external_changes import describe_move
 from core.actions.model import Observation, Refusal, StepResult
@@ -102,7 +103,7 @@ RECORD: Final = SystemRecord(
 
 class QueueStep(StepBase, frozen=True, kw_only=True):
     def check(self, snapshot: QueueSnapshot) -> Diagnostic | None:
-        raise NotImplementedError
+        return None
 
     def inverse(self) -> QueueStep:
         raise NotImplementedError
@@ -176,9 +177,6 @@ class SetAuto(QueueStep, frozen=True, kw_only=True, tag="set_auto"):
 
     def command_lines(self) -> tuple[str, ...]:
         return (f"queues set {AUTO} {self.value}",)
-
-    def check(self, snapshot: QueueSnapshot) -> Diagnostic | None:
-        return None
 
     def inverse(self) -> QueueStep:
         return SetAuto(before=self.value, value=self.before)
@@ -341,6 +339,17 @@ class QueueCluster:
         self.settings[key] = value or ""
 
 
+class OpenQueues(Limited):
+    """The cluster with the limits of its configuration."""
+
+    def __init__(self, cluster: QueueCluster, config, limits) -> None:
+        super().__init__(config, limits)
+        self._cluster = cluster
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cluster, name)
+
+
 @dataclass
 class QueueAction:
     cluster: QueueCluster
@@ -389,8 +398,8 @@ class QueueConnector:
     def collector(self, cluster, latest=None) -> QueueCluster:
         return self.cluster
 
-    def open(self, cluster, limits=None, journal=None) -> QueueCluster:
-        return self.cluster
+    def open(self, cluster, limits=None, journal=None) -> OpenQueues:
+        return OpenQueues(self.cluster, cluster, limits)
 
     def observer(self, config, cluster, on_change) -> None:
         return None

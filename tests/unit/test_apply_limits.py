@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
+
+from queue_system import QueueCluster, QueueConnector
 
 from connectors.config.model import TrimtabConfig
 from connectors.pulsar.acting.cluster import PulsarCluster
+from connectors.systems import CONNECTORS
 from connectors.worker.limits import Limits
 
 TEXT = """
@@ -77,6 +81,18 @@ def test_how_the_cluster_is_reached_stays_as_it_was(tmp_path: Path) -> None:
     site = Site(tmp_path)
     site.write(TEXT.replace("127.0.0.1:9", "127.0.0.1:10"), read_only="true")
     assert site.limits.now().admin_urls == site.cluster.admin_urls
+
+
+def test_the_limits_follow_a_file_that_names_a_cluster_of_another_system(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    beside = TEXT + '\n[[clusters]]\nname = "queues-1"\nkind = "queues"\n'
+    site.write(beside)
+    connectors = [*CONNECTORS, QueueConnector(QueueCluster(lambda: datetime.now(UTC)))]
+    config = TrimtabConfig.load(site.file, connectors)
+    limits = Limits(config, config.cluster("prod"), site.said.append)
+    site.write(beside, read_only="true")
+    assert limits.now().read_only
+    assert not site.said
 
 
 def test_a_configuration_without_a_file_never_changes(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def answer(capsys: pytest.CaptureFixture[str], config: Path, *words: str, code: 
 
 def test_jobs_are_listed_shown_and_stopped(config: Path, capsys: Any) -> None:
     assert answer(capsys, config, "list") == {"jobs": [], "is_served": False}
-    job_id = jobs.request_job(services.load_config(config), "flaps", {}, "kim")
+    job_id = jobs.request_job(services.load_config(config, ()), "flaps", {}, "kim")
     (listed,) = answer(capsys, config, "list")["jobs"]
     assert (listed["id"], listed["kind"], listed["actor"]) == (job_id, "flaps", "kim")
     assert answer(capsys, config, "show", job_id)["state"] == "queued"

@@ -206,7 +206,7 @@ def test_a_sandbox_in_compressed_time_says_so_in_its_configuration(tmp_path, min
     file = tmp_path / "trimtab.toml"
     section = '[[clusters]]\nname = "a"\nadmin_urls = ["http://b:8080"]\n'
     write_sandbox_config(file, [section], tmp_path, minute_s)
-    loaded = services.load_config(file)
+    loaded = services.load_config(file, ())
     assert loaded.history.minute_s == minute_s
     assert loaded.collect_every_s == 10
     assert sections_of(file) == section
@@ -218,6 +218,6 @@ def test_paths_in_a_configuration_are_taken_from_its_own_folder(tmp_path) -> Non
         'state_dir = "state"\n[[clusters]]\nname = "a"\nadmin_urls = ["http://b:8080"]\n'
         '[clusters.auth]\ntoken_file = "secret/token"\n'
     )
-    loaded = services.load_config(services.config_path(file))
+    loaded = services.load_config(services.config_path(file), ())
     assert loaded.state_dir == tmp_path / "state"
     assert loaded.clusters[0].auth.token_file == tmp_path / "secret" / "token"

@@ -200,12 +200,12 @@ class Console:
         )
         self._capsys = capsys
 
-    def __call__(self, *words: object, is_configured: bool = True) -> Any:
+    def __call__(self, *words: object, is_configured: bool = True, code: int = 0) -> Any:
         more = ["--config", str(self.config)] if is_configured else []
         arguments = [*map(str, words), *more, "--json"]
-        code = run(arguments, [*CONNECTORS, QueueConnector(self.cluster)])
+        found = run(arguments, [*CONNECTORS, QueueConnector(self.cluster)])
         out, err = self._capsys.readouterr()
-        assert code == 0, (out, err)
+        assert found == code, (out, err)
         return json.loads(out)
 
 
@@ -238,6 +238,25 @@ def test_the_command_line_captures_judges_previews_applies_and_undoes(
     assert row["run_id"] == done["run"]["run_id"]
     back = console("undo", row["run_id"], "--yes", "--reason", "as before")
     assert (back["run"]["undoes"], console.cluster.workers["orders"]) == (row["run_id"], "w1")
+
+
+def test_a_cluster_made_read_only_during_a_run_is_left_alone(
+    console: Console, tmp_path: Path
+) -> None:
+    plan_file = tmp_path / "plan.json"
+    moves = [MoveQueue(queue=one, owner="w1", destination="w2") for one in ("orders", "mails")]
+    plan_file.write_bytes(
+        dump_plan(plan_of(console.cluster.snapshot(), moves, datetime.now(UTC), reason="less"))
+    )
+    text = console.config.read_text()
+
+    def forbid() -> None:
+        console.config.write_text(text.replace("read_only = false", "read_only = true"))
+
+    console.cluster.before_move = forbid
+    run_ = console("apply", plan_file, "--cluster", "queues-1", "--reason", "less", code=1)["run"]
+    assert [step["code"] for step in run_["steps"]] == ["done", "read_only"]
+    assert (console.cluster.workers["orders"], console.cluster.workers["mails"]) == ("w2", "w1")
 
 
 def test_its_snapshots_are_recorded_exported_and_read_again(

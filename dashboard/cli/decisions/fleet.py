@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 from core.errors import OpsError, UnknownNameError
 from core.progress import Progress, Untold
 from core.snapshot.store import load_manifest
-from dashboard import services
 from dashboard.cli import snapshots as snapshots_commands
+from dashboard.cli.config import read_config
 from dashboard.cli.output import EXIT_DONE, UsageFaultError, fail, note, print_json, say
 from dashboard.cli.snapshots import Assumptions
 from dashboard.services import spark as services_spark
@@ -68,7 +68,7 @@ class Engine:
     def session(self) -> SparkSession:
         """Return the session; making it takes seconds."""
         note("Starting Spark ...")
-        return services_spark.session(services.load_config(services.config_path(self.config)))
+        return services_spark.session(read_config(self.config))
 
 
 def health(snapshots: Sequence[Path], target: str, engine: Engine, *, as_json: bool) -> int:

@@ -15,8 +15,7 @@ from core.pulsar.rules.doctor.answer import answer, group_words
 from core.pulsar.rules.doctor.groups import Comparison
 from core.pulsar.rules.recorded_past import RecordedPast
 from core.snapshot import Manifest, PulsarSnapshot
-from dashboard import services
-from dashboard.cli.config import config_words
+from dashboard.cli.config import config_words, read_config
 from dashboard.cli.output import Answer, emit, say, table
 from dashboard.cli.snapshots import Assumptions
 from dashboard.cli.source import pulsar_snapshot
@@ -62,7 +61,7 @@ def _past(
         silence_words,
     )
 
-    loaded = services.load_config(services.config_path(config))
+    loaded = read_config(config)
     try:
         return recorded_week(loaded, source, snapshot.manifest.taken_at), ""
     except SnapshotError as error:

@@ -19,7 +19,7 @@ from core.history.store.layout import HistoryError
 from core.snapshot.store import save_snapshot
 from core.units import datetime_to_ms, format_age, ms_to_datetime, pluralize
 from dashboard import services
-from dashboard.cli.config import loaded
+from dashboard.cli.config import read_config
 from dashboard.cli.history import Cluster, From, To, Uri
 from dashboard.cli.history.moments import moment, span
 from dashboard.cli.leader import ACCURACY_COLUMNS, accuracy_rows
@@ -76,7 +76,7 @@ class Past:
         Raises:
             ConfigError: The configuration cannot be read.
         """
-        config = loaded(services.config_path(path))
+        config = read_config(path)
         if uri is not None:
             place = uri if "://" in uri else str(Path(uri).expanduser().resolve())
             history = config.history.model_copy(update={"uri": place})

@@ -33,7 +33,7 @@ from core.pegasus.trace_form import options_of, parse_trace, view_of
 from core.pegasus.view import ClusterView
 from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
 from core.units import pluralize
-from dashboard import services
+from dashboard.cli.config import read_config
 from dashboard.cli.engine import is_spark, spark_session
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
@@ -165,7 +165,7 @@ def _rounds_on_spark(
         )
     from core.spark.pegasus_balance import SparkRounds  # noqa: PLC0415  # seconds, only here
 
-    spark = spark_session(services.load_config(services.config_path(config)))
+    spark = spark_session(read_config(config))
     return SparkRounds(spark).rounds(view, options)
 
 

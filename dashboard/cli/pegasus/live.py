@@ -7,7 +7,7 @@ from typing import Final
 
 from core.errors import UnknownNameError
 from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
-from dashboard import services
+from dashboard.cli.config import read_config
 from dashboard.cli.output import (
     UsageFaultError,
     note,
@@ -28,7 +28,7 @@ def pegasus_snapshot(source: str, config: Path | None) -> PegasusSnapshot:
     """
     if Path(source).is_dir():
         return load_pegasus_snapshot(Path(source))
-    loaded = services.load_config(services.config_path(config))
+    loaded = read_config(config)
     names = [one.name for one in loaded.clusters if one.kind == PEGASUS]
     if source not in names:
         if source in [one.name for one in loaded.clusters]:
