@@ -12,7 +12,7 @@ import numpy as np
 from core.errors import UnknownNameError
 from core.planning.advisors.shares import shares
 from core.planning.namespace_use import Floats, NamespaceUse, use_by_broker
-from core.pulsar.plan.policy_state import policies_of
+from core.pulsar.plan.policy.state import policies_of
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import PulsarSnapshot
 

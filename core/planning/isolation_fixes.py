@@ -25,8 +25,8 @@ from core.pulsar.isolation import (
     matcher_of,
     without_port,
 )
-from core.pulsar.plan.policy import DesiredPolicy
-from core.pulsar.plan.policy_state import policies_of
+from core.pulsar.plan.policy.build import DesiredPolicy
+from core.pulsar.plan.policy.state import policies_of
 from core.pulsar.policy_kinds import policy_kind
 from core.pulsar.serving import Serving
 from core.snapshot import PulsarSnapshot

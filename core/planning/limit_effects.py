@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from core.planning.group_use import QUANTITIES, GroupUse, enforcement_words, group_uses
 from core.planning.namespace_use import NamespaceUse, namespace_use
 from core.planning.rate_limits import RATE_KINDS, RateLimit, rate_limits
-from core.pulsar.plan.policy_state import with_policies
-from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME
+from core.pulsar.plan.policy.state import with_policies
+from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME, PolicyChange
 from core.pulsar.settings import EffectiveSettings
-from core.pulsar.steps.policy import SetPolicy
 from core.snapshot import PulsarSnapshot
 from core.units import format_bytes_per_s, format_msgs_per_s, pluralize
 
@@ -18,7 +17,7 @@ _SHOWN = 3
 
 
 def limit_effects(
-    snapshot: PulsarSnapshot, settings: EffectiveSettings, steps: Sequence[SetPolicy]
+    snapshot: PulsarSnapshot, settings: EffectiveSettings, steps: Sequence[PolicyChange]
 ) -> list[str]:
     """Return sentences on whom the steps touch: groups, rates and quotas; others say nothing.
 
@@ -47,7 +46,7 @@ def _groups(
     after: PulsarSnapshot,
     settings: EffectiveSettings,
     use: NamespaceUse,
-    steps: Sequence[SetPolicy],
+    steps: Sequence[PolicyChange],
 ) -> Iterator[str]:
     named = {step.name for step in steps if step.policy == "resource_group" and step.value}
     named |= {step.value or "" for step in steps if step.policy == "namespace_resource_group"}
@@ -78,7 +77,9 @@ def _group(group: GroupUse, *, holds: bool) -> Iterator[str]:
             yield f"{told}."
 
 
-def _rates(after: PulsarSnapshot, use: NamespaceUse, steps: Sequence[SetPolicy]) -> Iterator[str]:
+def _rates(
+    after: PulsarSnapshot, use: NamespaceUse, steps: Sequence[PolicyChange]
+) -> Iterator[str]:
     named = {(step.policy, step.name) for step in steps if step.policy in RATE_KINDS}
     for limit in rate_limits(after, use):
         if (limit.kind, limit.namespace) in named and limit.limit > 0:
@@ -102,7 +103,7 @@ def _rate(limit: RateLimit) -> str:
     return f"{told}; {live}{over}: {end}, as {limit.why}."
 
 
-def _quotas(snapshot: PulsarSnapshot, steps: Sequence[SetPolicy]) -> Iterator[str]:
+def _quotas(snapshot: PulsarSnapshot, steps: Sequence[PolicyChange]) -> Iterator[str]:
     quotas = [step for step in steps if step.policy == "resource_quota"]
     own = [step.name for step in quotas if step.name != DEFAULT_QUOTA_NAME]
     if own and snapshot.manifest.load_manager == "extensible":

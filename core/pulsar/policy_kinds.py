@@ -23,6 +23,8 @@ Scope = Literal["cluster", "namespace", "bundle", "group"]
 
 DEFAULT_QUOTA_NAME: Final = "default"
 UNLIMITED: Final = -1
+ATTACHED: Final = "namespace_resource_group"
+"""The one kind whose value is part of its address."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,3 +275,35 @@ def policy_kind(name: str) -> PolicyKind:
     if name not in POLICY_KINDS:
         raise UnknownNameError.of("kind of policy", name, POLICY_KINDS)
     return POLICY_KINDS[name]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyChange:
+    """One policy that is set or removed.
+
+    Attributes:
+        policy: Its kind, a key of :data:`POLICY_KINDS`.
+        name: Of the policy, or of its namespace or bundle.
+        before: Value when the change was planned; ``None``: not set.
+        value: New value, a JSON document or a plain text; ``None``: removed.
+        cluster: The cluster's own name, part of some addresses.
+    """
+
+    policy: str
+    name: str
+    before: str | None = None
+    value: str | None = None
+    cluster: str = ""
+
+    @property
+    def subject(self) -> str:
+        """Kind and name."""
+        return f"{policy_kind(self.policy).title} {self.name}"
+
+    @property
+    def path(self) -> str:
+        """Address of the request below ``/admin/v2/``, with the value where that is part of it."""
+        path = policy_kind(self.policy).path(self.name, self.cluster)
+        if self.policy != ATTACHED or self.value is None:
+            return path
+        return f"{path}/{quote(self.value, safe='')}"

@@ -18,15 +18,15 @@ from core.planning.isolation_fixes import Mender
 from core.planning.limit_effects import limit_effects
 from core.pulsar.anti_affinity import Crowd, Spread
 from core.pulsar.isolation import failure_domains
-from core.pulsar.plan.policy import DesiredPolicy
-from core.pulsar.plan.policy_impact import PolicyImpact
-from core.pulsar.plan.policy_moves import PolicyOutlook, change_policies
-from core.pulsar.plan.policy_state import policies_of
+from core.pulsar.plan.policy.build import DesiredPolicy
+from core.pulsar.plan.policy.impact import PolicyImpact
+from core.pulsar.plan.policy.moves import PolicyOutlook, change_policies
+from core.pulsar.plan.policy.state import policies_of
 from core.pulsar.plan.preview import OtherPreview, preview_plan
 from core.pulsar.policy_kinds import POLICY_KINDS, policy_kind
 from core.pulsar.rules.registry import assess
 from core.pulsar.serving import ROLES, Serving, ServingRow
-from core.pulsar.steps.policy import policy_steps
+from core.pulsar.steps.base import policy_changes
 from core.pulsar.view import LoadView
 from dashboard import services
 from dashboard.cli import plan_answers
@@ -169,7 +169,7 @@ def _plan_policy(
     if plan_file is not None:
         write_plan(plan_file, dump_plan(plan))
     others = preview_plan(snapshot, plan).others
-    limits = policy_steps(plan.steps)
+    limits = policy_changes(plan.steps)
     effects = limit_effects(snapshot, active_settings(snapshot), limits)
     body = {
         "plan": plan_answers.plan(plan),

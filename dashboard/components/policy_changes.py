@@ -13,8 +13,9 @@ import streamlit as st
 
 from core.errors import OpsError
 from core.plan.model import Plan
-from core.pulsar.plan.policy import DesiredPolicy
+from core.pulsar.plan.policy.build import DesiredPolicy
 from core.pulsar.plan.preview import Preview
+from core.pulsar.steps.base import policy_changes
 from core.units import pluralize
 from dashboard import state
 from dashboard.components import moves_plan, tables, words
@@ -157,7 +158,7 @@ def _draw_plan(page: PageContext, answer: policies.PolicyAnswer) -> None:
 
 def draw_difference(plan: Plan, *, key: str) -> None:
     """Draw what the plan changes of policies, a row a field; nothing where it changes none."""
-    rows = presenter.difference(plan.steps)
+    rows = presenter.difference(policy_changes(plan.steps))
     if rows.empty:
         return
     tables.table(

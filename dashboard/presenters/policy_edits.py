@@ -10,9 +10,9 @@ import pandas as pd
 
 from core.errors import InputError
 from core.plan.describe import tally
-from core.pulsar.plan.policy import DesiredPolicy
-from core.pulsar.policy_kinds import policy_kind
-from core.pulsar.steps.policy import SetPolicy, policy_steps
+from core.pulsar.plan.policy.build import DesiredPolicy
+from core.pulsar.policy_kinds import PolicyChange, policy_kind
+from core.pulsar.steps.base import policy_changes
 from core.step import Step
 
 NO_LIMIT: Final = "no limit"
@@ -127,9 +127,9 @@ def _entered(kind: str, name: str, default: Any, value: Entered) -> Any:
         raise InputError(f"{name} is {value!r}; it must be a {what}.") from None
 
 
-def difference(steps: Iterable[Step]) -> pd.DataFrame:
+def difference(changes: Iterable[PolicyChange]) -> pd.DataFrame:
     """Return what changes, a row a field: policy, whose, field, now, then."""
-    rows = [row for step in policy_steps(steps) for row in _changes(step)]
+    rows = [row for change in changes for row in _changes(change)]
     return pd.DataFrame(rows, columns=["policy", "of", "field", "now", "then"])
 
 
@@ -155,21 +155,26 @@ def plan_sentence(steps: Sequence[Step]) -> str:
     told = [
         f"{row['policy']} {row['of']}: {row['field'].partition(' (')[0]} "
         f"{row['now']} → {row['then']}"
-        for row in difference(steps).to_dict("records")
+        for row in difference(policy_changes(steps)).to_dict("records")
         if not says_nothing(row)
     ]
     more = f"; and {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
     return f"{tally(steps).capitalize()}: {'; '.join(told[:_MOST_TOLD])}{more}."
 
 
-def _changes(step: SetPolicy) -> Iterable[dict[str, str]]:
-    kind = policy_kind(step.policy)
+def _changes(change: PolicyChange) -> Iterable[dict[str, str]]:
+    kind = policy_kind(change.policy)
     common = {"policy": kind.title.removesuffix(" of namespace").removesuffix(" of bundle")}
-    common["of"] = step.name
+    common["of"] = change.name
     if kind.is_text:
-        yield {**common, "field": "is", "now": step.before or "none", "then": step.value or "none"}
+        yield {
+            **common,
+            "field": "is",
+            "now": change.before or "none",
+            "then": change.value or "none",
+        }
         return
-    before, after = _object(step.before), _object(step.value)
+    before, after = _object(change.before), _object(change.value)
     for name in {**before, **after}:
         now, then = before.get(name), after.get(name)
         if now != then:

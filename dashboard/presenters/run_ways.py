@@ -5,7 +5,7 @@ from __future__ import annotations
 from core.actions.describe import EMPTY, describe_value
 from core.actions.model import Observation
 from core.actions.views import StepView
-from core.pulsar.steps.policy import policy_of
+from core.pulsar.steps.base import policy_change_of
 from dashboard.presenters.run_policies import value_told
 
 
@@ -13,7 +13,7 @@ def before_words(step: StepView) -> str:
     """Return who held it, or what it was, before the step; empty: unknown, or it has none."""
     if not step.step.has_before_and_after:
         return ""
-    policy = policy_of(step.step)
+    policy = policy_change_of(step.step)
     if policy is not None:
         return value_told(policy, step.before.value if step.before else policy.before)
     known = _held(step.before)
@@ -33,7 +33,7 @@ def after_words(step: StepView) -> str:
     if not step.step.has_before_and_after:
         return ""
     seen = step.result.after if step.result else None
-    policy = policy_of(step.step)
+    policy = policy_change_of(step.step)
     if policy is not None:
         return value_told(policy, seen.value) if seen else ""
     return _held(seen) or ""

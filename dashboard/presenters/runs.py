@@ -13,7 +13,7 @@ from core.actions.describe import describe_value, waits_for
 from core.actions.model import RunState, StepState
 from core.actions.views import RunView, StepView
 from core.plan import describe as plan_words
-from core.pulsar.steps.policy import policy_of
+from core.pulsar.steps.base import policy_change_of
 from core.units import format_age, pluralize
 from dashboard.presenters.freshness import Badge, Tone
 from dashboard.presenters.run_policies import asked_told, changed_told
@@ -240,7 +240,7 @@ def landed(step: StepView) -> str | None:
 def _asked(step: StepView) -> str:
     if step.step.is_placed_by_cluster:
         return step.step.destination or "any"
-    policy = policy_of(step.step)
+    policy = policy_change_of(step.step)
     return step.step.describe() if policy is None else asked_told(policy)
 
 
@@ -276,7 +276,7 @@ def what_happened(step: StepView) -> str:
         what = "new owner" if step.step.is_placed_by_cluster else "effect"
         return f"Waiting for its {what} to show."
     looked = " Settled later, by looking." if step.is_reconciled else ""
-    policy = policy_of(step.step)
+    policy = policy_change_of(step.step)
     read = "" if policy is None else changed_told(step, policy)
     return (read or f"{step.result.sentence} {step.result.hint}".strip()) + looked
 

@@ -13,7 +13,7 @@ from core.pulsar.measures import DEFAULT_TARGET
 from core.pulsar.placement import Placement
 from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.preview import Preview, StepPreview
-from core.pulsar.steps.policy import policy_steps
+from core.pulsar.steps.base import policy_changes
 from dashboard.charts.bars import BeforeAfter
 from dashboard.charts.scale import Unit
 from dashboard.presenters.naming import listed
@@ -36,7 +36,7 @@ MAX_REMARKS: Final = 6
 def answer(plan: Plan, preview: Preview) -> str:
     """Return the sentence that says what the plan would do and what it costs."""
     if not preview.steps:
-        is_policies = plan.steps and len(policy_steps(plan.steps)) == len(plan.steps)
+        is_policies = plan.steps and len(policy_changes(plan.steps)) == len(plan.steps)
         return policies_sentence(plan.steps) if is_policies else plan_sentence(preview)
     return f"{plan_sentence(preview).removesuffix('.')}; {destinations(plan, preview)}."
 

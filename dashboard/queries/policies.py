@@ -12,9 +12,9 @@ from core.planning.limit_effects import limit_effects
 from core.planning.namespace_use import NamespaceUse, namespace_use
 from core.planning.rate_limits import RateLimit, rate_limits
 from core.planning.tenants import TenantUse, tenant_uses
-from core.pulsar.plan.policy import DesiredPolicy, build_policy_plan
+from core.pulsar.plan.policy.build import DesiredPolicy, build_policy_plan
 from core.pulsar.plan.preview import Preview, preview_plan
-from core.pulsar.steps.policy import policy_steps
+from core.pulsar.steps.base import policy_changes
 from core.snapshot.store import CachedSnapshot
 from dashboard import services
 from dashboard.queries.cache import cached
@@ -111,7 +111,7 @@ def _planned(key: tuple[PolicyRequest, int]) -> PolicyAnswer:
     one = reading(request.shelved)
     terms = PlanOptions(now=services.now(), exclusions=frozenset(request.exclusions))
     plan = build_policy_plan(one.snapshot, request.desired, terms)
-    steps = policy_steps(plan.steps)
+    steps = policy_changes(plan.steps)
     effects = limit_effects(one.snapshot, one.settings, steps)
     return PolicyAnswer(plan, preview_plan(one.snapshot, plan), tuple(effects))
 

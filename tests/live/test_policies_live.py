@@ -18,8 +18,8 @@ from real_pulsar import RealPulsar
 
 from core.plan.options import PlanOptions
 from core.pulsar.plan.edit import Ground
-from core.pulsar.plan.policy import DesiredPolicy, build_policy_plan
-from core.pulsar.plan.policy_impact import policy_impact
+from core.pulsar.plan.policy.build import DesiredPolicy, build_policy_plan
+from core.pulsar.plan.policy.impact import policy_impact
 from core.pulsar.plan.undo import undo_plan
 from core.pulsar.settings import effective_settings
 from core.pulsar.steps.policy import SetPolicy

@@ -44,6 +44,7 @@ from core.actions.views import RunView
 from core.errors import RemoteError, UnreachableError
 from core.ids import parse_range, range_text
 from core.plan.model import Expected, Plan, PolicyRef, Step, sealed
+from core.pulsar.policy_kinds import PolicyChange
 from core.pulsar.steps.base import AdminRequest
 from core.pulsar.steps.policy import SetPolicy
 from core.pulsar.steps.setting import SetDynamicSetting
@@ -451,6 +452,21 @@ class _Clock(Port):
         self.world.pass_time(seconds)
 
 
+class _PolicyPort:
+    """What the action of a policy needs: the world has no addresses of policies."""
+
+    def __init__(self, cluster: _Cluster, step: SetPolicy) -> None:
+        self._cluster = cluster
+        self._step = step
+
+    def policy(self, change: PolicyChange) -> str | None:
+        return self._cluster.policy_set(change.subject)
+
+    def send_to_any(self, request: AdminRequest) -> None:
+        assert request == self._step.request()
+        self._cluster.send_policy(self._step)
+
+
 class _Cluster(Port):
     name = "fleet"
     system = PULSAR
@@ -488,11 +504,11 @@ class _Cluster(Port):
             case SetDynamicSetting():
                 return SettingAction(step, self)
             case SetPolicy():
-                return PolicyAction(step, self)
+                return PolicyAction(step, _PolicyPort(self, step))
 
-    def policy(self, step: SetPolicy) -> str | None:
+    def policy_set(self, subject: str) -> str | None:
         self._reach()
-        return self.world.policies.get(step.subject)
+        return self.world.policies.get(subject)
 
     def send_policy(self, step: SetPolicy) -> None:
         """Set a policy or remove it; brokers may refuse."""

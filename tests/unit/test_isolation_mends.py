@@ -12,8 +12,8 @@ from fleet_builder import make_snapshot
 from core.ids import host_of
 from core.plan.options import PlanOptions
 from core.planning.isolation_fixes import Mend, Mender
-from core.pulsar.plan.policy import build_policy_plan
-from core.pulsar.plan.policy_state import with_policies
+from core.pulsar.plan.policy.build import build_policy_plan
+from core.pulsar.plan.policy.state import with_policies
 from core.pulsar.rules.registry import assess
 from core.pulsar.serving import Serving
 from core.pulsar.settings import effective_settings

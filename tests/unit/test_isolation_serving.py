@@ -15,11 +15,11 @@ from core.plan.options import PlanOptions
 from core.pulsar.anti_affinity import Spread
 from core.pulsar.placement.context import PlacementContext
 from core.pulsar.plan.answer import plan_sentence
-from core.pulsar.plan.policy import DesiredPolicy, build_policy_plan
-from core.pulsar.plan.policy_moves import change_policies
-from core.pulsar.plan.policy_scope import unloaded_namespaces
+from core.pulsar.plan.policy.build import DesiredPolicy, build_policy_plan
+from core.pulsar.plan.policy.moves import change_policies
+from core.pulsar.plan.policy.unload_scope import unloaded_namespaces
 from core.pulsar.plan.preview import preview_plan
-from core.pulsar.policy_kinds import policy_kind
+from core.pulsar.policy_kinds import PolicyChange, policy_kind
 from core.pulsar.serving import Serving
 from core.pulsar.settings import effective_settings
 from core.pulsar.steps.policy import SetPolicy
@@ -122,9 +122,9 @@ def test_misplaced_are_the_bundles_whose_owner_may_not_have_them(fleet) -> None:
         assert (row in serving.misplaced) == wrong
 
 
-def step(before: str | None, value: str | None) -> SetPolicy:
+def isolating(before: str | None, value: str | None) -> PolicyChange:
     kind = policy_kind("isolation")
-    return SetPolicy(
+    return PolicyChange(
         policy="isolation",
         name="apart",
         before=before and kind.canonical(before),
@@ -149,19 +149,19 @@ def test_brokers_unload_what_the_scope_says(fleet, old, new, scope, meant) -> No
     before = None if old is None else body([names[one] for one in old], ["x"])
     value = body([names[one] for one in new], ["x"], **extra)
     view = serving_of(fleet).view
-    found = set(unloaded_namespaces(view, [step(before, value)]))
+    found = set(unloaded_namespaces(view, [isolating(before, value)]))
     assert found == {names[one] for one in meant}
 
 
 def test_other_primaries_unload_all_and_older_brokers_unload_what_matches(fleet) -> None:
     first, second = space(fleet, 0), space(fleet, 1)
     view = serving_of(fleet).view
-    change = step(body([first], ["x"]), body([first, second], ["y"]))
+    change = isolating(body([first], ["x"]), body([first, second], ["y"]))
     assert set(unloaded_namespaces(view, [change])) == {first, second}
     old = replace(view, versions=("3.0.5",) * len(view.brokers))
-    change = step(body([first], ["x"]), body([first], ["x"]))
+    change = isolating(body([first], ["x"]), body([first], ["x"]))
     assert unloaded_namespaces(old, [change]) == (first,)
-    assert unloaded_namespaces(view, [step(body([first], ["x"]), None)]) == ()
+    assert unloaded_namespaces(view, [isolating(body([first], ["x"]), None)]) == ()
 
 
 def test_unload_scope_survives_and_an_unknown_field_does_not() -> None:

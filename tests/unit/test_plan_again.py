@@ -18,7 +18,7 @@ from core.plan.codec import dump_plan, load_plan
 from core.plan.model import Plan
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.edit import Ground, dropped, retargeted
-from core.pulsar.plan.policy_state import with_policies as set_policies
+from core.pulsar.plan.policy.state import with_policies as set_policies
 from core.pulsar.plan.undo import undo_plan
 from core.pulsar.plan.verify import recheck
 from core.pulsar.steps.policy import SetPolicy

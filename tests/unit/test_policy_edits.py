@@ -11,8 +11,9 @@ from core.errors import InputError, OpsError
 from core.plan.options import PlanOptions
 from core.planning.advisors.share_steps import MOST_PERIODS, demand_steps
 from core.planning.limit_effects import limit_effects
-from core.pulsar.plan.policy import DesiredPolicy, build_policy_plan
+from core.pulsar.plan.policy.build import DesiredPolicy, build_policy_plan
 from core.pulsar.settings import effective_settings
+from core.pulsar.steps.base import policy_changes
 from core.snapshot import PulsarSnapshot
 from dashboard.app_pages.policies import model as calculator
 from dashboard.presenters import policy_edits as presenter
@@ -147,11 +148,11 @@ def test_a_changed_limit_tells_whom_it_touches(fleet):
     ]
     plan = build_policy_plan(fleet, desired, PlanOptions(now=NOON))
     assert len(plan.steps) == 3
-    told = limit_effects(fleet, effective_settings(fleet), plan.steps)
+    told = limit_effects(fleet, effective_settings(fleet), policy_changes(plan.steps))
     assert any("producers would be slowed down by" in one for one in told)
     assert any("Brokers compute this share and do not apply it." in one for one in told)
     assert any("no client is slowed down" in one for one in told)
-    assert len(presenter.difference(plan.steps)) == 4 + 1 + 2
+    assert len(presenter.difference(policy_changes(plan.steps))) == 4 + 1 + 2
     sentence = presenter.plan_sentence(plan.steps)
     assert sentence.startswith("Change 3 policies: resource group gold: Dispatch")
     assert "resource group acme/orders: is none → gold" in sentence

@@ -35,7 +35,7 @@ def test_what_was_and_is_stands_field_by_field():
     assert after_words(step) == "Msg/s, each topic: 5,000"
     assert "Msg/s, each topic not set → 5,000" in what_happened(step)
     assert "{" not in what_happened(step)
-    assert presenter.asked_told(SET) == "Set Msg/s, each topic: 5,000"
+    assert presenter.asked_told(SET.policy_change) == "Set Msg/s, each topic: 5,000"
 
 
 def test_what_was_taken_away_is_not_set_any_more():
@@ -43,7 +43,7 @@ def test_what_was_taken_away_is_not_set_any_more():
     step = _done(gone, RATE, None)
     assert (before_words(step), after_words(step)) == ("Msg/s, each topic: 5,000", "not set")
     assert "Msg/s, each topic 5,000 → not set" in what_happened(step)
-    assert presenter.asked_told(gone) == "Remove it"
+    assert presenter.asked_told(gone.policy_change) == "Remove it"
 
 
 def test_a_step_that_failed_keeps_its_own_sentence():
@@ -55,9 +55,9 @@ def test_a_step_that_failed_keeps_its_own_sentence():
 
 def test_a_text_and_a_limit_of_nothing_are_told_as_such():
     group = SetPolicy(policy="namespace_resource_group", name="acme/mail", value="gold")
-    assert presenter.asked_told(group) == "Set gold"
+    assert presenter.asked_told(group.policy_change) == "Set gold"
     none = '{"publishThrottlingRateInByte":-1,"publishThrottlingRateInMsg":-1}'
-    assert presenter.value_told(SET, none) == "no limit"
+    assert presenter.value_told(SET.policy_change, none) == "no limit"
 
 
 def test_what_says_nothing_is_left_out_and_an_empty_list_is_told():

@@ -32,10 +32,9 @@ from core.errors import (
     RemoteError,
     UnreachableError,
 )
-from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME, PolicyKind, policy_kind
+from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME, PolicyChange, PolicyKind, policy_kind
 from core.pulsar.steps.base import AdminRequest
-from core.pulsar.steps.policy import SetPolicy
-from core.pulsar.steps.setting import SetDynamicSetting
+from core.pulsar.steps.setting import setting_request
 from core.pulsar.system import PULSAR
 from core.snapshot import PulsarSnapshot
 from core.snapshot.znodes import ProblemLog, Readings
@@ -175,21 +174,13 @@ class PulsarCluster(Limited):
 
     # -- policies -------------------------------------------------------------------------------
 
-    def policy(self, step: SetPolicy) -> str | None:
-        """Return the policy that a step is about, as it is now; ``None``: it is not set.
+    def policy(self, change: PolicyChange) -> str | None:
+        """Return a policy as it is now; ``None``: it is not set.
 
         Raises:
             RemoteError: It cannot be read.
         """
-        return read_policy(step, self._ask_anyone)
-
-    def send_policy(self, step: SetPolicy) -> None:
-        """Ask for a policy to be set or removed: one broker, once.
-
-        Raises:
-            RemoteError: It was refused, or its outcome is unknown.
-        """
-        self.send_to_any(step.request())
+        return read_policy(change, self._ask_anyone)
 
     def _ask_anyone(self, method: str, path: str, body: bytes | None) -> AdminAnswer:
         return self._first(lambda base: self._client.request(method, base, path, body=body))
@@ -255,7 +246,7 @@ class PulsarCluster(Limited):
 
     def _setting_request(self, key: str, value: str | None) -> Callable[[str], AdminAnswer]:
         """Return what asks a broker, given its address."""
-        request = SetDynamicSetting(key=key, value=value).request()
+        request = setting_request(key, value)
         return partial(self._client.request, request.method, path=f"{ADMIN}/{request.path}")
 
     def brokers(self) -> Collection[str]:
@@ -349,17 +340,17 @@ Ask = Callable[[str, str, bytes | None], AdminAnswer]
 """Method, path and body to the first broker that answers."""
 
 
-def read_policy(step: SetPolicy, ask: Ask) -> str | None:
-    """Return the policy that a step is about, in its one form; ``None``: it is not set.
+def read_policy(change: PolicyChange, ask: Ask) -> str | None:
+    """Return a policy in its one form; ``None``: it is not set.
 
     Raises:
         RemoteError: It cannot be read.
     """
-    kind = policy_kind(step.policy)
-    value = _read(kind, kind.path(step.name, step.cluster), ask)
-    if kind.scope == "bundle" and step.name != DEFAULT_QUOTA_NAME and value is not None:
+    kind = policy_kind(change.policy)
+    value = _read(kind, kind.path(change.name, change.cluster), ask)
+    if kind.scope == "bundle" and change.name != DEFAULT_QUOTA_NAME and value is not None:
         # brokers answer with everybody's quota where a bundle has none of its own
-        common = _read(kind, kind.path(DEFAULT_QUOTA_NAME, step.cluster), ask)
+        common = _read(kind, kind.path(DEFAULT_QUOTA_NAME, change.cluster), ask)
         return None if kind.is_same(value, common) else value
     return value
 

@@ -11,19 +11,20 @@ from typing import Protocol
 
 from core.actions.compare_and_set import CompareAndSet
 from core.actions.model import Observation, Refusal, StepResult
-from core.pulsar.policy_kinds import policy_kind
+from core.pulsar.policy_kinds import PolicyChange, policy_kind
+from core.pulsar.steps.base import AdminRequest
 from core.pulsar.steps.policy import NOT_THERE, SetPolicy
 
 
 class PolicyPort(Protocol):
     """What it needs of the cluster."""
 
-    def policy(self, step: SetPolicy) -> str | None:
-        """Return the policy that a step is about, as it is now; ``None``: it is not set."""
+    def policy(self, change: PolicyChange) -> str | None:
+        """Return a policy as it is now; ``None``: it is not set."""
         ...
 
-    def send_policy(self, step: SetPolicy) -> None:
-        """Ask for it to be set or removed, once."""
+    def send_to_any(self, request: AdminRequest) -> None:
+        """Send a request to one broker, once."""
         ...
 
 
@@ -48,7 +49,7 @@ class PolicyAction:
 
     def look(self) -> Observation:
         """Read what is set now."""
-        return Observation(exists=True, value=self._cluster.policy(self._step))
+        return Observation(exists=True, value=self._cluster.policy(self._step.policy_change))
 
     def check_precondition(self, seen: Observation) -> Refusal | None:
         """Return why it may not be changed as planned."""
@@ -56,7 +57,7 @@ class PolicyAction:
 
     def send(self) -> None:
         """Ask for the change, once."""
-        self._cluster.send_policy(self._step)
+        self._cluster.send_to_any(self._step.request())
 
     def result(self, before: Observation, now: Observation) -> StepResult | None:
         """Return that it is as wanted, ``None`` while it is not."""

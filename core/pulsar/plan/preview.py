@@ -25,12 +25,11 @@ from core.pulsar.plan.load_transfer import (
     shift_of,
 )
 from core.pulsar.plan.outcomes import Outcomes, PlacementRules, Scenario, carry_through
-from core.pulsar.plan.policy_impact import policy_impact
-from core.pulsar.plan.policy_state import with_policies
+from core.pulsar.plan.policy.impact import policy_impact
+from core.pulsar.plan.policy.state import with_policies
 from core.pulsar.plan.project import project_scenario
 from core.pulsar.settings import EffectiveSettings, effective_settings
-from core.pulsar.steps.base import PulsarStep
-from core.pulsar.steps.policy import policy_steps
+from core.pulsar.steps.base import PulsarStep, policy_changes
 from core.pulsar.steps.unload import UnloadBundle, unloads_of
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
@@ -239,7 +238,7 @@ def _run(snapshot: PulsarSnapshot, plan: Plan) -> _Run:
 def _ground(snapshot: PulsarSnapshot, plan: Plan) -> PulsarSnapshot:
     """Return the snapshot with the policies that are set before the first unload."""
     first = next((at for at, step in enumerate(plan.steps) if step.is_placed_by_cluster), 0)
-    policies = policy_steps(plan.steps[:first])
+    policies = policy_changes(plan.steps[:first])
     return with_policies(snapshot, policies) if policies else snapshot
 
 
@@ -278,7 +277,7 @@ def _others(snapshot: PulsarSnapshot, plan: Plan) -> Iterator[OtherPreview]:
 
 def _unloaded_by(snapshot: PulsarSnapshot, step: PulsarStep) -> tuple[str, ...]:
     """Bundles that a step which is no unload has unloaded all the same."""
-    isolating = [one for one in policy_steps([step]) if one.policy == "isolation"]
+    isolating = [one for one in policy_changes([step]) if one.policy == "isolation"]
     if isolating:
         return policy_impact(snapshot, effective_settings(snapshot), isolating).unloaded
     return step.unloads

@@ -15,7 +15,7 @@ from core.pulsar.setting_values import is_same_setting, parse_upstream_value
 from core.pulsar.settings import Setting, known_setting
 from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES
 from core.pulsar.split import ALGORITHMS
-from core.pulsar.steps.setting import SetDynamicSetting
+from core.pulsar.steps.setting import SetDynamicSetting, setting_request
 from core.schemas.pulsar import STORED_PREFIX
 from core.snapshot import PulsarSnapshot
 
@@ -96,8 +96,7 @@ def check_setting(basis: Basis, setting: Setting, value: str | None) -> Iterator
         return
     if value is not None:
         yield from check_value(setting, value)
-    step = SetDynamicSetting(key=setting.key, value=value)
-    if fault := path_fault(f"/admin/v2/{step.request().path}"):
+    if fault := path_fault(f"/admin/v2/{setting_request(setting.key, value).path}"):
         sentence = f"{setting.key} = {value!r} cannot be sent: {fault}."
         yield _finding("error", "setting_path", setting.key, sentence)
     yield from _check_use(basis, setting)

@@ -24,14 +24,14 @@ from core.plan.options import PlanOptions, in_order
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.checks import Basis
 from core.pulsar.plan.edit import Ground, with_findings
-from core.pulsar.plan.policy import DesiredPolicy, build_policy_plan
-from core.pulsar.plan.policy_scope import unloaded_namespaces
-from core.pulsar.plan.policy_state import with_policies
+from core.pulsar.plan.policy.build import DesiredPolicy, build_policy_plan
+from core.pulsar.plan.policy.state import with_policies
+from core.pulsar.plan.policy.unload_scope import unloaded_namespaces
 from core.pulsar.plan.setting import build_setting_plan
 from core.pulsar.plan.verify import SnapshotChecks
+from core.pulsar.policy_kinds import PolicyChange
 from core.pulsar.settings import effective_settings
-from core.pulsar.steps.base import PulsarStep
-from core.pulsar.steps.policy import SetPolicy, policy_steps
+from core.pulsar.steps.base import PulsarStep, policy_changes
 from core.pulsar.steps.setting import setting_values
 from core.pulsar.view import LoadView
 from core.step import Inverse
@@ -84,7 +84,7 @@ class _Back:
 
     bundles: dict[str, str] = field(default_factory=dict)
     values: dict[str, str | None] = field(default_factory=dict)
-    policies: list[SetPolicy] = field(default_factory=list)
+    policies: list[PolicyChange] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:
@@ -106,7 +106,7 @@ def _sorted_out(basis: Basis, view: RunView) -> tuple[_Back, list[Diagnostic]]:
             back.bundles[inverse.step.subject] = inverse.step.destination
         elif inverse.step is not None:
             back.values |= setting_values([inverse.step])
-            back.policies += policy_steps([inverse.step])
+            back.policies += policy_changes([inverse.step])
     return back, found
 
 
@@ -115,9 +115,9 @@ def _with_policies_back(basis: Basis, view: RunView, fresh: SnapshotChecks) -> B
     if not is_policy_first(view):
         return basis
     inverses = (
-        _inverse(step, fresh).step for step in reversed(view.steps) if policy_steps([step.step])
+        _inverse(step, fresh).step for step in reversed(view.steps) if policy_changes([step.step])
     )
-    policies = policy_steps(step for step in inverses if step is not None)
+    policies = policy_changes(step for step in inverses if step is not None)
     after = with_policies(basis.snapshot, policies)
     return replace(basis, snapshot=after, view=LoadView.of(after, basis.settings))
 
@@ -136,9 +136,9 @@ def _plan_of(back: _Back, ground: Ground, view: RunView, reason: str) -> Plan:
     if desired and is_first:
         plans.append(build_policy_plan(ground.snapshot, desired, terms))
     if back.bundles:
-        steps = back.policies if is_first else []
+        first = back.policies if is_first else []
         unloads = build_unload_plan(
-            with_policies(ground.snapshot, steps) if steps else ground.snapshot,
+            with_policies(ground.snapshot, first) if first else ground.snapshot,
             back.bundles,
             now=ground.now,
             destinations=back.bundles,
@@ -178,22 +178,22 @@ def _inverse(step: StepView, checks: SnapshotChecks) -> Inverse:
 
 def is_policy_first(view: RunView) -> bool:
     """Return whether a run set policies before it unloaded bundles."""
-    return bool(policy_steps(step.step for step in view.steps[:1]))
+    return bool(policy_changes(step.step for step in view.steps[:1]))
 
 
 def left_to_brokers(
-    view: LoadView, steps: Sequence[SetPolicy], back: Mapping[str, str]
+    view: LoadView, changes: Sequence[PolicyChange], back: Mapping[str, str]
 ) -> tuple[dict[str, str], list[Diagnostic]]:
     """Leave out bundles that brokers unload by themselves when the policies go back.
 
     Args:
         view: The cluster now.
-        steps: That bring the policies back.
+        changes: That restore the policies.
         back: Bundle to the broker it came from.
     Returns:
         The others, and what is said of those left out.
     """
-    placed = set(unloaded_namespaces(view, steps))
+    placed = set(unloaded_namespaces(view, changes))
     left = {bundle: origin for bundle, origin in back.items() if namespace_of(bundle) not in placed}
     found = [
         Diagnostic(

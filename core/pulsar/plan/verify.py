@@ -20,13 +20,13 @@ from core.pulsar.plan.checks import (
     check_destination,
     check_move,
 )
-from core.pulsar.plan.policy_checks import check_policy
-from core.pulsar.plan.policy_state import stored_policy, with_policies
+from core.pulsar.plan.policy.checks import check_policy
+from core.pulsar.plan.policy.state import stored_policy, with_policies
 from core.pulsar.plan.setting import check_setting, stored_settings
 from core.pulsar.plan.split import check_split
+from core.pulsar.policy_kinds import PolicyChange
 from core.pulsar.settings import SETTING_BY_KEY, effective_settings
-from core.pulsar.steps.base import PulsarStep
-from core.pulsar.steps.policy import SetPolicy, policy_steps
+from core.pulsar.steps.base import PulsarStep, policy_changes
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 
@@ -59,33 +59,33 @@ def recheck(
         exclusions=frozenset(exclusions),
     )
     everywhere = first_refusal(check_cluster(basis))
-    grounds = _Grounds(basis, policy_steps(plan.steps))
-    coming: list[SetPolicy] = []  # no fresh snapshot can show them yet
+    conditions = _Conditions(basis, plan.steps)
+    coming: list[PolicyChange] = []  # no fresh snapshot can show them yet
     found: dict[int, Diagnostic] = {}
     for index, step in enumerate(plan.steps):
         if steps is not None and index not in steps:
             continue
         if step.is_placed_by_cluster:  # under the policies that are set before it
-            grounds.take(tuple(coming))
-        refusal = everywhere or _about(grounds, step)
+            conditions.take(tuple(coming))
+        refusal = everywhere or _about(conditions, step)
         if refusal is not None:
             found[index] = refusal
         else:
-            coming += policy_steps([step])
+            coming += policy_changes([step])
     return found
 
 
-class _Grounds:
+class _Conditions:
     """What a step will find: the fresh snapshot, with the policies that the plan sets before it."""
 
-    def __init__(self, fresh: Basis, planned: Sequence[SetPolicy]) -> None:
+    def __init__(self, fresh: Basis, planned: Sequence[Step]) -> None:
         self._fresh = fresh
         self._planned = planned
-        self._policies: tuple[SetPolicy, ...] = ()
+        self._policies: tuple[PolicyChange, ...] = ()
         self.basis = fresh
         self.checks = SnapshotChecks(fresh, planned, was_live=True)
 
-    def take(self, policies: tuple[SetPolicy, ...]) -> None:
+    def take(self, policies: tuple[PolicyChange, ...]) -> None:
         if policies == self._policies:
             return
         fresh = self._fresh
@@ -100,12 +100,12 @@ class SnapshotChecks:
 
     Args:
         basis: The snapshot, laid out.
-        planned: Policies that the plan sets.
+        planned: Steps of the plan.
         was_live: Destinations were brokers when they were chosen.
     """
 
     def __init__(
-        self, basis: Basis, planned: Sequence[SetPolicy] = (), *, was_live: bool = False
+        self, basis: Basis, planned: Sequence[Step] = (), *, was_live: bool = False
     ) -> None:
         self._basis = basis
         self._planned = planned
@@ -142,8 +142,8 @@ class SnapshotChecks:
 
     def policy(self, step: PulsarStep) -> Diagnostic | None:
         """Return why a policy cannot be set, with those that the plan sets before it."""
-        planned = list(takewhile(lambda one: one is not step, self._planned))
-        found = (check_policy(self._basis, one, planned) for one in policy_steps([step]))
+        planned = policy_changes(takewhile(lambda one: one is not step, self._planned))
+        found = (check_policy(self._basis, one, planned) for one in policy_changes([step]))
         return first_refusal(chain.from_iterable(found))
 
     def stored_policy(self, policy: str, name: str) -> str | None:
@@ -155,10 +155,10 @@ class SnapshotChecks:
         return stored_settings(self._basis.snapshot).get(key)
 
 
-def _about(grounds: _Grounds, step: Step) -> Diagnostic | None:
+def _about(conditions: _Conditions, step: Step) -> Diagnostic | None:
     if not isinstance(step, PulsarStep):
         raise InvariantError(f"A Pulsar cluster has no step of kind {step.kind}.")
-    return step.check(grounds.checks)
+    return step.check(conditions.checks)
 
 
 def first_refusal(found: Iterable[Diagnostic]) -> Diagnostic | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 from urllib.parse import quote
 
 from core.ids import namespace_of
+from core.pulsar.policy_kinds import PolicyChange
 from core.step import Diagnostic, Executed, Inverse, Observation, ResultFlags, Step, StepBase
 
 
@@ -89,6 +90,11 @@ class PulsarStep(StepBase, frozen=True, kw_only=True):
         """Bundles that it takes from their owners: their clients reconnect."""
         return ()
 
+    @property
+    def policy_change(self) -> PolicyChange | None:
+        """The policy that it sets or removes; ``None``: it changes none."""
+        return None
+
     def admin_words(self) -> list[str]:
         """Return the words of ``pulsar-admin`` that do the same, without the program's name."""
         raise NotImplementedError
@@ -108,6 +114,17 @@ class PulsarStep(StepBase, frozen=True, kw_only=True):
     def command_lines(self) -> tuple[str, ...]:
         """Return the ``pulsar-admin`` line, quoted for a shell."""
         return (shlex.join(["pulsar-admin", *self.admin_words()]),)
+
+
+def policy_change_of(step: Step) -> PolicyChange | None:
+    """Return the policy that a step sets or removes; ``None``: it changes none."""
+    return step.policy_change if isinstance(step, PulsarStep) else None
+
+
+def policy_changes(steps: Iterable[Step]) -> list[PolicyChange]:
+    """Return the changes of policies among the steps of a plan, in order."""
+    found = map(policy_change_of, steps)
+    return [change for change in found if change is not None]
 
 
 class BundleStep(PulsarStep, frozen=True, kw_only=True):

@@ -7,19 +7,16 @@ addresses and documents, are :mod:`core.pulsar.policy_kinds`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final
-from urllib.parse import quote
 
 from core.ids import namespace_of
-from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME, policy_kind
+from core.pulsar.policy_kinds import ATTACHED, DEFAULT_QUOTA_NAME, PolicyChange, policy_kind
 from core.pulsar.steps.base import AdminRequest, Checks, PulsarStep
-from core.step import Diagnostic, Executed, Inverse, Phrase, SettingChange, Step
+from core.step import Diagnostic, Executed, Inverse, Phrase, SettingChange
 
 NOT_THERE: Final = "not set"
 """Label of a policy that does not exist."""
-
-_ATTACHED: Final = "namespace_resource_group"  # its value is part of the address
 
 _OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "resource_group": {
@@ -84,7 +81,7 @@ class SetPolicy(PulsarStep, frozen=True, kw_only=True, tag="set_policy"):
     @property
     def subject(self) -> str:
         """Kind and name."""
-        return f"{policy_kind(self.policy).title} {self.name}"
+        return self.policy_change.subject
 
     @property
     def namespace(self) -> str | None:
@@ -96,6 +93,17 @@ class SetPolicy(PulsarStep, frozen=True, kw_only=True, tag="set_policy"):
         return namespace_of(self.name) if is_bundle else None
 
     # -- capabilities ---------------------------------------------------------------------------
+
+    @property
+    def policy_change(self) -> PolicyChange:
+        """The policy, as code that knows no kind of step reads it."""
+        return PolicyChange(
+            policy=self.policy,
+            name=self.name,
+            before=self.before,
+            value=self.value,
+            cluster=self.cluster,
+        )
 
     @property
     def setting(self) -> SettingChange:
@@ -167,13 +175,9 @@ class SetPolicy(PulsarStep, frozen=True, kw_only=True, tag="set_policy"):
 
     def request(self) -> AdminRequest:
         """Return the request that sets its document, or the ``DELETE``."""
-        kind = policy_kind(self.policy)
-        path = kind.path(self.name, self.cluster)
-        method = "DELETE" if self.value is None else kind.put
-        if self.policy != _ATTACHED:
-            return AdminRequest(method, path, self.value)
-        value = "" if self.value is None else f"/{quote(self.value, safe='')}"
-        return AdminRequest(method, f"{path}{value}")
+        method = "DELETE" if self.value is None else policy_kind(self.policy).put
+        body = None if self.policy == ATTACHED else self.value
+        return AdminRequest(method, self.policy_change.path, body)
 
     # -- precondition and inverse ---------------------------------------------------------------
 
@@ -218,16 +222,6 @@ class SetPolicy(PulsarStep, frozen=True, kw_only=True, tag="set_policy"):
                 severity="warning", code=code, sentence=sentence, subject=self.subject, hint=hint
             )
         )
-
-
-def policy_of(step: Step) -> SetPolicy | None:
-    """Return the step if it sets a policy; ``None``: it does not."""
-    return step if isinstance(step, SetPolicy) else None
-
-
-def policy_steps(steps: Iterable[Step]) -> list[SetPolicy]:
-    """Return the changes of policies among the steps of a plan, in order."""
-    return [step for step in steps if isinstance(step, SetPolicy)]
 
 
 def _isolation_words(body: Mapping[str, Any]) -> Iterator[str]:

@@ -21,6 +21,14 @@ NOT_SET: Final = "not set dynamically"
 """Label of a setting that has no dynamic value."""
 
 
+def setting_request(key: str, value: str | None) -> AdminRequest:
+    """Return the request that sets a dynamic setting, or removes it with ``None``."""
+    path = f"brokers/configuration/{quote(key, safe='')}"
+    if value is None:
+        return AdminRequest("DELETE", path)
+    return AdminRequest("POST", f"{path}/{quote(value, safe='')}")
+
+
 class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_setting"):
     """Set a dynamic setting of all brokers, or remove it so that their own files count again.
 
@@ -94,10 +102,7 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
 
     def request(self) -> AdminRequest:
         """Return the ``POST`` with the value in its path, or the ``DELETE``."""
-        path = f"brokers/configuration/{quote(self.key, safe='')}"
-        if self.value is None:
-            return AdminRequest("DELETE", path)
-        return AdminRequest("POST", f"{path}/{quote(self.value, safe='')}")
+        return setting_request(self.key, self.value)
 
     # -- precondition and inverse ---------------------------------------------------------------
 

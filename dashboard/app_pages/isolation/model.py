@@ -12,8 +12,8 @@ import pandas as pd
 from core.ids import host_of
 from core.pulsar.anti_affinity import Crowd, Spread
 from core.pulsar.isolation import host_expression, without_port
-from core.pulsar.plan.policy_impact import NamespaceChange, PolicyImpact
-from core.pulsar.plan.policy_moves import MAX_MOVES, PolicyOutlook
+from core.pulsar.plan.policy.impact import NamespaceChange, PolicyImpact
+from core.pulsar.plan.policy.moves import MAX_MOVES, PolicyOutlook
 from core.pulsar.plan.preview import Preview
 from core.pulsar.policy_kinds import policy_kind
 from core.pulsar.serving import ROLES, Serving, ServingRow

@@ -8,8 +8,8 @@ from core.plan.options import PlanOptions
 from core.planning.isolation_fixes import Mender
 from core.pulsar.anti_affinity import Crowd, Spread
 from core.pulsar.isolation import failure_domains
-from core.pulsar.plan.policy import DesiredPolicy
-from core.pulsar.plan.policy_moves import PolicyOutlook, change_policies
+from core.pulsar.plan.policy.build import DesiredPolicy
+from core.pulsar.plan.policy.moves import PolicyOutlook, change_policies
 from core.pulsar.plan.preview import Preview, preview_plan
 from core.pulsar.serving import Serving
 from core.snapshot.store import CachedSnapshot

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import streamlit as st
 
 from core.errors import OpsError, UnknownNameError
-from core.pulsar.plan.policy import DesiredPolicy
-from core.pulsar.plan.policy_moves import PolicyOutlook
-from core.pulsar.plan.policy_scope import SCOPE_WORDS, SCOPES, has_scope
-from core.pulsar.plan.policy_state import policies_of
+from core.pulsar.plan.policy.build import DesiredPolicy
+from core.pulsar.plan.policy.moves import PolicyOutlook
+from core.pulsar.plan.policy.state import policies_of
+from core.pulsar.plan.policy.unload_scope import SCOPE_WORDS, SCOPES, has_scope
 from dashboard import state
 from dashboard.app_pages.isolation import model
 from dashboard.app_pages.isolation.queries import ChangeAnswer, ChangeRequest, change_of

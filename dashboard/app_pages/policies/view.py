@@ -14,8 +14,8 @@ import streamlit as st
 from core.errors import OpsError
 from core.planning.group_use import QUANTITIES, GroupUse, enforcement_words, period_of
 from core.planning.rate_limits import RATE_KINDS, RateLimit
-from core.pulsar.plan.policy import DesiredPolicy
-from core.pulsar.plan.policy_state import policies_of, stored_policy
+from core.pulsar.plan.policy.build import DesiredPolicy
+from core.pulsar.plan.policy.state import policies_of, stored_policy
 from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME, UNLIMITED, policy_kind
 from core.schemas.pulsar import RATES
 from dashboard import state

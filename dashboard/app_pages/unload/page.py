@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from core.pulsar.steps.policy import policy_of
+from core.pulsar.steps.base import policy_change_of
 from dashboard import state
 from dashboard.app_pages.unload import view
 from dashboard.components import frame, policy_changes, words
@@ -40,7 +40,7 @@ if preview.steps:
 if preview.others:
     words.section("Changes", "Each is checked before it is sent, and read back afterwards.")
     policy_changes.draw_difference(plan, key="undo_difference")
-    others = [one.step for one in preview.others if policy_of(one.step) is None]
+    others = [one.step for one in preview.others if policy_change_of(one.step) is None]
     words.notes([f"{step.describe()}." for step in others])
 words.notes(preview.notes)
 
@@ -67,7 +67,7 @@ line = f'trimtab apply {plan_file} --cluster {page.name} --reason "..."{config_o
 st.code(line, language="bash")
 moves = [(one.command, one.rest) for one in preview.steps]
 changes = [(one.command, one.rest) for one in preview.others]
-is_change_first = policy_of(plan.steps[0]) is not None  # as an undo of policies and unloads
+is_change_first = policy_change_of(plan.steps[0]) is not None  # as an undo of policies and unloads
 by_hand = [*changes, *moves] if is_change_first else [*moves, *changes]
 st.code("\n".join(command for command, _ in by_hand), language="bash")
 st.code("\n".join(rest for _, rest in by_hand), language="bash")

@@ -10,11 +10,11 @@ import numpy as np
 from core.pulsar.anti_affinity import Spread
 from core.pulsar.bundle_counts import Ints
 from core.pulsar.plan.clients import ClientImpact, client_impact
-from core.pulsar.plan.policy_scope import unloaded_namespaces
-from core.pulsar.plan.policy_state import with_policies
+from core.pulsar.plan.policy.state import with_policies
+from core.pulsar.plan.policy.unload_scope import unloaded_namespaces
+from core.pulsar.policy_kinds import PolicyChange
 from core.pulsar.serving import Serving
 from core.pulsar.settings import EffectiveSettings
-from core.pulsar.steps.policy import SetPolicy
 from core.pulsar.view import Flags, LoadView
 from core.snapshot import PulsarSnapshot
 
@@ -45,11 +45,11 @@ class PolicyImpact:
     Attributes:
         changes: Namespaces whose candidates change, those without any first.
         unloaded: Bundles that the cluster unloads by itself, see
-            :func:`core.pulsar.plan.policy_scope.unloaded_namespaces`.
+            :func:`core.pulsar.plan.policy.unload_scope.unloaded_namespaces`.
         clients: Of those.
         idle_brokers: Brokers that may serve nothing afterwards.
         short: Policies whose primaries are fewer than their ``min_limit`` afterwards, and were not.
-        astray: Bundles that lie where they should not afterwards, by isolation or by the groups
+        astray: Bundles on brokers that may not have them afterwards, by isolation or by the groups
             that the change is about, and that are not unloaded: those to be unloaded with it.
     """
 
@@ -72,35 +72,35 @@ class PolicyImpact:
 
 
 def policy_impact(
-    snapshot: PulsarSnapshot, settings: EffectiveSettings, steps: Sequence[SetPolicy]
+    snapshot: PulsarSnapshot, settings: EffectiveSettings, changes: Sequence[PolicyChange]
 ) -> PolicyImpact:
     """Return what setting and removing policies does to placement.
 
     Args:
         snapshot: The cluster.
         settings: The leader's active settings.
-        steps: Of one plan.
+        changes: Of one plan.
     """
-    after = with_policies(snapshot, steps)
+    after = with_policies(snapshot, changes)
     views = LoadView.of(snapshot, settings), LoadView.of(after, settings)
     servings = Serving.of(views[0], settings), Serving.of(views[1], settings)
     masks = [serving.may[serving.view.namespace_policy] for serving in servings]
     view = views[0]
-    changes = [
+    namespaces = [
         _change(view, row, masks[0][row], masks[1][row])
         for row in np.flatnonzero((masks[0] != masks[1]).any(axis=1)).tolist()
         if view.namespaces[row] in views[1].namespace_index
     ]
-    changes.sort(key=lambda change: (bool(change.after), change.namespace))
-    rows = _unloaded_rows(view, steps)
+    namespaces.sort(key=lambda one: (bool(one.after), one.namespace))
+    rows = _unloaded_rows(view, changes)
     idle = ~masks[1].any(axis=0) & masks[0].any(axis=0)
     return PolicyImpact(
-        changes=tuple(changes),
+        changes=tuple(namespaces),
         unloaded=tuple(view.bundles[rows].tolist()),
         clients=client_impact(snapshot.bundles, rows),
         idle_brokers=tuple(view.brokers[row] for row in np.flatnonzero(idle)),
         short=_short(servings),
-        astray=_astray(servings[1], settings, steps, rows),
+        astray=_astray(servings[1], settings, changes, rows),
     )
 
 
@@ -114,15 +114,15 @@ def _short(servings: tuple[Serving, Serving]) -> tuple[str, ...]:
 
 
 def _astray(
-    serving: Serving, settings: EffectiveSettings, steps: Sequence[SetPolicy], unloaded: Ints
+    serving: Serving, settings: EffectiveSettings, changes: Sequence[PolicyChange], unloaded: Ints
 ) -> tuple[str, ...]:
-    """Bundles that lie wrong by what is changed, and that the cluster leaves there."""
+    """Return bundles misplaced by the changes that the cluster does not unload."""
     view = serving.view
-    kinds = {step.policy for step in steps}
+    kinds = {change.policy for change in changes}
     names: list[str] = []
     if "isolation" in kinds:
         names += view.bundles[np.setdiff1d(serving.misplaced, unloaded)].tolist()
-    groups = {str(step.value).lower() for step in steps if step.policy == "anti_affinity"}
+    groups = {str(change.value).lower() for change in changes if change.policy == "anti_affinity"}
     if "failure_domain" in kinds:
         groups = set(view.groups)
     spread = Spread(view, settings, serving)
@@ -148,8 +148,8 @@ def _names(view: LoadView, mask: Flags) -> tuple[str, ...]:
     return tuple(view.brokers[row] for row in np.flatnonzero(mask))
 
 
-def _unloaded_rows(view: LoadView, steps: Sequence[SetPolicy]) -> Ints:
+def _unloaded_rows(view: LoadView, changes: Sequence[PolicyChange]) -> Ints:
     """Bundles that brokers unload by themselves when the policies are set."""
-    rows = [view.namespace_index[name] for name in unloaded_namespaces(view, steps)]
+    rows = [view.namespace_index[name] for name in unloaded_namespaces(view, changes)]
     meant = np.isin(view.bundle_namespace, rows) & (view.owner >= 0) & ~view.is_broker_bound
     return np.flatnonzero(meant)

@@ -1,6 +1,6 @@
 """Policies and the unloads that go with them: what is misplaced afterwards, and its destinations.
 
-Brokers unload by themselves what :mod:`core.pulsar.plan.policy_scope` returns; every other
+Brokers unload by themselves what :mod:`core.pulsar.plan.policy.unload_scope` returns; every other
 misplaced bundle stays where it is until a step unloads it. The plan sets the policies first, so
 that the leader places what is unloaded after them by the new ones.
 """
@@ -16,12 +16,13 @@ import pyarrow.compute as pc
 from core.plan.model import Diagnostic, Plan, sealed
 from core.plan.options import PlanOptions, in_order
 from core.pulsar.plan.build import build_unload_plan
-from core.pulsar.plan.policy import DesiredPolicy, build_policy_plan
-from core.pulsar.plan.policy_impact import PolicyImpact, policy_impact
-from core.pulsar.plan.policy_state import with_policies
+from core.pulsar.plan.policy.build import DesiredPolicy, build_policy_plan
+from core.pulsar.plan.policy.impact import PolicyImpact, policy_impact
+from core.pulsar.plan.policy.state import with_policies
 from core.pulsar.plan.preview import Preview, preview_plan
+from core.pulsar.policy_kinds import PolicyChange
 from core.pulsar.settings import effective_settings
-from core.pulsar.steps.policy import SetPolicy, policy_steps
+from core.pulsar.steps.base import policy_changes
 from core.snapshot import PulsarSnapshot
 
 MAX_MOVES = 200
@@ -65,30 +66,30 @@ def change_policies(
         UnknownNameError: A kind or a field that there is not.
     """
     plan = build_policy_plan(snapshot, desired, terms)
-    steps = policy_steps(plan.steps)
-    if not steps:
+    changes = policy_changes(plan.steps)
+    if not changes:
         return PolicyOutlook(plan, None, None)
-    impact = policy_impact(snapshot, effective_settings(snapshot), steps)
+    impact = policy_impact(snapshot, effective_settings(snapshot), changes)
     if plan.errored:
         return PolicyOutlook(plan, impact, None)
     astray = impact.astray if with_unloads else ()
     if astray:
-        plan = _with_unloads(snapshot, plan, steps, astray, terms)
+        plan = _with_unloads(snapshot, plan, changes, astray, terms)
     moving = [*impact.unloaded, *astray]
-    return PolicyOutlook(plan, impact, _course(snapshot, steps, moving, terms), len(moving))
+    return PolicyOutlook(plan, impact, _course(snapshot, changes, moving, terms), len(moving))
 
 
 def _with_unloads(
     snapshot: PulsarSnapshot,
     plan: Plan,
-    steps: Sequence[SetPolicy],
+    changes: Sequence[PolicyChange],
     bundles: Sequence[str],
     terms: PlanOptions,
 ) -> Plan:
     """Return the plan with unloads behind the policies, placed as these would have it."""
     chosen = busiest(snapshot, bundles)
     moves = build_unload_plan(
-        with_policies(snapshot, steps),
+        with_policies(snapshot, changes),
         chosen,
         now=terms.now,
         reason=terms.reason,
@@ -127,12 +128,15 @@ def _left_over(left: int) -> list[Diagnostic]:
 
 
 def _course(
-    snapshot: PulsarSnapshot, steps: Sequence[SetPolicy], bundles: Sequence[str], terms: PlanOptions
+    snapshot: PulsarSnapshot,
+    changes: Sequence[PolicyChange],
+    bundles: Sequence[str],
+    terms: PlanOptions,
 ) -> Preview | None:
     """Place what is unloaded by the new policies, one after the other, the busiest first."""
     if not bundles:
         return None
-    after = with_policies(snapshot, steps)
+    after = with_policies(snapshot, changes)
     plan = build_unload_plan(after, busiest(snapshot, bundles), now=terms.now)
     return preview_plan(after, plan) if plan.steps else None
 

@@ -15,8 +15,7 @@ from typing import Any, Final, Literal
 
 from core.errors import InputError
 from core.pulsar.isolation import UNREADABLE, matcher_of
-from core.pulsar.policy_kinds import policy_kind
-from core.pulsar.steps.policy import SetPolicy
+from core.pulsar.policy_kinds import PolicyChange, policy_kind
 from core.pulsar.view import LoadView
 
 UnloadScope = Literal["changed", "all_matching", "none"]
@@ -37,28 +36,28 @@ def has_scope(view: LoadView) -> bool:
     return all(_major(version) >= _FIRST_WITH_SCOPE for version in view.versions if version)
 
 
-def unloaded_namespaces(view: LoadView, steps: Sequence[SetPolicy]) -> tuple[str, ...]:
+def unloaded_namespaces(view: LoadView, changes: Sequence[PolicyChange]) -> tuple[str, ...]:
     """Return the namespaces that brokers unload by themselves, in order.
 
     Args:
         view: The cluster as it is before the steps.
-        steps: Of one plan; expressions that cannot be read unload nothing here.
+        changes: Of one plan; expressions that cannot be read unload nothing here.
     """
     names: set[str] = set()
-    for step in steps:
-        if step.policy != "isolation" or step.value is None:
+    for change in changes:
+        if change.policy != "isolation" or change.value is None:
             continue
         try:
-            governs = matcher_of(_expressions(step, is_scoped=has_scope(view)))
+            governs = matcher_of(_expressions(change, is_scoped=has_scope(view)))
         except UNREADABLE:
             continue
         names |= {name for name in view.namespaces if governs(name)}
     return tuple(sorted(names))
 
 
-def _expressions(step: SetPolicy, *, is_scoped: bool) -> tuple[str, ...]:
+def _expressions(change: PolicyChange, *, is_scoped: bool) -> tuple[str, ...]:
     """Return the expressions over namespaces that are unloaded."""
-    new, old = _body(step.value), _body(step.before)
+    new, old = _body(change.value), _body(change.before)
     mine, theirs = set(new.get("namespaces", ())), set(old.get("namespaces", ()))
     if not is_scoped:
         return tuple(sorted(mine))

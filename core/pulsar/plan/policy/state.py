@@ -8,8 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.errors import InputError
-from core.pulsar.policy_kinds import PolicyKind, policy_kind
-from core.pulsar.steps.policy import SetPolicy
+from core.pulsar.policy_kinds import PolicyChange, PolicyKind, policy_kind
 from core.snapshot import PulsarSnapshot
 
 _COLUMNS: Mapping[str, str] = {
@@ -38,15 +37,17 @@ def stored_policy(snapshot: PulsarSnapshot, policy: str, name: str) -> str | Non
     return policies_of(snapshot, policy).get(name)
 
 
-def with_policies(snapshot: PulsarSnapshot, steps: Sequence[SetPolicy]) -> PulsarSnapshot:
+def with_policies(snapshot: PulsarSnapshot, changes: Sequence[PolicyChange]) -> PulsarSnapshot:
     """Return the snapshot with policies set and removed; owners stay where they are."""
     tables = dict(snapshot.tables)
-    for step in steps:
-        if policy_kind(step.policy).is_text:
-            column = _COLUMNS[step.policy]
-            tables["namespaces"] = _with_text(tables["namespaces"], column, step.name, step.value)
+    for change in changes:
+        if policy_kind(change.policy).is_text:
+            column = _COLUMNS[change.policy]
+            tables["namespaces"] = _with_text(
+                tables["namespaces"], column, change.name, change.value
+            )
         else:
-            tables["policies"] = _with_body(tables["policies"], step)
+            tables["policies"] = _with_body(tables["policies"], change)
     return PulsarSnapshot.build(snapshot.manifest, tables)
 
 
@@ -57,23 +58,23 @@ def _with_text(namespaces: pa.Table, column: str, name: str, value: str | None) 
     return namespaces.set_column(at, namespaces.schema.field(column), changed)
 
 
-def _with_body(policies: pa.Table, step: SetPolicy) -> pa.Table:
+def _with_body(policies: pa.Table, change: PolicyChange) -> pa.Table:
     """Replace a body in its place, or add it behind the others of its kind."""
     rows = policies.to_pylist()
     at = next(
         (
             place
             for place, row in enumerate(rows)
-            if (row["kind"], row["name"]) == (step.policy, step.name)
+            if (row["kind"], row["name"]) == (change.policy, change.name)
         ),
         None,
     )
-    entry = {"kind": step.policy, "name": step.name, "body": step.value}
-    if at is None and step.value is not None:
-        behind = [place for place, row in enumerate(rows) if row["kind"] <= step.policy]
+    entry = {"kind": change.policy, "name": change.name, "body": change.value}
+    if at is None and change.value is not None:
+        behind = [place for place, row in enumerate(rows) if row["kind"] <= change.policy]
         rows.insert(behind[-1] + 1 if behind else 0, entry)
     elif at is not None:
-        rows[at : at + 1] = [entry] if step.value is not None else []
+        rows[at : at + 1] = [entry] if change.value is not None else []
     return pa.Table.from_pylist(rows, schema=policies.schema)
 
 

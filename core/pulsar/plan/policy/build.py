@@ -10,10 +10,10 @@ from core.plan.model import Diagnostic, Plan
 from core.plan.options import PlanOptions
 from core.pulsar.plan.checks import Basis, check_cluster
 from core.pulsar.plan.plan_factory import bare_plan, basis_of
-from core.pulsar.plan.policy_checks import check_name, check_policy
-from core.pulsar.plan.policy_finding import finding
-from core.pulsar.plan.policy_state import stored_policy
-from core.pulsar.policy_kinds import policy_kind
+from core.pulsar.plan.policy.checks import check_name, check_policy, finding
+from core.pulsar.plan.policy.state import stored_policy
+from core.pulsar.policy_kinds import PolicyChange, policy_kind
+from core.pulsar.steps.base import policy_changes
 from core.pulsar.steps.policy import SetPolicy
 from core.snapshot import PulsarSnapshot
 
@@ -53,7 +53,7 @@ def build_policy_plan(
     steps: list[SetPolicy] = []
     for wanted in desired:
         step = _step(snapshot, wanted, terms.reason)
-        about = list(_about(basis, step, steps))
+        about = list(_about(basis, step.policy_change, policy_changes(steps)))
         found += about
         if not any(item.severity == "error" or item.code == "already_set" for item in about):
             steps.append(step)
@@ -74,24 +74,26 @@ def _step(snapshot: PulsarSnapshot, wanted: DesiredPolicy, reason: str) -> SetPo
     )
 
 
-def _about(basis: Basis, step: SetPolicy, planned: Sequence[SetPolicy]) -> Iterator[Diagnostic]:
-    kind = policy_kind(step.policy)
-    if kind.scope == "cluster" and not step.cluster:
+def _about(
+    basis: Basis, change: PolicyChange, planned: Sequence[PolicyChange]
+) -> Iterator[Diagnostic]:
+    kind = policy_kind(change.policy)
+    if kind.scope == "cluster" and not change.cluster:
         yield finding(
             "error",
             "cluster_unknown",
-            step,
+            change,
             "The cluster's own name, part of the policy's address, is unknown.",
             "Name it as pulsar_cluster in the configuration.",
         )
-    if kind.is_same(step.before, step.value):
-        yield from check_name(basis, step)
-        yield finding("warning", "already_set", step, _already(step))
+    if kind.is_same(change.before, change.value):
+        yield from check_name(basis, change)
+        yield finding("warning", "already_set", change, _already(change))
         return
-    yield from check_policy(basis, step, planned)
+    yield from check_policy(basis, change, planned)
 
 
-def _already(step: SetPolicy) -> str:
-    if step.value is None:
-        return f"There is no {step.subject}: nothing is to be removed."
-    return f"The {step.subject} is so already."
+def _already(change: PolicyChange) -> str:
+    if change.value is None:
+        return f"There is no {change.subject}: nothing is to be removed."
+    return f"The {change.subject} is so already."

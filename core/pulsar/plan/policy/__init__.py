@@ -1,0 +1,1 @@
+"""Plans that set and remove policies: built, checked, and seen through to what they move."""
