@@ -17,7 +17,7 @@ from typing import Final, Literal
 import pyarrow as pa
 
 from core.ids import host_of
-from core.pulsar.java_pattern import PatternError, PatternSet, UnsupportedPatternError
+from core.pulsar.java.pattern import PatternError, PatternSet, UnsupportedPatternError
 
 Role = Literal["primary", "secondary", "none"]
 

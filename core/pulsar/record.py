@@ -1,13 +1,16 @@
-"""How snapshots of a Pulsar cluster are recorded."""
+"""How snapshots of a Pulsar cluster are recorded, and what happened between two of them."""
 
 from __future__ import annotations
 
-from typing import Final
+import json
+from dataclasses import replace
+from typing import Any, Final
 
-from core.pulsar.events import pulsar_events
+from core.ids import namespace_of, parse_range
 from core.schemas import PULSAR_TABLES
 from core.schemas.pulsar import RATES
-from core.snapshot.model import PulsarSnapshot
+from core.snapshot import PulsarSnapshot
+from core.snapshot.diff import SnapshotDiff, diff_snapshots
 from core.snapshot.record import Kind, SystemRecord, changing, part_of
 from core.snapshot.store import load_snapshot
 
@@ -72,6 +75,141 @@ PULSAR_KINDS: Final = (
     changing("bundle_metrics", PULSAR_TABLES["bundle_metrics"], ("bundle", "broker")),
 )
 """Kinds of a Pulsar cluster, in the order in which they are written."""
+
+_DYNAMIC: Final = "dynamic"
+
+
+def pulsar_events(before: PulsarSnapshot, after: PulsarSnapshot) -> list[dict[str, Any]]:
+    """Return rows of ``events``, without who did it."""
+    named = replace(before.manifest, cluster=after.manifest.cluster)
+    diff = diff_snapshots(PulsarSnapshot(named, before.tables), after)
+    found = _fleet(before, after, diff)
+    found += [
+        {
+            "kind": "move",
+            "subject": row["bundle"],
+            "before": row["from_broker"],
+            "after": row["to_broker"],
+        }
+        for row in diff.moved.to_pylist()
+    ]
+    found += _rings(diff)
+    found += _settings(before, after, diff)
+    return found + _policies(before, after)
+
+
+def _fleet(
+    before: PulsarSnapshot, after: PulsarSnapshot, diff: SnapshotDiff
+) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    if diff.leader is not None:
+        old, new = diff.leader
+        found.append({"kind": "leader", "subject": "leader", "before": old, "after": new})
+    if not before.brokers.num_rows or not after.brokers.num_rows:
+        return found  # one of the two did not read them
+    found += [{"kind": "broker_down", "subject": name} for name in diff.brokers_left]
+    found += [{"kind": "broker_up", "subject": name} for name in diff.brokers_joined]
+    found += [
+        {"kind": "broker_up", "subject": name, "details": json.dumps({"restarted": True})}
+        for name in diff.brokers_restarted
+    ]
+    return found
+
+
+def _rings(diff: SnapshotDiff) -> list[dict[str, Any]]:
+    """Bundles in parts, and parts in one."""
+    found = [
+        {
+            "kind": "split",
+            "subject": row["parent"],
+            "before": row["parent"],
+            "after": ",".join(name.rpartition("/")[2] for name in row["children"]),
+            "details": json.dumps({"children": row["children"]}),
+        }
+        for row in diff.splits.to_pylist()
+    ]
+    gone: dict[str, list[str]] = {}
+    for name in diff.gone:
+        gone.setdefault(namespace_of(name), []).append(name)
+    for name in diff.appeared:
+        lower, upper = _range(name)
+        parts = [
+            part
+            for part in gone.get(namespace_of(name), [])
+            if lower <= _range(part)[0] and _range(part)[1] <= upper
+        ]
+        if len(parts) > 1:
+            found.append(
+                {
+                    "kind": "merge",
+                    "subject": name,
+                    "before": ",".join(part.rpartition("/")[2] for part in parts),
+                    "after": name,
+                    "details": json.dumps({"parts": parts}),
+                }
+            )
+    return found
+
+
+def _range(bundle: str) -> tuple[int, int]:
+    return parse_range(bundle.rpartition("/")[2])
+
+
+def _settings(
+    before: PulsarSnapshot, after: PulsarSnapshot, diff: SnapshotDiff
+) -> list[dict[str, Any]]:
+    if not diff.settings.num_rows or not _both_read("settings", before, after):
+        return []
+    origins = [
+        {(row["name"], row["broker"]): row["origin"] for row in one.settings.to_pylist()}
+        for one in (before, after)
+    ]
+    found = []
+    for row in diff.settings.to_pylist():
+        key = (row["name"], row["broker"])
+        # a row that comes or goes is a change only where it was an override
+        if (row["before"] is None or row["after"] is None) and _DYNAMIC not in (
+            origins[0].get(key),
+            origins[1].get(key),
+        ):
+            continue
+        details = {} if row["broker"] is None else {"broker": row["broker"]}
+        found.append(
+            {
+                "kind": "setting",
+                "subject": row["name"],
+                "before": row["before"],
+                "after": row["after"],
+                "details": json.dumps(details) if details else None,
+            }
+        )
+    return found
+
+
+def _policies(before: PulsarSnapshot, after: PulsarSnapshot) -> list[dict[str, Any]]:
+    if before.policies.equals(after.policies) or not _both_read("policies", before, after):
+        return []
+    bodies = [
+        {(row["kind"], row["name"]): row["body"] for row in one.policies.to_pylist()}
+        for one in (before, after)
+    ]
+    return [
+        {
+            "kind": "policy",
+            "subject": f"{key[0]} {key[1]}",
+            "before": bodies[0].get(key),
+            "after": bodies[1].get(key),
+        }
+        for key in sorted(bodies[0].keys() | bodies[1].keys())
+        if bodies[0].get(key) != bodies[1].get(key)
+    ]
+
+
+def _both_read(table: str, before: PulsarSnapshot, after: PulsarSnapshot) -> bool:
+    """Whether both snapshots have it from the same place."""
+    sources = [one.manifest.tables[table].source for one in (before, after)]
+    return sources[0] == sources[1] != "none"
+
 
 PULSAR_RECORD: Final = SystemRecord(
     system="pulsar",

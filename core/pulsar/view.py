@@ -34,7 +34,7 @@ from core.pulsar.isolation import (
     parse_isolation_policies,
     unreadable_isolation_policies,
 )
-from core.pulsar.javahash import java_hash_order
+from core.pulsar.java.maps import java_hash_order
 from core.pulsar.leader_rates import leader_long_rates, long_rate_doubt
 from core.pulsar.load import (
     DEFAULT_MSGS_PER_S,

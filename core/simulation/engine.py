@@ -7,7 +7,7 @@ placed by the same reports. Bundles rest for the grace period.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -20,10 +20,9 @@ from core.pulsar.settings import SHEDDING_SWITCHES, EffectiveSettings, effective
 from core.pulsar.shedding import Move, find_shedding_strategy
 from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.shedding.unload_checks import Landing
-from core.simulation.flaps import find_flaps
 from core.simulation.ground import Ground, Here
 from core.simulation.managers import Manager, manager_of
-from core.simulation.model import Landed, RoundResult, Run, Simulation, StepResult
+from core.simulation.model import Flap, Landed, RoundResult, Run, Simulation, StepResult
 from core.simulation.scenario import gone_brokers, with_brokers
 from core.snapshot import PulsarSnapshot
 from core.units import format_bytes_per_s, format_ratio, pluralize
@@ -327,3 +326,31 @@ def _with_sentence(done: Simulation) -> Simulation:
         f"{pluralize(done.clients, 'client')}{flaps}) {verb} the farthest broker from {before} "
         f"to {after} off the mean traffic.",
     )
+
+
+def find_flaps(rounds: Iterable[RoundResult]) -> tuple[Flap, ...]:
+    """Return every A-B-A (or longer way back to A), in the order in which the bundles came back.
+
+    Args:
+        rounds: In order.
+    """
+    left_at: dict[tuple[str, str], RoundResult] = {}
+    found: list[Flap] = []
+    for done in rounds:
+        for move in done.moves:
+            if move.source is None or move.destination is None:
+                continue
+            left = left_at.pop((move.bundle, move.destination), None)
+            if left is not None:
+                found.append(
+                    Flap(
+                        bundle=move.bundle,
+                        home=move.destination,
+                        away=move.source,
+                        left_round=left.number,
+                        back_round=done.number,
+                        dwell_minutes=done.minute - left.minute,
+                    )
+                )
+            left_at[move.bundle, move.source] = done
+    return tuple(found)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Final, Literal
+from typing import Any, Final, Literal, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -15,13 +15,16 @@ import pyarrow as pa
 from core.errors import IncompleteSnapshotError
 from core.ids import SnapshotId
 from core.schemas import OPTIONAL_TABLES, PULSAR_TABLES, conform, empty
-from core.snapshot.derived import Derived
 from core.units import datetime_to_ms
 
 FORMAT_VERSION: Final = 1
 
 LoadManager = Literal["modular", "extensible", "simple", "mixed", "unknown"]
 Severity = Literal["info", "warning", "error"]
+
+T = TypeVar("T")
+
+_MOST: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,3 +239,24 @@ def _digest_table(digest: hashlib._Hash, table: pa.Table) -> None:
     with pa.ipc.new_stream(sink, compact.schema) as writer:
         writer.write_table(compact.combine_chunks())
     digest.update(sink.getvalue())
+
+
+class Derived:
+    """The last few values by key; the longest unused one goes first.
+
+    Two threads that ask at once may both compute: the values are equal, one of them stays.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[Hashable, Any] = {}
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return the value of ``key``, made now if it is not kept."""
+        try:
+            value = self._values.pop(key)
+        except KeyError:
+            value = make()
+        self._values[key] = value
+        for oldest in list(self._values)[:-_MOST]:
+            self._values.pop(oldest, None)
+        return cast("T", value)

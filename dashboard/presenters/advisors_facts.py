@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from core.pulsar.plan.policy.state import storage_policies
 from core.pulsar.ring import validate_boundaries
 from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings
-from core.pulsar.storage_policies import storage_policies
 from core.snapshot import PulsarSnapshot
 from core.units import pluralize
 from dashboard.presenters.advisors_inputs import Knob, Live, Number

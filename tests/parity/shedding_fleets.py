@@ -15,9 +15,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from core.ids import is_broker_bound, parse_range, range_text
+from core.pulsar.java.maps import natural_order
 from core.pulsar.releases import Release
 from core.pulsar.ring import initial_boundaries
-from core.pulsar.shedding.java_order import natural_order
 from core.snapshot import Manifest, PulsarSnapshot
 
 STRATEGIES: Final = ("ThresholdShedder", "OverloadShedder", "UniformLoadShedder", "AvgShedder")

@@ -23,10 +23,10 @@ from pulsar_jars import SkipReason
 
 from connectors.sandbox.java import find_java
 from core.errors import ConfigError
+from core.pulsar.java.sort import ContractError, java_sorted
 from core.pulsar.releases import Release
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import find_shedding_strategy
-from core.pulsar.shedding.tim_sort import ContractError, java_sorted
 from core.pulsar.view import LoadView
 
 pytestmark = pytest.mark.timeout(900)  # the first test with jars may have to fetch them

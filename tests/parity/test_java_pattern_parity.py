@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from java_patterns import NAMES, ask_java, drawn, java_command
 
-from core.pulsar.java_pattern import (
+from core.pulsar.java.pattern import (
     InvalidPatternError,
     PatternError,
     PatternSet,

@@ -28,8 +28,7 @@ from transfer_fleets import (
 from core.pulsar.placement import place_bundle
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.shedding.model import Decision
-from core.pulsar.shedding.transfer_offload import Spread
-from core.pulsar.shedding.transfer_shedder import TransferShedder, TransferState
+from core.pulsar.shedding.transfer_shedder import Spread, TransferShedder, TransferState
 from core.pulsar.view import LoadView
 
 pytestmark = pytest.mark.timeout(900)  # the first test may have to fetch the jars

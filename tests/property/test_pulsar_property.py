@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.ids import FULL_UPPER, range_text
-from core.pulsar.javahash import java_hash_order
+from core.pulsar.java.maps import java_hash_order
 from core.pulsar.lookup import lookup_topic
 from core.pulsar.placement import STRATEGY_NAMES, place_all, place_bundle
 from core.pulsar.ring import (

@@ -21,7 +21,8 @@ from core.snapshot import PulsarSnapshot, store
 from core.snapshot.store import save_snapshot
 from core.spark.fleet import FleetRequest
 from core.spark.jobs.simulate import SIMULATE
-from core.spark.large import bundle_state, what_if
+from core.spark.large import bundle_state
+from core.spark.large import simulate as large_simulate
 from core.spark.large.cluster import LargeCluster
 from core.spark.large.fleet import large_answer
 from core.spark.large.simulate import large_simulation
@@ -263,7 +264,7 @@ def test_a_question_with_a_what_if_is_answered_as_in_a_process(tasks_here, tmp_p
 
 
 def test_more_than_fits_here_is_refused_with_a_remedy(tasks_here, tmp_path, monkeypatch):
-    monkeypatch.setattr(what_if, "MAX_PLACED", 30)
+    monkeypatch.setattr(large_simulate, "MAX_PLACED", 30)
     cluster = large(None, make_snapshot(brokers=4, bundles=200, seed=4), tmp_path)
     run = Run(shedding="ThresholdShedder", what_if=WhatIf(failed=["10.1.0.1:8080"]))
     with pytest.raises(

@@ -29,7 +29,7 @@ from core.actions.measured import is_to_be_measured
 from core.actions.model import RunOptions
 from core.plan.model import BrokerExpectation, Expected, sealed
 from core.pulsar.plan.external_changes import by_lost_broker, external_changes
-from core.pulsar.plan.measured import measured
+from core.pulsar.system import measured
 from core.snapshot import PulsarSnapshot
 from core.units import pluralize
 

@@ -22,12 +22,12 @@ from core.ids import parse_range
 from core.plan.model import Plan, Step, sealed
 from core.pulsar.plan.edit import Ground
 from core.pulsar.plan.external_changes import external_changes
-from core.pulsar.plan.measured import measured
 from core.pulsar.plan.undo import undo_plan
 from core.pulsar.steps.policy import SetPolicy
 from core.pulsar.steps.setting import SetDynamicSetting
 from core.pulsar.steps.split import SplitBundle
 from core.pulsar.steps.unload import UnloadBundle
+from core.pulsar.system import measured
 
 THRESHOLD = "loadBalancerBrokerThresholdShedderPercentage"
 PATIENT = RunOptions(pace_per_min=600.0, max_failures=5)

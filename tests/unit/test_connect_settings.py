@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from connectors.pulsar.admin.settings import settings_table
+from connectors.pulsar.collect import settings_table
 from core.snapshot.znodes import ProblemLog
 
 KEY = "loadBalancerBrokerThresholdShedderPercentage"

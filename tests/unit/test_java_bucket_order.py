@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from fleet_builder import make_snapshot
 
-from core.pulsar.settings import EffectiveSettings
-from core.pulsar.shedding import basis
-from core.pulsar.shedding.java_order import (
+from core.pulsar.java.maps import (
     concurrent_bucket,
     concurrent_buckets,
     concurrent_order,
     shared_bucket,
 )
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.shedding import basis
 from core.pulsar.view import LoadView
 
 

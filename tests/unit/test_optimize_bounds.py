@@ -10,10 +10,9 @@ from optimize_fleets import FleetRecipe, fleet
 
 from core.optimize import OptimizeRequest, optimize
 from core.optimize.balance import Band
-from core.optimize.bounds import find_bounds
+from core.optimize.bounds import Transport, find_bounds
 from core.optimize.fleet import Fleet, lay_out
 from core.optimize.solve import goal_band
-from core.optimize.transport import Transport
 
 WITHIN = 0.25
 

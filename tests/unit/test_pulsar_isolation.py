@@ -16,7 +16,7 @@ from core.pulsar.isolation import (
     parse_failure_domains,
     parse_isolation_policies,
 )
-from core.pulsar.java_pattern import PatternError, PatternSet
+from core.pulsar.java.pattern import PatternError, PatternSet
 
 
 def _body(**changes: Any) -> dict[str, Any]:

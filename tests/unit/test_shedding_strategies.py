@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from shedding_world import MB, Broker, Bundle, World, decide_through, even
 
+from core.pulsar.java.maps import concurrent_order, spread_hashes
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import shed_rounds
-from core.pulsar.shedding.java_order import concurrent_order, spread_hashes
 from core.pulsar.shedding.registry import find_shedding_strategy
 from core.pulsar.view import LoadView
 from core.snapshot.zkdump import import_zk_dump

@@ -14,7 +14,7 @@ from core.pulsar.measures import measure
 from core.pulsar.settings import effective_settings
 from core.simulation import Landed, RoundResult, Run, WhatIf, simulate
 from core.simulation.averages import after_samples, sampled
-from core.simulation.flaps import find_flaps
+from core.simulation.engine import find_flaps
 from core.simulation.records import after_reports, top_bundles
 from core.snapshot import PulsarSnapshot
 

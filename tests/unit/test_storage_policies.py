@@ -11,7 +11,7 @@ from fleet_builder import make_snapshot
 from fleet_edit import with_policies
 
 from core.planning.advisors.retention import RetentionRule, held_words, life_of_message
-from core.pulsar.storage_policies import storage_policies
+from core.pulsar.plan.policy.state import storage_policies
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import save_snapshot
 from core.snapshot.znodes import ProblemLog, Readings, assemble

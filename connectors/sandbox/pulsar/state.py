@@ -19,9 +19,9 @@ from connectors.sandbox.pulsar.layout import Layout
 from connectors.sandbox.pulsar.options import VERSION
 from connectors.sandbox.pulsar.workload import Floats, HostUsage, per_owner
 from core.ids import range_text
+from core.pulsar.java.maps import concurrent_order, spread_hashes
 from core.pulsar.load import LONG_SAMPLES, SHORT_SAMPLES, next_average
 from core.pulsar.ring import find_bundle_index
-from core.pulsar.shedding.java_order import concurrent_order, spread_hashes
 
 NO_BROKER: Final = -1
 Rows = NDArray[np.int64]

@@ -27,6 +27,7 @@ import msgspec
 import numpy as np
 
 from core.errors import InputError
+from core.pulsar.java.maps import concurrent_order, natural_order, spread_hashes
 from core.pulsar.leader import reports as decode
 from core.pulsar.leader.averages import LEADER, BundleAverages
 from core.pulsar.leader.events import ZnodeEvent
@@ -45,7 +46,6 @@ from core.pulsar.settings import (
 )
 from core.pulsar.shedding import Round, UnloadChecks, find_shedding_strategy, shed_round
 from core.pulsar.shedding.basis import SheddingBasis
-from core.pulsar.shedding.java_order import concurrent_order, natural_order, spread_hashes
 from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.view import LoadView
 from core.snapshot.znodes import readings as roots

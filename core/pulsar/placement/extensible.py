@@ -14,7 +14,7 @@ import numpy as np
 
 from core.pulsar.bundle_counts import Codes, Ints
 from core.pulsar.extensible_loads import ExtensibleLoads
-from core.pulsar.javahash import java_string_hash
+from core.pulsar.java.maps import java_string_hash
 from core.pulsar.placement.context import PlacementContext
 from core.pulsar.placement.filters import (
     ANTI_AFFINITY_FILTER,

@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 
 from core.pulsar.bundle_counts import Ints
+from core.pulsar.java.maps import hash_map_order
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.gates import at_least, distance_in_words, missing_reports
-from core.pulsar.shedding.java_order import hash_map_order
 from core.pulsar.shedding.model import BrokerTrace, Decision, Gate, Move, Reason
 from core.pulsar.shedding.picking import biggest_gate
 from core.pulsar.shedding.selection import candidates_of, pick_until

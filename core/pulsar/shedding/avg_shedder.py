@@ -13,15 +13,15 @@ from typing import ClassVar, Final, Self
 import numpy as np
 
 from core.pulsar.bundle_counts import Ints
+from core.pulsar.java.maps import hash_map_order
+from core.pulsar.java.sort import ContractError, java_sorted
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.above_line import moves_of
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.gates import at_least, in_words, missing_reports, place_by_usage
-from core.pulsar.shedding.java_order import hash_map_order
 from core.pulsar.shedding.model import USAGE, BrokerTrace, Decision, Gate, Reason
 from core.pulsar.shedding.picking import Turn, without_traffic
 from core.pulsar.shedding.selection import candidates_of, pick_within
-from core.pulsar.shedding.tim_sort import ContractError, java_sorted
 from core.pulsar.view import Flags, Floats, LoadView
 from core.snapshot import LoadManager
 from core.units import pluralize

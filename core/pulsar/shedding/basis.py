@@ -11,7 +11,7 @@ import numpy as np
 
 from core.ids import SYSTEM_NAMESPACE
 from core.pulsar.bundle_counts import Ints
-from core.pulsar.shedding.java_order import (
+from core.pulsar.java.maps import (
     concurrent_buckets,
     concurrent_order,
     hash_map_buckets,

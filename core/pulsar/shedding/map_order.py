@@ -14,7 +14,7 @@ import numpy as np
 
 from core.ids import namespace_of
 from core.pulsar.bundle_counts import Ints
-from core.pulsar.shedding.java_order import (
+from core.pulsar.java.maps import (
     MIN_BUCKETS,
     concurrent_bucket,
     concurrent_buckets,
@@ -55,7 +55,7 @@ class Arrivals:
 
         Args:
             code: Broker row of each key.
-            hashes: Of :func:`core.pulsar.shedding.java_order.spread_hashes`.
+            hashes: Of :func:`core.pulsar.java.maps.spread_hashes`.
             buckets: Of the whole map.
         """
         inserted = self.before[code]

@@ -12,6 +12,7 @@ from typing import ClassVar, Final, Self
 
 import numpy as np
 
+from core.pulsar.java.maps import ordered_sum
 from core.pulsar.load import next_smoothed_usage
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.above_line import (
@@ -24,7 +25,6 @@ from core.pulsar.shedding.above_line import (
 )
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.gates import at_least, below
-from core.pulsar.shedding.java_order import ordered_sum
 from core.pulsar.shedding.model import USAGE, BrokerTrace, Decision
 from core.pulsar.shedding.picking import biggest_gate
 from core.pulsar.view import Flags, Floats, LoadView

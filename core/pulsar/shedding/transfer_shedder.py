@@ -5,20 +5,23 @@ Source: Pulsar ``broker.loadbalance.extensions.scheduler.TransferShedder`` (exte
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
 import numpy as np
 
-from core.pulsar.extensible_loads import ExtensibleLoads
+from core.ids import namespace_of
+from core.pulsar.extensible_loads import ExtensibleLoads, TopBundle
+from core.pulsar.java.maps import concurrent_order, spread_hashes
+from core.pulsar.placement.extensible import ExtensibleContext, extensible_filters
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.gates import at_least, below, one_of, place_by_usage
-from core.pulsar.shedding.java_order import concurrent_order, spread_hashes
 from core.pulsar.shedding.model import BrokerTrace, Decision, Gate, Move, Reason
-from core.pulsar.shedding.transfer_offload import Cycle, Handled, Spread, TransferConfig
-from core.pulsar.view import LoadView
+from core.pulsar.shedding.picking import fact, fit
+from core.pulsar.view import Flags, LoadView
 from core.snapshot import LoadManager
 from core.units import format_bytes_per_s, format_ratio, pluralize
 
@@ -36,6 +39,389 @@ UPSTREAM_REASONS: Final[Mapping[str, str]] = {
     "no_brokers": "NoBrokers",
 }
 """Names of ``UnloadDecision.Reason`` for rounds without moves."""
+
+_SWAP_LIMIT: Final = 0.75
+"""A swap must leave the source with less than this part of its throughput."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferConfig:
+    """Settings of TransferShedder.
+
+    Attributes:
+        target_std: ``loadBalancerBrokerLoadTargetStd``: tolerated spread of usage, ratio.
+        hit_rounds: ``loadBalancerSheddingConditionHitCountThreshold``: it acts on the round after
+            this many in a row.
+        transfers: ``loadBalancerTransferEnabled``: destinations are given, and bundles swapped.
+        most_brokers: ``loadBalancerMaxNumberOfBrokerSheddingPerCycle``.
+        delay_s: ``loadBalanceSheddingDelayInSeconds``: rest after a broker gave something.
+        ttl_s: ``loadBalancerBrokerLoadDataTTLInSeconds``: older records are left out.
+        overload_ratio: ``loadBalancerBrokerOverloadedThresholdPercentage``, as ratio.
+        moves_policed: ``loadBalancerSheddingBundlesWithPoliciesEnabled``.
+        is_debug: ``loadBalancerDebugModeEnabled``: only then is swapped-back traffic counted.
+        excluded: ``loadBalancerSheddingExcludedNamespaces``.
+        moves_idle: By release: bundles without traffic are moved, too.
+        counts_bytes: By release: traffic under 1 byte/s is too little, whatever the busiest has.
+        settings: All of them, for the broker filters.
+    """
+
+    target_std: float = 0.25
+    hit_rounds: int = 3
+    transfers: bool = True
+    most_brokers: int = 3
+    delay_s: int = 180
+    ttl_s: int = 1800
+    overload_ratio: float = 0.85
+    moves_policed: bool = False
+    is_debug: bool = False
+    excluded: frozenset[str] = frozenset()
+    moves_idle: bool = False
+    counts_bytes: bool = False
+    settings: EffectiveSettings = field(default_factory=EffectiveSettings.defaults, repr=False)
+
+    @property
+    def under_ratio(self) -> float:
+        """Below which part of the mean (or of the busiest one's traffic) a broker is idle."""
+        return min(0.5, max(0.0, self.target_std / 2.0))
+
+
+@dataclass(slots=True)
+class Spread:
+    """Mean and standard deviation of usage, updated while load is moved.
+
+    Source:
+        Pulsar ``TransferShedder.LoadStats``.
+    """
+
+    count: int
+    mean: float
+    square_sum: float
+    std: float
+
+    @classmethod
+    def of(cls, usage: np.ndarray) -> Spread:
+        """Add up from left to right, as Java does."""
+        total = float(np.cumsum(usage)[-1])
+        squares = float(np.cumsum(usage * usage)[-1])
+        mean = total / usage.size
+        return cls(usage.size, mean, squares, _root(squares / usage.size - mean * mean))
+
+    def move(self, source: float, target: float, amount: float) -> None:
+        """Count usage that goes from one broker to another."""
+        self.square_sum -= source * source + target * target
+        left, grown = max(0.0, source - amount), target + amount
+        self.square_sum += left * left + grown * grown
+        self.std = _root(abs(self.square_sum / self.count - self.mean * self.mean))
+
+
+def _entry(top: Iterable[TopBundle], bundle: str) -> TopBundle | None:
+    return next((entry for entry in top if entry.bundle == bundle), None)
+
+
+def _root(value: float) -> float:
+    """Return the square root; NaN of what is negative, as Java has it."""
+    return math.sqrt(value) if value >= 0 else math.nan
+
+
+def _quotient(value: float, divisor: float) -> float:
+    """Divide as Java does: by zero it is infinite, or NaN."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(np.float64(value) / np.float64(divisor))
+
+
+@dataclass(slots=True)
+class Handled:
+    """What became of one busy broker.
+
+    Attributes:
+        busy: Broker row.
+        idle: Broker row.
+        target: bytes/s that should go.
+        given: bytes/s that go.
+        words: Why nothing goes; blank when something does.
+        rooms: bytes/s that were still to go when the turn of a bundle came.
+        goes_idle: Only bundles without traffic go, as some releases have it.
+    """
+
+    busy: int
+    idle: int
+    target: float = 0.0
+    given: float = 0.0
+    words: str = ""
+    rooms: dict[str, float] = field(default_factory=dict)
+    goes_idle: bool = False
+
+    @property
+    def sheds(self) -> bool:
+        """Whether bundles leave the busy broker."""
+        return self.given > 0 or self.goes_idle
+
+
+@dataclass(slots=True, kw_only=True)
+class Cycle:
+    """One cycle over brokers in rising order of load.
+
+    Attributes:
+        view: The cluster.
+        loads: What its brokers publish.
+        config: The settings of the strategy.
+        recent: Bundles in their grace period.
+        order: Broker rows, rising load; ties in the order of the leader's map.
+        spread: Brought up to date while moving.
+        moves: Found so far.
+        reasons: One a move.
+        handled: Busy brokers that were looked at, in order.
+        lacks_load: How often load data were missing.
+        lacks_bundles: How often no bundle could go.
+    """
+
+    view: LoadView
+    loads: ExtensibleLoads
+    config: TransferConfig
+    recent: AbstractSet[str]
+    order: list[int]
+    spread: Spread
+    moves: list[Move] = field(default_factory=list)
+    reasons: list[Reason] = field(default_factory=list)
+    handled: list[Handled] = field(default_factory=list)
+    lacks_load: int = 0
+    lacks_bundles: int = 0
+    _low: int = 0
+    _high: int = 0
+    _masks: dict[str, Flags] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._high = len(self.order) - 1
+
+    # -- the three conditions -----------------------------------------------------------------
+
+    def is_under(self, row: int) -> bool:
+        """Whether a broker is idle compared with the mean, or has too little traffic."""
+        if self.loads.usage[row] < self.spread.mean * self.config.under_ratio:
+            return True
+        return bool(self.loads.throughput_ema[row] < self.least_throughput())
+
+    def least_throughput(self) -> float:
+        """Return below which traffic a broker is idle, bytes/s."""
+        if self.config.counts_bytes:
+            return 1.0
+        busiest = float(self.loads.throughput_ema[self.order[self._high]])
+        return busiest * self.config.under_ratio
+
+    def is_over(self, row: int) -> bool:
+        """Whether a broker is overloaded, and far above the mean."""
+        usage = self.loads.usage[row]
+        line = self.spread.mean + self.config.target_std
+        return bool(usage > self.config.overload_ratio and usage > line)
+
+    def reason(self) -> Reason | None:
+        """Return why to go on with the outermost pair; ``None``: the load is even enough."""
+        if self.spread.std > self.config.target_std:
+            return "overloaded"
+        if self.is_under(self.order[self._low]):
+            return "underloaded"
+        return "overloaded" if self.is_over(self.order[self._high]) else None
+
+    # -- moving -------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Go through pairs from the outside in.
+
+        Source:
+            Pulsar ``TransferShedder#findBundlesForUnloading``, after the hit count.
+        """
+        done = 0
+        while done < self.config.most_brokers and self._low < self._high:
+            reason = self.reason()
+            if reason is None:
+                return
+            busy, idle = self.order[self._high], self.order[self._low]
+            self._high -= 1
+            done += self._offload(busy, idle, reason)
+
+    def _offload(self, busy: int, idle: int, reason: Reason) -> bool:
+        """Move what can be moved from a busy to an idle broker; whether anything was."""
+        name = self.view.brokers[busy]
+        usage, other = float(self.loads.usage[busy]), float(self.loads.usage[idle])
+        flow = float(self.loads.throughput[busy])
+        pair = Handled(busy, idle, _quotient(flow * ((usage - other) / 2.0), usage))
+        self.handled.append(pair)
+        top = self.loads.top.get(name, ())
+        if not top:
+            self.lacks_load += 1
+            pair.words = "it published no top bundles"
+            return False
+        if len(top) == 1:
+            self.lacks_bundles += 1
+            pair.words = f"{top[0].bundle} is its only published bundle"
+            return False
+        before = len(self.moves)
+        given, gained = self._pick(pair, top, reason)
+        pair.goes_idle = given <= 0 and len(self.moves) > before
+        if given <= 0:
+            self.lacks_bundles += 1
+            return False
+        pair.given = given - gained
+        self.spread.move(usage, other, _quotient((given - gained) * usage, flow))
+        self._low += 1
+        return True
+
+    def _pick(
+        self, pair: Handled, top: tuple[TopBundle, ...], reason: Reason
+    ) -> tuple[float, float]:
+        """Pick bundles, coldest first; return bytes/s given, and bytes/s counted as gained."""
+        names = self.view.brokers
+        back = self.loads.top.get(names[pair.idle])
+        swaps = None if back is None else iter(back)
+        given = gained = 0.0
+        left = len(top)
+        for entry in top:
+            if self._stays(entry, pair.idle):
+                continue
+            if left <= 1:
+                pair.words = pair.words or "no more than one of its published bundles would stay"
+                break
+            if self._has_no_weight(entry):
+                continue
+            pair.rooms[entry.bundle] = pair.target - given + gained
+            if given - gained + entry.throughput > pair.target:
+                swapped = self._swap(pair, swaps, entry.throughput, (given, gained))
+                if not swapped:
+                    pair.words = f"{entry.bundle} carries more than should go"
+                    break
+                self._add(swapped, pair.idle, pair.busy, reason)
+                gained += self._counted(swapped)
+            self._add([entry], pair.busy, pair.idle, reason)
+            given += entry.throughput
+            left -= 1
+        pair.words = pair.words or "none of its published bundles may go"
+        return given, gained
+
+    def why_done(self) -> str:
+        """Return why no further broker had its turn."""
+        if sum(pair.given > 0 for pair in self.handled) >= self.config.most_brokers:
+            return (
+                f"no more than {pluralize(self.config.most_brokers, 'broker')} may give in a round"
+            )
+        if self._low >= self._high:
+            return "no destination is left"
+        return "then the load is even enough"
+
+    def room_gate(self, pair: Handled) -> Gate:
+        """Return the gate on what a busy broker could give: the last bundle whose turn came."""
+        last = next(reversed(pair.rooms), None)
+        if last is None:
+            return at_least("with traffic and free to go:", 0.0, 1.0, "bundles")
+        if pair.sheds:
+            is_strict = not pair.goes_idle
+            return at_least("traffic to give", pair.target, 0.0, "bytes/s", is_strict=is_strict)
+        entry = _entry(self.loads.top[self.view.brokers[pair.busy]], last)
+        size = entry.throughput if entry else 0.0
+        return at_least(f"amount for {last}:", pair.rooms[last], size, "bytes/s")
+
+    def pick(self, bundle: str) -> Gate | None:
+        """Return whether a bundle of a broker that was relieved is among what goes."""
+        owner = next((name for name, top in self.loads.top.items() if _entry(top, bundle)), None)
+        if owner is None:
+            return fact("it is not among the hottest bundles, which alone a broker publishes")
+        pair = next((one for one in self.handled if self.view.brokers[one.busy] == owner), None)
+        if any(move.bundle == bundle for move in self.moves) and (
+            pair is None or bundle not in pair.rooms
+        ):
+            return fact("it is swapped for a bundle that would have been too large", is_open=True)
+        if pair is None:
+            return None
+        entry = _entry(self.loads.top[owner], bundle)
+        if entry is None or self._stays(entry, pair.idle):
+            return fact(
+                "its owner, its namespace, its grace period or its policies keep it from "
+                f"{self.view.brokers[pair.idle]}"
+            )
+        if bundle not in pair.rooms:
+            is_idle = entry.throughput == 0
+            return fact("it has no traffic" if is_idle else f"its turn did not come: {pair.words}")
+        is_open = any(move.bundle == bundle for move in self.moves)
+        return fit(pair.rooms[bundle], entry.throughput, is_open=is_open)
+
+    def _has_no_weight(self, entry: TopBundle) -> bool:
+        """Whether a bundle is left alone because it has no traffic."""
+        return entry.throughput == 0 and not self.config.moves_idle
+
+    def _counted(self, swapped: list[TopBundle]) -> float:
+        """Return swapped-back traffic; upstream counts it in a branch of a log statement only."""
+        total = 0.0
+        for entry in swapped if self.config.is_debug else ():
+            total += entry.throughput
+        return total
+
+    def _swap(
+        self,
+        pair: Handled,
+        swaps: Iterator[TopBundle] | None,
+        amount: float,
+        so_far: tuple[float, float],
+    ) -> list[TopBundle]:
+        """Return bundles of the idle broker that make up for one too large; none: no way.
+
+        What was looked at is not looked at again for the next bundle: the iterator goes on.
+
+        Args:
+            pair: Busy and idle broker.
+            swaps: Published bundles of the idle one.
+            amount: bytes/s of the bundle that is too large.
+            so_far: bytes/s given and gained before it.
+        """
+        given, gained = so_far
+        if not self.config.transfers or swaps is None:
+            return []
+        whole = float(self.loads.throughput[pair.busy])
+        busy_after = whole - given + gained - amount
+        idle_after = float(self.loads.throughput[pair.idle]) + given - gained + amount
+        found: list[TopBundle] = []
+        for entry in swaps:
+            size = entry.throughput
+            if not self._may_go(entry.bundle, pair.busy) or self._has_no_weight(entry):
+                continue
+            if busy_after + size < whole and idle_after - size < whole:
+                found.append(entry)
+                busy_after, idle_after = busy_after + size, idle_after - size
+                if idle_after <= busy_after < whole * _SWAP_LIMIT:
+                    return found
+        return []
+
+    def _add(self, entries: list[TopBundle], source: int, target: int, reason: Reason) -> None:
+        names = self.view.brokers
+        destination = names[target] if self.config.transfers else None
+        self.moves += [Move(names[source], entry.bundle, destination) for entry in entries]
+        self.reasons += [reason] * len(entries)
+
+    def _stays(self, entry: TopBundle, target: int) -> bool:
+        return (
+            not entry.is_owned
+            or namespace_of(entry.bundle) in self.config.excluded
+            or entry.bundle in self.recent
+            or not self._may_go(entry.bundle, target)
+        )
+
+    def _may_go(self, bundle: str, target: int) -> bool:
+        """Whether policies and broker filters let a bundle go to a broker.
+
+        Source:
+            Pulsar ``TransferShedder#isTransferable``.
+        """
+        namespace = namespace_of(bundle)
+        row = self.view.namespace_index.get(namespace)
+        if row is None:
+            return True
+        view = self.view
+        is_policed = view.namespace_policy[row] >= 0 or view.namespace_group[row] >= 0
+        if is_policed and not self.config.moves_policed:
+            return False
+        if namespace not in self._masks:
+            context = ExtensibleContext.of(view, self.config.settings)
+            filtered = extensible_filters(context, np.array([row], np.int64))
+            self._masks[namespace] = filtered.candidates[0] & ~filtered.version_failed[0]
+        return bool(self._masks[namespace][target])
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from core.arrays import column_values
 from core.pulsar.bundle_counts import Codes, Ints
-from core.pulsar.shedding.java_order import spread_hashes
+from core.pulsar.java.maps import spread_hashes
 from core.schemas import PULSAR_TABLES
 from core.schemas.pulsar import RATES
 from core.simulation.averages import after_each, seeds_of, set_column

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from core.errors import ComputeError
+from core.arrays import column_values
+from core.errors import ComputeError, InputError
 from core.ids import namespace_of
 from core.pulsar.bundle_counts import Ints
 from core.pulsar.measures import Measures
@@ -29,18 +32,22 @@ from core.simulation.ground import touched_by
 from core.simulation.managers import (
     SAMPLES_OF_REST,
     ExtensibleManager,
+    Manager,
     ModularManager,
     manager_of,
 )
 from core.simulation.model import Landed
-from core.simulation.scenario import joined
+from core.simulation.records import hottest, top_bundles
+from core.simulation.scenario import joined, without_brokers
 from core.snapshot import PulsarSnapshot
+from core.spark.large.bundle_state import SIMULATED
 from core.spark.large.cluster import LargeCluster
 from core.spark.large.evolved import Evolved
-from core.spark.large.hottest import large_top_bundles
 from core.spark.large.map_order import BucketOrders
 from core.spark.large.reduced import Reduced, missing_of
-from core.spark.large.what_if import with_other_brokers
+from core.spark.large.scan import CODE, NAMED, OWN, ROW, Edits, Part
+from core.spark.large.size import MAX_PLACED
+from core.units import pluralize
 
 _MAX_TURNS: Final = 40
 _NOTHING: Final = frozenset[str]()
@@ -277,3 +284,166 @@ class Spread:
     def measures(self) -> Measures:
         """Measure it."""
         return self.cluster.measures(self.settings)
+
+
+def large_top_bundles(cluster: LargeCluster, settings: EffectiveSettings) -> pa.Table:
+    """Return what :func:`core.simulation.records.top_bundles` gives in process.
+
+    A part's hottest bundles of a broker are all that can be among the hottest it has: these are
+    brought here, in the order of the snapshot's rows, which decides between equal ones.
+
+    Raises:
+        ComputeError: Spark failed.
+        JobStoppedError: A person stopped it.
+    """
+    skeleton, declared = cluster.skeleton, cluster.namespaces
+    grouped = declared.filter(pc.is_valid(declared["anti_affinity_group"]))
+    names = skeleton.brokers.select(["broker", "is_leader"])
+    tables = {"policies": skeleton.policies, "brokers": names, "namespaces": grouped}
+    frame = PulsarSnapshot.build(cluster.manifest, tables)
+    found = cluster.fetch(_Hottest(frame, settings), "looking for the hottest bundles")
+    return top_bundles(_with(frame, found), settings)
+
+
+@dataclass(frozen=True, eq=False)
+class _Hottest:
+    """Keeps the hottest bundles of each broker, of some of its bundles.
+
+    Attributes:
+        frame: Brokers, policies, and the namespaces that have a group.
+        settings: What brokers publish by.
+    """
+
+    frame: PulsarSnapshot
+    settings: EffectiveSettings
+
+    def __call__(self, rows: pa.Table) -> pa.Table:
+        ways = [column_values(rows, f"msg_throughput_{way}") for way in ("in", "out")]
+        view = LoadView.of(_with(self.frame, rows), self.settings)
+        listed, _, _ = hottest(view, self.settings, ways)
+        return rows.take(pa.array(np.sort(listed)))
+
+
+def _with(frame: PulsarSnapshot, rows: pa.Table) -> PulsarSnapshot:
+    bundles = rows.drop_columns([OWN, NAMED, CODE, ROW])
+    return PulsarSnapshot.build(frame.manifest, {**frame.tables, "bundles": bundles})
+
+
+@dataclass(frozen=True, eq=False)
+class Changed(LargeCluster):
+    """The cluster with other brokers.
+
+    Attributes:
+        origin: As it was.
+        brokers_after: Brokers with the load that they have now.
+        edited: What has become of the bundles of those that went; ``None``: none did.
+    """
+
+    origin: LargeCluster
+    brokers_after: pa.Table
+    edited: Edits | None = None
+
+    @cached_property
+    def skeleton(self) -> PulsarSnapshot:
+        """The small tables, with the brokers of now."""
+        tables = {**self.origin.skeleton.tables, "brokers": self.brokers_after}
+        return PulsarSnapshot.build(self.manifest, tables)
+
+    @cached_property
+    def namespaces(self) -> pa.Table:
+        """The declared namespaces, which stay."""
+        return self.origin.namespaces
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """What one task reads of the bundles, which stays."""
+        return self.origin.parts
+
+    @property
+    def edits(self) -> Edits | None:
+        """What has become of bundles since they were written."""
+        return self.edited
+
+    @property
+    def fetched(self) -> tuple[str, ...]:
+        """Columns of bundles that are brought here."""
+        return SIMULATED
+
+
+@dataclass(frozen=True, eq=False)
+class AfterWhatIf:
+    """What a what-if makes of a large cluster.
+
+    Attributes:
+        cluster: Afterwards.
+        moves: Where the bundles went that had lost their broker, in the order of the lookups.
+        bundles: Those bundles as they were before, in the same order.
+    """
+
+    cluster: Changed
+    moves: tuple[Landed, ...]
+    bundles: pa.Table
+
+
+def with_other_brokers(
+    origin: LargeCluster,
+    grown: pa.Table,
+    gone: Sequence[str],
+    settings: EffectiveSettings,
+    manager: Manager,
+    rng: np.random.Generator,
+) -> AfterWhatIf:
+    """Return a cluster after brokers joined and went, as a process with all of it would have it.
+
+    Only the bundles that lose their broker are brought here. They are looked up in random order,
+    and as they come in the order of the snapshot's rows, that is the order of the process.
+
+    Args:
+        origin: The cluster.
+        grown: Its brokers and those that join, sorted by name.
+        gone: Names of those that go.
+        settings: The leader's active settings.
+        manager: Who picks.
+        rng: For the draws, and the order of the lookups.
+    Raises:
+        InputError: The brokers that go have too many bundles.
+        ComputeError: Spark failed.
+        JobStoppedError: A person stopped it.
+    """
+    _refuse_too_many(origin, gone)
+    whole = _changed(origin, grown)
+    if not gone:
+        return AfterWhatIf(whole, (), pa.table({}))
+    lost = [whole.brokers.index(name) for name in gone]
+    reduced = Reduced.of(whole, (), owners=lost)
+    view = reduced.view(settings, BucketOrders(whole), is_placed=True)
+    done = without_brokers(reduced.snapshot, view, gone, manager, rng)
+    bundles = reduced.bundles.take(pa.array(done.rows))
+    rows = bundles[ROW].to_numpy()
+    order = np.argsort(rows)
+    ends = pa.array([move.destination for move in done.moves], pa.string())
+    edits = Edits(rows[order], ends.take(pa.array(order)), tuple(gone))
+    return AfterWhatIf(_changed(origin, done.snapshot.brokers, edits), done.moves, bundles)
+
+
+def _changed(origin: LargeCluster, brokers: pa.Table, edits: Edits | None = None) -> Changed:
+    opened = (origin.spark, origin.directory, origin.manifest, origin.progress)
+    return Changed(*opened, origin, brokers, edits)
+
+
+def _refuse_too_many(origin: LargeCluster, gone: Sequence[str]) -> None:
+    """Return what is too much to be placed one after the other.
+
+    Raises:
+        InputError: It is.
+    """
+    counts = dict(zip(origin.brokers, origin.owned.counts.tolist(), strict=True))
+    bundles = sum(counts.get(name, 0.0) for name in gone)
+    if bundles > MAX_PLACED:
+        raise InputError(
+            f"{pluralize(len(gone), 'broker')} of {origin.manifest.cluster} would leave "
+            f"{bundles:,.0f} bundles behind, which the leader places one after the other: the "
+            f"loss of more than {MAX_PLACED:,} is not simulated on Spark.",
+            hint="`trimtab simulate --engine local` simulates it where one process can hold the "
+            "whole cluster.",
+        )

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.pulsar.bundle_counts import Ints
+from core.pulsar.java.maps import spread_hashes
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.basis import SheddingBasis
-from core.pulsar.shedding.java_order import spread_hashes
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 from core.spark.large.scan import CODE, NAMED, OWN, ROW

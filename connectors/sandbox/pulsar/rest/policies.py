@@ -25,7 +25,7 @@ from connectors.sandbox.pulsar.rest.answers import (
 from connectors.sandbox.pulsar.rest.limits import json_body
 from connectors.sandbox.pulsar.rest.reads import Rest
 from core.pulsar.isolation import UNREADABLE, matcher_of
-from core.pulsar.java_pattern import UnsupportedPatternError
+from core.pulsar.java.pattern import UnsupportedPatternError
 
 _POLICY_FIELDS: Final = ("namespaces", "primary", "secondary", "auto_failover_policy")
 _SCOPE: Final = "unload_scope"

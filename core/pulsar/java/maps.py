@@ -1,6 +1,6 @@
-"""The orders in which Java iterates the maps that shedding goes through.
+"""The orders in which Java iterates the maps and sets that placement and shedding go through.
 
-Ties between brokers and between bundles are settled by them, and so are the last bits of sums. The
+Ties between brokers and between bundles are decided by them, and so are the last bits of sums. The
 order in which the keys came into a map decides within a bucket; that is not visible from outside.
 Here they come in the order of a list that people would write: brokers by name, ``b-2`` before
 ``b-10``, and then the bundles of each by name (deviation SHED-1).
@@ -16,11 +16,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.pulsar.bundle_counts import Ints
-from core.pulsar.javahash import java_string_hash
 
 MIN_BUCKETS: Final = 16
 _BITS: Final = 0xFFFFFFFF
 _NUMBERS: Final = re.compile(r"(\d+)")
+_LOAD_FACTOR: Final = 0.75
+
+
+def java_string_hash(text: str) -> int:
+    """Return Java's ``String.hashCode`` as an unsigned 32-bit number.
+
+    Example:
+        >>> java_string_hash("ab")
+        3105
+    """
+    total = 0
+    units = text.encode("utf-16-be")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        total = (31 * total + (high << 8 | low)) & 0xFFFFFFFF
+    return total
+
+
+def java_hash_order(texts: Sequence[str]) -> NDArray[np.int64]:
+    """Return the positions of ``texts`` in the order of a Java hash set that holds them all.
+
+    Texts that share a bucket come in alphabetical order, so that the answer does not depend on the
+    order of ``texts``; Java has them in the order of insertion.
+    """
+    buckets = MIN_BUCKETS
+    while buckets * _LOAD_FACTOR < len(texts):
+        buckets *= 2
+    hashes = np.array([java_string_hash(text) for text in texts], np.int64)
+    slots = (hashes ^ (hashes >> 16)) & (buckets - 1)
+    ranks = np.empty(len(texts), np.int64)
+    ranks[sorted(range(len(texts)), key=texts.__getitem__)] = np.arange(len(texts))
+    return np.lexsort((ranks, slots))
 
 
 def natural_order(names: Sequence[str]) -> Ints:

@@ -1,0 +1,1 @@
+"""What Java does to texts, maps, lists and patterns: decisions of the brokers hang on it."""
