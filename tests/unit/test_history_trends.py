@@ -18,7 +18,8 @@ from core.history.analysis.flaps.job import flaps_here
 from core.history.analysis.requests import FlapsRequest, RecordScope, TrendsRequest
 from core.history.analysis.trends.answer import Trends
 from core.history.analysis.trends.job import trends_here
-from core.history.analysis.trends.trends import DAY_MS, minutes_of, trends_of
+from core.history.analysis.trends.pulsar import broker_minutes
+from core.history.analysis.trends.trends import DAY_MS, trends_of
 from core.history.store.store import HistoryError, HistoryLocation, HistoryStore
 from core.history.store.writer import Recorder
 from core.progress import JobStoppedError, Untold
@@ -90,7 +91,7 @@ def flow(*rows: tuple[str, int, float]) -> pa.Table:
 
 
 def test_deviation_and_gap_of_a_minute():
-    found = minutes_of(flow(("a", 0, 30.0), ("b", 0, 10.0), ("c", 0, 20.0), ("a", 1, 0.0)))
+    found = broker_minutes(flow(("a", 0, 30.0), ("b", 0, 10.0), ("c", 0, 20.0), ("a", 1, 0.0)))
     assert found.to_pylist() == [
         {"taken_at": START, "deviation": 0.5, "gap": 20.0},
         {"taken_at": START + MINUTE, "deviation": None, "gap": 0.0},
@@ -125,7 +126,7 @@ def test_a_bundle_that_comes_back_is_a_flap_with_the_time_that_it_was_away():
             (25, "x", "a", "b", "cluster"),
             (30, "x", "", "a", "cluster"),  # a lookup of a bundle that nobody had: no move
         ),
-        minutes_of(STEADY),
+        broker_minutes(STEADY),
         FlapsRequest(),
     )
     flaps = [
@@ -143,7 +144,7 @@ def test_a_bundle_that_comes_back_is_a_flap_with_the_time_that_it_was_away():
 def test_moves_off_a_broker_that_was_lost_that_minute_are_nobodys():
     rows = moves((5, "x", "a", "b", "cluster"), (5, "y", "c", "b", "cluster"))
     down = moves((5, "a", "", "", "cluster")).set_column(1, "kind", pa.array(["broker_down"]))
-    found = flaps_of(pa.concat_tables([rows, down]), minutes_of(STEADY), FlapsRequest())
+    found = flaps_of(pa.concat_tables([rows, down]), broker_minutes(STEADY), FlapsRequest())
     assert found["movers"]["subject"].to_pylist() == ["y"]
     assert found["rounds"]["moves"].to_pylist() == [1]
 
@@ -168,7 +169,7 @@ def test_returns_are_those_of_a_plain_loop():
         target = str(rng.choice([one for one in "abc" if one != at[name]]))
         rows.append((minute, name, at[name], target, "cluster"))
         at[name] = target
-    found = flaps_of(moves(*rows), minutes_of(STEADY), FlapsRequest())["flaps"].to_pylist()
+    found = flaps_of(moves(*rows), broker_minutes(STEADY), FlapsRequest())["flaps"].to_pylist()
     assert [
         (row["subject"], row["home"], row["dwell_ms"] // MINUTE) for row in found
     ] == plain_returns(rows)
@@ -186,14 +187,14 @@ def test_whether_moves_helped_is_told_by_both_sides_of_them():
     rows = moves(
         (15, "x", "a", "b", "trimtab"), (30, "y", "a", "b", "cluster"), (58, "z", "a", "b", "")
     )
-    rounds = flaps_of(rows, minutes_of(shift), FlapsRequest(side_minutes=10, settle_minutes=3))[
+    rounds = flaps_of(rows, broker_minutes(shift), FlapsRequest(side_minutes=10, settle_minutes=3))[
         "rounds"
     ].to_pylist()
     assert [row["helped"] for row in rounds] == [False, True, None]
     assert (rounds[1]["deviation_before"], rounds[1]["deviation_after"]) == (0.5, 0.0)
     assert [row["by"] for row in rounds] == ["trimtab", "cluster", ""]
     assert [row["other_moves"] for row in rounds] == [0, 0, 0]
-    near = flaps_of(rows, minutes_of(shift), FlapsRequest(side_minutes=20, settle_minutes=3))[
+    near = flaps_of(rows, broker_minutes(shift), FlapsRequest(side_minutes=20, settle_minutes=3))[
         "rounds"
     ].to_pylist()
     assert [row["other_moves"] for row in near] == [1, 1, 0]
@@ -203,7 +204,14 @@ def test_whether_moves_helped_is_told_by_both_sides_of_them():
 def test_moves_that_other_moves_came_too_close_to_are_not_said_to_have_helped():
     rows = moves((30, "x", "a", "b", "cluster"), (32, "y", "b", "a", "cluster"))
     found = flap_answer(
-        [("c", flaps_of(rows, minutes_of(STEADY), FlapsRequest(side_minutes=10, settle_minutes=3)))]
+        [
+            (
+                "c",
+                flaps_of(
+                    rows, broker_minutes(STEADY), FlapsRequest(side_minutes=10, settle_minutes=3)
+                ),
+            )
+        ]
     )
     assert found.rounds["helped"].to_pylist() == [None, None]
     assert "whether 2 helped is unknown: other moves came too close" in found.sentence
@@ -220,7 +228,7 @@ def test_a_move_seen_in_two_halves_is_one_and_lands_where_the_second_did():
             (20, "w", "a", "", "cluster"),
             (21, "w", "", "a", "cluster"),  # it came back to the very same: off, no other owner
         ),
-        minutes_of(STEADY),
+        broker_minutes(STEADY),
         FlapsRequest(),
     )
     assert dict(
@@ -237,18 +245,18 @@ def test_a_move_seen_in_two_halves_is_one_and_lands_where_the_second_did():
 def test_minutes_of_compressed_time_are_as_short_as_they_are_said_to_be():
     """Moves ten minutes apart run into each other; sixty of six seconds apart do not."""
     rows = moves((20, "x", "a", "b", "cluster"), (30, "y", "a", "b", "cluster"))
-    plain = flaps_of(rows, minutes_of(STEADY), FlapsRequest(side_minutes=10, settle_minutes=5))[
+    plain = flaps_of(rows, broker_minutes(STEADY), FlapsRequest(side_minutes=10, settle_minutes=5))[
         "rounds"
     ]
     short = flaps_of(
-        rows, minutes_of(STEADY), FlapsRequest(side_minutes=20, settle_minutes=5), 6.0
+        rows, broker_minutes(STEADY), FlapsRequest(side_minutes=20, settle_minutes=5), 6.0
     )["rounds"]
     assert plain["other_moves"].to_pylist() == [1, 1]
     assert short["other_moves"].to_pylist() == [0, 0]
 
 
 def test_nothing_moved_is_an_answer():
-    found = flaps_of(moves(), minutes_of(STEADY), FlapsRequest())
+    found = flaps_of(moves(), broker_minutes(STEADY), FlapsRequest())
     assert [table.num_rows for table in found.values()] == [0, 0, 0]
 
 

@@ -223,6 +223,8 @@ def test_the_command_line_captures_judges_previews_applies_and_undoes(
     found = console("health", folder, is_configured=False)
     assert [(one["code"], one["subject"]) for one in found["findings"]] == [("crowded", "w1")]
 
+    assert console("health", "queues-1")["findings"] == found["findings"]
+
     snapshot = QueueSnapshot.load(folder)
     plan = plan_of(snapshot, [MOVE], datetime.now(UTC), reason="less on w1")
     plan_file.write_bytes(dump_plan(plan))
@@ -278,6 +280,9 @@ def test_its_snapshots_are_recorded_exported_and_read_again(
         ("move", "orders", "w3")
     ]
     file = tmp_path / "minutes.zip"
+    assert console("history", "flaps", "queues-1")["answer"].startswith("1 move")
+    refused = console("history", "trends", "queues-1", code=1)["error"]
+    assert refused["message"] == "Clusters of queues have no trends."
     assert console("history", "export", "queues-1", "--out", file)["minutes"] == 2
     assert console("history", "import", file, "--as", "case-7")["minutes"] == 2
 

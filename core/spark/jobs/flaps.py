@@ -11,15 +11,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from core.history.analysis.flaps.flaps import EVENT_COLUMNS, FlapAnswer, flap_answer, flaps_of
-from core.history.analysis.flaps.job import FLOW_COLUMNS, NODE_FLOW_COLUMNS, node_minutes
 from core.history.analysis.requests import FlapsRequest, RecordScope
 from core.history.analysis.trends.job import chosen_clusters, with_cluster
-from core.history.analysis.trends.trends import minutes_of
+from core.history.analysis.trends.registry import TRENDS_OF
+from core.history.analysis.trends.subject import SystemTrends
 from core.progress import Progress
 from core.snapshot.record import CLUSTER, DAY
 from core.spark.jobs.history import Span, recorded_rows
 from core.spark.jobs.packed import PACKED, pack, unpack
-from core.spark.lift import lift
+from core.spark.lift import Kernel, lift
 from core.spark.progress import followed
 
 if TYPE_CHECKING:
@@ -71,18 +71,21 @@ def flaps_on_spark(
 
 def _minutes(spark: SparkSession, store: HistoryStore, span: Span) -> DataFrame:
     parts = [spark.createDataFrame([], from_arrow_schema(_MINUTES))]
-    for kind, columns in (("brokers", FLOW_COLUMNS), ("nodes", NODE_FLOW_COLUMNS)):
-        if store.files(kind, None, span[1], span[2]):
-            rows = recorded_rows(spark, store, kind, columns, span)
-            parts.append(lift(rows, [CLUSTER, DAY], _day, _MINUTES))
+    for system in TRENDS_OF.values():
+        if store.files(system.minute_rows, None, span[1], span[2]):
+            rows = recorded_rows(spark, store, system.minute_rows, system.minute_columns, span)
+            parts.append(lift(rows, [CLUSTER, DAY], _day_of(system), _MINUTES))
     return reduce(DataFrame.unionByName, parts)
 
 
-def _day(group: pa.Table) -> pa.Table:
-    cluster = group[CLUSTER][0].as_py()
-    minutes = node_minutes(group) if "node" in group.column_names else minutes_of(group)
-    whole = with_cluster(minutes.select(["taken_at", "deviation"]), cluster)
-    return pa.table([whole[one.name] for one in _MINUTES], schema=_MINUTES)
+def _day_of(system: SystemTrends) -> Kernel:
+    def day(group: pa.Table) -> pa.Table:
+        cluster = group[CLUSTER][0].as_py()
+        minutes = system.minutes(group).select(["taken_at", "deviation"])
+        whole = with_cluster(minutes, cluster)
+        return pa.table([whole[one.name] for one in _MINUTES], schema=_MINUTES)
+
+    return day
 
 
 def _kernel(

@@ -12,14 +12,9 @@ from pyspark.sql import functions as sf
 
 from core.history.analysis.requests import Period, RecordScope, TrendsRequest
 from core.history.analysis.trends.answer import Recorded, Trends, answer
-from core.history.analysis.trends.job import (
-    COLUMNS,
-    KIND_OF,
-    OF_SYSTEM,
-    day_tables,
-    recorded_of,
-    with_cluster,
-)
+from core.history.analysis.trends.job import recorded_of, with_cluster
+from core.history.analysis.trends.registry import TRENDS_OF, subjects_of
+from core.history.analysis.trends.subject import TrendSubject
 from core.history.analysis.trends.tables import LAST_OF_CLUSTERS, OF_CLUSTERS
 from core.history.analysis.trends.trends import LAST, TRENDS
 from core.progress import Progress
@@ -34,7 +29,6 @@ if TYPE_CHECKING:
 _SHARES: Final = 8
 """Groups of the bundles or tables of a day: no task holds all of them."""
 
-_SHARED_BY: Final = {"bundles": "bundle", "tables": "app_id"}
 _BOTH: Final = pa.schema(
     [
         *(pa.field(one.name, one.type) for one in OF_CLUSTERS),
@@ -67,16 +61,17 @@ def trends_on_spark(
     """
     recorded = recorded_of(store, scope)
     systems = {one.system for one in recorded.values()}
-    asked = [name for system in sorted(systems) for name in OF_SYSTEM[system]]
     trends, lasts = [], []
-    for subject in asked:
-        if subject not in request.subjects:
+    for subject in (one for system in sorted(systems) for one in subjects_of(system)):
+        if subject.name not in request.subjects:
             continue
-        own = {name: one for name, one in recorded.items() if subject in OF_SYSTEM[one.system]}
+        own = {
+            name: one for name, one in recorded.items() if subject in TRENDS_OF[one.system].subjects
+        }
         span = (tuple(sorted(own)), scope.start, scope.end)
-        with followed(spark, progress, f"trends of {subject}"):
-            rows = recorded_rows(spark, store, KIND_OF[subject], COLUMNS[subject], span)
-            rows = rows.withColumn("share", _share(_SHARED_BY.get(subject)))
+        with followed(spark, progress, f"trends of {subject.name}"):
+            rows = recorded_rows(spark, store, subject.rows, subject.columns, span)
+            rows = rows.withColumn("share", _share(subject.shared_by))
             kernel = _kernel(subject, own, request.period)
             found = lift(rows, [CLUSTER, DAY, "share"], kernel, _BOTH).toArrow()
         is_last = found["measure"].is_null()
@@ -85,13 +80,13 @@ def trends_on_spark(
     return answer(trends, lasts, recorded, request.period)
 
 
-def _share(column: str | None) -> Column:
-    if column is None:
+def _share(column: str) -> Column:
+    if not column:
         return sf.lit(0)
     return sf.pmod(sf.crc32(sf.col(column).cast("string")), sf.lit(_SHARES)).cast("int")
 
 
-def _kernel(subject: str, recorded: Mapping[str, Recorded], period: Period) -> Kernel:
+def _kernel(subject: TrendSubject, recorded: Mapping[str, Recorded], period: Period) -> Kernel:
     minutes = dict(recorded)
 
     def kernel(group: pa.Table) -> pa.Table:
@@ -99,7 +94,8 @@ def _kernel(subject: str, recorded: Mapping[str, Recorded], period: Period) -> K
         # a collector goes on while Spark starts: the minutes that were counted are the ones summed
         group = minutes[cluster].within(group)
         parts = [_BOTH.empty_table()]
-        for name, table in day_tables(subject, group, minutes[cluster], period):
+        counts = minutes[cluster].per_period(period)
+        for name, table in subject.day(group, period, counts):
             whole = with_cluster(table, cluster)
             schema = LAST if name == "last" else TRENDS
             parts.append(_widened(whole, schema))

@@ -12,7 +12,8 @@ from core.history.analysis.flaps.job import flaps_here
 from core.history.analysis.requests import FlapsRequest, RecordScope, TrendsRequest
 from core.history.analysis.trends.answer import Trends
 from core.history.analysis.trends.job import trends_here
-from core.units import format_age, format_bytes_per_s, format_ratio, ms_to_datetime
+from core.history.analysis.trends.registry import SUBJECT_OF_KIND
+from core.units import format_age, format_ratio, ms_to_datetime
 from dashboard import services
 from dashboard.cli.engine import ProgressLine, is_spark, spark_session, write_tables
 from dashboard.cli.history import From, To, Uri
@@ -123,8 +124,7 @@ def _show_trends(found: Trends) -> None:
 
 
 def _flow(row: dict[str, Any], name: str) -> str:
-    is_requests = row["kind"] in ("node", "table")
-    return f"{row[name]:,.0f} req/s" if is_requests else format_bytes_per_s(row[name])
+    return SUBJECT_OF_KIND[row["kind"]].flow_words(row[name])
 
 
 def _time(taken_at: int) -> str:

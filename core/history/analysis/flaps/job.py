@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
-import numpy as np
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from core.history.analysis.flaps.flaps import EVENT_COLUMNS, FlapAnswer, flap_answer, flaps_of
 from core.history.analysis.requests import FlapsRequest, RecordScope
 from core.history.analysis.trends.job import chosen_clusters
-from core.history.analysis.trends.trends import READS, WRITES, minutes_of
+from core.history.analysis.trends.registry import TRENDS_OF
+from core.history.analysis.trends.trends import NO_MINUTES
 from core.progress import Progress
 
 if TYPE_CHECKING:
     from core.history.store.store import HistoryStore
-
-FLOW_COLUMNS: Final = ("broker", "taken_at", "msg_throughput_in", "msg_throughput_out")
-NODE_FLOW_COLUMNS: Final = ("node", "taken_at", "is_alive", *READS, *WRITES)
 
 
 def flaps_here(
@@ -36,27 +31,10 @@ def flaps_here(
         progress.step(done, len(names), f"flaps of {name}")
         span = (name, scope.start, scope.end)
         events = store.rows("events", *span, columns=EVENT_COLUMNS)
-        brokers = store.rows("brokers", *span, columns=FLOW_COLUMNS)
-        nodes = store.rows("nodes", *span, columns=NODE_FLOW_COLUMNS)
-        minutes = minutes_of(brokers) if brokers.num_rows else node_minutes(nodes)
+        minutes = NO_MINUTES
+        for system in TRENDS_OF.values():
+            rows = store.rows(system.minute_rows, *span, columns=system.minute_columns)
+            minutes = system.minutes(rows) if rows.num_rows else minutes
         parts.append((name, flaps_of(events, minutes, request, scope.minute_s)))
     progress.step(len(names), len(names), "flaps")
     return flap_answer(parts)
-
-
-def node_minutes(nodes: pa.Table) -> pa.Table:
-    """Return a Pegasus cluster minute by minute: what its living nodes serve is their flow."""
-    alive = nodes.filter(nodes["is_alive"])
-    served = np.zeros(alive.num_rows)
-    for name in (*READS, *WRITES):
-        served += np.nan_to_num(np.asarray(alive[name].cast(pa.float64()).to_numpy(), np.float64))
-    return minutes_of(
-        pa.table(
-            {
-                "broker": alive["node"],
-                "taken_at": alive["taken_at"],
-                "msg_throughput_in": served,
-                "msg_throughput_out": np.zeros(alive.num_rows),
-            }
-        )
-    )

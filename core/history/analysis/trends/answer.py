@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from core.history.analysis.requests import Period
+from core.history.analysis.trends.registry import SUBJECT_OF_KIND, TRENDS_OF
 from core.history.analysis.trends.tables import (
     GAPS,
     HOT,
@@ -22,22 +23,11 @@ from core.history.analysis.trends.tables import (
 )
 from core.history.analysis.trends.trends import PERIOD_MS
 from core.ids import namespace_of
-from core.units import format_bytes_per_s, format_ratio, pluralize
+from core.units import format_ratio, pluralize
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-FLOW: Final = {
-    "broker": "msg_throughput",
-    "bundle": "msg_throughput",
-    "node": "request_rate",
-    "table": "request_rate",
-}
-"""By what a subject of each kind is busy."""
-
-_SERVERS: Final = ("broker", "node")
-_SERVER_OF: Final = {"pulsar": "broker", "pegasus": "node"}
-_PARTS: Final = ("bundle", "table")
 MOST_MOVERS: Final = 50
 MOST_HOT: Final = 100
 
@@ -73,14 +63,14 @@ class Recorded:
     """The minutes of one cluster that were recorded.
 
     Attributes:
-        system: ``pulsar`` or ``pegasus``.
+        system: Name of its system, one that has trends.
         taken_at: ms, ascending.
-        names: Of Pegasus tables, by id.
+        names: Of subjects, by kind and by the identifier that rows have.
     """
 
     system: str
     taken_at: Ints = field(compare=False)
-    names: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def per_period(self, period: Period) -> dict[int, int]:
         """Return how many there are in each period, by its start."""
@@ -139,16 +129,17 @@ def answer(
 
 
 def _named(rows: pa.Table, recorded: Mapping[str, Recorded]) -> pa.Table:
-    """Call Pegasus tables by their names where they are known."""
-    named = {name: one.names for name, one in recorded.items() if one.names}
+    """Call subjects by their names where rows have an identifier and the name is known."""
+    named = {name: one.names for name, one in recorded.items() if any(one.names.values())}
     if not named:
         return rows
     subjects = np.array(rows["subject"].to_pylist(), dtype=object)
-    is_table = rows["kind"].to_numpy(zero_copy_only=False) == "table"
+    kinds = rows["kind"].to_numpy(zero_copy_only=False)
     clusters = rows["cluster"].to_numpy(zero_copy_only=False)
-    for cluster, names in named.items():
-        at = np.flatnonzero(is_table & (clusters == cluster))
-        subjects[at] = [names.get(one, one) for one in subjects[at].tolist()]
+    for cluster, by_kind in named.items():
+        for kind, names in by_kind.items():
+            at = np.flatnonzero((kinds == kind) & (clusters == cluster))
+            subjects[at] = [names.get(one, one) for one in subjects[at].tolist()]
     place = rows.schema.get_field_index("subject")
     return rows.set_column(place, rows.schema.field(place), pa.array(subjects, pa.string()))
 
@@ -166,9 +157,9 @@ def _newest(last: pa.Table) -> pa.Table:
 
 
 def _flows(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    for kind, measure in FLOW.items():
+    for kind, subject in SUBJECT_OF_KIND.items():
         found = rows.filter(
-            pc.and_(pc.equal(rows["kind"], kind), pc.equal(rows["measure"], measure))
+            pc.and_(pc.equal(rows["kind"], kind), pc.equal(rows["measure"], subject.flow))
         )
         if found.num_rows:
             yield kind, found
@@ -182,7 +173,7 @@ def _gaps(rows: pa.Table, cluster: str) -> pa.Table:
         for name in ("deviation", "uneven")
     }
     for kind, part in _flows(rows):
-        if kind not in _SERVERS:
+        if not SUBJECT_OF_KIND[kind].is_server:
             continue
         starts = np.asarray(part["starts_at"].to_numpy(), np.int64)
         mean = np.asarray(part["mean"].to_numpy(), np.float64)
@@ -240,7 +231,7 @@ def _halves(
         (at >= middle, starts >= middle),
     ):
         sums = _weighted(rows, size, codes, kept)
-        if kind in _PARTS:  # a period without a row is one without traffic
+        if not SUBJECT_OF_KIND[kind].is_server:  # a period without a row is one without traffic
             minutes = np.full(size, float(sum(counts[one] for one in starts[whole].tolist())))
         else:
             told = rows["minutes"].to_numpy()[kept]
@@ -278,7 +269,7 @@ def _hot(rows: pa.Table, cluster: str, counts: Mapping[int, int], last: pa.Table
     parts = [HOT.empty_table()]
     minutes = max(sum(counts.values()), 1)
     for kind, part in _flows(rows):
-        if kind not in _PARTS:
+        if SUBJECT_OF_KIND[kind].is_server:
             continue
         coded = part["subject"].combine_chunks().dictionary_encode()
         codes = np.asarray(coded.indices.to_numpy(), np.int64)
@@ -349,16 +340,17 @@ def _sentence(recorded: Mapping[str, Recorded], gaps: pa.Table, hot: pa.Table) -
     worst = gaps.sort_by([("deviation_max", "descending")]).slice(0, 1).to_pylist()
     if worst and worst[0]["deviation_max"] is not None:
         one = worst[0]
-        system = recorded[one["cluster"]].system
+        server = TRENDS_OF[recorded[one["cluster"]].system].subjects[0]
         words.append(
-            f"max deviation of a {_SERVER_OF.get(system, 'server')} in {one['cluster']} "
+            f"max deviation of a {server.kind} in {one['cluster']} "
             f"{format_ratio(one['deviation_max'])}"
         )
-    busy = hot.filter(pc.equal(hot["kind"], "bundle")).sort_by([("mean", "descending")])
-    if busy.num_rows:
-        one = busy.slice(0, 1).to_pylist()[0]
-        words.append(
-            f"the busiest bundle is {one['subject']} of {one['cluster']} with "
-            f"{format_bytes_per_s(one['mean'])}, {format_ratio(one['share'])} of all"
-        )
+    for kind, subject in SUBJECT_OF_KIND.items():
+        busy = hot.filter(pc.equal(hot["kind"], kind)).sort_by([("mean", "descending")])
+        if subject.is_headline and busy.num_rows:
+            one = busy.slice(0, 1).to_pylist()[0]
+            words.append(
+                f"the busiest {kind} is {one['subject']} of {one['cluster']} with "
+                f"{subject.flow_words(one['mean'])}, {format_ratio(one['share'])} of all"
+            )
     return "; ".join(words) + "."

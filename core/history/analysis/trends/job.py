@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from core.errors import UnknownNameError
-from core.history.analysis.requests import Period, RecordScope, TrendsRequest
+from core.history.analysis.requests import RecordScope, TrendsRequest
 from core.history.analysis.trends.answer import Recorded, Trends, answer
-from core.history.analysis.trends.trends import (
-    BROKER_COLUMNS,
-    BUNDLE_COLUMNS,
-    DAY_MS,
-    NODE_COLUMNS,
-    TABLE_COLUMNS,
-    broker_day,
-    bundle_day,
-    last_of,
-    node_day,
-    table_day,
-)
+from core.history.analysis.trends.registry import TRENDS_OF, subjects_of
+from core.history.analysis.trends.subject import TrendSubject
+from core.history.analysis.trends.trends import DAY_MS
 from core.history.store.layout import HistoryError
 from core.progress import Progress
 from core.units import ms_to_datetime
@@ -30,26 +21,10 @@ from core.units import ms_to_datetime
 if TYPE_CHECKING:
     from core.history.store.store import HistoryStore
 
-KIND_OF: Final = {
-    "brokers": "brokers",
-    "bundles": "bundle_loads",
-    "nodes": "nodes",
-    "tables": "partition_loads",
-}
-"""Which kind of history rows tells of what."""
 
-COLUMNS: Final[dict[str, tuple[str, ...]]] = {
-    "brokers": BROKER_COLUMNS,
-    "bundles": BUNDLE_COLUMNS,
-    "nodes": NODE_COLUMNS,
-    "tables": TABLE_COLUMNS,
-}
-OF_SYSTEM: Final = {"pulsar": ("brokers", "bundles"), "pegasus": ("nodes", "tables")}
-
-
-def subjects_of(request: TrendsRequest, system: str) -> list[str]:
+def requested_subjects(request: TrendsRequest, system: str) -> list[TrendSubject]:
     """Return the requested subjects of a cluster of a system."""
-    return [name for name in OF_SYSTEM[system] if name in request.subjects]
+    return [one for one in subjects_of(system) if one.name in request.subjects]
 
 
 def chosen_clusters(store: HistoryStore, names: Sequence[str]) -> list[str]:
@@ -72,34 +47,41 @@ def chosen_clusters(store: HistoryStore, names: Sequence[str]) -> list[str]:
 
 
 def recorded_of(store: HistoryStore, scope: RecordScope) -> dict[str, Recorded]:
-    """Return the recorded minutes of each cluster of the scope.
+    """Return the recorded minutes of each cluster of the scope whose system has trends.
 
     Raises:
         UnknownNameError: A cluster that was not recorded.
-        HistoryError: Nothing was recorded in that time.
+        HistoryError: Nothing was recorded in that time, or of no system that has trends.
     """
     found = {}
+    others = set()
     for name in chosen_clusters(store, scope.clusters):
         minutes = store.minutes(name, scope.start, scope.end)
         if not minutes.num_rows:
             continue
         system = str(minutes["system"][-1].as_py())
+        if system not in TRENDS_OF:
+            others.add(system)
+            continue
         found[name] = Recorded(
             system=system,
             taken_at=np.asarray(minutes["taken_at"].to_numpy(), np.int64),
-            names=_table_names(store, name) if system == "pegasus" else {},
+            names={
+                one.kind: one.names(store, name)
+                for one in subjects_of(system)
+                if one.names is not None
+            },
+        )
+    if others and not found:
+        raise HistoryError(
+            f"Clusters of {' and '.join(sorted(others))} have no trends.",
+            hint=f"Name a cluster of {' or '.join(TRENDS_OF)}.",
         )
     if not found:
         raise HistoryError(
             "No minute was recorded in that time.", hint="See `trimtab history minutes CLUSTER`."
         )
     return found
-
-
-def _table_names(store: HistoryStore, cluster: str) -> Mapping[str, str]:
-    rows = store.rows("tables", cluster, columns=["app_id", "name"])
-    pairs = zip(rows["app_id"].to_pylist(), rows["name"].to_pylist(), strict=True)
-    return {str(app_id): name for app_id, name in pairs if name}
 
 
 def trends_here(
@@ -117,12 +99,12 @@ def trends_here(
         (cluster, day, subject)
         for cluster, one in sorted(recorded.items())
         for day in np.unique(one.taken_at // DAY_MS).tolist()
-        for subject in subjects_of(request, one.system)
+        for subject in requested_subjects(request, one.system)
     ]
     trends: list[pa.Table] = []
     lasts: list[pa.Table] = []
     for done, (cluster, day, subject) in enumerate(work):
-        progress.step(done, len(work), f"{subject} of {cluster}")
+        progress.step(done, len(work), f"{subject.name} of {cluster}")
         for name, table in _one_day(store, (cluster, day, subject), recorded[cluster], request):
             (lasts if name == "last" else trends).append(with_cluster(table, cluster))
     progress.step(len(work), len(work), "putting days together")
@@ -130,36 +112,16 @@ def trends_here(
 
 
 def _one_day(
-    store: HistoryStore, part: tuple[str, int, str], recorded: Recorded, request: TrendsRequest
+    store: HistoryStore,
+    part: tuple[str, int, TrendSubject],
+    recorded: Recorded,
+    request: TrendsRequest,
 ) -> Iterator[tuple[str, pa.Table]]:
     cluster, day, subject = part
     taken = recorded.taken_at[recorded.taken_at // DAY_MS == day]
     span = ms_to_datetime(int(taken[0])), ms_to_datetime(int(taken[-1]))
-    rows = store.rows(KIND_OF[subject], cluster, *span, columns=COLUMNS[subject])
-    yield from day_tables(subject, rows, recorded, request.period)
-
-
-def day_tables(
-    subject: str, rows: pa.Table, recorded: Recorded, period: Period
-) -> Iterator[tuple[str, pa.Table]]:
-    """Yield ``trends``, and of bundles ``last``, of one day of one cluster.
-
-    Args:
-        subject: ``brokers``, ``bundles``, ``nodes`` or ``tables``.
-        rows: Columns :data:`COLUMNS`.
-        recorded: The cluster's minutes.
-        period: Of the trends.
-    """
-    match subject:
-        case "brokers":
-            yield "trends", broker_day(rows, period)
-        case "nodes":
-            yield "trends", node_day(rows, period)
-        case "tables":
-            yield "trends", table_day(rows, period, recorded.per_period(period))
-        case _:
-            yield "trends", bundle_day(rows, period, recorded.per_period(period))
-            yield "last", last_of(rows)
+    rows = store.rows(subject.rows, cluster, *span, columns=subject.columns)
+    yield from subject.day(rows, request.period, recorded.per_period(request.period))
 
 
 def with_cluster(table: pa.Table, cluster: str) -> pa.Table:

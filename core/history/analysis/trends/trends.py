@@ -1,4 +1,4 @@
-"""Trends: what brokers, bundles, nodes and tables carried, by minute, hour and day.
+"""Arithmetic of trends: what subjects carried, by minute, hour and day.
 
 Every period has mean, maximum and 95th percentile of what was recorded in it. A day of a cluster is
 computed by itself, so that days can be spread over a machine or over many; periods never cross a
@@ -31,7 +31,7 @@ _P95: Final = 0.95
 
 TRENDS: Final = pa.schema(
     [
-        pa.field("kind", pa.string(), nullable=False),  # cluster | broker | bundle | node | table
+        pa.field("kind", pa.string(), nullable=False),  # cluster | broker | bundle | ...
         pa.field("subject", pa.string(), nullable=False),
         pa.field("measure", pa.string(), nullable=False),
         pa.field("starts_at", pa.int64(), nullable=False, metadata={"unit": "ms"}),
@@ -54,184 +54,6 @@ LAST: Final = pa.schema(
     ]
 )
 """The last recorded row of each bundle: what it held when it was last busy."""
-
-BROKER_COLUMNS: Final = (
-    *("broker", "taken_at", "msg_rate_in", "msg_rate_out"),
-    *("msg_throughput_in", "msg_throughput_out", "cpu_ratio", "direct_memory_ratio"),
-    *("bandwidth_in_ratio", "bandwidth_out_ratio", "topic_count", "bundle_count"),
-    *("producer_count", "consumer_count"),
-)
-BUNDLE_COLUMNS: Final = (
-    *("bundle", "taken_at", "msg_rate_in", "msg_rate_out"),
-    *("msg_throughput_in", "msg_throughput_out", "topic_count", "gone"),
-)
-READS: Final = ("get_rate", "multi_get_rate", "batch_get_rate")
-WRITES: Final = ("put_rate", "multi_put_rate")
-NODE_COLUMNS: Final = (
-    *("node", "taken_at", "is_alive", "resident_memory_mb"),
-    *("total_replicas", "primary_replicas", *READS, *WRITES),
-)
-TABLE_READS: Final = (*READS, "scan_rate")
-TABLE_WRITES: Final = (
-    *(*WRITES, "remove_rate", "multi_remove_rate", "incr_rate"),
-    *("check_and_set_rate", "check_and_mutate_rate"),
-)
-TABLE_COLUMNS: Final = ("app_id", "index", "taken_at", *TABLE_READS, *TABLE_WRITES, "gone")
-
-
-# -- days ---------------------------------------------------------------------------------------
-
-
-def broker_day(rows: pa.Table, period: Period) -> pa.Table:
-    """Return trends of brokers and of the cluster as a whole; table of :data:`TRENDS`.
-
-    The cluster's own measures are made minute by minute: ``deviation`` is the farthest distance of
-    a broker's throughput from the mean, share of it; ``gap`` the throughput of the busiest broker
-    less that of the idlest; ``usage_spread`` the highest usage over the mean, in ratio; the mean of
-    ``uneven`` the share of minutes that are more than :data:`FAR_OFF` off.
-
-    Args:
-        rows: Columns :data:`BROKER_COLUMNS` of one cluster and day, in any order.
-        period: What is summed up.
-    """
-    flow = _both(rows, "msg_throughput")
-    usage = _largest(
-        rows, ("cpu_ratio", "direct_memory_ratio", "bandwidth_in_ratio", "bandwidth_out_ratio")
-    )
-    measures = {
-        "msg_throughput": flow,
-        "msg_rate": _both(rows, "msg_rate"),
-        "usage": usage,
-        "bundle_count": _values(rows, "bundle_count"),
-        "topic_count": _values(rows, "topic_count"),
-        "client_count": _values(rows, "producer_count") + _values(rows, "consumer_count"),
-    }
-    times = _times(rows)
-    whole = _by_minute(times, flow, usage)
-    names = pa.array([""] * whole["taken_at"].size, pa.string())
-    at = whole.pop("taken_at").astype(np.int64)
-    return pa.concat_tables(
-        [
-            trends_of("broker", rows["broker"], times, measures, period),
-            trends_of("cluster", names, at, whole, period),
-        ]
-    )
-
-
-def minutes_of(rows: pa.Table) -> pa.Table:
-    """Return the cluster minute by minute: ``taken_at``, ``deviation``, ``gap``, ``usage_spread``.
-
-    Args:
-        rows: Columns :data:`BROKER_COLUMNS`, at least names, times and throughput.
-    """
-    usage = np.full(rows.num_rows, np.nan)
-    whole = _by_minute(_times(rows), _both(rows, "msg_throughput"), usage)
-    return pa.table(
-        {
-            "taken_at": whole["taken_at"].astype(np.int64),
-            "deviation": pa.array(whole["deviation"], pa.float64(), from_pandas=True),
-            "gap": pa.array(whole["gap"], pa.float64(), from_pandas=True),
-        }
-    )
-
-
-def bundle_day(rows: pa.Table, period: Period, recorded: Mapping[int, int]) -> pa.Table:
-    """Return trends of bundles: a minute without a row is one without traffic.
-
-    Args:
-        rows: Columns :data:`BUNDLE_COLUMNS` of one cluster and day; any share of its bundles.
-        period: What is summed up.
-        recorded: Minutes that were recorded, by the start of their period.
-    """
-    rows = _present(rows)
-    measures = {
-        "msg_throughput": _both(rows, "msg_throughput"),
-        "msg_rate": _both(rows, "msg_rate"),
-    }
-    return trends_of("bundle", rows["bundle"], _times(rows), measures, period, recorded)
-
-
-def last_of(rows: pa.Table) -> pa.Table:
-    """Return the last row of each bundle; table of :data:`LAST`."""
-    rows = _present(rows)
-    codes, names = _coded(rows["bundle"])
-    times = _times(rows)
-    order = np.lexsort((times, codes))
-    is_last = np.append(np.diff(codes[order]) > 0, True)[: order.size]
-    kept = order[is_last]
-    flow = _both(rows, "msg_throughput")[kept]
-    return pa.table(
-        [
-            names.take(pa.array(codes[kept])),
-            pa.array(times[kept]),
-            rows["topic_count"].take(pa.array(kept)).cast(pa.int64()).combine_chunks(),
-            pa.array(flow, pa.float64(), from_pandas=True),
-        ],
-        schema=LAST,
-    )
-
-
-def node_day(rows: pa.Table, period: Period) -> pa.Table:
-    """Return trends of Pegasus nodes that were alive, and of the cluster as a whole.
-
-    ``deviation``: of what nodes serve, reads and writes, as of brokers' throughput.
-
-    Args:
-        rows: Columns :data:`NODE_COLUMNS` of one cluster and day.
-        period: What is summed up.
-    """
-    rows = rows.filter(rows["is_alive"])
-    reads, writes = _sum(rows, READS), _sum(rows, WRITES)
-    measures = {
-        "read_rate": reads,
-        "write_rate": writes,
-        "request_rate": reads + writes,
-        "memory_mb": _values(rows, "resident_memory_mb"),
-        "replica_count": _values(rows, "total_replicas"),
-        "primary_count": _values(rows, "primary_replicas"),
-    }
-    times = _times(rows)
-    whole = _by_minute(times, reads + writes, np.full(times.size, np.nan))
-    at, whole["request_gap"] = whole.pop("taken_at").astype(np.int64), whole.pop("gap")
-    names = pa.array([""] * at.size, pa.string())
-    return pa.concat_tables(
-        [
-            trends_of("node", rows["node"], times, measures, period),
-            trends_of("cluster", names, at, whole, period),
-        ]
-    )
-
-
-def table_day(rows: pa.Table, period: Period, recorded: Mapping[int, int]) -> pa.Table:
-    """Return trends of Pegasus tables; ``subject`` is the id.
-
-    Args:
-        rows: Columns :data:`TABLE_COLUMNS` of one cluster and day, whole tables.
-        period: What is summed up.
-        recorded: Minutes that were recorded, by the start of their period.
-    """
-    rows = _present(rows)
-    ids = np.asarray(rows["app_id"].to_numpy(), np.int64)
-    times = _times(rows)
-    tables, code = np.unique(ids, return_inverse=True)
-    minutes, at = np.unique(times, return_inverse=True)
-    cells, place = np.unique(code * max(minutes.size, 1) + at, return_inverse=True)
-    order = np.lexsort((np.asarray(rows["index"].to_numpy(), np.int64), place))
-    sums = {
-        name: _cell_sums(place[order], _sum(rows, columns)[order], cells.size)
-        for name, columns in (
-            ("read_rate", TABLE_READS),
-            ("write_rate", TABLE_WRITES),
-            ("request_rate", (*TABLE_READS, *TABLE_WRITES)),
-        )
-    }
-    names = pa.array([str(one) for one in tables.tolist()], pa.string())
-    subjects = names.take(pa.array(cells // max(minutes.size, 1)))
-    when = minutes[cells % max(minutes.size, 1)] if minutes.size else times
-    return trends_of("table", subjects, when, sums, period, recorded)
-
-
-# -- arithmetic ---------------------------------------------------------------------------------
 
 
 def trends_of(
@@ -256,7 +78,7 @@ def trends_of(
         Table of :data:`TRENDS`, sorted by measure, subject and time; the same to the last bit
         whatever the order of the rows is.
     """
-    codes, names = _coded(subjects)
+    codes, names = coded_names(subjects)
     starts, when = np.unique(times // PERIOD_MS[period] * PERIOD_MS[period], return_inverse=True)
     groups = codes * max(starts.size, 1) + when
     parts = [TRENDS.empty_table()]
@@ -316,7 +138,34 @@ def _stats(groups: Ints, values: Floats, expected: Ints | None) -> tuple[Ints, d
     }
 
 
-def _by_minute(times: Ints, flow: Floats, usage: Floats) -> dict[str, Floats]:
+NO_MINUTES: Final = pa.table(
+    {
+        "taken_at": pa.array([], pa.int64()),
+        "deviation": pa.array([], pa.float64()),
+        "gap": pa.array([], pa.float64()),
+    }
+)
+"""A cluster of which no deviation is known."""
+
+
+def minutes_of(times: Ints, flow: Floats) -> pa.Table:
+    """Return a cluster minute by minute: ``taken_at``, ``deviation`` and ``gap``.
+
+    Args:
+        times: Of each row of a server, ms.
+        flow: By which the servers are busy, shape as ``times``; NaN: unknown.
+    """
+    whole = by_minute(times, flow, np.full(times.size, np.nan))
+    return pa.table(
+        {
+            "taken_at": whole["taken_at"].astype(np.int64),
+            "deviation": pa.array(whole["deviation"], pa.float64(), from_pandas=True),
+            "gap": pa.array(whole["gap"], pa.float64(), from_pandas=True),
+        }
+    )
+
+
+def by_minute(times: Ints, flow: Floats, usage: Floats) -> dict[str, Floats]:
     """Return deviation, gap and spread of usage of every minute; NaN where unknown."""
     minutes = np.unique(times)
     known = np.isfinite(flow)
@@ -357,44 +206,49 @@ def _means(minutes: Ints, times: Ints, values: Floats) -> tuple[Ints, Ints, Floa
     return at, first, mean
 
 
-def _cell_sums(places: Ints, values: Floats, size: int) -> Floats:
+def cell_sums(places: Ints, values: Floats, size: int) -> Floats:
+    """Return the sums of ``values`` by place, shape ``(size,)``; unknown ones count as none."""
     known = np.nan_to_num(values)
     return np.asarray(np.bincount(places, weights=known, minlength=size), np.float64)
 
 
-def _coded(names: pa.Array | pa.ChunkedArray) -> tuple[Ints, pa.Array]:
+def coded_names(names: pa.Array | pa.ChunkedArray) -> tuple[Ints, pa.Array]:
+    """Return the codes of names, shape ``(n,)``, and the distinct names."""
     whole = names.combine_chunks() if isinstance(names, pa.ChunkedArray) else names
     coded = whole.cast(pa.string()).dictionary_encode()
     return np.asarray(coded.indices.to_numpy(zero_copy_only=False), np.int64), coded.dictionary
 
 
-def _present(rows: pa.Table) -> pa.Table:
+def present(rows: pa.Table) -> pa.Table:
     """Leave out rows that say that something vanished."""
     return rows.filter(pc.invert(pc.fill_null(rows["gone"], fill_value=False)))
 
 
-def _times(rows: pa.Table) -> Ints:
+def times_of(rows: pa.Table) -> Ints:
+    """Return ``taken_at`` of the rows, ms."""
     return np.asarray(rows["taken_at"].to_numpy(), np.int64)
 
 
-def _values(rows: pa.Table, name: str) -> Floats:
+def values_of(rows: pa.Table, name: str) -> Floats:
+    """Return a column, NaN where it is null."""
     return np.asarray(rows[name].cast(pa.float64()).to_numpy(), np.float64)
 
 
-def _both(rows: pa.Table, name: str) -> Floats:
-    return _values(rows, f"{name}_in") + _values(rows, f"{name}_out")
+def both_ways(rows: pa.Table, name: str) -> Floats:
+    """Return what goes in and out together."""
+    return values_of(rows, f"{name}_in") + values_of(rows, f"{name}_out")
 
 
-def _largest(rows: pa.Table, names: tuple[str, ...]) -> Floats:
+def largest_of(rows: pa.Table, names: tuple[str, ...]) -> Floats:
     """Return the largest of some columns; NaN where none is known."""
-    columns = np.stack([_values(rows, name) for name in names])
+    columns = np.stack([values_of(rows, name) for name in names])
     known = np.isfinite(columns)
     largest = np.where(known, columns, -np.inf).max(axis=0)
     return np.where(known.any(axis=0), largest, np.nan)
 
 
-def _sum(rows: pa.Table, names: tuple[str, ...]) -> Floats:
+def sum_of(rows: pa.Table, names: tuple[str, ...]) -> Floats:
     """Return the sum of some columns; a null counts as none, all null as unknown."""
-    columns = np.stack([_values(rows, name) for name in names])
+    columns = np.stack([values_of(rows, name) for name in names])
     known = np.isfinite(columns)
     return np.where(known.any(axis=0), np.where(known, columns, 0.0).sum(axis=0), np.nan)
