@@ -7,7 +7,7 @@ from typing import Final
 from core.pegasus.events import pegasus_events
 from core.schemas.pegasus import PEGASUS_TABLES
 from core.snapshot.pegasus import KIND, PegasusSnapshot, load_pegasus_snapshot
-from core.snapshot.record import Kind, SystemRecord, changing, part_of
+from core.snapshot.record import Kind, ServerLoad, SystemRecord, changing, part_of
 
 _REPLICAS = PEGASUS_TABLES["replicas"]
 _REPLICA = ("app_id", "index", "node")
@@ -55,6 +55,10 @@ PEGASUS_KINDS: Final = (
 """Kinds of a Pegasus cluster; ``replica_loads`` are a replica's rates, ``partition_loads`` what
 primaries report of their operations."""
 
+_REQUESTS = " + ".join(
+    f"coalesce({name}_rate, 0)" for name in ("get", "multi_get", "batch_get", "put", "multi_put")
+)
+
 PEGASUS_RECORD: Final = SystemRecord(
     system=KIND,
     tables=PEGASUS_TABLES,
@@ -63,4 +67,16 @@ PEGASUS_RECORD: Final = SystemRecord(
     build=PegasusSnapshot.build,
     load=load_pegasus_snapshot,
     events=pegasus_events,
+    servers=ServerLoad(
+        rows="nodes",
+        key="node",
+        measures={
+            "primaries": "primary_replicas",
+            "replicas": "total_replicas",
+            "requests": "CASE WHEN get_rate IS NULL AND put_rate IS NULL THEN NULL "
+            f"ELSE {_REQUESTS} END",
+            "memory": "resident_memory_mb",
+        },
+        evenness="primaries",
+    ),
 )

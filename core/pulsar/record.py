@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from core.ids import namespace_of, parse_range
+from core.pulsar.load import WEIGHED
 from core.schemas import PULSAR_TABLES
 from core.schemas.pulsar import RATES
 from core.snapshot import PulsarSnapshot
 from core.snapshot.diff import SnapshotDiff, diff_snapshots
-from core.snapshot.record import Kind, SystemRecord, changing, part_of
+from core.snapshot.record import Kind, ServerLoad, SystemRecord, changing, part_of
 from core.snapshot.store import load_snapshot
 
 _BROKERS = PULSAR_TABLES["brokers"]
@@ -211,6 +213,22 @@ def _both_read(table: str, before: PulsarSnapshot, after: PulsarSnapshot) -> boo
     return sources[0] == sources[1] != "none"
 
 
+_RATE = "msg_rate_in + msg_rate_out"
+_THROUGHPUT = "msg_throughput_in + msg_throughput_out"
+
+
+def _usage(weights: Mapping[str, float]) -> str:
+    """Return SQL of the usage that the load manager compares, ratio; null where unknown."""
+    weighed = ", ".join(
+        f"{float(weights.get(name, 1.0))!r} * coalesce({name}_ratio, 0)" for name in WEIGHED
+    )
+    measured = ", ".join(f"{name}_usage" for name in WEIGHED)
+    return f"CASE WHEN coalesce({measured}) IS NOT NULL THEN greatest({weighed}) END"
+
+
+BUNDLE_MEASURES: Final[Mapping[str, str]] = {"rate": _RATE, "throughput": _THROUGHPUT}
+"""SQL over a row of ``bundle_loads``, msg/s and bytes/s."""
+
 PULSAR_RECORD: Final = SystemRecord(
     system="pulsar",
     tables=PULSAR_TABLES,
@@ -219,4 +237,18 @@ PULSAR_RECORD: Final = SystemRecord(
     build=PulsarSnapshot.build,
     load=load_snapshot,
     events=pulsar_events,
+    servers=ServerLoad(
+        rows="brokers",
+        key="broker",
+        measures={
+            "usage": _usage,
+            "cpu": "cpu_ratio",
+            "bandwidth_in": "bandwidth_in_ratio",
+            "bandwidth_out": "bandwidth_out_ratio",
+            "rate": _RATE,
+            "throughput": _THROUGHPUT,
+            "bundles": "bundle_count",
+        },
+        evenness="throughput",
+    ),
 )

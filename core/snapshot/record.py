@@ -13,6 +13,8 @@ from typing import Any, Final, Literal
 
 import pyarrow as pa
 
+from core.errors import UnknownNameError
+
 Habit = Literal["every", "busy", "change"]
 
 CLUSTER: Final = "cluster"
@@ -69,6 +71,35 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServerLoad:
+    """How the load of a system's servers is read from its history.
+
+    Attributes:
+        rows: The kind of rows that has it.
+        key: The column that names the server.
+        measures: SQL over a row by measure, null where it is unknown, or what returns the SQL for
+            the weights of the resources. The first is what the system's balancer compares.
+        evenness: The measure by which the load is called even.
+    """
+
+    rows: str
+    key: str
+    measures: Mapping[str, str | Callable[[Mapping[str, float]], str]]
+    evenness: str
+
+    def expression(self, measure: str, weights: Mapping[str, float]) -> str:
+        """Return the SQL of a measure.
+
+        Raises:
+            UnknownNameError: There is none of that name.
+        """
+        if measure not in self.measures:
+            raise UnknownNameError.of("measure", measure, list(self.measures))
+        sql = self.measures[measure]
+        return sql if isinstance(sql, str) else sql(weights)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SystemRecord:
     """How snapshots of one system are kept in directories and in the history.
 
@@ -82,6 +113,7 @@ class SystemRecord:
         load: Reads a snapshot directory; raises ``SnapshotError``.
         events: Returns rows of ``events`` for what happened between two snapshots, without who did
             it.
+        servers: How the load of its servers is read; ``None``: no page asks for it.
     """
 
     system: str
@@ -91,6 +123,7 @@ class SystemRecord:
     build: Callable[[Any, Mapping[str, pa.Table]], Any]
     load: Callable[[Path], Any]
     events: Callable[[Any, Any], list[dict[str, Any]]]
+    servers: ServerLoad | None = None
 
 
 def part_of(table: pa.Schema, names: tuple[str, ...]) -> pa.Schema:

@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from core.errors import UnknownNameError
 from core.history.queries.sql import MINUTES, HistoryReader, Period
-from core.pulsar.load import WEIGHED
+from core.history.store.layout import HistoryError
+from core.pulsar.record import BUNDLE_MEASURES
+from core.snapshot.record import ServerLoad
 from core.units import datetime_to_ms, ms_to_datetime
 
 if TYPE_CHECKING:
@@ -36,42 +37,6 @@ _STEPS_S: Final = (
     *(1, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800),
     *(3_600, 7_200, 14_400, 21_600, 43_200, 86_400, 604_800),
 )
-_RATES: Final = "msg_rate_in + msg_rate_out"
-_TRAFFIC: Final = "msg_throughput_in + msg_throughput_out"
-_REQUESTS: Final = " + ".join(
-    f"coalesce({name}_rate, 0)" for name in ("get", "multi_get", "batch_get", "put", "multi_put")
-)
-
-PULSAR_MEASURES: Final[Mapping[str, str]] = {
-    "usage": "",  # with the weights in force, see _usage
-    "cpu": "cpu_ratio",
-    "bandwidth_in": "bandwidth_in_ratio",
-    "bandwidth_out": "bandwidth_out_ratio",
-    "rate": _RATES,
-    "throughput": _TRAFFIC,
-    "bundles": "bundle_count",
-}
-PEGASUS_MEASURES: Final[Mapping[str, str]] = {
-    "primaries": "primary_replicas",
-    "replicas": "total_replicas",
-    "requests": f"CASE WHEN get_rate IS NULL AND put_rate IS NULL THEN NULL ELSE {_REQUESTS} END",
-    "memory": "resident_memory_mb",
-}
-BUNDLE_MEASURES: Final[Mapping[str, str]] = {"rate": _RATES, "throughput": _TRAFFIC}
-
-DEVIATION_OF: Final = {"pulsar": "throughput", "pegasus": "primaries"}
-"""What a system's evenness is told by."""
-
-
-@dataclass(frozen=True, slots=True)
-class Subjects:
-    """Where the load of a system's servers is: kind of the history and name of its key."""
-
-    kind: str
-    key: str
-
-
-SERVERS: Final = {"pulsar": Subjects("brokers", "broker"), "pegasus": Subjects("nodes", "node")}
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,16 +114,17 @@ class HistoryQueries:
     Args:
         store: The history.
         cluster: Whose.
-        system: ``pulsar`` or ``pegasus``.
-        reader: Asks the questions; by default each anew.
+        system: Name of its system.
+        reader: Asks the questions; by default each by itself.
+    Raises:
+        HistoryError: The system's servers have no recorded load.
     """
 
     def __init__(
         self, store: HistoryStore, cluster: str, system: str, reader: HistoryReader | None = None
     ) -> None:
         self._reader = reader or HistoryReader(store, cluster)
-        self.system = system
-        self.servers = SERVERS[system]
+        self.servers = servers_of(store, system)
 
     # -- minutes -----------------------------------------------------------------------------------
 
@@ -182,7 +148,7 @@ class HistoryQueries:
         """Return one measure of every server over time.
 
         Args:
-            measure: Key of :data:`PULSAR_MEASURES` or :data:`PEGASUS_MEASURES`.
+            measure: Key of :attr:`core.snapshot.record.ServerLoad.measures`.
             period: When.
             step_ms: Length of a stretch of time; 0: every minute by itself.
             weights: Of the resources, for ``usage``; see ``core.pulsar.load.resource_weights``.
@@ -190,12 +156,13 @@ class HistoryQueries:
             UnknownNameError: No such measure.
             SnapshotError: The history is damaged.
         """
+        value = self.servers.expression(measure, weights)
         table = self._reader.ask(
             f"SELECT taken_at // $step * $step AS at, {self.servers.key} AS subject, "  # noqa: S608  # our own names
             f"avg(x) AS mean, max(x) AS peak FROM "
-            f"(SELECT taken_at, {self.servers.key}, {self._expression(measure, weights)} AS x "
+            f"(SELECT taken_at, {self.servers.key}, {value} AS x "
             f"FROM rows) GROUP BY ALL",
-            self.servers.kind,
+            self.servers.rows,
             period,
             step=max(1, step_ms),
         )
@@ -209,9 +176,9 @@ class HistoryQueries:
         table = self._reader.ask(
             "SELECT taken_at, CASE WHEN avg(x) > 0 THEN max(x) / avg(x) - 1 "  # noqa: S608  # our own names
             "WHEN avg(x) = 0 THEN 0 END AS deviation, max(x) - min(x) AS spread FROM "
-            f"(SELECT taken_at, {self._expression(measure, weights)} AS x FROM rows) "
+            f"(SELECT taken_at, {self.servers.expression(measure, weights)} AS x FROM rows) "
             "GROUP BY taken_at ORDER BY taken_at",
-            self.servers.kind,
+            self.servers.rows,
             period,
         )
         if table is None:
@@ -227,14 +194,14 @@ class HistoryQueries:
             ``subject`` and a column for each measure, sorted by subject; no rows where the minute
             was not recorded.
         """
-        chosen = PULSAR_MEASURES if self.system == "pulsar" else PEGASUS_MEASURES
+        chosen = self.servers.measures
         columns = ", ".join(
-            f"({self._expression(name, weights)})::DOUBLE AS {name}" for name in chosen
+            f"({self.servers.expression(name, weights)})::DOUBLE AS {name}" for name in chosen
         )
         moment = ms_to_datetime(at_ms)
         table = self._reader.ask(
             f"SELECT {self.servers.key} AS subject, {columns} FROM rows ORDER BY subject",  # noqa: S608  # our own names
-            self.servers.kind,
+            self.servers.rows,
             Period(moment, moment),
         )
         names = ["subject", *chosen]
@@ -257,7 +224,7 @@ class HistoryQueries:
         table = self._reader.ask(
             f"SELECT {named} FROM rows WHERE list_contains($minutes, taken_at) "  # noqa: S608  # our own names
             f"ORDER BY taken_at, {self.servers.key}",
-            self.servers.kind,
+            self.servers.rows,
             period,
             minutes=minutes[rows].tolist() if size else [],
         )
@@ -267,12 +234,14 @@ class HistoryQueries:
         self, subject: str, period: Period, *, step_ms: int, weights: Mapping[str, float]
     ) -> pa.Table:
         """Return every measure of one server over time: ``at`` and a column a measure."""
-        chosen = PULSAR_MEASURES if self.system == "pulsar" else PEGASUS_MEASURES
-        columns = ", ".join(f"avg({self._expression(name, weights)}) AS {name}" for name in chosen)
+        chosen = self.servers.measures
+        columns = ", ".join(
+            f"avg({self.servers.expression(name, weights)}) AS {name}" for name in chosen
+        )
         table = self._reader.ask(
             f"SELECT taken_at // $step * $step AS at, {columns} FROM rows "  # noqa: S608  # our own names
             f"WHERE {self.servers.key} = $subject GROUP BY 1 ORDER BY 1",
-            self.servers.kind,
+            self.servers.rows,
             period,
             step=max(1, step_ms),
             subject=subject,
@@ -312,20 +281,20 @@ class HistoryQueries:
                 sums[name][at] = np.nan_to_num(_floats(table[name]))
         return pa.table({"at": starts} | {name: sums[name] / counts for name in BUNDLE_MEASURES})
 
-    def _expression(self, measure: str, weights: Mapping[str, float]) -> str:
-        known = PULSAR_MEASURES if self.system == "pulsar" else PEGASUS_MEASURES
-        if measure not in known:
-            raise UnknownNameError.of("measure", measure, list(known))
-        return _usage(weights) if measure == "usage" else known[measure]
 
+def servers_of(store: HistoryStore, system: str) -> ServerLoad:
+    """Return how the load of a system's servers is read.
 
-def _usage(weights: Mapping[str, float]) -> str:
-    """Return SQL of the usage that the load manager compares, ratio; null where unknown."""
-    weighed = ", ".join(
-        f"{float(weights.get(name, 1.0))!r} * coalesce({name}_ratio, 0)" for name in WEIGHED
-    )
-    told = ", ".join(f"{name}_usage" for name in WEIGHED)
-    return f"CASE WHEN coalesce({told}) IS NOT NULL THEN greatest({weighed}) END"
+    Raises:
+        HistoryError: The system is unknown, or its servers have no recorded load.
+    """
+    servers = store.location.kinds.system(system).servers
+    if servers is None:
+        raise HistoryError(
+            f"The history of {system} clusters has no load by server.",
+            hint="See `trimtab history events CLUSTER`.",
+        )
+    return servers
 
 
 def step_of(minutes: Recorded, most: int = MAX_COLUMNS) -> int:

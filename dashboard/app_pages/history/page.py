@@ -7,7 +7,7 @@ from datetime import timedelta
 import streamlit as st
 
 from core.errors import SnapshotError
-from core.history.queries.query import DEVIATION_OF
+from core.history.queries.query import servers_of
 from core.units import datetime_to_ms
 from dashboard import state
 from dashboard.app_pages.history import model, states, view
@@ -45,7 +45,8 @@ newest = min(choice.shelved.taken_at, span[1]) if choice.is_past and choice.shel
 answered = st.container()
 period, measure = pick_range(span, newest, history.system)
 weights = weights_of(choice.shelved, history.system)
-asked = Asked(history, period, measure.key, DEVIATION_OF[history.system], weights)
+servers = servers_of(history.store, history.system)
+asked = Asked(history, period, measure.key, servers.evenness, weights)
 try:
     shown = picture(asked)
 except SnapshotError as error:
