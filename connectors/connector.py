@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from connectors.check import CheckResult
 from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.journal.journal import SqlJournal
 from core.actions.ports import Cluster
@@ -107,6 +108,10 @@ class Connector(Protocol):
         Raises:
             ConfigError: A secret or certificate cannot be read.
         """
+        ...
+
+    def check(self, cluster: ClusterConfig) -> list[CheckResult]:
+        """Try every endpoint of a cluster; never raises for one that does not work."""
         ...
 
     def observer(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, Protocol
 
+from core.errors import SnapshotError
 from core.findings.finding import Finding
 from core.pegasus.system import PEGASUS
 from core.plan.registry import StepRegistry
@@ -31,6 +32,24 @@ class KnownSystem(System[Any], Protocol):
 
 
 SYSTEMS: Final[tuple[KnownSystem, ...]] = (PULSAR, PEGASUS)
+
+
+def record_of(kind: str, systems: Iterable[KnownSystem] = SYSTEMS) -> SystemRecord:
+    """Return how snapshots of a system are kept.
+
+    Args:
+        kind: The system's name, as a manifest has it.
+        systems: Those that are known.
+    Raises:
+        SnapshotError: None of them has that name.
+    """
+    for system in systems:
+        if system.name == kind:
+            return system.record
+    raise SnapshotError(
+        f"The snapshot is of system {kind!r}, which this Trimtab does not know.",
+        hint="Read it with the version of Trimtab that wrote it.",
+    )
 
 
 def steps_of(systems: Iterable[KnownSystem]) -> StepRegistry:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from pydantic import BaseModel
@@ -78,7 +78,7 @@ class JobKind:
             is ``local`` or ``spark`` where it has both.
         request: What is computed on each cluster; ``asks`` then is about which clusters, and where.
             A job's JSON has the fields of both.
-        system: Of the clusters that it is about, ``pulsar`` or ``pegasus``; ``None``: of both.
+        system: Of the clusters that it is about; ``None``: of all.
         run: Does it; writes result tables as Parquet.
     """
 
@@ -87,7 +87,7 @@ class JobKind:
     answers: str
     asks: type[BaseModel]
     run: Callable[[JobContext, Any], JobAnswer]
-    system: Literal["pulsar", "pegasus"] | None = None
+    system: str | None = None
     request: type[Request] | None = None
 
     def schema(self) -> dict[str, Any]:

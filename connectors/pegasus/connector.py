@@ -7,11 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from connectors.check import CheckResult
 from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.connector import Connector
 from connectors.journal.journal import SqlJournal
 from connectors.pegasus.acting.cluster import PegasusCluster
 from connectors.pegasus.acting.pending import PendingProposals
+from connectors.pegasus.check import check_cluster
 from connectors.pegasus.collect import PegasusCollector
 from core.errors import OpsError
 from core.history.analysis.accuracy.shadow import Shadow
@@ -45,6 +47,10 @@ class PegasusConnector:
         if journal is None:
             return PegasusCluster(cluster, limits)
         return PegasusCluster(cluster, limits, pending=PendingProposals(journal, cluster.name))
+
+    def check(self, cluster: ClusterConfig) -> list[CheckResult]:
+        """Try every endpoint of a cluster."""
+        return check_cluster(cluster)
 
     def observer(
         self, config: TrimtabConfig, cluster: ClusterConfig, on_change: Callable[[], None]

@@ -17,7 +17,6 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.config.check import CheckResult, check_cluster
 from connectors.config.model import ClusterConfig
 from connectors.pulsar.admin.capture import ADMIN, RestCapture, RestFacts
 from connectors.pulsar.admin.client import AdminClient
@@ -42,7 +41,7 @@ from core.snapshot.znodes.assemble import decode_dynamic
 from core.snapshot.znodes.brokers import Registry, decode_registry, version_of
 from core.snapshot.znodes.readings import CONFIGURATION
 
-__all__ = ["CheckResult", "PulsarCollector", "check_cluster", "fetch_topics"]
+__all__ = ["PulsarCollector", "fetch_topics"]
 
 REST_LACKS: Final = (
     "Time averages of brokers and bundles are not available: they are in ZooKeeper only, and none "

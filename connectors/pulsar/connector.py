@@ -7,10 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from connectors.check import CheckResult
 from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.connector import Connector
 from connectors.journal.journal import SqlJournal
 from connectors.pulsar.acting.cluster import PulsarCluster
+from connectors.pulsar.check import check_cluster
 from connectors.pulsar.collect import PulsarCollector
 from connectors.pulsar.leader.observer import LeaderObserver, forecast_path, last_round
 from core.history.analysis.accuracy.shadow import PulsarShadow, Shadow
@@ -38,6 +40,10 @@ class PulsarConnector:
         """Return a cluster to act on."""
         del journal  # an unload is not repeated by a broker
         return PulsarCluster(cluster, limits)
+
+    def check(self, cluster: ClusterConfig) -> list[CheckResult]:
+        """Try every endpoint of a cluster."""
+        return check_cluster(cluster)
 
     def observer(
         self, config: TrimtabConfig, cluster: ClusterConfig, on_change: Callable[[], None]

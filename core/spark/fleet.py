@@ -20,8 +20,9 @@ from core.progress import Progress
 from core.request import Request
 from core.schemas import conform
 from core.snapshot import PulsarSnapshot
-from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
-from core.snapshot.store import load_manifest, load_snapshot
+from core.snapshot.pegasus import PegasusSnapshot
+from core.snapshot.store import load_manifest
+from core.systems import record_of
 from core.units import pluralize
 
 if TYPE_CHECKING:
@@ -70,8 +71,8 @@ class InDirectory:
         """Read it."""
         directory = Path(self.path)
         _, manifest = load_manifest(directory)
-        load = load_pegasus_snapshot if manifest.kind == "pegasus" else load_snapshot
-        return load(directory)
+        snapshot: Snapshot = record_of(manifest.kind).load(directory)
+        return snapshot
 
 
 @dataclass(frozen=True)

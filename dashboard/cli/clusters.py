@@ -116,7 +116,7 @@ def note_open_runs(path: Path | None) -> None:
 def check(config: Config = None, as_json: Json = False) -> int:
     """Check the configuration and every endpoint, and show fixes for what fails."""
     loaded = configured(config)
-    results = {cluster.name: services.check(cluster) for cluster in loaded.clusters}
+    results = {cluster.name: services.check(loaded, cluster) for cluster in loaded.clusters}
     history = check_history(loaded)
     warnings = services.exposed_secrets(loaded)
     for warning in warnings:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from core.errors import OpsError, PlanError
+from core.plan.describe import tally
 from core.plan.model import Diagnostic, Plan
 from core.pulsar.plan.clients import ClientImpact
 from core.pulsar.plan.preview import OtherPreview, Preview
@@ -181,3 +182,13 @@ def show_plan_file(plan: Plan, plan_file: Path | None, config_words: str) -> Non
     say(f"Plan {plan.short_id}, good until {plan.expires_at:%H:%M:%S} UTC: {plan_file}.")
     words = f"apply {plan_file} --cluster {plan.cluster} --reason TEXT{config_words}"
     say(f"Carry it out: trimtab {words}")
+
+
+def show_plan(plan: Plan) -> None:
+    """Print what a plan is, and its diagnostics."""
+    say(
+        f"Plan {plan.short_id} for {plan.cluster}: {tally(plan.steps)}; good until "
+        f"{plan.expires_at:%H:%M:%S} UTC."
+    )
+    for item in plan.diagnostics:
+        say(f"{item.severity}: {item.sentence} {item.hint}".rstrip())

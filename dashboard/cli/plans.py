@@ -10,20 +10,17 @@ from typing import Annotated
 import typer
 
 from core.plan.codec import dump_plan, load_plan
-from core.plan.describe import tally
 from core.plan.model import Plan
 from core.plan.options import PlanOptions
-from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.preview import OtherPreview, preview_plan
 from core.pulsar.plan.setting import build_setting_plan
-from core.snapshot.pegasus import KIND as PEGASUS
-from core.snapshot.store import PULSAR, load_manifest, load_snapshot
+from core.snapshot.store import load_snapshot
 from core.systems import steps_of
-from core.units import format_ratio
 from dashboard import services
-from dashboard.cli import plan_answers
-from dashboard.cli.config import configured, systems
+from dashboard.cli import plan_answers, systems
+from dashboard.cli.config import configured
+from dashboard.cli.config import systems as known_systems
 from dashboard.cli.options import (
     Bundles,
     Config,
@@ -35,13 +32,10 @@ from dashboard.cli.options import (
     Snapshot,
     Strategy,
 )
-from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
-from dashboard.cli.pegasus.preview import preview_of_pegasus
+from dashboard.cli.output import Answer, UsageFaultError, emit, say
 from dashboard.cli.plan_answers import nothing_to_do, refusal, show_plan_file, write_plan
 from dashboard.cli.snapshots import Assumptions
 from dashboard.cli.source import pulsar_cluster
-from dashboard.cli.systems import preview as preview_of_system
-from dashboard.cli.systems import snapshot_in
 
 app = typer.Typer()
 
@@ -81,7 +75,7 @@ def unload(
         write_plan(plan_file, dump_plan(plan))
 
     def show() -> None:
-        _show_plan(plan)
+        plan_answers.show_plan(plan)
         if plan_file is None:
             say("Not written: name a file with --plan OUT.")
         else:
@@ -187,60 +181,5 @@ def preview(
     as_json: Json = False,
 ) -> int:
     """Preview a plan: destinations, load before and after, clients, commands."""
-    plan = load_plan(plan_file, steps_of(systems()))
-    kind = load_manifest(directory)[1].kind
-    if kind == PEGASUS:
-        return preview_of_pegasus(plan, directory, as_json=as_json)
-    if kind == PULSAR:
-        return _preview_of_pulsar(plan, directory, as_json=as_json)
-    return preview_of_system(*snapshot_in(directory), plan, as_json=as_json)
-
-
-def _preview_of_pulsar(plan: Plan, directory: Path, *, as_json: bool) -> int:
-    outcome = preview_plan(load_snapshot(directory), plan)
-    body = plan_answers.preview(plan, outcome)
-    body["expired"] = plan.is_expired(datetime.now(tz=UTC))
-
-    body["answer"] = plan_sentence(outcome)
-
-    def show() -> None:
-        say(body["answer"])
-        _show_plan(plan)
-        for item in outcome.steps:
-            say()
-            say(f"{item.step.bundle} leaves {item.step.owner}; {item.clients.sentence()}")
-            for broker, p in sorted(item.placement.distribution.items(), key=lambda pair: -pair[1]):
-                say(f"  {format_ratio(p):>8}  {broker}")
-            if not item.placement.distribution:
-                say(f"  no destination: {item.placement.why}")
-            say(f"  {item.command}")
-            say(f"  {item.rest}")
-        _show_others(outcome.others)
-        if outcome.steps:
-            say()
-            table(*plan_answers.before_after_text(outcome))
-            say()
-            say(f"In all {outcome.clients.sentence()}")
-            for text in outcome.notes:
-                say(f"Note: {text}")
-        if body["expired"]:
-            say(f"The plan expired at {plan.expires_at.isoformat()}: it can be read, not applied.")
-
-    return emit(Answer(body, show), as_json=as_json)
-
-
-def _show_others(others: Sequence[OtherPreview]) -> None:
-    for other in others:
-        say()
-        say(other.sentence + (f" {other.clients.sentence()}" if other.clients else ""))
-        say(f"  {other.command}")
-        say(f"  {other.rest}")
-
-
-def _show_plan(plan: Plan) -> None:
-    say(
-        f"Plan {plan.short_id} for {plan.cluster}: {tally(plan.steps)}; good until "
-        f"{plan.expires_at:%H:%M:%S} UTC."
-    )
-    for item in plan.diagnostics:
-        say(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
+    plan = load_plan(plan_file, steps_of(known_systems()))
+    return systems.preview(directory, plan, as_json=as_json)

@@ -8,26 +8,21 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
-from core.findings.finding import Finding, findings_sentence, overall_state
 from core.pulsar.lookup import lookup_topic
-from core.pulsar.measures import TARGETS, Measures, Target, balance_sentence, measure
 from core.pulsar.placement import STRATEGIES, place_bundle
-from core.pulsar.rules.registry import assess
 from core.pulsar.settings import (
     EffectiveSettings,
     find_release,
     parse_set_options,
 )
 from core.pulsar.view import LoadView
-from core.snapshot import Manifest, PulsarSnapshot
-from core.snapshot.pegasus import KIND as PEGASUS
-from core.snapshot.store import PULSAR, load_manifest, load_snapshot
-from core.units import format_ago, format_ratio
+from core.snapshot import PulsarSnapshot
+from core.snapshot.store import load_snapshot
+from core.units import format_ratio
 from dashboard.cli import answers
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
 from dashboard.cli.source import active_settings
@@ -92,75 +87,6 @@ class OneBundle:
 def strategy_names() -> list[str]:
     """Return the names of the placement strategies there are."""
     return [strategy.name for strategy in STRATEGIES]
-
-
-def health(directory: Path, target_code: str, *, as_json: bool) -> int:
-    """``trimtab health``, of a cluster of any system."""
-    kind = load_manifest(directory)[1].kind
-    if kind == PEGASUS:
-        from dashboard.cli.pegasus import state  # noqa: PLC0415  # commands start fast
-
-        return state.health(str(directory), None, as_json=as_json)
-    if kind != PULSAR:
-        from dashboard.cli import systems  # noqa: PLC0415  # the same
-
-        return systems.health(*systems.snapshot_in(directory), as_json=as_json)
-    target = target_of(target_code)
-    snapshot = load_snapshot(directory)
-    settings = active_settings(snapshot)
-    measures = measure(snapshot, settings)
-    findings = assess(snapshot, settings, target=target)
-    identity = (snapshot.snapshot_id, snapshot.manifest)
-    return tell_health(identity, measures, findings, target, as_json=as_json)
-
-
-def tell_health(
-    identity: tuple[str, Manifest],
-    measures: Measures,
-    findings: tuple[Finding, ...],
-    target: Target,
-    *,
-    as_json: bool,
-) -> int:
-    """Print what is known of a cluster's health, whoever judged it."""
-    snapshot_id, manifest = identity
-    body = {
-        "cluster": manifest.cluster,
-        "snapshot_id": snapshot_id,
-        "taken_at": manifest.taken_at.isoformat(),
-        "answer": balance_sentence(measures, target),
-        "state": overall_state(findings),
-        "target": target.code,
-        "measures": answers.measures(measures),
-        "findings": [answers.finding(item) for item in findings],
-        "problems": [answers.problem(item) for item in manifest.problems],
-    }
-
-    def show() -> None:
-        say(body["answer"])  # type: ignore[arg-type]  # a sentence
-        say(f"{manifest.cluster}, {_age(manifest)}: {findings_sentence(findings)}.")
-        say()
-        table(
-            ("measure", "mean", "maximum", "over the mean", "spread / mean", "worst broker"),
-            [
-                (
-                    spread.label,
-                    spread.text_of(spread.mean),
-                    spread.text_of(spread.maximum),
-                    format_ratio(spread.max_deviation_ratio),
-                    format_ratio(spread.coefficient_ratio),
-                    spread.worst or "unknown",
-                )
-                for spread in measures
-            ],
-        )
-        for item in findings:
-            say()
-            say(f"{item.severity.upper():8}{item.sentence}")
-            if item.hint:
-                say(f"{'':8}{item.hint}")
-
-    return emit(Answer(body, show), as_json=as_json)
 
 
 def lookup(directory: Path, topic: str, *, as_json: bool) -> int:
@@ -244,19 +170,6 @@ def tell_place(
     return emit(Answer(answers.placement(placement, elapsed_ms), show), as_json=as_json)
 
 
-def target_of(code: str) -> Target:
-    """Return a target by its code.
-
-    Raises:
-        UsageFaultError: There is none of that name.
-    """
-    for target in TARGETS:
-        if target.code == code:
-            return target
-    unknown = UnknownNameError.of("target", code, [target.code for target in TARGETS])
-    raise UsageFaultError(unknown.message, hint=unknown.hint)
-
-
 def _candidates(text: str | None, known: Sequence[str]) -> list[str] | None:
     if text is None:
         return None
@@ -270,11 +183,6 @@ def _candidates(text: str | None, known: Sequence[str]) -> list[str] | None:
             unknown = UnknownNameError.of("broker", name, known, place="the snapshot")
             raise UsageFaultError(unknown.message, hint=unknown.hint)
     return names
-
-
-def _age(manifest: Manifest) -> str:
-    age_s = (datetime.now(tz=UTC) - manifest.taken_at).total_seconds()
-    return f"taken {format_ago(age_s)}" if age_s >= 0 else format_ago(age_s)
 
 
 def _score(value: Any) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from core.findings.finding import overall_state
 from core.plan.model import Plan
@@ -13,6 +14,9 @@ from dashboard import services
 from dashboard.cli import answers, plan_answers
 from dashboard.cli.config import systems
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say
+
+_VIEWS: Final = {"pulsar": "dashboard.cli.pulsar.views", "pegasus": "dashboard.cli.pegasus.views"}
+"""Modules whose ``health`` and ``preview`` show more of a system than what all systems have."""
 
 
 def snapshot_in(directory: Path) -> tuple[KnownSystem, Any]:
@@ -32,8 +36,35 @@ def snapshot_in(directory: Path) -> tuple[KnownSystem, Any]:
     return known[kind], known[kind].record.load(directory)
 
 
-def health(system: KnownSystem, snapshot: Storable, *, as_json: bool) -> int:
-    """Show the findings of a snapshot."""
+def health(directory: Path, target_code: str, *, as_json: bool) -> int:
+    """Show how a cluster of any system is.
+
+    Args:
+        directory: Of the snapshot.
+        target_code: Definition of balanced, where the system has several.
+        as_json: Print one JSON object.
+    """
+    if (views := _views(directory)) is not None:
+        code: int = views.health(directory, target_code, as_json=as_json)
+        return code
+    return _health(*snapshot_in(directory), as_json=as_json)
+
+
+def preview(directory: Path, plan: Plan, *, as_json: bool) -> int:
+    """Show what a plan for a cluster of any system is expected to do."""
+    if (views := _views(directory)) is not None:
+        code: int = views.preview(directory, plan, as_json=as_json)
+        return code
+    return _preview(*snapshot_in(directory), plan, as_json=as_json)
+
+
+def _views(directory: Path) -> Any:
+    """Return the module with a system's own views; ``None``: it has none."""
+    module = _VIEWS.get(load_manifest(directory)[1].kind)
+    return None if module is None else import_module(module)
+
+
+def _health(system: KnownSystem, snapshot: Storable, *, as_json: bool) -> int:
     findings = system.findings(snapshot)
     manifest = snapshot.manifest
     body = {
@@ -55,8 +86,7 @@ def health(system: KnownSystem, snapshot: Storable, *, as_json: bool) -> int:
     return emit(Answer(body, show), as_json=as_json)
 
 
-def preview(system: KnownSystem, snapshot: Storable, plan: Plan, *, as_json: bool) -> int:
-    """Show what a plan is expected to do."""
+def _preview(system: KnownSystem, snapshot: Storable, plan: Plan, *, as_json: bool) -> int:
     is_expired = plan.is_expired(services.now())
     sentence = system.preview(snapshot, plan)
     body = {"plan": plan_answers.plan(plan), "answer": sentence, "expired": is_expired}

@@ -10,6 +10,7 @@ from typing import Final, Literal
 from core.pulsar.releases import Release
 from core.snapshot import Manifest
 from core.snapshot.clock import is_ahead
+from core.systems import record_of
 from core.units import format_age, format_ago, pluralize
 
 STALE_AFTER_INTERVALS: Final = 3.0
@@ -86,7 +87,6 @@ def freshness_badge(
     )
 
 
-_COUNTED: Final = {"pulsar": ("brokers", "bundles"), "pegasus": ("nodes", "partitions")}
 _LEFT_OUT: Final = (
     " Counted are the bundles that can move, owned or not: the brokers' own (heartbeat, SLA) "
     "are left out, here and everywhere."
@@ -115,7 +115,7 @@ def coverage_badge(manifest: Manifest, own_bundles: int = 0, trouble: Badge | No
 def _coverage(manifest: Manifest, own_bundles: int) -> tuple[Badge, bool]:
     parts: list[str] = []
     is_whole, is_known = True, True
-    for name in _COUNTED.get(manifest.kind, _COUNTED["pulsar"]):
+    for name in record_of(manifest.kind).counted:
         table = manifest.tables.get(name)
         if table is None or (table.rows == 0 and table.source == "none"):
             parts.append(f"no {name}")
@@ -140,7 +140,7 @@ def _coverage(manifest: Manifest, own_bundles: int) -> tuple[Badge, bool]:
         icon=":material/task_alt:" if is_whole else ":material/incomplete_circle:",
         tone="gray" if is_whole else "orange",
         help="Everything that should be there was read."
-        + (_LEFT_OUT if manifest.kind == "pulsar" else "")
+        + (_LEFT_OUT if "bundles" in manifest.tables else "")
         if is_whole
         else "Some of it could not be read: the problems say what. Missing numbers are unknown.",
     )

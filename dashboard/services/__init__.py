@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pydantic import SecretStr
 
+    from connectors.check import CheckResult
     from connectors.config.model import ClusterConfig, TrimtabConfig
     from connectors.connector import Connector
     from connectors.journal.journal import SqlJournal
-    from connectors.pulsar.collect import CheckResult
     from core.actions.dry_run import Rehearsal
     from core.systems import KnownSystem
 
@@ -344,11 +344,11 @@ def keep(config: TrimtabConfig, snapshot: Storable) -> CachedSnapshot:
     return shelf(config).put(snapshot, config.keep.retention())
 
 
-def check(cluster: ClusterConfig) -> Sequence[CheckResult]:
+def check(config: TrimtabConfig, cluster: ClusterConfig) -> Sequence[CheckResult]:
     """Try every endpoint of a cluster."""
-    from connectors.pulsar.collect import check_cluster  # noqa: PLC0415  # commands must start fast
+    from connectors.systems import connector_of  # noqa: PLC0415  # commands must start fast
 
-    return check_cluster(cluster)
+    return connector_of(config, cluster).check(cluster)
 
 
 def run_collector(

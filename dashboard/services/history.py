@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from pydantic import SecretStr
 
-    from connectors.config.check import CheckResult
+    from connectors.check import CheckResult
     from connectors.connector import Connector
     from connectors.recording.upkeep import UpkeepResult
     from core.history.queries.point_in_time import PastMinutes
@@ -68,7 +68,7 @@ def keep_in_order(config: Config, store: HistoryStore, cluster: str) -> UpkeepRe
 
 def check_history(config: Config) -> CheckResult:
     """Try whether the history can be written and read."""
-    from connectors.config.check import check_history as check  # noqa: PLC0415  # commands start fast
+    from connectors.check import check_history as check  # noqa: PLC0415  # commands start fast
 
     return check(config)
 

@@ -8,10 +8,10 @@ import socket
 import pytest
 from small_broker import SmallBroker, said, serve_cluster
 
-from connectors.config.check import _check_credentials
 from connectors.config.model import ClusterConfig
 from connectors.pegasus.http.client import HttpClient
 from connectors.pulsar.admin.client import AdminClient
+from connectors.pulsar.check import _check_credentials
 from connectors.pulsar.collect import PulsarCollector
 from connectors.pulsar.topics.capture import service_addresses
 from connectors.transport.addresses import (

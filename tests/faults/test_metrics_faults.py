@@ -8,9 +8,9 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from connectors.config.check import check_cluster
 from connectors.config.metrics import Prometheus
 from connectors.config.model import ClusterConfig, TrimtabConfig
+from connectors.pulsar.check import check_cluster
 from connectors.pulsar.metrics.capture import Metrics, MetricsReader
 from connectors.pulsar.metrics.found import BrokerNames, settled
 from connectors.pulsar.metrics.measures import Series, Where

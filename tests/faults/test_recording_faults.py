@@ -19,7 +19,7 @@ import pytest
 from small_broker import SmallBroker, serve_cluster
 from test_collector import Running
 
-from connectors.config.check import check_history
+from connectors.check import check_history
 from connectors.config.model import ClusterConfig, TrimtabConfig
 from core.history.store.store import HistoryLocation, HistoryStore
 from core.snapshot.store import Shelf

@@ -15,7 +15,8 @@ from small_broker import BUNDLE, HungPort, SmallBroker, said, serve_cluster
 
 from connectors.config.model import ClusterConfig
 from connectors.pulsar.admin.client import AdminClient, quoted
-from connectors.pulsar.collect import PulsarCollector, check_cluster, fetch_topics
+from connectors.pulsar.check import check_cluster
+from connectors.pulsar.collect import PulsarCollector, fetch_topics
 from core.errors import (
     AuthError,
     ConflictError,

@@ -27,7 +27,8 @@ from recorded_cluster import (
 from small_broker import SmallBroker, serve_cluster
 
 from connectors.config.model import ClusterConfig
-from connectors.pulsar.collect import PulsarCollector, check_cluster
+from connectors.pulsar.check import check_cluster
+from connectors.pulsar.collect import PulsarCollector
 from connectors.sandbox.zookeeper import ZooKeeperProcess
 from connectors.zookeeper.client import BROKE_CONNECTION, ZooKeeperReader
 from connectors.zookeeper.multi_read import GET_CHILDREN, GET_DATA, Read, request_of

@@ -9,7 +9,8 @@ from our_reading import capture, config_of, rows_by
 from pulsar_files import SESSION_TIMEOUT_S
 from real_pulsar import RealPulsar
 
-from connectors.pulsar.collect import PulsarCollector, check_cluster
+from connectors.pulsar.check import check_cluster
+from connectors.pulsar.collect import PulsarCollector
 from core.pulsar.rules.registry import assess
 from core.snapshot import PulsarSnapshot
 

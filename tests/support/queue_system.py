@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 
+from connectors.check import CheckResult
 from connectors.worker.limits import Limited
 from core.actions.events import ExternalMove, RunMeasured
 from core.actions.external_changes import describe_move
@@ -400,6 +401,9 @@ class QueueConnector:
 
     def open(self, cluster, limits=None, journal=None) -> OpenQueues:
         return OpenQueues(self.cluster, cluster, limits)
+
+    def check(self, cluster) -> list[CheckResult]:
+        return [CheckResult(what="Queues", ok=True, detail=f"{len(self.cluster.workers)} queues.")]
 
     def observer(self, config, cluster, on_change) -> None:
         return None

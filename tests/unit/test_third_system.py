@@ -218,6 +218,7 @@ def test_the_command_line_captures_judges_previews_applies_and_undoes(
     console: Console, tmp_path: Path
 ) -> None:
     folder, plan_file = tmp_path / "snapshot", tmp_path / "plan.json"
+    assert [one["ok"] for one in console("check")["clusters"]["queues-1"]] == [True]
     captured = console("capture", "queues-1", "--out", folder)
     assert captured["tables"]["queues"]["rows"] == 3
     found = console("health", folder, is_configured=False)

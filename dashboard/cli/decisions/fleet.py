@@ -20,6 +20,7 @@ from core.errors import OpsError, UnknownNameError
 from core.progress import Progress, Untold
 from core.snapshot.store import load_manifest
 from dashboard.cli import snapshots as snapshots_commands
+from dashboard.cli import systems
 from dashboard.cli.config import read_config
 from dashboard.cli.output import EXIT_DONE, UsageFaultError, fail, note, print_json, say
 from dashboard.cli.snapshots import Assumptions
@@ -75,7 +76,7 @@ def health(snapshots: Sequence[Path], target: str, engine: Engine, *, as_json: b
     """``trimtab health``."""
     from dashboard.cli.decisions import spark as decisions_spark
 
-    command = partial(snapshots_commands.health, target_code=target)
+    command = partial(systems.health, target_code=target)
     large = partial(decisions_spark.health_of, target_code=target)
     return each(snapshots, command, engine, as_json=as_json, large=large)
 

@@ -18,6 +18,7 @@ from dashboard.cli import snapshots
 from dashboard.cli.decisions import shed, simulation
 from dashboard.cli.decisions.shed import KnownBundles
 from dashboard.cli.decisions.shed_answer import ShedAnswer
+from dashboard.cli.pulsar import views
 from dashboard.cli.snapshots import Assumptions, OneBundle
 
 if TYPE_CHECKING:
@@ -61,10 +62,10 @@ def health_of(
 def _health(cluster: LargeCluster, target_code: str, directory: Path, *, as_json: bool) -> int:
     from core.spark.large.health import large_health  # noqa: PLC0415  # the same
 
-    target = snapshots.target_of(target_code)
+    target = views.target_of(target_code)
     found = large_health(cluster, target)
     identity = load_manifest(directory)
-    return snapshots.tell_health(identity, found.measures, found.findings, target, as_json=as_json)
+    return views.show_health(identity, found.measures, found.findings, target, as_json=as_json)
 
 
 def place_of(

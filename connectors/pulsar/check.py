@@ -1,15 +1,14 @@
-"""Does a cluster's configuration work? Every endpoint is tried; each fault has a remedy."""
+"""Does the configuration of a Pulsar cluster work? Every endpoint is tried."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from connectors.config.model import ClusterConfig, TrimtabConfig
-from connectors.pegasus.rpc.client import MetaClient
+from connectors.check import CheckResult, fault
+from connectors.config.model import ClusterConfig
 from connectors.pulsar.admin.capture import ADMIN, RUNTIME, RestCapture
 from connectors.pulsar.admin.client import AdminClient, CredentialsWithheldError
 from connectors.pulsar.metrics.capture import MetricsReader
@@ -37,27 +36,8 @@ _MANAGERS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckResult:
-    """One thing that was tried.
-
-    Attributes:
-        what: What was tried, with its address.
-        ok: Whether it works.
-        detail: What was found, or what is wrong.
-        remedy: What to do about it; empty when it works.
-    """
-
-    what: str
-    ok: bool
-    detail: str
-    remedy: str = ""
-
-
 def check_cluster(config: ClusterConfig) -> list[CheckResult]:
     """Try every endpoint of a cluster; never raises for one that does not work."""
-    if config.kind == "pegasus":
-        return _check_pegasus(config)
     results: list[CheckResult] = []
     registry: Registry | None = None
     if config.zookeeper is None:
@@ -85,56 +65,19 @@ def check_cluster(config: ClusterConfig) -> list[CheckResult]:
     return results
 
 
-def check_history(config: TrimtabConfig) -> CheckResult:
-    """Try whether what collectors see can be recorded and read again; never raises."""
-    what = f"History {config.history_uri}"
-    if not config.history.is_recorded:
-        return CheckResult(
-            what=what, ok=True, detail="Nothing is recorded ([history] is_recorded)."
-        )
-    from core.history.store.probe import probe  # noqa: PLC0415  # only this needs its libraries
-    from core.history.store.store import HistoryLocation  # noqa: PLC0415  # the same
-
-    options = {name: secret.get_secret_value() for name, secret in config.history.options.items()}
-    try:
-        probe(HistoryLocation(config.history_uri, options))
-    except OpsError as exc:
-        return _fault(what, exc)
-    return CheckResult(what=what, ok=True, detail="It can be written and read.")
-
-
-def _check_pegasus(config: ClusterConfig) -> list[CheckResult]:
-    """Ask each meta server who leads, then the leader for its nodes."""
-    results = []
-    for address in config.meta_servers:
-        what = f"Meta server {address}"
-        client = MetaClient([address], timeout_s=config.timeouts.answer_s)
-        try:
-            nodes, info = client.fetch_nodes(), client.fetch_cluster_info()
-        except OpsError as exc:
-            results.append(_fault(what, exc))
-            continue
-        finally:
-            client.close()
-        alive = sum(node.is_alive for node in nodes)
-        detail = f"{info.leader} leads, {alive} of {len(nodes)} nodes are alive, {info.level_word}."
-        results.append(CheckResult(what=what, ok=True, detail=detail))
-    return results
-
-
 def _check_zookeeper(config: ClusterConfig, results: list[CheckResult]) -> Registry | None:
     what = f"ZooKeeper {config.zookeeper}"
     try:
         reader = ZooKeeperReader(config)
     except ConfigError as exc:
-        results.append(_fault(what, exc))
+        results.append(fault(what, exc))
         return None
     try:
         reader.begin(config.read_budget, config.timeouts.capture_s)
         results.append(CheckResult(what=what, ok=True, detail="Connected."))
         return _check_folders(reader, what, results)
     except OpsError as exc:
-        results.append(_fault(what, exc))
+        results.append(fault(what, exc))
         return None
     finally:
         reader.close()
@@ -195,7 +138,7 @@ def _check_admin(
     try:
         client = AdminClient(config)
     except ConfigError as exc:
-        results.append(_fault("Admin credentials", exc))
+        results.append(fault("Admin credentials", exc))
         return
     try:
         urls = {url: url for url in config.admin_urls}
@@ -204,8 +147,8 @@ def _check_admin(
             plain, tls = report.web_service_url, report.web_service_url_tls
             if url := config.web_address(plain, tls):
                 urls[url] = url
-            elif fault := address_fault(plain or tls or "") if plain or tls else "":
-                results.append(_unasked(name, fault))
+            elif reason := address_fault(plain or tls or "") if plain or tls else "":
+                results.append(_unasked(name, reason))
         if config.has_credentials:
             results.append(_check_credentials(config, list(urls)))
             urls = {url: url for url in urls if url not in _uncovered(config, urls)}
@@ -273,7 +216,7 @@ def _check_metrics(
     try:
         reader = MetricsReader(config)
     except ConfigError as exc:
-        results.append(_fault(what, exc))
+        results.append(fault(what, exc))
         return
     try:
         asked = {name: url for name, url in urls.items() if url}
@@ -310,15 +253,6 @@ def _report(
     for url in urls:
         what = f"Admin REST {url}"
         if url in silent:
-            results.append(_fault(what, silent[url]))
+            results.append(fault(what, silent[url]))
         else:
             results.append(CheckResult(what=what, ok=True, detail=answers[url]))
-
-
-def _fault(what: str, exc: OpsError) -> CheckResult:
-    return CheckResult(
-        what=what,
-        ok=False,
-        detail=exc.message,
-        remedy=exc.hint or "Look into its log, then run `trimtab check` again.",
-    )

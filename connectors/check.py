@@ -1,0 +1,53 @@
+"""Does a configuration work? What was tried, and the remedy of each fault."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from connectors.config.model import TrimtabConfig
+from core.errors import OpsError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult:
+    """One thing that was tried.
+
+    Attributes:
+        what: What was tried, with its address.
+        ok: Whether it works.
+        detail: What was found, or what is wrong.
+        remedy: What to do about it; empty when it works.
+    """
+
+    what: str
+    ok: bool
+    detail: str
+    remedy: str = ""
+
+
+def fault(what: str, exc: OpsError) -> CheckResult:
+    """Return the result of something that does not work."""
+    return CheckResult(
+        what=what,
+        ok=False,
+        detail=exc.message,
+        remedy=exc.hint or "Look into its log, then run `trimtab check` again.",
+    )
+
+
+def check_history(config: TrimtabConfig) -> CheckResult:
+    """Try whether what collectors see can be recorded and read again; never raises."""
+    what = f"History {config.history_uri}"
+    if not config.history.is_recorded:
+        return CheckResult(
+            what=what, ok=True, detail="Nothing is recorded ([history] is_recorded)."
+        )
+    from core.history.store.probe import probe  # noqa: PLC0415  # only this needs its libraries
+    from core.history.store.store import HistoryLocation  # noqa: PLC0415  # the same
+
+    options = {name: secret.get_secret_value() for name, secret in config.history.options.items()}
+    try:
+        probe(HistoryLocation(config.history_uri, options))
+    except OpsError as exc:
+        return fault(what, exc)
+    return CheckResult(what=what, ok=True, detail="It can be written and read.")

@@ -1,0 +1,27 @@
+"""Does the configuration of a Pegasus cluster work? Every meta server is tried."""
+
+from __future__ import annotations
+
+from connectors.check import CheckResult, fault
+from connectors.config.model import ClusterConfig
+from connectors.pegasus.rpc.client import MetaClient
+from core.errors import OpsError
+
+
+def check_cluster(config: ClusterConfig) -> list[CheckResult]:
+    """Ask each meta server who leads, then the leader for its nodes; never raises."""
+    results = []
+    for address in config.meta_servers:
+        what = f"Meta server {address}"
+        client = MetaClient([address], timeout_s=config.timeouts.answer_s)
+        try:
+            nodes, info = client.fetch_nodes(), client.fetch_cluster_info()
+        except OpsError as exc:
+            results.append(fault(what, exc))
+            continue
+        finally:
+            client.close()
+        alive = sum(node.is_alive for node in nodes)
+        detail = f"{info.leader} leads, {alive} of {len(nodes)} nodes are alive, {info.level_word}."
+        results.append(CheckResult(what=what, ok=True, detail=detail))
+    return results
