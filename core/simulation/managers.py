@@ -16,8 +16,7 @@ from core.pulsar.placement.filters import run_filters
 from core.pulsar.placement.model import PlacementMemory
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import Move
-from core.pulsar.shedding.registry import AnyStrategy
-from core.pulsar.shedding.transfer_shedder import TransferShedder, TransferState
+from core.pulsar.shedding.registry import AnyStrategy, strategies_run_by
 from core.pulsar.shedding.unload_checks import Landing, UnloadChecks
 from core.pulsar.view import Flags, LoadView
 from core.simulation.averages import after_samples
@@ -81,7 +80,7 @@ def manager_of(
     Raises:
         InputError: A strategy of the extensible manager without what its brokers publish.
     """
-    if not isinstance(strategy, TransferShedder):
+    if strategy.manager != "extensible":
         return ModularManager(settings)
     if not snapshot.broker_loads.num_rows:
         raise InputError(
@@ -158,11 +157,9 @@ class ModularManager:
 class ExtensibleManager:
     """Pulsar ``ExtensibleLoadManagerImpl`` whose strategy checks everything itself."""
 
-    def __init__(
-        self, settings: EffectiveSettings, strategy: TransferShedder | None = None
-    ) -> None:
+    def __init__(self, settings: EffectiveSettings, strategy: AnyStrategy | None = None) -> None:
         self._settings = settings
-        self._strategy = strategy or TransferShedder()
+        self._strategy = strategy or strategies_run_by("extensible")[0]
         self._interval_minutes = max(settings.number(_INTERVAL), 1.0)
 
     @property
@@ -201,14 +198,12 @@ class ExtensibleManager:
         return after_reports(snapshot, self._settings, self._interval_minutes, touched, tops)
 
     def rested(
-        self, snapshot: PulsarSnapshot, state: TransferState, tops: pa.Table | None = None
-    ) -> tuple[PulsarSnapshot, TransferState]:
-        """Smoothed usage comes to its value, and nobody rests any more."""
+        self, snapshot: PulsarSnapshot, state: Any, tops: pa.Table | None = None
+    ) -> tuple[PulsarSnapshot, Any]:
+        """Smoothed usage converges to its value, and no broker rests any more."""
         later = after_reports(snapshot, self._settings, _SETTLED_MINUTES, (), tops)
-        return later, TransferState(hits=state.hits)
+        return later, self._strategy.with_recent_sources(state, {})
 
-    def remembered(
-        self, view: LoadView, state: TransferState, moves: Sequence[Move]
-    ) -> TransferState:
-        """Whoever gave rests."""
+    def remembered(self, view: LoadView, state: Any, moves: Sequence[Move]) -> Any:
+        """Sources of the moves rest."""
         return self._strategy.after_unloads(view, state, moves)

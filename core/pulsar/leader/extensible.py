@@ -14,9 +14,8 @@ Parity:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -25,7 +24,7 @@ from core.pulsar.leader.prediction import PredictedBundle, RoundPrediction
 from core.pulsar.setting_values import typed_value
 from core.pulsar.settings import EffectiveSettings, effective_settings, known_setting
 from core.pulsar.shedding import UnloadChecks, shed_round
-from core.pulsar.shedding.transfer_shedder import TransferShedder, TransferState
+from core.pulsar.shedding.registry import strategies_run_by
 from core.pulsar.view import LoadView
 from core.snapshot import Manifest, PulsarSnapshot
 from core.snapshot.load_topics import (
@@ -103,7 +102,7 @@ class ExtensibleReplay:
         self.cluster = cluster
         self.minute_s = minute_s
         self._release = release
-        self.strategy = TransferShedder()
+        self.strategy = strategies_run_by("extensible")[0]
         self.configure(configured or {})
         self.start_over()
 
@@ -116,7 +115,7 @@ class ExtensibleReplay:
         self._readings = Readings(leader_place=_LEADER, broker_place=f"{roots.BROKERS}/{{}}")
         self._topics = LoadTopics(is_read=True)
         self._versions: dict[str, int] = {}
-        self._state = TransferState()
+        self._state: Any = self.strategy.initial_state()
         self._open: tuple[float, frozenset[str] | None] | None = None
         self._released: dict[str, str] = {}
         self._rested: dict[str, float] = {}
@@ -219,7 +218,7 @@ class ExtensibleReplay:
         if value == before and value is not None:
             return
         self._rested, self._gave_at_ms, self._open, self._strays = {}, {}, None, []
-        self._state, self.is_anchored = TransferState(), False
+        self._state, self.is_anchored = self.strategy.initial_state(), False
         self._is_elected_seen = event.kind != "init"
         self.leader = None
         if value is None:
@@ -296,7 +295,7 @@ class ExtensibleReplay:
         self._anchor(at_s - _STATE_DELAY_S)
         self._open = at_s - _STATE_DELAY_S, None
         self._released[bundle] = source
-        self._state = replace(self._state, hits=0)
+        self._state = self.strategy.initial_state()
 
     def _is_other_phase(self, at_s: float) -> bool:
         """Return whether moves outside the rounds repeat at one time of the interval.
@@ -399,12 +398,12 @@ class ExtensibleReplay:
         prediction, _ = self._decided(self.next_round_at_s)
         return msgspec.structs.replace(prediction, made_at_s=now_s)
 
-    def _decided(self, at_s: float) -> tuple[RoundPrediction, TransferState]:
+    def _decided(self, at_s: float) -> tuple[RoundPrediction, Any]:
         snapshot = self._snapshot(at_s)
         settings = self._settings_of(snapshot)
         grace_s = self.minute_s * settings.number(_GRACE)
         self._rested = {name: at for name, at in self._rested.items() if at >= at_s - grace_s}
-        state = replace(self._state, gave_at_ms=dict(self._gave_at_ms))
+        state = self.strategy.with_recent_sources(self._state, self._gave_at_ms)
         checks = UnloadChecks(LoadView.of(snapshot, settings), settings)
         done, after = shed_round(self.strategy, checks, state, frozenset(self._rested))
         decision = done.decision
@@ -427,7 +426,7 @@ class ExtensibleReplay:
             has_shares=False,
             warnings=tuple(self.warnings()),
         )
-        return prediction, TransferState(hits=after.hits)
+        return prediction, self.strategy.with_recent_sources(after, {})
 
     def warnings(self) -> list[str]:
         """Return what lowers the confidence, a sentence each."""

@@ -8,7 +8,7 @@ from core.pulsar.bundle_counts import Ints
 from core.pulsar.placement.context import PlacementContext
 from core.pulsar.placement.filters import Filtered
 from core.pulsar.placement.masks import uniform
-from core.pulsar.placement.selectors import ROUND_ROBIN, AvgShedder, Selector
+from core.pulsar.placement.selectors import ROUND_ROBIN, Selector
 from core.pulsar.view import Flags, Floats
 
 
@@ -43,10 +43,9 @@ def distribute(
     """
     picks = first_picks(context, strategy, namespaces, filtered.candidates)
     chances = uniform(picks)
-    # up to 4.2 AvgShedder remembers its first pick, and so makes it again
-    keeps_first = isinstance(strategy, AvgShedder) and context.view.release < "5.0"
-    bad = picks & context.is_overloaded & (not keeps_first)
-    if keeps_first:
+    repeats = strategy.plans_picks(context)  # the second pick follows the plan of the first
+    bad = picks & context.is_overloaded & (not repeats)
+    if repeats:
         bad |= picks & context.is_overloaded & _excluded(context, namespaces)[:, None]
     retry = np.where(bad, chances, 0.0).sum(axis=1)
     rows = np.flatnonzero(retry > 0)

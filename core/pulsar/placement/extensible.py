@@ -28,7 +28,7 @@ from core.pulsar.placement.filters import (
     same_class,
 )
 from core.pulsar.placement.masks import any_in_row
-from core.pulsar.placement.selectors import ReasonOf
+from core.pulsar.placement.selectors import ForgetfulSelector, ReasonOf
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags, Floats, LoadView
 from core.units import format_ratio
@@ -137,7 +137,7 @@ def _isolated(context: ExtensibleContext, mask: Flags, policy: Codes) -> Flags:
 
 
 @dataclass(frozen=True, slots=True)
-class ExtensibleLeastResourceUsage:
+class ExtensibleLeastResourceUsage(ForgetfulSelector):
     """Any broker far enough below the mean smoothed usage; any candidate when none is.
 
     Source:
@@ -149,7 +149,6 @@ class ExtensibleLeastResourceUsage:
 
     name: ClassVar[str] = "LeastResourceUsageWithWeight"
     score_label: ClassVar[str] = "usage smoothed by the broker, ratio"
-    is_paired: ClassVar[bool] = False
 
     def picks(
         self, context: PlacementContext, mask: Flags, _before: Flags | None = None, /

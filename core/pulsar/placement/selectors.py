@@ -6,7 +6,7 @@ Each answers with the *set* it draws from; the real classes draw from it uniform
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Protocol
 
 import numpy as np
@@ -14,7 +14,9 @@ import numpy as np
 from core.errors import UnknownNameError
 from core.pulsar.load import next_smoothed_usage
 from core.pulsar.placement.context import PlacementContext
+from core.pulsar.placement.filters import Filtered
 from core.pulsar.placement.masks import any_in_row
+from core.pulsar.placement.model import PlacementMemory
 from core.pulsar.view import Flags, Floats
 from core.units import format_msgs_per_s, format_ratio
 
@@ -30,6 +32,8 @@ class Selector(Protocol):
     score_label: ClassVar[str]
     is_paired: ClassVar[bool]
     """It sends what the shedding strategy of the same class sheds where that one planned."""
+    is_by_averages: ClassVar[bool]
+    """Its scores are as old as the leader's averages: a near loser may be first by now."""
 
     def picks(
         self, context: PlacementContext, mask: Flags, before: Flags | None = None, /
@@ -51,9 +55,63 @@ class Selector(Protocol):
         """Return what tells why a candidate was not picked; ``mask`` is one row of candidates."""
         ...
 
+    def plans_picks(self, context: PlacementContext) -> bool:
+        """Return whether a pick that follows no plan becomes its bundle's plan."""
+        ...
+
+    def unknown_memory(self, context: PlacementContext) -> str:
+        """Return what only the leader remembers, a sentence; blank: nothing that counts."""
+        ...
+
+    def after_pick(
+        self,
+        context: PlacementContext,
+        filtered: Filtered,
+        retry: float,
+        memory: PlacementMemory,
+        /,
+    ) -> PlacementMemory:
+        """Return the memory after a pick.
+
+        Args:
+            context: The question.
+            filtered: One row of candidates.
+            retry: Probability of a second pick; it counts when it is certain.
+            memory: Before the pick.
+        """
+        ...
+
+
+class ForgetfulSelector:
+    """What a strategy declares that remembers nothing from pick to pick."""
+
+    __slots__ = ()
+
+    is_paired: ClassVar[bool] = False
+    is_by_averages: ClassVar[bool] = False
+
+    def plans_picks(self, _context: PlacementContext) -> bool:
+        """Return that picks become no plans."""
+        return False
+
+    def unknown_memory(self, _context: PlacementContext) -> str:
+        """Return that nothing is unknown."""
+        return ""
+
+    def after_pick(
+        self,
+        _context: PlacementContext,
+        _filtered: Filtered,
+        _retry: float,
+        memory: PlacementMemory,
+        /,
+    ) -> PlacementMemory:
+        """Return the memory as it is."""
+        return memory
+
 
 @dataclass(frozen=True, slots=True)
-class LeastLongTermMessageRate:
+class LeastLongTermMessageRate(ForgetfulSelector):
     """The least long-term message rate wins; overloaded brokers only when all are.
 
     Source:
@@ -64,7 +122,7 @@ class LeastLongTermMessageRate:
 
     name: ClassVar[str] = "LeastLongTermMessageRate"
     score_label: ClassVar[str] = "long-term rate, msg/s"
-    is_paired: ClassVar[bool] = False
+    is_by_averages: ClassVar[bool] = True
 
     def picks(
         self, context: PlacementContext, mask: Flags, _before: Flags | None = None, /
@@ -91,6 +149,15 @@ class LeastLongTermMessageRate:
 
         return reason
 
+    def unknown_memory(self, context: PlacementContext) -> str:
+        """Return that the averages lack recent moves, if there were any."""
+        if not context.long_doubt.any():
+            return ""
+        return (
+            "Bundles moved since the leader last wrote its averages: brokers that may have the "
+            "least long-term rate as far as these show share the chance."
+        )
+
 
 def _ordered_mean(context: PlacementContext, usage: Floats, mask: Flags) -> Floats:
     """Mean usage of each row's candidates, added up in the order in which Java adds."""
@@ -104,7 +171,7 @@ def _ordered_mean(context: PlacementContext, usage: Floats, mask: Flags) -> Floa
 
 
 @dataclass(frozen=True, slots=True)
-class LeastResourceUsageWithWeight:
+class LeastResourceUsageWithWeight(ForgetfulSelector):
     """Any broker far enough below the mean usage of the candidates; any at all when none is.
 
     Source:
@@ -116,7 +183,6 @@ class LeastResourceUsageWithWeight:
 
     name: ClassVar[str] = "LeastResourceUsageWithWeight"
     score_label: ClassVar[str] = "smoothed usage, ratio"
-    is_paired: ClassVar[bool] = False
 
     def picks(
         self, context: PlacementContext, mask: Flags, before: Flags | None = None, /
@@ -178,9 +244,33 @@ class LeastResourceUsageWithWeight:
         )
         return lambda broker: f"usage {format_ratio(usage[broker])} {words}"
 
+    def unknown_memory(self, context: PlacementContext) -> str:
+        """Return that the leader's smoothed usage is unknown, if it is."""
+        if context.memory.smoothed_usage:
+            return ""
+        return "Usage is taken as it is now: the leader's own smoothed usage is unknown."
+
+    def after_pick(
+        self,
+        context: PlacementContext,
+        filtered: Filtered,
+        retry: float,
+        memory: PlacementMemory,
+        /,
+    ) -> PlacementMemory:
+        """Return the memory with the usage smoothed for every broker that was looked at."""
+        seen = filtered.candidates[0]
+        usage = self.scores(context)
+        if retry >= 1.0:
+            usage = np.where(seen, self.smooth(context, usage), usage)
+            seen = seen | filtered.allowed[0]
+        names = context.view.brokers
+        new = {names[row]: float(usage[row]) for row in np.flatnonzero(seen)}
+        return replace(memory, smoothed_usage={**memory.smoothed_usage, **new})
+
 
 @dataclass(frozen=True, slots=True)
-class RoundRobinBrokerSelector:
+class RoundRobinBrokerSelector(ForgetfulSelector):
     """The candidates in turn. Its counter cannot be seen from outside.
 
     Source:
@@ -192,7 +282,6 @@ class RoundRobinBrokerSelector:
 
     name: ClassVar[str] = "RoundRobinBrokerSelector"
     score_label: ClassVar[str] = ""
-    is_paired: ClassVar[bool] = False
 
     def picks(
         self, context: PlacementContext, mask: Flags, before: Flags | None = None, /
@@ -218,9 +307,28 @@ class RoundRobinBrokerSelector:
         """Describe whose turn it is not."""
         return lambda _broker: f"turn {context.memory.round_robin_count} is another candidate's"
 
+    def unknown_memory(self, context: PlacementContext) -> str:
+        """Return that the leader's counter is unknown, if it is."""
+        if context.memory.round_robin_count is not None:
+            return ""
+        return "The leader's counter is unknown: every candidate is equally likely."
+
+    def after_pick(
+        self,
+        _context: PlacementContext,
+        _filtered: Filtered,
+        retry: float,
+        memory: PlacementMemory,
+        /,
+    ) -> PlacementMemory:
+        """Return the memory with the counter one further, two after a certain second pick."""
+        if memory.round_robin_count is None:
+            return memory
+        return replace(memory, round_robin_count=memory.round_robin_count + 1 + (retry >= 1.0))
+
 
 @dataclass(frozen=True, slots=True)
-class AvgShedder:
+class AvgShedder(ForgetfulSelector):
     """What AvgShedder sheds goes where it planned; everything else anywhere.
 
     Source:
@@ -268,6 +376,19 @@ class AvgShedder:
         """Describe who is planned."""
         names = context.view.brokers
         return lambda _broker: f"{names[context.planned]} is planned for what was shed"
+
+    def plans_picks(self, context: PlacementContext) -> bool:
+        """Return whether the release saves its first pick as the plan; 5.0 does not."""
+        return context.view.release < "5.0"
+
+    def unknown_memory(self, context: PlacementContext) -> str:
+        """Return that no plan is known, if none is."""
+        if context.planned >= 0:
+            return ""
+        return (
+            "No destination is planned for the bundle: every candidate is equally likely. What "
+            "AvgShedder plans is in the leader's memory only."
+        )
 
 
 STRATEGIES: Final[tuple[Selector, ...]] = (

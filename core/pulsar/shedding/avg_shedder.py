@@ -19,7 +19,7 @@ from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.above_line import moves_of
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.gates import at_least, in_words, missing_reports, place_by_usage
-from core.pulsar.shedding.model import USAGE, BrokerTrace, Decision, Gate, Reason
+from core.pulsar.shedding.model import USAGE, BrokerTrace, Decision, Gate, Reason, UncountedStrategy
 from core.pulsar.shedding.picking import Turn, without_traffic
 from core.pulsar.shedding.selection import candidates_of, pick_within
 from core.pulsar.view import Flags, Floats, LoadView
@@ -290,7 +290,7 @@ class _Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class AvgShedder:
+class AvgShedder(UncountedStrategy[AvgState]):
     """Brokers are paired by score; a pair that is far apart for long enough is levelled.
 
     Source:
@@ -302,6 +302,7 @@ class AvgShedder:
     """
 
     name: ClassVar[str] = "AvgShedder"
+    counts_rounds: ClassVar[bool] = True
     summary: ClassVar[str] = "Pairs the busiest broker with the idlest and levels each pair."
     package: ClassVar[str] = "org.apache.pulsar.broker.loadbalance.impl"
     manager: ClassVar[LoadManager] = "modular"
@@ -337,6 +338,11 @@ class AvgShedder:
     def initial_state(self) -> AvgState:
         """Return the memory of a leader that just started."""
         return AvgState()
+
+    def patient_state(self, view: LoadView, config: AvgConfig, /) -> AvgState:
+        """Return the memory one round before every pair has been apart for long enough."""
+        low, high = config.low_rounds - 1, config.high_rounds - 1
+        return AvgState(dict.fromkeys(view.brokers, low), dict.fromkeys(view.brokers, high))
 
     def decide(
         self,

@@ -6,11 +6,11 @@ reads no clock and keeps nothing; what the real class remembers between rounds i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Final, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, Literal, Protocol, TypeVar
 
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import LoadView
@@ -165,6 +165,8 @@ class SheddingStrategy(Protocol[ConfigT, StateT]):
         memory: What is lost with a leader's memory, a sentence; empty: nothing is.
         adjustable: Keys of the settings that a form offers for it, the most important first.
         deciding: Keys of the settings, each of which alone decides whether brokers shed.
+        checks_itself: It checks its moves and names their destinations; the load manager does not.
+        counts_rounds: Brokers shed only after several rounds in a row of the same kind.
     """
 
     name: ClassVar[str]
@@ -176,6 +178,8 @@ class SheddingStrategy(Protocol[ConfigT, StateT]):
     memory: ClassVar[str]
     adjustable: ClassVar[tuple[str, ...]]
     deciding: ClassVar[tuple[str, ...]]
+    checks_itself: ClassVar[bool]
+    counts_rounds: ClassVar[bool]
 
     def config(self, settings: EffectiveSettings) -> ConfigT:
         """Return what the strategy goes by, out of the active settings."""
@@ -202,3 +206,43 @@ class SheddingStrategy(Protocol[ConfigT, StateT]):
             recently_unloaded: Names of bundles in their grace period.
         """
         ...
+
+    def patient_state(self, view: LoadView, config: ConfigT, /) -> StateT:
+        """Return the memory of a leader that saw the same load for as many rounds as it counts."""
+        ...
+
+    def after_unloads(self, view: LoadView, state: StateT, moves: Sequence[Move], /) -> StateT:
+        """Return the memory after moves were executed."""
+        ...
+
+    def with_recent_sources(self, state: StateT, gave_at_ms: Mapping[str, int], /) -> StateT:
+        """Return the memory with these brokers as the ones that gave bundles away recently."""
+        ...
+
+
+class UncountedStrategy(Generic[StateT]):
+    """What a strategy declares that remembers neither rounds in a row nor executed moves.
+
+    The load manager checks its moves and places them.
+    """
+
+    __slots__ = ()
+
+    checks_itself: ClassVar[bool] = False
+    counts_rounds: ClassVar[bool] = False
+
+    def initial_state(self) -> StateT:
+        """Return the memory of a leader that just started."""
+        raise NotImplementedError
+
+    def patient_state(self, _view: LoadView, _config: Any, /) -> StateT:
+        """Return the memory of a leader that just started: no rounds are counted."""
+        return self.initial_state()
+
+    def after_unloads(self, _view: LoadView, state: StateT, _moves: Sequence[Move], /) -> StateT:
+        """Return the memory as it is: moves leave no trace in it."""
+        return state
+
+    def with_recent_sources(self, state: StateT, _gave_at_ms: Mapping[str, int], /) -> StateT:
+        """Return the memory as it is: no broker rests."""
+        return state

@@ -14,7 +14,6 @@ from core.pulsar.placement import place_bundle
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.model import Decision, Move
 from core.pulsar.shedding.registry import AnyStrategy
-from core.pulsar.shedding.transfer_shedder import TransferShedder
 from core.pulsar.shedding.unload_checks import UnloadChecks
 from core.pulsar.view import LoadView
 from core.units import pluralize
@@ -124,10 +123,9 @@ def shed_round(
     if idle is not None:
         return Round(decision=idle, moves=()), state
     decision, state = strategy.decide(view, strategy.config(settings), state, recently_unloaded)
-    if isinstance(strategy, TransferShedder):
-        done = _transferred(view, settings, decision)
-        return done, strategy.after_unloads(view, state, done.moves)
-    return _checked(checks, decision), state
+    is_final = strategy.checks_itself
+    done = _placed(view, settings, decision) if is_final else _checked(checks, decision)
+    return done, strategy.after_unloads(view, state, done.moves)
 
 
 def _idle(view: LoadView, settings: EffectiveSettings) -> Decision | None:
@@ -152,8 +150,8 @@ def _idle(view: LoadView, settings: EffectiveSettings) -> Decision | None:
     return None
 
 
-def _transferred(view: LoadView, settings: EffectiveSettings, decision: Decision) -> Round:
-    """Take what the extensible manager's strategy decides: it has checked everything itself."""
+def _placed(view: LoadView, settings: EffectiveSettings, decision: Decision) -> Round:
+    """Return what a strategy decides that has checked everything itself."""
     return Round(
         decision=decision,
         moves=decision.moves,

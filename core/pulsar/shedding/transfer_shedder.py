@@ -465,6 +465,8 @@ class TransferShedder:
     package: ClassVar[str] = "org.apache.pulsar.broker.loadbalance.extensions.scheduler"
     manager: ClassVar[LoadManager] = "extensible"
     measure: ClassVar[str] = ""
+    checks_itself: ClassVar[bool] = True
+    counts_rounds: ClassVar[bool] = True
     fitting_placement: ClassVar[str] = ""
     memory: ClassVar[str] = ""
     adjustable: ClassVar[tuple[str, ...]] = (
@@ -550,10 +552,20 @@ class TransferShedder:
         decision = _decided(cycle, before, (*gates, hits))
         return decision, replace(state, hits=0) if decision.moves else state
 
-    def after_unloads(
-        self, view: LoadView, state: TransferState, moves: Sequence[Move]
+    def patient_state(self, _view: LoadView, config: TransferConfig, /) -> TransferState:
+        """Return the memory after as many uneven rounds as it counts."""
+        return TransferState(hits=max(config.hit_rounds, 0))
+
+    def with_recent_sources(
+        self, state: TransferState, gave_at_ms: Mapping[str, int], /
     ) -> TransferState:
-        """Return the memory after moves were executed: whoever gave rests, the cluster with it.
+        """Return the memory with these brokers at rest."""
+        return replace(state, gave_at_ms=dict(gave_at_ms))
+
+    def after_unloads(
+        self, view: LoadView, state: TransferState, moves: Sequence[Move], /
+    ) -> TransferState:
+        """Return the memory after moves were executed: their sources rest, the cluster with them.
 
         Source:
             Pulsar ``UnloadScheduler#execute``.

@@ -22,12 +22,12 @@ from core.pulsar.placement import (
 )
 from core.pulsar.placement.context import PlacementContext
 from core.pulsar.placement.place import bound_namespaces, place_namespaces
+from core.pulsar.placement.selectors import PAIRED_NAMES
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.model import Move
 from core.pulsar.view import LoadView
 from core.units import pluralize
 
-_AVG: Final = "AvgShedder"
 _PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
 _EXCLUDED: Final = "loadBalancerSheddingExcludedNamespaces"
 _FEW_NAMESPACES: Final = 12
@@ -68,8 +68,8 @@ class UnloadChecks:
 
     @cached_property
     def _is_paired(self) -> bool:
-        """Whether placement asks AvgShedder for what it planned."""
-        return self.settings.text(_PLACEMENT).rpartition(".")[2] == _AVG
+        """Whether placement uses the destinations that the shedding strategy planned."""
+        return self.settings.text(_PLACEMENT).rpartition(".")[2] in PAIRED_NAMES
 
     @cached_property
     def _tables(self) -> dict[int, PlacementTable]:
@@ -181,7 +181,7 @@ class UnloadChecks:
         return self._placed[namespace]
 
     def _planned(self, move: Move, planned: str) -> tuple[dict[str, float], str]:
-        """Return where a bundle goes that AvgShedder planned for a broker."""
+        """Return where a bundle goes whose destination the shedding strategy planned."""
         is_sure = self.settings.release < "5.0"  # from 5.0 on an overloaded one is passed over
         if is_sure and planned in self._in_namespace(move).candidates:
             return {planned: 1.0}, ""

@@ -12,10 +12,8 @@ import numpy as np
 
 from core.ids import namespace_of
 from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings, Setting
-from core.pulsar.shedding.avg_shedder import AvgShedder, AvgState
 from core.pulsar.shedding.model import Decision, Move
 from core.pulsar.shedding.registry import AnyStrategy
-from core.pulsar.shedding.transfer_shedder import TransferShedder, TransferState
 from core.pulsar.shedding.unload_checks import UnloadChecks
 from core.pulsar.view import LoadView
 
@@ -136,7 +134,7 @@ class WhatIf:
         config = self.strategy.config(settings)
         state = self.strategy.initial_state() if self.state is None else self.state
         if is_patient:
-            state = _long_since(self.strategy, self.view, config)
+            state = self.strategy.patient_state(self.view, config)
         decision, _ = self.strategy.decide(
             self.view, config, state, frozenset(self.recently_unloaded)
         )
@@ -144,7 +142,7 @@ class WhatIf:
 
     def _goes(self, decision: Decision, settings: EffectiveSettings, concerns: Concern) -> bool:
         moves = [move for move in decision.moves if concerns(move)]
-        if not moves or not self.is_checked or isinstance(self.strategy, TransferShedder):
+        if not moves or not self.is_checked or self.strategy.checks_itself:
             return bool(moves)
         return any(not one.skipped for one in UnloadChecks(self.view, settings).landings(moves))
 
@@ -253,7 +251,7 @@ class WhatIf:
         is_patient = (
             not now
             and self.state is None
-            and isinstance(self.strategy, TransferShedder | AvgShedder)
+            and self.strategy.counts_rounds
             and not self._any_goes({}, concerns, is_patient=True)
         )
 
@@ -296,19 +294,6 @@ def _typed(key: str, value: float) -> Any:
     """Return a value of the kind of its setting."""
     kind = SETTING_BY_KEY[key].kind
     return bool(value) if kind == "bool" else int(value) if kind == "int" else value
-
-
-def _long_since(strategy: AnyStrategy, view: LoadView, config: Any) -> Any:
-    """Return the memory of a leader that saw the same load in all the rounds its counts need.
-
-    Rounds of the same load differ in nothing but those counts.
-    """
-    if isinstance(strategy, TransferShedder):
-        return TransferState(hits=max(config.hit_rounds, 0))
-    if isinstance(strategy, AvgShedder):
-        low, high = config.low_rounds - 1, config.high_rounds - 1
-        return AvgState(dict.fromkeys(view.brokers, low), dict.fromkeys(view.brokers, high))
-    return strategy.initial_state()
 
 
 @dataclass(frozen=True, eq=False)
