@@ -6,29 +6,31 @@ neither nodes nor tables raises.
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
+from threading import Event
 from time import monotonic
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
 from connectors.config.model import ClusterConfig
-from connectors.pegasus.capture import (
-    COPY_RATE,
-    LEARNING,
-    MEMORY,
-    SEND_RATE,
-    SIZE,
-    LeaderFacts,
-    LeaderReading,
-    NodeFacts,
-    NodesReading,
-    envs_text,
+from connectors.pegasus.http.client import HttpClient
+from connectors.pegasus.rpc.client import MetaClient, ServerClient
+from core.errors import NotFoundError, RemoteError, RemoteTimeoutError, UnreachableError
+from core.pegasus.answers import (
+    ClusterInfo,
+    DddEntry,
+    DiskEntry,
+    NodeEntry,
+    TableEntry,
+    TableStatus,
 )
-from connectors.pegasus.rpc.client import MetaClient
-from core.pegasus.answers import TableEntry
 from core.pegasus.ddd import ddd_text
 from core.pegasus.ids import parse_node
 from core.pegasus.metrics import (
@@ -40,8 +42,9 @@ from core.pegasus.metrics import (
     rate_per_s,
 )
 from core.pegasus.order_learning import OrderLearner
-from core.pegasus.partition import PartitionConfig
-from core.pegasus.stats import NODE_COUNTS, node_stats, operation_stats
+from core.pegasus.partition import PartitionConfig, ReplicaEntry
+from core.pegasus.snapshot import EFFECTIVE_LEVEL, OPERATIONS, STORED_LEVEL
+from core.pegasus.stats import COUNTERS, GAUGES, NODE_COUNTS, node_stats, operation_stats
 from core.schemas.pegasus import PEGASUS_TABLES
 from core.snapshot import Manifest, TableManifest
 from core.snapshot.pegasus import KIND, PegasusSnapshot
@@ -49,6 +52,43 @@ from core.snapshot.znodes import ProblemLog
 
 _SERVER: Entity = ("server", "server")
 _Rows = list[dict[str, Any]]
+
+SIZE: Final = "rdb_total_sst_size_mb"
+MEMORY: Final = "resident_mem_usage_mb"
+LEARNING: Final = "learning_replicas"
+COPY_RATE: Final = "nfs.max_copy_rate_megabytes_per_disk"
+SEND_RATE: Final = "nfs.max_send_rate_megabytes_per_disk"
+_COUNTERS: Final = (*COUNTERS, *CAPACITY_UNITS)
+_METRICS: Final = (*_COUNTERS, SIZE, MEMORY, LEARNING, *GAUGES)
+_LB: Final = "meta.lb."
+_SWITCHES: Final = (
+    "meta.lb.only_move_primary",
+    "meta.lb.only_primary_balancer",
+    "meta.lb.balancer_in_turn",
+    "meta.lb.assign_delay_ms",
+    "meta.lb.assign_secondary_black_list",
+    "meta.lb.add_secondary_enable_flow_control",
+    "meta.lb.add_secondary_max_count_for_one_node",
+    "meta.live_percentage",
+)
+_IGNORED: Final = "ignored_app_list"
+_FLAGS: Final = (
+    "balance_cluster",
+    "balance_op_count_per_round",
+    "min_live_node_count_for_unfreeze",
+    "mutation_2pc_min_replica_count",
+    "lb_interval_ms",
+)
+_WITHOUT: Final = "Its values stay unknown."
+ANSWER_WITHIN_S: Final = 3.0
+"""How long a replica server may take for its first answer, and for every one but its metrics.
+
+A process that is frozen still accepts connections. Its capture ends with the first timeout, so a
+whole capture with such a node stays below 5 s.
+"""
+_T = TypeVar("_T")
+Setting = tuple[str, str]
+"""Value and origin."""
 
 
 class PegasusCollector:
@@ -302,3 +342,339 @@ def _release(nodes: Mapping[str, NodeFacts]) -> str | None:
     """Return the version that most nodes run."""
     versions = [facts.version for facts in nodes.values() if facts.version is not None]
     return max(sorted(set(versions)), key=versions.count, default=None)
+
+
+@dataclass
+class LeaderFacts:
+    """What the leading meta server reported.
+
+    Attributes:
+        nodes: Dead ones included.
+        tables: In any status.
+        partitions: By table id; a table that did not answer is not there.
+        info: Of the cluster; ``None`` if not reported.
+        ddds: Partitions that lost every replica.
+        settings: By name.
+        since: When the leading process started, in its own words; ``None``: not reported.
+    """
+
+    nodes: list[NodeEntry]
+    tables: list[TableEntry]
+    partitions: dict[int, list[PartitionConfig]] = field(default_factory=dict)
+    info: ClusterInfo | None = None
+    ddds: list[DddEntry] = field(default_factory=list)
+    settings: dict[str, Setting] = field(default_factory=dict)
+    since: str | None = None
+
+    @property
+    def available(self) -> list[TableEntry]:
+        """The tables that serve."""
+        return [table for table in self.tables if table.status is TableStatus.AVAILABLE]
+
+
+@dataclass
+class NodeFacts:
+    """What one replica server reported; ``None``: nothing.
+
+    Attributes:
+        is_answering: ``False`` if it could not be reached, or a question timed out: it was asked
+            nothing more.
+        disks: With what they held when the server counted last, which it does every ten minutes.
+        replicas: Every replica as it is now, with its disk; ``None``: not reported.
+        version: Of the server.
+        started_at: Its process, in its own words.
+        rates: Limits of copying by command, MB/s a disk.
+        samples: Metrics at two moments.
+    """
+
+    is_answering: bool | None = None
+    disks: list[DiskEntry] | None = None
+    replicas: list[ReplicaEntry] | None = None
+    version: str | None = None
+    started_at: str | None = None
+    rates: dict[str, float] = field(default_factory=dict)
+    samples: tuple[MetricsSample, MetricsSample] | None = None
+
+
+class LeaderReading:
+    """Asks the leading meta server.
+
+    Args:
+        config: The cluster.
+        client: Of its meta servers.
+        problems: Where to note what could not be read.
+    """
+
+    def __init__(self, config: ClusterConfig, client: MetaClient, problems: ProblemLog) -> None:
+        self._config = config
+        self._client = client
+        self._problems = problems
+
+    def read(self) -> LeaderFacts:
+        """Ask for everything.
+
+        Raises:
+            RemoteError: Nodes or tables cannot be read: there is no cluster without them.
+        """
+        facts = LeaderFacts(self._client.fetch_nodes(), self._client.fetch_tables(TableStatus(0)))
+        facts.partitions = self._partitions(facts.available)
+        self._read_levels(facts)
+        facts.ddds = self._tried("DDD diagnosis", self._client.fetch_ddd) or []
+        for command in _SWITCHES:
+            self._read_switch(facts, command)
+        self._read_ignored(facts)
+        self._read_flags(facts)
+        info = self._tried("server-info", lambda: self._client.send_command("server-info"))
+        if isinstance(info, Mapping) and isinstance(info.get("start_time"), str):
+            facts.since = info["start_time"]
+        return facts
+
+    def _partitions(self, tables: Sequence[TableEntry]) -> dict[int, list[PartitionConfig]]:
+        try:
+            read = self._client.fetch_all_partitions([table.name for table in tables])
+            return {table.app_id: read[table.name] for table in tables}
+        except (UnreachableError, RemoteTimeoutError) as exc:
+            note(self._problems, exc, "partitions of all tables")
+            return {}
+        except RemoteError:  # perhaps of one table only, which may just have been dropped
+            found = {}
+            for table in tables:
+                envs = self._tried(
+                    f"table {table.name}",
+                    partial(self._client.fetch_partitions, table.name),
+                )
+                if envs is not None:
+                    found[table.app_id] = envs
+            return found
+
+    def _read_levels(self, facts: LeaderFacts) -> None:
+        """Read the level; with one outside the five nothing more is asked that could kill."""
+        stored = self._tried("function level", self._client.fetch_stored_level)
+        if stored is None:
+            return
+        facts.settings[STORED_LEVEL] = (str(int(stored)), "cluster")
+        info = facts.info = self._tried("cluster info", self._client.fetch_cluster_info)
+        if info is None:
+            return
+        facts.settings |= {name: (value, "cluster") for name, value in info.values.items()}
+        facts.settings[EFFECTIVE_LEVEL] = (info.level_word, "cluster")
+        if info.operations is None or info.operations.total < 0:
+            self._problems.add(
+                "missing",
+                OPERATIONS,
+                "The meta server does not know how many changes it would make.",
+                done="Whether the cluster is balanced stays unknown; it may know a tick later.",
+            )
+
+    def _read_switch(self, facts: LeaderFacts, command: str) -> None:
+        answer = self._tried(command, lambda: self._client.send_command(command))
+        name = command.removeprefix(_LB)
+        if not isinstance(answer, Mapping):
+            return
+        value = answer.get(command, answer.get(name))
+        if value is not None:
+            facts.settings[name] = (str(value), "command")
+
+    def _read_ignored(self, facts: LeaderFacts) -> None:
+        command = _LB + _IGNORED
+        answer = self._tried(command, lambda: self._client.send_command(command, "get"))
+        if isinstance(answer, Mapping) and "ignored_app_id_list" in answer:
+            facts.settings[_IGNORED] = (str(answer["ignored_app_id_list"]), "command")
+
+    def _read_flags(self, facts: LeaderFacts) -> None:
+        """Read flags from the leader itself: every server reports its own."""
+        leader = facts.info.leader if facts.info is not None else ""
+        if not leader:
+            return
+        client = HttpClient(leader, timeout_s=self._config.timeouts.answer_s)
+        try:
+            flags = self._tried(f"flags of {leader}", client.fetch_flags) or {}
+        finally:
+            client.close()
+        facts.settings |= {name: (flags[name].value, "flag") for name in _FLAGS if name in flags}
+
+    def _tried(self, what: str, ask: Callable[[], _T]) -> _T | None:
+        return tried(self._problems, what, ask)
+
+
+class NodesReading:
+    """Asks the replica servers, several at a time.
+
+    Args:
+        config: The cluster.
+        problems: Where to note what could not be read.
+    """
+
+    def __init__(self, config: ClusterConfig, problems: ProblemLog) -> None:
+        self._config = config
+        self._problems = problems
+        self._pause = Event()
+        self._until = monotonic() + config.timeouts.capture_s
+
+    def read(self, nodes: Sequence[NodeEntry]) -> dict[str, NodeFacts]:
+        """Return the answers of each living node."""
+        for node in nodes:
+            if not node.is_alive:
+                self._problems.add(
+                    "unreachable",
+                    node.name,
+                    "The meta server reports this node as down.",
+                    done="It is not asked: disks and sizes there stay unknown.",
+                    severity="error",
+                )
+        alive = [node for node in nodes if node.is_alive]
+        with ThreadPoolExecutor(max_workers=self._config.rest_fan_out) as pool:
+            found = list(pool.map(self._read_node, alive))
+        for _, problems in found:
+            self._problems.extend(problems)
+        return {node.name: facts for node, (facts, _) in zip(alive, found, strict=True)}
+
+    def _read_node(self, node: NodeEntry) -> tuple[NodeFacts, ProblemLog]:
+        problems, facts = ProblemLog(), NodeFacts()
+        if monotonic() > self._until:
+            problems.add(
+                "timeout", node.name, "The time for the capture was used up.", done=_WITHOUT
+            )
+            return facts, problems
+        within_s = self._within_s
+        try:
+            server = self._reached(node, facts, problems)
+            if server is None:
+                facts.is_answering = False
+                return facts, problems
+            try:
+                facts.replicas = tried_in_time(
+                    problems, f"replicas of {node.name}", partial(server.fetch_replicas, node)
+                )
+                self._ask_commands(server, node, facts, problems)
+            finally:
+                server.close()
+            within_s = self._config.timeouts.answer_s
+            facts.samples = tried_in_time(
+                problems, f"metrics of {node.name}", lambda: self._sample(server.address)
+            )
+        except RemoteTimeoutError:
+            # one timeout per node and capture: what did not answer once is not asked again
+            facts.is_answering = False
+            problems.add(
+                "timeout",
+                node.name,
+                f"{node.name} did not answer within {within_s:g} s.",
+                done="It was not asked again in this capture: what it did not report is unknown.",
+                severity="error",
+            )
+        else:
+            facts.is_answering = True
+        return facts, problems
+
+    @property
+    def _within_s(self) -> float:
+        return min(self._config.timeouts.answer_s, ANSWER_WITHIN_S)
+
+    def _reached(
+        self, node: NodeEntry, facts: NodeFacts, problems: ProblemLog
+    ) -> ServerClient | None:
+        """Ask for the disks by name, else by address; return the client that got an answer.
+
+        Raises:
+            RemoteTimeoutError: It accepted a connection and did not answer in time.
+        """
+        addresses = [node.name, *([node.address] if node.address else [])]
+        connect_s = self._within_s / len(addresses)
+        for address in addresses:
+            server = ServerClient(address, timeout_s=self._within_s, connect_s=connect_s)
+            try:
+                facts.disks = server.fetch_disks(node)
+            except RemoteTimeoutError:
+                server.close()
+                raise
+            except UnreachableError as exc:
+                server.close()
+                if address == addresses[-1]:
+                    note(problems, exc, f"disks of {node.name}")
+            except RemoteError as exc:
+                note(problems, exc, f"disks of {node.name}")
+                return server
+            else:
+                return server
+        return None
+
+    @staticmethod
+    def _ask_commands(
+        server: ServerClient, node: NodeEntry, facts: NodeFacts, problems: ProblemLog
+    ) -> None:
+        info = tried_in_time(
+            problems, f"server-info of {node.name}", lambda: server.send_command("server-info")
+        )
+        reported = info if isinstance(info, Mapping) else {}
+        if isinstance(reported.get("version"), str):
+            facts.version = reported["version"]
+        if isinstance(reported.get("start_time"), str):
+            facts.started_at = reported["start_time"]
+        for command in (COPY_RATE, SEND_RATE):
+            answer: Any = tried_in_time(
+                problems,
+                f"{command} of {node.name}",
+                partial(server.send_command, command),
+            )
+            rate = _number(answer.get(command)) if isinstance(answer, Mapping) else None
+            if rate is not None:
+                facts.rates[command] = rate
+
+    def _sample(self, address: str) -> tuple[MetricsSample, MetricsSample]:
+        client = HttpClient(address, timeout_s=self._config.timeouts.answer_s)
+        try:
+            before = client.fetch_metrics(types=("replica",), metrics=_COUNTERS)
+            self._pause.wait(self._config.rate_sample_s)  # never set: a plain pause
+            types = ("server", "replica", "profiler")
+            return before, client.fetch_metrics(types=types, metrics=_METRICS)
+        finally:
+            client.close()
+
+
+def tried(problems: ProblemLog, what: str, ask: Callable[[], _T]) -> _T | None:
+    """Return an answer; ``None`` when there is none, which is noted."""
+    try:
+        return ask()
+    except RemoteError as exc:
+        note(problems, exc, what)
+        return None
+
+
+def tried_in_time(problems: ProblemLog, what: str, ask: Callable[[], _T]) -> _T | None:
+    """Return an answer; ``None`` if there is none, which is noted.
+
+    Raises:
+        RemoteTimeoutError: It did not come in time.
+    """
+    try:
+        return ask()
+    except RemoteTimeoutError:
+        raise
+    except RemoteError as exc:
+        note(problems, exc, what)
+        return None
+
+
+def note(problems: ProblemLog, exc: RemoteError, what: str) -> None:
+    """Note a question that was not answered; a command that is not known is no failure."""
+    is_unknown = isinstance(exc, NotFoundError)
+    problems.add(
+        "unsupported" if is_unknown else exc.code,
+        what,
+        exc.message,
+        done=_WITHOUT,
+        severity="warning" if is_unknown else "error",
+    )
+
+
+def _number(text: object) -> float | None:
+    try:
+        return float(str(text))
+    except ValueError:
+        return None
+
+
+def envs_text(envs: Mapping[str, str]) -> str:
+    """Return a table's environment as JSON."""
+    return json.dumps(dict(envs), sort_keys=True)

@@ -13,7 +13,7 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from math import inf
 from typing import Final
 
@@ -23,19 +23,19 @@ from connectors.connector import OpenCluster
 from connectors.journal.journal import SqlJournal
 from connectors.journal.lease import SqlLease
 from connectors.systems import open_cluster, systems_of
-from connectors.worker.broken_run import end_as_broken
 from connectors.worker.clock import SystemClock
 from connectors.worker.lease import ZooKeeperLease
 from connectors.worker.limits import Limits
 from connectors.worker.status import Heartbeat, WorkerStatus, status_path
 from core.actions.apply import execute_run, reconcile_run, restore_settings
-from core.actions.events import Record
-from core.actions.measured import MEASURE_AFTER_S, MEASURE_UNTIL_S, is_to_be_measured
-from core.actions.model import ENDED_RUNS, RunId
+from core.actions.events import Event, Record, RunClaimed, RunEnded, StepEnded
+from core.actions.model import ENDED_RUNS, RunId, StepResult
 from core.actions.ports import Lease, Ports
 from core.actions.reconcile import RECONCILE_UNTIL_S, needs_reconciling
-from core.actions.runs import RunView, fold
+from core.actions.runs import fold
+from core.actions.views import RunView
 from core.errors import InvariantError, OpsError, RemoteError
+from core.plan.describe import whether
 from core.snapshot.store import Shelf
 from core.systems import steps_of
 
@@ -48,6 +48,13 @@ _SETTLE_EVERY_S: Final = 15.0
 _FIRST_RETRY_S: Final = 1.0
 _LAST_RETRY_S: Final = 60.0
 _log = logging.getLogger("trimtab.worker")
+
+MEASURE_AFTER_S: Final = 20.0
+"""Brokers write their load reports some seconds after the load came: measured any earlier, a run
+would be held against what was there before it."""
+
+MEASURE_UNTIL_S: Final = 3600.0
+"""After that a measurement would say more about what others did than about the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -405,3 +412,68 @@ class _Loop:
     def _report_once(self, kind: str, sentence: str) -> None:
         if sentence != self._reported:
             self._report(kind, sentence)
+
+
+def is_to_be_measured(view: RunView, now: datetime) -> bool:
+    """Return whether a run has ended, did something, and it is time to see the result."""
+    if view.ended_at is None or view.measured is not None:
+        return False
+    is_time = (
+        timedelta(seconds=MEASURE_AFTER_S)
+        <= now - view.ended_at
+        <= timedelta(seconds=MEASURE_UNTIL_S)
+    )
+    return is_time and any(step.begun_at is not None for step in view.steps)
+
+
+def end_as_broken(run_id: RunId, ports: Ports, why: OpsError) -> bool:
+    """End a run as ``FAILED``; steps that were begun stay unknown, the others are skipped.
+
+    A run with a setting that is not put back is left open: the next worker has to see to it.
+
+    Args:
+        run_id: A run that cannot be executed.
+        ports: The world; the lease is held.
+        why: The fault.
+    Returns:
+        Whether it is ended now.
+    Raises:
+        OpsError: The journal cannot be written, or makes no sense.
+    """
+    view = fold(ports.journal.entries(run_id=run_id))
+    if view.is_ended:
+        return True
+    if view.outstanding_settings or not ports.lease.is_held():
+        return False
+    for event in _last_words(view, ports, why):
+        ports.journal.append(
+            Record(
+                run_id=run_id,
+                cluster=view.cluster,
+                at=ports.clock.now(),
+                actor=ports.worker,
+                event=event,
+            )
+        )
+    return True
+
+
+def _last_words(view: RunView, ports: Ports, why: OpsError) -> list[Event]:
+    words: list[Event] = []
+    if view.worker != ports.worker:
+        is_takeover = bool(view.worker)
+        words.append(
+            RunClaimed(worker=ports.worker, lease=ports.lease.place, is_takeover=is_takeover)
+        )
+    for step in view.steps:
+        if step.state == "RUNNING":
+            asked = whether(step.step)
+            sentence = f"{asked[:1].upper()}{asked[1:]} is unknown: {why.message}"
+            result = StepResult(state="UNKNOWN", code="timed_out", sentence=sentence, hint=why.hint)
+        elif step.state == "PENDING":
+            result = StepResult(state="SKIPPED", code="invariant", sentence=why.message)
+        else:
+            continue
+        words.append(StepEnded(step=step.index, result=result))
+    sentence = f"It could not be executed: {why.message} {why.hint}".strip()
+    return [*words, RunEnded(state="FAILED", sentence=sentence)]

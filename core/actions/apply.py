@@ -7,33 +7,72 @@ nothing is sent twice, and a result that cannot be determined is unknown.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import timedelta
 from typing import Final
 
 from core.actions.balancer import pause_balancer, restore
-from core.actions.events import RunClaimed, RunPaused, RunRefused, RunResumed
-from core.actions.external_changes import note_external_changes
+from core.actions.events import (
+    RunClaimed,
+    RunEnded,
+    RunPaused,
+    RunRefused,
+    RunResumed,
+    StepStarted,
+    StepWaiting,
+)
+from core.actions.external_changes import note_external_changes, note_moved_meanwhile
 from core.actions.guards import WAITING_GUARDS, Effect, GuardResult, first_hold
-from core.actions.model import Refusal, RunId, RunState
-from core.actions.ports import Ports
+from core.actions.model import Observation, Refusal, RunId, RunState, StepResult
+from core.actions.ports import Action, Ports
 from core.actions.preconditions import run_refusal
 from core.actions.reconcile import (
+    answer_of,
     look_again,
     settle_begun,
+    watch,
+    with_answer,
+    write_result,
 )
-from core.actions.run_summary import closing
-from core.actions.session import LeaseLostError, Session
-from core.actions.start_step import ASK_AGAIN_S, begin, skip, unreadable
-from core.actions.temporary_settings import keep
-from core.actions.views import RunView
+from core.actions.session import PATIENCE_S, LeaseLostError, Session, Turn
+from core.actions.temporary_settings import cannot_be_restored, keep, save
+from core.actions.views import RunView, StepView
+from core.actions.waits import as_executed, not_reached
 from core.errors import RemoteError, SnapshotError
 from core.plan.model import Diagnostic
+from core.units import format_age, pluralize
 
 __all__ = ["Ports", "execute_run", "reconcile_run", "restore_settings"]
 
 _MAX_DOUBTS: Final = 3
 """How often a reading with holes in it is taken again before doubtful findings are believed."""
+
+CUT_SHORT: Final = frozenset(
+    {
+        "cluster_unreadable",
+        "balancer_not_paused",
+        "max_failures",
+        "moves_per_day",
+        "plan_expired",
+        "plan_lifetime",
+        "read_only",
+        "setting_changed",
+        "setting_not_reapplied",
+        "setting_not_set",
+        "result_unknown",
+    }
+)
+"""Codes of what ends a run before all of its steps had their turn, besides a person's stop."""
+
+ASK_AGAIN_S: Final = 2.0
+
+REPORT_EVERY_S: Final = 5.0
+"""How often at most a waiting step tells how far it is."""
+
+MAX_WAIT_S: Final = 600.0
+"""How long a precondition is waited for, where the step does not say it itself."""
 
 
 def execute_run(run_id: RunId, ports: Ports) -> RunState:
@@ -266,3 +305,194 @@ def _finish(session: Session) -> None:
     started_at = session.view.started_at or session.view.requested_at
     took_s = (session.ports.clock.now() - started_at).total_seconds()
     session.record(closing(session.view, took_s))
+
+
+def closing(view: RunView, ended_after_s: float) -> RunEnded:
+    """Return the end of a run none of whose steps is pending or under way.
+
+    ``DONE``: every step was done or found needless, and one at least was done or all were needless
+    because all was as asked already. ``STOPPED``: a person's stop left steps undone. ``FAILED``:
+    all else.
+    """
+    return RunEnded(state=_state(view), sentence=_sentence(view, ended_after_s))
+
+
+def _state(view: RunView) -> RunState:
+    codes = {step.result.code for step in _in(view, "SKIPPED") if step.result}
+    if "stopped" in codes:
+        return "STOPPED"
+    if _is_needless(view):
+        return "DONE"
+    if _in(view, "FAILED") or _in(view, "UNKNOWN") or codes & CUT_SHORT or not _in(view, "DONE"):
+        return "FAILED"
+    return "DONE"
+
+
+def _is_needless(view: RunView) -> bool:
+    """Whether all was as asked before anything was done."""
+    return all(
+        step.state == "SKIPPED" and step.step.flags_of(_code(step)).is_needless
+        for step in view.steps
+    )
+
+
+def _sentence(view: RunView, ended_after_s: float) -> str:
+    if _is_needless(view):
+        first = view.steps[0].result
+        others = len(view.steps) - 1
+        more = f" So it is with {pluralize(others, 'more step')}." if others else ""
+        return f"Nothing had to be done: {first.sentence if first else ''}{more}"
+    done, total = len(_in(view, "DONE")), len(view.steps)
+    parts = [f"{done:,} of {pluralize(total, 'step')} done within {format_age(ended_after_s)}"]
+    elsewhere = sum(step.step.flags_of(_code(step)).is_elsewhere for step in _in(view, "DONE"))
+    if elsewhere:
+        parts.append(f"{elsewhere:,} landed elsewhere than asked")
+    for state, word in (("FAILED", "failed"), ("UNKNOWN", "unknown"), ("SKIPPED", "skipped")):
+        found = _in(view, state)
+        if found:
+            parts.append(f"{len(found):,} {word} ({_reasons(found)})")
+    return "; ".join(parts) + "." + _first_trouble(view)
+
+
+def _first_trouble(view: RunView) -> str:
+    """The first thing that went wrong, in its own words: one sentence more."""
+    for state in ("UNKNOWN", "FAILED", "SKIPPED"):
+        found = _in(view, state)
+        if found and (result := found[0].result) is not None:
+            return f" First: {result.sentence}"
+    return ""
+
+
+def _reasons(steps: list[StepView]) -> str:
+    codes = [_code(step) for step in steps]
+    return ", ".join(dict.fromkeys(code.replace("_", " ") for code in codes if code))
+
+
+def _code(step: StepView) -> str:
+    return step.result.code if step.result else ""
+
+
+def _in(view: RunView, state: str) -> list[StepView]:
+    return [step for step in view.steps if step.state == state]
+
+
+def begin(session: Session, step: StepView) -> GuardResult | None:
+    """Look, write the intent, send once, and look until the effect is there."""
+    turn = session.turn_of(step.index)
+    rest_s = turn.again_at_s - session.ports.clock.monotonic()
+    if turn.refusal is not None and rest_s > 0:
+        return GuardResult(effect="wait", refusal=turn.refusal, wait_s=rest_s)
+    try:
+        planned = as_executed(session.view, step.index)
+        action = turn.action = turn.action or session.ports.cluster.action(planned)
+        seen = action.look()
+        refusal = action.check_precondition(seen) or cannot_be_restored(step.step, seen)
+    except RemoteError as exc:
+        return unreadable(session, exc)
+    session.could_read()
+    if refusal is not None and refusal.retry_s > 0:
+        return _not_yet(session, turn, refusal, seen)
+    if refusal is not None:
+        skip(session, step, refusal, seen)
+        if step.step.flags_of(refusal.code).is_external_change:
+            note_moved_meanwhile(session, step, seen.holder)
+        return None
+    _execute(session, step, action, seen)
+    return None
+
+
+def skip(
+    session: Session, step: StepView, refusal: Refusal, seen: Observation | None = None
+) -> None:
+    """Put on record that a step is not begun."""
+    result = StepResult(
+        state="SKIPPED",
+        code=refusal.code,
+        sentence=refusal.sentence,
+        hint=refusal.hint,
+        after=seen,
+    )
+    write_result(session, step, result)
+
+
+def unreadable(session: Session, exc: RemoteError | SnapshotError) -> GuardResult:
+    """Wait for a cluster that cannot be read, and end when that lasts."""
+    is_hopeless = session.is_out_of_patience()
+    session.ask_again_at_s = session.ports.clock.monotonic() + ASK_AGAIN_S
+    return GuardResult(
+        effect="end" if is_hopeless else "wait",
+        refusal=Refusal(
+            code="cluster_unreadable",
+            sentence=f"{session.view.cluster} cannot be read (it is asked again for up to "
+            f"{format_age(PATIENCE_S)}): {exc.message}",
+            hint=exc.hint or "Plan the rest again when it can be read.",
+        ),
+    )
+
+
+def _execute(session: Session, step: StepView, action: Action, seen: Observation) -> None:
+    session.require_ours()
+    save(session, step.step, seen)
+    session.record(StepStarted(step=step.index, observed=seen, is_paced=step.step.is_paced))
+    session.require_ours()
+    begun = session.view.steps[step.index]
+    result = _send(action, begun)
+    if not isinstance(result, StepResult):
+        found = watch(session, begun, action)
+        result = with_answer(begun, found, result)
+    write_result(session, begun, result)
+    if step.step.wait is not None:  # what comes after it was planned for now
+        session.snapshot_at_s = -math.inf
+
+
+def _send(action: Action, step: StepView) -> StepResult | str:
+    """Send; return the ending when the request certainly was not followed, else what was heard."""
+    try:
+        action.send()
+    except RemoteError as exc:
+        if exc.outcome == "unknown":
+            return answer_of(exc)
+        is_refused = exc.outcome == "refused"
+        what = "was refused" if is_refused else "could not be sent"
+        return StepResult(
+            state="FAILED",
+            code="refused" if is_refused else "not_sent",
+            sentence=f"{step.step.describe_progress()} {what}: {exc.message}",
+            hint=exc.hint,
+            after=_look_after(action),
+        )
+    return ""
+
+
+def _look_after(action: Action) -> Observation | None:
+    try:
+        return action.look()
+    except RemoteError:
+        return None
+
+
+def _not_yet(
+    session: Session, turn: Turn, refusal: Refusal, seen: Observation
+) -> GuardResult | None:
+    """Keep the step pending and tell how far it is, as long as its wait may last."""
+    clock = session.ports.clock
+    turn.refusal, turn.again_at_s = refusal, clock.monotonic() + refusal.retry_s
+    step = session.view.steps[turn.index]
+    is_due = clock.monotonic() - turn.reported_at_s >= REPORT_EVERY_S
+    if is_due and refusal.sentence != step.waiting:
+        turn.reported_at_s = clock.monotonic()
+        session.record(StepWaiting(step=turn.index, sentence=refusal.sentence))
+        step = session.view.steps[turn.index]
+    since = step.waiting_since or clock.now()
+    wait = step.step.wait
+    limit_s = MAX_WAIT_S if wait is None else wait.within_s
+    if limit_s is None or clock.now() - since < timedelta(seconds=limit_s):
+        return GuardResult(effect="wait", refusal=refusal, wait_s=refusal.retry_s)
+    if wait is None:
+        skip(session, step, refusal, seen)
+        return None
+    session.require_ours()
+    session.record(StepStarted(step=step.index, observed=seen, is_paced=step.step.is_paced))
+    result = not_reached(wait, refusal.sentence, seen, refusal.hint)
+    write_result(session, session.view.steps[step.index], result)
+    return None

@@ -1,10 +1,13 @@
-"""How snapshots of a Pegasus cluster are recorded."""
+"""How snapshots of a Pegasus cluster are recorded, and what happened between two of them."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from core.pegasus.events import pegasus_events
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from core.schemas.pegasus import PEGASUS_TABLES
 from core.snapshot.pegasus import KIND, PegasusSnapshot, load_pegasus_snapshot
 from core.snapshot.record import Kind, ServerLoad, SystemRecord, changing, part_of
@@ -58,6 +61,123 @@ primaries report of their operations."""
 _REQUESTS = " + ".join(
     f"coalesce({name}_rate, 0)" for name in ("get", "multi_get", "batch_get", "put", "multi_put")
 )
+
+
+_LEVELS: Final = ("level.effective", "level.stored")
+_CONFIGURED: Final = frozenset(
+    {"meta_servers", "zookeeper_hosts", "zookeeper_root", "cluster_name"}
+)
+"""What the cluster information has of the configuration; the rest of it is computed."""
+
+_PARTITION: Final = ["app_id", "index", "primary", "secondaries"]
+
+
+def pegasus_events(before: PegasusSnapshot, after: PegasusSnapshot) -> list[dict[str, Any]]:
+    """Return rows of ``events``, without who did it."""
+    found: list[dict[str, Any]] = []
+    leaders = before.manifest.leader, after.manifest.leader
+    if leaders[0] != leaders[1]:
+        found.append(
+            {"kind": "leader", "subject": "leader", "before": leaders[0], "after": leaders[1]}
+        )
+    return [
+        *found,
+        *_nodes(before, after),
+        *_setting_changes(*(_set_values(one) for one in (before, after))),
+        *_partitions(before.tables["partitions"], after.tables["partitions"]),
+    ]
+
+
+def _nodes(before: PegasusSnapshot, after: PegasusSnapshot) -> list[dict[str, Any]]:
+    alive = [
+        dict(zip(one["node"].to_pylist(), one["is_alive"].to_pylist(), strict=True))
+        for one in (before.tables["nodes"], after.tables["nodes"])
+    ]
+    if not alive[0] or not alive[1]:
+        return []  # one of the two did not read them
+    return [
+        {"kind": "node_up" if alive[1].get(node, False) else "node_down", "subject": node}
+        for node in sorted(alive[0].keys() | alive[1].keys())
+        if alive[0].get(node, False) != alive[1].get(node, False)
+    ]
+
+
+def _set_values(snapshot: PegasusSnapshot) -> dict[str, str]:
+    """Return levels and set values, by name: computed figures are no settings."""
+    rows = snapshot.tables["settings"].to_pylist()
+    return {
+        row["name"]: row["value"]
+        for row in rows
+        if row["origin"] != "cluster" or row["name"] in _CONFIGURED or row["name"] in _LEVELS
+    }
+
+
+def _setting_changes(before: dict[str, str], after: dict[str, str]) -> list[dict[str, Any]]:
+    """Levels and settings that both snapshots know, and that differ."""
+    found = []
+    level = next((name for name in _LEVELS if name in before and name in after), None)
+    if level is not None and before[level] != after[level]:
+        found.append(
+            {"kind": "level", "subject": level, "before": before[level], "after": after[level]}
+        )
+    found += [
+        {"kind": "setting", "subject": name, "before": before[name], "after": after[name]}
+        for name in sorted((before.keys() & after.keys()) - set(_LEVELS))
+        if before[name] != after[name]
+    ]
+    return found
+
+
+def _partitions(before: pa.Table, after: pa.Table) -> list[dict[str, Any]]:
+    """Primaries and members that differ, of partitions that both have."""
+    if before.select(_PARTITION).equals(after.select(_PARTITION)):
+        return []
+    places = pc.index_in(_gpids(after), value_set=_gpids(before))
+    both = np.flatnonzero(np.asarray(pc.is_valid(places)))
+    later = after.select(_PARTITION).take(pa.array(both))
+    earlier = before.select(_PARTITION).take(places.take(pa.array(both)))
+    moved = _texts(earlier["primary"]) != _texts(later["primary"])
+    joined = [_texts(pc.binary_join(one["secondaries"], ",")) for one in (earlier, later)]
+    changed = pa.array(np.flatnonzero(moved | (joined[0] != joined[1])))
+    found: list[dict[str, Any]] = []
+    for old, new in zip(
+        earlier.take(changed).to_pylist(), later.take(changed).to_pylist(), strict=True
+    ):
+        found += _one(f"{old['app_id']}.{old['index']}", old, new)
+    return found
+
+
+def _one(gpid: str, old: dict[str, Any], new: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    if old["primary"] != new["primary"]:
+        found.append(
+            {"kind": "primary", "subject": gpid, "before": old["primary"], "after": new["primary"]}
+        )
+    members = [
+        {*one["secondaries"], *([one["primary"]] * bool(one["primary"]))} for one in (old, new)
+    ]
+    found += [
+        {"kind": "replica", "subject": gpid, "before": node, "after": None}
+        for node in sorted(members[0] - members[1])
+    ]
+    found += [
+        {"kind": "replica", "subject": gpid, "before": None, "after": node}
+        for node in sorted(members[1] - members[0])
+    ]
+    return found
+
+
+def _gpids(table: pa.Table) -> pa.Array:
+    parts = [table[name].combine_chunks().cast(pa.string()) for name in ("app_id", "index")]
+    return pc.binary_join_element_wise(*parts, ".")
+
+
+def _texts(column: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.object_]]:
+    texts: np.ndarray[Any, np.dtype[np.object_]] = pc.fill_null(column, "").to_numpy(
+        zero_copy_only=False
+    )
+    return texts
+
 
 PEGASUS_RECORD: Final = SystemRecord(
     system=KIND,

@@ -10,8 +10,7 @@ from core.actions.events import ExternalMove, RunMeasured
 from core.actions.model import Refusal, RunId
 from core.actions.views import RunView, SettingView
 from core.findings.finding import Finding
-from core.pegasus.plan.external_changes import external_changes
-from core.pegasus.plan.measured import measured
+from core.pegasus.plan.external_changes import external_changes, measured
 from core.pegasus.plan.preview import preview_pegasus
 from core.pegasus.plan.restore import why_left, why_reset
 from core.pegasus.plan.undo import PegasusGround, undo_plan

@@ -150,7 +150,7 @@ def set_dynamic(sandbox: Sandbox, value: bytes) -> None:
 
 
 def test_two_workers_measure_a_run_once(site: ApplySite, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.actions.measured.MEASURE_AFTER_S", 1.0)
+    monkeypatch.setattr("connectors.worker.worker.MEASURE_AFTER_S", 1.0)
     run_id = site.ask(site.plan(1))
     with WorkerThreads(site, site.config, site.config):
         wait_until(lambda: site.view(run_id).measured, "a measurement")

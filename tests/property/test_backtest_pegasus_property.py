@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.history.backtest.model import Candidate
-from core.history.backtest.pegasus.building import tape_of_snapshots
 from core.history.backtest.pegasus.engine import play
+from core.history.backtest.pegasus.reading import tape_of_snapshots
 from core.history.backtest.pegasus.score import score_run
 from core.history.backtest.pegasus.tape import PegasusTape
 from core.pegasus.view import NO_NODE

@@ -21,11 +21,11 @@ from actions_world import (
     snapshot_of,
 )
 
+from connectors.worker.worker import is_to_be_measured
 from core.actions import dry_run as stage
 from core.actions.dry_run import Rehearsal, rehearse
 from core.actions.events import ExternalMove
 from core.actions.external_changes import MAX_NAMED
-from core.actions.measured import is_to_be_measured
 from core.actions.model import RunOptions
 from core.plan.model import BrokerExpectation, Expected, sealed
 from core.pulsar.plan.external_changes import by_lost_broker, external_changes

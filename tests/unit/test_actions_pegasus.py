@@ -27,8 +27,7 @@ from core.actions.events import SettingRestored, SettingSaved, StepWaiting
 from core.actions.model import RunOptions
 from core.actions.views import RunView
 from core.errors import PlanConflictError
-from core.pegasus.plan.external_changes import external_changes
-from core.pegasus.plan.measured import measured
+from core.pegasus.plan.external_changes import external_changes, measured
 from core.pegasus.plan.undo import PegasusGround, undo_plan
 from core.pegasus.plan.verify import recheck
 from core.pegasus.server_settings import LIVE_PERCENTAGE

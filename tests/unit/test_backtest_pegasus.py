@@ -12,12 +12,11 @@ from backtest_clusters import START, living
 from core.errors import InputError, UnknownNameError
 from core.history.backtest.model import AGAIN, RECORD, Candidate, Unit, Window
 from core.history.backtest.parsing import grid_of
-from core.history.backtest.pegasus.building import tape_of_snapshots
 from core.history.backtest.pegasus.engine import OPERATIONS, play
 from core.history.backtest.pegasus.fleet import Fleet
-from core.history.backtest.pegasus.record import recorded_minutes
+from core.history.backtest.pegasus.reading import tape_of_snapshots
 from core.history.backtest.pegasus.rules import pegasus_candidates, rules_of
-from core.history.backtest.pegasus.score import PegasusScore, score_run
+from core.history.backtest.pegasus.score import PegasusScore, recorded_minutes, score_run
 from core.history.backtest.pegasus.tape import PegasusTape, RowChange
 from core.history.backtest.pegasus.units import run_pegasus_unit
 from core.history.backtest.schemas import MOVES, RUNS, TIMELINE

@@ -23,8 +23,7 @@ from core.errors import InputError, UnknownNameError
 from core.history.backtest.advice import is_plannable
 from core.history.backtest.job import TABLES, Backtest, Outcome, run_here, tasks_of
 from core.history.backtest.parsing import grid_of
-from core.history.backtest.pegasus.building import tape_of_snapshots
-from core.history.backtest.pegasus.reading import tape_of_history
+from core.history.backtest.pegasus.reading import tape_of_history, tape_of_snapshots
 from core.history.backtest.plan import recommended_plan
 from core.history.backtest.schemas import RESULT_TABLES
 from core.history.store.layout import HistoryError

@@ -11,8 +11,7 @@ from fleet_builder import NOON, make_snapshot
 from fleet_edit import with_manifest, with_settings
 from pegasus_snapshots import NODES, generated, part_row, snapshot_of, table_row, whole
 
-from core.history.analysis.accuracy.leader_averages import CarriedAverages
-from core.history.analysis.accuracy.shadow import SHADOW, PulsarShadow, is_due
+from core.history.analysis.accuracy.shadow import SHADOW, CarriedAverages, PulsarShadow, is_due
 from core.history.analysis.accuracy.shadow_pegasus import PegasusShadow
 from core.history.store.layout import SHADOW_COLUMNS
 from core.pulsar.settings import effective_settings

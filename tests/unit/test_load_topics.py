@@ -21,8 +21,7 @@ from connectors.pulsar.topics.capture import (
     service_addresses,
     what_is_lacking,
 )
-from connectors.pulsar.topics.errors import kind_of, translate
-from connectors.pulsar.topics.reader import LoadTopicReader, MissingExtraError
+from connectors.pulsar.topics.reader import LoadTopicReader, MissingExtraError, kind_of, translate
 from core.errors import AuthError, RemoteError, UnreachableError
 from core.pulsar.leader.events import MESSAGE, ZnodeEvent
 from core.pulsar.placement import place_bundle

@@ -11,9 +11,8 @@ from pegasus_builder import make_view
 from core.errors import InputError
 from core.pegasus.balance.model import BalanceOptions, PlanKind
 from core.pegasus.balance.rounds import balance_until_done
-from core.pegasus.even.bounds import lower_bound
 from core.pegasus.even.cost import copy_cost
-from core.pegasus.even.planner import EvenGoal, deviation, even_out
+from core.pegasus.even.planner import EvenGoal, deviation, even_out, lower_bound
 from core.pegasus.even.weights import (
     disk_weights,
     node_loads,

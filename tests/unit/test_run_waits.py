@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 from journal_entries import NOON, chain_of, claimed, plan_of, requested
 
+from core.actions.apply import closing
 from core.actions.describe import describe_value, hold_words, why_nothing_lasts
 from core.actions.events import (
     Event,
@@ -20,7 +21,6 @@ from core.actions.events import (
     StepWaiting,
 )
 from core.actions.model import Observation, StepResult, StepState
-from core.actions.run_summary import closing
 from core.actions.runs import fold
 from core.actions.views import RunView
 from core.pegasus.steps.base import PegasusStep

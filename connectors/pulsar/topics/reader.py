@@ -17,9 +17,20 @@ from typing import Any, Final
 import msgspec
 
 from connectors.config.model import ClusterConfig
-from connectors.pulsar.topics.errors import translate
 from connectors.transport.redaction import redacted, redacted_text
-from core.errors import ConfigError, InvariantError
+from core.errors import (
+    AuthError,
+    ConfigError,
+    ConflictError,
+    InvariantError,
+    NotFoundError,
+    ProtocolError,
+    RemoteError,
+    RemoteTimeoutError,
+    ServerError,
+    ThrottledError,
+    UnreachableError,
+)
 from core.snapshot.load_topics import (
     BROKER_LOAD_TOPIC,
     TOP_BUNDLES_TOPIC,
@@ -35,6 +46,66 @@ _ANSWER_MS: Final = 2_000
 _QUEUE: Final = 20_000
 _MAX_AT_ONCE: Final = 500_000
 _MAX_ADDRESSES: Final = 8
+
+KINDS: Final[dict[type[RemoteError], frozenset[str]]] = {
+    AuthError: frozenset(
+        {"AuthenticationError", "AuthorizationError", "ErrorGettingAuthenticationData"}
+    ),
+    NotFoundError: frozenset(
+        {
+            *("TopicNotFound", "ConsumerNotFound", "SubscriptionNotFound"),
+            *("TransactionNotFound", "TransactionCoordinatorNotFoundError"),
+        }
+    ),
+    ConflictError: frozenset(
+        {
+            *("ConsumerBusy", "ProducerBusy", "ProducerFenced", "TopicTerminated"),
+            *("TransactionConflict", "NotAllowedError", "OperationNotSupported"),
+            *("CumulativeAcknowledgementNotAllowedError", "InvalidTxnStatusError"),
+        }
+    ),
+    RemoteTimeoutError: frozenset({"Timeout"}),
+    ThrottledError: frozenset(
+        {
+            *("TooManyLookupRequestException", "ProducerBlockedQuotaExceededError"),
+            *("ProducerBlockedQuotaExceededException", "ProducerQueueIsFull", "MemoryBufferIsFull"),
+        }
+    ),
+    UnreachableError: frozenset(
+        {
+            *("ConnectError", "NotConnected", "AlreadyClosed", "Interrupted", "LookupError"),
+            *("ConsumerNotInitialized", "ProducerNotInitialized", "ReadError"),
+        }
+    ),
+    ServerError: frozenset(
+        {
+            *("BrokerMetadataError", "BrokerPersistenceError", "ServiceUnitNotReady"),
+            *("ConsumerAssignError", "UnknownError", "PulsarException"),
+        }
+    ),
+    ProtocolError: frozenset(
+        {
+            *("ChecksumError", "CryptoError", "IncompatibleSchema", "InvalidConfiguration"),
+            *("InvalidMessage", "InvalidTopicName", "InvalidUrl", "MessageTooBig"),
+            *("UnsupportedVersionError",),
+        }
+    ),
+}
+"""What each of the package's classes is to us."""
+
+_WORDS: Final = {
+    AuthError: "does not let us read it",
+    NotFoundError: "does not have it",
+    RemoteTimeoutError: "did not answer in time",
+    UnreachableError: "cannot be reached, or the connection broke",
+    ServerError: "failed by itself",
+    ThrottledError: "asked to wait",
+}
+_HINTS: Final = {
+    AuthError: "Give Trimtab's role the right to consume from pulsar/system.",
+    UnreachableError: "Check that this machine may reach the brokers' service port.",
+    RemoteTimeoutError: "Check that this machine may reach the brokers' service port.",
+}
 
 
 class MissingExtraError(ConfigError):
@@ -287,3 +358,22 @@ def _authentication(package: Any, config: ClusterConfig) -> Any:
     if tls.cert_file is not None:
         return package.AuthenticationTLS(str(tls.cert_file), str(tls.key_file))
     return None
+
+
+def kind_of(exc: BaseException) -> type[RemoteError] | None:
+    """Return our class for one of the package's, ``None`` for one that is not in the table."""
+    name = type(exc).__name__
+    return next((ours for ours, theirs in KINDS.items() if name in theirs), None)
+
+
+def translate(exc: BaseException, *, endpoint: str, operation: str) -> RemoteError:
+    """Return our error for one of the package's; whatever it is, it becomes a RemoteError."""
+    kind = kind_of(exc) or ProtocolError
+    name = type(exc).__name__
+    return kind(
+        f"{endpoint} {_WORDS.get(kind, 'answered something else')} ({name}).",
+        endpoint=endpoint,
+        operation=operation,
+        outcome="unknown" if kind in (RemoteTimeoutError, UnreachableError) else "refused",
+        hint=_HINTS.get(kind, ""),
+    )

@@ -7,17 +7,22 @@ import errno
 import logging
 import socket
 from functools import partial
+from http import HTTPMethod
 from typing import Any, Final
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from connectors.sandbox.pulsar.engine import Engine
+from connectors.sandbox.pulsar.faults import changed
 from connectors.sandbox.pulsar.ownership import Ownership
 from connectors.sandbox.pulsar.rest.actions import LOSE_ANSWER, ActionRest
 from connectors.sandbox.pulsar.rest.answers import (
@@ -29,13 +34,12 @@ from connectors.sandbox.pulsar.rest.answers import (
     on_refusal,
     stack_trace,
 )
-from connectors.sandbox.pulsar.rest.faults import SandboxRest
 from connectors.sandbox.pulsar.rest.limits import LimitRest
 from connectors.sandbox.pulsar.rest.metrics import MetricsRest
 from connectors.sandbox.pulsar.rest.policies import PolicyRest
-from connectors.sandbox.pulsar.rest.reads import Reads
+from connectors.sandbox.pulsar.rest.reads import Reads, Rest
 from connectors.sandbox.pulsar.state import Broker, Trouble
-from core.errors import ConfigError, RemoteError
+from core.errors import ConfigError, InputError, RemoteError
 
 _SHARED_HOST: Final = "127.0.0.1"
 _HOSTS_PER_NET: Final = 250
@@ -221,3 +225,32 @@ def _cut(state: ServerState) -> None:
             transport.abort()
     for task in list(state.tasks):
         task.cancel()
+
+
+class SandboxRest(Rest):
+    """Handlers of the sandbox's own switches."""
+
+    def routes(self) -> list[Route]:
+        """Return the routes of everything here."""
+        return [
+            Route("/sandbox/faults", self.faults),
+            Route("/sandbox/faults", self.set_faults, methods=[HTTPMethod.PUT]),
+            Route("/sandbox/unloads", self.unloads),
+        ]
+
+    async def faults(self, _: Request) -> Response:
+        """What goes wrong with unloads now."""
+        return as_json(self.engine.faults)
+
+    async def set_faults(self, request: Request) -> Response:
+        """Switch the faults that are named; the others stay as they are."""
+        try:
+            changes = msgspec.json.decode(await request.body(), type=dict[str, object])
+            self.engine.faults = changed(self.engine.faults, changes)
+        except (msgspec.MsgspecError, InputError) as exc:
+            raise RefusalError(400, str(exc)) from exc
+        return as_json(self.engine.faults)
+
+    async def unloads(self, _: Request) -> Response:
+        """Every request to unload a bundle since the start."""
+        return as_json(self.engine.unloads)

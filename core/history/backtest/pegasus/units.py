@@ -12,9 +12,13 @@ import pyarrow as pa
 from core.errors import InputError
 from core.history.backtest.model import Unit
 from core.history.backtest.pegasus.engine import OPERATIONS, PlayedMinute, play
-from core.history.backtest.pegasus.record import recorded_minutes
 from core.history.backtest.pegasus.rules import rules_of, switches_in_force
-from core.history.backtest.pegasus.score import MinuteScore, PegasusScore, score_run
+from core.history.backtest.pegasus.score import (
+    MinuteScore,
+    PegasusScore,
+    recorded_minutes,
+    score_run,
+)
 from core.history.backtest.pegasus.tape import PegasusTape
 from core.history.backtest.results import UnitResult
 from core.history.backtest.schemas import MOVES, RUNS, TIMELINE
