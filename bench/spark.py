@@ -51,7 +51,7 @@ from core.simulation import Run, simulate
 from core.simulation.averages import AVERAGES
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_manifest, read_table, save_snapshot
-from core.spark.fleet import FleetRequest, InDirectory, ask_here, ask_on_spark
+from core.spark.fleet import FleetRequest, InDirectory, answer_here, answer_on_spark
 from core.spark.jobs.health import HEALTH_OF_CLUSTERS
 from core.spark.jobs.place import PLACE
 from core.spark.jobs.shed import SHED
@@ -122,13 +122,13 @@ def _fleet(asked: argparse.Namespace, root: Path) -> int:
         sources[name] = InDirectory(str(root / name))
     question = FleetRequest(SHED, ShedRequest())
     rows = asked.clusters * bundles
-    here = _timed("in process", rows, lambda: ask_here(sources, question, Untold()))
+    here = _timed("in process", rows, lambda: answer_here(sources, question, Untold()))
     spark = _session(asked.cores)
     for turn in ("cold", "warm"):
         there = _timed(
             f"Spark, {asked.cores} cores, {turn}",
             rows,
-            lambda: ask_on_spark(spark, sources, question, Untold()),
+            lambda: answer_on_spark(spark, sources, question, Untold()),
         )
     return _verdict(there == here)
 

@@ -25,7 +25,7 @@ from core.spark.fleet import (
     InHistory,
     Question,
     Source,
-    ask_here,
+    answer_here,
 )
 from core.spark.jobs.balance import BALANCE
 from core.spark.jobs.health import HEALTH_OF_CLUSTERS
@@ -112,11 +112,11 @@ def _asked(context: JobContext, asked: FleetScope, question: Question, kind: str
     """Ask, write the result tables, and return them."""
     sources = sources_of(context, asked, kind)
     if asked.engine == "spark":
-        from core.spark.large.fleet import ask_fleet  # noqa: PLC0415  # no pyspark before it
+        from core.spark.large.fleet import answer_fleet  # noqa: PLC0415  # no pyspark before it
 
-        found = ask_fleet(context.spark(), sources, question, context.progress)
+        found = answer_fleet(context.spark(), sources, question, context.progress)
     else:
-        found = ask_here(sources, question, context.progress)
+        found = answer_here(sources, question, context.progress)
     for name, table in found.items():
         if table.num_rows or name != PROBLEMS:
             pq.write_table(table, context.out / f"{name}.parquet", compression="zstd")

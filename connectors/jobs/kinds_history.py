@@ -28,7 +28,7 @@ from core.planning.what_if import totals_of, what_if_sentence
 from core.planning.what_if_request import WhatIfRequest
 from core.snapshot import PulsarSnapshot
 from core.spark.fleet import PROBLEMS, Answers, FleetRequest, Question
-from core.spark.jobs.planning import DRILL, WHAT_IF, ask_in_pool
+from core.spark.jobs.planning import DRILL, WHAT_IF, answer_in_pool
 from core.units import format_ratio, pluralize
 
 if TYPE_CHECKING:
@@ -158,11 +158,11 @@ def _flaps(context: JobContext, asked: Asked) -> JobAnswer:
 def _asked(context: JobContext, asked: FleetScope, question: Question, kind: str | None) -> Answers:
     sources = sources_of(context, asked, kind)
     if asked.engine == "spark":
-        from core.spark.large.fleet import ask_fleet  # noqa: PLC0415  # no pyspark before it
+        from core.spark.large.fleet import answer_fleet  # noqa: PLC0415  # no pyspark before it
 
-        return ask_fleet(context.spark(), sources, question, context.progress)
+        return answer_fleet(context.spark(), sources, question, context.progress)
     workers = asked.workers if isinstance(asked, PoolScope) else 0
-    return ask_in_pool(sources, question, context.progress, workers)
+    return answer_in_pool(sources, question, context.progress, workers)
 
 
 def _failed(found: Answers, tables: dict[str, str]) -> str:

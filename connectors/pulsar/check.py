@@ -219,8 +219,8 @@ def _check_metrics(
         results.append(fault(what, exc))
         return
     try:
-        asked = {name: url for name, url in urls.items() if url}
-        metrics = reader.read(list(urls), asked, problems)
+        reachable = {name: url for name, url in urls.items() if url}
+        metrics = reader.read(list(urls), reachable, problems)
     finally:
         reader.close()
     rows = {name: table.num_rows for name, table in metrics.tables.items()}
@@ -249,7 +249,7 @@ def _report(
     probe: Callable[[str], str],
     results: list[CheckResult],
 ) -> None:
-    answers, silent = rest.ask_each(urls, probe)
+    answers, silent = rest.request_each(urls, probe)
     for url in urls:
         what = f"Admin REST {url}"
         if url in silent:

@@ -95,11 +95,11 @@ class PulsarCollector:
         registry = decode_registry(readings, problems)
         if policies is not None:
             if self._rest is not None:
-                facts = self._ask_brokers(self._rest, readings, registry, problems)
+                facts = self._read_brokers(self._rest, readings, registry, problems)
                 source = "zookeeper+rest" if facts.runtime else source
             own = self.config.pulsar_cluster or facts.setting("clusterName")
             policies.settle(readings, own, problems)
-            self._ask_owners(readings, registry, facts, problems)
+            self._read_owners(readings, registry, facts, problems)
         made = assemble(readings, problems, registry)
         if "extensible" in registry.kinds:
             made = self._with_topics(made, registry, facts, began, problems)
@@ -202,7 +202,7 @@ class PulsarCollector:
         if reader is not None:
             reader.close()
 
-    def _ask_brokers(
+    def _read_brokers(
         self, rest: RestCapture, readings: Readings, registry: Registry, problems: ProblemLog
     ) -> RestFacts:
         """Ask the registered brokers for their running settings."""
@@ -219,7 +219,7 @@ class PulsarCollector:
             facts.runtime = rest.settings_of_any(problems)
         return facts
 
-    def _ask_owners(
+    def _read_owners(
         self, readings: Readings, registry: Registry, facts: RestFacts, problems: ProblemLog
     ) -> None:
         """Ask brokers of the extensible manager what they own: ZooKeeper does not report it."""
@@ -229,10 +229,12 @@ class PulsarCollector:
         if self._rest is None or cluster is None or not wanted:
             return
         urls = self._urls(registry)
-        asked = {name: urls[name] for name in wanted if name in urls and name not in facts.silent}
-        readings.owners, silent = self._rest.owned_bundles(cluster, asked, problems)
+        reachable = {
+            name: urls[name] for name in wanted if name in urls and name not in facts.silent
+        }
+        readings.owners, silent = self._rest.owned_bundles(cluster, reachable, problems)
         if registry.load_manager == "extensible":
-            readings.owners_known = not silent and len(asked) == len(wanted)
+            readings.owners_known = not silent and len(reachable) == len(wanted)
 
     def _urls(self, registry: Registry, problems: ProblemLog | None = None) -> dict[str, str]:
         """Return the web address of each broker that may be asked; note those that may not."""

@@ -38,8 +38,8 @@ BROKE_CONNECTION: Final = -9_003
 _IN_FLIGHT: Final = 4
 _ANSWER_BYTES: Final = 512 * 1024
 _STAT_BYTES: Final = 81
-_MOST_PER_BATCH: Final = 1_000
-_MOST_LOSSES: Final = 30
+_MAX_PER_BATCH: Final = 1_000
+_MAX_LOSSES: Final = 30
 _SINGLE_CODES: Final = {cls: code for code, cls in kazoo_errors.EXCEPTIONS.items()}
 
 _log = logging.getLogger("trimtab.kazoo")
@@ -358,7 +358,7 @@ class _Run:
             return self._again.popleft()
         if self._next >= len(self._reads):
             return None
-        count = int(min(max(_ANSWER_BYTES / self._each_bytes, 1), _MOST_PER_BATCH))
+        count = int(min(max(_ANSWER_BYTES / self._each_bytes, 1), _MAX_PER_BATCH))
         first, self._next = self._next, min(self._next + count, len(self._reads))
         return _Batch(list(range(first, self._next)))
 
@@ -384,7 +384,7 @@ class _Run:
     def _lost(self, batch: _Batch, exc: Exception) -> None:
         """Send again what was lost: all of it one by one first, then the culprit in halves."""
         self._losses += 1
-        if self._losses > _MOST_LOSSES:
+        if self._losses > _MAX_LOSSES:
             raise translate(exc, endpoint=self._reader.endpoint, operation="read") from exc
         was_alone = self._window == 1
         self._window = 1

@@ -158,7 +158,7 @@ class ZooKeeperSession:
             RemoteError: They cannot be read.
         """
 
-        def ask(client: KazooClient) -> list[str]:
+        def call(client: KazooClient) -> list[str]:
             synced, listed = client.sync_async("/"), client.get_children_async(path)
             synced.get(timeout=self._wait_s)
             try:
@@ -166,19 +166,19 @@ class ZooKeeperSession:
             except kazoo_errors.NoNodeError:
                 return []
 
-        return self._tried("list", ask)
+        return self._tried("list", call)
 
     def _read(self, client: KazooClient, paths: tuple[str, ...]) -> list[Node | None]:
         ends_at = monotonic() + self._wait_s
         synced = client.sync_async("/")
-        asked = [client.get_async(path) for path in paths]  # in order, so after the sync
+        pending = [client.get_async(path) for path in paths]  # in order, so after the sync
         synced.get(timeout=self._wait_s)
-        return [_node(each, max(ends_at - monotonic(), 0.01)) for each in asked]
+        return [_node(each, max(ends_at - monotonic(), 0.01)) for each in pending]
 
-    def _tried(self, operation: str, ask: Callable[[KazooClient], T]) -> T:
+    def _tried(self, operation: str, call: Callable[[KazooClient], T]) -> T:
         for left in reversed(range(_TRIES)):
             try:
-                return ask(self._open())
+                return call(self._open())
             except (kazoo_errors.KazooException, KazooTimeoutError) as exc:
                 if not left or not isinstance(exc, _PASSING):
                     raise translate(exc, endpoint=self.endpoint, operation=operation) from exc

@@ -35,12 +35,12 @@ class Bounds:
 
     Attributes:
         least_bytes_per_s: Has to move at least; ``None``: nothing reaches the band.
-        least_peak: Load that the busiest broker cannot come below, measure's unit; 0: unknown.
+        min_peak: Load that the busiest broker cannot come below, measure's unit; 0: unknown.
         deviation_floor: Deviation that cannot be undercut, share of the mean.
     """
 
     least_bytes_per_s: float | None
-    least_peak: float = 0.0
+    min_peak: float = 0.0
     deviation_floor: float = 0.0
 
 
@@ -61,13 +61,13 @@ def find_bounds(fleet: Fleet, band: Band) -> Bounds:
     flow = Transport.of(fleet)
     if by_sum == 0 or flow.is_free(over[fleet.known]) or not flow.is_small:
         return Bounds(by_sum, deviation_floor=floor)
-    least = flow.least_flow(band)
+    least = flow.min_flow(band)
     if least is not None:
         return Bounds(max(by_sum, least), deviation_floor=floor)
     return Bounds(
         None,
-        least_peak=flow.least_peak() or 0.0,
-        deviation_floor=max(floor, flow.least_deviation() or 0.0),
+        min_peak=flow.min_peak() or 0.0,
+        deviation_floor=max(floor, flow.min_deviation() or 0.0),
     )
 
 
@@ -187,7 +187,7 @@ class Transport:
         has_enough = self.mass.sum(axis=0) >= over / self.unit
         return bool(self.allowed.all() and has_enough.all())
 
-    def least_flow(self, band: Band) -> float | None:
+    def min_flow(self, band: Band) -> float | None:
         """Return the least traffic that has to move, bytes/s; ``None``: nothing does it."""
         rows, limits = [self._net], [band.high / self.unit - self.load]
         if np.isfinite(band.low):
@@ -198,12 +198,12 @@ class Transport:
             return None
         return float(found.fun) * self.unit if found is not None and found.status == 0 else 0.0
 
-    def least_peak(self) -> float | None:
+    def min_peak(self) -> float | None:
         """Return the lowest load that the busiest broker can come down to, bytes/s."""
         found = self._minimise_edge([self._net], [-self.load])
         return None if found is None else found * self.unit
 
-    def least_deviation(self) -> float | None:
+    def min_deviation(self) -> float | None:
         """Return the least ``max |load - mean| / mean`` that can be reached."""
         return self._minimise_edge([self._net, -self._net], [1.0 - self.load, self.load - 1.0])
 

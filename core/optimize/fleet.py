@@ -100,8 +100,8 @@ def lay_out(
         O(brokers + bundles + kinds * brokers), no Python loop over bundles.
     """
     view = LoadView.of(snapshot, settings)
-    asked: LoadMeasure = request.load_measure
-    load = measure(snapshot, settings).of(asked)
+    load_measure: LoadMeasure = request.load_measure
+    load = measure(snapshot, settings).of(load_measure)
     where = find_destinations(view, settings, load.known)
     traffic = column_values(snapshot.bundles, "msg_throughput_in") + column_values(
         snapshot.bundles, "msg_throughput_out"
@@ -110,7 +110,7 @@ def lay_out(
     rows = _movable_rows(view, held, traffic, load.known)
     used, scale, amount = (
         (load.values[:, None], np.ones((len(view.brokers), 1)), traffic[rows][:, None])
-        if asked == "throughput"
+        if load_measure == "throughput"
         else _usage_loads(snapshot, settings, rows)
     )
     clients = column_values(snapshot.bundles, "producer_count") + column_values(
@@ -121,7 +121,7 @@ def lay_out(
     namespace = view.bundle_namespace[rows]
     return Fleet(
         view=view,
-        measure=asked,
+        measure=load_measure,
         where=where,
         used=np.where(load.known[:, None], used, 0.0),
         scale=scale,

@@ -61,7 +61,7 @@ _SMALL_RATIO: Final = 0.25
 _GENTLE_RATIO: Final = 0.9
 """Among bundles of nearly the same size the one that disturbs least is taken."""
 
-_MOST_EXCHANGES: Final = 20
+_MAX_EXCHANGES: Final = 20
 """And one more a broker: exchanges may go round in circles, single moves cannot."""
 
 _BLUR: Final = (0.85, 1.15)
@@ -123,7 +123,7 @@ def is_inside(balance: Balance, band: Band) -> bool:
 
 def _reachable(fleet: Fleet, band: Band, bounds: Bounds) -> Band:
     """A hair inside the goal: sums in another order shall not lead out of it again."""
-    peak = min(bounds.least_peak * (1 + _PEAK_ROOM_RATIO), float(fleet.load[fleet.known].max()))
+    peak = min(bounds.min_peak * (1 + _PEAK_ROOM_RATIO), float(fleet.load[fleet.known].max()))
     high = max(band.high, peak)
     return Band(band.low + _HAIR_RATIO * abs(band.high), high - _HAIR_RATIO * abs(band.high))
 
@@ -212,7 +212,7 @@ class Repair:
         self._fleet = fleet
         self._band = band
         self._rng = rng
-        self._exchanges_left = _MOST_EXCHANGES + len(fleet.view.brokers)
+        self._exchanges_left = _MAX_EXCHANGES + len(fleet.view.brokers)
         self._budget = fleet.rows.size if max_moves is None else max_moves
         self._first_need = np.maximum(band.violation(balance.load), 0.0)
         self._kinds_at = np.zeros((len(fleet.view.brokers), len(fleet.where.allowed)), np.bool_)

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from core.errors import UnknownNameError
-from core.planning.drill import losses_of, play
+from core.planning.drill import losses_of, simulate_losses
 from core.planning.drill_placing import place_losses
 from core.planning.drill_request import DrillRequest
 from core.pulsar.settings import EffectiveSettings
@@ -116,15 +116,15 @@ def broker_death(
         raise UnknownNameError.of("broker", broker, view.brokers, place="this snapshot")
     request = DrillRequest(domains=False, only=(broker,), seed=seed)
     losses = losses_of(view, request)
-    told = play(snapshot, settings, losses, request)
-    failure = told["failures"].to_pylist()[0]
+    tables = simulate_losses(snapshot, settings, losses, request)
+    failure = tables["failures"].to_pylist()[0]
     landing = _landing(snapshot, view, settings, request)
     session_s, key = session_timeout(settings)
     return BrokerDeath(
         broker=broker,
         failure=failure,
-        hot=told["hot"],
-        groups=told["groups"],
+        hot=tables["hot"],
+        groups=tables["groups"],
         landing=landing,
         session_s=session_s,
         session_key=key,

@@ -29,7 +29,7 @@ from core.pulsar.view import Flags, Floats, LoadView
 from core.snapshot import PulsarSnapshot
 from core.units import format_ratio, pluralize
 
-_MOST_CELLS: Final = 4_000_000
+_MAX_CELLS: Final = 4_000_000
 """Losses times brokers times rows of a broker that are worked on at once."""
 
 SHARED: Final = "(no isolation policy)"
@@ -96,7 +96,7 @@ def losses_of(view: LoadView, request: DrillRequest) -> list[Loss]:
 def groups_of(view: LoadView, losses: Sequence[Loss]) -> list[list[Loss]]:
     """Return the losses in groups that fit into memory together."""
     width = max(len(view.brokers) * (len(view.policies) + 12), 1)
-    size = max(_MOST_CELLS // width, 1)
+    size = max(_MAX_CELLS // width, 1)
     return [list(losses[at : at + size]) for at in range(0, len(losses), size)]
 
 
@@ -106,21 +106,21 @@ def drill(
     """Play the failures in this process.
 
     Raises:
-        UnknownNameError, InputError: See :func:`losses_of`, :func:`play`.
+        UnknownNameError, InputError: See :func:`losses_of`, :func:`simulate_losses`.
         JobStoppedError: Somebody asked for it to stop.
     """
     view = LoadView.of(snapshot, settings)
     groups = groups_of(view, losses_of(view, request))
-    told = []
+    tables = []
     for number, losses in enumerate(groups):
         progress.step(number, len(groups), "failure drill")
-        told.append(play(snapshot, settings, losses, request))
+        tables.append(simulate_losses(snapshot, settings, losses, request))
     progress.step(len(groups), len(groups), "failure drill")
-    return drill_of(told)
+    return drill_of(tables)
 
 
 def drill_of(parts: Iterable[dict[str, pa.Table]]) -> Drill:
-    """Put the answers of :func:`play` together, worst first, whatever their order is."""
+    """Put the answers of :func:`simulate_losses` together, worst first, whatever their order is."""
     whole: dict[str, list[pa.Table]] = {
         name: [schema.empty_table()] for name, schema in TABLES.items()
     }
@@ -143,7 +143,7 @@ def drill_of(parts: Iterable[dict[str, pa.Table]]) -> Drill:
     return Drill(failures, hot, groups, _sentence(failures))
 
 
-def play(
+def simulate_losses(
     snapshot: PulsarSnapshot,
     settings: EffectiveSettings,
     losses: Sequence[Loss],
@@ -165,15 +165,15 @@ def play(
     landed = place_losses(view, settings, losses, request.seed)
     rows = np.unique(np.concatenate([np.zeros(0, np.int64), *(one.bundles for one in landed)]))
     fleet = _Fleet(snapshot, settings, view, rows, carried_by(snapshot, rows))
-    told: dict[str, list[dict[str, object]]] = {name: [] for name in TABLES}
+    tables: dict[str, list[dict[str, object]]] = {name: [] for name in TABLES}
     for loss, one in zip(losses, landed, strict=True):
         after = fleet.after(loss, one)
         groups = list(_groups(view, loss, one, after, request.hot_threshold))
-        told["groups"] += groups
-        told["hot"] += _hot(view, loss, after, request.hot_threshold)
-        told["failures"].append(_failure(view, loss, after, groups, request.hot_threshold))
+        tables["groups"] += groups
+        tables["hot"] += _hot(view, loss, after, request.hot_threshold)
+        tables["failures"].append(_failure(view, loss, after, groups, request.hot_threshold))
     return {
-        name: pa.Table.from_pylist(told[name], schema=schema) for name, schema in TABLES.items()
+        name: pa.Table.from_pylist(tables[name], schema=schema) for name, schema in TABLES.items()
     }
 
 
@@ -192,10 +192,10 @@ class _After:
     flow: float
     is_left: Flags
 
-    def is_hot(self, line: float) -> Flags:
+    def is_hot(self, threshold: float) -> Flags:
         """Brokers at or over the line."""
         with np.errstate(invalid="ignore"):
-            return np.asarray(self.usage >= line, np.bool_)
+            return np.asarray(self.usage >= threshold, np.bool_)
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,9 +222,9 @@ class _Fleet:
         def whole(name: str) -> float:
             return float(amounts[:, CARRIED.index(name)].sum())
 
-        ways = ("msg_throughput_in", "msg_throughput_out")
-        gained = arriving(ways[0]) + arriving(ways[1])
-        reported = sum(column_values(self.snapshot.brokers, name) for name in ways)
+        directions = ("msg_throughput_in", "msg_throughput_out")
+        gained = arriving(directions[0]) + arriving(directions[1])
+        reported = sum(column_values(self.snapshot.brokers, name) for name in directions)
         is_left = np.ones(size, np.bool_)
         is_left[list(loss.rows)] = False
         nothing = np.zeros(size)
@@ -239,7 +239,7 @@ class _Fleet:
             bundles=landed.bundles.size,
             unassigned=int((~here).sum()),
             clients=round(whole("producer_count") + whole("consumer_count")),
-            flow=whole(ways[0]) + whole(ways[1]),
+            flow=whole(directions[0]) + whole(directions[1]),
             is_left=is_left,
         )
 
@@ -265,11 +265,11 @@ def _failure(
     loss: Loss,
     after: _After,
     groups: Sequence[dict[str, object]],
-    line: float,
+    threshold: float,
 ) -> dict[str, object]:
-    hot = after.is_hot(line)
+    hot = after.is_hot(threshold)
     with np.errstate(invalid="ignore"):
-        was_hot = after.usage_before >= line
+        was_hot = after.usage_before >= threshold
     usage = np.nan_to_num(after.usage, nan=-1.0)
     hottest = int(usage.argmax())
     rise = np.nan_to_num(after.usage - after.usage_before, nan=-np.inf)
@@ -297,7 +297,7 @@ def _failure(
     }
 
 
-def _hot(view: LoadView, loss: Loss, after: _After, line: float) -> list[dict[str, object]]:
+def _hot(view: LoadView, loss: Loss, after: _After, threshold: float) -> list[dict[str, object]]:
     return [
         {
             "failure": loss.name,
@@ -307,12 +307,12 @@ def _hot(view: LoadView, loss: Loss, after: _After, line: float) -> list[dict[st
             "bundles_gained": int(after.gained[row]),
             "gained_bytes_per_s": float(after.gained_flow[row]),
         }
-        for row in np.flatnonzero(after.is_hot(line)).tolist()
+        for row in np.flatnonzero(after.is_hot(threshold)).tolist()
     ]
 
 
 def _groups(
-    view: LoadView, loss: Loss, landed: Landed, after: _After, line: float
+    view: LoadView, loss: Loss, landed: Landed, after: _After, threshold: float
 ) -> Iterator[dict[str, object]]:
     """Yield what becomes of each isolation group that the loss touches."""
     count = len(view.policies)
@@ -327,7 +327,7 @@ def _groups(
         left = landed.allowed[group if group < count else -1]
         usage = after.usage[left & np.isfinite(after.usage)]
         coolest = float(usage.min()) if usage.size else None
-        is_cool = bool(left.any()) and (coolest is None or coolest < line)
+        is_cool = bool(left.any()) and (coolest is None or coolest < threshold)
         yield {
             "failure": loss.name,
             "group": view.policies[group].name if group < count else SHARED,

@@ -164,8 +164,8 @@ class _Partitions:
         disks = self.facts.snapshot.tables["disks"]
         place = {name: at for at, name in enumerate(self.columns.nodes)}
         free = np.full(self.columns.node_count, np.nan)
-        told = zip(disks["node"].to_pylist(), disks["available_mb"].to_pylist(), strict=True)
-        for name, available in told:
+        pairs = zip(disks["node"].to_pylist(), disks["available_mb"].to_pylist(), strict=True)
+        for name, available in pairs:
             if name in place:
                 free[place[name]] = np.nan_to_num(free[place[name]]) + available
         return free
@@ -189,7 +189,7 @@ def drill_pegasus(
     rows = []
     for number, name in enumerate(names):
         progress.step(number, len(names), "failure drill")
-        rows.append(play_nodes(facts, [name]))
+        rows.append(simulate_node_losses(facts, [name]))
     progress.step(len(names), len(names), "failure drill")
     return pegasus_drill_of(rows)
 
@@ -221,12 +221,12 @@ def refuses(nodes: pa.Table) -> pa.ChunkedArray:
 
 
 def pegasus_drill_of(parts: Iterable[pa.Table]) -> PegasusDrill:
-    """Put answers of :func:`play_nodes` together, worst first."""
+    """Put answers of :func:`simulate_node_losses` together, worst first."""
     failures = pa.concat_tables([NODE_FAILURES.empty_table(), *parts]).sort_by(_WORST_FIRST)
     return PegasusDrill(failures, _sentence(failures))
 
 
-def play_nodes(facts: PegasusFacts, names: Sequence[str]) -> pa.Table:
+def simulate_node_losses(facts: PegasusFacts, names: Sequence[str]) -> pa.Table:
     """Return rows of :data:`NODE_FAILURES` for some nodes, each lost by itself."""
     # kept beside the facts: all nodes of a cluster share it
     parts = facts.__dict__.get("drill partitions")
@@ -258,7 +258,7 @@ def _lost(parts: _Partitions, node: int) -> dict[str, object]:
     others = np.flatnonzero(alive)
     room = parts.room[others]
     copied = float(parts.sizes[node])
-    is_told = bool(room.size) and bool(np.isfinite(room).all())
+    is_known = bool(room.size) and bool(np.isfinite(room).all())
     busiest = int(others[served[others].argmax()]) if others.size else NO_NODE
     most = int(taken.argmax()) if taken.any() else NO_NODE
     return {
@@ -276,8 +276,8 @@ def _lost(parts: _Partitions, node: int) -> dict[str, object]:
         "deviation_before": _over_mean(parts.served[columns.is_alive]),
         "deviation_after": _over_mean(served[others]),
         "copied_mb": copied,
-        "room_mb": float(room.sum()) if is_told else None,
-        "has_room": bool(room.sum() >= copied) if is_told else None,
+        "room_mb": float(room.sum()) if is_known else None,
+        "has_room": bool(room.sum() >= copied) if is_known else None,
     }
 
 

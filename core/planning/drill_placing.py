@@ -37,7 +37,7 @@ from core.pulsar.placement.selectors import ROUND_ROBIN, Selector
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags, Floats, LoadView
 
-NOBODY: Final = -1
+NO_BROKER: Final = -1
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Landed:
 
     Attributes:
         bundles: Rows of its bundles, in the order of their lookups.
-        ends: Broker row of each; ``NOBODY``: no broker is eligible.
+        ends: Broker row of each; ``NO_BROKER``: no broker is eligible.
         allowed: Brokers that isolation leaves after the loss, ``(n_policies + 2, n_brokers)``; the
             last row is that of namespaces without a policy, the one before it the same for bundles
             with non-persistent topics.
@@ -97,33 +97,33 @@ def place_losses(
         Pulsar ``ModularLoadManagerImpl#selectBrokerForAssignment``, or the extensible manager's
         lookup, which remembers nothing between two of them.
     """
-    asked = [lost_bundles(view, loss, seed) for loss in losses]
+    orders = [lost_bundles(view, loss, seed) for loss in losses]
     own = (view.own_class or "").rpartition(".")[2]
     manager = own if view.load_manager == "mixed" else view.load_manager
     if manager in ("simple", "SimpleLoadManagerImpl"):
         raise InputError("Placement by SimpleLoadManagerImpl cannot be played.")
     if manager in ("extensible", "ExtensibleLoadManagerImpl"):
         return [
-            _extensible(view, settings, loss, one) for loss, one in zip(losses, asked, strict=True)
+            _extensible(view, settings, loss, one) for loss, one in zip(losses, orders, strict=True)
         ]
-    order = np.argsort([-rows.size for rows, _ in asked], kind="stable")
+    order = np.argsort([-rows.size for rows, _ in orders], kind="stable")
     fleet = _Fleets.of(view, settings, [losses[at] for at in order])
-    ends = fleet.place([asked[at] for at in order])
+    ends = fleet.place([orders[at] for at in order])
     landed: list[Landed | None] = [None] * len(losses)
     for place, at in enumerate(order.tolist()):
-        rows = asked[at][0]
+        rows = orders[at][0]
         landed[at] = Landed(rows, ends[place, : rows.size], fleet.allowed[place])
     return [one for one in landed if one is not None]
 
 
 def _extensible(
-    view: LoadView, settings: EffectiveSettings, loss: Loss, asked: tuple[Ints, Floats]
+    view: LoadView, settings: EffectiveSettings, loss: Loss, orders: tuple[Ints, Floats]
 ) -> Landed:
     if view.extensible is None:
         raise InputError("The destinations of the bundles are unknown.", hint=NO_LOADS)
     left = [name for row, name in enumerate(view.brokers) if row not in set(loss.rows)]
     context = ExtensibleContext.of(view, settings, None, left)
-    rows, draws = asked
+    rows, draws = orders
     spaces, place = np.unique(view.bundle_namespace[rows].astype(np.int64), return_inverse=True)
     filtered = extensible_filters(context, spaces)
     chances, _ = distribute(context, ExtensibleLeastResourceUsage(), spaces, filtered)
@@ -131,12 +131,12 @@ def _extensible(
 
 
 def _drawn(chances: Floats, draws: Floats) -> Ints:
-    """Return the broker that each draw hits; ``NOBODY`` in a row without chances."""
+    """Return the broker that each draw hits; ``NO_BROKER`` in a row without chances."""
     if not chances.size:
-        return np.full(draws.shape, NOBODY, np.int64)
+        return np.full(draws.shape, NO_BROKER, np.int64)
     sums = np.cumsum(chances, axis=1)
     hit = np.argmax(sums > (draws * sums[:, -1])[:, None], axis=1)
-    return np.where(sums[:, -1] > 0, hit, NOBODY).astype(np.int64)
+    return np.where(sums[:, -1] > 0, hit, NO_BROKER).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,20 +197,20 @@ class _Fleets(PlacementContext):
         """How many losses still have bundles to place: the first ones, which have most."""
         return int(self.__dict__.get("active", 0))
 
-    def place(self, asked: Sequence[tuple[Ints, Floats]]) -> Ints:
+    def place(self, orders: Sequence[tuple[Ints, Floats]]) -> Ints:
         """Place the bundles of all losses, those with most bundles first.
 
         Returns:
-            Shape ``(n_losses, most bundles)``: broker rows; ``NOBODY`` past the end, too.
+            Shape ``(n_losses, most bundles)``: broker rows; ``NO_BROKER`` past the end, too.
         """
-        sizes = np.array([rows.size for rows, _ in asked], np.int64)
+        sizes = np.array([rows.size for rows, _ in orders], np.int64)
         steps = int(sizes.max(initial=0))
-        placed = _Placed.empty(len(asked), steps)
+        placed = _Placed.empty(len(orders), steps)
         for step in range(steps):
             count = int(np.searchsorted(-sizes, -step, side="left"))
             self.__dict__["active"] = count
-            rows = np.array([asked[at][0][step] for at in range(count)], np.int64)
-            draws = np.array([asked[at][1][step] for at in range(count)])
+            rows = np.array([orders[at][0][step] for at in range(count)], np.int64)
+            draws = np.array([orders[at][1][step] for at in range(count)])
             self._one(placed, step, rows, draws)
         return placed.ends
 
@@ -269,7 +269,7 @@ class _Fleets(PlacementContext):
         """Namespaces whose bundles go where there are fewest of them."""
         if self.settings.flag("loadBalancerDistributeBundlesEvenlyEnabled"):
             return np.ones(spaces.size, np.bool_)
-        return np.equal(spaces, self.view.namespace_index.get(SYSTEM_NAMESPACE, NOBODY))
+        return np.equal(spaces, self.view.namespace_index.get(SYSTEM_NAMESPACE, NO_BROKER))
 
     def _picked(self, spaces: Ints, candidates: Flags, allowed: Flags) -> Floats:
         """Return the chances of each broker, the second pick of an overloaded one included."""
@@ -292,7 +292,7 @@ class _Placed:
     Attributes:
         ends: Broker rows.
         spaces: Namespaces.
-        groups: Anti-affinity group that got a namespace more on that broker; else ``NOBODY``.
+        groups: Anti-affinity group that got a namespace more on that broker; else ``NO_BROKER``.
     """
 
     ends: Ints
@@ -304,9 +304,9 @@ class _Placed:
         """Return nothing placed yet."""
         shape = (losses, steps)
         return cls(
-            np.full(shape, NOBODY, np.int64),
-            np.full(shape, NOBODY, np.int64),
-            np.full(shape, NOBODY, np.int32),
+            np.full(shape, NO_BROKER, np.int64),
+            np.full(shape, NO_BROKER, np.int64),
+            np.full(shape, NO_BROKER, np.int32),
         )
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from core.request import Request, param
 
-HOT_LINE: Final = 0.85
+HOT_THRESHOLD: Final = 0.85
 """Usage from which a broker is hot: Pulsar's ``loadBalancerBrokerOverloadedThresholdPercentage`` as
 shipped."""
 
@@ -27,5 +27,5 @@ class DrillRequest(Request, frozen=True, kw_only=True):
             unit="ratio",
             gt=0,
         ),
-    ] = HOT_LINE
+    ] = HOT_THRESHOLD
     seed: Annotated[int, param("Seed of all random draws", ge=0)] = 1

@@ -143,10 +143,10 @@ def find_group(groups: list[GroupUse], name: str, place: str = "") -> GroupUse:
 
 
 def _limits(body: str | None) -> dict[str, int]:
-    told = {} if body is None else _object(body)
+    fields = {} if body is None else _object(body)
     found = {}
     for key, one in QUANTITIES.items():
-        value = told.get(one.field)
+        value = fields.get(one.field)
         found[key] = value if isinstance(value, int) and not isinstance(value, bool) else -1
     return found
 

@@ -37,7 +37,7 @@ _MAX_NAMED: Final = 50
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mend:
+class IsolationFix:
     """A change that mends a finding.
 
     Attributes:
@@ -52,7 +52,7 @@ class Mend:
 
 
 @dataclass(frozen=True, eq=False)
-class Mender:
+class FixFinder:
     """Suggests mends for the findings of one snapshot.
 
     Attributes:
@@ -63,9 +63,9 @@ class Mender:
     snapshot: PulsarSnapshot
     serving: Serving
 
-    def mends_of(self, finding: Finding) -> tuple[Mend, ...]:
+    def fixes_of(self, finding: Finding) -> tuple[IsolationFix, ...]:
         """Return what would mend a finding, the best first; nothing where a person must judge."""
-        make = _MENDS.get(finding.code)
+        make = _FIXES.get(finding.code)
         return () if make is None or finding.is_rest else tuple(make(self, finding.subject))
 
     @cached_property
@@ -122,7 +122,7 @@ class Mender:
         free = [host for host, rows in self._hosts.items() if not taken[list(rows)].any()]
         return sorted(free, key=lambda host: policy.role_of(host) != "secondary")
 
-    def _more_primaries(self, name: str, primary: Sequence[str]) -> Iterator[Mend]:
+    def _more_primaries(self, name: str, primary: Sequence[str]) -> Iterator[IsolationFix]:
         """Add as many brokers as min_limit asks for, if any stays for what has no policy."""
         policy, view = self._policies[name], self.serving.view
         lacking = max(policy.min_limit, 1) - len(self._primaries(policy))
@@ -135,14 +135,14 @@ class Mender:
         added = ", ".join(view.brokers[row] for host in chosen for row in self._hosts[host])
         stepped = sum(policy.role_of(host) == "secondary" for host in chosen)
         which = "its secondaries" if stepped == len(chosen) else "those with the least traffic"
-        yield Mend(
+        yield IsolationFix(
             label=f"Add {pluralize(count, 'primary broker')}",
             why=f"Adds {added} to primary, as min_limit {policy.min_limit} asks: {which} "
             "among the brokers that no policy has for itself. They then serve this policy alone.",
             desired=(self._changed(name, primary=[*primary, *map(host_expression, chosen)]),),
         )
 
-    def short(self, name: str) -> Iterator[Mend]:
+    def short(self, name: str) -> Iterator[IsolationFix]:
         """Add primaries; or ask for as many as there are."""
         policy = self._policies[name]
         yield from self._more_primaries(name, policy.primary)
@@ -151,7 +151,7 @@ class Mender:
             return
         failover = json.loads(self._bodies[name])["auto_failover_policy"]
         parameters = {**failover["parameters"], "min_limit": str(there)}
-        yield Mend(
+        yield IsolationFix(
             label=f"Lower min_limit to {there}",
             why=f"Lowers min_limit from {policy.min_limit} to {there}, as many primaries as run: "
             "secondaries then stand by until one of these is gone.",
@@ -160,7 +160,7 @@ class Mender:
             ),
         )
 
-    def portless(self, name: str) -> Iterator[Mend]:
+    def portless(self, name: str) -> Iterator[IsolationFix]:
         """Take ports out of the expressions."""
         policy = self._policies[name]
         bare = {
@@ -174,14 +174,14 @@ class Mender:
             if old != new
         ]
         if named:
-            yield Mend(
+            yield IsolationFix(
                 label="Take out the port",
                 why=f"{'; '.join(named[:3])}{'; and more' if named[3:] else ''}: placement "
                 "compares the host of a broker, never its port.",
                 desired=(self._changed(name, **bare),),
             )
 
-    def nobody(self, name: str) -> Iterator[Mend]:
+    def without_brokers(self, name: str) -> Iterator[IsolationFix]:
         """Let a policy match brokers that are there: without ports, or more of them."""
         policy = self._policies[name]
         bare = [without_port(one) for one in policy.primary]
@@ -190,7 +190,7 @@ class Mender:
         else:
             yield from self._more_primaries(name, policy.primary)
 
-    def overlapping(self, name: str) -> Iterator[Mend]:
+    def overlapping(self, name: str) -> Iterator[IsolationFix]:
         """Leave to the first policy what is its own already."""
         later = self._policies[name]
         mine = {one for one, policy in self._governors.items() if policy is later}
@@ -202,14 +202,14 @@ class Mender:
         if len(kept) > _MAX_NAMED:
             return
         if not mine:
-            yield Mend(
+            yield IsolationFix(
                 label="Delete it",
                 why=f"Deletes {name}: every namespace that it matches is another policy's, which "
                 "comes first, so it decides nothing. Its primary brokers serve others again.",
                 desired=(DesiredPolicy("isolation", name, None),),
             )
             return
-        yield Mend(
+        yield IsolationFix(
             label="Narrow its expressions",
             why=f"Names for {name} just {pluralize(len(mine), 'namespace')} that no earlier policy "
             "has. Nothing moves: the others are placed by the earlier policy already. New "
@@ -217,17 +217,17 @@ class Mender:
             desired=(self._changed(name, namespaces=list(dict.fromkeys(kept))),),
         )
 
-    def idle(self, name: str) -> Iterator[Mend]:
+    def idle(self, name: str) -> Iterator[IsolationFix]:
         """Delete a policy that keeps brokers for nothing."""
         count = len(self._primaries(self._policies[name]))
-        yield Mend(
+        yield IsolationFix(
             label="Delete it",
             why=f"Deletes {name}: it keeps {pluralize(count, 'broker')} for namespaces that do not "
             "exist. They then serve what has no policy, and no bundle has to move.",
             desired=(DesiredPolicy("isolation", name, None),),
         )
 
-    def unshared(self, _: str) -> Iterator[Mend]:
+    def unshared(self, _: str) -> Iterator[IsolationFix]:
         """Take the calmest broker out of a policy that has more than it asks for."""
         for host, rows in self._hosts.items():
             held = [one for one in self._policies.values() if _is_primary(self, one, rows)]
@@ -235,14 +235,16 @@ class Mender:
                 yield self._without(host, rows, held)
                 return
 
-    def _without(self, host: str, rows: Sequence[int], held: Sequence[IsolationPolicy]) -> Mend:
+    def _without(
+        self, host: str, rows: Sequence[int], held: Sequence[IsolationPolicy]
+    ) -> IsolationFix:
         names = ", ".join(self.serving.view.brokers[row] for row in rows)
         desired = []
         for policy in held:
             hosts = dict.fromkeys(host_of(one) for one in self._primaries(policy))
             left = [host_expression(one) for one in hosts if one != host]
             desired.append(self._changed(policy.name, primary=left))
-        return Mend(
+        return IsolationFix(
             label=f"Share {names}",
             why=f"Takes {names} out of primary of {', '.join(one.name for one in held)}: it "
             "carries the least of those that min_limit can spare. The primaries that stay are "
@@ -250,13 +252,13 @@ class Mender:
             desired=tuple(desired),
         )
 
-    def twice(self, broker: str) -> Iterator[Mend]:
+    def twice(self, broker: str) -> Iterator[IsolationFix]:
         """Leave a broker in one domain, a mend for each: which is right only a person knows."""
         domains = failure_domains(self.snapshot.policies)
         held = [name for name, brokers in domains.items() if broker in brokers]
         for kept in held:
             others = [name for name in held if name != kept]
-            yield Mend(
+            yield IsolationFix(
                 label=f"Leave it in {kept}",
                 why=f"Takes {broker} out of {', '.join(others)}: right if it fails together with "
                 f"the others of {kept}.",
@@ -264,7 +266,7 @@ class Mender:
             )
 
 
-def _is_primary(mender: Mender, policy: IsolationPolicy, rows: Sequence[int]) -> bool:
+def _is_primary(mender: FixFinder, policy: IsolationPolicy, rows: Sequence[int]) -> bool:
     view = mender.serving.view
     roles = [policy.placement_role_of(view.brokers[row], view.release) for row in rows]
     return "primary" in roles
@@ -279,12 +281,12 @@ def _domain_without(name: str, brokers: Sequence[str], broker: str) -> DesiredPo
     return DesiredPolicy("failure_domain", name, policy_kind("failure_domain").canonical(body))
 
 
-_MENDS: Final = {
-    "isolation_short": Mender.short,
-    "isolation_port_in_regex": Mender.portless,
-    "isolation_without_brokers": Mender.nobody,
-    "isolation_overlaps": Mender.overlapping,
-    "isolation_idle": Mender.idle,
-    "isolation_nothing_shared": Mender.unshared,
-    "domain_twice": Mender.twice,
+_FIXES: Final = {
+    "isolation_short": FixFinder.short,
+    "isolation_port_in_regex": FixFinder.portless,
+    "isolation_without_brokers": FixFinder.without_brokers,
+    "isolation_overlaps": FixFinder.overlapping,
+    "isolation_idle": FixFinder.idle,
+    "isolation_nothing_shared": FixFinder.unshared,
+    "domain_twice": FixFinder.twice,
 }

@@ -66,15 +66,15 @@ def _group(group: GroupUse, *, holds: bool) -> Iterator[str]:
         limit, used = group.limits[key], group.used[key]
         if limit < 0:
             continue
-        told = f"{who} to {amount(limit, kind.unit)} of {kind.title}; now {amount(used, kind.unit)}"
+        text = f"{who} to {amount(limit, kind.unit)} of {kind.title}; now {amount(used, kind.unit)}"
         if not kind.is_enforced:
-            yield f"{told}. Brokers compute this share and do not apply it."
+            yield f"{text}. Brokers compute this share and do not apply it."
         elif used > limit:
             back = amount(used - limit, kind.unit)
             when = "" if holds else " once brokers exchange usage"
-            yield f"{told}: producers would be slowed down by {back}{when}."
+            yield f"{text}: producers would be slowed down by {back}{when}."
         else:
-            yield f"{told}."
+            yield f"{text}."
 
 
 def _rates(
@@ -90,17 +90,17 @@ def _rates(
 
 
 def _rate(limit: RateLimit) -> str:
-    told = (
+    text = (
         f"Each {limit.holder} of {limit.namespace} gets {amount(limit.limit, limit.unit)} at most"
     )
     if limit.live is None:
-        return f"{told}; {limit.why}."
+        return f"{text}; {limit.why}."
     live = f"together they carry {amount(limit.live, limit.unit)} now"
-    number = f"{pluralize(limit.most_holders, 'topic')}" if limit.holder == "topic" else ""
+    number = f"{pluralize(limit.max_holders, 'topic')}" if limit.holder == "topic" else ""
     over = f" over {number}" if number else ""
     mark = {"at its limit": "some would be slowed down", "may be": "some may be slowed down"}
     end = mark.get(limit.verdict, "no client is slowed down")
-    return f"{told}; {live}{over}: {end}, as {limit.why}."
+    return f"{text}; {live}{over}: {end}, as {limit.why}."
 
 
 def _quotas(snapshot: PulsarSnapshot, steps: Sequence[PolicyChange]) -> Iterator[str]:

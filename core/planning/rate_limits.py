@@ -58,7 +58,7 @@ class RateLimit:
         holder: What the limit is for each of: topic, subscription, replicator (of one topic to one
             remote cluster), consumer.
         live: What the whole namespace carries, per second; ``None``: not in snapshots.
-        most_holders: How many holders can share that; 0: unknown.
+        max_holders: How many holders can share that; 0: unknown.
         allowance: What holders may carry together above the limit (a limit relative to the
             publish rate), per second.
     """
@@ -70,15 +70,15 @@ class RateLimit:
     limit: float
     holder: str
     live: float | None
-    most_holders: int
+    max_holders: int
     allowance: float = 0.0
 
     @property
     def mean(self) -> float | None:
         """What each holder carries on average at least, per second."""
-        if self.live is None or not self.most_holders:
+        if self.live is None or not self.max_holders:
             return None
-        return self.live / self.most_holders
+        return self.live / self.max_holders
 
     @property
     def verdict(self) -> Verdict:
@@ -89,20 +89,20 @@ class RateLimit:
             return "unknown"
         if self.live < self.limit:
             return "within"
-        together = self.limit * self.most_holders + self.allowance
-        return "at its limit" if self.most_holders and self.live >= together else "may be"
+        together = self.limit * self.max_holders + self.allowance
+        return "at its limit" if self.max_holders and self.live >= together else "may be"
 
     @property
     def why(self) -> str:
         """The verdict's reason."""
-        told = {
+        limits = {
             "at its limit": f"the mean of its {self.holder}s is at the limit, so one of them is",
             "may be": f"all together they carry more than one {self.holder} may",
             "within": f"all its {self.holder}s together carry less than one of them may",
             "unlimited": "brokers take 0 and less for no limit",
             "unknown": _UNSEEN.get(self.kind, ""),
         }
-        return told[self.verdict]
+        return limits[self.verdict]
 
 
 def rate_limits(snapshot: PulsarSnapshot, use: NamespaceUse) -> list[RateLimit]:
@@ -128,16 +128,16 @@ def rate_limits(snapshot: PulsarSnapshot, use: NamespaceUse) -> list[RateLimit]:
 
 def _limits(use: NamespaceUse, row: int, kind: str, body: str) -> Iterator[RateLimit]:
     try:
-        told = json.loads(body)
+        limits = json.loads(body)
     except ValueError:
         return
     if kind == "subscribe_rate":
-        yield _subscribing(use, row, told)
+        yield _subscribing(use, row, limits)
         return
     side, prefix = ("in", "publish") if kind == "publish_rate" else ("out", "dispatch")
     holder = _HOLDERS.get(kind, "topic")
     holders = use.consumers if holder == "subscription" else use.topics
-    is_relative = bool(told.get("relativeToPublishRate"))
+    is_relative = bool(limits.get("relativeToPublishRate"))
     for what, column, unit in (("Msg", "msg_rate", "msg/s"), ("Byte", "msg_throughput", "bytes/s")):
         field = f"{prefix}ThrottlingRateIn{what}"
         published = float(use.rate(f"{column}_in")[row]) if is_relative else 0.0
@@ -146,30 +146,30 @@ def _limits(use: NamespaceUse, row: int, kind: str, body: str) -> Iterator[RateL
             kind=kind,
             field=field,
             unit=unit,
-            limit=_per_second(told, field),
+            limit=_per_second(limits, field),
             holder=holder,
             live=None if kind in _UNSEEN else float(use.rate(f"{column}_{side}")[row]),
-            most_holders=int(holders[row]),
+            max_holders=int(holders[row]),
             allowance=published,
         )
 
 
-def _subscribing(use: NamespaceUse, row: int, told: Mapping[str, Any]) -> RateLimit:
+def _subscribing(use: NamespaceUse, row: int, limits: Mapping[str, Any]) -> RateLimit:
     field = next(iter(policy_kind("subscribe_rate").fields))
     return RateLimit(
         namespace=use.namespaces[row],
         kind="subscribe_rate",
         field=field,
         unit="subscribes/s",
-        limit=_per_second(told, field),
+        limit=_per_second(limits, field),
         holder="consumer",
         live=None,
-        most_holders=int(use.consumers[row]),
+        max_holders=int(use.consumers[row]),
     )
 
 
-def _per_second(told: Mapping[str, Any], field: str) -> float:
-    value, period = told.get(field), told.get("ratePeriodInSecond", 1)
+def _per_second(limits: Mapping[str, Any], field: str) -> float:
+    value, period = limits.get(field), limits.get("ratePeriodInSecond", 1)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return -1.0
     return float(value) / period if isinstance(period, int) and period > 0 else float(value)

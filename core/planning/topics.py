@@ -25,7 +25,7 @@ from core.units import pluralize
 Floats = NDArray[np.float64]
 
 _SUFFIX: Final = r"-partition-\d+$"
-MOST_WORST: Final = 1_000
+MAX_WORST: Final = 1_000
 """Partitioned topics that are listed by name, the most crowded first."""
 
 TALLY: Final = pa.schema(
@@ -94,7 +94,7 @@ class TopicShares:
 
     Attributes:
         concentrated: ``base``, ``partitions``, ``bundles``, ``most``, ``bundle``: where most of
-            them are, the first of equal ones; at least the :data:`MOST_WORST` most concentrated.
+            them are, the first of equal ones; at least the :data:`MAX_WORST` most concentrated.
         spread: ``partitions``, ``most``, ``topics``: how many topics there are of each.
     """
 
@@ -109,7 +109,7 @@ class TopicLoads:
     Attributes:
         bundles: Table of :data:`BUNDLE_LOADS`.
         brokers: Table of :data:`BROKER_LOADS`.
-        concentrated: Table of :data:`CONCENTRATED`, at most :data:`MOST_WORST` rows.
+        concentrated: Table of :data:`CONCENTRATED`, at most :data:`MAX_WORST` rows.
         spread: Table of :data:`SPREAD`.
         topics: Topics that were placed.
         unmatched: Topics of namespaces or ranges that the snapshot does not have.
@@ -236,7 +236,7 @@ def _shares(pairs: pa.Table) -> TopicShares:
     told = concentrated.group_by(["partitions", "most"]).aggregate([("base", "count")])
     spread = told.select(["partitions", "most", "base_count"])
     # few of them are as crowded as the worst: only those need an order by name
-    least = np.sort(concentrated["most"].to_numpy())[-MOST_WORST:][:1]
+    least = np.sort(concentrated["most"].to_numpy())[-MAX_WORST:][:1]
     worst = concentrated.filter(
         pa.array(concentrated["most"].to_numpy() >= (least[0] if least.size else 0))
     )
@@ -331,7 +331,7 @@ def _brokers(ring: TopicRing, topics: Ints, rates: dict[str, Floats]) -> pa.Tabl
 
 def _concentrated(ring: TopicRing, concentrated: pa.Table) -> pa.Table:
     order = [("most", "descending"), ("partitions", "descending"), ("base", "ascending")]
-    worst = concentrated.sort_by(order).slice(0, MOST_WORST)
+    worst = concentrated.sort_by(order).slice(0, MAX_WORST)
     columns = [worst[name] for name in ("base", "partitions", "bundles", "most")]
     names = ring.names(np.asarray(worst["bundle"].to_numpy(), np.int64))
     return pa.table([*columns, pa.array(names, pa.string())], schema=CONCENTRATED)

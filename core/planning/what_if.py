@@ -96,7 +96,7 @@ def pairs_of(
     return found
 
 
-Play = Callable[[Run, str], Simulation]
+SimulatePair = Callable[[Run, str], Simulation]
 """Plays a run with a placement strategy, and with what the request assumes."""
 
 
@@ -109,14 +109,14 @@ def compare(snapshot: PulsarSnapshot, request: WhatIfRequest) -> pa.Table:
     overrides = dict(request.settings)
     settings = effective_settings(snapshot, overrides=overrides)
 
-    def play(run: Run, placement: str) -> Simulation:
+    def simulate_pair(run: Run, placement: str) -> Simulation:
         return simulate(snapshot, run, placement=placement, overrides=overrides)
 
-    return compared(snapshot, request, measure(snapshot, settings), play)
+    return compared(snapshot, request, measure(snapshot, settings), simulate_pair)
 
 
 def compared(
-    brokers: PulsarSnapshot, request: WhatIfRequest, now: Measures, play: Play
+    brokers: PulsarSnapshot, request: WhatIfRequest, now: Measures, simulate_pair: SimulatePair
 ) -> pa.Table:
     """Play every pair, wherever bundles are; see :func:`compare`.
 
@@ -124,7 +124,7 @@ def compared(
         brokers: The cluster, with or without its bundles.
         request: What is played.
         now: How even its load is.
-        play: Plays a pair.
+        simulate_pair: Plays a pair.
     Raises:
         InputError: See :func:`compare`.
     """
@@ -136,8 +136,10 @@ def compared(
     )
     rows = [_as_it_is(now, request)]
     for pair in pairs_of(brokers, settings, request):
-        done = play(Run(shedding=pair[0], rounds=request.rounds, seed=request.seed), pair[1])
-        rows.append(_played(done, pair, request) | {"is_effective": pair == effective})
+        done = simulate_pair(
+            Run(shedding=pair[0], rounds=request.rounds, seed=request.seed), pair[1]
+        )
+        rows.append(_pair_row(done, pair, request) | {"is_effective": pair == effective})
     ranked = sorted(rows, key=_merit)
     numbered = [row | {"rank": rank} for rank, row in enumerate(ranked, 1)]
     return pa.Table.from_pylist(numbered, schema=PAIRS)
@@ -164,7 +166,7 @@ def _as_it_is(now: Measures, request: WhatIfRequest) -> dict[str, Any]:
     }
 
 
-def _played(done: Simulation, pair: tuple[str, str], request: WhatIfRequest) -> dict[str, Any]:
+def _pair_row(done: Simulation, pair: tuple[str, str], request: WhatIfRequest) -> dict[str, Any]:
     after = done.deviation_after
     return {
         "shedding": pair[0],

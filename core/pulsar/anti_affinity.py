@@ -24,7 +24,7 @@ DEFAULT_DOMAIN: Final = "default"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Crowd:
+class Collision:
     """Members of a group that share a place while another one has none.
 
     Attributes:
@@ -106,7 +106,7 @@ class Spread:
             )
         return tuple(found)
 
-    def crowds(self, group: str) -> tuple[Crowd, ...]:
+    def collisions(self, group: str) -> tuple[Collision, ...]:
         """Return where members of a group share a place without need."""
         places = self._places
         at = {row: set(places[self._owners(row)].tolist()) for row in self._namespaces(group)}
@@ -116,15 +116,15 @@ class Spread:
             here = [row for row, where in at.items() if place in where]
             free = self._may_have(here) - taken
             if len(here) > 1 and free:
-                found.append(self._crowd(group, place, here, sorted(free)))
+                found.append(self._collision(group, place, here, sorted(free)))
         return tuple(found)
 
-    def _crowd(self, group: str, place: str, here: list[int], free: list[str]) -> Crowd:
+    def _collision(self, group: str, place: str, here: list[int], free: list[str]) -> Collision:
         view, places = self.view, self._places
         lying = {row: self._owned(row)[places[self._owners(row)] == place] for row in here}
         order = sorted(here, key=lambda row: (lying[row].size, view.namespaces[row]))
         leaving = np.concatenate([lying[row] for row in order[:-1]])
-        return Crowd(
+        return Collision(
             group=group,
             place=place,
             is_domain=self.by_domain,

@@ -72,9 +72,13 @@ def resource_weights(settings: EffectiveSettings) -> dict[str, float]:
     }
 
 
-def _bandwidth_weight(settings: EffectiveSettings, way: str) -> float:
-    weight = settings.number(f"loadBalancerBandwidth{way}ResourceWeight")
-    return settings.number(f"loadBalancerBandwith{way}ResourceWeight") if weight == 1.0 else weight
+def _bandwidth_weight(settings: EffectiveSettings, direction: str) -> float:
+    weight = settings.number(f"loadBalancerBandwidth{direction}ResourceWeight")
+    return (
+        settings.number(f"loadBalancerBandwith{direction}ResourceWeight")
+        if weight == 1.0
+        else weight
+    )
 
 
 def _column(table: pa.Table, name: str) -> Floats:

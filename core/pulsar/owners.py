@@ -27,7 +27,7 @@ from core.pulsar.settings import EffectiveSettings
 from core.snapshot import PulsarSnapshot
 from core.units import datetime_to_ms, pluralize
 
-SETTLE_MS: Final = 120_000
+REPORT_GRACE_MS: Final = 120_000
 """Two statistics periods (``statsUpdateFrequencyInSecs``, 60 s): so long a report may still name a
 bundle that left."""
 
@@ -101,7 +101,7 @@ _MEANINGS: Final = {
 }
 
 _IN_FLIGHT: Final = "loadBalancerInFlightServiceUnitStateWaitingTimeInMillis"
-_ON_THE_WAY: Final = ("Assigning", "Releasing", "Splitting")
+_IN_TRANSFER: Final = ("Assigning", "Releasing", "Splitting")
 Flags = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
@@ -208,7 +208,7 @@ def _claimants(snapshot: PulsarSnapshot) -> pa.ChunkedArray:
 
 def _later(reported: pa.ChunkedArray, created: pa.ChunkedArray) -> Flags:
     """Whether a report is later than the znode by so much that it should know of it."""
-    return _flags(pc.greater(pc.subtract(reported, created), SETTLE_MS))
+    return _flags(pc.greater(pc.subtract(reported, created), REPORT_GRACE_MS))
 
 
 def _reported_at(snapshot: PulsarSnapshot, claimant: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -234,11 +234,11 @@ def _states(
     is_used = _flags(pc.greater(columns["topic_count"], 0)) | _flags(
         pc.greater(columns["throughput"], 0)
     )
-    on_the_way, too_long, elsewhere = _channel(snapshot, columns["owner"], settings)
+    in_transfer, too_long, elsewhere = _channel(snapshot, columns["owner"], settings)
     cases = (
         (UNKNOWN, ~is_known),
         (STUCK, too_long),
-        (CHANGING, on_the_way),
+        (CHANGING, in_transfer),
         (ORPHANED, is_owned & ~is_alive),
         (DOUBLE, elsewhere | (is_claimed & _later(reported, columns["held_since"]))),
         (PERMANENT, is_owned & _flags(pc.equal(session, 0))),
@@ -258,13 +258,13 @@ def _channel(
     units, bundles = snapshot.unit_states, snapshot.bundles
     at = pc.index_in(bundles["bundle"], value_set=units["bundle"].combine_chunks())
     state = units["state"].take(at)
-    on_the_way = _flags(pc.is_in(state, value_set=pa.array(_ON_THE_WAY)))
+    in_transfer = _flags(pc.is_in(state, value_set=pa.array(_IN_TRANSFER)))
     age = pc.subtract(datetime_to_ms(snapshot.manifest.taken_at), units["changed_at"].take(at))
-    too_long = on_the_way & _flags(pc.greater(age, settings.number(_IN_FLIGHT)))
+    too_long = in_transfer & _flags(pc.greater(age, settings.number(_IN_FLIGHT)))
     elsewhere = _flags(pc.equal(state, "Owned")) & _flags(
         pc.not_equal(units["broker"].take(at), owner)
     )
-    return on_the_way, too_long, elsewhere
+    return in_transfer, too_long, elsewhere
 
 
 _DESCRIPTIONS: Final = {

@@ -13,7 +13,7 @@ from core.findings.finding import Finding
 from core.plan.model import Plan
 from core.pulsar.measures import measure
 from core.pulsar.plan.answer import plan_sentence
-from core.pulsar.plan.edit import Ground
+from core.pulsar.plan.edit import PlanContext
 from core.pulsar.plan.external_changes import by_lost_broker, external_changes
 from core.pulsar.plan.preview import preview_plan
 from core.pulsar.plan.undo import undo_plan
@@ -103,8 +103,8 @@ class PulsarSystem:
         reason: str = "",
     ) -> Plan:
         """Return the plan that undoes a run."""
-        ground = Ground(snapshot=snapshot, now=now, exclusions=exclusions)
-        return undo_plan(view, ground, reason=reason)
+        context = PlanContext(snapshot=snapshot, now=now, exclusions=exclusions)
+        return undo_plan(view, context, reason=reason)
 
 
 def measured(

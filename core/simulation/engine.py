@@ -20,7 +20,7 @@ from core.pulsar.settings import SHEDDING_SWITCHES, EffectiveSettings, effective
 from core.pulsar.shedding import Move, find_shedding_strategy
 from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.shedding.unload_checks import Landing
-from core.simulation.ground import Ground, Here
+from core.simulation.cluster import LocalCluster, SimulatedCluster
 from core.simulation.managers import Manager, manager_of
 from core.simulation.model import Flap, Landed, RoundResult, Run, Simulation, StepResult
 from core.simulation.scenario import gone_brokers, with_brokers
@@ -41,7 +41,7 @@ than any strategy's memory (hit counts, smoothed usage) takes to come to a rest.
 class _Fleet:
     """What changes from round to round."""
 
-    ground: Ground
+    cluster: SimulatedCluster
     state: Any
     minute: float = 0.0
     unloaded_at: dict[str, float] = field(default_factory=dict)
@@ -69,12 +69,12 @@ def simulate(
     """
     strategy = find_shedding_strategy(run.shedding)
     settings = assumed_settings(snapshot, strategy, placement, overrides or {}, release)
-    start = Here(snapshot, settings, strategy, manager_of(snapshot, strategy, settings))
-    return play(start, run, strategy, settings, overrides)
+    start = LocalCluster(snapshot, settings, strategy, manager_of(snapshot, strategy, settings))
+    return run_rounds(start, run, strategy, settings, overrides)
 
 
-def play(
-    start: Ground,
+def run_rounds(
+    start: SimulatedCluster,
     run: Run,
     strategy: AnyStrategy,
     settings: EffectiveSettings,
@@ -106,7 +106,7 @@ def play(
         rounds=tuple(rounds),
         flaps=find_flaps(rounds),
         sentence="",
-        final=fleet.ground.snapshot,
+        final=fleet.cluster.snapshot,
         notes=_notes(start.snapshot, engine.settings, overrides or {}),
     )
     return _with_sentence(done)
@@ -128,9 +128,9 @@ def changed_fleet(
     """
     strategy = find_shedding_strategy(run.shedding)
     settings = assumed_settings(snapshot, strategy, None, overrides or {}, None)
-    start = Here(snapshot, settings, strategy, manager_of(snapshot, strategy, settings))
+    start = LocalCluster(snapshot, settings, strategy, manager_of(snapshot, strategy, settings))
     fleet, first = _Engine(strategy, settings, start.manager, run.seed).start(start, run)
-    return fleet.ground.snapshot, first[0] if first else None
+    return fleet.cluster.snapshot, first[0] if first else None
 
 
 def assumed_settings(
@@ -171,23 +171,23 @@ class _Engine:
         self._grace_minutes = settings.number(_GRACE)
         self.interval_minutes = max(settings.number(_INTERVAL), 1.0)
 
-    def _begun(self, ground: Ground, run: Run) -> _Fleet:
+    def _begun(self, cluster: SimulatedCluster, run: Run) -> _Fleet:
         """Return a fleet before its first round."""
         recent = dict.fromkeys(run.recently_unloaded, 0.0)
-        return _Fleet(ground, self.strategy.initial_state(), unloaded_at=recent)
+        return _Fleet(cluster, self.strategy.initial_state(), unloaded_at=recent)
 
-    def start(self, start: Ground, run: Run) -> tuple[_Fleet, list[RoundResult]]:
+    def start(self, start: SimulatedCluster, run: Run) -> tuple[_Fleet, list[RoundResult]]:
         """Apply the what-if."""
         snapshot, what_if = start.snapshot, run.what_if
         grown = with_brokers(snapshot, what_if.added)
         gone = gone_brokers(grown, what_if)
         if grown is snapshot and not gone:
             return self._begun(start, run), []
-        ground, moves = start.changed(grown, gone, self._rng)
+        cluster, moves = start.changed(grown, gone, self._rng)
         parts = [f"{pluralize(len(what_if.added), 'broker')} joined"] if what_if.added else []
         parts += [f"{pluralize(len(gone), 'broker')} went"] if gone else []
         sentence = f"What if: {' and '.join(parts)}."
-        return self._begun(ground, run), [self._result((0, 0.0), ground, moves, ({}, sentence))]
+        return self._begun(cluster, run), [self._result((0, 0.0), cluster, moves, ({}, sentence))]
 
     def rounds(self, fleet: _Fleet, run: Run) -> Iterator[RoundResult]:
         """Run until the horizon, or until the fleet is settled."""
@@ -205,18 +205,18 @@ class _Engine:
             name: at for name, at in fleet.unloaded_at.items() if start - at < self._grace_minutes
         }
         recent = frozenset(fleet.unloaded_at)
-        decision, fleet.state = fleet.ground.decided(fleet.state, recent)
+        decision, fleet.state = fleet.cluster.decided(fleet.state, recent)
         moves: list[Landed] = []
         skipped: dict[str, str] = {}
         for portion in self._portions(decision.moves):
             # before the next one, brokers have told what the unloads so far have changed
-            landings = list(fleet.ground.landings(portion))
+            landings = list(fleet.cluster.landings(portion))
             moves += self._carried_out(fleet, landings)
             skipped |= {item.move.bundle: item.skipped for item in landings if item.skipped}
         if not decision.moves:
-            fleet.ground = fleet.ground.after(())
-        told = (skipped, decision.sentence)
-        return self._result((number, start), fleet.ground, tuple(moves), told)
+            fleet.cluster = fleet.cluster.after(())
+        pairs = (skipped, decision.sentence)
+        return self._result((number, start), fleet.cluster, tuple(moves), pairs)
 
     def _portions(self, moves: Sequence[Move]) -> Iterator[Sequence[Move]]:
         """Cut the moves into what is unloaded between two reports."""
@@ -230,8 +230,8 @@ class _Engine:
         fleet.unloaded_at |= {move.bundle: fleet.minute for move in moves}
         fleet.minute += len(moves) / self.manager.unloads_per_minute
         kept = [Move(str(move.source), move.bundle, move.destination) for move in moves]
-        fleet.state = fleet.ground.remembered(fleet.state, kept)
-        fleet.ground = fleet.ground.after(moves)
+        fleet.state = fleet.cluster.remembered(fleet.state, kept)
+        fleet.cluster = fleet.cluster.after(moves)
         return moves
 
     def _drawn(self, landings: Sequence[Landing]) -> list[Landed]:
@@ -251,7 +251,7 @@ class _Engine:
 
     def is_converged(self, fleet: _Fleet) -> bool:
         """Return whether nothing would move any more on this load, however long one waits."""
-        rested, state = fleet.ground.rested(fleet.state)
+        rested, state = fleet.cluster.rested(fleet.state)
         for _ in range(LOOKAHEAD):
             decision, following = rested.decided(state, frozenset())
             if any(not landing.skipped for landing in rested.landings(decision.moves)):
@@ -264,9 +264,9 @@ class _Engine:
     def _result(
         self,
         when: tuple[int, float],
-        after: Ground,
+        after: SimulatedCluster,
         moves: tuple[Landed, ...],
-        told: tuple[dict[str, str], str],
+        pairs: tuple[dict[str, str], str],
     ) -> RoundResult:
         impact = after.impact(moves)
         found = after.measures()
@@ -274,12 +274,12 @@ class _Engine:
             number=when[0],
             minute=round(when[1], 3),
             moves=moves,
-            skipped=told[0],
+            skipped=pairs[0],
             deviation=_deviation(found.throughput),
             usage_deviation=found.usage.max_deviation_ratio,
             moved_bytes_per_s=impact.throughput_bytes_per_s or 0.0,
             clients=impact.clients or 0,
-            sentence=told[1],
+            sentence=pairs[1],
         )
 
 

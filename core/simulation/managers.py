@@ -26,7 +26,7 @@ from core.snapshot import PulsarSnapshot
 _PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
 _INTERVAL: Final = "loadBalancerSheddingIntervalMinutes"
 _MAX_REPORT: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
-_SETTLED_MINUTES: Final = 60.0
+_CONVERGED_MINUTES: Final = 60.0
 
 UNLOADS_PER_MINUTE: Final = 600.0
 """An unload took 0.03 to 0.15 s on a real cluster; statistics are renewed once a minute."""
@@ -201,7 +201,7 @@ class ExtensibleManager:
         self, snapshot: PulsarSnapshot, state: Any, tops: pa.Table | None = None
     ) -> tuple[PulsarSnapshot, Any]:
         """Smoothed usage converges to its value, and no broker rests any more."""
-        later = after_reports(snapshot, self._settings, _SETTLED_MINUTES, (), tops)
+        later = after_reports(snapshot, self._settings, _CONVERGED_MINUTES, (), tops)
         return later, self._strategy.with_recent_sources(state, {})
 
     def remembered(self, view: LoadView, state: Any, moves: Sequence[Move]) -> Any:

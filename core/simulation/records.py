@@ -117,8 +117,10 @@ def top_bundles(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> pa.Tab
     """
     view = LoadView.of(snapshot, settings)
     bundles = snapshot.bundles
-    ways = [column_values(bundles, f"msg_throughput_{way}") for way in ("in", "out")]
-    listed, owner, rank = hottest(view, settings, ways)
+    directions = [
+        column_values(bundles, f"msg_throughput_{direction}") for direction in ("in", "out")
+    ]
+    listed, owner, rank = hottest(view, settings, directions)
     count = np.bincount(owner, minlength=len(view.brokers))[owner] if owner.size else owner
     chosen = bundles.take(pa.array(listed, pa.int64()))
     columns: dict[str, object] = {name: chosen[name] for name in (*RATES, *_COUNTS)}
@@ -133,18 +135,18 @@ def top_bundles(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> pa.Tab
 
 
 def hottest(
-    view: LoadView, settings: EffectiveSettings, ways: Sequence[Floats]
+    view: LoadView, settings: EffectiveSettings, directions: Sequence[Floats]
 ) -> tuple[Ints, Ints, Ints]:
     """Return which bundles each broker publishes: rows, broker rows, and rank from 0, the hottest.
 
     Args:
         view: The cluster.
         settings: For the number of them, and what is left out.
-        ways: Throughput in and out of each bundle, bytes/s; NaN: unknown.
+        directions: Throughput in and out of each bundle, bytes/s; NaN: unknown.
     """
-    flow = np.nan_to_num(ways[0] + ways[1])
+    flow = np.nan_to_num(directions[0] + directions[1])
     listed = np.flatnonzero(_is_listed(view, settings) & (flow > 0) & (view.owner >= 0))
-    keys = [in_steps(way[listed], TRAFFIC_STEP_BYTES_S) for way in ways]
+    keys = [in_steps(direction[listed], TRAFFIC_STEP_BYTES_S) for direction in directions]
     rate = in_steps(view.bundle_msg_rate[listed], RATE_STEP_MSGS_S)
     owner = view.owner[listed].astype(np.int64)
     order = np.lexsort((-rate, -keys[1], -keys[0], owner))

@@ -140,8 +140,8 @@ def gone_brokers(snapshot: PulsarSnapshot, what_if: WhatIf) -> list[str]:
 
 def _domains(snapshot: PulsarSnapshot) -> dict[str, str]:
     brokers = snapshot.brokers
-    told = zip(brokers["broker"].to_pylist(), brokers["failure_domain"].to_pylist(), strict=True)
-    return {name: domain for name, domain in told if domain} | parse_failure_domains(
+    pairs = zip(brokers["broker"].to_pylist(), brokers["failure_domain"].to_pylist(), strict=True)
+    return {name: domain for name, domain in pairs if domain} | parse_failure_domains(
         snapshot.policies
     )
 

@@ -24,7 +24,7 @@ Severity = Literal["info", "warning", "error"]
 
 T = TypeVar("T")
 
-_MOST: Final = 16
+_MAX: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,6 +257,6 @@ class Derived:
         except KeyError:
             value = make()
         self._values[key] = value
-        for oldest in list(self._values)[:-_MOST]:
+        for oldest in list(self._values)[:-_MAX]:
             self._values.pop(oldest, None)
         return cast("T", value)

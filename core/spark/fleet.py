@@ -144,7 +144,7 @@ Answers = Mapping[str, pa.Table]
 """Tables by name, ``cluster`` first, sorted by it; rows of one cluster keep their order."""
 
 
-def ask_here(sources: Mapping[str, Source], question: Question, progress: Progress) -> Answers:
+def answer_here(sources: Mapping[str, Source], question: Question, progress: Progress) -> Answers:
     """Ask one cluster after the other in this process.
 
     Args:
@@ -162,7 +162,7 @@ def ask_here(sources: Mapping[str, Source], question: Question, progress: Progre
     return gathered(question, parts)
 
 
-def ask_on_spark(
+def answer_on_spark(
     spark: SparkSession, sources: Mapping[str, Source], question: Question, progress: Progress
 ) -> Answers:
     """Ask all clusters on Spark, one task a cluster.

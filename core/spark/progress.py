@@ -100,11 +100,11 @@ class _Teller:
     def _run(self) -> None:
         while not self.ended.wait(_EVERY_S):
             try:
-                self._tell()
+                self._report()
             except (Py4JError, PySparkException):
                 return  # the session is gone: the block itself will say so
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         if self.stopped is None:
             self.last = self.watch.tasks()
             try:

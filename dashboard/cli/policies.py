@@ -14,9 +14,9 @@ import typer
 from core.errors import UnknownNameError
 from core.plan.codec import dump_plan
 from core.plan.options import PlanOptions
-from core.planning.isolation_fixes import Mender
+from core.planning.isolation_fixes import FixFinder
 from core.planning.limit_effects import limit_effects
-from core.pulsar.anti_affinity import Crowd, Spread
+from core.pulsar.anti_affinity import Collision, Spread
 from core.pulsar.isolation import failure_domains
 from core.pulsar.plan.policy.build import DesiredPolicy
 from core.pulsar.plan.policy.impact import PolicyImpact
@@ -280,7 +280,7 @@ class _Report:
 
     serving: Serving
     spread: Spread
-    crowds: tuple[Crowd, ...]
+    collisions: tuple[Collision, ...]
     domains: dict[str, tuple[str, ...]]
     wrong: list[Violation]
 
@@ -408,14 +408,14 @@ def isolation(
     if namespace is not None:
         return _of_namespace(serving, namespace, as_json=as_json)
     spread = Spread(view, settings, serving)
-    crowds = tuple(crowd for group in view.groups for crowd in spread.crowds(group))
+    collisions = tuple(crowd for group in view.groups for crowd in spread.collisions(group))
     found = [one for one in assess(snapshot, settings) if one.code in CODES]
     report = _Report(
         serving,
         spread,
-        crowds,
+        collisions,
         failure_domains(snapshot.policies),
-        violations(found, Mender(snapshot, serving), crowds),
+        violations(found, FixFinder(snapshot, serving), collisions),
     )
     return emit(Answer(report.as_json(), report.say), as_json=as_json)
 

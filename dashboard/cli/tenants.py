@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from core.errors import UnknownNameError
-from core.planning.advisors.share_steps import played
+from core.planning.advisors.share_steps import simulated_steps
 from core.planning.advisors.shares import FORMULAS, shares
 from core.planning.group_use import (
     QUANTITIES,
@@ -220,7 +220,7 @@ def _course(
         raise UsageFaultError(
             "--steps needs --limit, and takes the place of --usage.", hint="Give --limit."
         )
-    found, used_limit = played(
+    found, used_limit = simulated_steps(
         limit,
         steps,
         period_s=period_s,

@@ -24,7 +24,7 @@ FREE_CLIENTS: Final = 500
 FREE_BROKERS: Final = 2
 """More brokers or nodes touched than this, likewise."""
 
-MOST_LINES: Final = 12
+MAX_LINES: Final = 12
 """Steps that the dialog tells one by one; the page has them all."""
 
 
@@ -104,7 +104,7 @@ def emptied_nodes(plan: Plan) -> int:
 
 def step_lines(plan: Plan) -> list[str]:
     """Return the first steps of a plan as orders, and how many more there are."""
-    lines = [f"{step.describe()}." for step in plan.steps[:MOST_LINES]]
+    lines = [f"{step.describe()}." for step in plan.steps[:MAX_LINES]]
     more = len(plan.steps) - len(lines)
     return [*lines, f"{more:,} more steps, all of them on the page."] if more > 0 else lines
 

@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 
 from core.findings.finding import Finding, Severity
-from core.planning.isolation_fixes import Mend, Mender
-from core.pulsar.anti_affinity import Crowd
+from core.planning.isolation_fixes import FixFinder, IsolationFix
+from core.pulsar.anti_affinity import Collision
 from core.pulsar.serving import Serving, ServingRow
 from core.units import pluralize
 from dashboard.presenters.naming import listed
@@ -67,7 +67,7 @@ class Violation:
     bundles: tuple[str, ...] = ()
     policy: str = ""
     is_domain: bool = False
-    mends: tuple[Mend, ...] = ()
+    mends: tuple[IsolationFix, ...] = ()
 
 
 def row_name(row: ServingRow) -> str:
@@ -76,7 +76,7 @@ def row_name(row: ServingRow) -> str:
 
 
 def violations(
-    findings: Sequence[Finding], mender: Mender, crowds: Sequence[Crowd]
+    findings: Sequence[Finding], mender: FixFinder, collisions: Sequence[Collision]
 ) -> list[Violation]:
     """Return what is wrong now, in the order of the findings, crowded groups behind them."""
     found = [
@@ -89,7 +89,7 @@ def violations(
             if one.subject_kind == "policy" and one.code not in _HARMLESS
             else "",
             is_domain=one.code in _OF_DOMAINS,
-            mends=mender.mends_of(one),
+            mends=mender.fixes_of(one),
         )
         for one in findings
         if one.code in CODES
@@ -102,7 +102,7 @@ def violations(
             "placement spreads the group.",
             bundles=crowd.bundles[:MAX_UNLOADED],
         )
-        for crowd in crowds
+        for crowd in collisions
     ]
     return found
 

@@ -8,7 +8,7 @@ from typing import Final
 from core.actions.views import RunView
 from core.plan.model import Plan
 from core.pulsar.plan.build import build_unload_plan
-from core.pulsar.plan.edit import Ground
+from core.pulsar.plan.edit import PlanContext
 from core.pulsar.plan.preview import Preview, preview_plan
 from core.pulsar.plan.undo import undo_plan
 from core.snapshot.store import CachedSnapshot
@@ -96,8 +96,10 @@ def undo_preview(request: UndoRequest) -> tuple[Plan, Preview]:
 def _undone(key: tuple[UndoRequest, int]) -> tuple[Plan, Preview]:
     request, _ = key
     snapshot = reading(request.shelved).snapshot
-    ground = Ground(snapshot=snapshot, now=services.now(), exclusions=frozenset(request.exclusions))
-    plan = undo_plan(request.view, ground)
+    context = PlanContext(
+        snapshot=snapshot, now=services.now(), exclusions=frozenset(request.exclusions)
+    )
+    plan = undo_plan(request.view, context)
     return plan, preview_plan(snapshot, plan)
 
 

@@ -23,7 +23,7 @@ from connectors.worker.lease import PATH, ZooKeeperLease
 from core.actions.events import RunClaimed, SettingChanged, SettingRestored, SettingSaved
 from core.errors import ConflictError, NotFoundError
 from core.plan.model import sealed
-from core.pulsar.plan.edit import Ground
+from core.pulsar.plan.edit import PlanContext
 from core.pulsar.plan.undo import undo_plan
 
 LANDED = ("landed", "landed_elsewhere", "returned")
@@ -94,7 +94,7 @@ def test_run_is_taken_back(pulsar: PulsarUnderTest, site: ApplySite) -> None:
     view = site.execute_run(plan)
     if pulsar.owner(step.bundle) == step.owner:
         pytest.skip("the hint was lost and the bundle came back by itself")
-    back = undo_plan(view, Ground(snapshot=site.snapshot(), now=datetime.now(UTC)))
+    back = undo_plan(view, PlanContext(snapshot=site.snapshot(), now=datetime.now(UTC)))
     assert [(each.bundle, each.destination) for each in back.steps] == [(step.bundle, step.owner)]
     undone = site.execute_run(back)
     assert undone.state == "DONE", undone.sentence

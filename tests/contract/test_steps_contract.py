@@ -20,7 +20,7 @@ from core.errors import PlanConflictError
 from core.ids import namespace_of, parse_range
 from core.plan.model import Plan
 from core.plan.options import PlanOptions
-from core.pulsar.plan.edit import Ground
+from core.pulsar.plan.edit import PlanContext
 from core.pulsar.plan.setting import build_setting_plan
 from core.pulsar.plan.split import SplitSpec, build_split_plan
 from core.pulsar.plan.undo import undo_plan
@@ -102,7 +102,7 @@ def test_a_bundle_is_split_and_its_parts_are_owned(
         if not step.is_unloaded:
             assert owner == step.owner
     with pytest.raises(PlanConflictError, match="never merged again"):
-        undo_plan(view, Ground(snapshot=site.snapshot(), now=datetime.now(UTC)))
+        undo_plan(view, PlanContext(snapshot=site.snapshot(), now=datetime.now(UTC)))
 
 
 def test_a_split_planned_twice_finds_the_bundle_gone(site: ApplySite) -> None:
@@ -131,7 +131,7 @@ def test_a_setting_is_set_runs_everywhere_and_is_taken_back(
         assert acting.dynamic_setting(THRESHOLD) == "17"
         brokers = acting.brokers()
         assert set(acting.running(THRESHOLD, brokers).values()) == {"17"}
-        back = undo_plan(view, Ground(snapshot=site.snapshot(), now=datetime.now(UTC)))
+        back = undo_plan(view, PlanContext(snapshot=site.snapshot(), now=datetime.now(UTC)))
         undone = site.execute_run(back)
         assert undone.state == "DONE", undone.sentence
         assert acting.dynamic_setting(THRESHOLD) is None

@@ -205,7 +205,7 @@ def test_after_a_restart_of_the_collector_the_averages_go_on(
     after = second.observer._model
     assert after is not None
     for each in (model, after):
-        each.averages.settle_all()
+        each.averages.catch_up_all()
     size = model.averages.size
     assert np.allclose(
         after.averages.values[..., :size], model.averages.values[..., :size], rtol=1e-12

@@ -12,9 +12,9 @@ from connectors.config.metrics import Prometheus
 from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.pulsar.check import check_cluster
 from connectors.pulsar.metrics.capture import Metrics, MetricsReader
-from connectors.pulsar.metrics.found import BrokerNames, settled
+from connectors.pulsar.metrics.found import BrokerNames, found_by_broker
 from connectors.pulsar.metrics.measures import Series, Where
-from connectors.pulsar.metrics.scrape import MOST_LINES, exposed
+from connectors.pulsar.metrics.scrape import MAX_LINES, exposed
 from connectors.pulsar.metrics.server import quoted, selector
 from core.errors import ConfigError
 from core.snapshot.znodes import ProblemLog
@@ -192,7 +192,7 @@ def test_a_label_means_the_one_broker_that_it_fits(value, broker) -> None:
 
 def test_two_names_of_one_broker_and_strangers_are_named_not_added_up() -> None:
     problems = ProblemLog()
-    found = settled(["b1", "b1:8080", "proxy:80"], BrokerNames(["b1:8080"]), "p", problems)
+    found = found_by_broker(["b1", "b1:8080", "proxy:80"], BrokerNames(["b1:8080"]), "p", problems)
     assert found == {"b1:8080": "b1:8080"}
     assert "b1 means b1:8080" in told(problems)
     assert "proxy:80 are of no known broker" in told(problems)
@@ -275,12 +275,12 @@ def test_a_series_that_stands_twice_counts_once() -> None:
 def test_thousands_of_topics_are_left_out_and_counted() -> None:
     lines = "".join(
         f'pulsar_storage_write_latency_le_5{{topic="t{number}"}} 1\n'
-        for number in range(MOST_LINES + 1)
+        for number in range(MAX_LINES + 1)
     )
     one = exposed((lines + "pulsar_broker_rate_in 3\n").encode(), 1.0)
     assert one.values["msg_rate_in"] == 3.0
     assert "write_le_5" not in one.values
-    assert one.skipped == MOST_LINES + 1
+    assert one.skipped == MAX_LINES + 1
 
 
 # -- what is asked, and the configuration ------------------------------------------------------

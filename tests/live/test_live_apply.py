@@ -21,7 +21,7 @@ from real_pulsar import RealPulsar
 from connectors.pulsar.acting.cluster import PulsarCluster
 from core.actions.views import RunView
 from core.plan.model import Plan
-from core.pulsar.plan.edit import Ground
+from core.pulsar.plan.edit import PlanContext
 from core.pulsar.plan.undo import undo_plan
 
 SHEDDING = "loadBalancerSheddingEnabled"
@@ -61,7 +61,7 @@ def plan_of(
 
 
 def back(site: ApplySite, view: RunView) -> Plan:
-    return undo_plan(view, Ground(snapshot=site.snapshot(), now=datetime.now(UTC)))
+    return undo_plan(view, PlanContext(snapshot=site.snapshot(), now=datetime.now(UTC)))
 
 
 def test_plan_is_applied_verified_by_znode_and_taken_back_with_the_balancer_paused(

@@ -16,7 +16,7 @@ from connectors.pulsar.acting.cluster import PulsarCluster
 from core.ids import namespace_of
 from core.plan.model import Plan
 from core.plan.options import PlanOptions
-from core.pulsar.plan.edit import Ground
+from core.pulsar.plan.edit import PlanContext
 from core.pulsar.plan.setting import build_setting_plan
 from core.pulsar.plan.split import SplitSpec, build_split_plan
 from core.pulsar.plan.undo import undo_plan
@@ -97,7 +97,7 @@ def test_setting_is_run_by_every_broker_and_taken_back(
         view = site.execute_run(plan)
         assert view.state == "DONE", view.sentence
         assert set(acting.running(THRESHOLD, acting.brokers()).values()) == {"17"}
-        back = undo_plan(view, Ground(snapshot=site.snapshot(), now=datetime.now(UTC)))
+        back = undo_plan(view, PlanContext(snapshot=site.snapshot(), now=datetime.now(UTC)))
         undone = site.execute_run(back)
         assert undone.state == "DONE", undone.sentence
         assert acting.dynamic_setting(THRESHOLD) is None

@@ -17,7 +17,7 @@ from our_reading import config_of
 from real_pulsar import RealPulsar
 
 from core.plan.options import PlanOptions
-from core.pulsar.plan.edit import Ground
+from core.pulsar.plan.edit import PlanContext
 from core.pulsar.plan.policy.build import DesiredPolicy, build_policy_plan
 from core.pulsar.plan.policy.impact import policy_impact
 from core.pulsar.plan.undo import undo_plan
@@ -90,7 +90,7 @@ def test_resource_group_is_made_attached_and_all_of_it_taken_back(
         assert answer.json()["publishRateInMsgs"] == 50
         attached = requests.get(f"{url}/admin/v2/namespaces/{NAMESPACE}/resourcegroup", timeout=10)
         assert attached.text.strip('"') == GROUP
-    back = undo_plan(done, Ground(snapshot=site.snapshot(), now=datetime.now(UTC)))
+    back = undo_plan(done, PlanContext(snapshot=site.snapshot(), now=datetime.now(UTC)))
     assert [step.name for step in back.steps if isinstance(step, SetPolicy)] == [NAMESPACE, GROUP]
     undone = site.execute_run(back)
     assert undone.state == "DONE", undone.sentence
@@ -121,7 +121,7 @@ def test_isolated_bundles_are_where_the_preview_said_and_back_it_goes(
         lambda: bool(of_the_namespace()) and set(of_the_namespace().values()) <= set(change.after),
         within_s=60,
     )
-    back = undo_plan(done, Ground(snapshot=site.snapshot(), now=datetime.now(UTC)))
+    back = undo_plan(done, PlanContext(snapshot=site.snapshot(), now=datetime.now(UTC)))
     undone = site.execute_run(back)
     assert undone.state == "DONE", undone.sentence
     assert stored(truth) == before

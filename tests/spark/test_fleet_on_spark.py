@@ -10,7 +10,7 @@ from core.pegasus.balance.request import BalanceRequest
 from core.progress import Untold
 from core.pulsar.requests import HealthRequest, PlaceRequest, ShedRequest, SimulateRequest
 from core.snapshot.store import save_snapshot
-from core.spark.fleet import PROBLEMS, FleetRequest, InDirectory, ask_here, ask_on_spark
+from core.spark.fleet import PROBLEMS, FleetRequest, InDirectory, answer_here, answer_on_spark
 from core.spark.jobs.balance import BALANCE
 from core.spark.jobs.health import HEALTH_OF_CLUSTERS
 from core.spark.jobs.place import PLACE
@@ -43,14 +43,14 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, InDirectory]:
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_each_cluster_gets_the_answer_of_a_process(spark, sources, name):
     question = QUESTIONS[name]
-    here = ask_here(sources, question, Untold())
-    there = ask_on_spark(spark, sources, question, Untold())
+    here = answer_here(sources, question, Untold())
+    there = answer_on_spark(spark, sources, question, Untold())
     assert there == here
     assert all(here[table].num_rows for table in question.tables)
 
 
 def test_a_cluster_that_cannot_be_read_does_not_cost_the_others_their_answer(spark, sources):
-    found = ask_on_spark(
+    found = answer_on_spark(
         spark, sources, FleetRequest(HEALTH_OF_CLUSTERS, HealthRequest()), Untold()
     )
     assert found[PROBLEMS]["cluster"].to_pylist() == ["gone"]

@@ -15,13 +15,13 @@ from core.planning.drill_request import DrillRequest
 from core.planning.what_if_request import WhatIfRequest
 from core.progress import JobStoppedError, Untold
 from core.snapshot.store import save_snapshot
-from core.spark.fleet import FleetRequest, InDirectory, ask_here
+from core.spark.fleet import FleetRequest, InDirectory, answer_here
 from core.spark.jobs.balance import BALANCE
 from core.spark.jobs.planning import DRILL, WHAT_IF
 from core.spark.large import drill, size
 from core.spark.large import fleet as large_fleet
 from core.spark.large.cluster import LargeCluster
-from core.spark.large.fleet import ask_fleet, large_answer
+from core.spark.large.fleet import answer_fleet, large_answer
 from core.units import pluralize
 
 EAGER = {
@@ -53,8 +53,8 @@ def test_a_what_if_of_the_extensible_manager_is_that_of_a_process(
     save_snapshot(extensible(make_snapshot(brokers=4, bundles=40, seed=4)), tmp_path)
     monkeypatch.setattr(size, "MAX_BUNDLES", 10)
     sources, question = {"a": InDirectory(str(tmp_path))}, FleetRequest(WHAT_IF, WhatIfRequest())
-    found = ask_fleet(None, sources, question, Untold())
-    assert found == ask_here(sources, question, Untold())
+    found = answer_fleet(None, sources, question, Untold())
+    assert found == answer_here(sources, question, Untold())
     assert sum(found["pairs"]["moves"].to_pylist())
 
 
@@ -84,7 +84,9 @@ def test_a_large_pegasus_cluster_is_dealt_out_by_table_where_the_policy_allows(
         {"peg": InDirectory(str(tmp_path))},
         FleetRequest(BALANCE, BalanceRequest(policy=policy, rounds=3)),
     )
-    assert ask_fleet(None, sources, question, Untold()) == ask_here(sources, question, Untold())
+    assert answer_fleet(None, sources, question, Untold()) == answer_here(
+        sources, question, Untold()
+    )
     assert Rounds.asked == spread
 
 
@@ -97,7 +99,7 @@ def test_who_stops_a_large_cluster_stops_all(tmp_path, monkeypatch):
     monkeypatch.setattr(large_fleet, "SparkRounds", Rounds)
     save_snapshot(generated(3, 16, 5), tmp_path)
     with pytest.raises(JobStoppedError):
-        ask_fleet(
+        answer_fleet(
             None,
             {"peg": InDirectory(str(tmp_path))},
             FleetRequest(BALANCE, BalanceRequest(policy="app")),
@@ -126,7 +128,7 @@ def test_failures_that_are_too_large_are_named_beside_the_others(tasks_here, tmp
     monkeypatch.setattr(drill, "MAX_PLACED", most)
     monkeypatch.setattr(size, "MAX_BUNDLES", 10)
     sources = {"a": InDirectory(str(tmp_path))}
-    found = ask_fleet(None, sources, FleetRequest(DRILL, DrillRequest()), Untold())
+    found = answer_fleet(None, sources, FleetRequest(DRILL, DrillRequest()), Untold())
     fitting = pc.less_equal(whole["failures"]["bundles"], most)
     assert found["failures"].drop_columns("cluster") == whole["failures"].filter(fitting)
     too_large = [name for name, own in sizes.items() if own > most]

@@ -20,7 +20,7 @@ from core.actions.views import RunView
 from core.errors import AlreadyAppliedError, PlanConflictError
 from core.ids import parse_range
 from core.plan.model import Plan, Step, sealed
-from core.pulsar.plan.edit import Ground
+from core.pulsar.plan.edit import PlanContext
 from core.pulsar.plan.external_changes import external_changes
 from core.pulsar.plan.undo import undo_plan
 from core.pulsar.steps.policy import SetPolicy
@@ -60,7 +60,7 @@ def carried(world: World, *steps: Step) -> RunView:
     return world.outlive()
 
 
-def ground(world: World) -> Ground:
+def ground(world: World) -> PlanContext:
     """The world a while later; its snapshot tells of the settings, too."""
     rows = [
         {"broker": None, "name": key, "value": value, "origin": "dynamic"}
@@ -71,7 +71,7 @@ def ground(world: World) -> Ground:
     manifest = fleet.manifest
     entry = replace(manifest.tables["settings"], rows=len(rows))
     manifest = replace(manifest, tables={**manifest.tables, "settings": entry})
-    return Ground(
+    return PlanContext(
         snapshot=type(fleet)(manifest, {**fleet.tables, "settings": table}), now=world.moment
     )
 

@@ -11,7 +11,7 @@ from fleet_builder import make_snapshot
 
 from core.ids import host_of
 from core.plan.options import PlanOptions
-from core.planning.isolation_fixes import Mend, Mender
+from core.planning.isolation_fixes import FixFinder, IsolationFix
 from core.pulsar.plan.policy.build import build_policy_plan
 from core.pulsar.plan.policy.state import with_policies
 from core.pulsar.rules.registry import assess
@@ -60,11 +60,11 @@ def found(snapshot: PulsarSnapshot, code: str):
     return [one for one in assess(snapshot, settings) if one.code == code]
 
 
-def mends(snapshot: PulsarSnapshot, code: str) -> tuple[Mend, ...]:
+def mends(snapshot: PulsarSnapshot, code: str) -> tuple[IsolationFix, ...]:
     settings = effective_settings(snapshot)
     serving = Serving.of(LoadView.of(snapshot, settings), settings)
     (finding,) = found(snapshot, code)
-    return Mender(snapshot, serving).mends_of(finding)
+    return FixFinder(snapshot, serving).fixes_of(finding)
 
 
 CASES = {
@@ -136,7 +136,7 @@ def test_of_very_many_findings_those_that_are_listed_have_suggestions():
     policies = {f"p{at}": policy([f"nobody{at}/.*"], HOSTS[:1]) for at in range(22)}
     snapshot = fleet(**policies)
     settings = effective_settings(snapshot)
-    mender = Mender(snapshot, Serving.of(LoadView.of(snapshot, settings), settings))
+    mender = FixFinder(snapshot, Serving.of(LoadView.of(snapshot, settings), settings))
     told = violations(found(snapshot, "isolation_idle"), mender, ())
     assert [bool(one.mends) for one in told] == [True] * 20 + [False]
     assert told[-1].sentence.startswith("2 more")

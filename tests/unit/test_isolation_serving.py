@@ -202,7 +202,7 @@ def test_groups_are_crowded_where_a_member_could_be_elsewhere(fleet) -> None:
     held = {one.namespace: set(one.brokers) for one in spread.members("pair")}
     assert len(held) > 1
     everywhere = set().union(*held.values())
-    for crowd in spread.crowds("pair"):
+    for crowd in spread.collisions("pair"):
         assert sum(crowd.place in brokers for brokers in held.values()) == len(crowd.members) > 1
         assert not set(crowd.free) & everywhere
         assert crowd.bundles

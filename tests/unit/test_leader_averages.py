@@ -89,7 +89,7 @@ def test_lazy_averages_equal_the_loop(taken: list[tuple[int, dict | None, int]])
     for step in taken:
         applied(lazy, *step)
         looped(sides, *step)
-    lazy.settle_all()
+    lazy.catch_up_all()
     sampled = [
         rate for _, report, _ in taken for rates in (report or {}).values() for rate in rates
     ]
@@ -115,7 +115,7 @@ def test_a_long_history_of_one_value_errs_by_no_more_than_was_measured() -> None
     for n in range(2, 402):
         count = min(n, 10)
         average = ((count - 1) * average + 7.3) / count
-    lazy.settle_all()
+    lazy.catch_up_all()
     assert abs(lazy.values[LEADER, 0, 0, 0] - average) <= ERROR * 7.3
 
 
@@ -123,13 +123,13 @@ def test_a_bundle_in_two_reports_is_sampled_twice() -> None:
     lazy = BundleAverages()
     one(lazy, 0, 1.0)
     one(lazy, 1, 4.0)
-    lazy.settle_all()
+    lazy.catch_up_all()
     # run 1: 1; run 2: 1 again and 4
     assert lazy.samples[LEADER, 0, 0] == 3
     assert lazy.values[LEADER, 0, 0, 0] == 2.0
     assert list(lazy.several) == [0]
     lazy.report(0, None, runs=1, order={})
-    lazy.settle_all()
+    lazy.catch_up_all()
     assert lazy.values[LEADER, 0, 0, 0] == 2.5
     assert not lazy.several
 
@@ -140,7 +140,7 @@ def test_a_bundle_in_no_report_is_dropped_and_begins_again() -> None:
     lazy.report(0, None, runs=2, order={})
     assert not lazy.is_held[0]
     one(lazy, 1, 3.0)
-    lazy.settle_all()
+    lazy.catch_up_all()
     assert lazy.values[LEADER, 0, 0, 0] == 3.0
     assert lazy.samples[LEADER, 0, 0] == 1
 
@@ -151,7 +151,7 @@ def test_a_new_bundle_begins_with_what_is_written_then_with_its_quota() -> None:
     lazy.quotas[lazy.row(BUNDLES[1])] = (100.0,) * 4
     rows = lazy.rows(BUNDLES[:2])
     lazy.report(0, (rows, np.zeros((4, 2)), np.ones(2, np.int64)), runs=1, order={})
-    lazy.settle_all()
+    lazy.catch_up_all()
     assert lazy.values[LEADER, :, 0, 0].tolist() == [10.0 * 4 / 5, 20.0 * 40 / 41]
     assert lazy.values[LEADER, :, 0, 1].tolist() == [90.0, 99.9]
     assert lazy.samples[LEADER, :, 1].tolist() == [10, 1000]
@@ -162,7 +162,7 @@ def test_history_from_before_watching_fades_by_a_tenth_a_sample() -> None:
     one(lazy, 0, 5.0, runs=0)
     lazy.begin_unknown()
     one(lazy, 0, 5.0, runs=3)
-    lazy.settle_all()
+    lazy.catch_up_all()
     assert abs(lazy.values[LEADER, 0, UNKNOWN, 0] - 0.9**3) < 1e-15
 
 
@@ -171,7 +171,7 @@ def test_a_new_leader_goes_on_with_what_a_follower_has() -> None:
     one(lazy, 0, 1.0)
     one(lazy, 0, 2.0)
     lazy.run(3, sides=(LEADER,))
-    lazy.settle_all()
+    lazy.catch_up_all()
     assert lazy.values[LEADER, 0, 0, 0] != lazy.values[FOLLOWER, 0, 0, 0] == 1.5
     lazy.new_leader()
     assert lazy.values[LEADER, 0, 0, 0] == 1.5

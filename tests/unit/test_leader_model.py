@@ -104,7 +104,7 @@ def fed(model: LeaderReplay, events: Iterable[ZnodeEvent]) -> list[RoundPredicti
 
 
 def average(model: LeaderReplay, name: str, side: int = LEADER) -> float:
-    model.averages.settle_all()
+    model.averages.catch_up_all()
     return float(model.averages.values[side, 0, 0, model.averages.index[name]])
 
 
@@ -205,7 +205,7 @@ def test_missed_versions_add_their_samples_and_are_named() -> None:
     fed(model, [make.lead(0, A, kind="init"), make.report(1, A, {}), make.report(1, B, {})])
     fed(model, [make.report(3, A, {bundle(0): 10.0}), make.report(4, B, {bundle(1): 8.0})])
     fed(model, [make.report(9, B, {bundle(1): 8.0}, skip=3)])
-    model.averages.settle_all()
+    model.averages.catch_up_all()
     row = model.averages.index[bundle(0)]
     assert model.averages.samples[LEADER, 0, row] == 6  # its own, and five runs of the other's
     (warning,) = model.warnings()

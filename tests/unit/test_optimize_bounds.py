@@ -50,7 +50,7 @@ def test_no_assignment_undercuts_the_bounds(seed, pools):
     inside = (np.abs(loads - mean) <= WITHIN * mean * (1 + 1e-9)).all(axis=1)
     farthest = np.abs(loads - mean).max(axis=1) / mean
     assert bounds.deviation_floor <= farthest.min() + 1e-6
-    assert bounds.least_peak <= loads.max(axis=1).min() * (1 + 1e-6)
+    assert bounds.min_peak <= loads.max(axis=1).min() * (1 + 1e-6)
     if bounds.least_bytes_per_s is None:
         assert not inside.any()
     elif inside.any():
@@ -79,13 +79,13 @@ def test_where_everybody_may_have_everything_the_programme_says_what_the_sums_sa
     under = np.maximum(band.low - laid.load, 0.0).sum()
     flow = Transport.of(laid)
     assert flow.is_free(np.maximum(laid.load - band.high, 0.0))
-    assert flow.least_flow(band) == pytest.approx(max(over, under), rel=1e-6)
-    assert flow.least_peak() == pytest.approx(mean, rel=1e-6)
-    assert flow.least_deviation() == pytest.approx(0.0, abs=1e-6)
+    assert flow.min_flow(band) == pytest.approx(max(over, under), rel=1e-6)
+    assert flow.min_peak() == pytest.approx(mean, rel=1e-6)
+    assert flow.min_deviation() == pytest.approx(0.0, abs=1e-6)
 
 
 def test_a_broker_that_has_too_little_to_give_proves_that_there_is_no_plan():
     laid = laid_out(brokers=4, bundles=80, seed=2)
     load = laid.load.copy()
     band = Band(0.0, float(load.min()) * 0.5)
-    assert Transport.of(laid).least_flow(band) is None
+    assert Transport.of(laid).min_flow(band) is None

@@ -17,7 +17,7 @@ from core.errors import InputError, PlanConflictError, UnknownNameError
 from core.plan.codec import dump_plan, load_plan
 from core.plan.model import Plan
 from core.pulsar.plan.build import build_unload_plan
-from core.pulsar.plan.edit import Ground, dropped, retargeted
+from core.pulsar.plan.edit import PlanContext, dropped, retargeted
 from core.pulsar.plan.policy.state import with_policies as set_policies
 from core.pulsar.plan.undo import undo_plan
 from core.pulsar.plan.verify import recheck
@@ -44,9 +44,9 @@ def planned(snapshot: PulsarSnapshot, bundles, **options) -> Plan:
     return build_unload_plan(snapshot, bundles, now=now, **options)
 
 
-def ground(snapshot: PulsarSnapshot, **more) -> Ground:
+def ground(snapshot: PulsarSnapshot, **more) -> PlanContext:
     now = snapshot.manifest.taken_at + timedelta(seconds=30)
-    return Ground(snapshot=snapshot, now=now, **more)
+    return PlanContext(snapshot=snapshot, now=now, **more)
 
 
 def codes(plan: Plan) -> list[str]:

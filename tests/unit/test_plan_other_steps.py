@@ -16,7 +16,7 @@ from core.plan.model import Plan, Step, sealed
 from core.plan.options import PlanOptions
 from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.build import build_unload_plan
-from core.pulsar.plan.edit import Ground, dropped
+from core.pulsar.plan.edit import PlanContext, dropped
 from core.pulsar.plan.preview import preview_plan, project, rest_line
 from core.pulsar.plan.setting import build_setting_plan
 from core.pulsar.plan.split import FLOW, SPECIFIED, SplitSpec, build_split_plan
@@ -386,4 +386,4 @@ def test_plan_files_hold_every_kind_and_one_of_an_unload_cannot_be_edited_into_a
         "set_dynamic_setting",
     ]
     with pytest.raises(InputError, match="does more than unload bundles"):
-        dropped(plan, [BUNDLE], Ground(snapshot=FLEET, now=NOON))
+        dropped(plan, [BUNDLE], PlanContext(snapshot=FLEET, now=NOON))

@@ -27,8 +27,8 @@ from core.planning.what_if_request import WhatIfRequest
 from core.progress import JobStoppedError, Untold
 from core.snapshot.pegasus import load_pegasus_snapshot
 from core.snapshot.store import Shelf, load_snapshot, save_snapshot
-from core.spark.fleet import FleetRequest, InDirectory, ask_here
-from core.spark.jobs.planning import DRILL, ask_in_pool
+from core.spark.fleet import FleetRequest, InDirectory, answer_here
+from core.spark.jobs.planning import DRILL, answer_in_pool
 from dashboard import services
 from dashboard.cli.main import run
 from dashboard.services import pegasus
@@ -189,8 +189,8 @@ def test_clusters_in_processes_of_their_own_give_the_answers_of_one_after_the_ot
     kept = {name: shelf.latest(name, datetime.now(UTC)) for name in ("c1", "c2", "peg")}
     sources = {name: InDirectory(str(one.path)) for name, one in kept.items() if one is not None}
     question = FleetRequest(DRILL, DrillRequest(hot_threshold=0.3))
-    here = ask_here(sources, question, Untold())
-    there = ask_in_pool(sources, question, Untold(), workers=2)
+    here = answer_here(sources, question, Untold())
+    there = answer_in_pool(sources, question, Untold(), workers=2)
     assert {name: table.to_pylist() for name, table in there.items()} == {
         name: table.to_pylist() for name, table in here.items()
     }
@@ -205,7 +205,7 @@ def test_a_person_ends_the_processes(site):
     path = str(site / "fleet")
     sources = {"a": InDirectory(path), "b": InDirectory(path)}
     with pytest.raises(JobStoppedError):
-        ask_in_pool(sources, FleetRequest(DRILL, DrillRequest()), Stopped(), workers=2)
+        answer_in_pool(sources, FleetRequest(DRILL, DrillRequest()), Stopped(), workers=2)
 
 
 class Dies:
@@ -218,7 +218,7 @@ class Dies:
 def test_a_process_that_dies_is_told_and_not_waited_for(site):
     sources = {"a": InDirectory(str(site / "fleet")), "b": Dies()}
     with pytest.raises(ComputeError, match="One of the 2 processes") as told:
-        ask_in_pool(sources, FleetRequest(DRILL, DrillRequest()), Untold(), workers=2)
+        answer_in_pool(sources, FleetRequest(DRILL, DrillRequest()), Untold(), workers=2)
     assert "fewer workers" in told.value.hint
 
 

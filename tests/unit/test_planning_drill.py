@@ -13,7 +13,7 @@ from pegasus_snapshots import generated, part_row, snapshot_of, whole
 
 from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
 from core.pegasus.snapshot import PegasusFacts
-from core.planning.drill import drill, drill_of, groups_of, losses_of, play
+from core.planning.drill import drill, drill_of, groups_of, losses_of, simulate_losses
 from core.planning.drill_pegasus import drill_pegasus
 from core.planning.drill_placing import Loss, lost_bundles, place_losses
 from core.planning.drill_request import DrillRequest
@@ -89,7 +89,7 @@ def test_answers_of_groups_make_the_same_answer(fleet):
     settings, wish = effective_settings(fleet), DrillRequest(hot_threshold=0.5)
     whole_answer = drill(fleet, settings, wish, Untold())
     losses = losses_of(LoadView.of(fleet, settings), wish)
-    parts = [play(fleet, settings, [loss], wish) for loss in reversed(losses)]
+    parts = [simulate_losses(fleet, settings, [loss], wish) for loss in reversed(losses)]
     apart = drill_of(parts)
     assert apart.failures.equals(whole_answer.failures)
     assert apart.hot.equals(whole_answer.hot)

@@ -9,7 +9,7 @@ from fleet_builder import NOON, make_snapshot
 
 from core.errors import InputError, OpsError
 from core.plan.options import PlanOptions
-from core.planning.advisors.share_steps import MOST_PERIODS, demand_steps
+from core.planning.advisors.share_steps import MAX_PERIODS, demand_steps
 from core.planning.limit_effects import limit_effects
 from core.pulsar.plan.policy.build import DesiredPolicy, build_policy_plan
 from core.pulsar.settings import effective_settings
@@ -167,7 +167,7 @@ def test_zero_is_said_to_be_no_limit(fleet):
 def test_steps_of_demand_are_repeated_and_bounded():
     assert demand_steps("2:1,2; 3,4;") == [[1, 2], [1, 2], [3, 4]]
     with pytest.raises(InputError, match="periods"):
-        demand_steps(f"{MOST_PERIODS}:1;1:1")
+        demand_steps(f"{MAX_PERIODS}:1;1:1")
 
 
 def test_a_simulation_tells_what_was_held_back_and_what_got_over():

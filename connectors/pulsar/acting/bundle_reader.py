@@ -113,12 +113,12 @@ class OwnersAnswer:
         first = [name for name in dict.fromkeys(likely) if name and self._addresses.find(name)]
         failures: list[RemoteError] = []
         for broker in first:
-            if self._asked(broker, bundle, failures):
+            if self._owns(broker, bundle, failures):
                 return broker
         others = [name for name in self._addresses.brokers() if name not in first]
         if others:
             with ThreadPoolExecutor(min(self._fan_out, len(others))) as pool:
-                answers = pool.map(lambda name: self._asked(name, bundle, failures), others)
+                answers = pool.map(lambda name: self._owns(name, bundle, failures), others)
                 for broker, is_owner in zip(others, list(answers), strict=True):
                     if is_owner:
                         return broker
@@ -137,7 +137,7 @@ class OwnersAnswer:
         owned = self._owned(broker).get(bundle)
         return isinstance(owned, dict) and owned.get("is_active", True) is True
 
-    def _asked(self, broker: str, bundle: str, failures: list[RemoteError]) -> bool:
+    def _owns(self, broker: str, bundle: str, failures: list[RemoteError]) -> bool:
         try:
             return bundle in self._owned(broker)
         except RemoteError as exc:
@@ -164,15 +164,15 @@ class ZnodeBundleReader:
     Args:
         session: Reads.
         addresses: Which broker an address belongs to.
-        asked: Asks the brokers; ``None``: from the ownership znodes.
+        owners: Asks the brokers; ``None``: from the ownership znodes.
     """
 
     def __init__(
-        self, session: ZooKeeperSession, addresses: Addresses, asked: OwnersAnswer | None
+        self, session: ZooKeeperSession, addresses: Addresses, owners: OwnersAnswer | None
     ) -> None:
         self._session = session
         self._addresses = addresses
-        self._asked = asked
+        self._owns = owners
 
     def look(self, step: BundleStep) -> BundleState:
         """Return what is to be seen of a step's bundle."""
@@ -187,16 +187,16 @@ class ZnodeBundleReader:
         )
         bounds = _boundaries(namespace, local=local, whole=whole)
         exists, parts = _covered(step.bundle, namespace, bounds)
-        if self._asked is not None:
+        if self._owns is not None:
             likely = (step.owner, step.destination)
-            holder = self._asked.find(step.bundle, likely=likely) if exists else None
+            holder = self._owns.find(step.bundle, likely=likely) if exists else None
         else:
             holder = None if owner is None else self._holder(step.bundle, owner)
         return BundleState(
             exists=exists,
             parts=parts,
             holder=holder,
-            token=str(owner.created_id) if owner is not None and self._asked is None else None,
+            token=str(owner.created_id) if owner is not None and self._owns is None else None,
             is_destination_there=step.destination is None or target is not None,
             is_owner_there=source is not None,
         )
@@ -222,7 +222,7 @@ class AdminBundleReader:
     Args:
         client: Asks.
         addresses: Where the brokers are.
-        asked: Asks for owners.
+        owners: Asks for owners.
         bases: Addresses that may be asked about anything, in order.
     """
 
@@ -230,12 +230,12 @@ class AdminBundleReader:
         self,
         client: AdminClient,
         addresses: Addresses,
-        asked: OwnersAnswer,
+        owners: OwnersAnswer,
         bases: Callable[[], Iterable[str]],
     ) -> None:
         self._client = client
         self._addresses = addresses
-        self._asked = asked
+        self._owns = owners
         self._bases = bases
 
     def look(self, step: BundleStep) -> BundleState:
@@ -255,7 +255,7 @@ class AdminBundleReader:
         return BundleState(
             exists=exists,
             parts=parts,
-            holder=self._asked.find(step.bundle, likely=likely) if exists else None,
+            holder=self._owns.find(step.bundle, likely=likely) if exists else None,
             is_destination_there=step.destination is None or step.destination in live,
             is_owner_there=step.owner in live,
         )

@@ -111,12 +111,14 @@ class PulsarCluster(Limited):
             self._client, self._addresses, self._pulsar_cluster, self._config.rest_fan_out
         )
 
-    def reader(self, asked: OwnersAnswer) -> BundleReader:
+    def reader(self, owners_answer: OwnersAnswer) -> BundleReader:
         """Return what looks at bundles."""
         is_modular = self.load_manager() == "modular"  # the cluster's facts are known from here on
         if self._session is None:
-            return AdminBundleReader(self._client, self._addresses, asked, self._bases)
-        return ZnodeBundleReader(self._session, self._addresses, None if is_modular else asked)
+            return AdminBundleReader(self._client, self._addresses, owners_answer, self._bases)
+        return ZnodeBundleReader(
+            self._session, self._addresses, None if is_modular else owners_answer
+        )
 
     def send(self, base: str, request: AdminRequest) -> None:
         """Send a request, once.
@@ -180,12 +182,12 @@ class PulsarCluster(Limited):
         Raises:
             RemoteError: It cannot be read.
         """
-        return read_policy(change, self._ask_anyone)
+        return read_policy(change, self._request_any)
 
-    def _ask_anyone(self, method: str, path: str, body: bytes | None) -> AdminAnswer:
+    def _request_any(self, method: str, path: str, body: bytes | None) -> AdminAnswer:
         return self._first(lambda base: self._client.request(method, base, path, body=body))
 
-    def _ask_one(self, method: str, path: str, body: bytes | None) -> AdminAnswer:
+    def _send_to_one(self, method: str, path: str, body: bytes | None) -> AdminAnswer:
         """Ask one broker; another one only where a request was never sent."""
         failure: RemoteError | None = None
         for base in self._bases():
@@ -242,7 +244,7 @@ class PulsarCluster(Limited):
         Raises:
             RemoteError: It was refused, or its outcome is unknown.
         """
-        self._ask_one(request.method, f"{ADMIN}/{request.path}", body_of(request))
+        self._send_to_one(request.method, f"{ADMIN}/{request.path}", body_of(request))
 
     def _setting_request(self, key: str, value: str | None) -> Callable[[str], AdminAnswer]:
         """Return what asks a broker, given its address."""
@@ -304,7 +306,7 @@ class PulsarCluster(Limited):
     def _any_base(self) -> str:
         return next(iter(self._bases()), f"http://{self.name}")
 
-    def _first(self, ask: Callable[[str], T]) -> T:
+    def _first(self, call: Callable[[str], T]) -> T:
         """Return the first answer; those that were not reached are passed over.
 
         Raises:
@@ -313,7 +315,7 @@ class PulsarCluster(Limited):
         failure: RemoteError | None = None
         for base in self._bases():
             try:
-                return ask(base)
+                return call(base)
             except RemoteError as exc:
                 if exc.outcome == "refused":
                     raise
@@ -336,28 +338,28 @@ def body_of(request: AdminRequest) -> bytes | None:
 
 
 _NOTHING: Final = (b"", b"null", b'""')
-Ask = Callable[[str, str, bytes | None], AdminAnswer]
+AdminCall = Callable[[str, str, bytes | None], AdminAnswer]
 """Method, path and body to the first broker that answers."""
 
 
-def read_policy(change: PolicyChange, ask: Ask) -> str | None:
+def read_policy(change: PolicyChange, call: AdminCall) -> str | None:
     """Return a policy in its one form; ``None``: it is not set.
 
     Raises:
         RemoteError: It cannot be read.
     """
     kind = policy_kind(change.policy)
-    value = _read(kind, kind.path(change.name, change.cluster), ask)
+    value = _read(kind, kind.path(change.name, change.cluster), call)
     if kind.scope == "bundle" and change.name != DEFAULT_QUOTA_NAME and value is not None:
         # brokers answer with everybody's quota where a bundle has none of its own
-        common = _read(kind, kind.path(DEFAULT_QUOTA_NAME, change.cluster), ask)
+        common = _read(kind, kind.path(DEFAULT_QUOTA_NAME, change.cluster), call)
         return None if kind.is_same(value, common) else value
     return value
 
 
-def _read(kind: PolicyKind, path: str, ask: Ask) -> str | None:
+def _read(kind: PolicyKind, path: str, call: AdminCall) -> str | None:
     try:
-        answer = ask("GET", f"{ADMIN}/{path}", None)
+        answer = call("GET", f"{ADMIN}/{path}", None)
     except NotFoundError:
         return None
     body = answer.body.strip()

@@ -12,18 +12,18 @@ SPLIT_HINT: Final = "Take a fresh snapshot and name the parts."
 
 
 def not_as_planned(
-    step: BundleStep, seen: Observation, sight: BundleState | None, idle: str = ""
+    step: BundleStep, seen: Observation, state: BundleState | None, idle: str = ""
 ) -> Refusal | None:
     """Return why a bundle is not where the plan found it; ``None``: it is.
 
     Args:
         step: What was planned.
         seen: The bundle now.
-        sight: The same with what only the cluster's port knows.
+        state: The same with what only the cluster's port knows.
         idle: What an unassigned bundle means for the step, one sentence.
     """
     if not seen.exists:
-        is_split = sight is not None and sight.is_split(step.bundle)
+        is_split = state is not None and state.is_split(step.bundle)
         code = "bundle_split" if is_split else "unknown_bundle"
         return Refusal(code=code, sentence=seen.detail, hint=SPLIT_HINT)
     if seen.holder is None:

@@ -72,8 +72,8 @@ class SettingAction:
         self._behind = {}
         if value is not None and self._is_wanted(value):
             brokers = self._cluster.brokers()
-            asked = [name for name in brokers if name not in self._followers]
-            running = self._cluster.running(step.key, asked)
+            waiting = [name for name in brokers if name not in self._followers]
+            running = self._cluster.running(step.key, waiting)
             self._behind = {
                 name: text for name, text in running.items() if not self._is_wanted(text)
             }

@@ -34,7 +34,7 @@ class SplitPort(Protocol):
         """Return who asks the brokers what they own."""
         ...
 
-    def reader(self, asked: OwnersAnswer) -> BundleReader:
+    def reader(self, owners: OwnersAnswer) -> BundleReader:
         """Return what looks at bundles."""
         ...
 
@@ -49,12 +49,12 @@ class SplitPort(Protocol):
 
 def split_action(step: SplitBundle, cluster: SplitPort) -> SplitAction:
     """Return the action on a cluster; the owner gets the request."""
-    asked = cluster.owners()
+    owners = cluster.owners()
 
     def send(request: AdminRequest) -> None:
         cluster.send(cluster.url_of(step.owner), request)
 
-    return SplitAction(step, cluster.reader(asked), send, asked.still_serves)
+    return SplitAction(step, cluster.reader(owners), send, owners.still_serves)
 
 
 class SplitAction:
@@ -142,8 +142,8 @@ class SplitAction:
     def _split(self, now: Observation) -> StepResult:
         step, found = self._step, self._inner()
         is_other = bool(step.boundaries) and found != tuple(sorted(step.boundaries))
-        asked = ", ".join(f"0x{bound:08x}" for bound in step.boundaries)
-        other = f" It was expected to be cut at {asked}." if is_other else ""
+        owners = ", ".join(f"0x{bound:08x}" for bound in step.boundaries)
+        other = f" It was expected to be cut at {owners}." if is_other else ""
         return StepResult(
             state="DONE",
             code="split_elsewhere" if is_other else "split",

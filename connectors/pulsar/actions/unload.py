@@ -31,7 +31,7 @@ class UnloadPort(Protocol):
         """Return who asks the brokers what they own."""
         ...
 
-    def reader(self, asked: OwnersAnswer) -> BundleReader:
+    def reader(self, owners: OwnersAnswer) -> BundleReader:
         """Return what looks at bundles."""
         ...
 
@@ -58,13 +58,13 @@ def unload_action(step: UnloadBundle, cluster: UnloadPort) -> UnloadAction:
     The modular manager's leader keeps a destination in mind and sends on to the owner, so it is
     the leader who has to get it.
     """
-    asked = cluster.owners()
+    owners = cluster.owners()
 
     def send(request: AdminRequest) -> None:
         is_for_leader = step.destination is not None and cluster.load_manager() == "modular"
         cluster.send(cluster.leader_url() if is_for_leader else cluster.url_of(step.owner), request)
 
-    return UnloadAction(step, cluster.reader(asked), send, asked.still_serves)
+    return UnloadAction(step, cluster.reader(owners), send, owners.still_serves)
 
 
 class UnloadAction:

@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from connectors.config.model import ClusterConfig
-from connectors.pulsar.admin.client import AdminClient, NotAskedError, quoted
+from connectors.pulsar.admin.client import AdminClient, NotRequestedError, quoted
 from connectors.pulsar.admin.parse import address_of, group_names, stub_report
 from core.errors import (
     InputError,
@@ -81,8 +81,8 @@ class RestCapture:
         self._ends_at = ends_at
         self._client.end_by(ends_at)
 
-    def ask_each(
-        self, names: Iterable[str], ask: Callable[[str], T]
+    def request_each(
+        self, names: Iterable[str], read: Callable[[str], T]
     ) -> tuple[dict[str, T], dict[str, RemoteError]]:
         """Ask many things at once, bounded in number and time.
 
@@ -97,7 +97,7 @@ class RestCapture:
         pool = ThreadPoolExecutor(
             min(self._config.rest_fan_out, len(listed)), thread_name_prefix="trimtab-rest"
         )
-        futures = {pool.submit(ask, name): name for name in listed}
+        futures = {pool.submit(read, name): name for name in listed}
         done, late = wait(futures, timeout=max(0.0, self._ends_at - monotonic()))
         pool.shutdown(wait=False, cancel_futures=True)
         for future in done:
@@ -114,7 +114,7 @@ class RestCapture:
                 answers[futures[future]] = future.result()
         for future in late:
             silent[futures[future]] = (
-                NotAskedError.at(futures[future], "GET")
+                NotRequestedError.at(futures[future], "GET")
                 if future.cancelled()
                 else RemoteTimeoutError(
                     "It did not answer before the time of the capture was up.",
@@ -155,7 +155,7 @@ class RestCapture:
 
         tried: set[str] = set()
 
-        def ask(name: str) -> dict[str, str]:
+        def read(name: str) -> dict[str, str]:
             if monotonic() < self._ends_at:
                 tried.add(name)
             if name in cached:
@@ -164,7 +164,7 @@ class RestCapture:
             return _wanted(self._client.get(urls[name], RUNTIME, dict[str, str]), dynamic)
 
         # those that cost a time-out last time come last, so that the others are always reached
-        facts = RestFacts(*self.ask_each(sorted(urls, key=self._was_silent.__contains__), ask))
+        facts = RestFacts(*self.request_each(sorted(urls, key=self._was_silent.__contains__), read))
         self._was_silent = tried.intersection(facts.silent)
         self._cache = {
             (name, started.get(name)): self._cache.get((name, started.get(name)), (now, own))
@@ -178,7 +178,9 @@ class RestCapture:
     def note_other_addresses(self, urls: Mapping[str, str], problems: ProblemLog) -> None:
         """Ask configured addresses that are no registered broker for a sign of life."""
         others = {url: url for url in self._config.admin_urls if url not in urls.values()}
-        _, silent = self.ask_each(others, lambda url: self._client.request("GET", url, _VERSION))
+        _, silent = self.request_each(
+            others, lambda url: self._client.request("GET", url, _VERSION)
+        )
         self._note_silent(
             silent, others, problems, done="It is in admin_urls, but no registered broker."
         )
@@ -209,11 +211,11 @@ class RestCapture:
             Bundle -> broker id, and the brokers that did not answer.
         """
 
-        def ask(name: str) -> dict[str, object]:
+        def read(name: str) -> dict[str, object]:
             path = f"{ADMIN}/brokers{quoted(cluster, name)}/ownedNamespaces"
             return self._client.get(urls[name], path, dict[str, object])
 
-        answers, silent = self.ask_each(urls, ask)
+        answers, silent = self.request_each(urls, read)
         self._note_silent(silent, urls, problems, done="The bundles it owns are unknown.")
         owners = {bundle: name for name, owned in answers.items() for bundle in owned}
         return owners, set(silent)
@@ -294,7 +296,7 @@ class RestCapture:
         problems: ProblemLog,
     ) -> None:
         """Fill the brokers: load reports, or the settings where there are none."""
-        answers, silent = self.ask_each(
+        answers, silent = self.request_each(
             alive, lambda name: self._client.request("GET", alive[name], _REPORT).body
         )
         for name, error in silent.items():
@@ -322,7 +324,7 @@ class RestCapture:
         readings.failure_domains = {name: bytes(body) for name, body in domains.items()}
         place = f"{ADMIN}/resourcegroups"
         groups = group_names(self._optional(base, place, problems), f"{base}{place}", problems)
-        readings.resource_groups, silent = self.ask_each(
+        readings.resource_groups, silent = self.request_each(
             groups,
             lambda name: (
                 self._client.request("GET", base, f"{ADMIN}/resourcegroups{quoted(name)}").body
@@ -348,9 +350,9 @@ class RestCapture:
                 f"There are {len(spaces):,} namespaces; {_MAX_NAMESPACES:,} were asked for.",
                 done="Name zookeeper to see all boundaries.",
             )
-        asked = sorted(spaces)[:_MAX_NAMESPACES]
-        answers, silent = self.ask_each(
-            asked,
+        names_read = sorted(spaces)[:_MAX_NAMESPACES]
+        answers, silent = self.request_each(
+            names_read,
             lambda name: (
                 self._client.request(
                     "GET", base, f"{ADMIN}/namespaces{quoted(*name.split('/'))}/bundles"
@@ -358,7 +360,7 @@ class RestCapture:
             ),
         )
         readings.boundaries = answers
-        self._stored_policies(readings, base, asked, problems)
+        self._stored_policies(readings, base, names_read, problems)
         for name, error in silent.items():
             if not isinstance(error, NotFoundError):  # deleted since it was listed
                 problems.add(error.code, base, error.message, done="Unknown.", subject=name)
@@ -367,7 +369,7 @@ class RestCapture:
         self, readings: Readings, base: str, spaces: Sequence[str], problems: ProblemLog
     ) -> None:
         """Fetch the rates, the resource group and the retention, of every namespace."""
-        answers, silent = self.ask_each(
+        answers, silent = self.request_each(
             spaces,
             lambda name: (
                 self._client.request(
@@ -387,7 +389,7 @@ class RestCapture:
 
     def _listed(self, base: str, paths: Iterable[str], problems: ProblemLog) -> list[str]:
         """Return what the lists at these paths hold together."""
-        answers, silent = self.ask_each(
+        answers, silent = self.request_each(
             paths, lambda path: self._client.get(base, f"{ADMIN}{path}", list[str])
         )
         for path, error in silent.items():

@@ -86,13 +86,13 @@ def _location(headers: Any) -> str | None:
     return None if location is None else redacted_text(location)
 
 
-class NotAskedError(RemoteTimeoutError):
+class NotRequestedError(RemoteTimeoutError):
     """There was no time left to ask: it says nothing about the broker."""
 
     code = "not_sent"
 
     @classmethod
-    def at(cls, endpoint: str, operation: str) -> NotAskedError:
+    def at(cls, endpoint: str, operation: str) -> NotRequestedError:
         """Build the error."""
         return cls(
             f"There was no time left to ask {endpoint} ({operation}).",
@@ -212,7 +212,7 @@ class AdminClient:
         deadline = min(monotonic() + self._timeouts.answer_s, self._ends_at)
         for _ in range(_MAX_REDIRECTS + 1):
             endpoint = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}"
-            status, headers, content = self._ask(method, url, body, deadline, operation)
+            status, headers, content = self._request_all(method, url, body, deadline, operation)
             if 200 <= status < 300:
                 return AdminAnswer(status, content, url)
             if not 300 <= status < 400:
@@ -228,7 +228,7 @@ class AdminClient:
             hint="Ask again when the bundle or the leader has settled.",
         )
 
-    def _ask(
+    def _request_all(
         self, method: str, url: str, body: bytes | None, deadline: float, operation: str
     ) -> tuple[int, Any, bytes]:
         """Send a request; a read that came at a bad moment is sent once more.
@@ -252,7 +252,7 @@ class AdminClient:
         endpoint = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}"
         left_s = deadline - monotonic()
         if left_s <= 0:
-            raise NotAskedError.at(endpoint, operation)
+            raise NotRequestedError.at(endpoint, operation)
         headers = {"Accept": "application/json", **self._authorization}
         if body is not None:
             headers["Content-Type"] = self._dialect.content_type

@@ -80,7 +80,7 @@ FOLLOWED_OF_EXTENSIBLE: Final = (
 )
 """The same of an extensible cluster; the rest is in its system topics."""
 
-KEPT_ROUNDS: Final = 500
+MAX_ROUNDS: Final = 500
 """Judged rounds that the measured accuracy is made of; older ones are dropped."""
 
 _LAG_S: Final = 0.3
@@ -179,7 +179,7 @@ class RoundJudge:
 
     def __init__(self, kept: list[JudgedRound]) -> None:
         self.interval_s = 60.0
-        self.rounds: deque[JudgedRound] = deque(kept, maxlen=KEPT_ROUNDS)
+        self.rounds: deque[JudgedRound] = deque(kept, maxlen=MAX_ROUNDS)
         self._made: dict[float, RoundPrediction | None] = {}
         self._expected_s = 0.0
         self._awaited: deque[_Awaited] = deque()
@@ -215,7 +215,7 @@ class RoundJudge:
         """Note that a broker left, or that the leader changed."""
         self._lost_at.append(at_s)
 
-    def settle(self, now_s: float) -> list[JudgedRound]:
+    def judge_due(self, now_s: float) -> list[JudgedRound]:
         """Judge the rounds that have no open unload."""
         judged = []
         while self._awaited:
@@ -569,8 +569,8 @@ class LeaderObserver:
             self._began(prediction)
         self._predict(model, now_s)
         self._judge.interval_s = model.round_every_s
-        if self._judge.settle(now_s):
-            self._keep_rounds()
+        if self._judge.judge_due(now_s):
+            self._save_rounds()
 
     def _predict(self, model: LeaderReplay | ExtensibleReplay, now_s: float) -> None:
         """Predict the next round at its lead times."""
@@ -630,7 +630,7 @@ class LeaderObserver:
         written = msgspec.structs.replace(forecast, written_at_s=self._clock())
         _replace(self._forecast_path, msgspec.json.encode(written))
 
-    def _keep_rounds(self) -> None:
+    def _save_rounds(self) -> None:
         self.status.judged = len(self._judge.rounds)
         _replace(self._rounds_path, msgspec.json.encode(list(self._judge.rounds)))
         self._on_change()
@@ -665,7 +665,7 @@ def last_round(path: Path) -> RoundPrediction | None:
 
 def _read_rounds(path: Path) -> list[JudgedRound]:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=list[JudgedRound])[-KEPT_ROUNDS:]
+        return msgspec.json.decode(path.read_bytes(), type=list[JudgedRound])[-MAX_ROUNDS:]
     except (OSError, msgspec.MsgspecError):
         return []
 

@@ -73,7 +73,7 @@ class BrokerNames:
         return None
 
 
-def settled(
+def found_by_broker(
     values: Iterable[str], names: BrokerNames, place: str, problems: ProblemLog
 ) -> dict[str, str]:
     """Return the broker of each value of the label, each broker once.

@@ -36,7 +36,7 @@ from core.errors import ProtocolError
 from core.snapshot.znodes import ProblemLog
 
 PATH: Final = "/metrics/"
-MOST_LINES: Final = 4_000
+MAX_LINES: Final = 4_000
 """Lines of one kind (bundles, or latencies by topic) that are parsed of one broker."""
 
 _MEASURES: Final = tuple(measure for group in OF_BROKERS.values() for measure in group)
@@ -102,7 +102,7 @@ def _bounded(
 ) -> tuple[Sequence[Measure], int]:
     """Return the measures, or none and the number of their lines where these are too many."""
     size = sum(len(lines.get(measure.series[0].metric, ())) for measure in measures)
-    return (measures, 0) if size <= MOST_LINES else ((), size)
+    return (measures, 0) if size <= MAX_LINES else ((), size)
 
 
 def _samples(series: Series, lines: Mapping[str, Sequence[bytes]]) -> list[Sample]:
@@ -167,7 +167,7 @@ class Scraper:
         before = {**self._before, **first}
         self._rest.begin(ends_at)
         again = {name: url for name, url in urls.items() if name in before}
-        now = {**first, **self._ask(again, problems)}
+        now = {**first, **self._request_all(again, problems)}
         self._before = now
         found = Found("scrape")
         for name, one in now.items():
@@ -185,13 +185,13 @@ class Scraper:
     def _first(self, urls: Mapping[str, str], problems: ProblemLog) -> dict[str, Exposed]:
         """Read brokers that were not read before, in half of the time: they are read once more."""
         self._rest.begin(monotonic() + self._source.timeout_s / 2)
-        first = self._ask(urls, problems) if urls else {}
+        first = self._request_all(urls, problems) if urls else {}
         if first:
             Event().wait(self._source.sample_s)
         return first
 
-    def _ask(self, urls: Mapping[str, str], problems: ProblemLog) -> dict[str, Exposed]:
-        answers, silent = self._rest.ask_each(urls, lambda name: self._one(urls[name]))
+    def _request_all(self, urls: Mapping[str, str], problems: ProblemLog) -> dict[str, Exposed]:
+        answers, silent = self._rest.request_each(urls, lambda name: self._one(urls[name]))
         for name, error in silent.items():
             problems.add(
                 error.code,

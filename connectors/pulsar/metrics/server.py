@@ -13,7 +13,7 @@ from connectors.config.metrics import Prometheus
 from connectors.config.model import ClusterConfig, Timeouts
 from connectors.pulsar.admin.client import AdminClient, Dialect
 from connectors.pulsar.metrics.errors import HINTS, error_of_answer, hinted
-from connectors.pulsar.metrics.found import BrokerNames, Found, settled
+from connectors.pulsar.metrics.found import BrokerNames, Found, found_by_broker
 from connectors.pulsar.metrics.measures import (
     IS_PULSAR,
     MAX_BUNDLES,
@@ -202,7 +202,7 @@ class PrometheusServer:
                 f"Its series of brokers have no label {label}: they cannot be told apart.",
                 done="Name another broker_label in [clusters.prometheus].",
             )
-        return settled(values - {""}, BrokerNames(brokers), self.place, problems)
+        return found_by_broker(values - {""}, BrokerNames(brokers), self.place, problems)
 
     def _read_bundles(self, found: Found, known: dict[str, str], problems: ProblemLog) -> None:
         source = self._source
@@ -219,8 +219,8 @@ class PrometheusServer:
         if not 0 < size <= MAX_BUNDLES:
             return
         by = (source.broker_label, _BUNDLE)
-        asked = expression(OF_BUNDLES, by, source.labels, source.window_s)
-        for point in self.vector(asked):
+        query = expression(OF_BUNDLES, by, source.labels, source.window_s)
+        for point in self.vector(query):
             broker = known.get(point.metric.get(source.broker_label, ""))
             bundle = point.metric.get(_BUNDLE)
             if broker and bundle:

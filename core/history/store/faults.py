@@ -15,7 +15,7 @@ _FILE: Final = re.compile(r"cluster=([^/\s]+)/day=(\d{4}-\d\d-\d\d)/([^/\s'\"]+?
 _LOG: Final = ("delta log", "commit files", "json error", "delta kernel")
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 _TRACE: Final = re.compile(r"\s+0: .*", re.DOTALL)
-_MOST: Final = 300
+_MAX: Final = 300
 _SCHEMES: Final = frozenset(
     {"file", "s3", "s3a", "az", "azure", "abfs", "abfss", "adl", "gs", "hdfs", "memory"}
 )
@@ -101,4 +101,4 @@ def check_scheme(uri: str) -> None:
 def short(exc: Exception) -> str:
     """Return what a library says, on one line, without its colours and stack."""
     plain = _TRACE.sub("", _COLOURS.sub("", str(exc)))
-    return " ".join(plain.split())[:_MOST]
+    return " ".join(plain.split())[:_MAX]

@@ -38,7 +38,7 @@ _SETTLED_MS: Final = 300_000
 _GIVEN_UP_MS: Final = 2 * HOUR_MS
 """Uncommitted rows of segments that were begun longer ago were left by a writer that is gone."""
 
-_MOST_ROWS: Final = 8_000_000
+_MAX_ROWS: Final = 8_000_000
 """Rows that are sorted at once; a larger hour stays in several files."""
 
 _DAY_ROWS: Final = 1_000_000
@@ -77,7 +77,7 @@ class Compacted:
     removed: int = 0
 
 
-def compact(tables: Tables, cluster: str, now_ms: int, *, most_rows: int = _MOST_ROWS) -> Compacted:
+def compact(tables: Tables, cluster: str, now_ms: int, *, most_rows: int = _MAX_ROWS) -> Compacted:
     """Put files of closed hours together, sorted by key and time, without what was left behind.
 
     Small days become one file when they are over. Whoever reads or records meanwhile is not

@@ -185,7 +185,7 @@ def _spread(demand: Demand, even: BundleCount | None, most: int) -> BundleReason
 
 def _splitting(demand: Demand, limits: BundleLimits) -> list[BundleReason]:
     """What the limits of a bundle ask for, so that nothing is split as soon as it runs."""
-    asked: list[tuple[str, float, float, str, str]] = [
+    measured: list[tuple[str, float, float, str, str]] = [
         ("topics", demand.topics, limits.topics, f"{demand.topics:,}", f"{limits.topics:,}"),
         (
             "sessions",
@@ -217,7 +217,7 @@ def _splitting(demand: Demand, limits: BundleLimits) -> list[BundleReason]:
             formula=f"{value_text} / {limit_text} per bundle",
             why="With fewer, an average bundle is over the limit and brokers split it themselves.",
         )
-        for name, value, limit, value_text, limit_text in asked
+        for name, value, limit, value_text, limit_text in measured
         if limit > 0
     ]
 

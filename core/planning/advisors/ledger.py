@@ -109,10 +109,10 @@ def next_rollover(
         raise InputError("A rate, age or size is negative, or no number.", hint="Give 0 or more.")
     if entries_per_s == 0 and entries == 0:
         return None
-    most_bytes = rule.max_megabytes * _MIB_BYTES
+    max_bytes = rule.max_megabytes * _MIB_BYTES
     ages: dict[Cause, float] = {
         "entries": age_minutes + _minutes(rule.max_entries - entries, entries_per_s),
-        "size": age_minutes + _minutes(most_bytes - size_bytes, bytes_per_s),
+        "size": age_minutes + _minutes(max_bytes - size_bytes, bytes_per_s),
         "age": rule.max_minutes,
     }
     cause = min(ages, key=lambda name: ages[name])

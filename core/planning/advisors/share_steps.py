@@ -8,8 +8,8 @@ from typing import Final
 from core.errors import InputError
 from core.planning.advisors.shares import ShareCourse, share_course
 
-MOST_PERIODS: Final = 500
-MOST_BROKERS: Final = 200
+MAX_PERIODS: Final = 500
+MAX_BROKERS: Final = 200
 _INT_MAX: Final = 2**31 - 1
 _LONG_MAX: Final = 2**63 - 1
 _HINT: Final = "Write PERIODS:A,B,C with ; between, for example 5:10,50,30; 10:80,50,30."
@@ -32,8 +32,8 @@ def usage_list(text: str) -> list[float]:
         raise InputError(
             f"A usage is {wrong:g}; it counts what went through.", hint="Give numbers from 0 on."
         )
-    if len(found) > MOST_BROKERS:
-        raise InputError(f"{len(found):,} brokers are more than the {MOST_BROKERS:,} drawn here.")
+    if len(found) > MAX_BROKERS:
+        raise InputError(f"{len(found):,} brokers are more than the {MAX_BROKERS:,} drawn here.")
     return found
 
 
@@ -51,10 +51,10 @@ def demand_steps(text: str) -> list[list[float]]:
         if sign and not count.strip().isdecimal():
             raise InputError(f"{count[:40]!r} is no number of periods.", hint=_HINT)
         periods = int(count) if sign else 1
-        if not 1 <= periods <= MOST_PERIODS - len(rows):
+        if not 1 <= periods <= MAX_PERIODS - len(rows):
             raise InputError(
                 f"{part[:40]!r} brings it to {len(rows) + periods:,} periods.",
-                hint=f"From 1 to {MOST_PERIODS:,} can be played.",
+                hint=f"From 1 to {MAX_PERIODS:,} can be played.",
             )
         rows += [usage_list(values)] * periods
     if not rows:
@@ -68,7 +68,7 @@ def demand_steps(text: str) -> list[list[float]]:
     return rows
 
 
-def played(
+def simulated_steps(
     limit: float, steps: str, *, period_s: float, tolerance_percent: float
 ) -> tuple[ShareCourse, int]:
     """Play steps of demand, and return the course with the limit as brokers hold it.

@@ -22,7 +22,7 @@ NO_LIMIT: Final = -1
 REPORT_TOLERANCE_PERCENT: Final = 5.0
 """A change of use up to this much is not reported (``ResourceGroupService``)."""
 
-REPORT_AT_LEAST_PERIODS: Final = 5
+MIN_REPORT_PERIODS: Final = 5
 """After so many periods use is reported whatever it is."""
 
 _LONG_MAX: Final = 2**63 - 1
@@ -129,7 +129,7 @@ def must_report(
         >>> must_report(1051, 1000, 1), must_report(1050, 1000, 1), must_report(0, 100, 1)
         (True, False, False)
     """
-    if periods_since >= REPORT_AT_LEAST_PERIODS:
+    if periods_since >= MIN_REPORT_PERIODS:
         return True
     if use <= 0:
         return False
@@ -194,17 +194,17 @@ def share_course(
         rows, np.zeros(rows.shape), np.zeros(rows.shape), np.zeros(rows.shape, np.bool_)
     )
     share = np.full(rows.shape[1], float(limit) if limit >= 0 else np.inf)
-    reported, age = np.zeros(rows.shape[1]), np.full(rows.shape[1], REPORT_AT_LEAST_PERIODS)
+    reported, age = np.zeros(rows.shape[1]), np.full(rows.shape[1], MIN_REPORT_PERIODS)
     for number, row in enumerate(rows):
         course.used[number] = np.minimum(row, share)
         use = np.floor(course.used[number] * period_s)
-        told = [
+        is_reported = [
             must_report(*each, tolerance_percent)
             for each in zip(use, reported, age.tolist(), strict=True)
         ]
-        course.reports[number] = told
-        reported = np.where(told, use, reported)
-        age = np.where(told, 1, age + 1)
+        course.reports[number] = is_reported
+        reported = np.where(is_reported, use, reported)
+        age = np.where(is_reported, 1, age + 1)
         total = int(reported.sum())
         given = [upstream_share(limit, int(mine), total) for mine in reported]
         share = np.where(np.array(given) < 0, np.inf, np.array(given, np.float64))

@@ -74,7 +74,7 @@ class BundleAverages:
         self.written = np.zeros((2, 4, room))
         self.written_samples = np.full((2, room), -1, np.int16)
         self.quotas: dict[int, tuple[float, ...]] = {}
-        self._settled = np.zeros((2, room), np.int64)
+        self._current_to = np.zeros((2, room), np.int64)
         self._several: dict[int, list[int]] = {}
         self._reports: dict[int, tuple[Ints, Floats, Ints]] = {}
         self._stack: tuple[Ints, list[tuple[Ints, Floats]]] | None = None
@@ -104,7 +104,7 @@ class BundleAverages:
         return np.array([self.row(name) for name in names], np.int64)
 
     def _grow(self) -> None:
-        for name in (*_BY_ROW, "_settled"):
+        for name in (*_BY_ROW, "_current_to"):
             old = getattr(self, name)
             # nothing is written where no bundle is: the system gives memory to the rest only
             room = np.zeros((*old.shape[:-1], 2 * old.shape[-1]), old.dtype)
@@ -115,13 +115,13 @@ class BundleAverages:
 
     # samples
 
-    def settle(self, rows: Ints) -> None:
+    def catch_up(self, rows: Ints) -> None:
         """Bring averages up to date: the statistics of these bundles are about to change."""
         for start in range(0, rows.size, _CHUNK):
-            self._settle(rows[start : start + _CHUNK])
+            self._catch_up(rows[start : start + _CHUNK])
 
-    def _settle(self, rows: Ints) -> None:
-        missing = self.counts[:, None] - self._settled[:, rows]
+    def _catch_up(self, rows: Ints) -> None:
+        missing = self.counts[:, None] - self._current_to[:, rows]
         if not missing.any():
             return
         held = self.samples[:, :, rows].astype(np.int64)
@@ -134,11 +134,11 @@ class BundleAverages:
         values += last
         self.values[:, :, :, rows] = values
         self.samples[:, :, rows] = np.minimum(held + missing[:, None, :], _CAPS)
-        self._settled[:, rows] = self.counts[:, None]
+        self._current_to[:, rows] = self.counts[:, None]
 
-    def settle_all(self) -> None:
+    def catch_up_all(self) -> None:
         """Bring every average up to date."""
-        self.settle(np.flatnonzero(self.is_held[: self.size]))
+        self.catch_up(np.flatnonzero(self.is_held[: self.size]))
 
     def run(self, times: int = 1, sides: Sequence[int] = _BOTH) -> None:
         """Add samples of what is reported now to every bundle.
@@ -152,7 +152,7 @@ class BundleAverages:
         self.counts[list(sides)] += times
         if self._several:
             rows = self._stacked()[0]
-            self._settled[:, rows] = self.counts[:, None]
+            self._current_to[:, rows] = self.counts[:, None]
 
     def _run_several(self, sides: Sequence[int]) -> None:
         """Add a sample from each report that names a bundle, in the order of the brokers' map."""
@@ -212,7 +212,7 @@ class BundleAverages:
         old = self.rows_reported_by(code)
         new = reported[0] if reported is not None else np.zeros(0, np.int64)
         touched = old if np.array_equal(old, new) else np.union1d(old, new)
-        self._settle_single(touched)
+        self._catch_up_rows(touched)
         is_same = touched is old
         if reported is None:
             self._reports.pop(code, None)
@@ -234,8 +234,8 @@ class BundleAverages:
         self.is_held[gone] = False
         self.reporter[gone] = -1
 
-    def _settle_single(self, rows: Ints) -> None:
-        self.settle(rows[self.is_held[rows]])
+    def _catch_up_rows(self, rows: Ints) -> None:
+        self.catch_up(rows[self.is_held[rows]])
 
     def _note_several(self, touched: Ints, order: Mapping[int, int]) -> None:
         """Keep account of the bundles that several reports name."""
@@ -259,7 +259,7 @@ class BundleAverages:
         if not rows.size:
             return
         self.is_held[rows] = True
-        self._settled[:, rows] = self.counts[:, None]
+        self._current_to[:, rows] = self.counts[:, None]
         self.values[:, :, :, rows] = 0.0
         stored = self.written_samples[:, rows]
         has_stored = stored[SHORT] >= 0
@@ -281,7 +281,7 @@ class BundleAverages:
         self.values[:, :, :4, none] = self.stats[:, none]
         self.samples[:, :, none] = _CAPS
         self.values[:, :, UNKNOWN, rows] = 1.0
-        self._settled[:, rows] = self.counts[:, None]
+        self._current_to[:, rows] = self.counts[:, None]
 
     def doubt(self, rows: Ints, part: float) -> None:
         """Note that part of the averages of some bundles is not known."""
@@ -293,7 +293,7 @@ class BundleAverages:
         used = slice(self.size)
         self.values[LEADER, ..., used] = self.values[FOLLOWER, ..., used]
         self.samples[LEADER, :, used] = self.samples[FOLLOWER, :, used]
-        self._settled[LEADER, used] = self._settled[FOLLOWER, used]
+        self._current_to[LEADER, used] = self._current_to[FOLLOWER, used]
         self.counts[LEADER] = self.counts[FOLLOWER]
 
     # what is written
@@ -312,7 +312,7 @@ class BundleAverages:
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return everything but names and quotas as arrays."""
         size = self.size
-        whole = {name: getattr(self, name)[..., :size] for name in (*_BY_ROW, "_settled")}
+        whole = {name: getattr(self, name)[..., :size] for name in (*_BY_ROW, "_current_to")}
         codes = sorted(self._reports)
         held = [self._reports[code] for code in codes]
         none = np.zeros(0, np.int64), np.zeros((4, 0)), np.zeros(0, np.int64)
@@ -339,7 +339,7 @@ class BundleAverages:
         made = cls()
         for name in names:
             made.row(name)
-        for name in (*_BY_ROW, "_settled"):
+        for name in (*_BY_ROW, "_current_to"):
             getattr(made, name)[..., : len(names)] = arrays[name]
         made.counts = arrays["counts"].copy()
         ends = np.cumsum(arrays["report_sizes"])

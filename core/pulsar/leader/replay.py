@@ -34,7 +34,7 @@ from core.pulsar.leader.events import ZnodeEvent
 from core.pulsar.leader.futures import Changes, Present, draw_shares
 from core.pulsar.leader.prediction import PredictedBundle, RoundPrediction
 from core.pulsar.leader.schedule import Schedule
-from core.pulsar.leader.views import BrokerFacts, Layout, settle_with
+from core.pulsar.leader.views import BrokerFacts, Layout, current_averages
 from core.pulsar.load import WEIGHED
 from core.pulsar.releases import Release
 from core.pulsar.setting_values import parse_upstream_value, typed_value
@@ -413,7 +413,7 @@ class LeaderReplay:
             self.confidence.gaps[name] = event.at_s
             self.averages.run(missed)
             rows = self.averages.rows_reported_by(broker.code)
-            self.averages.settle(rows)
+            self.averages.catch_up(rows)
             self.averages.doubt(rows, 1.0 - 0.9**missed)
         return runs
 
@@ -952,9 +952,9 @@ class LeaderReplay:
                 cluster=self.cluster,
             )
         layout, averages = self._layout, self.averages
-        averages.settle_all()
+        averages.catch_up_all()
         order = layout.order
-        short, long = settle_with(averages, order, more)
+        short, long = current_averages(averages, order, more)
         at = np.full(len(self._codes) + 1, -1, np.int32)
         at[facts.codes] = np.arange(facts.codes.size)
         reporter = at[averages.reporter[order]]

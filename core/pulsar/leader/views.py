@@ -281,7 +281,7 @@ def _table(schema: pa.Schema, rows: int, **columns: Sequence[object]) -> pa.Tabl
     )
 
 
-def settle_with(
+def current_averages(
     averages: BundleAverages, order: Ints, more: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the leader's short and long averages after more samples of what is reported now.

@@ -133,9 +133,9 @@ def place_bundle(  # the signature is the contract of the `place` command
     row = view.bundle_row(bundle)
     chosen = _choose(view, settings, strategy)
     context = chosen.context(view, settings, memory, candidates, row, non_persistent=non_persistent)
-    settled = _without_strategy(context, row, chosen, with_filters=with_filters)
-    if settled is not None:
-        return settled
+    decided = _without_strategy(context, row, chosen, with_filters=with_filters)
+    if decided is not None:
+        return decided
     if chosen.strategy is None:
         return replace(_answer(view, row, chosen, {}, chosen.why), is_known=False)
     namespaces = np.array([view.bundle_namespace[row]], np.int64)
@@ -146,8 +146,8 @@ def place_bundle(  # the signature is the contract of the `place` command
     chances, retry = distribute(context, chosen.strategy, namespaces, filtered)
     answer = explain(context, chosen.strategy, namespaces, filtered, chances[0])
     excluded = int(namespaces[0]) in context.excluded_namespaces
-    asked = ROUND_ROBIN if excluded else chosen.strategy  # the retry has no turn of its own
-    after = after_pick(context, asked, filtered, 0.0 if excluded else float(retry[0]))
+    selector = ROUND_ROBIN if excluded else chosen.strategy  # the retry has no turn of its own
+    after = after_pick(context, selector, filtered, 0.0 if excluded else float(retry[0]))
     if not excluded or retry[0] >= 1.0:  # the strategy itself draws, at first or in the retry
         after = with_plan(context, chosen.strategy, bundle, answer.distribution, after)
     notes = answer.notes + chosen.notes
@@ -387,23 +387,23 @@ def explain(
     namespace = int(namespaces[0])
     candidates = filtered.candidates[0]
     excluded = namespace in context.excluded_namespaces and bool(filtered.stages)
-    asked = ROUND_ROBIN if excluded else strategy
-    scores = asked.scores(context)
+    selector = ROUND_ROBIN if excluded else strategy
+    scores = selector.scores(context)
     eligible = np.flatnonzero(candidates)
     eligible_names = [names[row] for row in eligible.tolist()]
     distribution = {names[row]: float(chances[row]) for row in np.flatnonzero(chances)}
     return Placement(
         bundle="",
-        strategy=asked.name,
+        strategy=selector.name,
         distribution=distribution,
-        ruled_out=Reasons(partial(_ruled_out, context, asked, namespace, filtered, chances)),
-        why=_why(context, asked, len(distribution), eligible.size),
+        ruled_out=Reasons(partial(_ruled_out, context, selector, namespace, filtered, chances)),
+        why=_why(context, selector, len(distribution), eligible.size),
         notes=(
-            *_notes(context, asked, filtered),
-            *_close_calls(context, asked, candidates, chances),
+            *_notes(context, selector, filtered),
+            *_close_calls(context, selector, candidates, chances),
         ),
-        scores=_finite_scores(eligible_names, scores[eligible]) if asked.score_label else {},
-        score_label=asked.score_label,
+        scores=_finite_scores(eligible_names, scores[eligible]) if selector.score_label else {},
+        score_label=selector.score_label,
         candidates=tuple(eligible_names),
     )
 
@@ -416,7 +416,7 @@ def _finite_scores(names: list[str], scores: Floats) -> dict[str, float]:
     return dict(zip(names, scores.tolist(), strict=True))
 
 
-def _why(context: PlacementContext, asked: Selector, winners: int, candidates: int) -> str:
+def _why(context: PlacementContext, selector: Selector, winners: int, candidates: int) -> str:
     if not winners:
         return "No broker is eligible: " + (
             "the policies allow none of them."
@@ -427,13 +427,13 @@ def _why(context: PlacementContext, asked: Selector, winners: int, candidates: i
         return "There is one candidate."
     share = "one broker wins" if winners == 1 else f"one of {winners} brokers at random"
     if winners > candidates:
-        return f"{asked.name}: {share}, {candidates} candidates and those of the retry."
-    return f"{asked.name}: {share}, out of {candidates} candidates."
+        return f"{selector.name}: {share}, {candidates} candidates and those of the retry."
+    return f"{selector.name}: {share}, out of {candidates} candidates."
 
 
 def _ruled_out(
     context: PlacementContext,
-    asked: Selector,
+    selector: Selector,
     namespace: int,
     filtered: Filtered,
     chances: Floats,
@@ -456,8 +456,8 @@ def _ruled_out(
         before = stage[0]
     lost = np.flatnonzero(candidates & (chances == 0))
     if lost.size:
-        loss_of = asked.losses(context, filtered.candidates)
-        reasons.update({names[row]: f"{asked.name}: {loss_of(int(row))}" for row in lost})
+        loss_of = selector.losses(context, filtered.candidates)
+        reasons.update({names[row]: f"{selector.name}: {loss_of(int(row))}" for row in lost})
     return {name: reasons[name] for name in names if name in reasons}
 
 
@@ -547,7 +547,7 @@ _REASONS: dict[str, Callable[[PlacementContext, int, Flags], ReasonOf]] = {
 }
 
 
-def _notes(context: PlacementContext, asked: Selector, filtered: Filtered) -> tuple[str, ...]:
+def _notes(context: PlacementContext, selector: Selector, filtered: Filtered) -> tuple[str, ...]:
     view = context.view
     notes = list(view.notes)
     if filtered.version_failed[0]:
@@ -559,7 +559,7 @@ def _notes(context: PlacementContext, asked: Selector, filtered: Filtered) -> tu
         notes.append(
             "The filters left no broker: everything that the policies allow is a candidate again."
         )
-    if memory := asked.unknown_memory(context):
+    if memory := selector.unknown_memory(context):
         notes.append(memory)
     if (view.serves_persistent != view.serves_non_persistent)[context.usable].any():
         notes.append(
@@ -575,12 +575,12 @@ def _notes(context: PlacementContext, asked: Selector, filtered: Filtered) -> tu
 
 
 def _close_calls(
-    context: PlacementContext, asked: Selector, candidates: Flags, chances: Floats
+    context: PlacementContext, selector: Selector, candidates: Flags, chances: Floats
 ) -> tuple[str, ...]:
     """Name losers so near that the age of the averages may turn the order."""
-    if not asked.is_by_averages:
+    if not selector.is_by_averages:
         return ()
-    scores = asked.scores(context)
+    scores = selector.scores(context)
     picked = scores[candidates & (chances > 0)]
     if not picked.size or not np.isfinite(picked.min()):
         return ()

@@ -62,7 +62,7 @@ class UnloadOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _UnloadRequest:
     """One request with its defaults filled in."""
 
     bundles: tuple[str, ...]
@@ -108,24 +108,24 @@ def build_unload_plan(
         InputError: No bundle was named, or a destination is given for one that was not.
         UnknownNameError: A setting, release or strategy that does not exist.
     """
-    asked = _Asked(tuple(dict.fromkeys(bundles)), **options)
-    if not asked.bundles:
+    request = _UnloadRequest(tuple(dict.fromkeys(bundles)), **options)
+    if not request.bundles:
         raise InputError("No bundle was named.", hint="Name at least one bundle to unload.")
-    if strangers := asked.destinations.keys() - set(asked.bundles):
+    if strangers := request.destinations.keys() - set(request.bundles):
         raise InputError(
             f"A destination is given for {min(strangers)}, which is not to be unloaded.",
             hint="Name the bundle too, or drop its destination.",
         )
-    settings = effective_settings(snapshot, overrides=asked.overrides, release=asked.release)
-    strategy = find_strategy(asked.strategy).name if asked.strategy else None
+    settings = effective_settings(snapshot, overrides=request.overrides, release=request.release)
+    strategy = find_strategy(request.strategy).name if request.strategy else None
     basis = Basis(
         snapshot=snapshot,
         view=LoadView.of(snapshot, settings),
         settings=settings,
         now=now,
-        exclusions=frozenset(asked.exclusions),
+        exclusions=frozenset(request.exclusions),
     )
-    steps, found = _checked_steps(basis, asked)
+    steps, found = _checked_steps(basis, request)
     rules = PlacementRules(basis.view, settings, strategy, _SEED)
     outcomes = carry_through(rules, steps)
     steps = [
@@ -137,7 +137,7 @@ def build_unload_plan(
     errored = any(item.severity == "error" for item in diagnostics)
     policy = PolicyRef(
         name=strategy or settings.text(_STRATEGY).rpartition(".")[2],
-        settings={key: _plain(value) for key, value in (asked.overrides or {}).items()},
+        settings={key: _plain(value) for key, value in (request.overrides or {}).items()},
         release=settings.release,
         seed=_SEED,
     )
@@ -147,33 +147,35 @@ def build_unload_plan(
             snapshot_id=snapshot.snapshot_id,
             taken_at=snapshot.manifest.taken_at,
             created_at=now,
-            expires_at=now + timedelta(seconds=asked.lifetime_s),
+            expires_at=now + timedelta(seconds=request.lifetime_s),
             strategy=policy,
             steps=tuple(steps),
             expected=_expected(basis, steps, outcomes),
             diagnostics=diagnostics,
-            reason=asked.reason,
-            complete=len(steps) == len(asked.bundles),
+            reason=request.reason,
+            complete=len(steps) == len(request.bundles),
             applyable=bool(steps) and not errored,
             errored=errored,
-            undoes=asked.undoes,
-            derived_from=asked.derived_from,
+            undoes=request.undoes,
+            derived_from=request.derived_from,
         )
     )
 
 
-def _checked_steps(basis: Basis, asked: _Asked) -> tuple[list[UnloadBundle], list[Diagnostic]]:
+def _checked_steps(
+    basis: Basis, request: _UnloadRequest
+) -> tuple[list[UnloadBundle], list[Diagnostic]]:
     """Return a step for every bundle that may be unloaded, and what was found on the way."""
     found = list(check_cluster(basis))
     unfit: set[str] = set()
-    wanted = [asked.destination_of(bundle) for bundle in asked.bundles]
+    wanted = [request.destination_of(bundle) for bundle in request.bundles]
     for name in dict.fromkeys(broker for broker in wanted if broker is not None):
-        about = list(check_destination(basis, name, was_live=asked.undoes is not None))
+        about = list(check_destination(basis, name, was_live=request.undoes is not None))
         if any(item.code in _NO_DESTINATION for item in about):
             unfit.add(name)
-        found += [_weighed(item, asked) for item in about]
+        found += [_weighed(item, request) for item in about]
     steps: list[UnloadBundle] = []
-    for bundle, destination in zip(asked.bundles, wanted, strict=True):
+    for bundle, destination in zip(request.bundles, wanted, strict=True):
         is_fit = destination not in unfit
         about = list(check_bundle(basis, bundle))
         stops = any(item.severity == "error" or item.code == "not_owned" for item in about)
@@ -185,15 +187,15 @@ def _checked_steps(basis: Basis, asked: _Asked) -> tuple[list[UnloadBundle], lis
             owner = basis.view.brokers[basis.view.owner[basis.view.bundle_row(bundle)]]
             steps.append(
                 UnloadBundle(
-                    bundle=bundle, owner=owner, destination=destination, reason=asked.reason
+                    bundle=bundle, owner=owner, destination=destination, reason=request.reason
                 )
             )
     return steps, found
 
 
-def _weighed(item: Diagnostic, asked: _Asked) -> Diagnostic:
+def _weighed(item: Diagnostic, request: _UnloadRequest) -> Diagnostic:
     """Going back is the point of an undo: there, that a hint may be lost is more than a remark."""
-    if asked.undoes is None or item.code != "destination_is_hint":
+    if request.undoes is None or item.code != "destination_is_hint":
         return item
     sentence = f"The undo may not restore the owner. {item.sentence}"
     return replace(item, severity="warning", sentence=sentence)

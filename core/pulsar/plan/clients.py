@@ -70,8 +70,8 @@ def client_impact(bundles: pa.Table, rows: Sequence[int] | NDArray[np.int64]) ->
     """
     chosen = bundles.take(pa.array(rows, pa.int64()))
     counts = {name: _whole_sum(chosen[name]) for name in _COLUMNS}
-    rate = [_sum(chosen[f"msg_rate_{way}"]) for way in ("in", "out")]
-    throughput = [_sum(chosen[f"msg_throughput_{way}"]) for way in ("in", "out")]
+    rate = [_sum(chosen[f"msg_rate_{direction}"]) for direction in ("in", "out")]
+    throughput = [_sum(chosen[f"msg_throughput_{direction}"]) for direction in ("in", "out")]
     return ClientImpact(
         bundles=chosen.num_rows,
         producers=counts["producer_count"],

@@ -17,7 +17,7 @@ from core.snapshot import PulsarSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class PlanContext:
     """On what an edited plan is built.
 
     Attributes:
@@ -31,7 +31,7 @@ class Ground:
     exclusions: Collection[str] = field(default_factory=frozenset)
 
 
-def dropped(plan: Plan, bundles: Iterable[str], ground: Ground) -> Plan:
+def dropped(plan: Plan, bundles: Iterable[str], context: PlanContext) -> Plan:
     """Return the plan without the steps of some bundles.
 
     Raises:
@@ -44,16 +44,16 @@ def dropped(plan: Plan, bundles: Iterable[str], ground: Ground) -> Plan:
         raise InputError(
             f"Plan {plan.short_id} would have no step left.", hint="Keep at least one bundle."
         )
-    return _built(plan, left, _destinations(plan, left), ground)
+    return _built(plan, left, _destinations(plan, left), context)
 
 
-def retargeted(plan: Plan, destinations: Mapping[str, str | None], ground: Ground) -> Plan:
+def retargeted(plan: Plan, destinations: Mapping[str, str | None], context: PlanContext) -> Plan:
     """Return the plan with other destinations.
 
     Args:
         plan: What is edited.
         destinations: Bundle to broker id, or to ``None``: the cluster places it.
-        ground: On what.
+        context: On what.
     Raises:
         UnknownNameError: The plan has no step for one of the bundles.
     """
@@ -64,7 +64,7 @@ def retargeted(plan: Plan, destinations: Mapping[str, str | None], ground: Groun
         plan,
         bundles,
         {bundle: broker for bundle, broker in wanted.items() if broker is not None},
-        ground,
+        context,
     )
 
 
@@ -74,19 +74,21 @@ def with_findings(plan: Plan, found: Iterable[Diagnostic], *, is_complete: bool)
     return sealed(replace(plan, diagnostics=diagnostics, complete=plan.complete and is_complete))
 
 
-def _built(plan: Plan, bundles: list[str], destinations: Mapping[str, str], ground: Ground) -> Plan:
+def _built(
+    plan: Plan, bundles: list[str], destinations: Mapping[str, str], context: PlanContext
+) -> Plan:
     policy = plan.strategy
     return build_unload_plan(
-        ground.snapshot,
+        context.snapshot,
         bundles,
-        now=ground.now,
+        now=context.now,
         destinations=destinations,
         strategy=policy.name if policy.name in STRATEGY_NAMES else None,
         overrides=policy.settings,
         release=policy.release,
         reason=plan.reason,
         lifetime_s=(plan.expires_at - plan.created_at).total_seconds(),
-        exclusions=ground.exclusions,
+        exclusions=context.exclusions,
         undoes=plan.undoes,
         derived_from=plan.plan_id,
     )

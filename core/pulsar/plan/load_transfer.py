@@ -227,9 +227,15 @@ def _throughput(table: pa.Table, unknown: float = np.nan) -> Floats:
 
 def _share(resource: str, brokers: pa.Table, bundles: pa.Table, counted_at: Ints) -> Floats:
     """Share of a broker's resource that each bundle is taken to use, 0..1."""
-    ways = {"bandwidth_in": ("in",), "bandwidth_out": ("out",)}.get(resource, ("in", "out"))
-    own = sum(np.nan_to_num(column_values(bundles, f"msg_throughput_{way}")) for way in ways)
-    whole = sum(np.nan_to_num(column_values(brokers, f"msg_throughput_{way}")) for way in ways)
+    directions = {"bandwidth_in": ("in",), "bandwidth_out": ("out",)}.get(resource, ("in", "out"))
+    own = sum(
+        np.nan_to_num(column_values(bundles, f"msg_throughput_{direction}"))
+        for direction in directions
+    )
+    whole = sum(
+        np.nan_to_num(column_values(brokers, f"msg_throughput_{direction}"))
+        for direction in directions
+    )
     total = np.nan_to_num(_at(np.asarray(whole, np.float64), counted_at))
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(total > 0, np.asarray(own, np.float64) / total, 0.0)

@@ -23,7 +23,7 @@ from core.plan.model import (
 from core.plan.options import PlanOptions, in_order
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.checks import Basis
-from core.pulsar.plan.edit import Ground, with_findings
+from core.pulsar.plan.edit import PlanContext, with_findings
 from core.pulsar.plan.policy.build import DesiredPolicy, build_policy_plan
 from core.pulsar.plan.policy.state import with_policies
 from core.pulsar.plan.policy.unload_scope import unloaded_namespaces
@@ -37,7 +37,7 @@ from core.pulsar.view import LoadView
 from core.step import Inverse
 
 
-def undo_plan(view: RunView, ground: Ground, *, reason: str = "") -> Plan:
+def undo_plan(view: RunView, context: PlanContext, *, reason: str = "") -> Plan:
     """Return the plan that takes a run back, last step first.
 
     A step that cannot be undone is a warning and leaves the plan incomplete; one that need not
@@ -45,21 +45,21 @@ def undo_plan(view: RunView, ground: Ground, *, reason: str = "") -> Plan:
 
     Args:
         view: The run; it has ended.
-        ground: A fresh snapshot of its cluster, the moment, the exclusions.
+        context: A fresh snapshot of its cluster, the moment, the exclusions.
         reason: Why; by default that it undoes the run.
     Raises:
         PlanConflictError: The run has not ended, is of another cluster, or left nothing that
             could be undone.
     """
-    check_undo(view, ground.snapshot.manifest.cluster)
+    check_undo(view, context.snapshot.manifest.cluster)
     reason = reason or reason_of_undo(view)
-    settings = effective_settings(ground.snapshot)
+    settings = effective_settings(context.snapshot)
     basis = Basis(
-        snapshot=ground.snapshot,
-        view=LoadView.of(ground.snapshot, settings),
+        snapshot=context.snapshot,
+        view=LoadView.of(context.snapshot, settings),
         settings=settings,
-        now=ground.now,
-        exclusions=frozenset(ground.exclusions),
+        now=context.now,
+        exclusions=frozenset(context.exclusions),
     )
     back, found = _sorted_out(basis, view)
     if back.is_empty:
@@ -73,7 +73,7 @@ def undo_plan(view: RunView, ground: Ground, *, reason: str = "") -> Plan:
     if back.policies and is_policy_first(view):
         back.bundles, placed = left_to_brokers(basis.view, back.policies, back.bundles)
         found += placed
-    plan = _plan_of(back, ground, view, reason)
+    plan = _plan_of(back, context, view, reason)
     is_complete = not any(item.severity == "warning" for item in found)
     return with_findings(plan, found, is_complete=is_complete)
 
@@ -122,35 +122,35 @@ def _with_policies_back(basis: Basis, view: RunView, fresh: SnapshotChecks) -> B
     return replace(basis, snapshot=after, view=LoadView.of(after, basis.settings))
 
 
-def _plan_of(back: _Back, ground: Ground, view: RunView, reason: str) -> Plan:
+def _plan_of(back: _Back, context: PlanContext, view: RunView, reason: str) -> Plan:
     """The last thing done is undone first, so bundles go back under what they left under.
 
     Unloads that followed policies come after these, all others before.
     """
     terms = PlanOptions(
-        now=ground.now, reason=reason, exclusions=ground.exclusions, undoes=view.run_id
+        now=context.now, reason=reason, exclusions=context.exclusions, undoes=view.run_id
     )
     plans: list[Plan] = []
     is_first = is_policy_first(view)
     desired = [DesiredPolicy(one.policy, one.name, one.value) for one in back.policies]
     if desired and is_first:
-        plans.append(build_policy_plan(ground.snapshot, desired, terms))
+        plans.append(build_policy_plan(context.snapshot, desired, terms))
     if back.bundles:
         first = back.policies if is_first else []
         unloads = build_unload_plan(
-            with_policies(ground.snapshot, first) if first else ground.snapshot,
+            with_policies(context.snapshot, first) if first else context.snapshot,
             back.bundles,
-            now=ground.now,
+            now=context.now,
             destinations=back.bundles,
             reason=reason,
-            exclusions=ground.exclusions,
+            exclusions=context.exclusions,
             undoes=view.run_id,
         )
         plans.append(unloads)
     if back.values:
-        plans.append(build_setting_plan(ground.snapshot, back.values, terms))
+        plans.append(build_setting_plan(context.snapshot, back.values, terms))
     if desired and not is_first:
-        plans.append(build_policy_plan(ground.snapshot, desired, terms))
+        plans.append(build_policy_plan(context.snapshot, desired, terms))
     return reduce(_joined, plans)
 
 

@@ -114,7 +114,7 @@ class BundleFacts(Protocol):
         """
         ...
 
-    def crowded(self, least: float, below: float) -> Picked:
+    def near_limit(self, least: float, below: float) -> Picked:
         """Return namespaces with at least ``least`` and fewer than ``below`` bundles, most first.
 
         Columns ``namespace``, ``bundles``.
@@ -207,7 +207,7 @@ class BundleTable:
         named = found.select(["namespace", "throughput_sum", "rate_sum"])
         return Picked.all_of(named.rename_columns(["namespace", "throughput", "rate"]))
 
-    def crowded(self, least: float, below: float) -> Picked:
+    def near_limit(self, least: float, below: float) -> Picked:
         """Count by namespace."""
         counts = self._counts
         near = pc.and_(
@@ -226,15 +226,16 @@ class BundleTable:
     def unowned(self) -> Unowned:
         """Look for null owners."""
         unowned = self._movable.filter(pc.is_null(self._movable["owner"]))
-        settled = unowned.filter(pc.is_valid(unowned["owner_source"]))
+        known_owner = unowned.filter(pc.is_valid(unowned["owner_source"]))
         rate = pc.add(
-            pc.fill_null(settled["msg_rate_in"], 0.0), pc.fill_null(settled["msg_rate_out"], 0.0)
+            pc.fill_null(known_owner["msg_rate_in"], 0.0),
+            pc.fill_null(known_owner["msg_rate_out"], 0.0),
         )
-        busy = pc.or_(pc.is_valid(settled["reported_by"]), pc.greater(rate, 0.0))
+        busy = pc.or_(pc.is_valid(known_owner["reported_by"]), pc.greater(rate, 0.0))
         return Unowned(
             _first(unowned.filter(pc.is_null(unowned["owner_source"]))),
-            _first(settled.filter(busy)),
-            _first(settled.filter(pc.invert(busy))),
+            _first(known_owner.filter(busy)),
+            _first(known_owner.filter(pc.invert(busy))),
         )
 
     def moved(self) -> Picked:

@@ -115,7 +115,7 @@ def _disagreeing(
     age_s = _report_age_s(context)
     for row in np.flatnonzero(by_bytes | by_rate).tolist():
         is_bytes = bool(by_bytes[row])
-        (reported, told), words = (
+        (reported, metered), words = (
             (flows, format_bytes_per_s) if is_bytes else (rates, format_msgs_per_s)
         )
         unit = "bytes_per_s" if is_bytes else "msgs_per_s"
@@ -124,12 +124,12 @@ def _disagreeing(
             context,
             row,
             "load_data_disagrees",
-            f"{{broker}} carries {words(float(told[row]))} by its metrics, "
+            f"{{broker}} carries {words(float(metered[row]))} by its metrics, "
             f"{words(float(reported[row]))} by its load report"
             f"{f' of {format_age(age)} ago' if np.isfinite(age) else ''}: "
             "the load manager decides by the report.",
             {
-                f"metrics_{unit}": float(told[row]),
+                f"metrics_{unit}": float(metered[row]),
                 f"report_{unit}": float(reported[row]),
                 "report_age_s": age if np.isfinite(age) else None,
                 "bound_factor": LOAD_FACTOR,
@@ -139,10 +139,10 @@ def _disagreeing(
         )
 
 
-def _differ(reported: Floats, told: Floats, floor: float) -> NDArray[np.bool_]:
+def _differ(reported: Floats, metered: Floats, floor: float) -> NDArray[np.bool_]:
     """Return where two numbers that are both known differ too much to be of one minute."""
-    larger, smaller = np.fmax(reported, told), np.fmin(reported, told)
-    known = np.isfinite(reported) & np.isfinite(told)
+    larger, smaller = np.fmax(reported, metered), np.fmin(reported, metered)
+    known = np.isfinite(reported) & np.isfinite(metered)
     return np.asarray(known & (larger > floor) & (larger > LOAD_FACTOR * smaller))
 
 

@@ -93,7 +93,7 @@ def conflicting_ownership(context: HealthContext) -> Iterator[Finding]:
         count = found.counts.get(state, 0)
         if not count:
             continue
-        rows = worst_first(found.bundles, (state,)).slice(0, _MOST_ROWS)
+        rows = worst_first(found.bundles, (state,)).slice(0, _MAX_ROWS)
         yield _counted(
             Picked(rows, count),
             code=code,
@@ -108,7 +108,7 @@ def conflicting_ownership(context: HealthContext) -> Iterator[Finding]:
         )
 
 
-_MOST_ROWS: Final = 20
+_MAX_ROWS: Final = 20
 
 
 def _of_one(rows: pa.Table, state: str) -> str:

@@ -124,9 +124,9 @@ def bundles_against_reports(context: HealthContext) -> Iterator[Finding]:
     is_owner = np.array(table["broker"].to_pylist()) == np.array(
         bundles["owner"].take(rows).to_pylist()
     )
-    told, reported = _rate(table), _rate(bundles.take(rows))
-    compared = is_owner & np.isfinite(told) & np.isfinite(reported)
-    larger, smaller = np.fmax(told, reported), np.fmin(told, reported)
+    metered, reported = _rate(table), _rate(bundles.take(rows))
+    compared = is_owner & np.isfinite(metered) & np.isfinite(reported)
+    larger, smaller = np.fmax(metered, reported), np.fmin(metered, reported)
     compared &= larger >= BUNDLE_FLOOR_MSGS_S
     apart = np.flatnonzero(compared & (larger > BUNDLE_FACTOR * smaller))
     if apart.size <= BUNDLES_SHARE * np.count_nonzero(compared):
@@ -140,13 +140,13 @@ def bundles_against_reports(context: HealthContext) -> Iterator[Finding]:
         subject="",
         sentence=f"{pluralize(apart.size, 'bundle')} of {np.count_nonzero(compared)} that were "
         f"compared have rates that differ {BUNDLE_FACTOR:g} times between metrics and load "
-        f"reports, {bundle} most: {format_msgs_per_s(float(told[worst]))} by its metrics, "
+        f"reports, {bundle} most: {format_msgs_per_s(float(metered[worst]))} by its metrics, "
         f"{format_msgs_per_s(float(reported[worst]))} by its report.",
         evidence={
             "bundles": int(apart.size),
             "compared": int(np.count_nonzero(compared)),
             "worst": bundle,
-            "metrics_msgs_per_s": float(told[worst]),
+            "metrics_msgs_per_s": float(metered[worst]),
             "report_msgs_per_s": float(reported[worst]),
             "bound_factor": BUNDLE_FACTOR,
         },

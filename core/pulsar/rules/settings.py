@@ -93,7 +93,7 @@ def bundle_count_near_limit(context: HealthContext) -> Iterator[Finding | Unlist
         ("bundle_limit_reached", _WARNING, limit, float("inf")),
         ("bundle_limit_near", _INFO, limit * NEAR_LIMIT_RATIO, limit),
     ):
-        found = context.bundles.crowded(least, below)
+        found = context.bundles.near_limit(least, below)
         for row in found.rows.to_pylist():
             yield _crowded(row["namespace"], row["bundles"], limit, (code, severity))
         if found.unlisted:

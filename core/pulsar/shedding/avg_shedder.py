@@ -16,7 +16,7 @@ from core.pulsar.bundle_counts import Ints
 from core.pulsar.java.maps import hash_map_order
 from core.pulsar.java.sort import ContractError, java_sorted
 from core.pulsar.settings import EffectiveSettings
-from core.pulsar.shedding.above_line import moves_of
+from core.pulsar.shedding.above_threshold import moves_of
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.gates import at_least, in_words, missing_reports, place_by_usage
 from core.pulsar.shedding.model import USAGE, BrokerTrace, Decision, Gate, Reason, UncountedStrategy

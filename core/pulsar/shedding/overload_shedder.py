@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from core.pulsar.settings import EffectiveSettings
-from core.pulsar.shedding.above_line import LineTrial, source_count, throughput_to_shed
+from core.pulsar.shedding.above_threshold import ThresholdTrial, source_count, throughput_to_shed
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.model import USAGE, Decision, UncountedStrategy
 from core.pulsar.view import LoadView
@@ -40,10 +40,10 @@ class OverloadState:
     """OverloadShedder's memory: how large its answer has been, which decides the order of it.
 
     Attributes:
-        most_sources: Brokers that shed at once at most.
+        max_sources: Brokers that shed at once at most.
     """
 
-    most_sources: int = 0
+    max_sources: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +87,16 @@ class OverloadShedder(UncountedStrategy[OverloadState]):
         usage = view.overload_usage[basis.brokers]
         throughput = view.broker_throughput[basis.brokers]
         limit = config.limit_ratio
-        trial = LineTrial(
+        trial = ThresholdTrial(
             basis=basis,
             recent=basis.recent(recently_unloaded),
             usage=usage,
-            line=limit,
-            line_words=f"the limit of {format_ratio(limit)}",
-            needed=throughput_to_shed(usage, throughput, line=limit, slack=0.0),
+            threshold=limit,
+            threshold_label=f"the limit of {format_ratio(limit)}",
+            needed=throughput_to_shed(usage, throughput, threshold=limit, slack=0.0),
             minimum=float("-inf"),
-            most_sources=state.most_sources,
+            max_sources=state.max_sources,
         )
         moves = trial.moves()
-        after = OverloadState(max(state.most_sources, source_count(moves)))
+        after = OverloadState(max(state.max_sources, source_count(moves)))
         return trial.decision(self.name, moves), after

@@ -15,8 +15,8 @@ import numpy as np
 from core.pulsar.java.maps import ordered_sum
 from core.pulsar.load import next_smoothed_usage
 from core.pulsar.settings import EffectiveSettings
-from core.pulsar.shedding.above_line import (
-    LineTrial,
+from core.pulsar.shedding.above_threshold import (
+    ThresholdTrial,
     bundle_gates,
     moves_of,
     pick_biggest,
@@ -71,11 +71,11 @@ class ThresholdState:
 
     Attributes:
         smoothed_usage: ``{broker: ratio}``; a leader that just started has none.
-        most_sources: Brokers that shed at once at most; decides the order of the answer.
+        max_sources: Brokers that shed at once at most; decides the order of the answer.
     """
 
     smoothed_usage: Mapping[str, float] = field(default_factory=dict)
-    most_sources: int = 0
+    max_sources: int = 0
 
 
 def smoothed(past: Floats, usage: Floats, history_ratio: float) -> Floats:
@@ -148,7 +148,7 @@ class ThresholdShedder(UncountedStrategy[ThresholdState]):
         usage = smoothed(past, view.threshold_usage[basis.brokers], config.history_ratio)
         mean = _mean(usage)
         trial = _trial(basis, config, usage, mean, basis.recent(recently_unloaded))
-        trial = replace(trial, most_sources=state.most_sources)
+        trial = replace(trial, max_sources=state.max_sources)
         moves = trial.moves() if mean else ()
         if mean and not moves and config.has_lower_boundary:
             usage = smoothed(usage, view.threshold_usage[basis.brokers], config.history_ratio)
@@ -163,7 +163,7 @@ class ThresholdShedder(UncountedStrategy[ThresholdState]):
             )
         notes = (*decision.notes, *_unknown_past(past, config.history_ratio))
         decision = replace(decision, notes=notes)
-        most = max(state.most_sources, source_count(decision.moves))
+        most = max(state.max_sources, source_count(decision.moves))
         return decision, ThresholdState(dict(zip(names, usage.tolist(), strict=True)), most)
 
 
@@ -189,18 +189,18 @@ def _trial(
     usage: Floats,
     mean: float,
     recent: Flags | None,
-) -> LineTrial:
+) -> ThresholdTrial:
     throughput = basis.view.broker_throughput[basis.brokers]
-    return LineTrial(
+    return ThresholdTrial(
         basis=basis,
         recent=recent,
         usage=usage,
-        line=mean + config.threshold_ratio,
-        line_words=(
+        threshold=mean + config.threshold_ratio,
+        threshold_label=(
             f"the line of {format_ratio(mean + config.threshold_ratio)} (average "
             f"{format_ratio(mean)} and {config.threshold_ratio * 100:g} points)"
         ),
-        needed=throughput_to_shed(usage, throughput, line=mean, slack=config.threshold_ratio),
+        needed=throughput_to_shed(usage, throughput, threshold=mean, slack=config.threshold_ratio),
         minimum=config.min_bytes_per_s,
     )
 
@@ -215,7 +215,7 @@ class _LowerBoundary:
         mean: Of the usage smoothed once more.
     """
 
-    trial: LineTrial
+    trial: ThresholdTrial
     config: ThresholdConfig
     mean: float
 

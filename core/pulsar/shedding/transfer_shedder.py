@@ -199,9 +199,9 @@ class Cycle:
         """Whether a broker is idle compared with the mean, or has too little traffic."""
         if self.loads.usage[row] < self.spread.mean * self.config.under_ratio:
             return True
-        return bool(self.loads.throughput_ema[row] < self.least_throughput())
+        return bool(self.loads.throughput_ema[row] < self.min_throughput())
 
-    def least_throughput(self) -> float:
+    def min_throughput(self) -> float:
         """Return below which traffic a broker is idle, bytes/s."""
         if self.config.counts_bytes:
             return 1.0
@@ -635,11 +635,11 @@ def _cluster_gates(cycle: Cycle) -> tuple[Gate, ...]:
     low, high = cycle.order[0], cycle.order[-1]
     names = cycle.view.brokers
     ratio = config.under_ratio
-    least_flow = cycle.least_throughput()
+    min_flow = cycle.min_throughput()
     return one_of(
         at_least("spread of usage (std)", spread.std, config.target_std, "ratio", is_strict=True),
         below(f"usage of {names[low]}", float(loads.usage[low]), spread.mean * ratio, "ratio"),
-        below(f"traffic of {names[low]}", float(loads.throughput_ema[low]), least_flow, "bytes/s"),
+        below(f"traffic of {names[low]}", float(loads.throughput_ema[low]), min_flow, "bytes/s"),
         at_least(
             f"usage of {names[high]}",
             float(loads.usage[high]),

@@ -14,7 +14,7 @@ import numpy as np
 
 from core.pulsar.bundle_counts import Ints
 from core.pulsar.settings import EffectiveSettings
-from core.pulsar.shedding.above_line import moves_of
+from core.pulsar.shedding.above_threshold import moves_of
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.gates import at_least, in_words, missing_reports, one_of
 from core.pulsar.shedding.model import RATE, BrokerTrace, Decision, Gate, Reason, UncountedStrategy

@@ -31,7 +31,7 @@ Reason = Literal["topics", "sessions", "msg_rate", "bandwidth"]
 
 _REASONS: Final[tuple[Reason, ...]] = ("topics", "sessions", "msg_rate", "bandwidth")
 _HITS: Final = "loadBalancerNamespaceBundleSplitConditionHitCountThreshold"
-_MOST: Final = "loadBalancerMaxNumberOfBundlesToSplitPerCycle"
+_MAX: Final = "loadBalancerMaxNumberOfBundlesToSplitPerCycle"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def _extensible(
     """Every broker for its own bundles; the caps are per broker."""
     limits = SplitLimits.of(settings)
     columns = _columns(snapshot, limits, "owner")
-    threshold, most = int(settings.number(_HITS)), int(settings.number(_MOST))
+    threshold, most = int(settings.number(_HITS)), int(settings.number(_MAX))
     looked_at = columns.has_topics & columns.is_wide
     is_over = looked_at & columns.over.any(axis=0)
     calm = {columns.names[row] for row in np.flatnonzero(looked_at & ~is_over)}

@@ -121,8 +121,8 @@ def _check(report: BrokerReport, kind: LoadManager, place: str, problems: Proble
         ("webServiceUrl", report.web_service_url, report.web_service_url_tls),
         ("pulsarServiceUrl", report.pulsar_service_url, report.pulsar_service_url_tls),
     ):
-        is_told = kind in ("modular", "unknown") or field == "webServiceUrl"
-        if is_told and plain is None and tls is None:
+        is_expected = kind in ("modular", "unknown") or field == "webServiceUrl"
+        if is_expected and plain is None and tls is None:
             problems.add(
                 "missing",
                 place,

@@ -53,7 +53,7 @@ PLANS: Final = pa.schema(
 """One row a partition that changes, in the order of the plans."""
 
 
-Play = Callable[[ClusterView, BalanceOptions, Pick], Iterator[BalanceRound]]
+Rounds = Callable[[ClusterView, BalanceOptions, Pick], Iterator[BalanceRound]]
 
 
 def balance_cluster(snapshot: Snapshot, request: BalanceRequest) -> Mapping[str, pa.Table]:
@@ -68,14 +68,14 @@ def balance_cluster(snapshot: Snapshot, request: BalanceRequest) -> Mapping[str,
 
 
 def balance_tables(
-    facts: PegasusFacts, request: BalanceRequest, play: Play
+    facts: PegasusFacts, request: BalanceRequest, rounds_of: Rounds
 ) -> Mapping[str, pa.Table]:
     """Return the tables of a cluster.
 
     Args:
         facts: It.
         request: What is simulated.
-        play: Gives rounds until the cluster is settled.
+        rounds_of: Gives rounds until the cluster is settled.
     """
     stored, assumed = facts.options()
     options = set_options(stored, request.settings)
@@ -83,7 +83,7 @@ def balance_tables(
         options = replace(options, policy=request.policy)
     most = 1 if options.is_check else min(request.rounds or MAX_ROUNDS, MAX_ROUNDS)
     pick = pick_first if request.seed is None else pick_by_seed(request.seed)
-    rounds = list(itertools.islice(play(facts.view(), options, pick), most))
+    rounds = list(itertools.islice(rounds_of(facts.view(), options, pick), most))
     plans = [row for number, one in enumerate(rounds, 1) for row in _plans(number, one)]
     return {
         "balances": pa.Table.from_pylist([_summary(options, rounds, assumed)], schema=BALANCES),

@@ -10,8 +10,13 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from core.pegasus.snapshot import PegasusFacts
-from core.planning.drill import Drill, drill_of, losses_of, play
-from core.planning.drill_pegasus import PegasusDrill, nodes_of, pegasus_drill_of, play_nodes
+from core.planning.drill import Drill, drill_of, losses_of, simulate_losses
+from core.planning.drill_pegasus import (
+    PegasusDrill,
+    nodes_of,
+    pegasus_drill_of,
+    simulate_node_losses,
+)
 from core.planning.drill_request import DrillRequest
 from core.progress import Progress
 from core.pulsar.settings import EffectiveSettings
@@ -50,7 +55,7 @@ def drill_on_spark(
 
     def kernel(asked: pa.Table) -> pa.Table:
         numbers = asked["task"].to_pylist()
-        done = [pack(one, play(bare, settings, groups[one], request)) for one in numbers]
+        done = [pack(one, simulate_losses(bare, settings, groups[one], request)) for one in numbers]
         return pa.concat_tables(done)
 
     return drill_of(each(spark, groups, kernel, progress, "failure drill"))
@@ -71,7 +76,7 @@ def drill_pegasus_on_spark(
     def kernel(asked: pa.Table) -> pa.Table:
         own = PegasusFacts(bare)
         numbers = asked["task"].to_pylist()
-        done = [pack(one, {"failures": play_nodes(own, groups[one])}) for one in numbers]
+        done = [pack(one, {"failures": simulate_node_losses(own, groups[one])}) for one in numbers]
         return pa.concat_tables(done)
 
     found = each(spark, groups, kernel, progress, "failure drill")

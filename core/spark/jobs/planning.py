@@ -29,7 +29,7 @@ from core.spark.fleet import (
     Question,
     Snapshot,
     Source,
-    ask_here,
+    answer_here,
     problems_of,
 )
 from core.spark.jobs.systems import pulsar_of
@@ -73,7 +73,7 @@ DRILL: Final = Operation(drill_cluster, {**TABLES, "nodes": NODE_FAILURES})
 """Each broker or node, and each failure domain, lost in turn."""
 
 
-def ask_in_pool(
+def answer_in_pool(
     sources: Mapping[str, Source], question: Question, progress: Progress, workers: int = 0
 ) -> Answers:
     """Ask all clusters in processes of this machine, a cluster at a time each.
@@ -89,13 +89,13 @@ def ask_in_pool(
     """
     count = min(workers or os.cpu_count() or 1, len(sources))
     if count < 2:
-        return ask_here(sources, question, progress)
+        return answer_here(sources, question, progress)
     # not forked: a process with threads would hand its locks on
     spawned = multiprocessing.get_context("spawn")
     others = set(multiprocessing.active_children())
     with ProcessPoolExecutor(count, spawned) as pool:
         work = [
-            pool.submit(ask_here, {name: source}, question, Untold())
+            pool.submit(answer_here, {name: source}, question, Untold())
             for name, source in sorted(sources.items())
         ]
         try:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 
 from core.planning.topic_files import TopicPart, read_part
 from core.planning.topic_ring import TopicRing
-from core.planning.topics import MOST_WORST, TALLY, TopicLoads, TopicShares, answer, tally
+from core.planning.topics import MAX_WORST, TALLY, TopicLoads, TopicShares, answer, tally
 from core.progress import Progress
 from core.spark.lift import Kernel, lift
 from core.spark.progress import followed
@@ -73,7 +73,7 @@ def _shares(pairs: DataFrame) -> TopicShares:
     ).persist()
     try:
         spread = whole.groupBy("partitions", "most").agg(sf.count("base").alias("topics"))
-        worst = whole.orderBy(sf.desc("most"), sf.desc("partitions"), "base").limit(MOST_WORST)
+        worst = whole.orderBy(sf.desc("most"), sf.desc("partitions"), "base").limit(MAX_WORST)
         return TopicShares(worst.select(*_CROWDED).toArrow(), spread.toArrow())
     finally:
         whole.unpersist()

@@ -14,7 +14,7 @@ from typing import Final
 import pyarrow as pa
 
 from core.errors import InputError
-from core.planning.drill import Drill, drill_of, losses_of, play
+from core.planning.drill import Drill, drill_of, losses_of, simulate_losses
 from core.planning.drill_placing import Loss
 from core.planning.drill_request import DrillRequest
 from core.pulsar.settings import EffectiveSettings
@@ -71,7 +71,7 @@ def large_drill(cluster: LargeCluster, settings: EffectiveSettings, request: Dri
         raise skipped[0]
     found: list[dict[str, pa.Table]] = []
     for wave in _waves(fitting, owned):
-        found += _played(whole, settings, wave, request)
+        found += _simulated(whole, settings, wave, request)
     done = drill_of(found)
     if not skipped:
         return done
@@ -107,7 +107,7 @@ def _waves(losses: Sequence[Loss], owned: Floats) -> Iterator[tuple[Loss, ...]]:
     yield tuple(wave)
 
 
-def _played(
+def _simulated(
     cluster: LargeCluster, settings: EffectiveSettings, wave: Sequence[Loss], request: DrillRequest
 ) -> list[dict[str, pa.Table]]:
     lost = sorted({row for loss in wave for row in loss.rows})
@@ -118,7 +118,10 @@ def _played(
 
     def kernel(asked: pa.Table) -> pa.Table:
         numbers = asked["task"].to_pylist()
-        done = [pack(one, play(snapshot, settings, groups[one], request, view)) for one in numbers]
+        done = [
+            pack(one, simulate_losses(snapshot, settings, groups[one], request, view))
+            for one in numbers
+        ]
         return pa.concat_tables(done)
 
     words = f"failure drill, {pluralize(len(wave), 'failure')} from {wave[0].name} on"

@@ -36,7 +36,7 @@ from core.spark.fleet import (
     Operation,
     Question,
     Source,
-    ask_on_spark,
+    answer_on_spark,
     gathered,
     problem_of,
 )
@@ -56,7 +56,7 @@ from core.spark.large.size import is_large, is_large_pegasus
 from core.spark.pegasus_balance import SparkRounds
 
 
-def ask_fleet(
+def answer_fleet(
     spark: SparkSession, sources: Mapping[str, Source], question: Question, progress: Progress
 ) -> Answers:
     """Ask all clusters: small ones by a task each, large ones by their brokers where that can be.
@@ -72,7 +72,7 @@ def ask_fleet(
     """
     spread = {name: _spread_over(source, question) for name, source in sources.items()}
     small = {name: source for name, source in sources.items() if spread[name] is None}
-    found = ask_on_spark(spark, small, question, progress) if small else gathered(question, [])
+    found = answer_on_spark(spark, small, question, progress) if small else gathered(question, [])
     parts: list[tuple[str, Mapping[str, pa.Table]]] = []
     for name, answer in sorted(spread.items()):
         if answer is not None:
@@ -124,13 +124,13 @@ def _by_table(
     facts = PegasusFacts(load_pegasus_snapshot(directory))
     on_spark = SparkRounds(spark, progress)
 
-    def play(view: ClusterView, options: BalanceOptions, pick: Pick) -> Iterator[BalanceRound]:
+    def rounds_of(view: ClusterView, options: BalanceOptions, pick: Pick) -> Iterator[BalanceRound]:
         # the cluster policy looks at all tables before every single plan; so does a draw at random
         if options.policy == "app" and request.seed is None:
             return on_spark.rounds(view, options)
         return rounds_until_converged(view, options, pick)
 
-    return balance_tables(facts, request, play)
+    return balance_tables(facts, request, rounds_of)
 
 
 def large_answer(cluster: LargeCluster, question: FleetRequest[Any]) -> Mapping[str, pa.Table]:
@@ -198,13 +198,13 @@ _LARGE: Final[tuple[tuple[Operation[Any], Callable[..., Mapping[str, pa.Table]]]
 def _compared(cluster: LargeCluster, request: WhatIfRequest) -> pa.Table:
     with cached_start(cluster) as start:
 
-        def play(run: Run, placement: str) -> Simulation:
+        def rounds_of(run: Run, placement: str) -> Simulation:
             return large_simulation(
                 cluster, run, placement=placement, overrides=request.settings, start=start
             )
 
         now = start.measures(cluster.settings(request.settings))
-        return compared(cluster.skeleton, request, now, play)
+        return compared(cluster.skeleton, request, now, rounds_of)
 
 
 def _by_cluster(table: pa.Table) -> pa.Table:

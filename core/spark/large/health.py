@@ -180,7 +180,7 @@ class SparkBundles:
         single = groups.where((sf.col("bundles") == 1) & busy)
         return self._picked(single, _ALONE, "throughput", "looking for namespaces of one bundle")
 
-    def crowded(self, least: float, below: float) -> Picked:
+    def near_limit(self, least: float, below: float) -> Picked:
         """Count by namespace."""
         counts = self._movable.groupBy("namespace").agg(
             sf.count(sf.lit(1)).alias("bundles"), sf.min(ROW).alias(ROW)
@@ -202,11 +202,11 @@ class SparkBundles:
         unowned = pc.is_null(self._counts["owner"])
         whole = pc.sum(self._counts.filter(unowned)["bundles"]).as_py() or 0
         unclear, busy = self._total("unclear"), self._total("busy")
-        settled = self._movable.where(_is_known())
+        known_owner = self._movable.where(_is_known())
         return Unowned(
             self._first(self._movable.where(_is_unclear()), unclear),
-            self._first(settled.where(_is_busy()), busy),
-            self._first(settled.where(~_is_busy()), whole - unclear - busy),
+            self._first(known_owner.where(_is_busy()), busy),
+            self._first(known_owner.where(~_is_busy()), whole - unclear - busy),
         )
 
     def moved(self) -> Picked:
@@ -304,6 +304,8 @@ def _is_known() -> Column:
 
 
 def _is_busy() -> Column:
-    parts = [sf.coalesce(sf.col(f"msg_rate_{way}"), sf.lit(0.0)) for way in ("in", "out")]
+    parts = [
+        sf.coalesce(sf.col(f"msg_rate_{direction}"), sf.lit(0.0)) for direction in ("in", "out")
+    ]
     rate = parts[0] + parts[1]
     return sf.col("reported_by").isNotNull() | (~sf.isnan(rate) & (rate > 0.0))

@@ -27,8 +27,8 @@ from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.shedding.unload_checks import Landing
 from core.pulsar.view import LoadView
 from core.simulation import Run, Simulation
-from core.simulation.engine import assumed_settings, play
-from core.simulation.ground import touched_by
+from core.simulation.cluster import touched_by
+from core.simulation.engine import assumed_settings, run_rounds
 from core.simulation.managers import (
     SAMPLES_OF_REST,
     ExtensibleManager,
@@ -87,8 +87,8 @@ def large_simulation(
     manager = manager_of(cluster.skeleton, strategy, settings)
     with ExitStack() as scope:
         known = start if start is not None else scope.enter_context(cached_start(cluster))
-        ground = Spread(known, settings, strategy, manager, scope)
-        return play(ground, run, strategy, settings, assumed)
+        spread = Spread(known, settings, strategy, manager, scope)
+        return run_rounds(spread, run, strategy, settings, assumed)
 
 
 @contextmanager
@@ -103,7 +103,7 @@ def cached_start(cluster: LargeCluster) -> Iterator[Evolved]:
 
 @dataclass(eq=False)
 class Spread:
-    """The cluster at one moment; see :class:`core.simulation.ground.Ground`.
+    """The cluster at one moment; see :class:`core.simulation.cluster.SimulatedCluster`.
 
     Attributes:
         cluster: As it is now.
@@ -225,8 +225,8 @@ class Spread:
         else:
             samples = self.manager.samples(len(start.brokers), len(touched))
             later = start.after(start.skeleton.brokers, start.moved, (), samples)
-        ground = Spread(later, settings, self.strategy, self.manager, self.scope, lost=done.bundles)
-        return ground, done.moves
+        spread = Spread(later, settings, self.strategy, self.manager, self.scope, lost=done.bundles)
+        return spread, done.moves
 
     def _published(
         self, manager: ExtensibleManager, cluster: Evolved, touched: set[str]
@@ -318,9 +318,11 @@ class _Hottest:
     settings: EffectiveSettings
 
     def __call__(self, rows: pa.Table) -> pa.Table:
-        ways = [column_values(rows, f"msg_throughput_{way}") for way in ("in", "out")]
+        directions = [
+            column_values(rows, f"msg_throughput_{direction}") for direction in ("in", "out")
+        ]
         view = LoadView.of(_with(self.frame, rows), self.settings)
-        listed, _, _ = hottest(view, self.settings, ways)
+        listed, _, _ = hottest(view, self.settings, directions)
         return rows.take(pa.array(np.sort(listed)))
 
 

@@ -20,10 +20,10 @@ from core.spark.large.scan import CODE, NAMED, OWN, ROW
 from core.spark.lift import Kernel
 
 RATES: Final = tuple(
-    f"{term}{kind}_{way}"
+    f"{term}{kind}_{direction}"
     for term in ("", "short_", "long_")
     for kind in ("msg_rate", "msg_throughput")
-    for way in ("in", "out")
+    for direction in ("in", "out")
 )
 TOTALED: Final = ("is_broker_bound", "topic_count", *RATES)
 """Columns that sums and counts are made of."""

@@ -486,10 +486,10 @@ def bounds_table(rule: RolloverRule, found: Rollover, given: Mapping[str, Number
         "size": _until(rule.max_megabytes * _MIB_BYTES, given["written"] * 1e6),
         "age": rule.max_minutes,
     }
-    most_bytes = rule.max_megabytes * _MIB_BYTES
+    max_bytes = rule.max_megabytes * _MIB_BYTES
     full = {
         "entries": found.entries / rule.max_entries,
-        "size": found.size_bytes / most_bytes,
+        "size": found.size_bytes / max_bytes,
         "age": found.age_minutes / rule.max_minutes,
     }
     formulas = {

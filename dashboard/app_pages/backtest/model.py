@@ -31,7 +31,7 @@ from dashboard.presenters.sliders import Slider, sliders
 # -- what was found --------------------------------------------------------------------------------
 
 ALL_CLUSTERS: Final = "all clusters"
-MOST_LINES: Final = 5
+MAX_LINES: Final = 5
 MOST_POINTS: Final = 1_500
 RECORD: Final = 0
 """Number of what really happened."""

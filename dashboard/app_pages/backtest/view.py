@@ -98,7 +98,7 @@ def shown(job: Job) -> Shown | None:
         nouns=queries.nouns_of(job),
         cluster=cluster,
         ranking=ranking,
-        picked=asked[: model.MOST_LINES] or model.default_pick(ranking),
+        picked=asked[: model.MAX_LINES] or model.default_pick(ranking),
     )
 
 
@@ -195,7 +195,7 @@ def draw_timelines(view: Shown) -> None:
             names,
             default=view.picked,
             key=f"_lines_{view.job.id}_{view.cluster}_{'/'.join(view.picked)}",
-            max_selections=model.MOST_LINES,
+            max_selections=model.MAX_LINES,
             on_change=_note_picked,
             args=(f"_lines_{view.job.id}_{view.cluster}_{'/'.join(view.picked)}",),
         )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.plan.options import PlanOptions
-from core.planning.isolation_fixes import Mender
-from core.pulsar.anti_affinity import Crowd, Spread
+from core.planning.isolation_fixes import FixFinder
+from core.pulsar.anti_affinity import Collision, Spread
 from core.pulsar.isolation import failure_domains
 from core.pulsar.plan.policy.build import DesiredPolicy
 from core.pulsar.plan.policy.moves import PolicyOutlook, change_policies
@@ -28,14 +28,14 @@ class Isolation:
     Attributes:
         serving: Who may serve what.
         spread: Anti-affinity groups.
-        crowds: Where members of one share a place without need.
+        collisions: Where members of one share a place without need.
         domains: Failure domain to its brokers, as stored.
         wrong: What is wrong now, each with what would mend it.
     """
 
     serving: Serving
     spread: Spread
-    crowds: tuple[Crowd, ...]
+    collisions: tuple[Collision, ...]
     domains: dict[str, tuple[str, ...]]
     wrong: tuple[Violation, ...]
 
@@ -44,9 +44,9 @@ def _isolation(shelved: CachedSnapshot) -> Isolation:
     one = reading(shelved)
     serving = Serving.of(one.view, one.settings)
     spread = Spread(one.view, one.settings, serving)
-    crowds = tuple(crowd for group in one.view.groups for crowd in spread.crowds(group))
-    wrong = tuple(violations(one.findings, Mender(one.snapshot, serving), crowds))
-    return Isolation(serving, spread, crowds, failure_domains(one.snapshot.policies), wrong)
+    collisions = tuple(crowd for group in one.view.groups for crowd in spread.collisions(group))
+    wrong = tuple(violations(one.findings, FixFinder(one.snapshot, serving), collisions))
+    return Isolation(serving, spread, collisions, failure_domains(one.snapshot.policies), wrong)
 
 
 isolation_of = cached(_isolation, max_entries=4)

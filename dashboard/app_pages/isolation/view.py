@@ -23,7 +23,7 @@ from dashboard.presenters import policy_edits
 from dashboard.presenters.isolation_words import NO_POLICY, Violation, who_serves
 
 if TYPE_CHECKING:
-    from core.planning.isolation_fixes import Mend
+    from core.planning.isolation_fixes import IsolationFix
     from dashboard.app_pages.isolation.queries import Isolation
     from dashboard.components.frame import PageContext
 
@@ -58,7 +58,7 @@ def draw_violations(found: Sequence[Violation]) -> None:
             _suggest(one, mend, f"_mend_{number}_{rank}")
 
 
-def _suggest(one: Violation, mend: Mend, key: str) -> None:
+def _suggest(one: Violation, mend: IsolationFix, key: str) -> None:
     """Offer a change that mends it, with the reason why it does."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small", wrap=False):
         st.caption(f":material/subdirectory_arrow_right: {words.plain(mend.why)}")
@@ -204,7 +204,7 @@ def draw_groups(page: PageContext, found: Isolation) -> None:
         else "Members are separated by broker: failureDomainsEnabled is off, or no domain is known."
     )
     words.section("Anti-affinity groups", note)
-    rows = model.groups_table(found.spread, found.crowds)
+    rows = model.groups_table(found.spread, found.collisions)
     if rows.empty:
         st.caption("No namespace is in a group.")
     else:

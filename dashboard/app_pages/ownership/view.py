@@ -6,7 +6,7 @@ import streamlit as st
 
 from core.errors import OpsError, SnapshotError
 from core.planning.broker_failure import BrokerDeath
-from core.planning.drill_request import HOT_LINE
+from core.planning.drill_request import HOT_THRESHOLD
 from core.pulsar.leaders import change_costs
 from core.pulsar.owner_spread import spread_sentence
 from dashboard import state
@@ -248,7 +248,7 @@ def _landing(death: BrokerDeath) -> None:
 
 def _hot(death: BrokerDeath) -> None:
     rows = model.hot_table(death)
-    line = f"{HOT_LINE * 100:g} %"
+    line = f"{HOT_THRESHOLD * 100:g} %"
     if not len(rows):
         st.caption(f"No broker is at {line} or more afterwards.")
         return

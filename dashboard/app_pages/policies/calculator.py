@@ -10,7 +10,7 @@ from core.errors import OpsError
 from core.planning.group_use import PERIOD, QUANTITIES, period_of
 from dashboard import state
 from dashboard.app_pages.policies import model
-from dashboard.app_pages.policies.charts import MOST_LINES, course_figure
+from dashboard.app_pages.policies.charts import MAX_LINES, course_figure
 from dashboard.components import figures, tables, words
 from dashboard.legible import option
 from dashboard.queries import policies
@@ -146,8 +146,8 @@ def _course(page: PageContext, limit: str) -> None:
     sentence = model.course_answer(data, course)
     st.markdown(words.plain(sentence))
     figures.chart(course_figure(data), key="share_course", alt=sentence)
-    if len(data.brokers) > MOST_LINES:
-        st.caption(f"The first {MOST_LINES} of {len(data.brokers)} brokers are drawn.")
+    if len(data.brokers) > MAX_LINES:
+        st.caption(f"The first {MAX_LINES} of {len(data.brokers)} brokers are drawn.")
     tables.downloads(
         model.course_table(data, course),
         cluster=page.name,

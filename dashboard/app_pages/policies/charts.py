@@ -15,7 +15,7 @@ from dashboard.charts.template import FAINT, FAR, LINE, SERIES, styled
 
 Floats = NDArray[np.float64]
 
-MOST_LINES: Final = len(SERIES)
+MAX_LINES: Final = len(SERIES)
 _HEIGHT_PX: Final = 460
 
 
@@ -58,7 +58,7 @@ def course_figure(data: CourseData) -> go.Figure:
     if np.isfinite(data.limit):
         limit = np.full(len(used), data.limit)
         _steps(figure, minutes, limit, "limit of the group", {"color": FAR, "dash": "dash"}, row=1)
-    for rank, broker in enumerate(data.brokers[:MOST_LINES]):
+    for rank, broker in enumerate(data.brokers[:MAX_LINES]):
         line = {"color": SERIES[rank % len(SERIES)]}
         _steps(figure, minutes, data.share[:, rank], f"{broker} may", line, row=2)
         _reports(figure, minutes, data, rank)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from core.errors import InputError
-from core.planning.advisors.share_steps import played, usage_list, whole_limit
+from core.planning.advisors.share_steps import simulated_steps, usage_list, whole_limit
 from core.planning.advisors.shares import ShareCourse, shares
 from core.planning.group_use import (
     QUANTITIES,
@@ -172,7 +172,7 @@ def rates_table(rates: Sequence[RateLimit]) -> pd.DataFrame:
             "kind": policy_kind(one.kind).title.removesuffix(" of namespace"),
             "limit": f"{amount(one.limit, one.unit)} each {one.holder}",
             "live": "not reported" if one.live is None else amount(one.live, one.unit),
-            "holders": one.most_holders,
+            "holders": one.max_holders,
             "mean": None if one.mean is None else amount(one.mean, one.unit),
             "state": _MARKS[one.verdict],
             "why": one.why,
@@ -394,7 +394,7 @@ def course_data(
         InputError: Any of it cannot be.
     """
     period_s = number(period, "The report interval")
-    course, whole = played(
+    course, whole = simulated_steps(
         number(limit, "The limit"),
         steps,
         period_s=period_s,

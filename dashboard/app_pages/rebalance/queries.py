@@ -19,7 +19,7 @@ from core.pulsar.placement import STRATEGY_NAMES, active_placement, place_bundle
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.checks import Basis, check_destination, check_move
 from core.pulsar.plan.clients import ClientImpact, client_impact
-from core.pulsar.plan.edit import Ground, dropped, retargeted
+from core.pulsar.plan.edit import PlanContext, dropped, retargeted
 from core.pulsar.plan.preview import Preview, preview_plan
 from core.pulsar.rules.combinations import unpaired_avg_shedder
 from core.pulsar.settings import EffectiveSettings, effective_settings
@@ -265,7 +265,9 @@ def rebalance_preview(request: PlanRequest) -> tuple[Plan, Preview]:
 def _previewed(key: tuple[PlanRequest, int]) -> tuple[Plan, Preview]:
     request, _ = key
     snapshot = reading(request.shelved).snapshot
-    ground = Ground(snapshot=snapshot, now=services.now(), exclusions=frozenset(request.exclusions))
+    ground = PlanContext(
+        snapshot=snapshot, now=services.now(), exclusions=frozenset(request.exclusions)
+    )
     plan = _edited(request, ground)
     return plan, preview_plan(snapshot, plan)
 
@@ -273,7 +275,7 @@ def _previewed(key: tuple[PlanRequest, int]) -> tuple[Plan, Preview]:
 _previews = cached(_previewed, max_entries=64)
 
 
-def _edited(request: PlanRequest, ground: Ground) -> Plan:
+def _edited(request: PlanRequest, ground: PlanContext) -> Plan:
     plan = _built(request, ground)
     gone = set(request.edits.left_out)
     own = _bundles_of(plan)
@@ -292,7 +294,7 @@ def _bundles_of(plan: Plan) -> set[str]:
     return {step.subject for step in plan.steps if step.is_placed_by_cluster}
 
 
-def _built(request: PlanRequest, ground: Ground) -> Plan:
+def _built(request: PlanRequest, ground: PlanContext) -> Plan:
     destinations = {bundle: broker for bundle, broker in request.moves if broker is not None}
     return build_unload_plan(
         ground.snapshot,

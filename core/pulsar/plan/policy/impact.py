@@ -126,7 +126,12 @@ def _astray(
     if "failure_domain" in kinds:
         groups = set(view.groups)
     spread = Spread(view, settings, serving)
-    names += [name for group in groups for crowd in spread.crowds(group) for name in crowd.bundles]
+    names += [
+        name
+        for group in groups
+        for collision in spread.collisions(group)
+        for name in collision.bundles
+    ]
     gone = set(view.bundles[unloaded].tolist())
     return tuple(name for name in dict.fromkeys(names) if name not in gone)
 

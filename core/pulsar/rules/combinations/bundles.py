@@ -13,7 +13,7 @@ _SPLIT: Final = "loadBalancerAutoBundleSplitEnabled"
 _UNLOAD_PARTS: Final = "loadBalancerAutoUnloadSplitBundlesEnabled"
 _EVENLY: Final = "loadBalancerDistributeBundlesEvenlyEnabled"
 _FIRST: Final = "defaultNumberOfNamespaceBundles"
-_MOST: Final = "loadBalancerNamespaceMaximumBundles"
+_MAX: Final = "loadBalancerNamespaceMaximumBundles"
 _ALGORITHM: Final = "defaultNamespaceBundleSplitAlgorithm"
 _ALLOWED: Final = "supportedNamespaceBundleSplitAlgorithms"
 
@@ -64,17 +64,17 @@ def parts(case: Case) -> Iterator[Finding]:
 
 def born_full(case: Case) -> Iterator[Finding]:
     """Namespaces that are created with all the bundles there may be."""
-    first, most = case.number(_FIRST), case.number(_MOST)
+    first, most = case.number(_FIRST), case.number(_MAX)
     if case.settings.flag(_SPLIT) and 0 < most <= first:
         yield Finding(
             code="bundles_start_full",
             severity="warning",
-            keys=(_FIRST, _MOST, _SPLIT),
+            keys=(_FIRST, _MAX, _SPLIT),
             sentence=f"A new namespace gets {first:g} bundles, and automatic splits stop at "
             f"{most:g}.",
             consequence="No bundle of such a namespace is ever split, however hot it gets.",
             hint="Allow some times the number that namespaces begin with.",
-            fix=Fix(wanted={_MOST: max(128, round(4 * first))}),
+            fix=Fix(wanted={_MAX: max(128, round(4 * first))}),
         )
 
 

@@ -32,8 +32,10 @@ def misspelt(case: Case) -> Iterator[Finding]:
     Source:
         Pulsar ``ServiceConfiguration#getLoadBalancerBandwidthInResourceWeight``.
     """
-    for way in ("In", "Out"):
-        new, old = (f"loadBalancer{word}{way}ResourceWeight" for word in ("Bandwidth", "Bandwith"))
+    for direction in ("In", "Out"):
+        new, old = (
+            f"loadBalancer{word}{direction}ResourceWeight" for word in ("Bandwidth", "Bandwith")
+        )
         weight, held = case.number(new), case.number(old)
         if held == 1.0:
             continue

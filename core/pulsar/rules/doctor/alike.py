@@ -31,7 +31,7 @@ def differing(context: HealthContext) -> Iterator[Finding]:
         counts = Counter(by_broker.values())
         common = counts.most_common(1)[0][0]
         odd = tuple(name for name, value in by_broker.items() if value != common)
-        told = "; ".join(
+        listed = "; ".join(
             f"{value_words(value)} on "
             + some([name for name, own in by_broker.items() if own == value])
             for value, _ in sorted(counts.items(), key=lambda item: item[1])
@@ -43,7 +43,7 @@ def differing(context: HealthContext) -> Iterator[Finding]:
             severity="info" if key.startswith("loadBalancerOverrideBrokerNic") else "warning",
             keys=(key,),
             servers=odd,
-            sentence=f"{key}: {told}.",
+            sentence=f"{key}: {listed}.",
             consequence=_consequence(context, key),
             hint="The same on every broker"
             + ("." if setting.is_dynamic else ", with a restart of those that differ."),
@@ -76,7 +76,7 @@ def releases(context: HealthContext) -> Iterator[Finding]:
     versions = _held_by(context, "version")
     if len(versions) < 2:
         return
-    told = ", ".join(f"{version} on {some(names)}" for version, names in versions.items())
+    listed = ", ".join(f"{version} on {some(names)}" for version, names in versions.items())
     found = sorted({Release.of(version) for version in versions}, key=lambda one: one.number)
     lines = list(dict.fromkeys(one.line for one in found))
     apart = [
@@ -96,7 +96,7 @@ def releases(context: HealthContext) -> Iterator[Finding]:
         severity="warning" if apart else "info",
         keys=tuple(apart),
         servers=tuple(name for names in list(versions.values())[1:] for name in names),
-        sentence=f"The brokers run {len(versions)} releases: {told}.{defaults}",
+        sentence=f"The brokers run {len(versions)} releases: {listed}.{defaults}",
         consequence="What the cluster does depends on which release leads it."
         if apart
         else "Normal during an upgrade; strategies differ in details between releases.",
@@ -138,14 +138,14 @@ def load_managers(context: HealthContext) -> Iterator[Finding]:
     managers = _held_by(context, "load_manager")
     if len(managers) < 2:
         return
-    told = ", ".join(f"{class_name(name)} on {some(held)}" for name, held in managers.items())
+    listed = ", ".join(f"{class_name(name)} on {some(held)}" for name, held in managers.items())
     yield Finding(
         code="mixed_load_managers",
         area="brokers",
         severity="warning",
         keys=("loadManagerClassName",),
         servers=tuple(name for names in list(managers.values())[1:] for name in names),
-        sentence=f"The brokers run different load managers: {told}.",
+        sentence=f"The brokers run different load managers: {listed}.",
         consequence="Bundles are placed only on brokers of the leader's kind; the others empty.",
         hint="Finish the migration: one class everywhere.",
         fix=Fix(lines=(f"loadManagerClassName={next(iter(managers))}",), restart=True),

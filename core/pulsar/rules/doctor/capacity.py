@@ -43,8 +43,8 @@ def no_limit(context: HealthContext) -> Iterator[Finding]:
         if not bare or not weight > 0:
             continue
         is_network = resource.startswith("bandwidth")
-        way = "In" if resource.endswith("_in") else "Out"
-        key = f"loadBalancerBandwidth{way}ResourceWeight" if is_network else ""
+        direction = "In" if resource.endswith("_in") else "Out"
+        key = f"loadBalancerBandwidth{direction}ResourceWeight" if is_network else ""
         yield Finding(
             code="no_limit",
             area="capacity",

@@ -111,23 +111,23 @@ def _doubted(one: Finding, settings: EffectiveSettings) -> Finding:
 
 def _unjudged(context: HealthContext) -> list[str]:
     """Return what the snapshot does not tell."""
-    told = list(context.settings.problems)
+    notes = list(context.settings.problems)
     if not context.snapshot.settings.num_rows:
-        told.append(
+        notes.append(
             "No setting of this cluster was read: the defaults of its release are assumed, and "
             "brokers cannot be compared. Settings are read over REST: see admin_urls."
         )
     brokers = len(context.measures.usage.brokers)
     silent = [item for item in silent_brokers(context) if item.code == "broker_silent"]
     if silent:
-        told.append(
+        notes.append(
             f"{pluralize(len(silent), 'broker')} of {brokers} gave no answer: their settings are "
             "taken for those of the others."
         )
     known = int(np.isfinite(context.measures.throughput.values).sum())
-    if known < host_load.LEAST_BROKERS:
-        told.append(
+    if known < host_load.MIN_BROKERS:
+        notes.append(
             "Whether other processes run on a broker's host was not judged: that compares brokers, "
-            f"and {known} of the {host_load.LEAST_BROKERS} that it takes report their load."
+            f"and {known} of the {host_load.MIN_BROKERS} that it takes report their load."
         )
-    return told
+    return notes

@@ -62,7 +62,7 @@ def compare_brokers(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> Co
             for key, by_broker in settings.differing().items()
         },
     }
-    differing = {row: told for row, told in columns.items() if len(set(told)) > 1}
+    differing = {row: values for row, values in columns.items() if len(set(values)) > 1}
     members: dict[tuple[str, ...], list[str]] = {}
     for name, *values in zip(names, *differing.values(), strict=True):
         members.setdefault(tuple(values), []).append(name)
@@ -78,7 +78,7 @@ def compare_brokers(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> Co
     return Comparison(
         rows=tuple(differing),
         groups=tuple(sorted(groups, key=lambda group: -len(group.brokers))),
-        common={row: Counter(told).most_common(1)[0][0] for row, told in differing.items()},
+        common={row: Counter(values).most_common(1)[0][0] for row, values in differing.items()},
         brokers=len(names),
     )
 
@@ -91,8 +91,8 @@ def value_words(value: Any) -> str:
 
 
 def _column(snapshot: PulsarSnapshot, name: str, words: Callable[[Any], str]) -> Sequence[str]:
-    told = snapshot.brokers[name].to_pylist()
-    return ["unknown" if value is None else words(value) for value in told]
+    values = snapshot.brokers[name].to_pylist()
+    return ["unknown" if value is None else words(value) for value in values]
 
 
 def _cores(percent: float) -> str:

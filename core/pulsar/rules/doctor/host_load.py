@@ -15,14 +15,14 @@ from core.pulsar.rules.context import HealthContext
 from core.pulsar.rules.doctor.groups import flow_words
 from core.units import format_bytes_per_s
 
-LEAST_BROKERS: Final = 6
+MIN_BROKERS: Final = 6
 """With fewer brokers one that is odd cannot be told from the rule."""
 SCATTERS: Final = 6.0
 """Beyond the line by so many times the usual scatter (median absolute deviation)."""
-LEAST_OF_LIMIT: Final = 0.15
+MIN_OF_LIMIT: Final = 0.15
 """And by this share of the broker's own limit at least."""
 
-_MOST_PAIRED: Final = 400
+_MAX_PAIRED: Final = 400
 _TO_SIGMA: Final = 1.4826
 
 
@@ -50,7 +50,7 @@ def fit_line(traffic: Floats, usage: Floats) -> Line | None:
         traffic: Shape ``(n_brokers,)``, bytes/s; NaN where unknown.
         usage: Same shape, any unit.
     Returns:
-        ``None`` with fewer than :data:`LEAST_BROKERS` known brokers.
+        ``None`` with fewer than :data:`MIN_BROKERS` known brokers.
     Source:
         Theil (1950), Sen (1968): the slope is the median of the slopes of all pairs; bears 29 % of
         odd points. A negative slope is taken for 0: messages never save work.
@@ -58,12 +58,12 @@ def fit_line(traffic: Floats, usage: Floats) -> Line | None:
         O(n²) for at most 400 brokers, which stand for more.
     """
     known = np.isfinite(traffic) & np.isfinite(usage)
-    if int(known.sum()) < LEAST_BROKERS:
+    if int(known.sum()) < MIN_BROKERS:
         return None
     x, y = traffic[known], usage[known]
     chosen = np.argsort(x, kind="stable")
-    if chosen.size > _MOST_PAIRED:
-        chosen = chosen[np.linspace(0, chosen.size - 1, _MOST_PAIRED).astype(np.int64)]
+    if chosen.size > _MAX_PAIRED:
+        chosen = chosen[np.linspace(0, chosen.size - 1, _MAX_PAIRED).astype(np.int64)]
     left, right = np.triu_indices(chosen.size, k=1)
     run = x[chosen][right] - x[chosen][left]
     rise = y[chosen][right] - y[chosen][left]
@@ -77,11 +77,11 @@ def fit_line(traffic: Floats, usage: Floats) -> Line | None:
 def foreign_load(context: HealthContext) -> Iterator[Finding]:
     """Brokers whose CPU or network is far above what their messages cost on the other brokers."""
     brokers = context.snapshot.brokers
-    ways = {side: column_values(brokers, f"msg_throughput_{side}") for side in ("in", "out")}
-    whole = ways["in"] + ways["out"]
+    directions = {side: column_values(brokers, f"msg_throughput_{side}") for side in ("in", "out")}
+    whole = directions["in"] + directions["out"]
     for resource, label, traffic in (
         ("cpu", "CPU", whole),
-        ("bandwidth_in", "inbound network", ways["in"]),
+        ("bandwidth_in", "inbound network", directions["in"]),
         ("bandwidth_out", "outbound network", whole),
     ):
         usage = column_values(brokers, f"{resource}_usage")
@@ -89,7 +89,7 @@ def foreign_load(context: HealthContext) -> Iterator[Finding]:
         if line is None:
             continue
         limit = column_values(brokers, f"{resource}_limit")
-        bound = np.maximum(SCATTERS * _TO_SIGMA * line.scatter, LEAST_OF_LIMIT * limit)
+        bound = np.maximum(SCATTERS * _TO_SIGMA * line.scatter, MIN_OF_LIMIT * limit)
         for row in np.flatnonzero(line.beyond > np.nan_to_num(bound, nan=np.inf)):
             yield _found(
                 context.measures.usage.brokers[row],

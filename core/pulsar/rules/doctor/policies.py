@@ -67,7 +67,7 @@ def domains(context: HealthContext) -> Iterator[Finding]:
         )
 
 
-def crowded_groups(context: HealthContext) -> Iterator[Finding]:
+def colliding_groups(context: HealthContext) -> Iterator[Finding]:
     """Anti-affinity groups with more members than there are places to keep apart."""
     domain_of = parse_failure_domains(context.snapshot.policies)
     by_domain = bool(domain_of) and context.settings.flag(DOMAINS)
@@ -101,15 +101,15 @@ def groups_without_transport(context: HealthContext) -> Iterator[Finding]:
     if not names or context.settings.text(TRANSPORT):
         return
     attached = [one for one in context.snapshot.namespaces["resource_group"].to_pylist() if one]
-    is_told = context.settings.origin(TRANSPORT) != "assumed"
+    is_known = context.settings.origin(TRANSPORT) != "assumed"
     yield Finding(
         code="groups_without_transport",
         area="policies",
-        severity="unknown" if not is_told else "warning" if attached else "info",
+        severity="unknown" if not is_known else "warning" if attached else "info",
         keys=(TRANSPORT,),
         sentence=f"{pluralize(len(names), 'resource group')} with "
         f"{pluralize(len(attached), 'namespace')} attached; {TRANSPORT} is "
-        f"{'empty' if is_told else 'not known, and empty by default'}.",
+        f"{'empty' if is_known else 'not known, and empty by default'}.",
         consequence="Resource groups are off on the brokers: their limits have no effect.",
         hint="",
         fix=settings_fix({TRANSPORT: TRANSPORT_CLASS}),
@@ -170,7 +170,7 @@ def band_above_overload(context: HealthContext) -> Iterator[Finding]:
 RULES: Final[tuple[Rule[HealthContext], ...]] = (
     band_above_overload,
     domains,
-    crowded_groups,
+    colliding_groups,
     groups_without_transport,
     excluded_unknown,
 )

@@ -30,8 +30,8 @@ def limit_below_peak(context: HealthContext) -> Iterator[Finding]:
         usage = column_values(context.snapshot.brokers, f"bandwidth_{side}_usage")
         peaks, when, is_recorded = _peaks(context, side)
         known = np.isfinite(limits) & (limits > 0) & np.isfinite(peaks)
-        told_already = np.isfinite(usage) & (usage > limits)
-        rows = np.flatnonzero(known & (peaks > limits) & ~told_already)
+        is_found = np.isfinite(usage) & (usage > limits)
+        rows = np.flatnonzero(known & (peaks > limits) & ~is_found)
         if not rows.size:
             continue
         row = int(rows[np.argmax((peaks / np.where(known, limits, np.inf))[rows])])

@@ -1,7 +1,7 @@
-"""What a simulation asks of a fleet, and a fleet that this process holds.
+"""What a simulation reads of a cluster, and a cluster whose bundles are in this process.
 
-The rounds ask a :class:`Ground` for decisions and destinations and tell it what moved; a very large
-fleet, whose bundles no process holds, answers the same questions elsewhere.
+The rounds get decisions and destinations from a :class:`SimulatedCluster` and report what moved; a
+very large cluster, whose bundles no process holds, answers elsewhere.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from core.simulation.scenario import joined, without_brokers
 from core.snapshot import PulsarSnapshot
 
 
-class Ground(Protocol):
+class SimulatedCluster(Protocol):
     """A fleet at one moment of a simulation; changes make a new one."""
 
     @property
@@ -84,7 +84,7 @@ class Ground(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Here:
+class LocalCluster:
     """A fleet that this process holds.
 
     Attributes:
@@ -117,7 +117,7 @@ class Here:
         """Ask the manager."""
         return self.manager.remembered(self._view, state, moves)
 
-    def after(self, moves: Sequence[Landed]) -> Here:
+    def after(self, moves: Sequence[Landed]) -> LocalCluster:
         """Project the moves, and have them reported."""
         snapshot = self.snapshot
         if moves:
@@ -131,7 +131,7 @@ class Here:
 
     def changed(
         self, grown: PulsarSnapshot, gone: Sequence[str], rng: np.random.Generator
-    ) -> tuple[Here, tuple[Landed, ...]]:
+    ) -> tuple[LocalCluster, tuple[Landed, ...]]:
         """Look up what went, and have it reported."""
         moves: tuple[Landed, ...] = ()
         after = grown
@@ -142,7 +142,7 @@ class Here:
         touched = joined(self.snapshot, grown) | touched_by(moves)
         return replace(self, snapshot=self.manager.reported(after, touched)), moves
 
-    def rested(self, state: Any) -> tuple[Here, Any]:
+    def rested(self, state: Any) -> tuple[LocalCluster, Any]:
         """Ask the manager."""
         snapshot, state = self.manager.rested(self.snapshot, state)
         return replace(self, snapshot=snapshot), state

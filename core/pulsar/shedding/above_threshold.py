@@ -1,6 +1,6 @@
-"""What OverloadShedder and ThresholdShedder have in common: brokers over a line give traffic away.
+"""What OverloadShedder and ThresholdShedder share: brokers above a threshold give traffic away.
 
-A broker on or over the line gives away its own throughput times its distance to the line plus a
+A broker at or above the threshold gives away its own throughput times its distance to it plus a
 margin; its biggest bundles go first.
 """
 
@@ -25,50 +25,52 @@ EXTRA_MARGIN_RATIO: Final = 0.05
 """Unloaded beyond the threshold, so that the broker does not end exactly on it."""
 
 
-def throughput_to_shed(usage: Floats, throughput: Floats, *, line: float, slack: float) -> Floats:
-    """Return how much each broker would give away, were it over the line.
+def throughput_to_shed(
+    usage: Floats, throughput: Floats, *, threshold: float, slack: float
+) -> Floats:
+    """Return how much each broker would give away, were it above it.
 
     Args:
         usage: Shape ``(n_brokers,)``, ratio.
         throughput: Same shape, bytes/s, in + out.
-        line: Average or limit, ratio.
-        slack: Added to the line, ratio; taken off in a step of its own, as upstream does.
+        threshold: Average or limit, ratio.
+        slack: Added to the threshold, ratio; taken off in a step of its own, as upstream does.
     Returns:
-        Shape ``(n_brokers,)``, bytes/s; below zero for brokers far under the line.
+        Shape ``(n_brokers,)``, bytes/s; below zero for brokers far below the threshold.
     Source:
         Pulsar ``ThresholdShedder``, ``OverloadShedder``: ``percentOfTrafficToOffload``.
     """
-    return throughput * (usage - line - slack + EXTRA_MARGIN_RATIO)
+    return throughput * (usage - threshold - slack + EXTRA_MARGIN_RATIO)
 
 
 @dataclass(frozen=True, eq=False)
-class LineTrial:
-    """One round of brokers against a line; arrays are in the order of ``basis.brokers``.
+class ThresholdTrial:
+    """One round of brokers against a threshold; arrays are in the order of ``basis.brokers``.
 
     Attributes:
         basis: The cluster.
         recent: Bundles in their grace period, per row; ``None``: none.
-        usage: Ratio, compared with the line.
-        line: Ratio; a broker exactly on it sheds.
-        line_words: What the line is.
+        usage: Ratio, compared with the threshold.
+        threshold: Ratio; a broker exactly on it sheds.
+        threshold_label: What the threshold is.
         needed: bytes/s to give away.
         minimum: bytes/s, less is not worth an unload; minus infinity: no such bound.
-        most_sources: Brokers that shed at once in any round before: Java's map does not shrink.
+        max_sources: Brokers that shed at once in any round before: Java's map does not shrink.
     """
 
     basis: SheddingBasis
     recent: Flags | None
     usage: Floats
-    line: float
-    line_words: str
+    threshold: float
+    threshold_label: str
     needed: Floats
     minimum: float
-    most_sources: int = 0
+    max_sources: int = 0
 
     @property
     def is_over(self) -> Flags:
-        """Brokers on or over the line."""
-        return self.usage >= self.line
+        """Brokers at or above the threshold."""
+        return self.usage >= self.threshold
 
     @property
     def is_enough(self) -> Flags:
@@ -85,7 +87,7 @@ class LineTrial:
         counts = self.basis.bundle_counts[self.basis.brokers]
         wanted = np.flatnonzero(self.is_over & self.is_enough & (counts > 1))
         picked = {int(position): self.rows_of(int(position)) for position in wanted}
-        return moves_of(self.basis, picked, most_sources=self.most_sources)
+        return moves_of(self.basis, picked, max_sources=self.max_sources)
 
     def pick(self, bundle: str) -> Gate | None:
         """Return whether a bundle is among what its broker gives away."""
@@ -119,19 +121,20 @@ class LineTrial:
             sources = source_count(moves)
             return (
                 f"{name} unloads {pluralize(len(moves), 'bundle')} from "
-                f"{pluralize(sources, 'broker')} over {self.line_words}."
+                f"{pluralize(sources, 'broker')} over {self.threshold_label}."
             )
         if not self.basis.brokers.size:
             return "Nothing to unload: of no broker the load is known."
         top = int(np.argmax(self.usage))
         busiest = self.basis.view.brokers[self.basis.brokers[top]]
         head = f"Nothing to unload: the busiest broker {busiest} is at"
-        gap = distance_in_words(self.line - self.usage[top], "ratio")
+        gap = distance_in_words(self.threshold - self.usage[top], "ratio")
         if not self.is_over.any():
-            return f"{head} {format_ratio(self.usage[top])}, {gap} under {self.line_words}."
+            return f"{head} {format_ratio(self.usage[top])}, {gap} under {self.threshold_label}."
         over = int(np.count_nonzero(self.is_over))
         verb = "is" if over == 1 else "are"
-        head = f"Nothing to unload: {pluralize(over, 'broker')} {verb} over {self.line_words}, but"
+        which = f"{pluralize(over, 'broker')} {verb} over {self.threshold_label}"
+        head = f"Nothing to unload: {which}, but"
         if self._reason() == "no_bundles":
             return f"{head} none of them has a bundle to give."
         most = format_bytes_per_s(float(self.needed[self.is_over].max()))
@@ -161,7 +164,7 @@ class LineTrial:
         )
 
     def _gates(self, position: int, broker: int) -> tuple[Gate, ...]:
-        gates = [at_least("usage", float(self.usage[position]), self.line, "ratio")]
+        gates = [at_least("usage", float(self.usage[position]), self.threshold, "ratio")]
         if gates[-1].is_open and np.isfinite(self.minimum):
             needed = float(self.needed[position])
             gates.append(at_least("amount to give away", needed, self.minimum, "bytes/s"))
@@ -195,7 +198,7 @@ def moves_of(
     picked: dict[int, Ints],
     destinations: dict[int, int] | None = None,
     *,
-    most_sources: int = 0,
+    max_sources: int = 0,
 ) -> tuple[Move, ...]:
     """Return the moves of ``{position in basis.brokers: bundle rows}``.
 
@@ -203,13 +206,13 @@ def moves_of(
         basis: The cluster.
         picked: Bundles of each shedding broker, in picking order.
         destinations: Position to position, where the strategy itself names one.
-        most_sources: See :attr:`LineTrial.most_sources`.
+        max_sources: See :attr:`LineTrial.max_sources`.
 
     Source:
         Guava ``ArrayListMultimap``, the real classes' answer: brokers come in hash order.
     """
     positions = np.array([position for position, rows in picked.items() if rows.size], np.int64)
-    ordered = positions[hash_map_order(basis.broker_spread[positions], most_sources)].tolist()
+    ordered = positions[hash_map_order(basis.broker_spread[positions], max_sources)].tolist()
     view = basis.view
     moves: list[Move] = []
     for position in ordered:
