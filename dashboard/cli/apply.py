@@ -46,7 +46,7 @@ from dashboard.cli.output import (
 from dashboard.cli.plan_answers import refusal, write_plan
 from dashboard.cli.runs import run_json
 from dashboard.cli.supervisor import end_with_parent, shutting_down
-from dashboard.presenters.skipped_steps import same_reason
+from dashboard.presenters.run_steps import same_reason
 from dashboard.services.run_queue import in_the_way, run_ahead
 
 app = typer.Typer()

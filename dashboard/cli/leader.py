@@ -31,7 +31,7 @@ from dashboard.cli.config import configured, led_cluster
 from dashboard.cli.options import Config, Json, Release
 from dashboard.cli.output import EXIT_DONE, Answer, UsageFaultError, emit, note, say, table
 from dashboard.cli.supervisor import shutting_down
-from dashboard.presenters import leader_words
+from dashboard.presenters import leader_round
 from dashboard.services import leader
 
 _BUNDLE_WIDTH: Final = 44
@@ -224,11 +224,11 @@ def next_round(
     now_s = services.now().timestamp()
     if forecast is None:
         raise InputError(
-            leader_words.missing(None, now_s, is_past=False),
+            leader_round.missing(None, now_s, is_past=False),
             hint=f"Start `trimtab dashboard` or `trimtab collect {cluster}`.",
         )
-    if not leader_words.is_shown(forecast, now_s):
-        note(leader_words.missing(forecast, now_s, is_past=False))
+    if not leader_round.is_shown(forecast, now_s):
+        note(leader_round.missing(forecast, now_s, is_past=False))
     body = msgspec.to_builtins(forecast)
     return emit(Answer(body, lambda: _show_forecast(forecast, now_s)), as_json=as_json)
 
@@ -251,9 +251,9 @@ ACCURACY_COLUMNS: Final = ("lead time", "rounds exact", "predicted that moved", 
 
 def _show_forecast(forecast: Forecast, now_s: float) -> None:
     prediction = forecast.next_round
-    if prediction is not None and leader_words.is_shown(forecast, now_s):
+    if prediction is not None and leader_round.is_shown(forecast, now_s):
         when = datetime.fromtimestamp(prediction.at_s, UTC)
-        say(f"{leader_words.headline(prediction, now_s)} ({when:%H:%M:%S} UTC).")
+        say(f"{leader_round.headline(prediction, now_s)} ({when:%H:%M:%S} UTC).")
         rows: list[tuple[Any, ...]] = [
             (
                 format_ratio(one.share) if prediction.has_shares else "-",
@@ -264,10 +264,10 @@ def _show_forecast(forecast: Forecast, now_s: float) -> None:
             for one in sorted(prediction.bundles, key=lambda one: not one.destinations)
         ]
         table(("share", "bundle", "from", "to"), rows)
-        for warning in leader_words.notes(prediction):
+        for warning in leader_round.notes(prediction):
             say(f"Note: {warning}")
     if forecast.accuracy:
-        say(leader_words.measured_note(forecast, now_s))
+        say(leader_round.measured_note(forecast, now_s))
         table(ACCURACY_COLUMNS, accuracy_rows(forecast))
 
 

@@ -32,8 +32,7 @@ from dashboard.cli.output import (
     say,
     table,
 )
-from dashboard.presenters.run_waits import waiting_step
-from dashboard.presenters.skipped_steps import same_reason
+from dashboard.presenters.run_steps import same_reason, waiting_step
 
 _BATCH = 1000
 

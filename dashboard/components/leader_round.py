@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import pandas as pd
 import streamlit as st
 
+from core.pulsar.leader.prediction import RoundPrediction
 from dashboard import services, state
 from dashboard.charts.calibration import calibration_chart
 from dashboard.components import figures, frame, tables, words
 from dashboard.presenters import leader_round as presenter
-from dashboard.presenters import leader_words
 from dashboard.services import leader
 
 if TYPE_CHECKING:
@@ -22,11 +23,13 @@ _LOOK_EVERY_S: Final = 2.0
 _BROKER_PX: Final = 115
 """The browser measures a column once, and the next prediction may be the first with a broker."""
 
+_NOT_SELECTED: Final = "not selected"
+
 
 def next_round(page: PageContext) -> None:
     """Show when the next round is, its bundles with their shares, and the measured accuracy."""
     if page.is_past:
-        st.caption(words.plain(leader_words.missing(None, 0.0, is_past=True)))
+        st.caption(words.plain(presenter.missing(None, 0.0, is_past=True)))
         return
     st.fragment(partial(_look, page), run_every=state.ticking(_LOOK_EVERY_S))()
 
@@ -34,13 +37,13 @@ def next_round(page: PageContext) -> None:
 def _look(page: PageContext) -> None:
     forecast = leader.leader_forecast(page.config, page.name)
     now_s = services.now().timestamp()
-    if forecast is None or not leader_words.is_shown(forecast, now_s) or not forecast.next_round:
-        st.caption(words.plain(leader_words.missing(forecast, now_s, is_past=False)))
+    if forecast is None or not presenter.is_shown(forecast, now_s) or not forecast.next_round:
+        st.caption(words.plain(presenter.missing(forecast, now_s, is_past=False)))
         return
     prediction = forecast.next_round
-    words.section(leader_words.headline(prediction, now_s), leader_words.source_note(prediction))
-    words.notes(leader_words.notes(prediction))
-    rows = presenter.bundles_frame(prediction)
+    words.section(presenter.headline(prediction, now_s), presenter.source_note(prediction))
+    words.notes(presenter.notes(prediction))
+    rows = _bundles_frame(prediction)
     if not prediction.has_shares:
         rows = rows.drop(columns="share")
     share = st.column_config.ProgressColumn(
@@ -78,27 +81,27 @@ def one_line(page: PageContext, *, broker: str = "", bundle: str = "") -> None:
     """
     forecast = None if page.is_past else leader.leader_forecast(page.config, page.name)
     now_s = services.now().timestamp()
-    if forecast is None or not leader_words.is_shown(forecast, now_s) or not forecast.next_round:
-        st.caption(words.plain(leader_words.missing(forecast, now_s, is_past=page.is_past)))
+    if forecast is None or not presenter.is_shown(forecast, now_s) or not forecast.next_round:
+        st.caption(words.plain(presenter.missing(forecast, now_s, is_past=page.is_past)))
         return
     one = forecast.next_round
     if bundle:
-        sentence = leader_words.bundle_headline(one, now_s, bundle)
+        sentence = presenter.bundle_headline(one, now_s, bundle)
     else:
-        sentence = leader_words.headline(one, now_s, broker)
-    st.markdown(words.plain(f"{sentence}. {leader_words.FROM_EVENTS}"))
+        sentence = presenter.headline(one, now_s, broker)
+    st.markdown(words.plain(f"{sentence}. {presenter.FROM_EVENTS}"))
     st.caption("Gates and distances are from the snapshot.")
 
 
 def accuracy(forecast: Forecast) -> None:
     """Show how many rounds were predicted exactly by lead time, and how the shares came true."""
-    until = leader_words.measured_note(forecast, services.now().timestamp())
+    until = presenter.measured_note(forecast, services.now().timestamp())
     if until:
         st.caption(words.plain(until))
     left, right = st.columns([0.5, 0.5], gap="medium")
     with left:
         tables.table(
-            presenter.accuracy_frame(forecast),
+            _accuracy_frame(forecast),
             {
                 "lead": tables.words("Lead time", pinned=True),
                 "exact": tables.words("Rounds exact"),
@@ -111,7 +114,7 @@ def accuracy(forecast: Forecast) -> None:
         )
         if forecast.calibration:
             tables.table(
-                presenter.calibration_frame(forecast),
+                _calibration_frame(forecast),
                 {
                     "share": tables.words("Share shown", pinned=True),
                     "mean": tables.words("Mean share"),
@@ -134,3 +137,57 @@ def accuracy(forecast: Forecast) -> None:
         else:
             st.caption("No shares were shown, or none of their rounds is judged yet.")
     words.notes([f"Not known from outside: {one}" for one in forecast.unknown])
+
+
+def _bundles_frame(prediction: RoundPrediction) -> pd.DataFrame:
+    """Return one row a bundle, those that leave first; the others with why they stay."""
+    rows = []
+    for one in sorted(prediction.bundles, key=lambda one: not one.destinations):
+        best = max(one.destinations, key=lambda name: one.destinations[name], default=None)
+        rows.append(
+            {
+                "share": one.share,
+                "bundle": one.bundle,
+                "broker": one.broker,
+                "destination": best,
+                "note": one.skipped if one.is_selected else _NOT_SELECTED,
+            }
+        )
+    return pd.DataFrame(rows, columns=["share", "bundle", "broker", "destination", "note"])
+
+
+def _accuracy_frame(forecast: Forecast) -> pd.DataFrame:
+    """Return one row a lead time: rounds that were exact, and bundles that came true."""
+    return pd.DataFrame(
+        [
+            {
+                "lead": f"{one.lead_s:g} s",
+                "exact": f"{one.exact} of {one.rounds}",
+                "ratio": _ratio(one.exact, one.rounds),
+                "predicted": f"{one.hits} of {one.predicted}",
+                "actual": f"{one.hits} of {one.actual}",
+            }
+            for one in forecast.accuracy
+        ],
+        columns=["lead", "exact", "ratio", "predicted", "actual"],
+    )
+
+
+def _calibration_frame(forecast: Forecast) -> pd.DataFrame:
+    """Return one row a range of shares: bundles shown with it, and those that came true."""
+    return pd.DataFrame(
+        [
+            {
+                "share": f"{one.low:.0%} to {one.high:.0%}",
+                "mean": _ratio(one.share_total, one.shown),
+                "ratio": _ratio(one.came_true, one.shown),
+                "came_true": f"{one.came_true} of {one.shown}",
+            }
+            for one in forecast.calibration
+        ],
+        columns=["share", "mean", "ratio", "came_true"],
+    )
+
+
+def _ratio(part: float, whole: float) -> str:
+    return f"{part / whole:.0%}" if whole else "-"

@@ -13,9 +13,9 @@ from core.errors import OpsError
 from core.step import Step
 from dashboard import services, state
 from dashboard.components import words
-from dashboard.presenters import run_controls as presenter
-from dashboard.presenters import run_waits
+from dashboard.presenters import runs as presenter
 from dashboard.presenters.pegasus.outcome import is_pegasus
+from dashboard.presenters.run_steps import notice as notice_of
 from dashboard.queries import runs
 from dashboard.services import config_option
 
@@ -47,7 +47,7 @@ def controls(config: Config, view: RunView) -> None:
 
 def notice(config: Config, view: RunView) -> None:
     """Show what the run waits for, and what ends the wait; nothing when it does not wait."""
-    found = run_waits.notice(view)
+    found = notice_of(view)
     if found is None:
         return
     st.info(words.plain(found.text), title=found.title, icon=":material/hourglass_top:")

@@ -1,65 +1,144 @@
-"""The predicted shedding round of a leader as tables."""
+"""The predicted shedding round of a leader in words, for pages and commands."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Final
 
-import pandas as pd
+import msgspec
 
 from core.pulsar.leader.prediction import Forecast, RoundPrediction
+from core.units import format_age, pluralize
 
-_NOT_SELECTED: Final = "not selected"
+STALE_S: Final = 30.0
+"""A prediction whose round should have begun so long ago is not shown: its collector stopped."""
 
 
-def bundles_frame(prediction: RoundPrediction) -> pd.DataFrame:
-    """Return one row a bundle, those that leave first; the others with why they stay."""
-    rows = []
-    for one in sorted(prediction.bundles, key=lambda one: not one.destinations):
-        best = max(one.destinations, key=lambda name: one.destinations[name], default=None)
-        rows.append(
-            {
-                "share": one.share,
-                "bundle": one.bundle,
-                "broker": one.broker,
-                "destination": best,
-                "note": one.skipped if one.is_selected else _NOT_SELECTED,
-            }
+def is_shown(forecast: Forecast | None, now_s: float) -> bool:
+    """Return whether there is a prediction of a round that is still to come."""
+    return (
+        forecast is not None
+        and forecast.is_current
+        and forecast.is_live(now_s)
+        and forecast.next_round is not None
+        and forecast.next_round.at_s > now_s - STALE_S
+    )
+
+
+FROM_SNAPSHOT: Final = "Predicted from the snapshot, not from the leader's events."
+_BY_SNAPSHOT: Final = "The next round is predicted from the snapshot."
+FROM_EVENTS: Final = "Predicted from the leader's events."
+
+
+def headline(prediction: RoundPrediction, now_s: float, source: str = "") -> str:
+    """Return the headline of a round: the bundles that leave, and how sure that is.
+
+    Without drawn futures there is no percentage.
+
+    Args:
+        prediction: The round.
+        now_s: Seconds since the epoch.
+        source: Broker id: only its bundles are counted; empty: all.
+
+    Example:
+        >>> one = RoundPrediction(at_s=100.0, made_at_s=90.0, leader="b:1", strategy="AvgShedder")
+        >>> headline(one, 77.0)
+        'Next round in 23 s: no bundles, 100%'
+    """
+    if prediction.reason == "disabled":
+        return f"Next round {_when(prediction, now_s)}: shedding is off"
+    if source:
+        own = tuple(one for one in prediction.bundles if one.broker == source)
+        prediction = msgspec.structs.replace(prediction, bundles=own)
+    leaving = set(prediction.unloaded)
+    count = len(leaving)
+    bundles = pluralize(count, "bundle") if count else "no bundles"
+    of = f" of {source}" if source else ""
+    sure = f", {_confidence(prediction, leaving):.0%}" if prediction.has_shares else ""
+    return f"Next round {_when(prediction, now_s)}: {bundles}{of}{sure}"
+
+
+def source_note(prediction: RoundPrediction) -> str:
+    """Return what a headline was predicted from, and when."""
+    made = datetime.fromtimestamp(prediction.made_at_s, UTC)
+    return f"{prediction.strategy} on the leader, predicted from its events at {made:%H:%M:%S} UTC."
+
+
+def snapshot_note(taken_at: datetime) -> str:
+    """Return what a sentence about a snapshot was predicted from, and when."""
+    return f"Predicted from the snapshot of {taken_at.astimezone(UTC):%H:%M:%S} UTC."
+
+
+def bundle_headline(prediction: RoundPrediction, now_s: float, bundle: str) -> str:
+    """Return where a bundle is after a round, and how sure that is.
+
+    Example:
+        >>> one = RoundPrediction(at_s=100.0, made_at_s=90.0, leader="b:1", strategy="AvgShedder")
+        >>> bundle_headline(one, 77.0, "a/b/0x0_0x1")
+        'Next round in 23 s: a/b/0x0_0x1 stays, 100%'
+    """
+    if prediction.reason == "disabled":
+        return f"Next round {_when(prediction, now_s)}: shedding is off, {bundle} stays"
+    found = next((one for one in prediction.bundles if one.bundle == bundle), None)
+    share = 0.0 if found is None else found.share
+    if found is not None and found.is_selected and found.destinations:
+        best = max(found.destinations, key=lambda name: found.destinations[name])
+        fate = f"unloaded to {best}"
+    else:
+        share = 1.0 - share if found is None or not found.is_selected else 1.0
+        fate = "stays"
+    sure = f", {share:.0%}" if prediction.has_shares else ""
+    return f"Next round {_when(prediction, now_s)}: {bundle} {fate}{sure}"
+
+
+def _when(prediction: RoundPrediction, now_s: float) -> str:
+    ahead = prediction.at_s - now_s
+    return f"in {ahead:.0f} s" if ahead >= 1 else "now"
+
+
+def _confidence(prediction: RoundPrediction, leaving: set[str]) -> float:
+    """Return the smallest share of what leaves; of a round without any 1 minus the largest one.
+
+    A selected bundle that placement gives back to its broker changes nothing.
+    """
+    if leaving:
+        return min(one.share for one in prediction.bundles if one.bundle in leaving)
+    return 1.0 - max((one.share for one in prediction.bundles if not one.is_selected), default=0.0)
+
+
+def measured_note(forecast: Forecast, now_s: float) -> str:
+    """Return until when the accuracy was measured if no observer runs; empty if one does."""
+    if forecast.is_live(now_s):
+        return ""
+    when = datetime.fromtimestamp(forecast.written_at_s, UTC)
+    return f"Measured until {when:%Y-%m-%d %H:%M:%S} UTC; the leader observer does not run."
+
+
+def notes(prediction: RoundPrediction) -> list[str]:
+    """Return what lowers the confidence in a prediction, a sentence each."""
+    drawn = () if prediction.has_shares else (f"{prediction.strategy}: no shares are drawn.",)
+    return [*prediction.warnings, *drawn]
+
+
+def missing(forecast: Forecast | None, now_s: float, *, is_past: bool) -> str:
+    """Return why no round is predicted from events."""
+    if is_past:
+        return f"An earlier snapshot is shown. {_BY_SNAPSHOT}"
+    if forecast is None:
+        return f"No leader observer runs for this cluster. {_BY_SNAPSHOT}"
+    if not forecast.is_live(now_s) or (
+        forecast.status == "watching" and forecast.next_round is not None
+    ):
+        age = format_age(max(now_s - forecast.written_at_s, 0.0))
+        return (
+            f"The leader observer wrote its last prediction {age} ago. Start the collector. "
+            f"{_BY_SNAPSHOT}"
         )
-    return pd.DataFrame(rows, columns=["share", "bundle", "broker", "destination", "note"])
-
-
-def accuracy_frame(forecast: Forecast) -> pd.DataFrame:
-    """Return one row a lead time: rounds that were exact, and bundles that came true."""
-    return pd.DataFrame(
-        [
-            {
-                "lead": f"{one.lead_s:g} s",
-                "exact": f"{one.exact} of {one.rounds}",
-                "ratio": _ratio(one.exact, one.rounds),
-                "predicted": f"{one.hits} of {one.predicted}",
-                "actual": f"{one.hits} of {one.actual}",
-            }
-            for one in forecast.accuracy
-        ],
-        columns=["lead", "exact", "ratio", "predicted", "actual"],
-    )
-
-
-def calibration_frame(forecast: Forecast) -> pd.DataFrame:
-    """Return one row a range of shares: bundles shown with it, and those that came true."""
-    return pd.DataFrame(
-        [
-            {
-                "share": f"{one.low:.0%} to {one.high:.0%}",
-                "mean": _ratio(one.share_total, one.shown),
-                "ratio": _ratio(one.came_true, one.shown),
-                "came_true": f"{one.came_true} of {one.shown}",
-            }
-            for one in forecast.calibration
-        ],
-        columns=["share", "mean", "ratio", "came_true"],
-    )
-
-
-def _ratio(part: float, whole: float) -> str:
-    return f"{part / whole:.0%}" if whole else "-"
+    states = {
+        "starting": "The leader observer is reading the cluster.",
+        "lost": "The leader observer has no connection to ZooKeeper.",
+        "unsupported": "The leader of this load manager is not replayed.",
+        "watching": "The cluster has no leader.",
+    }
+    detail = f" {forecast.detail}" if forecast.detail else ""
+    return f"{states[forecast.status]}{detail} {_BY_SNAPSHOT}"

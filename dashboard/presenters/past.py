@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from core.actions.views import RunView, StepView
-from dashboard.presenters.run_ways import after_words, before_words
-from dashboard.presenters.runs import landed, step_words
+from dashboard.presenters.runs import after_words, before_words, landed, step_words
 
 
 def touching(views: Sequence[RunView], subject: str, limit: int = 50) -> pd.DataFrame:

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
 import pandas as pd
 
-from core.actions.describe import describe_value, waits_for
-from core.actions.model import RunState, StepState
+from core.actions.describe import EMPTY, describe_value, waits_for, why_nothing_lasts
+from core.actions.model import Control, Observation, RunState, StepState
 from core.actions.views import RunView, StepView
 from core.plan import describe as plan_words
+from core.plan.describe import things
+from core.pulsar.policy_kinds import PolicyChange
 from core.pulsar.steps.base import policy_change_of
+from core.pulsar.steps.policy import NOT_THERE
 from core.units import format_age, pluralize
 from dashboard.presenters.freshness import Badge, Tone
-from dashboard.presenters.run_policies import asked_told, changed_told
-from dashboard.presenters.run_waits import (
-    has_waits_to_come,
-    is_waiting,
-    waiting_step,
-    waiting_word,
-)
-from dashboard.presenters.run_ways import after_words, before_words
+from dashboard.presenters.policy_edits import difference, fields_told, says_nothing
+from dashboard.presenters.run_steps import has_waits_to_come, is_waiting, waiting_step, waiting_word
 
 RUN_WORDS: Final[dict[RunState, str]] = {
     "QUEUED": "○ queued",
@@ -367,6 +364,127 @@ def settings_frame(view: RunView) -> pd.DataFrame:
             for setting in view.settings
         ]
     )
+
+
+def value_told(change: PolicyChange, value: str | None) -> str:
+    """Return a value of a policy, its telling fields; ``not set``: it has none."""
+    return NOT_THERE if value is None else fields_told(change.policy, value)
+
+
+def asked_told(change: PolicyChange) -> str:
+    """Return what a step asks for: ``Msg/s, each topic: 5,000``, or that it be removed."""
+    return (
+        "Remove it" if change.value is None else f"Set {fields_told(change.policy, change.value)}"
+    )
+
+
+def changed_told(view: StepView, change: PolicyChange) -> str:
+    """Return what a step changed, as it was read before and after; empty: nothing was read."""
+    result = view.result
+    if result is None or result.after is None or result.state != "DONE":
+        return ""
+    seen = replace(change, before=_value(view.before, change.before), value=result.after.value)
+    rows = difference((seen,)).to_dict("records")
+    told = "; ".join(
+        f"{row['field'].partition(' (')[0]} {row['now']} → {row['then']}"
+        for row in rows
+        if not says_nothing(row)
+    )
+    return f"Read back: {told}." if told else ""
+
+
+def _value(seen: Observation | None, planned: str | None) -> str | None:
+    return planned if seen is None else seen.value
+
+
+def before_words(step: StepView) -> str:
+    """Return who held it, or what it was, before the step; empty: unknown, or it has none."""
+    if not step.step.has_before_and_after:
+        return ""
+    policy = policy_change_of(step.step)
+    if policy is not None:
+        return value_told(policy, step.before.value if step.before else policy.before)
+    known = _held(step.before)
+    return (_of_plan(step) if known is None else known) or ""
+
+
+def _of_plan(step: StepView) -> str | None:
+    """What the plan says that was there before."""
+    change = step.step.setting
+    if change is not None and not change.is_persistent:
+        return EMPTY if change.before == "" else change.before
+    return step.step.owner
+
+
+def after_words(step: StepView) -> str:
+    """Return who holds it, or what it is, after the step; empty: unknown, or it has none."""
+    if not step.step.has_before_and_after:
+        return ""
+    seen = step.result.after if step.result else None
+    policy = policy_change_of(step.step)
+    if policy is not None:
+        return value_told(policy, seen.value) if seen else ""
+    return _held(seen) or ""
+
+
+def _held(seen: Observation | None) -> str | None:
+    if seen is None:
+        return None
+    return seen.holder or (EMPTY if seen.value == "" else describe_value(seen.value))
+
+
+def about_to_begin(view: RunView, now: datetime) -> str:
+    """Return how a run stands that is asked for while its worker is there and free."""
+    steps = things(view.plan.steps)
+    asked = f"asked for by {view.requested_by} {ago(view.requested_at, now)}"
+    return f"Run {view.run_id} is about to begin: {steps} on {view.cluster}, {asked}."
+
+
+def pending_words(view: RunView, now: datetime) -> str:
+    """Return what has been asked of the run and not been followed yet; empty: nothing."""
+    if view.control is None or not view.is_control_pending:
+        return ""
+    asked = view.control
+    why = f" ({asked.reason})" if asked.reason else ""
+    return (
+        f"{asked.control.capitalize()} asked for by {asked.asked_by} {ago(asked.asked_at, now)}"
+        f"{why}; it acts once the step under way is settled."
+    )
+
+
+def why_no_control(view: RunView, control: Control) -> str | None:
+    """Return why a control cannot be asked for now, ``None`` when it can."""
+    if view.is_ended:
+        return f"The run is {view.state.lower()}."
+    if view.is_control_pending and view.control is not None:
+        if view.control.control == "stop":
+            return "It is stopping already."
+        if view.control.control == control:
+            return f"{control.capitalize()} has been asked for already."
+    if control == "pause" and view.state == "QUEUED":
+        return "It has not begun: stop it instead."
+    return None
+
+
+def why_no_undo(view: RunView, undone_by: RunView | None) -> str | None:
+    """Return why there is nothing to undo, ``None`` when there is.
+
+    Args:
+        view: The run.
+        undone_by: The latest run that was to take it back, if any.
+    """
+    if not view.is_ended:
+        return "The run has not ended: stop it first."
+    done = [one.step for one in view.steps if one.step.has_taken_effect(one.executed)]
+    if not done:
+        return "Nothing of it was done: there is nothing to take back."
+    if nothing := why_nothing_lasts(view):
+        return nothing
+    if all(step.why_irreversible for step in done):
+        return done[0].why_irreversible
+    if undone_by is not None and not undone_by.is_ended:
+        return f"Run {undone_by.run_id} is taking it back already."
+    return None
 
 
 _FATES: Final = {

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from core.errors import InputError, UnknownNameError
+from core.history.backtest.job import recorded_between, stretches_between
 from core.history.backtest.model import (
     AS_RECORDED,
     PLAYED_AGAIN,
@@ -20,7 +21,6 @@ from core.history.backtest.model import (
     backtest_units,
 )
 from core.history.backtest.parsing import grid_as_json, grid_of, parse_grid
-from core.history.backtest.stretches import recorded_between, stretches_between
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 THRESHOLD = "loadBalancerBrokerThresholdShedderPercentage"

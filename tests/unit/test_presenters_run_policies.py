@@ -5,9 +5,8 @@ from __future__ import annotations
 from core.actions.model import Observation, StepResult
 from core.actions.views import StepView
 from core.pulsar.steps.policy import SetPolicy
-from dashboard.presenters import run_policies as presenter
-from dashboard.presenters.run_ways import after_words, before_words
-from dashboard.presenters.runs import what_happened
+from dashboard.presenters import runs as presenter
+from dashboard.presenters.runs import after_words, before_words, what_happened
 
 RATE = '{"publishThrottlingRateInByte":-1,"publishThrottlingRateInMsg":5000}'
 SET = SetPolicy(policy="publish_rate", name="acme/orders", value=RATE)

@@ -35,7 +35,7 @@ from core.pulsar.steps.split import SplitBundle
 from dashboard.app_pages.activity import model as activity
 from dashboard.app_pages.run import model as outcome
 from dashboard.app_pages.run.charts import outcome_bars
-from dashboard.presenters import applying, journal, past, run_controls, run_waits, runs, workers
+from dashboard.presenters import applying, journal, past, run_steps, runs, workers
 
 LATER = NOON + timedelta(minutes=3)
 ALIVE = workers.WorkerState(is_alive=True, sentence="Alive.", short="alive")
@@ -217,8 +217,8 @@ def test_a_wait_has_no_foreseen_end_and_is_over_when_its_step_began():
     waiting = (*RUNNING[:-1], StepWaiting(step=1, sentence="Not yet."))
     view = view_of(*waiting)
     assert "how long the wait takes is not known" in runs.progress(view, LATER).text
-    assert run_waits.waiting_step(view).waiting == "Not yet."
-    assert run_waits.waiting_step(view_of(*waiting, begun(1))) is None
+    assert run_steps.waiting_step(view).waiting == "Not yet."
+    assert run_steps.waiting_step(view_of(*waiting, begun(1))) is None
 
 
 @pytest.mark.parametrize(
@@ -259,25 +259,21 @@ def test_steps_that_did_not_go_as_asked_are_told_in_full():
 
 def test_control_that_was_asked_for_is_not_asked_again():
     view = view_of(*RUNNING, ControlRequested(control="stop", reason="enough"))
-    assert "Stop asked for by ann" in run_controls.pending_words(view, LATER)
-    assert "(enough)" in run_controls.pending_words(view, LATER)
-    assert run_controls.why_no_control(view, "pause") == "It is stopping already."
+    assert "Stop asked for by ann" in runs.pending_words(view, LATER)
+    assert "(enough)" in runs.pending_words(view, LATER)
+    assert runs.why_no_control(view, "pause") == "It is stopping already."
     paused = view_of(*RUNNING, ControlRequested(control="pause"))
-    assert run_controls.why_no_control(paused, "pause") == "Pause has been asked for already."
-    assert run_controls.why_no_control(paused, "stop") is None
-    assert run_controls.why_no_control(view_of(*QUEUED), "pause") is not None
-    assert run_controls.why_no_control(view_of(*DONE), "stop") == "The run is failed."
+    assert runs.why_no_control(paused, "pause") == "Pause has been asked for already."
+    assert runs.why_no_control(paused, "stop") is None
+    assert runs.why_no_control(view_of(*QUEUED), "pause") is not None
+    assert runs.why_no_control(view_of(*DONE), "stop") == "The run is failed."
 
 
 def test_undo_is_offered_for_what_was_moved_and_not_twice_at_once():
-    assert (
-        run_controls.why_no_undo(view_of(*RUNNING), None) == "The run has not ended: stop it first."
-    )
-    assert run_controls.why_no_undo(view_of(*DONE), None) is None
-    assert "is taking it back" in (
-        run_controls.why_no_undo(view_of(*DONE), view_of(*RUNNING)) or ""
-    )
-    assert run_controls.why_no_undo(view_of(*DONE), view_of(*DONE)) is None
+    assert runs.why_no_undo(view_of(*RUNNING), None) == "The run has not ended: stop it first."
+    assert runs.why_no_undo(view_of(*DONE), None) is None
+    assert "is taking it back" in (runs.why_no_undo(view_of(*DONE), view_of(*RUNNING)) or "")
+    assert runs.why_no_undo(view_of(*DONE), view_of(*DONE)) is None
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,8 @@ from core.pegasus.steps.setting import SetServerSetting
 from core.pegasus.steps.wait import AwaitState
 from core.plan.describe import things, things_done
 from core.plan.model import sealed
-from dashboard.presenters import run_waits, runs
-from dashboard.presenters.run_controls import why_no_undo
-from dashboard.presenters.run_ways import after_words, before_words
+from dashboard.presenters import run_steps, runs
+from dashboard.presenters.runs import after_words, before_words, why_no_undo
 
 NODE = "db1:34801"
 LIST = SetServerSetting(key="meta.lb.black_list", before="", value=NODE)
@@ -75,7 +74,7 @@ WAITS = run_of(
 
 
 def test_a_step_that_waits_for_a_person_says_so_with_what_to_do():
-    found = run_waits.notice(WAITS)
+    found = run_steps.notice(WAITS)
     assert found is not None
     assert found.title == "It waits for you: step 3 of 3"
     assert "still the process" in found.text
@@ -86,7 +85,7 @@ def test_a_step_that_waits_for_a_person_says_so_with_what_to_do():
 
 def test_a_wait_for_the_cluster_is_nobody_s_task():
     view = run_of((CALM,), StepWaiting(step=0, sentence="The balancer counts 3 changes."))
-    found = run_waits.notice(view)
+    found = run_steps.notice(view)
     assert found is not None
     assert (found.title, found.demo) == ("It waits: step 1 of 1", "")
     assert runs.step_words(view.steps[0]) == "◔ waits"
@@ -94,7 +93,7 @@ def test_a_wait_for_the_cluster_is_nobody_s_task():
 
 def test_no_end_is_foreseen_while_a_wait_is_to_come():
     view = run_of((LIST, CLOSE, RESTART), begun(0, ""), done(0))
-    assert run_waits.notice(view) is None
+    assert run_steps.notice(view) is None
     assert "to go" not in runs.progress(view, LATER).text
     assert "to go" not in runs.progress(WAITS, LATER).text
 

@@ -22,7 +22,7 @@ from dashboard.app_pages.rebalance.fleets import REAL, Fleet
 from dashboard.app_pages.rebalance.strategy_settings import settings_words
 from dashboard.charts.efficiency import efficiency_lines
 from dashboard.components import figures, tables, words
-from dashboard.presenters import leader_words
+from dashboard.presenters import leader_round
 from dashboard.presenters import rebalance as presenter
 from dashboard.presenters.naming import clock
 from dashboard.presenters.sliders import sliders
@@ -179,7 +179,7 @@ def draw_answer(choice: Choice, lines: list[presenter.Line]) -> None:
     off = settings.shedding_off
     words.answer(presenter.answer(own, off, choice.least))
     taken_at = choice.page.reading.snapshot.manifest.taken_at
-    st.caption(words.plain(leader_words.snapshot_note(taken_at)))
+    st.caption(words.plain(leader_round.snapshot_note(taken_at)))
 
 
 def draw_table(choice: Choice, lines: list[presenter.Line]) -> None:

@@ -18,7 +18,6 @@ from dashboard.components.run_controls import controls, next_moves, notice
 from dashboard.presenters import runs as presenter
 from dashboard.presenters.journal import entries_frame
 from dashboard.presenters.pegasus import outcome
-from dashboard.presenters.run_controls import about_to_begin
 from dashboard.queries import runs
 from dashboard.services.run_queue import run_ahead
 
@@ -42,7 +41,7 @@ def headline(config: Config, view: RunView) -> None:
     ahead = run_ahead(config, view)
     is_next = view.state == "QUEUED" and ahead is None
     if is_next and runs.worker(config, view.cluster).is_alive:
-        words.answer(about_to_begin(view, now))
+        words.answer(presenter.about_to_begin(view, now))
     else:
         words.answer(presenter.answer(view, now, ahead))
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):

@@ -29,7 +29,7 @@ from dashboard.cli.decisions.shed import known_bundles, read_bundle_list
 from dashboard.cli.output import Answer, emit, say, table
 from dashboard.cli.snapshots import Assumptions
 from dashboard.cli.source import pulsar_snapshot
-from dashboard.presenters import leader_words
+from dashboard.presenters import leader_round
 from dashboard.services import leader
 
 _MET = {True: "yes", False: "no", None: "unknown"}
@@ -65,18 +65,18 @@ def _predicted(
 ) -> _Predicted:
     """Return what the leader observer of a live cluster predicts, or that the snapshot is used."""
     if Path(source).is_dir() or assumptions.overrides or assumptions.release:
-        return _Predicted(leader_words.FROM_SNAPSHOT)
+        return _Predicted(leader_round.FROM_SNAPSHOT)
     forecast = leader.leader_forecast(configured(config), source)
     now_s = services.now().timestamp()
-    if forecast is None or not leader_words.is_shown(forecast, now_s) or not forecast.next_round:
-        return _Predicted(leader_words.missing(forecast, now_s, is_past=False))
+    if forecast is None or not leader_round.is_shown(forecast, now_s) or not forecast.next_round:
+        return _Predicted(leader_round.missing(forecast, now_s, is_past=False))
     one = forecast.next_round
     if bundle is not None:
-        sentence = leader_words.bundle_headline(one, now_s, bundle)
+        sentence = leader_round.bundle_headline(one, now_s, bundle)
     else:
-        sentence = leader_words.headline(one, now_s, broker or "")
+        sentence = leader_round.headline(one, now_s, broker or "")
     more = "Gates and distances are from the snapshot."
-    return _Predicted(f"{sentence}. {leader_words.FROM_EVENTS} {more}", one)
+    return _Predicted(f"{sentence}. {leader_round.FROM_EVENTS} {more}", one)
 
 
 def explain(

@@ -38,7 +38,7 @@ from dashboard.cli.decisions import shed_answer
 from dashboard.cli.decisions.shed_answer import ShedAnswer
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
 from dashboard.cli.snapshots import Assumptions
-from dashboard.presenters import leader_words
+from dashboard.presenters import leader_round
 
 _CONFIGURED: Final = "loadBalancerLoadSheddingStrategy"
 _MOST_SHOWN: Final = 12
@@ -97,7 +97,7 @@ def tell(
         _show_rounds(answer)
         _show_placement(answer)
         _show_switch(answer, request)
-        say(leader_words.FROM_SNAPSHOT)
+        say(leader_round.FROM_SNAPSHOT)
         if plan is not None:
             _show_plan(plan, planned.file, planned.directory)
         elif planned.file is not None:

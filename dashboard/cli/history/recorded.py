@@ -34,7 +34,7 @@ from dashboard.cli.output import (
     say,
     table,
 )
-from dashboard.presenters import leader_words
+from dashboard.presenters import leader_round
 from dashboard.services import history as recorded_history
 from dashboard.services import leader
 
@@ -328,7 +328,7 @@ def agreement(
     def show() -> None:
         _show_agreement(found)
         if forecast is not None and forecast.accuracy:
-            until = leader_words.measured_note(forecast, services.now().timestamp())
+            until = leader_round.measured_note(forecast, services.now().timestamp())
             say(f"Rounds predicted from ZooKeeper events by the leader observer: {until}".rstrip())
             table(ACCURACY_COLUMNS, accuracy_rows(forecast))
 

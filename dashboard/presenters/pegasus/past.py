@@ -15,8 +15,7 @@ from core.errors import UnknownNameError
 from core.pegasus.levels import level_of
 from core.units import pluralize
 from dashboard.presenters.naming import clock, listed
-from dashboard.presenters.run_ways import after_words, before_words
-from dashboard.presenters.runs import step_words
+from dashboard.presenters.runs import after_words, before_words, step_words
 
 MAX_ROWS: Final = 50
 _COLUMNS: Final = ("run", "at", "state", "what", "from", "to", "who", "why")
