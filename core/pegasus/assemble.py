@@ -29,7 +29,7 @@ def view_of_answers(
         disks: Disks by node; a node that did not answer is left out, and the disks of its replicas
             are unknown.
         numbering: The order that breaks ties, of the nodes that count; by default that of names.
-            The real one cannot be asked for.
+            The real one cannot be requested.
 
     Raises:
         IncompleteSnapshotError: A partition is missing, or on a node that is not listed.

@@ -26,7 +26,7 @@ class DddNode:
 
 
 def ddd_text(dropped: Iterable[DddNode]) -> str:
-    """Return former members as JSON, the way a snapshot keeps them."""
+    """Return former members as JSON, as a snapshot stores them."""
     return json.dumps([asdict(one) for one in dropped])
 
 
@@ -51,7 +51,7 @@ class PrimaryChoice:
 
 
 @dataclass(frozen=True)
-class NodeSight:
+class NodeReport:
     """What the guardian knows of a node.
 
     Attributes:
@@ -92,7 +92,7 @@ def recommend_primary(config: PartitionConfig, dropped: tuple[DddNode, ...]) -> 
 
 
 def choose_lost_primary(
-    config: PartitionConfig, memory: PartitionMemory, nodes: Mapping[str, NodeSight]
+    config: PartitionConfig, memory: PartitionMemory, nodes: Mapping[str, NodeReport]
 ) -> PrimaryChoice:
     """Return whom the guardian itself makes primary of a DDD partition.
 
@@ -110,13 +110,15 @@ def choose_lost_primary(
     return _of_two(config, seen[0], seen[1])
 
 
-def _last_seen(node: str, memory: PartitionMemory, sight: NodeSight | None) -> DroppedReplica | str:
-    if sight is None or not sight.is_alive:
+def _last_seen(
+    node: str, memory: PartitionMemory, context: NodeReport | None
+) -> DroppedReplica | str:
+    if context is None or not context.is_alive:
         return f"The last dropped node {node} has not come back yet."
     record = memory.dropped_on(node)
     if record is not None and record.ballot != UNKNOWN:
         return record
-    if sight.has_collected_replicas:
+    if context.has_collected_replicas:
         return DroppedReplica(node)
     what = (
         "it is not among the dropped nodes"

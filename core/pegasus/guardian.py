@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from core.pegasus.balance.model import ConfigType, ProposalAction
-from core.pegasus.ddd import NodeSight, choose_lost_primary
+from core.pegasus.ddd import NodeReport, choose_lost_primary
 from core.pegasus.health import min_2pc_count
 from core.pegasus.partition import PartitionConfig, PartitionMemory
 from core.units import pluralize
@@ -151,11 +151,11 @@ class Guardian:
         if config.secondaries:
             return self._promote(config)
         if config.last_drops:
-            sights = {
-                node.name: NodeSight(node.is_alive, node.has_collected_replicas)
+            reports = {
+                node.name: NodeReport(node.is_alive, node.has_collected_replicas)
                 for node in self.nodes
             }
-            choice = choose_lost_primary(config, memory, sights)
+            choice = choose_lost_primary(config, memory, reports)
             action = None
             if choice.node is not None:
                 action = ProposalAction(ConfigType.ASSIGN_PRIMARY, choice.node, choice.node)

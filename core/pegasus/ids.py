@@ -13,7 +13,7 @@ _NODE = re.compile(r"([^\s:]+):(\d{1,5})\Z", re.ASCII)
 
 
 def gpid_text(app_id: int, index: int) -> str:
-    """Return ``app.index``, the way Pegasus prints a partition."""
+    """Return ``app.index``, as Pegasus prints a partition."""
     return f"{app_id}.{index}"
 
 

@@ -14,7 +14,7 @@ from core.errors import UnknownNameError
 
 
 class FunctionLevel(enum.IntEnum):
-    """The five levels; any other number kills the leading meta server when it is asked about it."""
+    """The five levels; any other number kills the leading meta server when it reads it."""
 
     STOPPED = 100
     BLIND = 200
@@ -29,7 +29,7 @@ class FunctionLevel(enum.IntEnum):
 
 
 LEVEL_QUERY: Final = 10_000
-"""``invalid``: asks for the stored level and changes nothing."""
+"""``invalid``: requests the stored level and changes nothing."""
 
 
 @dataclass(frozen=True)

@@ -176,15 +176,15 @@ def _of_lost(
 
 
 def _of_living(config: PartitionConfig, guardian: Guardian) -> tuple[Cure, bool]:
-    """Ask for a partition that has members: once as if a replica had left now, once long ago."""
+    """Return a partition's cure while it has members, and whether it holds at any time."""
     room = max(config.max_replica_count - config.replica_count, 0)
     left = config.last_drops[-room:] if room else ()
 
-    def asked(time_ms: int) -> Cure:
+    def cure_at(time_ms: int) -> Cure:
         memory = PartitionMemory(dropped=tuple(DroppedReplica(node, time_ms) for node in left))
         return guardian.next_cure(config, memory)
 
-    early, late = asked(guardian.now_ms), asked(_EVER)
+    early, late = cure_at(guardian.now_ms), cure_at(_EVER)
     if early.action is not None or not left:
         return early, early.action == late.action
     wait = format_age(guardian.options.assign_delay_ms / 1000)

@@ -34,7 +34,7 @@ MOVE_KINDS: Final[Mapping[Move, PlanKind]] = {
 
 
 @dataclass(frozen=True)
-class ClusterSight:
+class ProposalContext:
     """What a proposal is checked against; all of it just read.
 
     Attributes:
@@ -66,15 +66,15 @@ class Proposal:
 
 
 def propose_move(
-    sight: ClusterSight, config: PartitionConfig, kind: PlanKind, source: str, target: str
+    context: ProposalContext, config: PartitionConfig, kind: PlanKind, source: str, target: str
 ) -> Proposal:
     """Return the proposal that moves or copies a replica from one node to another.
 
     Raises:
         GuardRefusedError: It would do nothing, something else, or harm; the message names it.
     """
-    _check_moment(sight, config)
-    _check_nodes(sight, source, target)
+    _check_moment(context, config)
+    _check_nodes(context, source, target)
     if config.primary is None:
         raise _refusal(config, "it has no primary", "Wait until the guardian has chosen one.")
     if kind is PlanKind.COPY_SECONDARY:
@@ -98,15 +98,15 @@ def propose_move(
 
 
 def propose_change(
-    sight: ClusterSight, config: PartitionConfig, change: ConfigType, node: str
+    context: ProposalContext, config: PartitionConfig, change: ConfigType, node: str
 ) -> Proposal:
     """Return the proposal of one single change.
 
     Raises:
         GuardRefusedError: The change is none of the safe ones, or not safe for this partition.
     """
-    _check_moment(sight, config)
-    _check_nodes(sight, node)
+    _check_moment(context, config)
+    _check_nodes(context, node)
     if change is ConfigType.ASSIGN_PRIMARY:
         _check_assign(config, node)
         action = ProposalAction(change, node, node)
@@ -150,14 +150,14 @@ def move_actions(
     )
 
 
-def _check_moment(sight: ClusterSight, config: PartitionConfig) -> None:
-    if sight.level <= FunctionLevel.FREEZED:
+def _check_moment(context: ProposalContext, config: PartitionConfig) -> None:
+    if context.level <= FunctionLevel.FREEZED:
         raise _refusal(
             config,
-            f"at level {sight.level.word} it would wait unseen until the level rises",
+            f"at level {context.level.word} it would wait unseen until the level rises",
             "Set the level to steady first.",
         )
-    if config.gpid in sight.pending:
+    if config.gpid in context.pending:
         raise _refusal(
             config,
             "one of an earlier run may still be executed",
@@ -166,14 +166,14 @@ def _check_moment(sight: ClusterSight, config: PartitionConfig) -> None:
         )
 
 
-def _check_nodes(sight: ClusterSight, *names: str) -> None:
+def _check_nodes(context: ProposalContext, *names: str) -> None:
     for name in names:
-        node = sight.nodes.get(name)
+        node = context.nodes.get(name)
         if node is None:
             raise GuardRefusedError(
                 f"{name or 'An empty name'} is not the registered name of a node: the servers "
                 "would accept it and do nothing, or die.",
-                hint=_registered(sight, name),
+                hint=_registered(context, name),
             )
         if not node.is_alive:
             raise GuardRefusedError(f"{name} is not alive.", hint="Choose another node.")
@@ -181,11 +181,11 @@ def _check_nodes(sight: ClusterSight, *names: str) -> None:
         raise GuardRefusedError(f"{names[0]} is both ends of it.", hint="Choose two nodes.")
 
 
-def _registered(sight: ClusterSight, name: str) -> str:
-    for node in sight.nodes.values():
+def _registered(context: ProposalContext, name: str) -> str:
+    for node in context.nodes.values():
         if name and node.address == name:
             return f"That address is registered as {node.name}."
-    return f"Registered: {', '.join(sorted(sight.nodes)[:8])}."
+    return f"Registered: {', '.join(sorted(context.nodes)[:8])}."
 
 
 def _check_copy(config: PartitionConfig, target: str) -> None:

@@ -1,7 +1,7 @@
 """How actions change a partition's configuration, and whether a proposal has happened.
 
-No error to a proposal means queued; whether it happens is seen by looking: the ballot grows by one
-with every change, and the members tell which.
+No error to a proposal means queued; whether it happens is observed: the ballot grows by one with
+every change, and the members show which.
 
 Source: Pegasus ``replica_config`` (roles) and ``server_state`` (``maintain_drops``).
 """
@@ -57,16 +57,18 @@ def apply_action(config: PartitionConfig, action: ProposalAction) -> PartitionCo
     return replace(changed, ballot=config.ballot + 1)
 
 
-def way_of(config: PartitionConfig, actions: Sequence[ProposalAction]) -> list[PartitionConfig]:
-    """Return the configurations on the way: before, then after each action."""
-    way = [config]
+def projected_configs(
+    config: PartitionConfig, actions: Sequence[ProposalAction]
+) -> list[PartitionConfig]:
+    """Return the configurations before the first action and after each."""
+    configs = [config]
     for action in actions:
-        way.append(apply_action(way[-1], action))
-    return way
+        configs.append(apply_action(configs[-1], action))
+    return configs
 
 
 @dataclass(frozen=True)
-class Settlement:
+class ProposalResult:
     """What became of a proposal.
 
     Attributes:
@@ -80,29 +82,29 @@ class Settlement:
     sentence: str
 
 
-def settle(
+def reconcile(
     before: PartitionConfig, actions: Sequence[ProposalAction], now: PartitionConfig
-) -> Settlement:
-    """Return the result of a proposal, from a look at the partition.
+) -> ProposalResult:
+    """Return the result of a proposal, from the partition as it is now.
 
     Args:
         before: As it was just before the proposal was sent.
         actions: What was proposed, one or more.
         now: As it is.
     """
-    way = way_of(before, actions)
-    for done, wanted in enumerate(way):
+    configs = projected_configs(before, actions)
+    for done, wanted in enumerate(configs):
         if now.ballot == wanted.ballot and _same_members(now, wanted):
-            return _on_the_way(done, len(actions), now)
-    end = way[-1]
+            return _result_so_far(done, len(actions), now)
+    end = configs[-1]
     if now.ballot >= end.ballot and _same_members(now, end):
         more = now.ballot - end.ballot
-        return Settlement(
+        return ProposalResult(
             "done",
             len(actions),
             f"{now.gpid} is as wanted; {more} more changes came after or between.",
         )
-    return Settlement(
+    return ProposalResult(
         "otherwise",
         0,
         f"{now.gpid} changed in another way: ballot {before.ballot} -> {now.ballot}, primary "
@@ -110,12 +112,14 @@ def settle(
     )
 
 
-def _on_the_way(done: int, wanted: int, now: PartitionConfig) -> Settlement:
+def _result_so_far(done: int, wanted: int, now: PartitionConfig) -> ProposalResult:
     if done == wanted:
-        return Settlement("done", done, f"{now.gpid} is as wanted at ballot {now.ballot}.")
+        return ProposalResult("done", done, f"{now.gpid} is as wanted at ballot {now.ballot}.")
     if done == 0:
-        return Settlement("not_begun", 0, f"{now.gpid} is as it was, at ballot {now.ballot}.")
-    return Settlement("under_way", done, f"{done} of {wanted} changes of {now.gpid} have happened.")
+        return ProposalResult("not_begun", 0, f"{now.gpid} is as it was, at ballot {now.ballot}.")
+    return ProposalResult(
+        "under_way", done, f"{done} of {wanted} changes of {now.gpid} have happened."
+    )
 
 
 def _same_members(one: PartitionConfig, other: PartitionConfig) -> bool:

@@ -92,7 +92,7 @@ NODE_LATENCIES: Final = {
     "put_p99_ms": "RPC_RRDB_RRDB_PUT",
     "multi_put_p99_ms": "RPC_RRDB_RRDB_MULTI_PUT",
 }
-"""Task of the profiler; a server that runs without it tells none."""
+"""Task of the profiler; a server that runs without it reports none."""
 
 COUNTERS: Final = (*OPERATION_RATES.values(), *EVENT_RATES.values())
 """What both samples have to report."""

@@ -13,7 +13,7 @@ from core.findings.finding import Finding
 from core.pegasus.plan.external_changes import external_changes, measured
 from core.pegasus.plan.preview import preview_pegasus
 from core.pegasus.plan.restore import why_left, why_reset
-from core.pegasus.plan.undo import PegasusGround, undo_plan
+from core.pegasus.plan.undo import UndoContext, undo_plan
 from core.pegasus.plan.verify import recheck
 from core.pegasus.record import PEGASUS_RECORD
 from core.pegasus.rules.registry import assess_pegasus
@@ -96,8 +96,8 @@ class PegasusSystem:
         reason: str = "",
     ) -> Plan:
         """Return the plan that undoes a run."""
-        ground = PegasusGround(snapshot=snapshot, now=now, exclusions=exclusions)
-        return undo_plan(view, ground, reason=reason)
+        context = UndoContext(snapshot=snapshot, now=now, exclusions=exclusions)
+        return undo_plan(view, context, reason=reason)
 
 
 PEGASUS: Final = PegasusSystem()

@@ -20,14 +20,14 @@ def whether(step: Step) -> str:
 
 def tally(steps: Iterable[Step]) -> str:
     """Return ``unload 2 bundles, split 1 bundle``; ``do nothing`` without steps."""
-    asked = tuple(steps)
+    all_steps = tuple(steps)
     # one node is emptied in several steps
     listed = {
         (step.kind, step.subject if step.phrase.is_by_subject else str(at))
-        for at, step in enumerate(asked)
+        for at, step in enumerate(all_steps)
     }
     counts = Counter(kind for kind, _ in listed)
-    phrases = {step.kind: step.phrase for step in asked}
+    phrases = {step.kind: step.phrase for step in all_steps}
     parts = [
         f"{phrase.verb} {pluralize(counts[kind], phrase.thing)}"
         for kind, phrase in sorted(phrases.items(), key=lambda item: item[1].order)
@@ -40,21 +40,21 @@ def things(steps: Iterable[Step]) -> str:
 
     Several steps may be about one node: they are counted as steps.
     """
-    asked = tuple(steps)
-    counts = Counter(step.phrase.thing for step in asked)
-    if len(asked) > 1 and counts.keys() & _MANY_STEPS:
-        return pluralize(len(asked), "step")
+    all_steps = tuple(steps)
+    counts = Counter(step.phrase.thing for step in all_steps)
+    if len(all_steps) > 1 and counts.keys() & _MANY_STEPS:
+        return pluralize(len(all_steps), "step")
     parts = [pluralize(number, thing) for thing, number in sorted(counts.items())]
     return " and ".join(parts) or "nothing"
 
 
 def things_done(steps: Iterable[Step]) -> str:
     """Return the same with its participle; of different kinds ``5 steps done``."""
-    asked = tuple(steps)
-    subject = things(asked)
-    if len({step.kind for step in asked}) > 1 or subject.endswith(("step", "steps")):
-        return f"{pluralize(len(asked), 'step')} done"
-    return f"{subject} {done(asked)}"
+    all_steps = tuple(steps)
+    subject = things(all_steps)
+    if len({step.kind for step in all_steps}) > 1 or subject.endswith(("step", "steps")):
+        return f"{pluralize(len(all_steps), 'step')} done"
+    return f"{subject} {done(all_steps)}"
 
 
 def done(steps: Iterable[Step]) -> str:

@@ -1,8 +1,8 @@
 """What a plan is: a frozen, hashed, ordered list of typed steps with what they are expected to do.
 
 Words: *diagnostic*: something a person must know about the plan before it runs; an ``error``
-forbids applying it. *complete*: the plan covers everything that was asked. *applyable*: there is
-something to do and nothing forbids it. *errored*: look at it, never apply it.
+forbids applying it. *complete*: the plan covers everything that was requested. *applyable*: there
+is something to do and nothing forbids it. *errored*: look at it, never apply it.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class NodeExpectation:
         primaries_after: The same afterwards.
         replicas_before: Partitions that it is a member of.
         replicas_after: The same afterwards.
-        received_mb: What is copied onto it on the way; ``None``: unknown.
+        received_mb: What is copied onto it meanwhile; ``None``: unknown.
     """
 
     node: str
@@ -163,7 +163,7 @@ class Plan:
         expected: What they are expected to do.
         diagnostics: Errors first, then warnings, then infos.
         reason: Why the person wants it, for the record.
-        complete: Everything that was asked for has a step.
+        complete: Everything that was requested has a step.
         applyable: There is a step and no error.
         errored: There is an error: look, never apply.
         undoes: The run that it undoes.

@@ -20,7 +20,7 @@ from core.actions.events import (
     StepStarted,
 )
 from core.actions.model import Observation, RunId, RunOptions, StepResult
-from core.pegasus.plan.build import AskedMove, level_plan, moves_plan
+from core.pegasus.plan.build import RequestedMove, level_plan, moves_plan
 from core.plan.options import PlanOptions
 from dashboard import services
 from dashboard.presenters.pegasus.outcome import subject_page
@@ -47,7 +47,7 @@ def site(tmp_path, monkeypatch):
 @pytest.fixture
 def plan():
     before = snapshot_of(whole(), taken_at=now() - timedelta(seconds=BEGAN_S))
-    asked = [AskedMove("2.1", "move_pri", NODES[0], NODES[3])]
+    asked = [RequestedMove("2.1", "move_pri", NODES[0], NODES[3])]
     return moves_plan(before, asked, PlanOptions(now=now() - timedelta(seconds=BEGAN_S)))
 
 

@@ -17,7 +17,7 @@ from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
 from core.errors import RemoteError
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.plan.maintenance import drain_plan, offline_plan
-from core.pegasus.plan.undo import PegasusGround, undo_plan
+from core.pegasus.plan.undo import UndoContext, undo_plan
 from core.pegasus.steps.batch import Proposed, ProposeMany
 from core.pegasus.steps.change import ChangeReplica
 from core.pegasus.steps.close import CloseReplicas
@@ -545,7 +545,7 @@ def test_a_run_moves_replicas_and_is_taken_back(site: PegasusSite, tmp_path: Pat
     view = site.execute_run(tmp_path, site.plan(*steps))
     assert view.state == "DONE", view.sentence
     assert [step.result.code for step in view.steps if step.result] == ["set", "moved", "moved"]
-    back = undo_plan(view, PegasusGround(snapshot=site.cluster.snapshot(), now=datetime.now(UTC)))
+    back = undo_plan(view, UndoContext(snapshot=site.cluster.snapshot(), now=datetime.now(UTC)))
     assert [step.subject for step in back.steps] == [other.gpid, one.gpid, delay.key]
     undone = site.execute_run(tmp_path, back)
     assert undone.state == "DONE", undone.sentence

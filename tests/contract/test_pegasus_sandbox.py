@@ -17,8 +17,8 @@ from core.errors import ConflictError, InputError, NotFoundError
 from core.pegasus.balance.model import PlanKind
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.partition import PartitionConfig
-from core.pegasus.proposal import ClusterSight, propose_move
-from core.pegasus.reconfigure import settle
+from core.pegasus.proposal import ProposalContext, propose_move
+from core.pegasus.reconfigure import reconcile
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.summary import summarize_nodes
 from core.pegasus.verdict import OperationCounts
@@ -140,11 +140,11 @@ def test_a_proposed_move_happens_in_two_ballots_and_a_second_one_is_refused_mean
     with PegasusSandbox(replace(FAST, tick_s=3.0)) as sandbox:
         meta = MetaClient(sandbox.meta_servers)
         (config,) = meta.fetch_partitions("orders", [3])
-        sight = ClusterSight(
+        context = ProposalContext(
             {node.name: node for node in meta.fetch_nodes()}, meta.fetch_stored_level()
         )
         move = (PlanKind.MOVE_PRIMARY, config.primary, config.secondaries[0])
-        proposal = propose_move(sight, config, *move)
+        proposal = propose_move(context, config, *move)
         meta.apply_proposal(proposal)
         with pytest.raises(ConflictError):
             meta.apply_proposal(proposal)
@@ -153,7 +153,7 @@ def test_a_proposed_move_happens_in_two_ballots_and_a_second_one_is_refused_mean
             return meta.fetch_partitions("orders", [3])[0]
 
         wait_until(lambda: now().ballot == config.ballot + 2, "moved")
-        assert settle(config, proposal.actions, now()).state == "done"
+        assert reconcile(config, proposal.actions, now()).state == "done"
         meta.close()
 
 
@@ -233,9 +233,9 @@ def test_setting_steady_throws_pending_proposals_away():
         meta = MetaClient(sandbox.meta_servers)
         (config,) = meta.fetch_partitions("orders", [3])
         nodes = {node.name: node for node in meta.fetch_nodes()}
-        sight = ClusterSight(nodes, FunctionLevel.STEADY)
+        context = ProposalContext(nodes, FunctionLevel.STEADY)
         move = (PlanKind.MOVE_PRIMARY, config.primary, config.secondaries[0])
-        meta.apply_proposal(propose_move(sight, config, *move))
+        meta.apply_proposal(propose_move(context, config, *move))
         pending = sandbox.look(lambda state: len(state.partitions[3, 3].memory.pending))
         meta.apply_level(FunctionLevel.STEADY)
         left = sandbox.look(lambda state: len(state.partitions[3, 3].memory.pending))

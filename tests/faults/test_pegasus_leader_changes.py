@@ -18,7 +18,7 @@ from core.errors import RemoteError
 from core.pegasus.answers import NodeEntry
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.partition import PartitionConfig
-from core.pegasus.proposal import ClusterSight
+from core.pegasus.proposal import ProposalContext
 from core.pegasus.steps.batch import Proposed, ProposeMany
 from core.pegasus.steps.change import ChangeReplica
 from core.pegasus.steps.partition import Partition
@@ -132,8 +132,8 @@ class _Staged(PartitionReader):
     def partitions(self, planned: object) -> dict[str, PartitionConfig]:
         return {self.config.gpid: self.config}
 
-    def cluster(self) -> ClusterSight:
-        return ClusterSight(self._entries, FunctionLevel.STEADY)
+    def cluster(self) -> ProposalContext:
+        return ProposalContext(self._entries, FunctionLevel.STEADY)
 
     def _reported_reign(self) -> str:
         return self.leader

@@ -6,8 +6,8 @@ from core.pegasus.answers import NodeEntry
 from core.pegasus.balance.model import ConfigType, ProposalAction
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.partition import PartitionConfig
-from core.pegasus.proposal import ClusterSight
-from core.pegasus.reconfigure import way_of
+from core.pegasus.proposal import ProposalContext
+from core.pegasus.reconfigure import projected_configs
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.steps.batch import ProposeMany
 from core.pegasus.steps.close import CloseReplicas
@@ -44,8 +44,8 @@ class Stage:
                     self._propose(step)
                 case MoveReplica():
                     config = self.configs[step.subject]
-                    actions = step.proposal(self._sight(), config).actions
-                    self.configs[config.gpid] = way_of(config, actions)[-1]
+                    actions = step.proposal(self._proposal_context(), config).actions
+                    self.configs[config.gpid] = projected_configs(config, actions)[-1]
                 case AwaitState():
                     self._await(step)
                 case CloseReplicas():
@@ -58,19 +58,19 @@ class Stage:
             self.may_add = step.value != "0"
 
     def _propose(self, step: ProposeMany) -> None:
-        sight = self._sight()
+        context = self._proposal_context()
         for item in step.items:
             config = self.configs[item.partition.gpid]
-            actions = step.proposal(sight, config).actions
-            self.configs[config.gpid] = way_of(config, actions)[-1]
+            actions = step.proposal(context, config).actions
+            self.configs[config.gpid] = projected_configs(config, actions)[-1]
             if step.verb != "move_pri":
                 self.dropped[config.gpid] = step.node
             self.fewest = min(self.fewest, self.configs[config.gpid].replica_count)
             assert self.configs[config.gpid].primary is not None
 
-    def _sight(self) -> ClusterSight:
+    def _proposal_context(self) -> ProposalContext:
         alive = {name: NodeEntry(name, None, is_alive=True) for name in self.nodes}
-        return ClusterSight(nodes=alive, level=FunctionLevel.STEADY)
+        return ProposalContext(nodes=alive, level=FunctionLevel.STEADY)
 
     def _await(self, step: AwaitState) -> None:
         led = {config.primary for config in self.configs.values()}
@@ -93,4 +93,4 @@ class Stage:
             back = self.dropped[gpid]
             node = back if back in able else able[-1 if self.prefer_last else 0]
             learn = ProposalAction(ConfigType.ADD_SECONDARY, config.primary or "", node)
-            self.configs[gpid] = way_of(config, [learn])[-1]
+            self.configs[gpid] = projected_configs(config, [learn])[-1]

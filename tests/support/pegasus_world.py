@@ -24,8 +24,8 @@ from core.pegasus.answers import NodeEntry
 from core.pegasus.balance.model import ProposalAction
 from core.pegasus.levels import parse_level
 from core.pegasus.partition import PartitionConfig
-from core.pegasus.proposal import ClusterSight
-from core.pegasus.reconfigure import way_of
+from core.pegasus.proposal import ProposalContext
+from core.pegasus.reconfigure import projected_configs
 from core.pegasus.steps.base import PegasusStep
 from core.pegasus.steps.batch import Proposed, ProposeMany
 from core.pegasus.steps.change import ChangeReplica
@@ -89,7 +89,7 @@ class PegasusWorld(World):
     def propose(self, gpid: str, actions: Sequence[ProposalAction], after_s: float) -> None:
         """Queue a proposal; each of its changes comes ``after_s`` after the one before."""
         mark = self.queue[gpid] = self.queue.get(gpid, 0) + 1
-        way = way_of(self.configs[gpid], actions)[1:]
+        way = projected_configs(self.configs[gpid], actions)[1:]
         for place, config in enumerate(way, 1):
             is_last = place == len(way)
             self.at(
@@ -159,9 +159,9 @@ class PegasusWorld(World):
     def value_of(self, key: str) -> str:
         return self.level if key == LEVEL_KEY else self.values[key]
 
-    def sight(self) -> ClusterSight:
+    def proposal_context(self) -> ProposalContext:
         nodes = {name: NodeEntry(name, None, name not in self.dead) for name in NODES}
-        return ClusterSight(nodes, parse_level(self.level))
+        return ProposalContext(nodes, parse_level(self.level))
 
     def pegasus_snapshot(self) -> PegasusSnapshot:
         return snapshot_of_world(self)
@@ -415,7 +415,7 @@ class _Proposal:
     def _problem(self, gpid: str) -> str:
         world = self.port.world
         try:
-            self.step.proposal(world.sight(), world.configs[gpid])
+            self.step.proposal(world.proposal_context(), world.configs[gpid])
         except GuardRefusedError as exc:
             return exc.message
         return ""
@@ -427,7 +427,7 @@ class _Proposal:
         world = self.port.world
         for gpid in self.gpids:
             if not self._problem(gpid):
-                found = self.step.proposal(world.sight(), world.configs[gpid])
+                found = self.step.proposal(world.proposal_context(), world.configs[gpid])
                 world.propose(gpid, found.actions, faults.after_s)
 
     def result(self, _before: Observation, now: Observation) -> StepResult | None:

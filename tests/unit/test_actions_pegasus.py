@@ -28,7 +28,7 @@ from core.actions.model import RunOptions
 from core.actions.views import RunView
 from core.errors import PlanConflictError
 from core.pegasus.plan.external_changes import external_changes, measured
-from core.pegasus.plan.undo import PegasusGround, undo_plan
+from core.pegasus.plan.undo import UndoContext, undo_plan
 from core.pegasus.plan.verify import recheck
 from core.pegasus.server_settings import LIVE_PERCENTAGE
 from core.pegasus.steps.base import PegasusStep
@@ -615,7 +615,7 @@ def test_a_rehearsal_lists_what_is_set_and_judges_no_step_by_what_an_earlier_one
 
 
 def undone(view: RunView, world: PegasusWorld) -> Plan:
-    return undo_plan(view, PegasusGround(snapshot=snapshot_of_world(world), now=world.moment))
+    return undo_plan(view, UndoContext(snapshot=snapshot_of_world(world), now=world.moment))
 
 
 def test_a_run_is_taken_back_last_step_first() -> None:

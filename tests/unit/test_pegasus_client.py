@@ -31,7 +31,7 @@ from core.pegasus.answers import NodeEntry, TableStatus
 from core.pegasus.balance.model import ConfigType, PlanKind, ProposalAction
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.partition import PartitionConfig
-from core.pegasus.proposal import ClusterSight, Proposal, propose_change, propose_move
+from core.pegasus.proposal import Proposal, ProposalContext, propose_change, propose_move
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "pegasus" / "thft"
 BY_CALL = {
@@ -358,7 +358,7 @@ def move(source: int, target: int) -> Proposal:
     return Proposal(4, 0, actions, PlanKind.MOVE_PRIMARY)
 
 
-SIGHT = ClusterSight(
+SIGHT = ProposalContext(
     {one.name: one for one in [*map(node, range(34801, 34805)), node(34805, is_alive=False)]},
     FunctionLevel.STEADY,
 )
@@ -423,18 +423,18 @@ def test_the_only_secondary_is_not_taken_away_and_a_stranger_not_made_primary():
 
 
 @pytest.mark.parametrize(
-    ("sight", "words"),
+    ("context", "words"),
     [
-        (ClusterSight(SIGHT.nodes, FunctionLevel.FREEZED), "at level freezed"),
+        (ProposalContext(SIGHT.nodes, FunctionLevel.FREEZED), "at level freezed"),
         (
-            ClusterSight(SIGHT.nodes, FunctionLevel.STEADY, frozenset({"4.0"})),
+            ProposalContext(SIGHT.nodes, FunctionLevel.STEADY, frozenset({"4.0"})),
             "may still be executed",
         ),
     ],
 )
-def test_the_wrong_moment_is_refused(sight, words):
+def test_the_wrong_moment_is_refused(context, words):
     with pytest.raises(GuardRefusedError, match=words):
-        propose_move(sight, WHOLE, PlanKind.MOVE_PRIMARY, at(34801), at(34802))
+        propose_move(context, WHOLE, PlanKind.MOVE_PRIMARY, at(34801), at(34802))
 
 
 def test_a_name_that_is_not_registered_and_a_level_outside_the_five_leave_no_byte():

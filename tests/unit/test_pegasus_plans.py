@@ -11,7 +11,7 @@ from pegasus_snapshots import NODES, generated, part_row, snapshot_of, table_row
 from core.errors import InputError, UnknownNameError
 from core.pegasus.balance.rounds import balance_rounds
 from core.pegasus.plan.build import (
-    AskedMove,
+    RequestedMove,
     balance_plan,
     change_plan,
     level_plan,
@@ -20,7 +20,7 @@ from core.pegasus.plan.build import (
 )
 from core.pegasus.plan.preview import preview_pegasus
 from core.pegasus.plan.verify import recheck
-from core.pegasus.reconfigure import way_of
+from core.pegasus.reconfigure import projected_configs
 from core.pegasus.server_settings import CHANGEABLE, changeable, desired_value, value_before
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.steps.level import SetMetaLevel
@@ -102,8 +102,8 @@ class TestLevel:
 class TestMoves:
     def test_a_later_move_of_a_partition_builds_on_the_earlier_one(self):
         asked = [
-            AskedMove("2.0", "move_pri", NODES[0], NODES[1]),
-            AskedMove("2.0", "copy_pri", NODES[1], NODES[2]),
+            RequestedMove("2.0", "move_pri", NODES[0], NODES[1]),
+            RequestedMove("2.0", "copy_pri", NODES[1], NODES[2]),
         ]
         plan = moves_plan(snapshot_of(whole()), asked, TERMS)
         first, second = only(plan, MoveReplica)
@@ -120,12 +120,12 @@ class TestMoves:
     @pytest.mark.parametrize(
         ("asked", "word"),
         [
-            (AskedMove("2.0", "move_pri", NODES[0], NODES[2]), "holds no secondary"),
-            (AskedMove("2.0", "move_pri", NODES[1], NODES[3]), "is not its primary"),
-            (AskedMove("2.0", "copy_pri", NODES[0], NODES[1]), "kill that server"),
-            (AskedMove("2.0", "copy_sec", NODES[1], "db9:34801"), "not the registered name"),
-            (AskedMove("2.9", "move_pri", NODES[0], NODES[1]), "no partition named"),
-            (AskedMove("2.0", "move_pri", "10.0.0.1:34801", NODES[1]), "registered name"),
+            (RequestedMove("2.0", "move_pri", NODES[0], NODES[2]), "holds no secondary"),
+            (RequestedMove("2.0", "move_pri", NODES[1], NODES[3]), "is not its primary"),
+            (RequestedMove("2.0", "copy_pri", NODES[0], NODES[1]), "kill that server"),
+            (RequestedMove("2.0", "copy_sec", NODES[1], "db9:34801"), "not the registered name"),
+            (RequestedMove("2.9", "move_pri", NODES[0], NODES[1]), "no partition named"),
+            (RequestedMove("2.0", "move_pri", "10.0.0.1:34801", NODES[1]), "registered name"),
         ],
     )
     def test_what_would_harm_is_refused_with_the_reason(self, asked, word):
@@ -136,7 +136,7 @@ class TestMoves:
 
     def test_at_lively_the_balancer_may_clash_unless_the_run_holds_steady(self):
         snapshot = snapshot_of(whole(settings=LIVELY))
-        asked = [AskedMove("2.0", "move_pri", NODES[0], NODES[1])]
+        asked = [RequestedMove("2.0", "move_pri", NODES[0], NODES[1])]
         assert "balancer_may_clash" in codes(moves_plan(snapshot, asked, TERMS), "warning")
         held = moves_plan(snapshot, asked, TERMS, keep_level=True)
         assert codes(held, "warning") == set()
@@ -146,12 +146,12 @@ class TestMoves:
 
     def test_while_the_level_is_frozen_nothing_is_proposed(self):
         snapshot = snapshot_of(whole(settings={"level.effective": "freezed"}))
-        asked = [AskedMove("2.0", "move_pri", NODES[0], NODES[1])]
+        asked = [RequestedMove("2.0", "move_pri", NODES[0], NODES[1])]
         assert "level_too_low" in codes(moves_plan(snapshot, asked, TERMS), "error")
 
     def test_an_excluded_table_is_left_alone(self):
         terms = PlanOptions(now=TERMS.now, exclusions=["te*"])
-        asked = [AskedMove("2.0", "move_pri", NODES[0], NODES[1])]
+        asked = [RequestedMove("2.0", "move_pri", NODES[0], NODES[1])]
         plan = moves_plan(snapshot_of(whole()), asked, terms)
         assert "excluded" in plan.by_severity("error")[0].sentence
 
@@ -163,14 +163,14 @@ class TestMoves:
         content = whole()
         for row in content["disks"]:
             row["available_mb"] = available_mb
-        asked = [AskedMove("2.0", "copy_pri", NODES[0], NODES[2])]
+        asked = [RequestedMove("2.0", "copy_pri", NODES[0], NODES[2])]
         assert code in codes(moves_plan(snapshot_of(content), asked, TERMS), severity)
 
     def test_an_unknown_size_stays_unknown(self):
         content = whole()
         for row in content["replicas"]:
             row["size_mb"] = None
-        asked = [AskedMove("2.0", "copy_sec", NODES[1], NODES[2])]
+        asked = [RequestedMove("2.0", "copy_sec", NODES[1], NODES[2])]
         plan = moves_plan(snapshot_of(content), asked, TERMS)
         assert plan.expected.copied_mb is None
         assert only(plan, MoveReplica)[0].size_mb is None
@@ -316,7 +316,7 @@ class TestSettings:
 class TestPreview:
     def test_a_preview_tells_steps_partitions_nodes_and_shell_lines(self):
         snapshot = snapshot_of(whole())
-        asked = [AskedMove("2.0", "copy_pri", NODES[0], NODES[2])]
+        asked = [RequestedMove("2.0", "copy_pri", NODES[0], NODES[2])]
         plan = moves_plan(snapshot, asked, TERMS)
         found = preview_pegasus(snapshot, plan)
         [step] = found.steps
@@ -331,9 +331,9 @@ class TestPreview:
 
     def test_what_is_previewed_is_what_the_steps_do(self):
         snapshot = snapshot_of(whole())
-        asked = [AskedMove("2.1", "copy_sec", NODES[3], NODES[1])]
+        asked = [RequestedMove("2.1", "copy_sec", NODES[3], NODES[1])]
         found = preview_pegasus(snapshot, moves_plan(snapshot, asked, TERMS))
         part = found.steps[0].partitions[0]
         before = PegasusFacts(snapshot).partitions[2][1]
         assert set(part.secondaries_after) == {*before.secondaries, NODES[1]} - {NODES[3]}
-        assert way_of(before, []) == [before]
+        assert projected_configs(before, []) == [before]

@@ -11,7 +11,7 @@ from core.errors import InputError
 from core.pegasus.balance.model import ConfigType, ProposalAction
 from core.pegasus.guardian import CureStatus, GuardedNode, Guardian, GuardianOptions
 from core.pegasus.partition import DroppedReplica, PartitionConfig, PartitionMemory
-from core.pegasus.reconfigure import apply_action, settle, way_of
+from core.pegasus.reconfigure import apply_action, projected_configs, reconcile
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "pegasus" / "thft" / "propose"
 SENT = {
@@ -35,31 +35,31 @@ def actions(one):
 def test_every_state_that_was_seen_is_on_the_way_or_told_as_otherwise(name):
     one = SENT[name]
     before = config(one["before"])
-    way = way_of(before, actions(one))
+    configs = projected_configs(before, actions(one))
     seen = [config(state) for _, state in one["changes"]]
     if name == "rel_move_nonmember":
-        told = settle(before, actions(one), seen[-1])
+        told = reconcile(before, actions(one), seen[-1])
         assert told.state == "otherwise"
         assert "primary 127.0.0.1:34802" in told.sentence
         return
-    assert all(state in way for state in seen)
-    assert settle(before, actions(one), seen[-1]).state == "done"
+    assert all(state in configs for state in seen)
+    assert reconcile(before, actions(one), seen[-1]).state == "done"
     for state in seen[:-1]:
-        assert settle(before, actions(one), state).state == "under_way"
+        assert reconcile(before, actions(one), state).state == "under_way"
 
 
 @pytest.mark.parametrize("name", [name for name, one in SENT.items() if not one["changes"]])
 def test_what_was_accepted_and_never_happened_is_told(name):
     before = config(SENT[name]["before"])
     assert SENT[name]["reply"]["err"] == "ERR_OK"
-    assert settle(before, actions(SENT[name]), before).state == "not_begun"
+    assert reconcile(before, actions(SENT[name]), before).state == "not_begun"
 
 
 def test_a_change_that_came_in_between_does_not_hide_that_it_is_done():
     one = SENT["rel_move_hp"]
     before = config(one["before"])
     ballot, *rest = one["changes"][-1][1]
-    told = settle(before, actions(one), config([ballot + 2, *rest]))
+    told = reconcile(before, actions(one), config([ballot + 2, *rest]))
     assert told.state == "done"
     assert "2 more changes" in told.sentence
 

@@ -12,7 +12,7 @@ from connectors.pegasus.acting.verdict import Wanted, judge, wanted_of_change, w
 from core.actions.model import Observation
 from core.pegasus.balance.model import ConfigType, PlanKind
 from core.pegasus.partition import PartitionConfig
-from core.pegasus.reconfigure import way_of
+from core.pegasus.reconfigure import projected_configs
 from core.pegasus.steps.partition import Partition
 
 A, B, C, D = "a:1", "b:1", "c:1", "d:1"
@@ -75,7 +75,7 @@ def test_the_partition_tells_what_became_of_it(name: str) -> None:
 
 @pytest.mark.parametrize("wanted", [MOVE, COPY_PRIMARY, COPY_SECONDARY, TAKE_OUT])
 def test_on_the_way_nothing_is_said_and_at_its_end_it_is_done(wanted: Wanted) -> None:
-    *way, end = way_of(BEFORE, wanted.actions)
+    *way, end = projected_configs(BEFORE, wanted.actions)
     assert {judge(wanted, BEFORE, config).state for config in way} == {"waiting"}
     assert judge(wanted, BEFORE, end).state == "done"
     assert wanted.is_reached(end)
@@ -94,7 +94,7 @@ def test_single_changes_are_done_where_their_action_leads(
     change: ConfigType, before: PartitionConfig, node: str
 ) -> None:
     wanted = wanted_of_change(change, before, node)
-    *_, end = way_of(before, wanted.actions)
+    *_, end = projected_configs(before, wanted.actions)
     assert judge(wanted, before, before).state == "waiting"
     assert judge(wanted, before, end).state == "done"
 

@@ -18,7 +18,7 @@ from core.pegasus.balance.rounds import balance_round
 from core.pegasus.even.cost import copy_cost
 from core.pegasus.even.request import EvenRequest
 from core.pegasus.order_learning import KnownOrders
-from core.pegasus.plan.build import AskedMove
+from core.pegasus.plan.build import RequestedMove
 from core.pegasus.plan.maintenance import migrate_plan
 from core.pegasus.snapshot import PegasusFacts
 from core.plan.describe import tally
@@ -188,7 +188,7 @@ def test_the_lines_of_the_planner_and_of_a_move_are_what_the_command_line_takes(
     request = EvenRequest(measure="qps", max_moves=20, copy=False)
     even = "trimtab pegasus even peg --by qps --within 5 --moves 20 --no-copy"
     assert model.even_command("peg", request) == even
-    asked = AskedMove("2.1", "move_pri", "n1:1", "n2:1")
+    asked = RequestedMove("2.1", "move_pri", "n1:1", "n2:1")
     assert model.move_command("peg", asked, is_held=True) == (
         "trimtab pegasus move peg 2.1 move_pri --from n1:1 --to n2:1 --steady"
     )

@@ -14,7 +14,7 @@ from core.errors import NotFoundError, RemoteError
 from core.pegasus.answers import NodeEntry
 from core.pegasus.levels import parse_level
 from core.pegasus.partition import PartitionConfig
-from core.pegasus.proposal import ClusterSight
+from core.pegasus.proposal import ProposalContext
 from core.pegasus.steps.partition import Partition
 
 AFTER_FAILOVER_S: Final = 12.0
@@ -143,10 +143,10 @@ class PartitionReader:
         """Return the nodes by registered name."""
         return {node.name: node for node in self._client.fetch_nodes()}
 
-    def cluster(self) -> ClusterSight:
+    def cluster(self) -> ProposalContext:
         """Return what proposals are checked against, just read."""
         info = self._client.fetch_cluster_info()
-        return ClusterSight(self.nodes(), parse_level(info.level_word), self._pending())
+        return ProposalContext(self.nodes(), parse_level(info.level_word), self._pending())
 
     def reign(self) -> str:
         """Return who leads and since when that process runs: ``host:port since TIME``."""

@@ -18,7 +18,7 @@ from connectors.pegasus.acting.verdict import (
 from core.actions.model import Observation, Refusal, StepResult
 from core.errors import ConflictError, GuardRefusedError, InvariantError, RemoteError
 from core.pegasus.partition import PartitionConfig, membership
-from core.pegasus.proposal import ClusterSight, Proposal
+from core.pegasus.proposal import Proposal, ProposalContext
 from core.pegasus.steps.partition import Partition
 
 
@@ -99,7 +99,7 @@ class PartitionAction(ABC):
         """Return whether those that the plan names still have the roles it names."""
 
     @abstractmethod
-    def _built(self, sight: ClusterSight, config: PartitionConfig) -> Proposal:
+    def _built(self, context: ProposalContext, config: PartitionConfig) -> Proposal:
         """Return the proposal, or raise GuardRefusedError."""
 
     @abstractmethod
@@ -141,11 +141,11 @@ class PartitionAction(ABC):
                 f"{membership(planned)}.",
                 hint=_PLAN_AGAIN,
             )
-        sight = self._reader.cluster()
+        context = self._reader.cluster()
         try:
-            self._proposal = self._built(sight, now)
+            self._proposal = self._built(context, now)
         except GuardRefusedError as exc:
-            return as_refusal(exc, is_pending=now.gpid in sight.pending)
+            return as_refusal(exc, is_pending=now.gpid in context.pending)
         return None
 
     def send(self) -> None:

@@ -13,7 +13,7 @@ from typing import Literal
 from core.pegasus.balance.model import ConfigType, PlanKind, ProposalAction
 from core.pegasus.partition import PartitionConfig, membership
 from core.pegasus.proposal import move_actions
-from core.pegasus.reconfigure import settle
+from core.pegasus.reconfigure import reconcile
 
 State = Literal["done", "elsewhere", "returned", "half_done", "waiting"]
 
@@ -73,7 +73,7 @@ def judge(wanted: Wanted, before: PartitionConfig, now: PartitionConfig) -> Verd
         before: The partition just before.
         now: As it is.
     """
-    found = settle(before, wanted.actions, now)
+    found = reconcile(before, wanted.actions, now)
     if found.state == "done" or (now.ballot > before.ballot and wanted.is_reached(now)):
         return Verdict("done", found.sentence)
     if found.state in ("not_begun", "under_way"):

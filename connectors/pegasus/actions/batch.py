@@ -26,7 +26,7 @@ from core.errors import ConflictError, GuardRefusedError, RemoteError
 from core.pegasus.balance.model import ConfigType, PlanKind
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.partition import PartitionConfig, membership
-from core.pegasus.proposal import ClusterSight, Proposal
+from core.pegasus.proposal import Proposal, ProposalContext
 from core.pegasus.steps.batch import Proposed, ProposeMany
 
 _EACH_S: Final = 0.5
@@ -78,11 +78,12 @@ class BatchAction:
         """Return why nothing may be proposed; single partitions that do not fit are left out."""
         if not seen.exists:
             return Refusal(code="unknown_partition", sentence=seen.detail, hint=_PLAN_AGAIN)
-        sight = self._reader.cluster()
-        if sight.level <= FunctionLevel.FREEZED:
+        context = self._reader.cluster()
+        if context.level <= FunctionLevel.FREEZED:
             return Refusal(
                 code="proposal_refused",
-                sentence=f"At level {sight.level.word} proposals would wait unseen until it rises.",
+                sentence=f"At level {context.level.word} proposals would wait unseen "
+                "until it rises.",
                 hint="Set the level to steady first.",
             )
         self._proposals, self._left = [], {}
@@ -92,7 +93,7 @@ class BatchAction:
             if now is not None and self._wanted(item, now).is_reached(now):
                 reached += 1
                 continue
-            self._check(sight, item, now)
+            self._check(context, item, now)
         if self._proposals:
             return None
         if reached == len(self._step.items):
@@ -100,7 +101,7 @@ class BatchAction:
             return Refusal(code="already_there", sentence=sentence, hint="Nothing has to be done.")
         why = f"{self._many(reached)} are as wanted; of the rest none may be proposed: "
         return Refusal(
-            code="pending" if self._left.keys() <= sight.pending else "moved_meanwhile",
+            code="pending" if self._left.keys() <= context.pending else "moved_meanwhile",
             sentence=why + self._reasons(list(self._left)),
             hint=_PLAN_AGAIN,
         )
@@ -174,7 +175,7 @@ class BatchAction:
             return wanted_of_move(PlanKind.MOVE_PRIMARY, before, node, item.target or "")
         return wanted_of_change(ConfigType.DOWNGRADE_TO_INACTIVE, before, node)
 
-    def _check(self, sight: ClusterSight, item: Proposed, now: PartitionConfig | None) -> None:
+    def _check(self, context: ProposalContext, item: Proposed, now: PartitionConfig | None) -> None:
         gpid, node = item.partition.gpid, self._step.node
         if now is None:
             self._left[gpid] = "it is not there any more"
@@ -184,7 +185,7 @@ class BatchAction:
             self._left[gpid] = f"it has {membership(now)}"
             return
         try:
-            self._proposals.append(self._step.proposal(sight, now))
+            self._proposals.append(self._step.proposal(context, now))
         except GuardRefusedError as exc:
             self._left[gpid] = as_refusal(exc).sentence
 

@@ -14,7 +14,7 @@ from connectors.pegasus.acting.proposing import (
 from connectors.pegasus.acting.verdict import Wanted, wanted_of_change
 from core.pegasus.balance.model import ConfigType
 from core.pegasus.partition import PartitionConfig
-from core.pegasus.proposal import ClusterSight, Proposal
+from core.pegasus.proposal import Proposal, ProposalContext
 from core.pegasus.steps.change import ChangeReplica
 
 
@@ -46,8 +46,8 @@ class ChangeAction(PartitionAction):
         is_taking = self._change is ConfigType.ADD_SECONDARY
         return node not in now.members if is_taking else node in now.secondaries
 
-    def _built(self, sight: ClusterSight, config: PartitionConfig) -> Proposal:
-        return self._step.proposal(sight, config)
+    def _built(self, context: ProposalContext, config: PartitionConfig) -> Proposal:
+        return self._step.proposal(context, config)
 
     def _done(self) -> str:
         node, gpid = self._step.node, self._partition.gpid

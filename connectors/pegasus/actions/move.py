@@ -13,7 +13,7 @@ from connectors.pegasus.acting.proposing import (
 )
 from connectors.pegasus.acting.verdict import Wanted, wanted_of_move
 from core.pegasus.partition import PartitionConfig
-from core.pegasus.proposal import MOVE_KINDS, ClusterSight, Proposal
+from core.pegasus.proposal import MOVE_KINDS, Proposal, ProposalContext
 from core.pegasus.steps.move import MoveReplica
 
 
@@ -48,8 +48,8 @@ class MoveAction(PartitionAction):
             return now.primary == step.source and step.target in now.secondaries
         return now.primary == step.source and step.target not in now.members
 
-    def _built(self, sight: ClusterSight, config: PartitionConfig) -> Proposal:
-        return self._step.proposal(sight, config)
+    def _built(self, context: ProposalContext, config: PartitionConfig) -> Proposal:
+        return self._step.proposal(context, config)
 
     def _done(self) -> str:
         step, gpid = self._step, self._partition.gpid

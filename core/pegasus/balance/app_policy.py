@@ -118,7 +118,7 @@ def move_along(view: ClusterView, table: int, path: FlowPath) -> list[BalancePla
 
 
 def _load(held: list[int], disks: list[list[int]]) -> dict[int, int]:
-    """Return primaries per disk, 0 for disks that are asked for without any."""
+    """Return primaries per disk, 0 for requested disks without any."""
     load: dict[int, int] = defaultdict(int)
     for at in held:
         load[disks[at][0]] += 1

@@ -138,7 +138,7 @@ def _copy(task: CopyTask, planned: set[int]) -> list[BalancePlan]:
         row = task.row_to_copy(most[1], least[1], planned)
         queue.pop()
         if row is None:
-            continue  # nothing can leave this node: it is not asked again
+            continue  # nothing can leave this node: it is not tried again
         queue.pop(0)
         planned.add(row)
         plans.append(BalancePlan(row, task.kind, most[1], least[1], most[0], least[0]))

@@ -100,7 +100,7 @@ def capacities(view: ClusterView, imbalance: Imbalance, tables: Ints) -> Ints:
         destinations = view.members[wanted, role]
         is_there = destinations != NO_NODE
         at = (slot_of_row[wanted] * size + sources + 1) * size + destinations + 1
-        np.add.at(flat, at[is_there], np.int32(1))  # of the same type: the fast way
+        np.add.at(flat, at[is_there], np.int32(1))  # of the same type: faster
     _widen_when_none_is_low(net, imbalance, tables)
     return net
 

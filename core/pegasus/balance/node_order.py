@@ -208,7 +208,7 @@ def changes_between(before: ClusterView, after: ClusterView) -> dict[int, _Chang
     """Return what a balancer's plan would have to be to change each row so.
 
     Returns:
-        By row; ``None`` if the states are of other tables, or a row changed in no such way.
+        By row; ``None`` if the states are of other tables, or a row changed otherwise.
     """
     if not np.array_equal(before.first_rows, after.first_rows):
         return None

@@ -1,4 +1,4 @@
-"""When the meta server balances at all; the policies themselves do not ask."""
+"""When the meta server balances at all; the policies themselves do not check."""
 
 from __future__ import annotations
 

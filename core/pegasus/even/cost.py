@@ -1,4 +1,4 @@
-"""What plans cost: bytes to copy, how long that takes at the rate allowed, room on the way."""
+"""What plans cost: bytes to copy, the time at the allowed rate, disk space during the copy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class CopyCost:
         copy_count: Replicas copied; role changes copy nothing.
         copy_mb: Megabytes in all, of replicas whose size is known.
         unknown_count: Copies of unknown size.
-        received_mb: Shape ``(n_nodes,)``: also the room each node needs on the way, since a copy is
+        received_mb: Shape ``(n_nodes,)``: also the disk space each node needs meanwhile: a copy is
             made before the old replica goes, and that one is deleted much later.
         sent_mb: Shape ``(n_nodes,)``: a learner learns from the primary, whoever gives.
     """

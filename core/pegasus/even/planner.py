@@ -197,7 +197,7 @@ class _Search:
                 gain = np.where(sizes <= self._room[None, :], gain, 0.0)
             worth = gain / (np.nan_to_num(sizes, nan=self._usual_mb) + self._usual_mb)
         elif self._room is not None:
-            return None  # nothing tells whether it fits
+            return None  # whether it fits is unknown
         at = _best(worth)
         if at is None:
             return None

@@ -22,7 +22,7 @@ from core.units import pluralize
 
 
 @dataclass(frozen=True, slots=True)
-class AskedMove:
+class RequestedMove:
     """A requested move of a replica.
 
     Attributes:
@@ -70,7 +70,7 @@ def level_plan(
 
 def moves_plan(
     snapshot: PegasusSnapshot,
-    asked: Sequence[AskedMove],
+    requested: Sequence[RequestedMove],
     terms: PlanOptions,
     *,
     keep_level: bool = False,
@@ -81,29 +81,29 @@ def moves_plan(
 
     Args:
         snapshot: The cluster.
-        asked: At least one.
+        requested: At least one.
         terms: When, why and how long.
         keep_level: Hold the level at steady while the run lasts, so that the balancer keeps out.
     Raises:
         InputError: Nothing was named.
     """
-    if not asked:
+    if not requested:
         raise InputError("No partition was named.", hint="Name one: 2.7, where from, where to.")
     draft = Draft(snapshot, terms)
     if keep_level:
         draft.hold_steady()
     draft.check_level()
-    for one in asked:
+    for one in requested:
         draft.move(one.gpid, one.move, one.source, one.target)
-    _note_unhealthy(draft, {one.gpid for one in asked})
+    _note_unhealthy(draft, {one.gpid for one in requested})
     return draft.seal()
 
 
-def asked_moves(view: ClusterView, plans: Iterable[BalancePlan]) -> list[AskedMove]:
-    """Return the balancer's plans, or those of our own objective, as moves that are asked for."""
+def requested_moves(view: ClusterView, plans: Iterable[BalancePlan]) -> list[RequestedMove]:
+    """Return the balancer's plans, or those of our own objective, as requested moves."""
     words: Mapping[object, Move] = {kind: word for word, kind in MOVE_KINDS.items()}
     return [
-        AskedMove(
+        RequestedMove(
             view.gpid_text(plan.row),
             words[plan.kind],
             view.nodes[plan.source],
@@ -132,7 +132,7 @@ def balance_plan(
     Raises:
         InputError: Nothing was chosen.
     """
-    return moves_plan(snapshot, asked_moves(view, plans), terms, keep_level=keep_level)
+    return moves_plan(snapshot, requested_moves(view, plans), terms, keep_level=keep_level)
 
 
 def change_plan(
@@ -264,8 +264,8 @@ def _note_lively(draft: Draft) -> None:
         )
 
 
-def _note_unhealthy(draft: Draft, asked: set[str]) -> None:
-    unhealthy = [config.gpid for config in draft.course.unhealthy if config.gpid not in asked]
+def _note_unhealthy(draft: Draft, requested: set[str]) -> None:
+    unhealthy = [config.gpid for config in draft.course.unhealthy if config.gpid not in requested]
     if unhealthy:
         number = pluralize(len(unhealthy), "other partition")
         sentence = (

@@ -21,13 +21,13 @@ from core.pegasus.partition import PartitionConfig
 from core.pegasus.proposal import (
     MOVE_KINDS,
     Change,
-    ClusterSight,
     Move,
     Proposal,
+    ProposalContext,
     propose_change,
     propose_move,
 )
-from core.pegasus.reconfigure import way_of
+from core.pegasus.reconfigure import projected_configs
 from core.pegasus.server_settings import (
     COPY_RATE,
     FLOW_CONTROL,
@@ -231,7 +231,9 @@ class Draft:
         """Add a move or a copy of a replica; one that is refused is reported instead."""
         try:
             config = self._whole(gpid)
-            proposal = propose_move(self.course.sight(), config, MOVE_KINDS[move], source, target)
+            proposal = propose_move(
+                self.course.proposal_context(), config, MOVE_KINDS[move], source, target
+            )
         except OpsError as exc:
             self.refuse(exc, gpid)
             return
@@ -272,7 +274,7 @@ class Draft:
         Raises:
             GuardRefusedError: It is not safe.
         """
-        return propose_change(self.course.sight(), config, ConfigType[change], node)
+        return propose_change(self.course.proposal_context(), config, ConfigType[change], node)
 
     def check_table(self, config: PartitionConfig) -> None:
         """Keep to what the configuration excludes.
@@ -519,9 +521,9 @@ class Course:
             lambda one: one.primary is None or one.replica_count != one.max_replica_count
         )
 
-    def sight(self) -> ClusterSight:
+    def proposal_context(self) -> ProposalContext:
         """Return what a proposal is checked against; an unknown level is taken for steady."""
-        return ClusterSight(nodes=self.nodes, level=self.level or FunctionLevel.STEADY)
+        return ProposalContext(nodes=self.nodes, level=self.level or FunctionLevel.STEADY)
 
     def size_mb(self, config: PartitionConfig) -> float | None:
         """Return what copying a replica of the partition copies; ``None``: unknown."""
@@ -547,7 +549,7 @@ class Course:
 
     def advance(self, config: PartitionConfig, actions: Sequence[ProposalAction]) -> None:
         """Take the actions of a proposal for done."""
-        after = way_of(config, actions)[-1]
+        after = projected_configs(config, actions)[-1]
         for action in actions:
             if action.type in _LEARNING:
                 self.receive(action.node, self.size_mb(config))
@@ -576,7 +578,7 @@ class Course:
         """Let a node that was dropped take up its replica again; what it lacks is not known."""
         if config.primary is not None:
             learn = ProposalAction(ConfigType.ADD_SECONDARY, config.primary, node)
-            self._put(config, way_of(config, [learn])[-1])
+            self._put(config, projected_configs(config, [learn])[-1])
 
     def receive(self, node: str, size_mb: float | None) -> None:
         """Book what is copied onto a node."""

@@ -44,7 +44,9 @@ def migrate(draft: Draft, node: str, leaving: Collection[str]) -> list[str]:
             target = min(
                 able, key=lambda name: (course.primaries[name], of_table[config.app_id, name])
             )
-            found = propose_move(course.sight(), config, PlanKind.MOVE_PRIMARY, node, target)
+            found = propose_move(
+                course.proposal_context(), config, PlanKind.MOVE_PRIMARY, node, target
+            )
         except OpsError as exc:
             refused.append((config.gpid, exc))
             continue

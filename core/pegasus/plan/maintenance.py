@@ -271,7 +271,7 @@ def _named(draft: Draft, nodes: Sequence[str]) -> list[str]:
 
 
 def _begin(draft: Draft) -> None:
-    """Hold the level at steady; what the balancer had under way is let come to its end."""
+    """Hold the level at steady; wait until what the balancer had under way ends."""
     draft.hold_steady()
     draft.check_level()
     check_whole(draft)

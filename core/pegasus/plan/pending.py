@@ -1,7 +1,7 @@
 """Partitions of a Pegasus cluster that proposals of earlier runs may still change.
 
 A queued proposal is executed at any later tick, and the meta server refuses a second one for the
-same partition. Those of others cannot be asked for: the server's own refusal is the guard there.
+same partition. Those of others cannot be listed: the server's own refusal is the guard there.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The preview of a plan for a Pegasus cluster: every step, and every node before and after.
 
-Nothing is decided here: the plan is read, and the snapshot it was made on tells how full disks are.
+Nothing is decided here: the plan is read, and the snapshot it was made on gives the usage of disks.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Final
 from core.pegasus.answers import NodeEntry
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.partition import PartitionConfig
-from core.pegasus.proposal import ClusterSight
-from core.pegasus.reconfigure import way_of
+from core.pegasus.proposal import ProposalContext
+from core.pegasus.reconfigure import projected_configs
 from core.pegasus.steps.base import PegasusStep
 from core.pegasus.steps.partition import Partition
 from core.pegasus.steps.proposal import ProposalStep
@@ -220,8 +220,8 @@ def _after(step: ProposalStep, before: PartitionConfig) -> PartitionConfig:
     """Return a partition as the step leaves it; the plan's maker has checked what it needs."""
     named = {*before.members, *before.last_drops, *step.nodes_of()}
     nodes = {name: NodeEntry(name, None, is_alive=True) for name in named}
-    sight = ClusterSight(nodes=nodes, level=FunctionLevel.STEADY)
-    return way_of(before, step.proposal(sight, before).actions)[-1]
+    context = ProposalContext(nodes=nodes, level=FunctionLevel.STEADY)
+    return projected_configs(before, step.proposal(context, before).actions)[-1]
 
 
 def _sentence(plan: Plan) -> str:

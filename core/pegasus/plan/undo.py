@@ -26,7 +26,7 @@ _BY_HAND: Final = "Check it, and move it by hand if it still has to go back."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PegasusGround:
+class UndoContext:
     """On what a plan that takes a run back is built.
 
     Attributes:
@@ -40,63 +40,63 @@ class PegasusGround:
     exclusions: Collection[str] = field(default_factory=frozenset)
 
 
-def undo_plan(view: RunView, ground: PegasusGround, *, reason: str = "") -> Plan:
+def undo_plan(view: RunView, context: UndoContext, *, reason: str = "") -> Plan:
     """Return the plan that takes a run back, last step first.
 
     Args:
         view: The run; it has ended.
-        ground: A fresh snapshot of its cluster, the moment, the exclusions.
+        context: A fresh snapshot of its cluster, the moment, the exclusions.
         reason: Why; by default that it undoes the run.
     Raises:
         PlanConflictError: The run has not ended, is of another cluster, or left nothing that
             could be undone.
     """
-    check_undo(view, ground.snapshot.manifest.cluster)
+    check_undo(view, context.snapshot.manifest.cluster)
     reason = reason or reason_of_undo(view)
-    undo = _Undo(view, ground, reason)
+    undo = _Undo(view, context, reason)
     for step in reversed(view.steps):
         undo.add_inverse(step)
     return undo.seal()
 
 
 class _Undo:
-    def __init__(self, view: RunView, ground: PegasusGround, reason: str) -> None:
+    def __init__(self, view: RunView, context: UndoContext, reason: str) -> None:
         terms = PlanOptions(
-            now=ground.now, reason=reason, exclusions=ground.exclusions, undoes=view.run_id
+            now=context.now, reason=reason, exclusions=context.exclusions, undoes=view.run_id
         )
         self._view = view
-        self._draft = Draft(ground.snapshot, terms)
+        self._draft = Draft(context.snapshot, terms)
         self._stays: list[tuple[str, str]] = []
         self._needless: list[str] = []
         self._full: list[str] = []
         self._is_level_checked = False
 
     def add_inverse(self, step: StepView) -> None:
-        """Add the inverse of a step, or tell why there is none."""
+        """Add the inverse of a step, or report why there is none."""
         if step.step.wait is None and step.step.temporary_value is None and self._is_done(step):
             self._inverse(step)
 
     def _is_done(self, step: StepView) -> bool:
-        """Whether there is something to undo; tell what is left alone."""
-        asked, result = step.step, step.result
+        """Whether there is something to undo; report what is left alone."""
+        original, result = step.step, step.result
         if step.state == "UNKNOWN":
-            sentence = f"What became of {asked.subject} is unknown: it is left as it is."
-            self._stay("undo_unknown", asked.subject, sentence)
+            sentence = f"What became of {original.subject} is unknown: it is left as it is."
+            self._stay("undo_unknown", original.subject, sentence)
             return False
         if step.state != "FAILED" or step.begun_at is None or result is None:
             return step.state == "DONE"
-        if isinstance(asked, PegasusStep) and asked.is_done_in_parts:
-            return True  # done in part, perhaps: each partition tells
+        if isinstance(original, PegasusStep) and original.is_done_in_parts:
+            return True  # done in part, perhaps: each partition shows
         if result.after is not None and step.before is not None and result.after != step.before:
-            sentence = f"{asked.subject} is left as it is: {result.sentence}"
-            self._stay("undo_half_done", asked.subject, sentence)
+            sentence = f"{original.subject} is left as it is: {result.sentence}"
+            self._stay("undo_half_done", original.subject, sentence)
         return False
 
     def _inverse(self, step: StepView) -> None:
         match step.step:
-            case PegasusStep() as asked:
-                for inverse in asked.inverse(step.executed, self._draft):
-                    self._add(asked, inverse)
+            case PegasusStep() as original:
+                for inverse in original.inverse(step.executed, self._draft):
+                    self._add(original, inverse)
             case _:
                 raise InvariantError(f"A Pegasus cluster has no step of kind {step.step.kind}.")
 
@@ -125,7 +125,7 @@ class _Undo:
             hint = "`trimtab pegasus rebalance` brings replicas to a node that has few."
         return sentence, hint
 
-    def _add(self, asked: PegasusStep, inverse: Inverse) -> None:
+    def _add(self, original: PegasusStep, inverse: Inverse) -> None:
         self._note(inverse.finding)
         if inverse.finding is not None and inverse.is_compensated:
             self._full.append(inverse.finding.subject)
@@ -135,7 +135,7 @@ class _Undo:
             try:
                 inverse.step.add_to(self._draft)
             except OpsError as exc:
-                self._stay("undo_refused", asked.subject, exc.message, exc.hint)
+                self._stay("undo_refused", original.subject, exc.message, exc.hint)
 
     def _note(self, finding: Diagnostic | None) -> None:
         if finding is None:

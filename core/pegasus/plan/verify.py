@@ -17,8 +17,8 @@ from core.errors import InvariantError
 from core.pegasus.balance.model import ProposalAction
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.partition import PartitionConfig
-from core.pegasus.proposal import ClusterSight
-from core.pegasus.reconfigure import way_of
+from core.pegasus.proposal import ProposalContext
+from core.pegasus.reconfigure import projected_configs
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.steps.base import PegasusStep
 from core.plan.model import Diagnostic, Plan
@@ -36,7 +36,7 @@ def recheck(
 
     Args:
         snapshot: A fresh one.
-        plan: What was asked for.
+        plan: What was requested.
         steps: Places to look at: those that are still pending; ``None``: all.
     """
     pending = [
@@ -107,13 +107,13 @@ class _Ahead:
         """Return whether there is a table of that name."""
         return name in self._tables
 
-    def sight(self) -> ClusterSight:
+    def proposal_context(self) -> ProposalContext:
         """Return what proposals are checked against."""
-        return ClusterSight(self._nodes, self.level or FunctionLevel.STEADY)
+        return ProposalContext(self._nodes, self.level or FunctionLevel.STEADY)
 
     def advance(self, config: PartitionConfig, actions: Sequence[ProposalAction]) -> None:
         """Take the actions for done."""
-        self._expected[config.gpid] = way_of(config, actions)[-1]
+        self._expected[config.gpid] = projected_configs(config, actions)[-1]
 
 
 def configs_of(snapshot: PegasusSnapshot, gpids: Iterable[str]) -> Iterator[PartitionConfig]:

@@ -11,16 +11,16 @@ from core.pegasus.rules.context import PegasusContext
 from core.pegasus.snapshot import STORED_LEVEL, SWITCHES
 
 
-def level_in_the_way(context: PegasusContext) -> Iterator[Finding]:
-    """A level at which nothing is repaired, or that nobody knows."""
+def unusual_level(context: PegasusContext) -> Iterator[Finding]:
+    """A level at which nothing is repaired, or that is unknown."""
     stored, effective = context.facts.stored_level, context.facts.effective_level
     if effective is None:
-        told = context.snapshot.settings.get(STORED_LEVEL)
+        reported = context.snapshot.settings.get(STORED_LEVEL)
         yield _of_cluster(
             "level_unknown",
             "unknown",
             "The meta server did not report the effective level"
-            + (f"; the stored one is {told}." if told and stored is None else "."),
+            + (f"; the stored one is {reported}." if reported and stored is None else "."),
             "Look at the problems of the reading.",
         )
         return
@@ -52,9 +52,9 @@ def balance(context: PegasusContext) -> Iterator[Finding]:
 
 def switches_left_on(context: PegasusContext) -> Iterator[Finding]:
     """Switches that hold the balancer back; lost with the leading meta server."""
-    told = context.snapshot.settings
-    on = [name for name in SWITCHES if told.get(name) == "true"]
-    if told.get("assign_secondary_black_list", "").strip():
+    settings = context.snapshot.settings
+    on = [name for name in SWITCHES if settings.get(name) == "true"]
+    if settings.get("assign_secondary_black_list", "").strip():
         on.append("assign_secondary_black_list")
     for name in on:
         yield Finding(
@@ -63,7 +63,7 @@ def switches_left_on(context: PegasusContext) -> Iterator[Finding]:
             subject_kind="setting",
             subject=name,
             sentence=f"{name} is set: it limits what is balanced or repaired.",
-            evidence={"value": told[name]},
+            evidence={"value": settings[name]},
             hint="Take it back when the maintenance that needed it is over.",
         )
 

@@ -9,9 +9,9 @@ from core.findings.finding import Finding
 from core.pegasus.rules.cluster import (
     balance,
     coverage,
-    level_in_the_way,
     problems,
     switches_left_on,
+    unusual_level,
 )
 from core.pegasus.rules.context import PegasusContext
 from core.pegasus.rules.nodes import dead_nodes, disks_short_of_space, silent_nodes
@@ -23,7 +23,7 @@ RULES: Final[tuple[Rule[PegasusContext], ...]] = (
     partitions_by_state,
     dead_nodes,
     silent_nodes,
-    level_in_the_way,
+    unusual_level,
     disks_short_of_space,
     balance,
     coverage,

@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol, Self
 from core.pegasus.balance.model import ProposalAction
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.partition import PartitionConfig
-from core.pegasus.proposal import Change, ClusterSight, Move
+from core.pegasus.proposal import Change, Move, ProposalContext
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.steps.partition import Partition
 from core.step import Diagnostic, Executed, Inverse, ResultFlags, Step, StepBase
@@ -26,7 +26,7 @@ class ProjectedState(Protocol):
         """The effective level; ``None``: unknown."""
         ...
 
-    def sight(self) -> ClusterSight:
+    def proposal_context(self) -> ProposalContext:
         """Return what proposals are checked against."""
         ...
 
@@ -62,7 +62,7 @@ class PlanCourse(Protocol):
         """Return a partition as a step holds it."""
         ...
 
-    def sight(self) -> ClusterSight:
+    def proposal_context(self) -> ProposalContext:
         """Return what proposals are checked against."""
         ...
 

@@ -14,7 +14,7 @@ import msgspec
 from core.errors import OpsError, UnknownNameError
 from core.pegasus.balance.model import ConfigType, PlanKind
 from core.pegasus.partition import PartitionConfig
-from core.pegasus.proposal import ClusterSight, Proposal, propose_change, propose_move
+from core.pegasus.proposal import Proposal, ProposalContext, propose_change, propose_move
 from core.pegasus.steps.base import PlanBuilder, ProjectedState
 from core.pegasus.steps.change import add_again, propose_line
 from core.pegasus.steps.partition import Partition
@@ -142,12 +142,12 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
 
     # -- precondition, effect and inverse -------------------------------------------------------
 
-    def proposal(self, sight: ClusterSight, config: PartitionConfig) -> Proposal:
+    def proposal(self, context: ProposalContext, config: PartitionConfig) -> Proposal:
         """Return what is proposed for one of its partitions."""
         if self.verb != "move_pri":
-            return propose_change(sight, config, ConfigType[self.verb], self.node)
+            return propose_change(context, config, ConfigType[self.verb], self.node)
         targets = (item.target or "" for item in self.items if item.partition.gpid == config.gpid)
-        return propose_move(sight, config, PlanKind.MOVE_PRIMARY, self.node, next(targets, ""))
+        return propose_move(context, config, PlanKind.MOVE_PRIMARY, self.node, next(targets, ""))
 
     def check(self, state: ProjectedState) -> Diagnostic | None:
         """Check each partition; what is left of it is still worth doing."""
@@ -197,7 +197,9 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
             return moved_since(config, node if config.primary == node else None)
         try:
             plan.check_table(config)
-            found = propose_move(course.sight(), config, PlanKind.MOVE_PRIMARY, target, node)
+            found = propose_move(
+                course.proposal_context(), config, PlanKind.MOVE_PRIMARY, target, node
+            )
         except OpsError as exc:
             return stays("undo_refused", gpid, exc.message, exc.hint)
         back = Proposed(partition=course.partition(config), target=node)

@@ -12,7 +12,7 @@ from typing import ClassVar, Final, Self
 from core.errors import UnknownNameError
 from core.pegasus.balance.model import ConfigType
 from core.pegasus.partition import PartitionConfig
-from core.pegasus.proposal import Change, ClusterSight, Proposal, propose_change
+from core.pegasus.proposal import Change, Proposal, ProposalContext, propose_change
 from core.pegasus.steps.base import PlanBuilder, ProjectedState
 from core.pegasus.steps.partition import Partition
 from core.pegasus.steps.proposal import (
@@ -109,9 +109,9 @@ class ChangeReplica(ProposalStep, frozen=True, kw_only=True, tag="change_replica
 
     # -- precondition, effect and inverse -------------------------------------------------------
 
-    def proposal(self, sight: ClusterSight, config: PartitionConfig) -> Proposal:
+    def proposal(self, context: ProposalContext, config: PartitionConfig) -> Proposal:
         """Return the change."""
-        return propose_change(sight, config, ConfigType[self.change], self.node)
+        return propose_change(context, config, ConfigType[self.change], self.node)
 
     def check(self, state: ProjectedState) -> Diagnostic | None:
         """Check the node and the partition's roles."""
@@ -174,6 +174,6 @@ def _refusal(
 ) -> Inverse | None:
     def propose() -> None:
         plan.check_table(config)
-        propose_change(plan.course.sight(), config, change, node)
+        propose_change(plan.course.proposal_context(), config, change, node)
 
     return refusal_of(config.gpid, propose)

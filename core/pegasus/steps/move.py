@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 
 from core.errors import UnknownNameError
 from core.pegasus.partition import PartitionConfig
-from core.pegasus.proposal import MOVE_KINDS, ClusterSight, Move, Proposal, propose_move
+from core.pegasus.proposal import MOVE_KINDS, Move, Proposal, ProposalContext, propose_move
 from core.pegasus.steps.base import PlanBuilder, ProjectedState
 from core.pegasus.steps.partition import Partition
 from core.pegasus.steps.proposal import ProposalStep, moved_since, refusal_of, stays
@@ -94,13 +94,13 @@ class MoveReplica(ProposalStep, frozen=True, kw_only=True, tag="move_replica"):
 
     def describe(self) -> str:
         """Return ``Move the primary of 2.3 (temp) from n1:34801 to n2:34801``."""
-        return f"{_VERBS[self.move][0]} {self._describe_way()}"
+        return f"{_VERBS[self.move][0]} {self._describe_route()}"
 
     def describe_progress(self) -> str:
         """Return ``Moving the primary of 2.3 (temp) from n1:34801 to n2:34801``."""
-        return f"{_VERBS[self.move][1]} {self._describe_way()}"
+        return f"{_VERBS[self.move][1]} {self._describe_route()}"
 
-    def _describe_way(self) -> str:
+    def _describe_route(self) -> str:
         name = f"{self.partition.gpid} ({self.partition.table})"
         return f"{name} from {self.source} to {self.target}"
 
@@ -111,9 +111,9 @@ class MoveReplica(ProposalStep, frozen=True, kw_only=True, tag="move_replica"):
 
     # -- precondition, effect and inverse -------------------------------------------------------
 
-    def proposal(self, sight: ClusterSight, config: PartitionConfig) -> Proposal:
+    def proposal(self, context: ProposalContext, config: PartitionConfig) -> Proposal:
         """Return the move."""
-        return propose_move(sight, config, MOVE_KINDS[self.move], self.source, self.target)
+        return propose_move(context, config, MOVE_KINDS[self.move], self.source, self.target)
 
     def check(self, state: ProjectedState) -> Diagnostic | None:
         """Check both nodes and their roles."""
@@ -139,7 +139,9 @@ class MoveReplica(ProposalStep, frozen=True, kw_only=True, tag="move_replica"):
 
         def propose() -> None:
             plan.check_table(config)
-            propose_move(plan.course.sight(), config, MOVE_KINDS[self.move], target, source)
+            propose_move(
+                plan.course.proposal_context(), config, MOVE_KINDS[self.move], target, source
+            )
 
         yield refusal_of(gpid, propose) or Inverse(
             MoveReplica(

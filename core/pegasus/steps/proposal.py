@@ -12,7 +12,7 @@ from typing import Final
 from core.errors import GuardRefusedError, OpsError
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.partition import PartitionConfig, membership
-from core.pegasus.proposal import ClusterSight, Proposal
+from core.pegasus.proposal import Proposal, ProposalContext
 from core.pegasus.steps.base import PegasusStep, ProjectedState
 from core.pegasus.steps.partition import Partition
 from core.step import Diagnostic, Inverse
@@ -37,7 +37,7 @@ class ProposalStep(PegasusStep, frozen=True, kw_only=True):
         """
         raise NotImplementedError
 
-    def proposal(self, sight: ClusterSight, config: PartitionConfig) -> Proposal:
+    def proposal(self, context: ProposalContext, config: PartitionConfig) -> Proposal:
         """Return what it proposes for a partition as it is now.
 
         Raises:
@@ -68,7 +68,7 @@ class ProposalStep(PegasusStep, frozen=True, kw_only=True):
         if level is not None and level <= FunctionLevel.FREEZED:
             return _frozen(level, self.subject)
         try:
-            proposal = self.proposal(state.sight(), config)
+            proposal = self.proposal(state.proposal_context(), config)
         except GuardRefusedError as exc:
             return _refused(state, planned, exc)
         state.advance(config, proposal.actions)

@@ -22,7 +22,7 @@ from core.pegasus.even.request import EvenRequest
 from core.pegasus.ids import gpid_text, parse_gpid
 from core.pegasus.levels import parse_level
 from core.pegasus.plan.build import (
-    AskedMove,
+    RequestedMove,
     balance_plan,
     change_plan,
     level_plan,
@@ -349,7 +349,7 @@ def move(
         raise _no_word("kind of move", kind, _MOVES)
 
     def make(snapshot: PegasusSnapshot, options: PlanOptions) -> Plan:
-        asked = AskedMove(_gpid_of(snapshot, gpid), kind, from_node, to_node)
+        asked = RequestedMove(_gpid_of(snapshot, gpid), kind, from_node, to_node)
         return moves_plan(snapshot, [asked], options, keep_level=steady)
 
     return make

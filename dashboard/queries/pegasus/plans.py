@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, assert_never
 
 from core.errors import InputError
-from core.pegasus.plan.build import AskedMove, level_plan, moves_plan, setting_plan
+from core.pegasus.plan.build import RequestedMove, level_plan, moves_plan, setting_plan
 from core.pegasus.plan.maintenance import (
     MAX_UNDER_REPLICATED,
     OFFLINE_RATE_MB_PER_S,
@@ -44,7 +44,7 @@ class MovesRequest:
     """
 
     shelved: CachedSnapshot
-    asked: tuple[AskedMove, ...]
+    asked: tuple[RequestedMove, ...]
     keep_level: bool = False
     exclusions: tuple[str, ...] = ()
     reason: str = ""

@@ -11,7 +11,7 @@ import streamlit as st
 
 from core.pegasus.balance.rounds import BalanceRound
 from core.pegasus.even.planner import EvenPlan
-from core.pegasus.plan.build import AskedMove
+from core.pegasus.plan.build import RequestedMove
 from dashboard import state
 from dashboard.app_pages.pegasus.balance import model, queries
 from dashboard.app_pages.pegasus.balance.switches import APP, CLUSTER, EVEN, POLICIES, WAYS, Dials
@@ -176,7 +176,7 @@ def draw_remarks(compared: Compared, name: str) -> None:
 
 
 def draw_terminal(
-    compared: Compared, pick: str, asked: Sequence[AskedMove], *, is_held: bool
+    compared: Compared, pick: str, asked: Sequence[RequestedMove], *, is_held: bool
 ) -> None:
     """Show the line of the command line that shows, or prepares, the same."""
     page = compared.page

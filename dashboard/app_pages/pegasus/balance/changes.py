@@ -14,7 +14,7 @@ from core.errors import GuardRefusedError
 from core.pegasus.balance.model import BalancePlan, PlanKind, reason_of
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.partition import PartitionConfig
-from core.pegasus.proposal import MOVE_KINDS, ClusterSight, Move, propose_move
+from core.pegasus.proposal import MOVE_KINDS, Move, ProposalContext, propose_move
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.view import NO_NODE, ClusterView
 from core.units import format_mb
@@ -238,10 +238,10 @@ EXPLAINED: Final[dict[Move, str]] = {
 MAY: Final = "may take it"
 
 
-def sight_of(facts: PegasusFacts) -> ClusterSight:
+def proposal_context(facts: PegasusFacts) -> ProposalContext:
     """Return what proposals are checked against; an unknown level counts as one that forbids."""
     level = facts.effective_level or FunctionLevel.FREEZED
-    return ClusterSight(nodes={one.name: one for one in facts.nodes}, level=level)
+    return ProposalContext(nodes={one.name: one for one in facts.nodes}, level=level)
 
 
 def config_of(facts: PegasusFacts, table: str, index: int) -> PartitionConfig | None:
@@ -269,8 +269,8 @@ def targets_frame(
     primaries = columns.counts(primaries_only=True).sum(axis=0)
     replicas = columns.counts(primaries_only=False).sum(axis=0)
     carried = primaries if move == "move_pri" else replicas
-    sight = sight_of(facts)
-    verdicts = [_verdict(sight, config, move, source, name) for name in columns.nodes]
+    context = proposal_context(facts)
+    verdicts = [_verdict(context, config, move, source, name) for name in columns.nodes]
     order = np.lexsort((carried, np.array([one != MAY for one in verdicts])))
     free = {
         name: float(sum(disk.available_mb for disk in disks)) for name, disks in facts.disks.items()
@@ -293,12 +293,12 @@ def allowed(frame: pd.DataFrame) -> Sequence[str]:
 
 
 def _verdict(
-    sight: ClusterSight, config: PartitionConfig, move: Move, source: str, target: str
+    context: ProposalContext, config: PartitionConfig, move: Move, source: str, target: str
 ) -> str:
     if target == source:
         return "not: it leads it already" if source == config.primary else "not: it is the giver"
     try:
-        propose_move(sight, config, MOVE_KINDS[move], source, target)
+        propose_move(context, config, MOVE_KINDS[move], source, target)
     except GuardRefusedError as refused:
         head = f"The proposal for partition {config.gpid} is refused: "
         reason = refused.message.removeprefix(head).rstrip(".")

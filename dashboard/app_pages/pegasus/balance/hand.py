@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from core.pegasus.partition import PartitionConfig
-from core.pegasus.plan.build import AskedMove
+from core.pegasus.plan.build import RequestedMove
 from core.pegasus.proposal import Move
 from dashboard import state
 from dashboard.app_pages.pegasus.balance import changes
@@ -21,7 +21,7 @@ _KIND = "move"
 _MOST_PX = 320
 
 
-def asked_move(page: PegasusPage) -> AskedMove | None:
+def asked_move(page: PegasusPage) -> RequestedMove | None:
     """Draw the choices, and return the move; ``None``: none is possible as chosen."""
     config = _partition(page)
     if config is None:
@@ -79,7 +79,7 @@ def _partition(page: PegasusPage) -> PartitionConfig | None:
     return config
 
 
-def _ends(page: PegasusPage, config: PartitionConfig, move: Move) -> AskedMove | None:
+def _ends(page: PegasusPage, config: PartitionConfig, move: Move) -> RequestedMove | None:
     sources = changes.sources(config, move)
     if not sources:
         st.info("It has no replica of that role to give.")
@@ -113,4 +113,4 @@ def _ends(page: PegasusPage, config: PartitionConfig, move: Move) -> AskedMove |
         alt="Every node, whether it may take the replica, and why not",
         height=min(_MOST_PX, tables.height_of(len(rows))),
     )
-    return None if target is None else AskedMove(config.gpid, move, source, str(target))
+    return None if target is None else RequestedMove(config.gpid, move, source, str(target))

@@ -22,7 +22,7 @@ from core.pegasus.even.planner import EvenPlan, deviation
 from core.pegasus.even.request import EvenRequest
 from core.pegasus.even.weights import node_loads
 from core.pegasus.levels import FunctionLevel
-from core.pegasus.plan.build import AskedMove
+from core.pegasus.plan.build import RequestedMove
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.verdict import BalanceVerdict, State
 from core.pegasus.view import ClusterView
@@ -506,7 +506,7 @@ def even_command(cluster: str, request: EvenRequest) -> str:
     return shlex.join(line if request.copy else [*line, "--no-copy"])
 
 
-def move_command(cluster: str, asked: AskedMove, *, is_held: bool) -> str:
+def move_command(cluster: str, asked: RequestedMove, *, is_held: bool) -> str:
     """Return the line that prepares one move by hand."""
     line = ["trimtab", "pegasus", "move", cluster, asked.gpid, asked.move]
     line += ["--from", asked.source, "--to", asked.target]

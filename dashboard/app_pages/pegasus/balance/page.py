@@ -9,7 +9,7 @@ import streamlit as st
 from core.errors import IncompleteSnapshotError
 from core.pegasus.balance.model import BalancePlan
 from core.pegasus.even.request import EvenRequest
-from core.pegasus.plan.build import AskedMove, asked_moves
+from core.pegasus.plan.build import RequestedMove, requested_moves
 from dashboard import state
 from dashboard.app_pages.pegasus.balance import candidates, model, moves, queries, switches
 from dashboard.app_pages.pegasus.balance.changes import Listed
@@ -76,7 +76,7 @@ with compared_here:
     candidates.draw_table(compared)
     candidates.draw_progress(compared)
 
-asked: tuple[AskedMove, ...] = ()
+asked: tuple[RequestedMove, ...] = ()
 before, listed = None, Listed((), ())
 if pick in switches.POLICIES:
     way = turned.way(page, switches.POLICIES[pick])
@@ -118,7 +118,7 @@ if before is not None and listed.plans:
     most = page.cluster.apply.max_steps - 1
     if len(picked.plans) > most:
         st.caption(f"One run here may have {most + 1:,} steps: the first {most:,} are planned.")
-    asked = tuple(asked_moves(before, picked.plans[:most]))
+    asked = tuple(requested_moves(before, picked.plans[:most]))
 
 is_held = False
 if asked:

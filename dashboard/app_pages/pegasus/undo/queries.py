@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from core.pegasus.plan.undo import PegasusGround, undo_plan
+from core.pegasus.plan.undo import UndoContext, undo_plan
 from core.plan.model import Plan
 from dashboard import services
 from dashboard.queries.cache import cached
@@ -25,7 +25,7 @@ def undo_plan_of(request: UndoRequest) -> Plan:
 
 def _undone(key: tuple[UndoRequest, int]) -> Plan:
     request, _ = key
-    ground = PegasusGround(
+    ground = UndoContext(
         snapshot=pegasus_reading(request.shelved).snapshot,
         now=services.now(),
         exclusions=frozenset(request.exclusions),
