@@ -205,7 +205,7 @@ class PulsarCollector:
     def _read_brokers(
         self, rest: RestCapture, readings: Readings, registry: Registry, problems: ProblemLog
     ) -> RestFacts:
-        """Ask the registered brokers for their running settings."""
+        """Read the running settings of the registered brokers."""
         urls = self._urls(registry, problems)
         started = {
             name: report.start_timestamp
@@ -222,7 +222,7 @@ class PulsarCollector:
     def _read_owners(
         self, readings: Readings, registry: Registry, facts: RestFacts, problems: ProblemLog
     ) -> None:
-        """Ask brokers of the extensible manager what they own: ZooKeeper does not report it."""
+        """Read what brokers of the extensible manager own: ZooKeeper does not report it."""
         cluster = readings.pulsar_cluster
         kinds = dict(zip(registry.names, registry.kinds, strict=True))
         wanted = [name for name, kind in kinds.items() if kind == "extensible"]
@@ -237,7 +237,7 @@ class PulsarCollector:
             readings.owners_known = not silent and len(reachable) == len(wanted)
 
     def _urls(self, registry: Registry, problems: ProblemLog | None = None) -> dict[str, str]:
-        """Return the web address of each broker that may be asked; note those that may not."""
+        """Return the web address of each broker that may be contacted; note those that may not."""
         urls = {}
         for name, report in zip(registry.names, registry.reports, strict=True):
             plain, tls = report.web_service_url, report.web_service_url_tls

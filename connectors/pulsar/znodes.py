@@ -1,6 +1,6 @@
 """What to read of a cluster's ZooKeeper, in which order, at which price.
 
-Five rounds of bulk reads; each asks only for what the one before named:
+Five rounds of bulk reads; each reads only what the one before named:
 
 1. the lists of brokers, tenants and clusters, the leader, the dynamic settings;
 2. broker reports and averages, namespaces of the tenants, policies of the clusters;
@@ -65,7 +65,7 @@ class ClusterPolicies:
                 "inconsistent",
                 roots.CLUSTERS,
                 f"It names several clusters ({', '.join(sorted(self.names)[:5])}); which one this "
-                "is, nobody told.",
+                "is, no source reported.",
                 done="Name it as pulsar_cluster, or give an admin URL; its policies are unknown.",
             )
         readings.pulsar_cluster = own
@@ -356,7 +356,7 @@ class ZooKeeperCapture:
             "vanished",
             path,
             "It was listed and was gone when it was read.",
-            done="It is left out.",
+            done="It is skipped.",
             severity="info",
         )
 

@@ -1,6 +1,6 @@
 """One ZooKeeper session of a collector: bulk reads in few requests, and watches on few paths.
 
-A read is one of thousands in a ``MultiRead`` (servers 3.6 and later; older ones are asked one by
+A read is one of thousands in a ``MultiRead`` (servers 3.6 and later; older ones are read one by
 one, pipelined). Batches are cut so that an answer stays below half a MiB, and a few of them are on
 their way at once. A batch that breaks the connection is sent again in halves, until the znode that
 breaks it is alone.

@@ -1,6 +1,6 @@
 """One ZooKeeper session for what must be true right now: reads past every cache, and a lease.
 
-A read asks the server to catch up with its leader first (``sync``), so that an owner that was
+A read makes the server catch up with its leader first (``sync``), so that an owner that was
 seen is the owner that is. Only what :mod:`connectors.worker.lease` needs can be written.
 """
 

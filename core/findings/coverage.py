@@ -47,5 +47,5 @@ def problems_of(manifest: Manifest) -> Iterator[Finding]:
             subject=places[0] if count == 1 else "",
             sentence=f"{examples[code]}{more}",
             evidence={"problem": code, "count": count, "rows": places[:10]},
-            hint="`trimtab check` tries every endpoint and says how to mend it.",
+            hint="`trimtab check` tries every endpoint and names fixes.",
         )

@@ -1,7 +1,7 @@
 """How evenly one measure is spread: one definition of deviation for every page, command and plan.
 
 Words: *deviation* of a broker: its distance from the mean over all brokers, as a share of the mean;
-*maximum deviation*: ``(max - mean) / mean``, how far the busiest broker stands above the mean;
+*maximum deviation*: ``(max - mean) / mean``, how far the busiest broker is above the mean;
 *coefficient of variation*: standard deviation (of the whole population) over the mean.
 
 A broker whose value is unknown takes no part in mean and deviation and is counted as unknown.

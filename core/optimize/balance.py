@@ -1,6 +1,6 @@
 """The fleet while it is being rebalanced: what moved so far, and what may still move where.
 
-Constraints are kept in a way that no order of the moves can break: arrivals count at once,
+Constraints are held so that no order of the moves can break: arrivals count at once,
 departures never make room for topics or for namespaces of an anti-affinity group.
 """
 

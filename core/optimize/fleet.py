@@ -206,7 +206,7 @@ class Destinations:
         kind_of_namespace: Shape ``(n_namespaces,)``: row of ``allowed``.
         allowed: Shape ``(n_kinds, n_brokers)``.
         can_receive: Shape ``(n_brokers,)``: brokers that may take anything at all.
-        domains: Failure domain of each broker; all zero when domains play no part.
+        domains: Failure domain of each broker; all zero when domains have no effect.
         has_domains: Whether they do.
         topic_room: Topics that each broker may still take.
     """
@@ -226,11 +226,11 @@ def find_destinations(
 
     Isolation policies, anti-affinity groups with failure domains, load-manager class, versions:
     the same masks that placement uses. Where placement would fall back to a broker that a filter
-    ruled out, because nobody is left, we do not.
+    ruled out, because no broker is left, we do not.
 
     Args:
         view: The cluster.
-        settings: In force.
+        settings: Effective ones.
         candidates: Brokers whose load is known; others take nothing.
     Source:
         Pulsar ``ModularLoadManagerImpl#selectBroker``, or ``ExtensibleLoadManagerImpl#selectAsync``

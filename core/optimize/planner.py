@@ -35,7 +35,7 @@ def optimize(
     Args:
         snapshot: The cluster.
         request: What is wanted.
-        settings: In force; by default those of the snapshot.
+        settings: Effective ones; by default those of the snapshot.
     Cost:
         O(bundles) to lay out, then a few NumPy steps over one broker's bundles for each move.
     """
@@ -116,21 +116,21 @@ def _sentence(
 ) -> str:
     if request.relief is not None:
         return _of_relief(request.relief, moves, deviations, verdict)
-    line = f"the mean {'traffic' if fleet.measure == 'throughput' else 'usage'}"
+    mean = f"the mean {'traffic' if fleet.measure == 'throughput' else 'usage'}"
     before, after = (format_ratio(value) for value in deviations)
     if verdict == "nothing_to_do":
-        return f"Nothing to do: no broker is farther than {before} from {line}."
+        return f"Nothing to do: the max deviation from {mean} is {before}."
     if not moves:
-        return f"Nothing helps: the farthest broker is {before} from {line}, and no move is left."
-    return f"{_start(moves, verdict)} the farthest broker from {before} to {after} off {line}."
+        return f"Nothing helps: the max deviation from {mean} is {before}, and no move is left."
+    return f"{_start(moves, verdict)} the max deviation from {mean} from {before} to {after}."
 
 
 def _of_relief(
-    line: float, moves: tuple[Move, ...], deviations: tuple[float, float], verdict: Verdict
+    relief: float, moves: tuple[Move, ...], deviations: tuple[float, float], verdict: Verdict
 ) -> str:
-    """Say it by the usage of the busiest broker: a distance to the line means little to anybody."""
-    limit = format_ratio(line)
-    before, after = (format_ratio(line * (1 + value)) for value in deviations)
+    """Describe a relief by the usage of the busiest broker: a distance to the limit says less."""
+    limit = format_ratio(relief)
+    before, after = (format_ratio(relief * (1 + value)) for value in deviations)
     if verdict == "nothing_to_do":
         return f"Nothing to do: no broker's usage is above {limit}."
     if not moves:
@@ -145,25 +145,25 @@ def _start(moves: tuple[Move, ...], verdict: Verdict) -> str:
     moved = format_bytes_per_s(sum(move.bytes_per_s for move in moves))
     clients = sum(move.clients or 0 for move in moves)
     start = "The goal is reached" if verdict == "reached" else "The goal is not reached"
-    verb = "brings" if len(moves) == 1 else "bring"
+    verb = "changes" if len(moves) == 1 else "change"
     return (
         f"{start}: {pluralize(len(moves), 'move')} ({moved}, {pluralize(clients, 'client')}) {verb}"
     )
 
 
 def _enough(curve: tuple[CurvePoint, ...], relief: float | None) -> str:
-    """Say how many of the moves bring the worst broker as near as all of them do."""
+    """Describe how many of the moves bring the worst broker as near as all of them do."""
     last = curve[-1]
     first = next(point for point in curve if point.deviation <= last.deviation + _SAME)
     rest = last.moves - first.moves
     if not rest:
         return ""
-    worst, nearer, after = "farthest", "nearer", last.deviation
+    measure, after = "max deviation", last.deviation
     if relief is not None:
-        worst, nearer, after = "busiest", "down", relief * (1 + last.deviation)
+        measure, after = "max usage", relief * (1 + last.deviation)
     even, evens = ("relieve", "relieves") if relief is not None else ("even out", "evens out")
     if not first.moves:
-        return f" None of them brings the {worst} broker {nearer}: they {even} the other brokers."
+        return f" None of them lowers the {measure}: they {even} the other brokers."
     verb = "suffices" if first.moves == 1 else "suffice"
     others = f"the other one {evens}" if rest == 1 else f"the other {rest:,} {even}"
     return (

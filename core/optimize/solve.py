@@ -109,7 +109,7 @@ def solve(fleet: Fleet, request: OptimizeRequest) -> Outcome:
 
 
 def goal_band(mean: float, request: OptimizeRequest) -> Band:
-    """Return the band that the request asks for."""
+    """Return the requested band."""
     if request.relief is not None:
         return Band(-np.inf, request.relief)
     return Band(mean * (1 - request.within), mean * (1 + request.within))

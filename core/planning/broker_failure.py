@@ -91,7 +91,7 @@ class BrokerDeath:
 
 
 def session_timeout(settings: EffectiveSettings) -> tuple[float, str]:
-    """Return how long a dead broker's session lasts, seconds, and the key that tells it."""
+    """Return how long a dead broker's session lasts, seconds, and the key that sets it."""
     old, new = SESSION_KEYS
     key = old if settings.number(old) > 0 else new
     return settings.number(key) / 1000.0, key
@@ -104,12 +104,12 @@ def broker_death(
 
     Args:
         snapshot: The cluster.
-        settings: In force.
+        settings: Effective ones.
         broker: Broker id.
         seed: Order of the lookups and draws follow from it.
     Raises:
         UnknownNameError: There is no such broker.
-        InputError: The load manager is not one that can be played.
+        InputError: The load manager is not one that can be simulated.
     """
     view = LoadView.of(snapshot, settings)
     if broker not in view.broker_index:
@@ -234,7 +234,7 @@ def _taken_over(
         session_s + 60,
         "Lookups give its bundles away",
         f"Each bundle goes with the first lookup of one of its topics, by {placement}: most within "
-        "seconds, those whose clients pause longest within a minute. Bundles that nobody uses stay "
+        "seconds, those whose clients pause longest within a minute. Bundles without clients stay "
         f"without an owner.{lost}",
     )
 

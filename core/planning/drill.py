@@ -54,7 +54,7 @@ class Drill:
         hot: Table of :data:`HOT`.
         groups: Table of :data:`GROUPS`.
         sentence: In words.
-        skipped: Why failures were not played, one each.
+        skipped: Why failures were not simulated, one each.
     """
 
     failures: pa.Table
@@ -65,11 +65,11 @@ class Drill:
 
 
 def losses_of(view: LoadView, request: DrillRequest) -> list[Loss]:
-    """Return the failures to play.
+    """Return the failures to simulate.
 
     Raises:
         UnknownNameError: A name that is no broker and no failure domain.
-        InputError: Nothing is left to play.
+        InputError: Nothing is left to simulate.
     """
     found = []
     if request.brokers:
@@ -103,11 +103,11 @@ def groups_of(view: LoadView, losses: Sequence[Loss]) -> list[list[Loss]]:
 def drill(
     snapshot: PulsarSnapshot, settings: EffectiveSettings, request: DrillRequest, progress: Progress
 ) -> Drill:
-    """Play the failures in this process.
+    """Simulate the failures in this process.
 
     Raises:
         UnknownNameError, InputError: See :func:`losses_of`, :func:`simulate_losses`.
-        JobStoppedError: Somebody asked for it to stop.
+        JobStoppedError: It was stopped.
     """
     view = LoadView.of(snapshot, settings)
     groups = groups_of(view, losses_of(view, request))
@@ -159,7 +159,7 @@ def simulate_losses(
         request: What is computed.
         view: Of the snapshot; ``None``: laid out here.
     Raises:
-        InputError: The load manager is not one that can be played.
+        InputError: The load manager is not one that can be simulated.
     """
     view = LoadView.of(snapshot, settings) if view is None else view
     landed = place_losses(view, settings, losses, request.seed)
@@ -193,7 +193,7 @@ class _After:
     is_left: Flags
 
     def is_hot(self, threshold: float) -> Flags:
-        """Brokers at or over the line."""
+        """Brokers at or above the threshold."""
         with np.errstate(invalid="ignore"):
             return np.asarray(self.usage >= threshold, np.bool_)
 
@@ -341,10 +341,10 @@ def _groups(
 
 
 def _sentence(failures: pa.Table) -> str:
-    """Tell the worst case, and how many are survived."""
+    """Describe the worst case, and how many are survived."""
     count = failures.num_rows
     if not count:
-        return "Nothing was played."
+        return "Nothing was simulated."
     bad = pc.or_(
         pc.greater(failures["newly_hot"], 0),
         pc.or_(

@@ -2,7 +2,7 @@
 
 For each: which partitions serve nothing or no writes any more, who leads in its place by the
 guardian's rule, what the nodes that are left then serve, and whether their disks have room for the
-replicas that are made anew. Only the first minutes are played: copies come later.
+replicas that are made again. Only the first minutes are simulated: copies come later.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ NODE_FAILURES: Final = pa.schema(
         pa.field("has_room", pa.bool_()),
     ]
 )
-"""One row a node, worst first. ``without_primary``: partitions that nobody can lead;
+"""One row a node, worst first. ``without_primary``: partitions that no node can lead;
 ``without_writes``: led, yet by too few replicas for a write; ``single``: one replica left;
 ``taken``: primaries that the one node takes that takes most; rates are what primaries serve, reads
 and writes; deviations: the busiest node over the mean; ``room_mb``: free on the disks of the nodes
@@ -160,7 +160,7 @@ class _Partitions:
 
     @cached_property
     def room(self) -> Floats:
-        """MB free on each node's disks; NaN where it did not tell."""
+        """MB free on each node's disks; NaN where it reported none."""
         disks = self.facts.snapshot.tables["disks"]
         place = {name: at for at, name in enumerate(self.columns.nodes)}
         free = np.full(self.columns.node_count, np.nan)
@@ -174,16 +174,16 @@ class _Partitions:
 def drill_pegasus(
     facts: PegasusFacts, progress: Progress, *, only: Sequence[str] = ()
 ) -> PegasusDrill:
-    """Play the loss of each living node.
+    """Simulate the loss of each living node.
 
     Args:
         facts: The snapshot.
-        progress: Told after each node.
+        progress: Called after each node.
         only: Names of nodes; empty: all that are alive.
     Raises:
         IncompleteSnapshotError: Partitions of some table were not read, or no node is alive.
         UnknownNameError: A name that no living node has.
-        JobStoppedError: Somebody asked for it to stop.
+        JobStoppedError: It was stopped.
     """
     names = nodes_of(facts, only)
     rows = []
@@ -228,7 +228,7 @@ def pegasus_drill_of(parts: Iterable[pa.Table]) -> PegasusDrill:
 
 def simulate_node_losses(facts: PegasusFacts, names: Sequence[str]) -> pa.Table:
     """Return rows of :data:`NODE_FAILURES` for some nodes, each lost by itself."""
-    # kept beside the facts: all nodes of a cluster share it
+    # cached next to the facts: all nodes of a cluster share it
     parts = facts.__dict__.get("drill partitions")
     if parts is None:
         parts = facts.__dict__["drill partitions"] = _Partitions.of(facts)
@@ -320,7 +320,7 @@ def _takers(parts: _Partitions, rows: Ints, alive: Flags) -> Ints:
 def _sentence(failures: pa.Table) -> str:
     worst = failures.slice(0, 1).to_pylist()
     if not worst:
-        return "Nothing was played."
+        return "Nothing was simulated."
     one = worst[0]
     count = failures.num_rows
     name = one["node"]

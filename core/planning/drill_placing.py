@@ -90,9 +90,9 @@ def place_losses(
         view: Load of the cluster.
         settings: What the leader goes by.
         losses: As many as memory takes: each needs some dozen numbers a broker.
-        seed: Orders and draws follow from it and the loss's name, whatever else is asked with it.
+        seed: Orders and draws follow from it and the loss's name, whatever else is drilled.
     Raises:
-        InputError: The load manager is not one that can be played, or told too little.
+        InputError: The load manager is not one that can be simulated, or too little is known.
     Source:
         Pulsar ``ModularLoadManagerImpl#selectBrokerForAssignment``, or the extensible manager's
         lookup, which remembers nothing between two of them.
@@ -101,7 +101,7 @@ def place_losses(
     own = (view.own_class or "").rpartition(".")[2]
     manager = own if view.load_manager == "mixed" else view.load_manager
     if manager in ("simple", "SimpleLoadManagerImpl"):
-        raise InputError("Placement by SimpleLoadManagerImpl cannot be played.")
+        raise InputError("Placement by SimpleLoadManagerImpl cannot be simulated.")
     if manager in ("extensible", "ExtensibleLoadManagerImpl"):
         return [
             _extensible(view, settings, loss, one) for loss, one in zip(losses, orders, strict=True)

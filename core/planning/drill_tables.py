@@ -41,7 +41,7 @@ HOT: Final = pa.schema(
         pa.field("gained_bytes_per_s", pa.float64(), metadata={"unit": "bytes/s"}),
     ]
 )
-"""One row a broker that is over the line after a failure."""
+"""One row a broker that is above the threshold after a failure."""
 
 GROUPS: Final = pa.schema(
     [
@@ -56,8 +56,8 @@ GROUPS: Final = pa.schema(
     ]
 )
 """One row a failure and isolation policy that lost a broker or a bundle by it. ``has_room``: every
-bundle found a broker, and one of its brokers is below the line afterwards. Secondaries that step
-in count as its brokers."""
+bundle found a broker, and one of its brokers is below the threshold afterwards. Secondaries that
+step in count as its brokers."""
 
 TABLES: Final = {"failures": FAILURES, "hot": HOT, "groups": GROUPS}
 

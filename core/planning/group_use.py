@@ -1,4 +1,4 @@
-"""Resource groups beside what their namespaces use now, and each broker's share of a limit."""
+"""Resource groups, what their namespaces use now, and each broker's share of a limit."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class GroupUse:
         limits: By name of quantity, per second over the whole cluster; -1: none.
         used: The same of what its namespaces carry now.
         namespaces: Attached to it.
-        is_defined: ``False``: namespaces name it, and the cluster tells no such group.
+        is_defined: ``False``: namespaces name it, and the cluster has no such group.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""What would mend an isolation policy or a failure domain: the very document, and why that one.
+"""What would fix an isolation policy or a failure domain: the very document, and why that one.
 
 A fix is a change like one that an operator enters: it is previewed and checked before it is sent.
-Nothing is suggested where only a person can know, such as which rack a broker stands in.
+Nothing is suggested where only a person can know, such as which rack a broker is in.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MAX_NAMED: Final = 50
 
 @dataclass(frozen=True, kw_only=True)
 class IsolationFix:
-    """A change that mends a finding.
+    """A change that fixes a finding.
 
     Attributes:
         label: In a few words.
@@ -53,7 +53,7 @@ class IsolationFix:
 
 @dataclass(frozen=True, eq=False)
 class FixFinder:
-    """Suggests mends for the findings of one snapshot.
+    """Suggests fixes for the findings of one snapshot.
 
     Attributes:
         snapshot: The cluster.
@@ -64,7 +64,7 @@ class FixFinder:
     serving: Serving
 
     def fixes_of(self, finding: Finding) -> tuple[IsolationFix, ...]:
-        """Return what would mend a finding, the best first; nothing where a person must judge."""
+        """Return what would fix a finding, the best first; nothing where a person must judge."""
         make = _FIXES.get(finding.code)
         return () if make is None or finding.is_rest else tuple(make(self, finding.subject))
 
@@ -99,7 +99,7 @@ class FixFinder:
 
     @cached_property
     def _is_governed(self) -> bool:
-        """Whether every namespace matches a policy, so that nobody needs shared brokers."""
+        """Whether every namespace matches a policy, so that no namespace needs shared brokers."""
         return None not in self._governors.values()
 
     def _primaries(self, policy: IsolationPolicy) -> list[str]:
@@ -123,7 +123,7 @@ class FixFinder:
         return sorted(free, key=lambda host: policy.role_of(host) != "secondary")
 
     def _more_primaries(self, name: str, primary: Sequence[str]) -> Iterator[IsolationFix]:
-        """Add as many brokers as min_limit asks for, if any stays for what has no policy."""
+        """Add as many brokers as min_limit requires, if any stays for what has no policy."""
         policy, view = self._policies[name], self.serving.view
         lacking = max(policy.min_limit, 1) - len(self._primaries(policy))
         spare, chosen, count = self._spare(policy), list[str](), 0
@@ -143,7 +143,7 @@ class FixFinder:
         )
 
     def short(self, name: str) -> Iterator[IsolationFix]:
-        """Add primaries; or ask for as many as there are."""
+        """Add primaries, or require as many as there are."""
         policy = self._policies[name]
         yield from self._more_primaries(name, policy.primary)
         there = len(self._primaries(policy))
@@ -228,7 +228,7 @@ class FixFinder:
         )
 
     def unshared(self, _: str) -> Iterator[IsolationFix]:
-        """Take the calmest broker out of a policy that has more than it asks for."""
+        """Take the calmest broker out of a policy that has more than it requires."""
         for host, rows in self._hosts.items():
             held = [one for one in self._policies.values() if _is_primary(self, one, rows)]
             if all(len(self._primaries(one)) - len(rows) >= max(one.min_limit, 1) for one in held):
@@ -253,7 +253,7 @@ class FixFinder:
         )
 
     def twice(self, broker: str) -> Iterator[IsolationFix]:
-        """Leave a broker in one domain, a mend for each: which is right only a person knows."""
+        """Leave a broker in one domain, a fix for each: which is right only a person knows."""
         domains = failure_domains(self.snapshot.policies)
         held = [name for name, brokers in domains.items() if broker in brokers]
         for kept in held:

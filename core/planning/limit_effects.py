@@ -1,4 +1,4 @@
-"""Whom a change of limits touches: what is carried now beside what would be let through."""
+"""Clients that a change of limits affects: the present traffic and what would be let through."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def limit_effects(
 
     Args:
         snapshot: The cluster.
-        settings: In force.
+        settings: Effective ones.
         steps: Of one plan, in its order.
     """
     after = with_policies(snapshot, steps)

@@ -21,7 +21,7 @@ _COUNTS = ("topic_count", "consumer_count")
 
 @dataclass(frozen=True, eq=False)
 class NamespaceUse:
-    """Live use by namespace; heartbeat and SLA namespaces are left out.
+    """Live use by namespace; heartbeat and SLA namespaces are excluded.
 
     Attributes:
         namespaces: Names, sorted; length ``n``.
@@ -32,7 +32,7 @@ class NamespaceUse:
         bundles: How many, shape ``(n,)``.
         topics: Loaded, as the bundles' owners report them, shape ``(n,)``.
         consumers: The same of consumers.
-        silent: Bundles that somebody owns and nobody reported traffic of, shape ``(n,)``.
+        silent: Bundles with an owner and without reported traffic, shape ``(n,)``.
         storage_bytes: Of the topics that were read, shape ``(n,)``; NaN: none was.
     """
 

@@ -1,7 +1,7 @@
-"""Rate limits of namespaces beside live rates: who must be at a limit, and who cannot be.
+"""Rate limits of namespaces and live rates: who must be at a limit, and who cannot be.
 
 Brokers apply the limits of a namespace to each of its topics (subscribe rates: to each consumer;
-replicator rates: to each topic and remote cluster), while reports tell sums of bundles. So a
+replicator rates: to each topic and remote cluster), while reports have sums of bundles. So a
 namespace is judged by what must be so: a sum within the limit keeps every topic within it, and a
 mean at the limit puts one topic there at least.
 """
@@ -40,8 +40,8 @@ _HOLDERS: Final[Mapping[str, str]] = {
     "replicator_dispatch_rate": "replicator",
 }
 _UNSEEN: Final[Mapping[str, str]] = {
-    "replicator_dispatch_rate": "no snapshot tells what is sent to other clusters",
-    "subscribe_rate": "no snapshot tells how often consumers subscribe",
+    "replicator_dispatch_rate": "no snapshot has what is sent to other clusters",
+    "subscribe_rate": "no snapshot has how often consumers subscribe",
 }
 
 
@@ -82,7 +82,7 @@ class RateLimit:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether somebody is at the limit, as far as sums can tell."""
+        """Whether a client is at the limit, as far as sums show."""
         if self.limit <= 0:
             return "unlimited"
         if self.live is None:

@@ -1,4 +1,4 @@
-"""Tenants: what their namespaces carry together, beside what limits let them have."""
+"""Tenants: what their namespaces carry together, and what their limits allow."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class TenantUse:
         rates: By column of :data:`core.schemas.pulsar.RATES`, messages/s and bytes/s.
         bundles: How many.
         topics: Loaded.
-        silent: Bundles with an owner whose traffic nobody reported.
+        silent: Bundles with an owner and without reported traffic.
         storage_bytes: Of the topics that were read; ``None``: none was.
         share: Of the fleet's traffic in bytes, in and out; 0..1.
         bounds: By key of :data:`BOUNDED`.

@@ -83,7 +83,7 @@ def parts_of(path: Path, *, part_bytes: int = PART_BYTES) -> list[TopicPart]:
 
 
 def read_part(part: TopicPart) -> pa.Table:
-    """Return the topics of a part, columns as :data:`TOPICS`; a rate that is not told is null.
+    """Return the topics of a part, columns as :data:`TOPICS`; an unknown rate is null.
 
     Raises:
         InputError: It is damaged, or a value is no number.

@@ -1,4 +1,4 @@
-"""Millions of topics at a time: name, namespace, hash, bundle, each as one lookup tells it."""
+"""Millions of topics at a time: name, namespace, hash, bundle, each as one lookup returns it."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class TopicRing:
         namespaces: Names; a namespace is called by its place here.
         starts: Shape ``(n_bundles,)``: namespace times 2**32 plus the lower bound, ascending.
         uppers: Upper bound of each; exclusive, the last of the ring inclusive.
-        owner: Row in ``brokers`` of each bundle's owner; ``NOWHERE``: nobody, or unknown.
+        owner: Row in ``brokers`` of each bundle's owner; ``NOWHERE``: none, or unknown.
         brokers: Broker ids.
         loose: Namespaces whose bundles do not tile the ring: boundaries were not read, so ranges
             that were seen may overlap; the narrowest counts, as for one lookup.

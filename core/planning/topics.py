@@ -1,7 +1,7 @@
 """Where millions of topics land: topic -> hash -> bundle -> broker -> load.
 
-A file of topics that are there, or that somebody plans, is laid over the bundles of a snapshot. It
-tells what no single lookup does: which bundles get most, how many partitions of one topic share a
+A file of topics that exist, or are planned, is laid over the bundles of a snapshot. It
+shows what no single lookup does: which bundles get most, how many partitions of one topic share a
 bundle, and what each broker would carry.
 """
 
@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 _SUFFIX: Final = r"-partition-\d+$"
 MAX_WORST: Final = 1_000
-"""Partitioned topics that are listed by name, the most crowded first."""
+"""Partitioned topics that are listed by name, the most concentrated first."""
 
 TALLY: Final = pa.schema(
     [
@@ -55,11 +55,11 @@ BUNDLE_LOADS: Final = pa.schema(
     ]
 )
 """One row a bundle that holds topics of the file, most throughput first, then most topics.
-``namespace_share``: of its namespace's throughput, or of its topics where no rate is told."""
+``namespace_share``: of its namespace's throughput, or of its topics where no rate is known."""
 
 BROKER_LOADS: Final = pa.schema(
     [
-        pa.field("broker", pa.string()),  # null: bundles that nobody owns
+        pa.field("broker", pa.string()),  # null: bundles without an owner
         pa.field("bundles", pa.int64(), nullable=False),
         pa.field("topics", pa.int64(), nullable=False),
         *(BUNDLE_LOADS.field(name) for name in RATES),
@@ -133,7 +133,7 @@ def tally(ring: TopicRing, topics: pa.Table, part: int = 0) -> pa.Table:
     Args:
         ring: The bundles.
         topics: Columns of :data:`core.planning.topic_files.TOPICS`; unknown rates count as none.
-        part: Number of the part, kept in the rows.
+        part: Number of the part, stored in the rows.
     Cost:
         About 0.7 s a million topics; no Python loop but the one over CRC-32.
     """
@@ -185,7 +185,7 @@ def place_topics(ring: TopicRing, parts: Sequence[TopicPart], progress: Progress
 
     Raises:
         InputError: A part cannot be read.
-        JobStoppedError: Somebody asked for it to stop.
+        JobStoppedError: It was stopped.
     """
 
     def told() -> Iterator[pa.Table]:
@@ -235,7 +235,7 @@ def _shares(pairs: pa.Table) -> TopicShares:
     )
     told = concentrated.group_by(["partitions", "most"]).aggregate([("base", "count")])
     spread = told.select(["partitions", "most", "base_count"])
-    # few of them are as crowded as the worst: only those need an order by name
+    # few of them are as concentrated as the worst: only those need an order by name
     least = np.sort(concentrated["most"].to_numpy())[-MAX_WORST:][:1]
     worst = concentrated.filter(
         pa.array(concentrated["most"].to_numpy() >= (least[0] if least.size else 0))
@@ -310,7 +310,7 @@ def _named(ring: TopicRing, owner: NDArray[np.int32]) -> pa.Array:
 
 
 def _brokers(ring: TopicRing, topics: Ints, rates: dict[str, Floats]) -> pa.Table:
-    size = len(ring.brokers) + 1  # the last place is nobody's
+    size = len(ring.brokers) + 1  # the last place is for no owner
     at = np.where(ring.owner < 0, size - 1, ring.owner)
     held = topics > 0
     bundles = np.bincount(at[held], minlength=size)
@@ -339,10 +339,10 @@ def _concentrated(ring: TopicRing, concentrated: pa.Table) -> pa.Table:
 
 def _sentence(bundles: pa.Table, spread: pa.Table, placed: int, lost: Sequence[int]) -> str:
     if not placed:
-        return "No topic of the file lies in a bundle of the snapshot."
+        return "No topic of the file is in a bundle of the snapshot."
     most = pc.max(bundles["topics"]).as_py()
     mean = placed / bundles.num_rows
-    where = f"{pluralize(placed, 'topic')} lie in {pluralize(bundles.num_rows, 'bundle')}"
+    where = f"{pluralize(placed, 'topic')} are in {pluralize(bundles.num_rows, 'bundle')}"
     words = [f"{where}: {mean:,.1f} on average, {most:,} at the most"]
     if spread.num_rows:
         shared = spread.filter(pc.greater(spread["most_in_one_bundle"], 1))

@@ -1,4 +1,4 @@
-"""Every shedding strategy with every placement strategy, played forward on one cluster."""
+"""Every shedding strategy with every placement strategy, simulated on one cluster."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def pairs_of(
     """Return the pairs that a cluster can run.
 
     Raises:
-        InputError: None of those that were asked for.
+        InputError: None of the requested ones.
     """
     if snapshot.manifest.load_manager == "extensible":
         known = [(one.name, _WEIGHTED) for one in strategies_run_by("extensible")]
@@ -97,14 +97,14 @@ def pairs_of(
 
 
 SimulatePair = Callable[[Run, str], Simulation]
-"""Plays a run with a placement strategy, and with what the request assumes."""
+"""Simulates a run with a placement strategy, and with what the request assumes."""
 
 
 def compare(snapshot: PulsarSnapshot, request: WhatIfRequest) -> pa.Table:
-    """Play every pair; table of :data:`PAIRS`.
+    """Simulate every pair; table of :data:`PAIRS`.
 
     Raises:
-        InputError: The cluster cannot run any of them, or told too little to play it.
+        InputError: The cluster cannot run any of them, or too little is known to simulate it.
     """
     overrides = dict(request.settings)
     settings = effective_settings(snapshot, overrides=overrides)
@@ -118,13 +118,13 @@ def compare(snapshot: PulsarSnapshot, request: WhatIfRequest) -> pa.Table:
 def compared(
     brokers: PulsarSnapshot, request: WhatIfRequest, now: Measures, simulate_pair: SimulatePair
 ) -> pa.Table:
-    """Play every pair, wherever bundles are; see :func:`compare`.
+    """Simulate every pair, wherever bundles are; see :func:`compare`.
 
     Args:
         brokers: The cluster, with or without its bundles.
-        request: What is played.
+        request: What is simulated.
         now: How even its load is.
-        simulate_pair: Plays a pair.
+        simulate_pair: Simulates a pair.
     Raises:
         InputError: See :func:`compare`.
     """
@@ -231,9 +231,9 @@ def _totals(pairs: pa.Table) -> Iterator[dict[str, Any]]:
 
 
 def what_if_sentence(pairs: pa.Table, totals: pa.Table) -> str:
-    """Tell the best pair of all in words."""
+    """Describe the best pair of all."""
     if not totals.num_rows:
-        return "No cluster could be played."
+        return "No cluster could be simulated."
     best = totals.slice(0, 1).to_pylist()[0]
     clusters = len(pc.unique(pairs["cluster"]))
     pair = (

@@ -1,4 +1,4 @@
-"""Anti-affinity groups: where their members lie, and where two of them share what they should not.
+"""Anti-affinity groups: where their members are, and where two of them share what they should not.
 
 A *place* is a failure domain where ``failureDomainsEnabled`` is on and domains are defined, else a
 broker. A member counts at a place when one of its bundles is owned there.

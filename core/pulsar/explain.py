@@ -1,4 +1,4 @@
-"""Why a broker sheds or stays, and why a bundle is or is not among what leaves it."""
+"""The shedding decision on a broker, and on each of its bundles."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ __all__ = ["BrokerReason", "BundleReason", "Condition", "Explanation"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerReason:
-    """Why a broker sheds or stays.
+    """The shedding decision on a broker.
 
     Attributes:
         broker: Broker id.
         sheds: Whether bundles leave it.
         sentence: The verdict.
-        gates: What was asked, of the cluster first, then of the broker; a shut one is the last,
+        gates: Conditions, of the cluster first, then of the broker; a shut one is the last,
             unless it is one of several alternatives.
         bundles: What leaves it, in picking order.
         skipped: What was picked and stays all the same, with the reason.
@@ -50,11 +50,11 @@ class BrokerReason:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """The next shedding round of a cluster, ready to be asked about brokers and bundles.
+    """The next shedding round of a cluster, ready for queries about brokers and bundles.
 
     Attributes:
         view: Load of the cluster.
-        settings: In force.
+        settings: Effective ones.
         settings_of: The settings with some assumed otherwise.
         recently_unloaded: Bundles in their grace period.
     """
@@ -128,7 +128,7 @@ class Explanation:
 
     @cached_property
     def of_cluster(self) -> tuple[BrokerTrace, ...]:
-        """What was asked of the cluster as a whole, or of pairs."""
+        """Conditions of the cluster as a whole, or of pairs."""
         return tuple(trace for trace in self.decision.trace if trace.broker is None)
 
     def ranked(self) -> list[BrokerTrace]:
@@ -147,7 +147,7 @@ class Explanation:
         return self._trace_of.get(broker)
 
     def gates_of(self, broker: str) -> tuple[Gate, ...]:
-        """Return what was asked on the way to a broker: of the cluster first."""
+        """Return the conditions of a broker, those of the cluster first."""
         trace = self._trace_of.get(broker)
         whole = tuple(gate for item in self.of_cluster for gate in item.gates)
         return whole if trace is None else (*whole, *trace.gates)
@@ -170,7 +170,7 @@ class Explanation:
         return whole.gates[-1]
 
     def of_broker(self, broker: str) -> BrokerReason:
-        """Return why a broker sheds or stays; picked and left alone by the load manager stays."""
+        """Return the shedding decision on a broker; what the load manager leaves alone stays."""
         trace = self._trace_of.get(broker)
         gates = self.gates_of(broker)
         landings = self.landings(broker)

@@ -1,4 +1,4 @@
-"""Isolation policies, and the two ways in which Pulsar matches brokers against them.
+"""Isolation policies, and the two methods by which Pulsar matches brokers against them.
 
 The load manager matches the *host* of a broker id; the REST view
 ``/namespaceIsolationPolicies/brokers`` matches ``host:port``. A policy may therefore look right in
@@ -114,7 +114,7 @@ def parse_isolation_policies(
     for name, exc in faults:
         effect = "apply it" if isinstance(exc, UnsupportedPatternError) else "may ignore it"
         problems.append(
-            f"Isolation policy {name!r} cannot be read ({exc}); it is left out, so placement may "
+            f"Isolation policy {name!r} cannot be read ({exc}); it is skipped, so placement may "
             f"be narrower than shown. Brokers {effect}."
         )
     return tuple(parsed), tuple(problems)

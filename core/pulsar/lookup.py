@@ -47,7 +47,7 @@ class TopicName:
 
 @dataclass(frozen=True, slots=True)
 class LookupStep:
-    """One step of the way, for people."""
+    """One step of the lookup, for people."""
 
     title: str
     detail: str
@@ -111,7 +111,7 @@ def parse_topic_name(text: str) -> TopicName:
 def lookup_topic(
     snapshot: PulsarSnapshot, topic: str, settings: EffectiveSettings | None = None
 ) -> TopicLookup:
-    """Return where a topic lives by the snapshot; nothing is asked of, or assigned on, a cluster.
+    """Return where a topic lives by the snapshot; nothing is requested from a cluster.
 
     Args:
         snapshot: Its bundles, namespaces and brokers.

@@ -1,7 +1,7 @@
 """How evenly a fleet carries its load: one definition of "balanced" for every page and plan.
 
 Words: *deviation* of a broker: its distance from the mean over all brokers, as a share of the mean;
-*maximum deviation*: ``(max - mean) / mean``, how far the busiest broker stands above the mean;
+*maximum deviation*: ``(max - mean) / mean``, how far the busiest broker is above the mean;
 *coefficient of variation*: standard deviation (of the whole population) over the mean.
 
 A broker whose value is unknown takes no part in mean and deviation and is counted as unknown.
@@ -90,7 +90,7 @@ class Measures:
         usage: Weighted maximum over the resources, as the load manager takes it; ratio.
         throughput: In plus out, bytes/s.
         msg_rate: In plus out, messages/s.
-        bundle_count: Owned bundles that can move (heartbeat and SLA bundles left out).
+        bundle_count: Owned bundles that can move (heartbeat and SLA bundles excluded).
     """
 
     usage: Spread
@@ -142,13 +142,13 @@ def measure(snapshot: PulsarSnapshot, settings: EffectiveSettings | None = None)
 
     Args:
         snapshot: Any snapshot; without brokers every statistic is ``None``.
-        settings: The settings in force; by default those of the snapshot (they hold the weights of
+        settings: The active settings; by default those of the snapshot (they hold the weights of
             the resources).
     Cost:
         O(brokers + bundles), no Python loop over bundles.
     """
     chosen = effective_settings(snapshot) if settings is None else settings
-    # the settings are kept beside it, so that their identity is not given to others
+    # the settings are cached with it, so that their identity is not given to others
     _, measures = snapshot.derived.get(
         ("measures", id(chosen)), lambda: (chosen, _measured(snapshot, chosen))
     )
@@ -190,7 +190,7 @@ def _owned_bundle_counts(snapshot: PulsarSnapshot) -> Floats:
     counts = np.bincount(rows[rows >= 0], minlength=brokers.num_rows).astype(np.float64)
     unclear = pc.and_(pc.is_null(movable["owner"]), pc.is_null(movable["owner_source"]))
     known = np.where(counts == 0, np.nan, counts) if pc.any(unclear).as_py() else counts
-    known.setflags(write=False)  # kept with the snapshot
+    known.setflags(write=False)  # cached with the snapshot
     return known
 
 
@@ -200,7 +200,7 @@ def _total(table: pa.Table, name: str) -> Floats:
 
 
 def _finite(values: Floats) -> Floats:
-    """What is too large to be a number is somebody's mistake: unknown."""
+    """What is too large to be a number is a mistake: unknown."""
     return np.where(np.isfinite(values), values, np.nan)
 
 

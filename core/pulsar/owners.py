@@ -148,7 +148,7 @@ def ownership_of(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> Owner
 
     Args:
         snapshot: Any; without claims (a cluster read through REST alone) sessions are unknown.
-        settings: In force.
+        settings: Effective ones.
     Cost:
         O(bundles), in columns.
     """

@@ -163,7 +163,7 @@ def differences(preset: Preset, settings: EffectiveSettings) -> Iterator[Differe
 
     Args:
         preset: One of :data:`PRESETS`.
-        settings: In force.
+        settings: Effective ones.
     """
     for key in SETTING_BY_KEY:
         setting = SETTING_BY_KEY[key]

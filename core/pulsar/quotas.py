@@ -30,7 +30,7 @@ _DEFAULT: Final = "default"
 def quota_seeds(snapshot: PulsarSnapshot) -> Mapping[str, Floats]:
     """Return what bundles are taken to carry by their own quota, per column of rates.
 
-    The quota named ``default`` seeds nothing: the modular manager asks for a bundle's own only.
+    The quota named ``default`` seeds nothing: the modular manager reads a bundle's own only.
 
     Returns:
         ``{column: shape (n_bundles,), msg/s or bytes/s, NaN where there is no quota}``; empty where

@@ -84,7 +84,7 @@ class Rules:
         overload_is_weighted: The usage that OverloadShedder and placement compare with the overload
             limit is the weighted maximum; otherwise the largest usage without weights.
         heap_is_in_maximum: The largest usage without weights includes JVM heap.
-        drops_over_limit: ThresholdShedder leaves out resources above 100% of their limit when the
+        drops_over_limit: ThresholdShedder ignores resources above 100% of their limit when the
             weighted maximum is above it.
         uniform_is_joint: UniformLoadShedder takes one pair of brokers for both measures, which a
             higher rate or a higher throughput replaces.

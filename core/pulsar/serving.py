@@ -1,4 +1,4 @@
-"""Who may serve what: isolation policies against brokers, and bundles that lie wrong.
+"""Who may serve what: isolation policies against brokers, and misplaced bundles.
 
 Namespaces that one policy governs are one row, brokers that are the same to every policy one
 column, so that three brokers and three hundred fit in the same few cells.
@@ -61,7 +61,7 @@ class Serving:
 
     @classmethod
     def of(cls, view: LoadView, settings: EffectiveSettings) -> Self:
-        """Ask placement's own rule.
+        """Apply placement's own rule.
 
         Source:
             Pulsar ``LoadManagerShared#applyNamespacePolicies``.

@@ -1,4 +1,4 @@
-"""Rounds of shedding and placement on a snapshot, until it settles or a horizon is reached."""
+"""Rounds of shedding and placement on a snapshot, until it converges or a horizon is reached."""
 
 from core.simulation.engine import changed_fleet, simulate
 from core.simulation.model import Flap, Landed, RoundResult, Run, Simulation, WhatIf

@@ -34,7 +34,7 @@ def after_samples(snapshot: PulsarSnapshot, count: int) -> PulsarSnapshot:
     """Return the snapshot after ``count`` more samples of every reported bundle's statistics.
 
     A broker's average is the sum over the bundles that it reports. A bundle without an average
-    begins one, with its resource quota where it has one; one that nobody reports, or without
+    begins one, with its resource quota where it has one; one that no broker reports, or without
     statistics, keeps what it has.
 
     Args:
@@ -153,6 +153,6 @@ def known_sums(brokers: pa.Table, name: str, totals: Floats) -> pa.Array:
 
 
 def set_column(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
-    """Return a table with one column anew."""
+    """Return a table with one column replaced."""
     index = table.schema.get_field_index(name)
     return table.set_column(index, table.schema.field(name), values)

@@ -104,17 +104,17 @@ class LocalCluster:
         return LoadView.of(self.snapshot, self.settings)
 
     def decided(self, state: Any, recent: frozenset[str]) -> tuple[Decision, Any]:
-        """Ask the strategy."""
+        """Run the strategy."""
         config = self.strategy.config(self.settings)
         decided: tuple[Decision, Any] = self.strategy.decide(self._view, config, state, recent)
         return decided
 
     def landings(self, moves: Sequence[Move]) -> Iterable[Landing]:
-        """Ask the manager, one by one."""
+        """Place by the manager, one by one."""
         return self.manager.landings(self._view, moves)
 
     def remembered(self, state: Any, moves: Sequence[Move]) -> Any:
-        """Ask the manager."""
+        """Delegate to the manager."""
         return self.manager.remembered(self._view, state, moves)
 
     def after(self, moves: Sequence[Landed]) -> LocalCluster:
@@ -143,7 +143,7 @@ class LocalCluster:
         return replace(self, snapshot=self.manager.reported(after, touched)), moves
 
     def rested(self, state: Any) -> tuple[LocalCluster, Any]:
-        """Ask the manager."""
+        """Delegate to the manager."""
         snapshot, state = self.manager.rested(self.snapshot, state)
         return replace(self, snapshot=snapshot), state
 

@@ -33,7 +33,7 @@ _GRACE: Final = "loadBalancerSheddingGracePeriodMinutes"
 _INTERVAL: Final = "loadBalancerSheddingIntervalMinutes"
 
 LOOKAHEAD: Final = 60
-"""So many rounds without a move, grace periods left out, and the fleet counts as settled: longer
+"""So many rounds without a move, grace periods excluded, and the fleet counts as converged: longer
 than any strategy's memory (hit counts, smoothed usage) takes to come to a rest."""
 
 
@@ -60,7 +60,7 @@ def simulate(
     Args:
         snapshot: The start.
         run: What is simulated.
-        placement: Class name of the placement strategy; ``None``: the one in force.
+        placement: Class name of the placement strategy; ``None``: the active one.
         overrides: Settings to assume, upstream key to value.
         release: Release line to assume.
     Raises:
@@ -123,8 +123,8 @@ def changed_fleet(
         overrides: Settings to assume, upstream key to value.
     Raises:
         UnknownNameError: A strategy, setting, broker or failure domain that is not there.
-        InputError: A broker that is there already, nobody would be left, or a strategy that cannot
-            be simulated on this snapshot.
+        InputError: A broker that exists already, no broker would be left, or a strategy that
+            cannot be simulated on this snapshot.
     """
     strategy = find_shedding_strategy(run.shedding)
     settings = assumed_settings(snapshot, strategy, None, overrides or {}, None)
@@ -140,19 +140,19 @@ def assumed_settings(
     overrides: dict[str, object],
     release: str | None,
 ) -> EffectiveSettings:
-    """Return settings in force with what is assumed on top; shedding counts as switched on.
+    """Return active settings with what is assumed on top; shedding counts as switched on.
 
     Args:
         snapshot: Whose settings.
         strategy: Of shedding.
-        placement: Class name; ``None``: the one in force.
+        placement: Class name; ``None``: the active one.
         overrides: Upstream key to value.
         release: Release line to assume.
     Raises:
         UnknownNameError: A strategy or setting that is not there.
     """
     assumed: dict[str, object] = dict.fromkeys(SHEDDING_SWITCHES, True) | overrides
-    assumed[_SHEDDING] = strategy.name  # what is asked by name is what is played
+    assumed[_SHEDDING] = strategy.name  # what is requested by name is what is simulated
     if placement is not None:
         assumed[_PLACEMENT] = find_strategy(placement).name
     return effective_settings(snapshot, overrides=assumed, release=release)
@@ -190,7 +190,7 @@ class _Engine:
         return self._begun(cluster, run), [self._result((0, 0.0), cluster, moves, ({}, sentence))]
 
     def rounds(self, fleet: _Fleet, run: Run) -> Iterator[RoundResult]:
-        """Run until the horizon, or until the fleet is settled."""
+        """Run until the horizon, or until the fleet converges."""
         for number in range(1, run.rounds + 1):
             done = self._round(fleet, number)
             yield done
@@ -200,7 +200,7 @@ class _Engine:
     def _round(self, fleet: _Fleet, number: int) -> RoundResult:
         fleet.minute += self.interval_minutes
         start = fleet.minute
-        # the leader's timer is set anew after each round: at the boundary the time is just over
+        # the leader's timer is set again after each round: at the boundary the time is just over
         fleet.unloaded_at = {
             name: at for name, at in fleet.unloaded_at.items() if start - at < self._grace_minutes
         }
@@ -209,7 +209,7 @@ class _Engine:
         moves: list[Landed] = []
         skipped: dict[str, str] = {}
         for portion in self._portions(decision.moves):
-            # before the next one, brokers have told what the unloads so far have changed
+            # before the next one, brokers have reported what the unloads so far have changed
             landings = list(fleet.cluster.landings(portion))
             moves += self._carried_out(fleet, landings)
             skipped |= {item.move.bundle: item.skipped for item in landings if item.skipped}
@@ -306,30 +306,30 @@ def _notes(
 def _with_sentence(done: Simulation) -> Simulation:
     before, after = format_ratio(done.deviation_before), format_ratio(done.deviation_after)
     if done.rounds_to_converge is None:
-        start = f"{done.shedding} is not done after {pluralize(done.rounds[-1].number, 'round')}"
-    elif not done.move_count:
-        return replace(
-            done, sentence=f"{done.shedding} moves nothing; the farthest broker is {after} off."
+        start = (
+            f"{done.shedding} does not converge within {pluralize(done.rounds[-1].number, 'round')}"
         )
+    elif not done.move_count:
+        return replace(done, sentence=f"{done.shedding} moves nothing; max deviation {after}.")
     else:
         minutes = max(one.minute for one in done.rounds if one.moves)
         start = (
-            f"{done.shedding} settles after {pluralize(done.rounds_to_converge, 'round')} "
+            f"{done.shedding} converges after {pluralize(done.rounds_to_converge, 'round')} "
             f"({minutes:.0f} min)"
         )
     flaps = f", {len(done.flaps):,} of them back to where a bundle was" if done.flaps else ""
-    verb = "brings" if done.move_count == 1 else "bring"
+    verb = "changes" if done.move_count == 1 else "change"
     return replace(
         done,
         sentence=f"{start}: {pluralize(done.move_count, 'move')} "
         f"({format_bytes_per_s(done.moved_bytes_per_s)}, "
-        f"{pluralize(done.clients, 'client')}{flaps}) {verb} the farthest broker from {before} "
-        f"to {after} off the mean traffic.",
+        f"{pluralize(done.clients, 'client')}{flaps}) {verb} the max deviation from the mean "
+        f"traffic from {before} to {after}.",
     )
 
 
 def find_flaps(rounds: Iterable[RoundResult]) -> tuple[Flap, ...]:
-    """Return every A-B-A (or longer way back to A), in the order in which the bundles came back.
+    """Return every A-B-A (or a longer path back to A), in the order in which the bundles returned.
 
     Args:
         rounds: In order.

@@ -37,7 +37,7 @@ SAMPLES_OF_REST: Final = 10
 
 
 class Manager(Protocol):
-    """What a simulation asks of a load manager."""
+    """What a simulation needs of a load manager."""
 
     @property
     def placement(self) -> str:
@@ -46,7 +46,7 @@ class Manager(Protocol):
 
     @property
     def unloads_per_minute(self) -> float:
-        """How many bundles are unloaded until brokers have told their new load."""
+        """How many bundles are unloaded until brokers have reported their new load."""
         ...
 
     def landings(self, view: LoadView, moves: Sequence[Move]) -> Iterator[Landing]:

@@ -1,4 +1,4 @@
-"""What a simulation is asked, and what it answers."""
+"""The request of a simulation, and its answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class WhatIf:
     Attributes:
         added: Broker ids that join, empty, as large as the others.
         failed: Broker ids that end at once; their bundles are placed again.
-        removed: Broker ids that are shut down in order; the load goes the same ways.
+        removed: Broker ids that are shut down in order; the load moves the same.
         failed_domains: Failure domains all of whose brokers fail.
     """
 

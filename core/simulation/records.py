@@ -46,7 +46,7 @@ def after_reports(
 ) -> PulsarSnapshot:
     """Return the snapshot with the records that brokers publish ``minutes`` later.
 
-    A broker that gave or took a bundle withdraws its record and begins to smooth anew; the others
+    A broker that gave or took a bundle withdraws its record and begins to smooth again; the others
     go on smoothing.
 
     Args:

@@ -119,7 +119,7 @@ def gone_brokers(snapshot: PulsarSnapshot, what_if: WhatIf) -> list[str]:
 
     Raises:
         UnknownNameError: A broker or a domain that is not there.
-        InputError: Nobody would be left.
+        InputError: No broker would be left.
     """
     known = snapshot.brokers["broker"].to_pylist()
     domains = _domains(snapshot)

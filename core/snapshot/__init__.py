@@ -1,4 +1,4 @@
-"""Snapshots: what they are, how they are kept, how two of them differ."""
+"""Snapshots: what they are, how they are stored, how two of them differ."""
 
 from __future__ import annotations
 

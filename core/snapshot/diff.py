@@ -19,8 +19,8 @@ from core.snapshot.model import PulsarSnapshot
 MOVES = pa.schema(
     [
         pa.field("bundle", pa.string(), nullable=False),
-        pa.field("from_broker", pa.string()),  # null: nobody owned it
-        pa.field("to_broker", pa.string()),  # null: nobody owns it now
+        pa.field("from_broker", pa.string()),  # null: it had no owner
+        pa.field("to_broker", pa.string()),  # null: it has no owner now
     ]
 )
 """Bundles in both snapshots whose owner differs, in the order of the later one."""

@@ -117,7 +117,7 @@ class LoadTopics:
 def with_load_topics(
     tables: Mapping[str, pa.Table], topics: LoadTopics, problems: ProblemLog
 ) -> dict[str, pa.Table]:
-    """Return the tables with everything that the topics tell; never raises for what is in them.
+    """Return the tables with everything that the topics hold; never raises for what is in them.
 
     Args:
         tables: ``brokers`` and ``bundles`` are completed, three more come on top.
@@ -227,7 +227,7 @@ def _replaced(table: pa.Table, filled: Mapping[str, list[Any]], schema: pa.Schem
 
 
 def _bundles(bundles: pa.Table, hot: pa.Table, states: pa.Table) -> pa.Table:
-    """Fill statistics of the hottest bundles, and owners that nobody else told."""
+    """Fill statistics of the hottest bundles, and owners that no other source reports."""
     names = bundles.column("bundle")
     rows = pc.index_in(names, value_set=hot.column("bundle").combine_chunks())
     for column in _STATS:

@@ -57,7 +57,7 @@ class TableManifest:
         of them
             joined by ``+``.
         rows: Rows read.
-        expected: Rows that there should be, or ``None`` when nobody knows.
+        expected: Rows that there should be, or ``None`` if unknown.
         oldest_at: Oldest reading among the rows, ms since the epoch, or ``None``.
     """
 
@@ -68,7 +68,7 @@ class TableManifest:
 
     @property
     def coverage_ratio(self) -> float | None:
-        """Rows read over rows expected, 0..1, or ``None`` when nobody knows."""
+        """Rows read over rows expected, 0..1, or ``None`` if unknown."""
         if self.expected is None:
             return None
         return 1.0 if self.expected == 0 else min(self.rows / self.expected, 1.0)
@@ -89,7 +89,7 @@ class Manifest:
         release: Most common broker version, for example ``4.2.4``; ``None`` when unknown.
         tables: One entry a table.
         problems: Everything that could not be read.
-        unavailable: Sentences about what this load manager or source cannot tell yet.
+        unavailable: Sentences about what this load manager or source does not have.
         format_version: Version of the snapshot directory's form.
     """
 
@@ -244,14 +244,14 @@ def _digest_table(digest: hashlib._Hash, table: pa.Table) -> None:
 class Derived:
     """The last few values by key; the longest unused one goes first.
 
-    Two threads that ask at once may both compute: the values are equal, one of them stays.
+    Two threads that call at once may both compute: the values are equal, one of them stays.
     """
 
     def __init__(self) -> None:
         self._values: dict[Hashable, Any] = {}
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return the value of ``key``, made now if it is not kept."""
+        """Return the value of ``key``, made now if it is not cached."""
         try:
             value = self._values.pop(key)
         except KeyError:

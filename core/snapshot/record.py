@@ -101,7 +101,7 @@ class ServerLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemRecord:
-    """How snapshots of one system are kept in directories and in the history.
+    """How snapshots of one system are stored in directories and in the history.
 
     Attributes:
         system: Its name.
@@ -113,7 +113,7 @@ class SystemRecord:
         load: Reads a snapshot directory; raises ``SnapshotError``.
         events: Returns rows of ``events`` for what happened between two snapshots, without who did
             it.
-        servers: How the load of its servers is read; ``None``: no page asks for it.
+        servers: How the load of its servers is read; ``None``: no page shows it.
     """
 
     system: str

@@ -1,4 +1,4 @@
-"""Snapshot directories, and the shelf on which a collector keeps the recent ones.
+"""Snapshot directories, and the store in which a collector saves the recent ones.
 
 A snapshot directory holds ``manifest.json`` and ``<table>.parquet`` for every table. It is written
 aside and renamed, so a reader never sees half of one. A shelf is ``<root>/<cluster>/<name>/``
@@ -182,7 +182,7 @@ def read_table(directory: Path, name: str) -> pa.Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How much a shelf keeps; the newest snapshot is always kept.
+    """How much a store retains; the newest snapshot always stays.
 
     Attributes:
         max_count: Snapshots of one cluster.
@@ -197,7 +197,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class CachedSnapshot:
-    """One kept snapshot: when it was taken, which it is, where it is."""
+    """One saved snapshot: when it was taken, which it is, where it is."""
 
     taken_at: datetime
     snapshot_id: SnapshotId
@@ -219,11 +219,11 @@ class Shelf:
         )
 
     def entries(self, cluster: str) -> list[CachedSnapshot]:
-        """Kept snapshots of the cluster, oldest first; empty when there are none."""
+        """Saved snapshots of the cluster, oldest first; empty when there are none."""
         return sorted(_kept(self.root / cluster), key=lambda shelved: shelved.path.name)
 
     def latest(self, cluster: str, now: datetime) -> CachedSnapshot | None:
-        """The newest kept snapshot of the cluster; see :func:`current`."""
+        """The newest saved snapshot of the cluster; see :func:`current`."""
         entries = current(self.entries(cluster), now)
         return entries[-1] if entries else None
 
@@ -232,7 +232,7 @@ class Shelf:
         return _jump(self.entries(cluster), now, retention)
 
     def put(self, snapshot: Storable, retention: Retention | None = None) -> CachedSnapshot:
-        """Keep ``snapshot`` and drop what the retention no longer allows.
+        """Save ``snapshot`` and remove what the retention no longer allows.
 
         Raises:
             SnapshotError: It cannot be written.
@@ -318,7 +318,7 @@ def _over_limit(
 
 
 def _size_bytes(directory: Path) -> int:
-    """Return the size of a snapshot on disk; 0 when it was dropped by somebody else meanwhile."""
+    """Return the size of a snapshot on disk; 0 when it was removed meanwhile."""
     try:
         return sum(part.stat().st_size for part in directory.iterdir())
     except OSError:

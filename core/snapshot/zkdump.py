@@ -114,7 +114,7 @@ def _snapshot(taken: _Taken, cluster: str, now: datetime, problems: ProblemLog) 
 
 
 def _moment(brokers: pa.Table, newest_mtime: int, now: datetime) -> datetime:
-    """Return when the dump was taken, as far as its own times tell; never after ``now``."""
+    """Return when the dump was taken, as far as its own times show; never after ``now``."""
     newest_report = pc.max(brokers["reported_at"]).as_py() or 0
     newest = max(newest_report, newest_mtime)
     return ms_to_datetime(newest) if 0 < newest <= datetime_to_ms(now) else now

@@ -1,8 +1,8 @@
 """One question to many clusters: one group of rows is one cluster, here or on Spark.
 
-The same function answers in both ways: on Spark it runs in a task that reads the snapshot itself,
-so nothing but the answers goes through the driver. A cluster that cannot be answered for becomes a
-row of the table ``problems``; it does not cost the others their answer.
+The same function answers in a process and on Spark, where it runs in a task that reads the snapshot
+itself, so nothing but the answers goes through the driver. A cluster that cannot be answered for
+becomes a row of the table ``problems``; it does not cost the others their answer.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class InHistory:
 
 
 class Question(Protocol):
-    """What is asked of each cluster; pickled once a task."""
+    """The request to each cluster; pickled once a task."""
 
     @property
     def tables(self) -> Mapping[str, pa.Schema]:
@@ -145,11 +145,11 @@ Answers = Mapping[str, pa.Table]
 
 
 def answer_here(sources: Mapping[str, Source], question: Question, progress: Progress) -> Answers:
-    """Ask one cluster after the other in this process.
+    """Answer for one cluster after the other in this process.
 
     Args:
         sources: By cluster name.
-        question: What is asked.
+        question: The request.
         progress: Called after each.
     Raises:
         JobStoppedError: A person stopped it.
@@ -165,12 +165,12 @@ def answer_here(sources: Mapping[str, Source], question: Question, progress: Pro
 def answer_on_spark(
     spark: SparkSession, sources: Mapping[str, Source], question: Question, progress: Progress
 ) -> Answers:
-    """Ask all clusters on Spark, one task a cluster.
+    """Answer for all clusters on Spark, one task a cluster.
 
     Args:
         spark: Session; its executors must be able to read the sources.
         sources: By cluster name.
-        question: What is asked.
+        question: The request.
         progress: Receives the tasks done.
     Raises:
         JobStoppedError: A person stopped it.
@@ -194,12 +194,12 @@ def each_on_spark(
         names: Each once.
         answer: Runs on the executors, with whatever it closes over.
         progress: Receives the tasks done.
-        words: What is being done; by default that so many clusters are asked.
+        words: What is being done; by default the number of clusters.
     Raises:
         JobStoppedError: A person stopped it.
         ComputeError: Spark failed, or ``answer`` did.
     """
-    from core.spark.lift import lift  # noqa: PLC0415  # who asks in process needs no PySpark
+    from core.spark.lift import lift  # noqa: PLC0415  # answers in this process need no PySpark
     from core.spark.progress import followed  # noqa: PLC0415  # the same
 
     def kernel(group: pa.Table) -> pa.Table:

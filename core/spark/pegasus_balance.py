@@ -69,7 +69,7 @@ class SparkRounds:
         """Give rounds as :func:`core.pegasus.balance.rounds.rounds_until_converged` does.
 
         Raises:
-            InputError: The cluster policy was asked for.
+            InputError: The cluster policy was requested.
             ComputeError: Spark failed.
             JobStoppedError: A person stopped it.
         """
@@ -93,7 +93,7 @@ class SparkRounds:
             number: Of the round, for progress.
 
         Raises:
-            InputError: The cluster policy was asked for.
+            InputError: The cluster policy was requested.
         """
         if options.policy != "app":
             raise InputError(

@@ -1,4 +1,4 @@
-"""How far Spark is with what was asked of it, and how a person stops it."""
+"""How far Spark is with a request, and how a person stops it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Tasks = tuple[int, int]
 
 
 class _Watch(Protocol):
-    """One kind of session, for as long as something is asked of it."""
+    """One kind of session, for as long as it has work."""
 
     def tasks(self) -> Tasks: ...
 
@@ -40,12 +40,12 @@ class _Watch(Protocol):
 def followed(spark: SparkSession, progress: Progress, words: str) -> Iterator[None]:
     """Report how many tasks are done while the block runs, and cancel them when a person stops it.
 
-    Everything that the calling thread asks of Spark inside the block counts. ``progress`` is called
+    Everything that the calling thread runs on Spark inside the block counts. ``progress`` is called
     from another thread, twice a second; after a stop each further question to Spark inside the
     block is cancelled as well.
 
     Args:
-        spark: A session of either kind; Spark Connect tells by itself, else its tracker is asked.
+        spark: A session of either kind; Spark Connect tells by itself, else its tracker is read.
         progress: Receives the tasks done; raises when the job shall stop.
         words: What is being done, in a few words.
     Raises:

@@ -1,4 +1,4 @@
-"""One Spark session a process, made when it is first asked for."""
+"""One Spark session a process, made at first use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from core.errors import ConfigError, PlanConflictError
 
 _MODULE: Final = "jdk.incubator.vector"
-"""What Spark's launcher asks every Java for; small runtimes do not have it, the others warn."""
+"""What Spark's launcher requires of every Java; small runtimes do not have it, the others warn."""
 
 _LOG: Final = Path(__file__).with_name("log4j2.properties")
 """The level of Spark's own log on a terminal."""
@@ -95,7 +95,7 @@ def _end_all() -> None:
 
 
 def _is_over(spark: SparkSession) -> bool:
-    """Return whether a session cannot be asked anything any more."""
+    """Return whether a session cannot be used any more."""
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         return bool(getattr(spark, "is_stopped", False))
     try:
@@ -193,7 +193,7 @@ def _java_at(home: Path | None) -> Iterator[None]:
 
 
 def _without_module(java: Path) -> Path:
-    """Return a home whose ``java`` is the same without the module that it is asked for."""
+    """Return a home whose ``java`` is the same without the module that the launcher requires."""
     home = Path(tempfile.mkdtemp(prefix="trimtab-java-"))
     launcher = home / "bin" / "java"
     launcher.parent.mkdir()

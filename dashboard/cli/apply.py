@@ -392,7 +392,7 @@ def _show_dry_run(plan: Plan, found: Rehearsal, *, as_json: bool) -> int:
         ]
         table(("step", "after", "verdict", "what would happen"), rows)
         for key, value in found.settings:
-            say(f"{key} would be set to {value}." if value else f"{key} would be taken away.")
+            say(f"{key} would be set to {value}." if value else f"{key} would be removed.")
         say("Nothing was changed.")
 
     code = EXIT_DONE if found.state == "DONE" else EXIT_REFUSED

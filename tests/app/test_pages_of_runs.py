@@ -408,7 +408,7 @@ def test_run_of_a_setting_is_taken_back_like_any_other(site, setting_story):
     assert_calm(app)
     assert app.title[0].value == "Undo"
     said = texts(app)
-    assert f"Take {HOURLY} away" in said
+    assert f"Remove {HOURLY}" in said
     assert "Before and after" not in said
     assert not apply_button(app).disabled
     apply_button(app).click().run()

@@ -125,7 +125,9 @@ def test_what_would_turn_the_verdict_is_told_and_true(trimtab: Trimtab, three: P
 def test_people_read_the_verdict_first_and_then_each_broker(trimtab: Trimtab, three: Path) -> None:
     code, out, _ = trimtab("shed", three, "--strategy", "ThresholdShedder")
     assert code == 0
-    assert out.startswith("ThresholdShedder unloads 1 bundle from 1 broker over the line of 57.5 %")
+    assert out.startswith(
+        "ThresholdShedder unloads 1 bundle from 1 broker over the threshold of 57.5 %"
+    )
     assert "100.0 % 10.1.0.3:8080" in out
     assert "usage 37.5 % is 20.0 points under 57.5 %" in out
 

@@ -86,7 +86,7 @@ def test_a_split_knows_where_it_cuts_and_that_it_is_final() -> None:
     [
         (SplitSpec(algorithm=SPECIFIED, positions=(0,)), "split_without_effect", "No position"),
         (SplitSpec(algorithm=SPECIFIED, positions=(0x55555555,)), "split_without_effect", "No pos"),
-        (SplitSpec(algorithm=FLOW), "split_positions_unknown", "REST cannot be asked"),
+        (SplitSpec(algorithm=FLOW), "split_positions_unknown", "REST does not offer it"),
     ],
 )
 def test_what_brokers_would_not_do_is_an_error(wish, code, says) -> None:
@@ -317,8 +317,8 @@ MOVE = UnloadBundle(bundle="acme/x/0x00000000_0x80000000", owner="b1:8080", dest
         (SET, "Set aKey to 2 3 (until now 1)", "Setting aKey to 2 3", "whether aKey was changed"),
         (
             UNSET,
-            "Take aKey away, which is 1 dynamically",
-            "Taking the dynamic value 1 of aKey away",
+            "Remove aKey, which is 1 dynamically",
+            "Removing the dynamic value 1 of aKey",
             "whether aKey was changed",
         ),
     ],

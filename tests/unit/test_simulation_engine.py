@@ -57,7 +57,7 @@ def test_the_hot_broker_is_relieved_until_it_settles():
     assert done.rounds[0].moves
     assert done.deviation_after < done.deviation_before
     assert done.rounds_to_converge == max(one.number for one in done.rounds if one.moves)
-    assert done.sentence.startswith("ThresholdShedder settles after")
+    assert done.sentence.startswith("ThresholdShedder converges after")
 
 
 def test_same_seed_same_answer():
@@ -70,7 +70,7 @@ def test_a_horizon_that_is_too_near_is_said():
     done = simulate(small(), Run(shedding=THRESHOLD, rounds=1))
     assert done.ending == "horizon"
     assert done.rounds_to_converge is None
-    assert "is not done after 1 round:" in done.sentence
+    assert "does not converge within 1 round:" in done.sentence
 
 
 def test_an_even_fleet_settles_at_once():

@@ -258,7 +258,7 @@ def test_a_limit_that_is_just_met_does_not_read_like_one_that_is_exceeded() -> N
     met = ask(bundle_edited(snapshot, bundle, **rates), bundle)
     assert any("is not more than 30.0 k msg/s exactly" in item.sentence for item in met.conditions)
     near = ask(bundle_edited(snapshot, bundle, **(rates | {"long_msg_rate_out": 9.0})), bundle)
-    assert any("is 9 msg/s over the line" in item.sentence for item in near.conditions)
+    assert any("is 9 msg/s over the threshold" in item.sentence for item in near.conditions)
 
 
 def test_an_unknown_bundle_offers_near_names() -> None:

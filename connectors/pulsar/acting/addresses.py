@@ -15,7 +15,7 @@ class Addresses:
     """Addresses of the live brokers, as of the last snapshot and what was learnt since.
 
     Args:
-        config: Says which of a broker's addresses may be asked.
+        config: Names the addresses of a broker that may be contacted.
         client: Follows redirects to them.
     """
 
@@ -55,11 +55,11 @@ class Addresses:
         self._client.trust(known.values())
 
     def brokers(self) -> list[str]:
-        """Return the ids of brokers that may be asked."""
+        """Return the ids of brokers that may be contacted."""
         return sorted(self._urls)
 
     def find(self, broker: str) -> str | None:
-        """Return a broker's web address, ``None`` when none is known that may be asked."""
+        """Return a broker's web address, ``None`` when none is known that may be contacted."""
         return self._urls.get(broker)
 
     def owner(self, record: Ownership) -> str | None:

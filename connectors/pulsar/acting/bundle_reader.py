@@ -2,7 +2,7 @@
 
 Under the modular load manager the truth is the ownership znode, read after a ``sync``; its
 creation transaction distinguishes one ownership from the next, even by the same broker. Under the
-extensible one, and where no ZooKeeper is configured, the brokers themselves are asked what they
+extensible one, and where no ZooKeeper is configured, the brokers themselves report what they
 own: the last owner first, then the destination, then all others side by side.
 """
 
@@ -86,10 +86,10 @@ class OwnersAnswer:
     """Who owns a bundle, as the brokers themselves answer.
 
     Args:
-        client: Asks.
+        client: Sends the requests.
         addresses: Where the brokers are.
         cluster: Returns the cluster's own name, part of the path.
-        fan_out: Most brokers asked at once.
+        fan_out: Max brokers contacted at once.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class OwnersAnswer:
         path = f"{ADMIN}/brokers{quoted(self._cluster(), broker)}/ownedNamespaces"
         if url is None:
             raise ProtocolError(
-                f"No web address of {broker} is known that may be asked.",
+                f"No web address of {broker} is known that may be contacted.",
                 endpoint=broker,
                 operation=f"GET {path}",
                 outcome="not_sent",
@@ -159,12 +159,12 @@ class OwnersAnswer:
 
 
 class ZnodeBundleReader:
-    """Looks by ZooKeeper; owners are asked of the brokers where ZooKeeper does not report them.
+    """Looks by ZooKeeper; owners come from the brokers where ZooKeeper does not report them.
 
     Args:
         session: Reads.
         addresses: Which broker an address belongs to.
-        owners: Asks the brokers; ``None``: from the ownership znodes.
+        owners: Reads them from the brokers; ``None``: from the ownership znodes.
     """
 
     def __init__(
@@ -220,10 +220,10 @@ class AdminBundleReader:
     """Looks by the brokers' REST alone.
 
     Args:
-        client: Asks.
+        client: Sends the requests.
         addresses: Where the brokers are.
-        owners: Asks for owners.
-        bases: Addresses that may be asked about anything, in order.
+        owners: Reads owners.
+        bases: Addresses that serve any request, in order.
     """
 
     def __init__(
@@ -261,7 +261,7 @@ class AdminBundleReader:
         )
 
     def _body(self, path: str) -> bytes:
-        """Return the first answer of those that may be asked."""
+        """Return the first answer of those that may be contacted."""
         failure: RemoteError | None = None
         for base in self._bases():
             try:

@@ -106,7 +106,7 @@ class PulsarCluster(Limited):
         raise InvariantError(f"A Pulsar cluster has no step of kind {step.kind}.")
 
     def owners(self) -> OwnersAnswer:
-        """Return who asks the brokers what they own."""
+        """Return the reader of what brokers own."""
         return OwnersAnswer(
             self._client, self._addresses, self._pulsar_cluster, self._config.rest_fan_out
         )
@@ -154,7 +154,7 @@ class PulsarCluster(Limited):
             url = self._addresses.find(leader)
         if url is None:
             raise UnreachableError(
-                f"The leader {leader} of {self.name} has no web address that may be asked.",
+                f"The leader {leader} of {self.name} has no web address that may be contacted.",
                 endpoint=leader,
                 operation="find the leader",
                 outcome="not_sent",
@@ -188,7 +188,7 @@ class PulsarCluster(Limited):
         return self._first(lambda base: self._client.request(method, base, path, body=body))
 
     def _send_to_one(self, method: str, path: str, body: bytes | None) -> AdminAnswer:
-        """Ask one broker; another one only where a request was never sent."""
+        """Send to one broker; to another one only if a request was never sent."""
         failure: RemoteError | None = None
         for base in self._bases():
             try:
@@ -225,9 +225,9 @@ class PulsarCluster(Limited):
         return values.get(key)
 
     def set_dynamic_setting(self, key: str, value: str | None) -> None:
-        """Set a dynamic setting, or take it away with ``None``.
+        """Set a dynamic setting, or remove it with ``None``.
 
-        Setting the same value again changes nothing, so broker after broker is asked.
+        Setting the same value again changes nothing, so broker after broker is tried.
 
         Raises:
             RemoteError: It was refused, or its outcome is unknown.
@@ -247,12 +247,12 @@ class PulsarCluster(Limited):
         self._send_to_one(request.method, f"{ADMIN}/{request.path}", body_of(request))
 
     def _setting_request(self, key: str, value: str | None) -> Callable[[str], AdminAnswer]:
-        """Return what asks a broker, given its address."""
+        """Return what sends the request to a broker, given its address."""
         request = setting_request(key, value)
         return partial(self._client.request, request.method, path=f"{ADMIN}/{request.path}")
 
     def brokers(self) -> Collection[str]:
-        """Return the ids of the brokers that may be asked."""
+        """Return the ids of the brokers that may be contacted."""
         self._facts()
         return self._addresses.brokers()
 
@@ -298,7 +298,7 @@ class PulsarCluster(Limited):
         return self._client.request("GET", base, path).body
 
     def _bases(self) -> Iterable[str]:
-        """Return addresses to ask about the whole cluster: configured ones, then the brokers'."""
+        """Return addresses of the whole cluster: configured ones, then the brokers'."""
         self._facts()
         own = [self._addresses.find(name) for name in self._addresses.brokers()]
         return dict.fromkeys([*self._config.admin_urls, *(url for url in own if url)])
@@ -324,7 +324,7 @@ class PulsarCluster(Limited):
 
     def _unreachable(self) -> UnreachableError:
         return UnreachableError(
-            f"No broker of {self.name} is known that may be asked.",
+            f"No broker of {self.name} is known that may be contacted.",
             endpoint=self.name,
             operation="find a broker",
             outcome="not_sent",

@@ -1,4 +1,4 @@
-"""Is a bundle still as a step of a plan found it? What any step on a bundle asks before it acts."""
+"""Check that a bundle is as a step of a plan found it, before any step on it is executed."""
 
 from __future__ import annotations
 

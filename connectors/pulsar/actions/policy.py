@@ -2,7 +2,7 @@
 
 The other half is :mod:`core.pulsar.steps.policy`.
 
-It counts as done when the cluster, asked again, reports it as it was wanted.
+It counts as done when the cluster then reports it as requested.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class PolicyAction:
         return self._rule.check(seen.value)
 
     def send(self) -> None:
-        """Ask for the change, once."""
+        """Request the change, once."""
         self._cluster.send_to_any(self._step.request())
 
     def result(self, before: Observation, now: Observation) -> StepResult | None:

@@ -34,7 +34,7 @@ class SettingPort(Protocol):
         ...
 
     def brokers(self) -> Collection[str]:
-        """Return the ids of the brokers that may be asked."""
+        """Return the ids of the brokers that may be contacted."""
         ...
 
     def running(self, key: str, brokers: Collection[str]) -> Mapping[str, str | None]:
@@ -85,7 +85,7 @@ class SettingAction:
         return self._rule.check(seen.value)
 
     def send(self) -> None:
-        """Ask for the change, once."""
+        """Request the change, once."""
         self._cluster.send_to_any(self._step.request())
 
     def result(self, before: Observation, now: Observation) -> StepResult | None:
@@ -119,7 +119,7 @@ class SettingAction:
         step = self._step
         was = _text(before.value)
         if step.value is None:
-            sentence = f"The dynamic value of {step.key}, {was}, was taken away."
+            sentence = f"The dynamic value of {step.key}, {was}, was removed."
         else:
             count = len(self._followers)
             run = f"; {count} of {count + len(self._behind)} brokers run it"

@@ -31,7 +31,7 @@ class SplitPort(Protocol):
     """What it needs of the cluster."""
 
     def owners(self) -> OwnersAnswer:
-        """Return who asks the brokers what they own."""
+        """Return the reader of what brokers own."""
         ...
 
     def reader(self, owners: OwnersAnswer) -> BundleReader:
@@ -64,7 +64,7 @@ class SplitAction:
         step: What to do.
         reader: Look at bundles.
         send: Sends the request.
-        serves: Asks a broker whether nothing is under way there.
+        serves: Checks with a broker that nothing is in progress there.
     """
 
     def __init__(self, step: SplitBundle, reader: BundleReader, send: Send, serves: Serves) -> None:
@@ -103,7 +103,7 @@ class SplitAction:
         return not_as_planned(self._step, seen, self._seen, idle)
 
     def send(self) -> None:
-        """Ask the owner to split it, once."""
+        """Request the split from the owner, once."""
         self._send(self._step.request())
         self._is_answered = True
 
@@ -199,6 +199,6 @@ class SplitAction:
             state="UNKNOWN",
             code="timed_out",
             sentence=f"Whether {self._step.bundle} will still be split is unknown. {why}",
-            hint="Nothing is sent again; it is settled by looking.",
+            hint="Nothing is sent again; it is reconciled by observation.",
             after=now,
         )

@@ -28,7 +28,7 @@ class UnloadPort(Protocol):
     """What it needs of the cluster."""
 
     def owners(self) -> OwnersAnswer:
-        """Return who asks the brokers what they own."""
+        """Return the reader of what brokers own."""
         ...
 
     def reader(self, owners: OwnersAnswer) -> BundleReader:
@@ -74,7 +74,7 @@ class UnloadAction:
         step: What to do.
         reader: Look at the bundle.
         send: Sends the request.
-        serves: Asks a broker whether nothing is under way there.
+        serves: Checks with a broker that nothing is in progress there.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class UnloadAction:
         return None
 
     def send(self) -> None:
-        """Ask the cluster to unload it, once."""
+        """Request the unload, once."""
         self._send(self._step.request())
         self._is_answered = True
 
@@ -199,7 +199,7 @@ class UnloadAction:
         )
 
     def _next_move(self, holder: str) -> str:
-        """Return the way to the destination from where the bundle is now."""
+        """Return the route to the destination from where the bundle is now."""
         step = self._step
         if step.destination is None:
             return "Name a destination, if it must leave."
@@ -255,6 +255,6 @@ class UnloadAction:
             state="UNKNOWN",
             code="timed_out",
             sentence=f"Whether {self._step.bundle} will still leave {now.holder} is unknown. {why}",
-            hint="Nothing is sent again; it is settled by looking.",
+            hint="Nothing is sent again; it is reconciled by observation.",
             after=now,
         )

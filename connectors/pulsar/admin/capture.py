@@ -1,7 +1,7 @@
-"""What to ask the brokers' REST, of whom, and what to make of silence.
+"""What to read by the brokers' REST, from which, and what silence means.
 
-Load reports, owned bundles, running settings and topics are answered by the asked broker only, so
-each is asked, a bounded number at once; one that hangs costs its own time-out and nothing else.
+Load reports, owned bundles, running settings and topics are answered by each broker for itself, so
+each is contacted, a bounded number at once; one that hangs costs its own time-out and nothing else.
 ``/brokers/<cluster>`` answers any cluster's name and a topic lookup assigns unowned bundles:
 neither is ever used.
 """
@@ -65,7 +65,7 @@ class RestCapture:
     """Reads a cluster through the REST of its brokers.
 
     Running settings change seldom (a restart, or a dynamic setting, which is read elsewhere), so
-    a broker that answered them is only asked for its version in the next ten minutes.
+    a broker that answered them only reports its version in the next ten minutes.
     """
 
     def __init__(self, config: ClusterConfig, client: AdminClient) -> None:
@@ -84,7 +84,7 @@ class RestCapture:
     def request_each(
         self, names: Iterable[str], read: Callable[[str], T]
     ) -> tuple[dict[str, T], dict[str, RemoteError]]:
-        """Ask many things at once, bounded in number and time.
+        """Send many requests at once, bounded in number and time.
 
         Returns:
             What each answered, and why the others did not.
@@ -133,7 +133,7 @@ class RestCapture:
         dynamic: Mapping[str, str],
         problems: ProblemLog,
     ) -> RestFacts:
-        """Ask every broker for its running settings, or for a sign of life.
+        """Read the running settings of every broker, or a sign of life.
 
         Args:
             urls: Broker id -> web address.
@@ -176,7 +176,7 @@ class RestCapture:
         return facts
 
     def note_other_addresses(self, urls: Mapping[str, str], problems: ProblemLog) -> None:
-        """Ask configured addresses that are no registered broker for a sign of life."""
+        """Read a sign of life from configured addresses that are no registered broker."""
         others = {url: url for url in self._config.admin_urls if url not in urls.values()}
         _, silent = self.request_each(
             others, lambda url: self._client.request("GET", url, _VERSION)
@@ -186,7 +186,7 @@ class RestCapture:
         )
 
     def settings_of_any(self, problems: ProblemLog) -> dict[str, dict[str, str]]:
-        """Ask the configured addresses, one after the other, for running settings.
+        """Read running settings from the configured addresses, one after the other.
 
         For clusters whose brokers cannot be reached at their own addresses, only through a proxy.
         """
@@ -205,7 +205,7 @@ class RestCapture:
     def owned_bundles(
         self, cluster: str, urls: Mapping[str, str], problems: ProblemLog
     ) -> tuple[dict[str, str], set[str]]:
-        """Ask every broker which bundles it owns.
+        """Read which bundles every broker owns.
 
         Returns:
             Bundle -> broker id, and the brokers that did not answer.
@@ -335,7 +335,7 @@ class RestCapture:
                 problems.add(error.code, base, error.message, done="Unknown.", subject=name)
 
     def _boundaries(self, readings: Readings, base: str, problems: ProblemLog) -> None:
-        """Ask for the boundaries of all namespaces that anything named.
+        """Read the boundaries of all namespaces that anything named.
 
         ``/bundles`` answers 404 for a namespace that does not exist (a lookup's ``/bundle`` would
         answer the whole ring).

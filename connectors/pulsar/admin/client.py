@@ -42,7 +42,7 @@ MAX_BYTES: Final = 256 * 1024 * 1024
 _CHUNK: Final = 256 * 1024
 _MAX_REDIRECTS: Final = 5
 _REPEATED: Final = (502, 503, 504)
-# what happens to a connection is ours to tell: the library would write it to the terminal
+# we report what happens to a connection: the library would write it to the terminal
 logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
 _NOT_NAMED: Final = "neither admin_urls nor credential_hosts name it"
 _NAME_IT: Final = (
@@ -87,7 +87,7 @@ def _location(headers: Any) -> str | None:
 
 
 class NotRequestedError(RemoteTimeoutError):
-    """There was no time left to ask: it says nothing about the broker."""
+    """There was no time left for a request: nothing is known about the broker."""
 
     code = "not_sent"
 
@@ -225,7 +225,7 @@ class AdminClient:
             endpoint=base_url,
             operation=operation,
             outcome="refused",
-            hint="Ask again when the bundle or the leader has settled.",
+            hint="Try again when the bundle or the leader is stable.",
         )
 
     def _request_all(

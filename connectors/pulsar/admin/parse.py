@@ -95,7 +95,7 @@ def group_names(raw: bytes | None, place: str, problems: ProblemLog) -> list[str
 
     Args:
         raw: The answer, ``None``: there was none.
-        place: Where it was asked for.
+        place: Where it was read.
         problems: Filled here.
     """
     try:

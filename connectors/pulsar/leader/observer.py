@@ -313,7 +313,7 @@ class LeaderObserver:
         view = str(settings.value(TABLE_VIEW) or "").rpartition(".")[2]
         is_in_store = view == _STORE and not self._is_modular
         self._unsupported = (
-            f"Ownership is kept in the metadata store ({TABLE_VIEW}), which is not followed."
+            f"Ownership is stored in the metadata store ({TABLE_VIEW}), which is not followed."
             if is_in_store
             else ""
         )

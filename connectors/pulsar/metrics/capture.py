@@ -23,7 +23,7 @@ _OF_THE_LEADER: Final = ("unload_broker_total", "unload_bundle_total", "unload_b
 _IDLE: Final = ("publish_p99_ms", "lookup_p99_ms", "topic_load_p99_ms")
 _SELDOM: Final = (*_OF_THE_LEADER, "split_bundle_total", *_IDLE)
 """Exposed by the leader only, and by some releases only after the first unload or split; or not a
-number where nothing was asked for lately."""
+number where nothing was requested recently."""
 
 _AS_THEY_ARE: Final = (
     *RATES,
@@ -73,7 +73,7 @@ class MetricsReader:
 
         Args:
             brokers: Ids of every registered broker.
-            urls: Broker id -> web address, of those that may be asked.
+            urls: Broker id -> web address, of those that may be contacted.
             problems: Gets what did not work.
         """
         found: Found | None = None

@@ -16,7 +16,7 @@ Source = Literal["prometheus", "scrape"]
 
 @dataclass(slots=True)
 class Found:
-    """Measures of brokers and bundles; what is not finite is left out: it is unknown.
+    """Measures of brokers and bundles; what is not finite is excluded: it is unknown.
 
     Attributes:
         source: Where they were read.
@@ -107,7 +107,7 @@ def found_by_broker(
             "inconsistent",
             place,
             f"Metrics of {', '.join(strangers[:3])}{more} are of no known broker.",
-            done="They are left out; see broker_label and labels of [clusters.prometheus].",
+            done="They are excluded; see broker_label and labels of [clusters.prometheus].",
         )
     return of_value
 

@@ -133,7 +133,7 @@ OF_BROKERS: Final[Mapping[str, tuple[Measure, ...]]] = {
     "requests": REQUESTS,
     "writes": WRITES,
 }
-"""Measures by the question that asks for them."""
+"""Measures by the query that reads them."""
 
 OF_BUNDLES: Final = (
     _measure("msg_rate_in", "pulsar_bundle_msg_rate_in"),

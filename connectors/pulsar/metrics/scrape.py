@@ -176,7 +176,7 @@ class Scraper:
             problems.add(
                 "budget",
                 f"{PATH} of the brokers",
-                f"{skipped:,} lines of topics or bundles were left out of what brokers expose.",
+                f"{skipped:,} lines of topics or bundles were skipped of what brokers expose.",
                 done="Latencies of writing or rates of bundles are unknown; name a Prometheus url.",
                 severity="info",
             )

@@ -59,7 +59,7 @@ class _Answer(msgspec.Struct):
 
 
 class PrometheusServer:
-    """Asks the server of one cluster.
+    """Queries the server of one cluster.
 
     Args:
         config: The cluster.
@@ -122,7 +122,7 @@ class PrometheusServer:
                 exc.code,
                 self.place,
                 hinted(exc).message,
-                done=f"What it would have told is unknown. {exc.hint}".strip(),
+                done=f"Its measures are unknown. {exc.hint}".strip(),
             )
         except InputError as exc:  # a secret that cannot be read
             problems.add(exc.code, self.place, exc.message, done=exc.hint)
@@ -134,7 +134,7 @@ class PrometheusServer:
         """Return the instant vector of an expression.
 
         Raises:
-            RemoteError: It could not be asked, or refused.
+            RemoteError: It could not be reached, or refused.
         """
         body = urlencode({"query": expression, "timeout": f"{self._source.timeout_s:g}s"})
         path = f"{self._prefix}{_QUERY}"
@@ -164,7 +164,7 @@ class PrometheusServer:
         """Return how many Pulsar brokers the server knows under the configured labels.
 
         Raises:
-            RemoteError: It could not be asked.
+            RemoteError: It could not be reached.
         """
         self._client.end_by(monotonic() + self._source.timeout_s)
         expression = count(IS_PULSAR, (self._source.broker_label,), self._source.labels)
@@ -199,7 +199,7 @@ class PrometheusServer:
             problems.add(
                 "missing",
                 self.place,
-                f"Its series of brokers have no label {label}: they cannot be told apart.",
+                f"Its series of brokers have no label {label}: they cannot be distinguished.",
                 done="Name another broker_label in [clusters.prometheus].",
             )
         return found_by_broker(values - {""}, BrokerNames(brokers), self.place, problems)

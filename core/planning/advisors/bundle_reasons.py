@@ -73,7 +73,7 @@ class BundleLimits:
 
     @classmethod
     def of(cls, settings: EffectiveSettings) -> BundleLimits:
-        """Take the limits in force on a cluster."""
+        """Take the active limits of a cluster."""
         prefix = "loadBalancerNamespaceBundleMax"
         return cls(
             topics=int(settings.number(f"{prefix}Topics")),
@@ -90,7 +90,7 @@ class BundleReason:
 
     Attributes:
         name: In a few words.
-        bound: Whether it asks for at least or at most so many, or only costs.
+        bound: Whether it requires a minimum or a maximum, or only costs.
         bundles: That number; ``None``: no number meets it, or it is a cost.
         formula: The arithmetic with its numbers.
         why: One sentence.
@@ -137,7 +137,7 @@ def advise_bundles(
         demand: What it has to carry.
         limits: Of its bundles.
         positions: Place of every real topic on the ring; ``None``: as many places by chance.
-        loads: Load of every real topic; ``None``: all alike.
+        loads: Load of every real topic; ``None``: all equal.
     Raises:
         InputError: As :class:`Demand` and :func:`core.planning.advisors.bundle_count.advise`.
     """
@@ -184,7 +184,7 @@ def _spread(demand: Demand, even: BundleCount | None, most: int) -> BundleReason
 
 
 def _splitting(demand: Demand, limits: BundleLimits) -> list[BundleReason]:
-    """What the limits of a bundle ask for, so that nothing is split as soon as it runs."""
+    """What the limits of a bundle require, so that nothing is split as soon as it runs."""
     measured: list[tuple[str, float, float, str, str]] = [
         ("topics", demand.topics, limits.topics, f"{demand.topics:,}", f"{limits.topics:,}"),
         (

@@ -78,7 +78,7 @@ def _of_ttl(rule: RetentionRule, consumed_after: float | None) -> Iterator[str]:
         )
     if rule.ttl_s < _TTL_CHECKS * rule.expiry_check_s:
         yield (
-            f"The time to live ({rule.ttl_s:g} s) is short beside the check for it (every "
+            f"The time to live ({rule.ttl_s:g} s) is short compared with the check for it (every "
             f"{rule.expiry_check_s:g} s, messageExpiryCheckIntervalInMinutes): messages live up to "
             f"{(rule.ttl_s + rule.expiry_check_s) / rule.ttl_s:.1f} times as long."
         )

@@ -25,7 +25,7 @@ class DiskPicture:
 
     Attributes:
         uneven: With ledgers as large as each topic's rate makes them by the rule.
-        even: With ledgers all alike.
+        even: With ledgers of equal size.
         ledgers: How many.
         largest_ratio: Of the largest ledger to the mean one.
     """
@@ -82,6 +82,6 @@ def disks_words(found: DiskPicture, directories: int) -> str:
     return (
         f"{pluralize(found.ledgers, 'ledger')}, the largest {found.largest_ratio:.1f} times the "
         f"mean, go to directory number modulo {directories}: the fullest is "
-        f"{format_ratio(found.uneven.unevenness)} above the mean, with ledgers all alike it would "
-        f"be {format_ratio(found.even.unevenness)}."
+        f"{format_ratio(found.uneven.unevenness)} above the mean, with ledgers of equal size it "
+        f"would be {format_ratio(found.even.unevenness)}."
     )

@@ -1,4 +1,4 @@
-"""What a namespace-wide unload asks of the brokers, beside unloading bundle by bundle."""
+"""What a namespace-wide unload costs the brokers, compared with unloading bundle by bundle."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class UnloadPressure:
 
     Attributes:
         namespace: Of the bundles.
-        bundles: That somebody owns.
+        bundles: With an owner.
         clients: Producers and consumers on them: each looks its topic up again.
-        unknown_bundles: Bundles whose clients nobody told.
+        unknown_bundles: Bundles whose number of clients is unknown.
         at_once: Lookups at the same moment when the whole namespace is unloaded.
         worst_bundle: The bundle with most clients.
         worst_clients: Of it: most lookups at the same moment bundle by bundle.
@@ -44,7 +44,7 @@ class UnloadPressure:
 def unload_pressure(
     snapshot: PulsarSnapshot, namespace: str, *, pace_per_min: float
 ) -> UnloadPressure:
-    """Return what an unload of a namespace asks for, all at once and bundle by bundle.
+    """Return the lookups after an unload of a namespace, all at once and bundle by bundle.
 
     Args:
         snapshot: With statistics of the bundles.
@@ -52,7 +52,7 @@ def unload_pressure(
         pace_per_min: Bundles a minute.
     Raises:
         UnknownNameError: The snapshot has no such namespace.
-        InputError: A pace that is not above 0, or a namespace of which nobody owns a bundle.
+        InputError: A pace that is not above 0, or a namespace without an owned bundle.
     """
     if not pace_per_min > 0:
         raise InputError(f"A pace of {pace_per_min:g} bundles a minute is not above 0.")

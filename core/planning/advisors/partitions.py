@@ -1,4 +1,4 @@
-"""How the partitions of a topic fall into the bundles of its namespace, and what would mend it.
+"""How the partitions of a topic fall into the bundles of its namespace, and how to fix it.
 
 Every partition is a topic of its own with its own hash. Who splits the hash ring into n even
 bundles and throws p partitions at it gets collisions: that is a matter of luck, which the name

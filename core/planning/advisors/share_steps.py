@@ -54,7 +54,7 @@ def demand_steps(text: str) -> list[list[float]]:
         if not 1 <= periods <= MAX_PERIODS - len(rows):
             raise InputError(
                 f"{part[:40]!r} brings it to {len(rows) + periods:,} periods.",
-                hint=f"From 1 to {MAX_PERIODS:,} can be played.",
+                hint=f"From 1 to {MAX_PERIODS:,} can be simulated.",
             )
         rows += [usage_list(values)] * periods
     if not rows:
@@ -71,7 +71,7 @@ def demand_steps(text: str) -> list[list[float]]:
 def simulated_steps(
     limit: float, steps: str, *, period_s: float, tolerance_percent: float
 ) -> tuple[ShareCourse, int]:
-    """Play steps of demand, and return the course with the limit as brokers hold it.
+    """Simulate steps of demand, and return the course with the limit as brokers hold it.
 
     Args:
         limit: Of the group, a second.

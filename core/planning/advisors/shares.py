@@ -122,7 +122,7 @@ def must_report(
         use: In this period.
         reported: What it reported last.
         periods_since: Periods since that.
-        tolerance_percent: A change up to this much is kept back; brokers have no setting for it.
+        tolerance_percent: A change up to this much is not reported; brokers have no setting for it.
     Source:
         Pulsar ``ResourceGroup#needToReportLocalUsage``: falling to nothing alone is not reported.
     Example:
@@ -168,7 +168,7 @@ def share_course(
     period_s: int,
     tolerance_percent: float = REPORT_TOLERANCE_PERCENT,
 ) -> ShareCourse:
-    """Play periods of demand: brokers limit, report and share out again.
+    """Simulate periods of demand: brokers limit, report and share out again.
 
     A report counts for all brokers in the next period, and what a broker reported last stays known
     for good, as in the real cluster; before its first report a broker has the whole limit.

@@ -1,4 +1,4 @@
-"""How one slow or dead broker holds up a producer, by number of partitions and way of routing."""
+"""How one slow or dead broker holds up a producer, by number of partitions and routing mode."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def routed_stall(
         routing: One of :data:`ROUTINGS`.
         slow_ratio: Share of the traffic that the broker still takes, 0..1.
     Raises:
-        UnknownNameError: No such way of routing.
+        UnknownNameError: No such routing mode.
         InputError: As :func:`core.planning.advisors.client_queue.stall_of`.
     Source:
         Pulsar ``MessageRoutingMode``, ``SinglePartitionMessageRouterImpl``.
@@ -87,7 +87,7 @@ def stall_curve(
         routing: One of :data:`ROUTINGS`.
         slow_ratio: Share of the traffic that the broker still takes.
     Raises:
-        UnknownNameError: No such way of routing.
+        UnknownNameError: No such routing mode.
         InputError: As :func:`routed_stall`.
     """
     return [

@@ -189,7 +189,7 @@ def _verdict(
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionNeed:
-    """What one partition carries, beside what its bundle may carry.
+    """What one partition carries, and what its bundle may carry.
 
     Attributes:
         bytes_per_s: Of one partition, in and out.

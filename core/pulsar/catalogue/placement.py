@@ -8,7 +8,7 @@ from core.pulsar.catalogue.model import ABSENT, BOTH, MODULAR, Extremes, Range, 
 
 _IMPL: Final = "org.apache.pulsar.broker.loadbalance.impl."
 _MIN_LONG: Final = _IMPL + "LeastLongTermMessageRate"
-_WEIGHT_EFFECT: Final = "0: this resource plays no part in how busy a broker is."
+_WEIGHT_EFFECT: Final = "0: this resource has no effect in how busy a broker is."
 
 PLACEMENT_SETTINGS: Final = (
     Setting(

@@ -139,7 +139,7 @@ def leader_facts(
     Args:
         sightings: Oldest first; the last one is the present.
         moves: Changes of owner that were seen between them.
-        settings: In force.
+        settings: Effective ones.
         load_manager: Which one decides.
         own_moves: Bundles that runs of our own moved, and when: an unload by hand is no shedding,
             and gives no grace period.
@@ -222,7 +222,7 @@ def _shedding(settings: EffectiveSettings, now: datetime) -> Timer:
 
 
 def _writing(lead: Sequence[Sighting], settings: EffectiveSettings) -> Timer:
-    """Tell the last write of the averages by the last two snapshots between which they changed."""
+    """Find the last write of the averages by the last two snapshots between which they changed."""
     every_s = 60.0 * settings.number(_WRITE)
     words = f"every {format_age(every_s)}"
     changed = [

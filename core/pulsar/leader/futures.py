@@ -2,7 +2,7 @@
 
 Between now and the round brokers write further reports: each adds a sample to every bundle and
 replaces the statistics of its own. Futures are drawn from how often each broker reported, and by
-how much its reports changed, lately; the strategy decides in each of them.
+how much its reports changed recently; the strategy decides in each of them.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def draw_shares(
 
     Args:
         present: What is known now.
-        averages: Settled.
+        averages: Up to date.
         changes: What the last reports changed.
         decide: The strategy.
         draws: Futures.

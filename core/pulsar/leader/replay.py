@@ -1,6 +1,6 @@
 """Replay of a modular leader from ZooKeeper events.
 
-The replay keeps what the leader keeps in memory: the last report of every broker, the time averages
+The replay has what the leader has in memory: the last report of every broker, the time averages
 of every bundle, the memory of the shedding strategy, the bundles in their grace period and the
 phase of the rounds. A round is decided with what is known at its predicted start, by the strategy
 and the placement of :mod:`core.pulsar.shedding` and :mod:`core.pulsar.placement`.

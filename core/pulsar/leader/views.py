@@ -287,7 +287,7 @@ def current_averages(
     """Return the leader's short and long averages after more samples of what is reported now.
 
     Args:
-        averages: Settled.
+        averages: Up to date.
         order: Rows wanted.
         more: Samples that the leader will take of the present reports.
     Returns:

@@ -26,9 +26,9 @@ class PlacementContext:
         memory: What the leader remembers.
         available: Brokers that take part at all.
         knows_leader: Whether the leader's averages are known and not only what it last wrote.
-        bundle: Row of the bundle that is asked about; -1: a whole namespace.
+        bundle: Row of the bundle in question; -1: a whole namespace.
         non_persistent: Whether the bundle holds non-persistent topics; ``None``: as the view has
-            it, and no where a whole namespace is asked about.
+            it, and no for a whole namespace.
     """
 
     group_unit: ClassVar[str] = "namespace"
@@ -105,7 +105,7 @@ class PlacementContext:
         """Brokers by isolation policy, ``(n_policies + 2, n_brokers)``.
 
         The last row is that of bundles without policy; the one before it that of such with
-        non-persistent topics. A policy does not ask what its brokers serve.
+        non-persistent topics. A policy does not depend on what its brokers serve.
 
         Source:
             Pulsar ``LoadManagerShared#applyNamespacePolicies``.
@@ -144,7 +144,7 @@ class PlacementContext:
         return np.append(rows[:, 0], remembered), np.append(rows[:, 1], leader)
 
     def _rows_of(self, given: Mapping[str, str]) -> Ints:
-        """Return rows of bundles and brokers; what the view does not have is left out."""
+        """Return rows of bundles and brokers; what the view does not have is skipped."""
         brokers = self.view.broker_index
         self.view.indexed_for(len(given))
         find = self.view.find_bundle
@@ -209,7 +209,7 @@ class PlacementContext:
 
     @cached_property
     def domains(self) -> Codes | None:
-        """Failure domain number per broker; ``None`` when domains play no part."""
+        """Failure domain number per broker; ``None`` when domains have no effect."""
         names = [name or "default" for name in self.view.failure_domains]
         if not self.settings.flag("failureDomainsEnabled") or not any(self.view.failure_domains):
             return None

@@ -51,7 +51,7 @@ def distribute(
     rows = np.flatnonzero(retry > 0)
     if rows.size:
         mask = filtered.candidates[rows]
-        # the strategy itself was not asked before where the turn decided
+        # the strategy itself did not pick before where the turn decided
         before = mask & ~_excluded(context, namespaces[rows])[:, None]
         again = uniform(strategy.picks(context, mask | filtered.allowed[rows], before))
         chances[rows] = np.where(bad[rows], 0.0, chances[rows]) + retry[rows, None] * again

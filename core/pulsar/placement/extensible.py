@@ -48,9 +48,9 @@ class ExtensibleContext(PlacementContext):
 
     @property
     def loads(self) -> ExtensibleLoads:
-        """What brokers publish; asked only where something was read."""
+        """What brokers publish; used only where something was read."""
         loads = self.view.extensible
-        if loads is None:  # pragma: no cover - whoever asks has looked
+        if loads is None:  # pragma: no cover - callers check it
             raise ValueError(NO_LOADS)
         return loads
 
@@ -89,7 +89,7 @@ def extensible_filters(context: ExtensibleContext, namespaces: Ints) -> Filtered
     Source:
         Pulsar ``ExtensibleLoadManagerImpl#getBrokerFilterPipeline``, in its order.
     Parity:
-        The last two ask the metadata store and may end in either order; here in that of the list.
+        The last two read the metadata store and may end in either order; here in that of the list.
     """
     view = context.view
     everybody = np.repeat(context.available[None, :], namespaces.size, axis=0)
@@ -193,7 +193,7 @@ class ExtensibleLeastResourceUsage(ForgetfulSelector):
 
 
 def _loads(view: LoadView) -> ExtensibleLoads:
-    if view.extensible is None:  # pragma: no cover - whoever asks has looked
+    if view.extensible is None:  # pragma: no cover - callers check it
         raise ValueError(NO_LOADS)
     return view.extensible
 

@@ -211,7 +211,7 @@ def _choose(view: LoadView, settings: EffectiveSettings, wanted: str | None) -> 
 
 
 def _extensible(view: LoadView, wanted: str | None) -> _Chosen:
-    """Return the extensible manager's one strategy, or why it cannot be asked."""
+    """Return the extensible manager's one strategy, or why it cannot be used."""
     strategy = ExtensibleLeastResourceUsage()
     if view.extensible is None:
         return _Chosen(strategy.name, None, NO_LOADS)
@@ -231,7 +231,7 @@ def _deciding_manager(view: LoadView) -> str:
 def _without_strategy(
     context: PlacementContext, row: int, chosen: _Chosen, *, with_filters: bool
 ) -> Placement | None:
-    """Answer for bundles whose broker is settled before any strategy is asked."""
+    """Answer for bundles whose broker is known without any strategy."""
     view, bundle = context.view, str(context.view.bundles[row])
     if view.is_broker_bound[row]:
         own = bundle.rpartition("/")[0].rpartition("/")[2]

@@ -52,7 +52,7 @@ class Selector(Protocol):
         ...
 
     def losses(self, context: PlacementContext, mask: Flags, /) -> ReasonOf:
-        """Return what tells why a candidate was not picked; ``mask`` is one row of candidates."""
+        """Return why a candidate was not picked; ``mask`` is one row of candidates."""
         ...
 
     def plans_picks(self, context: PlacementContext) -> bool:
@@ -117,7 +117,7 @@ class LeastLongTermMessageRate(ForgetfulSelector):
     Source:
         Pulsar ``broker.loadbalance.impl.LeastLongTermMessageRate#selectBroker``.
     Parity:
-        The same sets; the bundle's own rate plays no part.
+        The same sets; the bundle's own rate has no effect.
     """
 
     name: ClassVar[str] = "LeastLongTermMessageRate"

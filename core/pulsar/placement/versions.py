@@ -24,7 +24,7 @@ VersionKey = tuple[tuple[int, int, int], tuple[object, ...]]
 def version_key(text: str | None) -> VersionKey | None:
     """Return a key that sorts as versions do; ``None`` for what is no version.
 
-    The build part is left out: Pulsar's filter looks for the latest with it, and then keeps every
+    The build part is ignored: Pulsar's filter looks for the latest with it, and then keeps every
     version that is equal but for the build.
 
     Example:

@@ -1,4 +1,4 @@
-"""Build an unload plan: what was asked, checked, ordered, with what it is expected to do."""
+"""Build an unload plan: the request, checked, ordered, with what it is expected to do."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class _UnloadRequest:
     exclusions: Collection[str] = field(default_factory=frozenset)
 
     def destination_of(self, bundle: str) -> str | None:
-        """Who is asked to take the bundle; ``None``: the cluster places it."""
+        """The requested destination of the bundle; ``None``: the cluster places it."""
         return self.destinations.get(bundle, self.destination)
 
 
@@ -91,19 +91,19 @@ def build_unload_plan(
 ) -> Plan:
     """Build the plan that unloads ``bundles`` in the given order.
 
-    What cannot be done is left out and named: an ``error`` diagnostic makes the plan ``errored``.
+    What cannot be done is excluded and named: an ``error`` diagnostic makes the plan ``errored``.
 
     Args:
         snapshot: The cluster.
         bundles: Names; a name given twice counts once.
         now: The moment of planning, aware UTC.
-        **options: ``destination``: broker id that is asked to take all of them, ``None``: the
+        **options: ``destination``: broker id requested for all of them, ``None``: the
             cluster places each. ``destinations``: bundle to broker id, wins over ``destination``.
             ``undoes``, ``derived_from``: the run or the plan that this one comes from.
             ``strategy``: placement strategy to assume, ``None``: the active one. ``overrides``:
             settings to assume, upstream key to value. ``release``: release line to assume.
             ``reason``: recorded in the plan. ``lifetime_s``: how long it may be applied.
-            ``exclusions``: namespaces that the configuration keeps out of every plan.
+            ``exclusions``: namespaces that the configuration excludes from every plan.
     Raises:
         InputError: No bundle was named, or a destination is given for one that was not.
         UnknownNameError: A setting, release or strategy that does not exist.
@@ -165,7 +165,7 @@ def build_unload_plan(
 def _checked_steps(
     basis: Basis, request: _UnloadRequest
 ) -> tuple[list[UnloadBundle], list[Diagnostic]]:
-    """Return a step for every bundle that may be unloaded, and what was found on the way."""
+    """Return a step for every bundle that may be unloaded, and its findings."""
     found = list(check_cluster(basis))
     unfit: set[str] = set()
     wanted = [request.destination_of(bundle) for bundle in request.bundles]

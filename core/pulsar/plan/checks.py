@@ -63,7 +63,7 @@ class Basis:
         settings: Active settings, what-ifs on top.
         now: The moment of planning, aware UTC.
         exclusions: Namespaces (``tenant/namespace`` or ``tenant/*``) that the operator's
-            configuration keeps out of every plan.
+            configuration excludes from every plan.
     """
 
     snapshot: PulsarSnapshot
@@ -207,7 +207,7 @@ def check_move(basis: Basis, bundle: str, destination: str) -> Iterator[Diagnost
             "Choose another destination, or none.",
         )
         return
-    # the filters are the same under every strategy, so the one that both managers have is asked
+    # the filters are the same under every strategy, so the one that both managers have is used
     placed = place_bundle(basis.view, bundle, basis.settings, strategy=_OF_BOTH)
     if not placed.is_known:
         yield _warning(
@@ -221,7 +221,7 @@ def check_move(basis: Basis, bundle: str, destination: str) -> Iterator[Diagnost
     filter_name, _, detail = reason.partition(": ")
     is_hidden = not placed.is_known or filter_name in _ANTI_AFFINITIES | _TOPIC_COUNTS
     if is_hidden and not _is_within_isolation(basis, row, destination):
-        # the extensible chain asks for isolation last: what went before hides it
+        # the extensible chain checks isolation last: what went before hides it
         filter_name, detail = ISOLATION_FILTER, "its isolation policies do not allow it"
     if filter_name in _POLICIES:
         yield _error(
@@ -264,7 +264,7 @@ def _serves(view: LoadView, namespace: int, broker: int) -> bool:
 
 
 def _is_within_isolation(basis: Basis, row: int, destination: str) -> bool:
-    """Whether isolation alone allows it, on an extensible cluster; elsewhere it is asked first."""
+    """Whether isolation alone allows it, on an extensible cluster; others check it first."""
     if basis.view.load_manager != "extensible":
         return True
     allowed = within_isolation(basis.view, basis.settings, row)

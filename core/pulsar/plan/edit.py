@@ -23,7 +23,7 @@ class PlanContext:
     Attributes:
         snapshot: The one the plan was made on, or a newer one.
         now: The present moment, aware UTC.
-        exclusions: Namespaces that the configuration keeps out of every plan.
+        exclusions: Namespaces that the configuration excludes from every plan.
     """
 
     snapshot: PulsarSnapshot

@@ -120,7 +120,7 @@ def shift_of(
         chances: Each step's distribution over brokers.
         broker_names: In row order.
     Raises:
-        InvariantError: Load appeared or was lost on the way.
+        InvariantError: Load appeared or was lost.
     """
     index = {name: row for row, name in enumerate(broker_names)}
     ends = np.array(

@@ -39,7 +39,7 @@ HINT_LOSS_NOTE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One way in which the whole plan may end.
+    """One outcome of the whole plan.
 
     Attributes:
         probability: 0..1; over all scenarios they add up to 1.
@@ -52,7 +52,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """All the ways, most likely first (equals in order of discovery).
+    """All outcomes, most likely first (equals in order of discovery).
 
     Attributes:
         scenarios: At least one.

@@ -106,7 +106,7 @@ class OtherPreview:
 
     Attributes:
         step: The step itself: a split, a setting.
-        sentence: What would be asked of the cluster.
+        sentence: What would be requested.
         clients: What it costs; ``None``: no client reconnects.
         command: The equivalent ``pulsar-admin`` line.
         rest: The equivalent ``curl`` line.
@@ -299,7 +299,7 @@ def _rows_of(snapshot: PulsarSnapshot, bundles: Sequence[str]) -> NDArray[np.int
 
 
 def _web_urls(snapshot: PulsarSnapshot) -> dict[str, str]:
-    """Broker id to web address, the plain one first; brokers without any are left out."""
+    """Broker id to web address, the plain one first; brokers without any are excluded."""
     columns = (snapshot.brokers[name].to_pylist() for name in ("broker", "web_url", "web_url_tls"))
     found = {name: plain or secure for name, plain, secure in zip(*columns, strict=True)}
     return {name: url for name, url in found.items() if url}
@@ -357,7 +357,7 @@ def _spread_out(count: int, touched: NDArray[np.int64], values: Floats) -> Float
 
 
 def _check_counts(before: PulsarSnapshot, after: PulsarSnapshot, shift: Shift) -> None:
-    """Recount by ownership what the arithmetic moved: two ways must give the same."""
+    """Recount by ownership what the arithmetic moved: two methods must give the same."""
     recounted = owned_bundle_counts(after)[shift.touched]
     moved = (
         owned_bundle_counts(before)[shift.touched]
@@ -373,7 +373,7 @@ _ANY_BROKER: Final = "http://localhost:8080"
 def rest_line(step: PulsarStep, web_url: str | None) -> str:
     """Return the ``curl`` line of a step.
 
-    Redirects keep method and body; credentials are left out on purpose.
+    Redirects keep method and body; credentials are omitted on purpose.
 
     Args:
         step: The step.

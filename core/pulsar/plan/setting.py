@@ -34,7 +34,7 @@ def build_setting_plan(
 
     Args:
         snapshot: The cluster.
-        wanted: Upstream key to value as brokers write it, ``None``: take it away.
+        wanted: Upstream key to value as brokers write it, ``None``: remove it.
         terms: When, why and how long.
         notes: Further diagnostics.
     Raises:
@@ -77,7 +77,7 @@ def check_setting(basis: Basis, setting: Setting, value: str | None) -> Iterator
     Args:
         basis: The cluster.
         setting: Which.
-        value: As brokers write it; ``None``: it is taken away.
+        value: As brokers write it; ``None``: it is removed.
     """
     release = basis.settings.target
     if not setting.exists_in(release):

@@ -42,7 +42,7 @@ def build_split_plan(
     """Build the plan that splits ``bundles`` in the given order.
 
     ``flow_or_qps_equally_divide`` is answered with an error by the brokers' REST: its positions are
-    computed here and asked for by ``specified_positions_divide``.
+    computed here and requested by ``specified_positions_divide``.
 
     Args:
         snapshot: The cluster; its ``topics`` table makes the answer sure.
@@ -59,7 +59,7 @@ def build_split_plan(
     if spec.positions and len(names) > 1:
         raise InputError(
             f"Positions are given for {len(names)} bundles at once.",
-            hint="Positions lie in one bundle: make a plan for each.",
+            hint="Positions are in one bundle: make a plan for each.",
         )
     return _plan(basis_of(snapshot, terms), dict.fromkeys(names, spec), terms)
 
@@ -178,7 +178,7 @@ def _one(
 
 
 def _where(basis: Basis, bundle: str, spec: SplitSpec) -> SplitWhatIf:
-    """Where the bundle is cut, by an algorithm that REST can be asked for."""
+    """Where the bundle is cut, by an algorithm that REST offers."""
     default = basis.settings.text("defaultNamespaceBundleSplitAlgorithm")
     name = spec.algorithm or default
     where = _explained(basis, bundle, name, spec.positions)
@@ -201,7 +201,7 @@ def _about(where: SplitWhatIf) -> Iterator[Diagnostic]:
     if severity != "error":
         yield _about_cost(where)
     if where.algorithm == FLOW:
-        sentence = f"Where {FLOW} would cut {bundle} is unknown, and REST cannot be asked for it."
+        sentence = f"Where {FLOW} would cut {bundle} is unknown, and REST does not offer it."
         hint = "Capture the bundle with its topics, so that the positions can be computed."
         yield _finding("error", "split_positions_unknown", bundle, sentence, hint)
 

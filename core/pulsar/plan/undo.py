@@ -191,7 +191,7 @@ def left_to_brokers(
         changes: That restore the policies.
         back: Bundle to the broker it came from.
     Returns:
-        The others, and what is said of those left out.
+        The others, and the findings about those excluded.
     """
     placed = set(unloaded_namespaces(view, changes))
     left = {bundle: origin for bundle, origin in back.items() if namespace_of(bundle) not in placed}

@@ -45,8 +45,8 @@ def recheck(
 
     Args:
         snapshot: A fresh one.
-        plan: What was asked for.
-        exclusions: Namespaces that the configuration keeps out of every plan.
+        plan: The requested one.
+        exclusions: Namespaces that the configuration excludes from every plan.
         now: The present moment, aware UTC.
         steps: Places to look at; ``None``: all.
     """
@@ -96,7 +96,7 @@ class _Conditions:
 
 
 class SnapshotChecks:
-    """What steps ask of a snapshot (:class:`core.pulsar.steps.base.Checks`).
+    """What steps read of a snapshot (:class:`core.pulsar.steps.base.Checks`).
 
     Args:
         basis: The snapshot, laid out.
@@ -117,7 +117,7 @@ class SnapshotChecks:
         return first_refusal(check_bundle(self._basis, bundle))
 
     def destination(self, broker: str) -> Diagnostic | None:
-        """Return why a broker takes no bundle; asked once for all the steps that name it."""
+        """Return why a broker takes no bundle; checked once for all the steps that name it."""
         if broker not in self._destinations:
             found = check_destination(self._basis, broker, was_live=self._was_live)
             self._destinations[broker] = first_refusal(found)

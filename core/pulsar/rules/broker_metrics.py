@@ -32,7 +32,7 @@ class BrokerMetrics:
 
     @cached_property
     def source(self) -> str:
-        """Who told it: ``prometheus``, ``scrape``, or nothing."""
+        """Its source: ``prometheus``, ``scrape``, or nothing."""
         return str(self.snapshot.broker_metrics["source"][0]) if self.is_there else ""
 
     @cached_property
@@ -84,7 +84,7 @@ def broker_finding(
         row: Of the broker.
         code: Of the rule.
         sentence: With ``{broker}`` where its name goes.
-        evidence: Figures; who told them is added.
+        evidence: Figures; their source is added.
         hint: What to do.
     """
     broker = context.measures.usage.brokers[row]

@@ -1,4 +1,4 @@
-"""What the health rules ask of bundles: counts, and the few rows that a finding shows.
+"""What the health rules read of bundles: counts, and the few rows that a finding shows.
 
 Bundles are many; whoever holds them answers these questions: a table in memory here, or Spark where
 no process holds all of them.
@@ -84,7 +84,7 @@ class Unowned:
     Attributes:
         unclear: Whose owner could not be read.
         busy: That a report names, or that carry traffic.
-        quiet: That nobody uses.
+        quiet: Without clients.
     """
 
     unclear: Picked
@@ -93,7 +93,7 @@ class Unowned:
 
 
 class BundleFacts(Protocol):
-    """The bundles that can move: heartbeat and SLA bundles left out."""
+    """The bundles that can move: heartbeat and SLA bundles excluded."""
 
     @property
     def count(self) -> int:
@@ -130,7 +130,7 @@ class BundleFacts(Protocol):
         ...
 
     def owned_namespaces(self) -> Sequence[str]:
-        """Return namespaces of which somebody owns a bundle, in order."""
+        """Return namespaces with an owned bundle, in order."""
         ...
 
     def misplaced(
@@ -195,7 +195,7 @@ class BundleTable:
         table = pa.table(
             {"namespace": self._movable["namespace"], "throughput": self._throughput, "rate": rate}
         )
-        # one thread: groups stand in the order in which they are met, which settles ties
+        # one thread: groups are in the order in which they are met, which decides ties
         groups = table.group_by("namespace", use_threads=False).aggregate(
             [("throughput", "sum"), ("rate", "sum"), ("namespace", "count")]
         )

@@ -10,7 +10,7 @@ from core.pulsar.rules.context import HealthContext
 
 
 def leader_missing(context: HealthContext) -> Iterator[Finding]:
-    """Nobody leads: no shedding, no splitting, no averages are written."""
+    """There is no leader: no shedding, no splitting, no averages are written."""
     manifest = context.snapshot.manifest
     brokers = context.snapshot.brokers["broker"].to_pylist()
     if not brokers:

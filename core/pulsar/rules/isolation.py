@@ -21,7 +21,7 @@ _NAMED: Final = 3
 
 
 def isolation_shape(context: HealthContext) -> Iterator[Finding]:
-    """Policies that overlap, match no namespace, or have fewer primaries than they ask for."""
+    """Policies that overlap, match no namespace, or have fewer primaries than they require."""
     policies, _ = parse_isolation_policies(context.snapshot.policies)
     if not policies:
         return
@@ -40,7 +40,7 @@ def isolation_shape(context: HealthContext) -> Iterator[Finding]:
 
 
 def isolation_intruders(context: HealthContext) -> Iterator[Finding]:
-    """Bundles of namespaces without a policy on brokers that are kept for policies."""
+    """Bundles of namespaces without a policy on brokers that are reserved for policies."""
     policies, _ = parse_isolation_policies(context.snapshot.policies)
     release = context.settings.release
     brokers = context.snapshot.brokers["broker"].to_pylist()
@@ -123,7 +123,7 @@ def _idle(policy: IsolationPolicy) -> Finding:
             "serve nothing else."
         ),
         evidence={"namespaces": list(policy.namespaces)},
-        hint="Mend its expressions (they match tenant/namespace as a whole), or delete it.",
+        hint="Fix its expressions (they match tenant/namespace as a whole), or delete it.",
     )
 
 
@@ -140,7 +140,7 @@ def _short(policy: IsolationPolicy, primaries: int, others: int) -> Finding:
         subject=policy.name,
         sentence=(
             f"Isolation policy {policy.name!r} has {pluralize(primaries, 'primary broker')} of the "
-            f"{policy.min_limit} that its min_limit asks for: {what}."
+            f"{policy.min_limit} that its min_limit requires: {what}."
         ),
         evidence={"primary": primaries, "min_limit": policy.min_limit, "secondary": others},
         hint="Start a primary broker, match more of them, or lower min_limit.",
@@ -172,7 +172,7 @@ def _intruders(guests: Guests, kept: Mapping[str, str]) -> Finding:
         subject=policies[0],
         sentence=(
             f"{pluralize(bundles, 'bundle')} of {pluralize(len(spaces), 'namespace')} without a "
-            f"policy ({_named(spaces)}) {'lies' if bundles == 1 else 'lie'} on "
+            f"policy ({_named(spaces)}) {'is' if bundles == 1 else 'are'} on "
             f"{pluralize(len(owners), 'broker')} that "
             f"{'is' if len(owners) == 1 else 'are'} primary in isolation "
             f"{'policy' if len(policies) == 1 else 'policies'} {_named(policies)}."

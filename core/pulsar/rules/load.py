@@ -54,7 +54,7 @@ def overloaded_brokers(context: HealthContext) -> Iterator[Finding]:
 
 
 def traffic_deviation(context: HealthContext) -> Iterator[Finding]:
-    """The fleet misses the target, or nobody can say."""
+    """The fleet misses the target, or that is unknown."""
     target, spread = context.target, context.measures.of(context.target.measure)
     verdict = context.measures.verdict(target)
     if verdict == "balanced":

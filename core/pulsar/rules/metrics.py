@@ -1,6 +1,6 @@
 """Rules about what brokers expose as metrics, where a cluster has them (``[clusters.prometheus]``).
 
-Load reports tell what the load manager compares; these tell whether a broker's trouble is load at
+Load reports have what the load manager compares; these show whether a broker's trouble is load at
 all, and whether the reports are to be believed.
 """
 
@@ -45,7 +45,7 @@ GC_ERROR_RATIO: Final = 0.20
 """Share of the time in which a collection stopped every thread."""
 
 GC_WINDOW_S: Final = 5.0
-"""One pause within less time than this tells nothing."""
+"""One pause within less time than this means nothing."""
 
 SLOW_WRITE_FACTOR: Final = 3.0
 SLOW_WRITE_MS: Final = 50.0
@@ -147,7 +147,7 @@ def _differ(reported: Floats, metered: Floats, floor: float) -> NDArray[np.bool_
 
 
 def garbage_collection(context: HealthContext) -> Iterator[Finding]:
-    """Brokers that stand still while they collect garbage."""
+    """Brokers that pause while they collect garbage."""
     metrics = BrokerMetrics(context.snapshot)
     share, heap = metrics.column("gc_time_ratio"), metrics.column("heap_used_ratio")
     judged = np.nan_to_num(metrics.column("window_s")) >= GC_WINDOW_S
@@ -189,7 +189,7 @@ def slow_writes(context: HealthContext) -> Iterator[Finding]:
             subject="",
             sentence=f"Half of the brokers wait {_ms(median)} or longer for 1 % of their writes.",
             evidence={"median_p99_ms": median, "bound_ms": SLOW_STORAGE_MS},
-            hint="The storage is slow for everyone: look at the bookies; no unload mends that.",
+            hint="The storage is slow for everyone: look at the bookies; no unload fixes that.",
         )
     usage = context.measures.usage
     slow = known & (p99 >= SLOW_WRITE_MS) & (p99 >= SLOW_WRITE_FACTOR * median)
@@ -216,7 +216,7 @@ def slow_writes(context: HealthContext) -> Iterator[Finding]:
 
 
 def waiting_lookups(context: HealthContext) -> Iterator[Finding]:
-    """Brokers whose clients wait to be told, or are not told, where a topic is."""
+    """Brokers whose clients wait for lookups, or whose lookups fail."""
     metrics = BrokerMetrics(context.snapshot)
     pending = metrics.column("lookups_pending")
     for row in np.flatnonzero(np.nan_to_num(pending) >= LOOKUPS_PENDING).tolist():

@@ -24,7 +24,7 @@ from core.units import pluralize
 
 
 def unowned_bundles(context: HealthContext) -> Iterator[Finding]:
-    """Bundles without an owner: bad when they carry traffic, normal when nobody uses them."""
+    """Bundles without an owner: bad when they carry traffic, normal when they have no clients."""
     found = context.bundles.unowned()
     if found.unclear.count:
         yield _counted(
@@ -78,7 +78,7 @@ def twice_reported(context: HealthContext) -> Iterator[Finding]:
 _SEVERITY: Final[dict[str, tuple[str, Severity, str]]] = {
     ORPHANED: ("orphaned_bundles", "error", "have an owner that is not registered any more"),
     DOUBLE: ("double_ownership", "error", "are claimed by two brokers"),
-    STUCK: ("stuck_ownership", "error", "are on their way between two brokers for too long"),
+    STUCK: ("stuck_ownership", "error", "are in transfer between two brokers for too long"),
     PERMANENT: ("permanent_ownership", "error", "are held by a znode that is no ephemeral"),
     STALE: ("stale_sessions", "warning", "are held by a session that is not their owner's own"),
 }
@@ -129,7 +129,7 @@ def reported_elsewhere(context: HealthContext) -> Iterator[Finding]:
                 f"Since the last load reports {pluralize(moved.count, 'bundle')} changed owner; "
                 "the brokers' loads still count the traffic at the old one."
             ),
-            hint="The numbers settle with the next load reports.",
+            hint="The next load reports correct the numbers.",
         )
 
 

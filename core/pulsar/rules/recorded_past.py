@@ -22,7 +22,7 @@ class Peak:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderCount:
-    """What one leader counted in its metrics, beside what the record shows of the same time.
+    """What one leader counted in its metrics, and what the record shows of the same time.
 
     Attributes:
         broker: The leader.

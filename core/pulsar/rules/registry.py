@@ -109,7 +109,7 @@ def assess(
 
     Args:
         snapshot: Any snapshot; what it does not hold becomes a finding of severity ``unknown``.
-        settings: The settings in force; by default those of the snapshot.
+        settings: The active settings; by default those of the snapshot.
         target: What counts as balanced.
         bundles: Who holds the bundles, where the snapshot does not.
     Returns:

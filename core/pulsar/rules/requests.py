@@ -115,7 +115,7 @@ def full_direct_memory(context: HealthContext) -> Iterator[Finding]:
 
 
 def bundles_against_reports(context: HealthContext) -> Iterator[Finding]:
-    """Rates of bundles that are others by metrics than by load reports, told once."""
+    """Rates of bundles that are others by metrics than by load reports, reported once."""
     table, bundles = context.snapshot.bundle_metrics, context.snapshot.bundles
     if table.num_rows == 0:
         return

@@ -1,4 +1,4 @@
-"""Rules about settings: where brokers disagree, what is stored but not in force, what runs full."""
+"""Rules about settings: where brokers disagree, what is stored without effect, what runs full."""
 
 from __future__ import annotations
 

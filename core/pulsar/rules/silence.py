@@ -15,7 +15,7 @@ _NO_LEADER: Final = " It is the leader: no bundle is placed until another broker
 
 
 def _addresses(row: dict[str, Any]) -> Iterator[str]:
-    """Return a broker's web addresses; its id is one, where it never told any."""
+    """Return a broker's web addresses; its id is one, where it never reported any."""
     for url in (row["web_url"], row["web_url_tls"]):
         if url:
             yield url.rstrip("/")

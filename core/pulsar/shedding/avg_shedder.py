@@ -298,7 +298,7 @@ class AvgShedder(UncountedStrategy[AvgState]):
     Parity:
         Move for move, but for SHED-1; up to 4.0.7, 4.1.0 and 4.1.1 the ranking compares whole
         points. The planned destination is the pair's idle broker; whether
-        placement asks for it is placement's matter.
+        placement uses it is placement's matter.
     """
 
     name: ClassVar[str] = "AvgShedder"

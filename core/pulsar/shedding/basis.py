@@ -28,7 +28,7 @@ _LARGE: Final = 5_000
 """A map of fewer bundles is laid out as a whole: that is sooner done."""
 
 _MAX_BUCKETS: Final = 32
-"""A map of which more buckets are asked for is laid out as a whole, too."""
+"""A map of which more buckets are needed is laid out as a whole, too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class SheddingBasis:
         return cached
 
     def keep(self) -> None:
-        """Make this the basis of its view: whoever asks for it from now on gets this one."""
+        """Make this the basis of its view: callers get this one from now on."""
         self.view.__dict__[_CACHED] = self
 
     @staticmethod
@@ -86,7 +86,7 @@ class SheddingBasis:
         """Measured bundles of ordinary namespaces.
 
         Source:
-            Pulsar ``LoadData#getBundleDataForLoadShedding``; 2.11.0 leaves out ``pulsar/system``.
+            Pulsar ``LoadData#getBundleDataForLoadShedding``; 2.11.0 excludes ``pulsar/system``.
         """
         view = self.view
         movable = self.is_measured & ~view.is_broker_bound
@@ -190,7 +190,7 @@ class SheddingBasis:
 
     @cached_property
     def _orders(self) -> dict[int, Mapping[str, int]]:
-        """Orders within buckets that were asked for so far."""
+        """Orders within buckets that were needed so far."""
         return {}
 
     @cached_property

@@ -92,7 +92,7 @@ def at_least(
 
 
 def _under(distance: float, bound: str, unit: str) -> str:
-    """Return how far something is under a bound; as far as the bound is high tells nothing more."""
+    """Return how far something is under a bound; as far as the bound is high means nothing more."""
     gap = distance_in_words(distance, unit)
     is_far = unit not in ("ratio", "percent", "points") and gap == bound
     return f"far under {bound}" if is_far else f"{gap} under {bound}"
@@ -144,4 +144,4 @@ def missing_reports(basis: SheddingBasis) -> tuple[str, ...]:
     if not missing:
         return ()
     verb = "is" if missing == 1 else "are"
-    return (f"{pluralize(missing, 'broker')} without a known load report {verb} left out.",)
+    return (f"{pluralize(missing, 'broker')} without a known load report {verb} excluded.",)

@@ -51,7 +51,7 @@ class Arrivals:
         return cls(before, is_split, count)
 
     def decide(self, code: Ints, hashes: Ints, buckets: Ints) -> Flags:
-        """Return which keys ever shared one of the buckets, or tell when others came.
+        """Return which keys ever shared one of the buckets, or record when others came.
 
         Args:
             code: Broker row of each key.

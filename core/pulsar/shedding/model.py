@@ -1,4 +1,4 @@
-"""What a shedding strategy is asked and what it answers.
+"""What a shedding strategy reads and what it decides.
 
 A strategy is a fold, ``(view, config, state, recently_unloaded)`` to ``(decision, next state)``: it
 reads no clock and keeps nothing; what the real class remembers between rounds is its state.
@@ -61,18 +61,18 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """One condition on the way to a move: what was measured against what, and how far it is.
+    """One condition of a move: what was measured against what, and how far it is.
 
     Attributes:
         name: The condition in a few words, the same for every broker.
         measured: The value found, in ``unit``; NaN where it is unknown.
         threshold: What it is compared with, same unit.
         unit: For example ``ratio``, ``bytes/s``, ``msg/s``, ``bundles``, ``rounds``.
-        is_open: Whether the way to a move goes on here.
+        is_open: Whether the condition holds.
         distance: How much ``measured`` has to change until the verdict turns, same unit: above zero
             while the gate is shut, zero or below while it is open.
         sentence: All of that in words.
-        is_alternative: One of several of which one suffices: the way may go on though it is shut.
+        is_alternative: One of several of which one suffices: the move may go on though it is shut.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Gate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerTrace:
-    """The gates of one broker, or of the whole cluster, in the order in which they were asked.
+    """The gates of one broker, or of the whole cluster, in the order in which they are checked.
 
     Attributes:
         broker: Broker id; ``None``: the cluster as a whole, or a pair that ``sentence`` names.
@@ -123,8 +123,8 @@ class Decision:
             in its order.
         sentence: The verdict in words, with numbers.
         explain: Makes the trace; called only when it is read.
-        pick: Tells of a bundle on a broker that sheds whether it is picked, as a gate; ``None``: it
-            is no candidate.
+        pick: Why a bundle of a broker that sheds is picked or not, as a gate; ``None``: it is no
+            candidate.
         notes: What was assumed.
     """
 

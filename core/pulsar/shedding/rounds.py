@@ -129,7 +129,7 @@ def shed_round(
 
 
 def _idle(view: LoadView, settings: EffectiveSettings) -> Decision | None:
-    """Return why the load manager does not even ask its strategy."""
+    """Return why the load manager does not even run its strategy."""
     off = settings.shedding_off
     if off:
         return Decision(

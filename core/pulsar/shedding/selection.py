@@ -1,4 +1,4 @@
-"""The two ways in which the real classes pick bundles of one broker."""
+"""The two methods by which the real classes pick bundles of one broker."""
 
 from __future__ import annotations
 

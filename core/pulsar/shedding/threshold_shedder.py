@@ -197,7 +197,7 @@ def _trial(
         usage=usage,
         threshold=mean + config.threshold_ratio,
         threshold_label=(
-            f"the line of {format_ratio(mean + config.threshold_ratio)} (average "
+            f"the threshold of {format_ratio(mean + config.threshold_ratio)} (average "
             f"{format_ratio(mean)} and {config.threshold_ratio * 100:g} points)"
         ),
         needed=throughput_to_shed(usage, throughput, threshold=mean, slack=config.threshold_ratio),

@@ -55,7 +55,7 @@ class TransferConfig:
         transfers: ``loadBalancerTransferEnabled``: destinations are given, and bundles swapped.
         most_brokers: ``loadBalancerMaxNumberOfBrokerSheddingPerCycle``.
         delay_s: ``loadBalanceSheddingDelayInSeconds``: rest after a broker gave something.
-        ttl_s: ``loadBalancerBrokerLoadDataTTLInSeconds``: older records are left out.
+        ttl_s: ``loadBalancerBrokerLoadDataTTLInSeconds``: older records are ignored.
         overload_ratio: ``loadBalancerBrokerOverloadedThresholdPercentage``, as ratio.
         moves_policed: ``loadBalancerSheddingBundlesWithPoliciesEnabled``.
         is_debug: ``loadBalancerDebugModeEnabled``: only then is swapped-back traffic counted.
@@ -361,7 +361,7 @@ class Cycle:
         amount: float,
         so_far: tuple[float, float],
     ) -> list[TopBundle]:
-        """Return bundles of the idle broker that make up for one too large; none: no way.
+        """Return bundles of the idle broker that make up for one too large; none: it cannot be.
 
         What was looked at is not looked at again for the next bundle: the iterator goes on.
 
@@ -430,7 +430,7 @@ class TransferState:
 
     Attributes:
         hits: Rounds in a row in which the load was uneven.
-        gave_at_ms: ``{broker: ms since the epoch}`` of the brokers that gave something lately; the
+        gave_at_ms: ``{broker: ms since the epoch}`` of the brokers that gave a bundle recently: the
             manager's memory, not the class's own.
     """
 
@@ -440,7 +440,7 @@ class TransferState:
 
 @dataclass(frozen=True, slots=True)
 class _Fresh:
-    """Rows with usable records in the leader's order, or why there is no way on."""
+    """Rows with usable records in the leader's order, or why the round ends here."""
 
     rows: np.ndarray
     ordered: np.ndarray
@@ -457,7 +457,7 @@ class TransferShedder:
     Parity:
         The same set of moves (the real class answers with a hash set), quirks included: swapped
         traffic counts in debug mode only. TRANSFER-1: records of brokers that are not registered
-        any more count for the real class until they are withdrawn; here they are left out.
+        any more count for the real class until they are withdrawn; here they are ignored.
     """
 
     name: ClassVar[str] = "TransferShedder"

@@ -41,7 +41,7 @@ Verdict = Callable[[Mapping[str, object]], bool]
 """Whether a broker or a bundle sheds or leaves under some assumptions."""
 
 Concern = Callable[[Move], bool]
-"""Whether a move is one of those that are asked about."""
+"""Whether a move is one of those in question."""
 
 
 def deciding_settings(strategy: AnyStrategy) -> tuple[Setting, ...]:
@@ -93,7 +93,7 @@ class _Turn:
 
 @dataclass(frozen=True, eq=False)
 class WhatIf:
-    """One round of a strategy that can be asked again under other settings.
+    """One round of a strategy that can be repeated under other settings.
 
     Attributes:
         strategy: Of the registry.
@@ -123,11 +123,11 @@ class WhatIf:
     def _any_goes(
         self, assumed: Mapping[str, object], concerns: Concern, *, is_patient: bool = False
     ) -> bool:
-        """Return whether anything that is asked about goes in one round.
+        """Return whether anything in question goes in one round.
 
         Args:
             assumed: Settings.
-            concerns: What is asked about.
+            concerns: What is in question.
             is_patient: The round is one after many of the same load: no count of rounds lacks.
         """
         settings = self.settings_of(assumed)
@@ -318,7 +318,7 @@ class _Search:
 
         Args:
             present: The active value.
-            ends: How far to go: the likelier way first.
+            ends: How far to go: the likelier direction first.
             is_scanned: Whether values in between are tried where an end turns nothing: more of a
                 thing may be too much of it.
         """
@@ -333,7 +333,7 @@ class _Search:
         return None
 
     def _between(self, present: float, end: float) -> list[float]:
-        """Values on the way to an end, evenly by ratio where both have the same sign."""
+        """Values up to an end, evenly by ratio where both have the same sign."""
         spread = np.geomspace if present > 0 and end > 0 else np.linspace
         values = spread(present, end, _STEPS + 2)[1:-1].tolist()
         if self.is_whole:

@@ -242,7 +242,7 @@ def default_positions(
     """Return where an automatic split would cut: by the default algorithm, no position named.
 
     Args:
-        settings: In force.
+        settings: Effective ones.
         bounds: Lower and upper bound of the bundle.
         topics: Its loaded topics; ``None``: not read.
     """
@@ -272,7 +272,7 @@ def split_positions(
         given: For ``specified_positions_divide``.
     Raises:
         UnknownNameError: No such algorithm.
-        InputError: Positions are asked for and none is given.
+        InputError: Positions are required and none is given.
     Cost:
         O(n_topics); the greedy cut is a loop over the topics of one bundle.
     """

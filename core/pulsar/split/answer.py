@@ -72,8 +72,8 @@ def explain_split(
     """Return what splitting a bundle would do.
 
     Args:
-        snapshot: Its ``topics`` table holds the bundle's topics where they were asked for.
-        settings: In force.
+        snapshot: Its ``topics`` table holds the bundle's topics if they were requested.
+        settings: Effective ones.
         bundle: Name.
         algorithm: ``None``: the cluster's default, or ``range_equally_divide`` where that is no
             algorithm (as brokers take it) or one that needs positions by hand.
@@ -127,7 +127,7 @@ def _verdict(
     if refused is not None:
         return refused
     if not case.positions.is_known:
-        hint = "Open the bundle, or capture it with its topics, and ask again."
+        hint = "Open the bundle, or capture it with its topics, and try again."
         return SplitVerdict(code="unknown", sentence=case.positions.why, hint=hint)
     single = case.subject.topic_count is not None and case.subject.topic_count < 2
     if single or (case.topics is not None and case.topics.hashes.size < 2):

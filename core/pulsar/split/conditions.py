@@ -72,7 +72,11 @@ class _Comparison:
         if shown == line:  # two numbers that read the same say nothing
             apart = abs(measured - threshold)
             side = "over" if measured > threshold else "under"
-            pair = f"{shown} is {self.text(apart)} {side} the line" if apart else f"{pair} exactly"
+            pair = (
+                f"{shown} is {self.text(apart)} {side} the threshold"
+                if apart
+                else f"{pair} exactly"
+            )
         return SplitCondition(
             name=self.name,
             kind=self.kind,
@@ -95,7 +99,7 @@ class _Comparison:
             unit=self.unit,
             is_met=None,
             distance=None,
-            sentence=f"{self.name}: unknown, the line is at {self.text(threshold)}{self._key()}.",
+            sentence=f"{self.name}: unknown, the threshold is {self.text(threshold)}{self._key()}.",
         )
 
     def _key(self) -> str:
@@ -177,7 +181,7 @@ def _span(subject: SplitSubject, average: float | None) -> str:
 
 
 def _guards(subject: SplitSubject, limits: SplitLimits) -> list[SplitCondition]:
-    """What both managers ask before they cut."""
+    """What both managers check before they cut."""
     return [
         _Comparison("topics in the bundle", "guard", "", "topics").at_least(
             subject.topic_count, _FEWEST_TOPICS
@@ -198,11 +202,11 @@ def split_conditions(
     is_extensible: bool,
     by_default: Positions,
 ) -> tuple[SplitCondition, ...]:
-    """Return every condition, in the order in which the manager asks.
+    """Return every condition, in the order in which the manager checks.
 
     Args:
         subject: The bundle.
-        settings: In force.
+        settings: Effective ones.
         is_extensible: Which manager decides.
         by_default: Of :func:`default_positions`; the extensible manager wants one boundary.
     """
@@ -240,7 +244,7 @@ def _cut(settings: EffectiveSettings, by_default: Positions, *, who: str) -> Spl
     """Whether the default algorithm gives what the manager can use.
 
     Source:
-        Pulsar ``BundleSplitterTask``: the split is asked for without positions, and a refusal is
+        Pulsar ``BundleSplitterTask``: the split is requested without positions, and a refusal is
         logged; ``DefaultNamespaceBundleSplitStrategyImpl``: anything but one boundary is a failure.
     """
     name = f"{default_algorithm(settings)} (defaultNamespaceBundleSplitAlgorithm)"

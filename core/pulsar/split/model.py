@@ -1,4 +1,4 @@
-"""What is asked and answered about the split of a bundle."""
+"""The request about the split of a bundle, and the answer."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class SplitCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitVerdict:
-    """Whether the split is worth asking for.
+    """Whether the split is worth a request.
 
     Attributes:
         code: ``helps``; ``assumed``: it is cut, and what the parts carry is assumed by their width,

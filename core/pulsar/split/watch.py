@@ -14,7 +14,7 @@ from core.pulsar.split.rates import compared_rates
 from core.snapshot import PulsarSnapshot
 
 MEASURES: Final = ("topics", "sessions", "msg_rate", "throughput")
-"""The limits in the order in which they are asked."""
+"""The limits in the order in which they are checked."""
 
 NEAR_RATIO: Final = 0.7
 """From this share of a limit on a bundle is near it."""
@@ -43,11 +43,11 @@ def split_watch(
 ) -> pa.Table:
     """Return the bundles nearest to one of the four limits, as :data:`WATCH`.
 
-    The rates are those that the next check compares. Bundles that belong to a broker are left out.
+    The rates are those that the next check compares. Bundles that belong to a broker are excluded.
 
     Args:
         snapshot: The cluster.
-        settings: In force.
+        settings: Effective ones.
         most: Rows at most.
     Cost:
         O(n_bundles), no Python loop.

@@ -29,7 +29,7 @@ class AdminRequest:
 
 
 class Checks(Protocol):
-    """What a step asks of a fresh snapshot; every answer is the first refusal, or ``None``."""
+    """What a step reads of a fresh snapshot; every answer is the first refusal, or ``None``."""
 
     def bundle(self, bundle: str) -> Diagnostic | None:
         """Return why a bundle cannot be moved."""

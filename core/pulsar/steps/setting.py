@@ -64,20 +64,20 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
     def describe(self) -> str:
         """Return ``Set loadBalancerEnabled to false (until now true)``."""
         if self.value is None:
-            return f"Take {self.key} away, which is {self.before} dynamically"
+            return f"Remove {self.key}, which is {self.before} dynamically"
         return f"Set {self.key} to {self.value} ({self._describe_before()})"
 
     def describe_progress(self) -> str:
         """Return ``Setting loadBalancerEnabled to false``."""
         if self.value is None:
-            return f"Taking the dynamic value {self.before} of {self.key} away"
+            return f"Removing the dynamic value {self.before} of {self.key}"
         return f"Setting {self.key} to {self.value}"
 
     def describe_dry_run(self, holder: str | None = None) -> str:
         """Return which value would be set or removed."""
         del holder
         if self.value is None:
-            return f"The dynamic value {self.before} of {self.key} would be taken away."
+            return f"The dynamic value {self.before} of {self.key} would be removed."
         return f"{self.key} would be set to {self.value} ({self._describe_before()})."
 
     def _describe_before(self) -> str:

@@ -18,7 +18,7 @@ class SplitBundle(BundleStep, frozen=True, kw_only=True, tag="split_bundle"):
     """Cut a bundle into parts; they can never be merged again.
 
     Attributes:
-        algorithm: What the brokers are asked to cut by, for example ``range_equally_divide``.
+        algorithm: The requested algorithm of the brokers, for example ``range_equally_divide``.
         positions: Inner boundaries that the request names, ascending; only for
             ``specified_positions_divide``.
         boundaries: Inner boundaries that are expected, ascending; empty: the brokers find them.

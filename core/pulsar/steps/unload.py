@@ -25,7 +25,7 @@ class UnloadBundle(BundleStep, frozen=True, kw_only=True, tag="unload_bundle"):
     """Take a bundle from its owner; the cluster (or ``destination``) takes it up again.
 
     Attributes:
-        destination: Broker id that is asked to take it, or ``None``: the cluster places it.
+        destination: Requested destination, a broker id, or ``None``: the cluster places it.
         predicted: Broker id to probability, at least :data:`MIN_PROBABILITY`: where it is expected
             to land; empty: unknown. A journal sorts its keys: :attr:`likely` has the order.
     """
@@ -152,7 +152,7 @@ class UnloadBundle(BundleStep, frozen=True, kw_only=True, tag="unload_bundle"):
         )
 
     def next_move(self, code: str, after: Observation) -> Step | None:
-        """Return the unload from where it landed to where it was asked to go."""
+        """Return the unload from where it landed to its requested destination."""
         holder, wanted = after.holder, self.destination
         if code not in _MISSED or wanted is None or holder is None or holder == wanted:
             return None

@@ -25,7 +25,7 @@ from core.snapshot.znodes.readings import BROKERS, CONFIGURATION, Held, Readings
 EXTENSIBLE_LACKS: Final = (
     "Usage and traffic of the brokers are not available: the extensible load manager keeps them in "
     "system topics, not in ZooKeeper or the REST, and not all of that was read. The same goes for "
-    "the traffic of the bundles; averages nobody keeps."
+    "the traffic of the bundles; averages are not stored."
 )
 OWNERS_LACK: Final = (
     "Who owns which bundle is not available: only the brokers' REST tells it under the extensible "
@@ -46,7 +46,7 @@ class Assembled:
         load_manager: Which one the brokers run.
         leader: Broker id.
         release: Most common version.
-        unavailable: Sentences about what this load manager does not tell.
+        unavailable: Sentences about what this load manager does not have.
         expected: Table name -> rows that there should be.
         oldest_at: Table name -> oldest reading in it, ms since the epoch.
     """
@@ -146,7 +146,7 @@ def _all_bundles(
         problems.add(
             "missing",
             f"boundaries of {namespace}",
-            "Bundles of it were seen, but no policies tell which bundles it has.",
+            "Bundles of it were seen, but no policies list its bundles.",
             done="Only the bundles that were seen are listed.",
         )
     return parsed
@@ -232,7 +232,7 @@ def _oldest(tables: dict[str, pa.Table]) -> dict[str, int]:
 
 
 def dynamic_settings(readings: Readings, problems: ProblemLog) -> pa.Table:
-    """Return the dynamic settings as rows; their values are texts, validated by nobody."""
+    """Return the dynamic settings as rows; their values are texts, not validated."""
     rows = [
         {"broker": None, "name": name, "value": value, "origin": "dynamic"}
         for name, value in sorted(decode_dynamic(readings.dynamic, problems).items())
@@ -261,7 +261,7 @@ def decode_dynamic(raw: bytes | None, problems: ProblemLog) -> dict[str, str]:
                 "malformed",
                 CONFIGURATION,
                 f"Setting {name} is not a text.",
-                done="It is left out.",
+                done="It is skipped.",
                 subject=name,
             )
     return {name: value for name, value in stored.items() if isinstance(value, str)}

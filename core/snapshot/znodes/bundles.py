@@ -65,7 +65,7 @@ def parse_bundle_names(
                 "malformed",
                 place,
                 f"{name[:100]!r} is not the name of a bundle.",
-                done="It is left out.",
+                done="It is skipped.",
                 severity="error",
             )
             continue
@@ -186,7 +186,7 @@ def _note_unknown_owner(bundle: str, problems: ProblemLog) -> None:
     problems.add(
         "malformed",
         f"{OWNERSHIP}/{bundle}",
-        "It does not tell which broker owns the bundle.",
+        "It does not name the broker that owns the bundle.",
         done="The owner is unknown.",
         severity="error",
         subject="owner",

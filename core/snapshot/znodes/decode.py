@@ -47,7 +47,7 @@ def decode_record(kind: type[T], raw: bytes, place: str, problems: ProblemLog) -
             "malformed",
             place,
             f"It is not JSON: {_reason(exc)}." if raw.strip() else "It is empty.",
-            done="Everything it should tell is unknown.",
+            done="All of its content is unknown.",
             severity="error",
         )
         return None
@@ -56,7 +56,7 @@ def decode_record(kind: type[T], raw: bytes, place: str, problems: ProblemLog) -
             "malformed",
             place,
             f"It is not a JSON object but {_shown(value)}.",
-            done="Everything it should tell is unknown.",
+            done="All of its content is unknown.",
             severity="error",
         )
         return None

@@ -178,7 +178,7 @@ def _bound(text: str) -> int:
 def boundaries_from_names(ranges: Iterable[tuple[int, int]]) -> list[int] | None:
     """Return the boundaries that the seen ranges make, or ``None`` when they do not tile.
 
-    A gap is not a bundle: nobody knows how many bundles, that were never seen, are in it.
+    A gap is not a bundle: how many bundles that were never seen are in it is unknown.
     """
     ordered = sorted(set(ranges))
     if not ordered or ordered[0][0] != 0 or ordered[-1][1] != FULL_UPPER:
@@ -303,7 +303,7 @@ def _object_text(raw: bytes, place: str, problems: ProblemLog) -> str | None:
             "malformed",
             place,
             "It is not a JSON object.",
-            done="It is left out.",
+            done="It is skipped.",
             severity="error",
         )
         return None

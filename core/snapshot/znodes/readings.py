@@ -44,7 +44,7 @@ class Readings:
         ownership: Bundle -> the value of its ownership ephemeral.
         ownership_held: Bundle -> how that is held.
         owners: Bundle -> broker id, as brokers themselves say it (REST).
-        owners_known: Whether a bundle that is in neither is owned by nobody.
+        owners_known: Whether a bundle that is in neither has no owner.
         unread_owners: Tenants, namespaces and bundles whose ownership could not be read.
         local_policies: Namespace -> ``local-policies`` znode.
         policies: Namespace -> ``policies`` znode.
@@ -91,7 +91,7 @@ class Readings:
 def own_cluster(clusters: Mapping[str, bytes] | Iterable[str]) -> str | None:
     """Return the cluster's own name when only one local cluster is known, else ``None``.
 
-    ``global`` is a placeholder that older releases keep beside the real ones.
+    ``global`` is a placeholder that older releases store next to the real ones.
     """
     local = [name for name in clusters if name != "global"]
     return local[0] if len(local) == 1 else None

@@ -58,7 +58,7 @@ class BundleStats(Record):
 class BrokerReport(Record):
     """A broker's registry znode under any load manager.
 
-    ``load_report_type``, ``under_loaded`` and ``broker_version`` tell which one wrote it.
+    ``load_report_type``, ``under_loaded`` and ``broker_version`` show which one wrote it.
     """
 
     required = (

@@ -78,12 +78,12 @@ class _Task:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """A window's record; equal ones are the same record, whichever unit asks for it.
+    """A window's record; equal ones are the same record, whichever unit needs it.
 
     Attributes:
         key: Where it is, whose and when.
         records: Reads it.
-        unit: Who asks for it.
+        unit: The unit that needs it.
     """
 
     key: tuple[object, ...]
@@ -93,7 +93,7 @@ class _Wanted:
 
 @lru_cache(maxsize=1)
 def _loaded(wanted: _Wanted) -> Record:
-    """Keep the last window in the worker: most of its tasks play the same one."""
+    """Keep the last window in the worker: most of its tasks simulate the same one."""
     return wanted.records.load(wanted.unit)
 
 

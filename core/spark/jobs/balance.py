@@ -75,7 +75,7 @@ def balance_tables(
     Args:
         facts: It.
         request: What is simulated.
-        rounds_of: Gives rounds until the cluster is settled.
+        rounds_of: Gives rounds until the cluster converges.
     """
     stored, assumed = facts.options()
     options = set_options(stored, request.settings)

@@ -76,11 +76,11 @@ DRILL: Final = Operation(drill_cluster, {**TABLES, "nodes": NODE_FAILURES})
 def answer_in_pool(
     sources: Mapping[str, Source], question: Question, progress: Progress, workers: int = 0
 ) -> Answers:
-    """Ask all clusters in processes of this machine, a cluster at a time each.
+    """Answer for all clusters in processes of this machine, a cluster at a time each.
 
     Args:
         sources: By cluster name.
-        question: What is asked; sent to every process.
+        question: The request; sent to every process.
         progress: Called after each cluster, and twice a second.
         workers: Processes; 0: as many as there are processors.
     Raises:

@@ -1,4 +1,4 @@
-"""Questions that only one kind of cluster can be asked."""
+"""Requests that only one kind of cluster answers."""
 
 from __future__ import annotations
 

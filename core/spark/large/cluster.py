@@ -1,7 +1,7 @@
 """A large cluster: its small tables here, its bundles on Spark, and what is summed up of them.
 
 Everything that has a row a broker is small and lives in this process. Bundles are brought here by
-broker, when a kernel asks for those of one. What a kernel needs of *all* bundles are sums and
+broker, when a kernel needs those of one. What a kernel needs of *all* bundles are sums and
 counts by broker: each part of the file is laid out by the same view as in process, and of that a
 few narrow columns are distributed by broker and added up in the order of the snapshot's rows,
 so that sums have the same last bits.

@@ -229,7 +229,7 @@ class Evolved(LargeCluster):
         return added_up([self.cached.pairs_of(namespaces), moves])
 
     def have_counted(self, namespaces: Collection[str]) -> None:
-        """Have bundles of namespaces counted at once that will be asked for one after the other."""
+        """Have bundles of namespaces counted at once that will be needed one after the other."""
         if namespaces:
             self.cached.pairs_of(namespaces)
 

@@ -59,12 +59,12 @@ from core.spark.pegasus_balance import SparkRounds
 def answer_fleet(
     spark: SparkSession, sources: Mapping[str, Source], question: Question, progress: Progress
 ) -> Answers:
-    """Ask all clusters: small ones by a task each, large ones by their brokers where that can be.
+    """Answer for all clusters: small ones by a task each, large ones by their brokers if possible.
 
     Args:
         spark: Session; its executors must be able to read the sources.
         sources: By cluster name.
-        question: What is asked.
+        question: The request.
         progress: Receives the tasks done.
     Raises:
         JobStoppedError: A person stopped it.
@@ -138,7 +138,7 @@ def large_answer(cluster: LargeCluster, question: FleetRequest[Any]) -> Mapping[
 
     Args:
         cluster: The whole.
-        question: What is asked.
+        question: The request.
     Raises:
         OpsError: It cannot be answered for this cluster.
     """

@@ -98,7 +98,7 @@ def large_health(cluster: LargeCluster, target: Target) -> LargeHealth:
 
 @dataclass(frozen=True, eq=False)
 class SparkBundles:
-    """Bundles on Spark, as :class:`core.pulsar.rules.bundle_facts.BundleFacts` asks for them."""
+    """Bundles on Spark, as :class:`core.pulsar.rules.bundle_facts.BundleFacts` declares them."""
 
     cluster: LargeCluster
 

@@ -24,8 +24,8 @@ class BucketOrders:
 
     Attributes:
         cluster: The whole.
-        known: Rank of each bundle that was ever asked for, by bucket.
-        asked: Buckets that were asked for and are not known yet.
+        known: Rank of each bundle that was ever needed, by bucket.
+        asked: Buckets that are needed and not known yet.
     """
 
     cluster: LargeCluster
@@ -33,7 +33,7 @@ class BucketOrders:
     asked: set[int] = field(default_factory=set)
 
     def find(self) -> None:
-        """Find the orders that were asked for, all of them in one job.
+        """Find the orders that are needed, all of them in one job.
 
         Raises:
             ComputeError: Spark failed.

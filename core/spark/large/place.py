@@ -90,7 +90,7 @@ def view_of_namespace(
     Args:
         cluster: The whole.
         settings: The leader's active settings.
-        namespace: Name; bundles of others are not to be asked for.
+        namespace: Name; bundles of others are not available.
     Raises:
         ComputeError: Spark failed.
     """

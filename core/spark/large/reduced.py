@@ -1,8 +1,8 @@
 """A large cluster with the bundles of some brokers only, for kernels that look at those alone.
 
 Sums, counts and orders over all bundles are put in where a kernel would work them out of what is
-not there. Which brokers' bundles a kernel looks at is its own matter: it asks for them broker by
-broker, and what it asked for and is not there is noted. Whoever runs it brings that here and runs
+not there. Which brokers' bundles a kernel looks at is its own matter: it reads them broker by
+broker, and what it needs and is not there is noted. Whoever runs it brings that here and runs
 it again, until nothing was missing: then the answer is the one of the whole.
 """
 
@@ -42,7 +42,7 @@ class ReducedBasis(SheddingBasis):
         cluster: The whole.
         here: Rows of the brokers whose bundles are in the view.
         orders: Orders of equal bundles within a bucket of a map that holds all of them.
-        asked: Rows of the brokers that a kernel asked for and that are not here.
+        asked: Rows of the brokers that a kernel needs and that are not here.
     """
 
     cluster: LargeCluster
@@ -83,7 +83,7 @@ class Reduced:
     Attributes:
         cluster: The whole.
         here: Rows of those brokers.
-        bundles: Their bundles and those that others ask for by name, in the snapshot's order.
+        bundles: Their bundles and those that others need by name, in the snapshot's order.
     """
 
     cluster: LargeCluster
@@ -162,12 +162,12 @@ class Reduced:
         is_placed: bool,
         placed: Collection[str] | None = None,
     ) -> LoadView:
-        """Return the view under some settings, as kernels ask for it.
+        """Return the view under some settings, as kernels need it.
 
         Args:
-            settings: In force.
+            settings: Effective ones.
             orders: What is known of the order of equal bundles.
-            is_placed: Whether placement is asked as well, which counts bundles by namespace.
+            is_placed: Whether placement runs as well, which counts bundles by namespace.
             placed: Namespaces of which bundles are placed; ``None``: any that is here.
         """
         part = LoadView.of(self.snapshot, settings)
@@ -231,7 +231,7 @@ class Reduced:
 
 
 def missing_of(view: LoadView) -> frozenset[int]:
-    """Return rows of the brokers whose bundles were asked for and are not in a reduced view."""
+    """Return rows of the brokers whose bundles are needed and not in a reduced view."""
     basis = SheddingBasis.of(view)
     return frozenset(basis.asked) if isinstance(basis, ReducedBasis) else frozenset()
 

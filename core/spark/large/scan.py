@@ -227,7 +227,7 @@ class Joined:
     kernel: Kernel = field()
 
     def __call__(self, pieces: pa.Table) -> pa.Table:
-        """Put the pieces together and ask the kernel."""
+        """Put the pieces together and run the kernel."""
         return self.kernel(joined(pieces))
 
 

@@ -18,7 +18,7 @@ from core.spark.large.reduced import Reduced, missing_of
 
 _MAX_TURNS: Final = 40
 TRACED_ROUNDS: Final = 10
-"""Rounds whose gates can be asked for afterwards; a trace looks at bundles of its own."""
+"""Rounds whose gates can be read afterwards; a trace looks at bundles of its own."""
 
 
 def large_rounds(
@@ -72,7 +72,7 @@ def large_rounds(
 
 @dataclass(frozen=True)
 class _Asked:
-    """What is asked in each turn."""
+    """What is needed in each turn."""
 
     strategy: AnyStrategy
     settings: EffectiveSettings

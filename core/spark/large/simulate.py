@@ -1,4 +1,4 @@
-"""The balancer's rounds played on one very large cluster: each asks for the bundles it looks at."""
+"""The balancer's rounds simulated on one very large cluster: each fetches the bundles it needs."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class Spread:
         return self.cluster.skeleton
 
     def decided(self, state: Any, recent: frozenset[str]) -> tuple[Decision, Any]:
-        """Ask the strategy, and bring the bundles that it asks for."""
+        """Run the strategy, and bring the bundles that it needs."""
         config = self.strategy.config(self.settings)
 
         def ask(view: LoadView) -> tuple[Decision, Any]:
@@ -146,7 +146,7 @@ class Spread:
         return decision, following
 
     def landings(self, moves: Sequence[Move]) -> Sequence[Landing]:
-        """Ask the manager."""
+        """Delegate to the manager."""
         if not moves:
             return []
         spaces = frozenset(namespace_of(move.bundle) for move in moves)
@@ -155,7 +155,7 @@ class Spread:
     def _asked(
         self, question: Callable[[LoadView], _Answer], placed: frozenset[str] = _NOTHING
     ) -> _Answer:
-        """Ask until nothing was missing; see :func:`core.spark.large.shed.large_rounds`."""
+        """Repeat until nothing is missing; see :func:`core.spark.large.shed.large_rounds`."""
         for _ in range(_MAX_TURNS):
             view = self._view(placed)
             answer = question(view)
@@ -190,7 +190,7 @@ class Spread:
         self._views.clear()
 
     def remembered(self, state: Any, moves: Sequence[Move]) -> Any:
-        """Ask the manager."""
+        """Delegate to the manager."""
         return self.manager.remembered(self._view(), state, moves)
 
     def after(self, moves: Sequence[Landed]) -> Spread:

@@ -458,7 +458,7 @@ def _check_candidates(
             "info",
             "isolation_astray",
             change,
-            f"{pluralize(len(impact.astray), 'bundle')} would lie on brokers that may not serve "
+            f"{pluralize(len(impact.astray), 'bundle')} would be on brokers that may not serve "
             "them and that are not unloaded: they stay until they are unloaded.",
             "Unload them with the change.",
         )

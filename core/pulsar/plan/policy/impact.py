@@ -105,7 +105,7 @@ def policy_impact(
 
 
 def _short(servings: tuple[Serving, Serving]) -> tuple[str, ...]:
-    """Policies that a change leaves with fewer primaries than they ask for."""
+    """Policies that a change leaves with fewer primaries than they require."""
     was, now = (
         {row.policy.name for row in serving.rows if row.policy is not None and row.is_short}
         for serving in servings

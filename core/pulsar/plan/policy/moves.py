@@ -120,7 +120,8 @@ def _left_over(left: int) -> list[Diagnostic]:
         Diagnostic(
             severity="warning",
             code="too_many_moves",
-            sentence=f"One plan unloads {MAX_MOVES} bundles, the busiest; {left:,} more lie wrong.",
+            sentence=f"One plan unloads {MAX_MOVES} bundles, the busiest; {left:,} more are "
+            "misplaced.",
             subject="",
             hint="Apply it, and unload the rest with the next.",
         )

@@ -25,7 +25,7 @@ def evenly(case: Case) -> Iterator[Finding]:
             code="count_before_load",
             severity="info",
             keys=(_EVENLY, PLACEMENT),
-            sentence=f"{_EVENLY} is true: before the placement strategy is asked, the brokers with "
+            sentence=f"{_EVENLY} is true: before the placement strategy decides, the brokers with "
             "more bundles of the namespace than others are ruled out.",
             consequence="The count decides before the load.",
         )

@@ -21,7 +21,7 @@ PLACES_BY: Final = {
     "RoundRobinBrokerSelector": "turn",
     **dict.fromkeys(PAIRED_NAMES, USAGE),
 }
-"""By what each placement strategy of the modular manager tells an idle one."""
+"""By what each placement strategy of the modular manager recognizes an idle one."""
 
 
 def measures(case: Case) -> Iterator[Finding]:

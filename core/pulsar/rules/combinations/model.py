@@ -21,7 +21,7 @@ class Case:
     """The active settings, and under which load manager.
 
     Attributes:
-        settings: In force.
+        settings: Effective ones.
         load_manager: The modular one's rules hold where it is unknown.
     """
 

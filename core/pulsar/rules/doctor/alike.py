@@ -1,4 +1,4 @@
-"""Brokers that are not alike: settings, releases, load managers."""
+"""Brokers that differ: settings, releases, load managers."""
 
 from __future__ import annotations
 

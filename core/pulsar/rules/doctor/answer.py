@@ -26,7 +26,7 @@ def answer(found: Examination) -> str:
         f"the {pluralize(compared.brokers, 'broker')} differ in "
         f"{pluralize(len(compared.rows), 'thing')}"
         if compared.rows
-        else f"all {compared.brokers} brokers are alike in what was read"
+        else f"all {compared.brokers} brokers are equal in what was read"
         if compared.brokers > 1
         else "there is one broker"
     )

@@ -55,7 +55,7 @@ def no_limit(context: HealthContext) -> Iterator[Finding]:
             f"{_resource_words(resource)}, which weighs {weight:g}.",
             consequence="The load manager takes that for 0 % used: such a broker looks idle, "
             "however busy it is.",
-            hint=f"{_CARD} Virtual cards tell no speed."
+            hint=f"{_CARD} Virtual cards report no speed."
             if is_network
             else "Look at what the broker may use of its host.",
             fix=Fix(lines=(f"{NIC_SPEED}=<Gbit/s>",) if is_network else (), restart=is_network),

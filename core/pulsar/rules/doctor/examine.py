@@ -43,7 +43,7 @@ class Examination:
         comparison: Brokers against each other.
         unjudged: Sentences about what could not be judged, and why.
         changed: Settings that are not the defaults of their release.
-        assumed: Settings that the snapshot does not tell.
+        assumed: Settings that the snapshot does not have.
     """
 
     diagnoses: tuple[Finding, ...]
@@ -71,8 +71,8 @@ def examine(
     """Examine the settings of one snapshot's cluster.
 
     Args:
-        snapshot: Any snapshot; what it does not hold is told as unjudged.
-        settings: In force; by default those of the snapshot.
+        snapshot: Any snapshot; what it does not hold is reported as unjudged.
+        settings: Effective ones; by default those of the snapshot.
         past: What was recorded of the cluster, for its peaks; else those of the snapshot count.
     """
     chosen = effective_settings(snapshot) if settings is None else settings
@@ -110,7 +110,7 @@ def _doubted(one: Finding, settings: EffectiveSettings) -> Finding:
 
 
 def _unjudged(context: HealthContext) -> list[str]:
-    """Return what the snapshot does not tell."""
+    """Return what the snapshot does not have."""
     notes = list(context.settings.problems)
     if not context.snapshot.settings.num_rows:
         notes.append(

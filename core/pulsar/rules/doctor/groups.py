@@ -1,4 +1,4 @@
-"""Brokers against each other: groups of equal brokers, and what tells them apart."""
+"""Brokers against each other: groups of equal brokers, and what distinguishes them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KBIT_STEP: Final = 1000.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerGroup:
-    """Brokers that are alike in everything that differs somewhere in the fleet.
+    """Brokers that are equal in everything that differs somewhere in the fleet.
 
     Attributes:
         brokers: Ids, in the order of the snapshot.

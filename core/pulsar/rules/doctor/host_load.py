@@ -16,7 +16,7 @@ from core.pulsar.rules.doctor.groups import flow_words
 from core.units import format_bytes_per_s
 
 MIN_BROKERS: Final = 6
-"""With fewer brokers one that is odd cannot be told from the rule."""
+"""With fewer brokers an outlier cannot be distinguished from the rule."""
 SCATTERS: Final = 6.0
 """Beyond the line by so many times the usual scatter (median absolute deviation)."""
 MIN_OF_LIMIT: Final = 0.15

@@ -61,14 +61,14 @@ def domains(context: HealthContext) -> Iterator[Finding]:
             sentence=f"{DOMAINS} is true, there is {told}, and {some(outside)} "
             f"{'are' if len(outside) > 1 else 'is'} in no failure domain.",
             consequence="Brokers without a domain count as one domain together, so members of a "
-            "group are kept apart from them by chance only.",
+            "group are separated from them by chance only.",
             hint="Put every broker into its failure domain (Isolation & domains).",
             evidence={"rows": list(outside), "groups": sorted(groups)},
         )
 
 
 def colliding_groups(context: HealthContext) -> Iterator[Finding]:
-    """Anti-affinity groups with more members than there are places to keep apart."""
+    """Anti-affinity groups with more members than separate places."""
     domain_of = parse_failure_domains(context.snapshot.policies)
     by_domain = bool(domain_of) and context.settings.flag(DOMAINS)
     places = len(set(domain_of.values())) if by_domain else len(context.measures.usage.brokers)
@@ -95,7 +95,7 @@ def _groups(context: HealthContext) -> Counter[str]:
 
 
 def groups_without_transport(context: HealthContext) -> Iterator[Finding]:
-    """Resource groups on brokers that do not tell each other what was used."""
+    """Resource groups on brokers that do not exchange what was used."""
     policies = context.snapshot.policies
     names = policies.filter(pc.equal(policies["kind"], "resource_group"))["name"].to_pylist()
     if not names or context.settings.text(TRANSPORT):
