@@ -1,7 +1,7 @@
 """The one error tree of Trimtab: every error that a person may see starts here.
 
 An error names the thing, the place and the remedy: ``message`` is one sentence that says what is
-wrong and where, ``hint`` is one sentence that says how to mend it. ``code`` is stable, for scripts.
+wrong and where, ``hint`` is one sentence that says how to fix it. ``code`` is stable, for scripts.
 
     OpsError
     |- InputError       the caller's fault: never retry

@@ -1,4 +1,4 @@
-"""The entry file: the table of pages, and the boundary that catches what nobody expected."""
+"""The entry file: the table of pages, and the boundary that catches what was not expected."""
 
 from __future__ import annotations
 

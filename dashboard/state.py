@@ -159,9 +159,9 @@ def unknown_in_address(key: str, known: Collection[str]) -> list[str]:
         key: Of the parameter.
         known: Values that there are.
     """
-    told = st.session_state.setdefault(f"_unknown_{key}", [])
-    found = [one for one in st.query_params.get_all(key) if one and one not in {*known, *told}]
-    st.session_state[f"_unknown_{key}"] = [*told, *found]
+    reported = st.session_state.setdefault(f"_unknown_{key}", [])
+    found = [one for one in st.query_params.get_all(key) if one and one not in {*known, *reported}]
+    st.session_state[f"_unknown_{key}"] = [*reported, *found]
     return found
 
 
@@ -302,9 +302,9 @@ def _page_of_this_run() -> str:
 def stay() -> None:
     """Go back to the page that is drawn, where a late tick names the one that was left.
 
-    A busy browser sends a tick of the old page after it was told of the new one, and before it has
+    A busy browser sends a tick of the old page after the new one was sent, and before it has
     looked. Streamlit then takes the page for changed and drops everything: the window is white
-    until somebody reloads it. Call it from the fragment that ticks on every page.
+    until it is reloaded. Call it from the fragment that ticks on every page.
     """
     drawn, params = st.session_state.get(_DRAWN, ("", {}))
     if drawn and drawn != _page_of_this_run():
@@ -356,7 +356,7 @@ def keep_asking(ask: object | None) -> None:
 
 
 def note_ticked(*, is_any: bool) -> None:
-    """Note whether rows of a table are ticked: they are told by their place in it."""
+    """Note whether rows of a table are ticked: they are identified by their place in it."""
     st.session_state["_ticked"] = is_any
 
 

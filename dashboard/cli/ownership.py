@@ -106,7 +106,7 @@ def _show_bundles(bundles: pa.Table, now_ms: int) -> None:
             (
                 row["bundle"],
                 row["state"],
-                row["owner"] or "nobody",
+                row["owner"] or "no broker",
                 row["claimant"] or "",
                 session_text(row["session_id"]) or "unknown",
                 _age(now_ms, row["held_since"]),

@@ -134,7 +134,7 @@ def _show_drill(done: Drill, request: DrillRequest) -> None:
                 f"{row['clients']:,}",
                 format_bytes_per_s(row["moved_bytes_per_s"]),
                 f"{row['newly_hot']}",
-                row["pressed"] or "nobody",
+                row["pressed"] or "no broker",
                 format_ratio(row["pressed_before"]),
                 format_ratio(row["pressed_after"]),
             )
@@ -201,7 +201,7 @@ def _drill_pegasus(
                     f"{row['without_primary']:,}",
                     f"{row['without_writes']:,}",
                     f"{row['single']:,}",
-                    row["busiest"] or "nobody",
+                    row["busiest"] or "no broker",
                     format_ratio(row["deviation_after"]),
                 )
                 for row in done.failures.slice(0, _MAX_SHOWN).to_pylist()
@@ -264,7 +264,7 @@ def _show_topics(done: TopicLoads, top: int) -> None:
         [
             (
                 row["bundle"],
-                row["owner"] or "nobody",
+                row["owner"] or "no broker",
                 f"{row['topics']:,}",
                 format_bytes_per_s(row["msg_throughput_in"] + row["msg_throughput_out"]),
                 format_ratio(row["namespace_share"]),
@@ -277,7 +277,7 @@ def _show_topics(done: TopicLoads, top: int) -> None:
         ("broker", "bundles", "topics", "traffic"),
         [
             (
-                row["broker"] or "nobody",
+                row["broker"] or "no broker",
                 f"{row['bundles']:,}",
                 f"{row['topics']:,}",
                 format_bytes_per_s(row["msg_throughput_in"] + row["msg_throughput_out"]),

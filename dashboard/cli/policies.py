@@ -312,9 +312,9 @@ class _Report:
         )
         for one in self.wrong:
             say(f"{one.severity}: {one.sentence} {one.hint}".rstrip())
-            for mend in one.mends:
-                say(f"  {mend.label}: {mend.why}")
-                for change in mend.desired:
+            for fix in one.fixes:
+                say(f"  {fix.label}: {fix.why}")
+                for change in fix.desired:
                     say(f"    {self._line(change)}")
         if not self.wrong:
             say("Every bundle lies where it may, and no policy is odd.")
@@ -363,10 +363,10 @@ class _Report:
                     "unload": list(one.bundles),
                     "fixes": [
                         {
-                            "why": mend.why,
-                            "commands": [self._line(policy) for policy in mend.desired],
+                            "why": fix.why,
+                            "commands": [self._line(policy) for policy in fix.desired],
                         }
-                        for mend in one.mends
+                        for fix in one.fixes
                     ],
                 }
                 for one in self.wrong

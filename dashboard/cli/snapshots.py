@@ -94,8 +94,8 @@ def lookup(directory: Path, topic: str, *, as_json: bool) -> int:
     found = lookup_topic(load_snapshot(directory), topic)
 
     def show() -> None:
-        nobody = "no owner" if found.is_owner_known else "unknown owner"
-        say(f"{found.topic} -> {found.bundle} -> {found.owner or nobody}")
+        no_owner = "no owner" if found.is_owner_known else "unknown owner"
+        say(f"{found.topic} -> {found.bundle} -> {found.owner or no_owner}")
         say()
         for number, step in enumerate(found.steps, 1):
             say(f"{number}. {step.title}: {step.detail}")

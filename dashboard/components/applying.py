@@ -48,7 +48,7 @@ class Ask:
         config: The configuration.
         cluster: Its cluster.
         plan: The plan.
-        preview: Its preview, as shown; ``None``: a plan for a Pegasus cluster, told by its steps.
+        preview: Its preview, as shown; ``None``: a plan for a Pegasus cluster, shown by its steps.
         is_past: It was made on a snapshot that was chosen by its time.
         is_shedding: The cluster sheds by itself, as far as its snapshot tells.
         sentence: What the page says the plan would do; blank: that of the unload preview, which

@@ -181,11 +181,11 @@ def _recorded(
     try:
         past = past_at(config, cluster, asked)
     except SnapshotError as exc:
-        told = f"The snapshot of {asked} cannot be read: {exc.message} This is the newest."
-        return None, InputError(told, hint=exc.hint)
+        message = f"The snapshot of {asked} cannot be read: {exc.message} This is the newest."
+        return None, InputError(message, hint=exc.hint)
     if past is None:
-        told = f"No snapshot of {cluster.name} at {asked} is saved: this is the newest."
-        return None, InputError(told, hint="Choose another under Time.")
+        message = f"No snapshot of {cluster.name} at {asked} is saved: this is the newest."
+        return None, InputError(message, hint="Choose another under Time.")
     if stamp(past.taken_at) == asked:
         return past, ""
     return past, f"Nothing was recorded at {asked}: this is the minute before."

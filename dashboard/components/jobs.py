@@ -1,4 +1,4 @@
-"""Jobs on a page: whether somebody does them, how far each is, stopping one."""
+"""Jobs on a page: whether a job server runs them, how far each is, stopping one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def listed(config: Config) -> list[Job]:
 
 
 def server_of(config: Config) -> presenter.ServerState:
-    """Return whether somebody carries jobs out."""
+    """Return whether a job server runs."""
     return presenter.server_state(
         services_jobs.server_status(config), now=services.now(), config_words=config_option(config)
     )
@@ -104,7 +104,7 @@ def _under_way(config: Config, job_ids: Sequence[str]) -> None:
     for job_id in job_ids[:MOST_SHOWN]:
         try:
             job = services_jobs.job(config, job_id)
-        except OpsError:  # dropped by somebody else
+        except OpsError:  # removed by another user
             has_ended = True
             continue
         has_ended = has_ended or job.is_ended
@@ -118,10 +118,10 @@ def _under_way(config: Config, job_ids: Sequence[str]) -> None:
 def _bar(config: Config, job: Job, server: presenter.ServerState) -> None:
     title = presenter.title_of(job, services_jobs.kinds())
     with st.container(horizontal=True, vertical_alignment="center", key=f"job_{job.id}"):
-        told = presenter.progress_words(job, is_served=server.is_alive)
+        progress = presenter.progress_words(job, is_served=server.is_alive)
         st.progress(
             presenter.progress_ratio(job),
-            text=f"**{words.plain(title)}** · {words.plain(told)}",
+            text=f"**{words.plain(title)}** · {words.plain(progress)}",
         )
         st.button(
             "Stop",

@@ -35,9 +35,9 @@ def panel(facts: dict[str, str], broker: str) -> None:
     )
 
 
-def source_line(told: str, counted: str) -> None:
+def source_line(source: str, counted: str) -> None:
     """Say where the columns come from, and what the balancer counted."""
-    st.caption(" ".join(text for text in (told, counted) if text))
+    st.caption(" ".join(text for text in (source, counted) if text))
 
 
 def _milliseconds(label: str, help_text: str) -> tables.Column:

@@ -28,7 +28,7 @@ def placement_panel(placement: Placement, *, key: str) -> None:
                 verb = "has" if more == 1 else "have"
                 st.caption(f"{pluralize(more, 'more broker')} {verb} a chance.")
         else:
-            title = "Nobody" if placement.is_known else "Unknown"
+            title = "No broker" if placement.is_known else "Unknown"
             st.warning(words.plain(placement.why), title=title, icon=":material/block:")
         if names and placement.why:
             st.caption(words.plain(placement.why))

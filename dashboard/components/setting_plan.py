@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from dashboard.components.frame import PageContext
 
 
-def draw_plan(page: PageContext, wished: Mapping[str, Any]) -> None:
+def draw_plan(page: PageContext, changes: Mapping[str, Any]) -> None:
     """Draw the plan; what is not dynamic is named and left to the brokers' files."""
-    fixed = [key for key in wished if not SETTING_BY_KEY[key].is_dynamic]
-    dynamic = {key: value for key, value in wished.items() if key not in fixed}
+    fixed = [key for key in changes if not SETTING_BY_KEY[key].is_dynamic]
+    dynamic = {key: value for key, value in changes.items() if key not in fixed}
     if fixed:
         st.info(
             words.plain(

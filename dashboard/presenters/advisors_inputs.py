@@ -19,7 +19,7 @@ class Knob:
     Attributes:
         key: Name of the query parameter: the upstream key where there is one.
         label: What it is, with its unit.
-        value: What holds when nobody gives it; its type is the input's.
+        value: What holds without it; its type is the input's.
         step: Of the input.
         help: What it means.
         is_upstream: ``key`` is the name that the real system gives it, and ``value`` its default.

@@ -37,7 +37,7 @@ class ApplyContext:
         now: The present moment.
         is_past: It was made on a snapshot that was chosen by its time.
         is_read_only: The configuration forbids every action on its cluster.
-        worker: Whether somebody carries out runs.
+        worker: Whether a worker carries out runs.
         open_run: Id of a run that has not ended, with who asked for it; ``None``: there is none.
         max_steps: Most steps of one run.
     """

@@ -47,14 +47,14 @@ def rows_of(table: pa.Table) -> pd.DataFrame:
 
 def owner_names(table: pa.Table) -> pa.ChunkedArray:
     """Return each bundle's owner, :data:`NOT_OWNED` or :data:`OWNER_UNKNOWN`."""
-    nobody = pc.if_else(pc.is_valid(table["owner_source"]), NOT_OWNED, OWNER_UNKNOWN)
-    return pc.coalesce(table["owner"], nobody)
+    no_owner = pc.if_else(pc.is_valid(table["owner_source"]), NOT_OWNED, OWNER_UNKNOWN)
+    return pc.coalesce(table["owner"], no_owner)
 
 
 def owner_words(table: pa.Table) -> list[str | None]:
     """Return each bundle's owner; ``None`` where it is unknown whether anybody owns it."""
-    nobody = pc.if_else(pc.is_valid(table["owner_source"]), NOT_OWNED, None)
-    return pc.coalesce(table["owner"], nobody).to_pylist()  # type: ignore[no-any-return]  # Arrow has no types
+    no_owner = pc.if_else(pc.is_valid(table["owner_source"]), NOT_OWNED, None)
+    return pc.coalesce(table["owner"], no_owner).to_pylist()  # type: ignore[no-any-return]  # Arrow has no types
 
 
 _NUMBERS: Final = (

@@ -84,11 +84,13 @@ def with_short_keys(names: Mapping[str, str], short: Mapping[str, str]) -> dict[
         key, mark, value = part.partition(_SET)
         return f"{short.get(key, key)}{mark}{value}" if mark else part
 
-    told = {
+    short_names = {
         label: _BETWEEN.join(said(part) for part in name.split(_BETWEEN))
         for label, name in names.items()
     }
-    return told if len(set(told.values())) == len(set(names.values())) else dict(names)
+    return (
+        short_names if len(set(short_names.values())) == len(set(names.values())) else dict(names)
+    )
 
 
 def not_played(ranking: pd.DataFrame) -> list[str]:

@@ -49,7 +49,7 @@ CODES: Final = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Violation:
-    """Something that is wrong now, and the way to mend it.
+    """Something that is wrong now, and how to fix it.
 
     Attributes:
         severity: As of a finding.
@@ -58,7 +58,7 @@ class Violation:
         bundles: To be unloaded, at most :data:`MAX_UNLOADED`.
         policy: To be changed; blank: none.
         is_domain: Domains are to be changed.
-        mends: Changes that would mend it, the best first.
+        fixes: Changes that would fix it, the best first.
     """
 
     severity: Severity
@@ -67,7 +67,7 @@ class Violation:
     bundles: tuple[str, ...] = ()
     policy: str = ""
     is_domain: bool = False
-    mends: tuple[IsolationFix, ...] = ()
+    fixes: tuple[IsolationFix, ...] = ()
 
 
 def row_name(row: ServingRow) -> str:
@@ -89,7 +89,7 @@ def violations(
             if one.subject_kind == "policy" and one.code not in _HARMLESS
             else "",
             is_domain=one.code in _OF_DOMAINS,
-            mends=mender.fixes_of(one),
+            fixes=mender.fixes_of(one),
         )
         for one in findings
         if one.code in CODES

@@ -1,4 +1,4 @@
-"""Jobs in words: how far each is, who asked, what came of it; and is somebody there to do them?"""
+"""Jobs in words: how far each is, who asked, what came of it; and does a job server run them?"""
 
 from __future__ import annotations
 

@@ -25,12 +25,12 @@ def source_line(snapshot: PulsarSnapshot) -> str:
     metrics = BrokerMetrics(snapshot)
     if not metrics.is_there:
         return ""
-    told, brokers = snapshot.broker_metrics.num_rows, snapshot.brokers.num_rows
+    measured, brokers = snapshot.broker_metrics.num_rows, snapshot.brokers.num_rows
     windows = [each for each in snapshot.broker_metrics["window_s"].to_pylist() if each is not None]
     over = f", rates over {format_age(max(windows))}" if windows else ", no rates yet"
     return (
         f"Traffic (metrics), GC, heap, writes, publishing and lookups: from "
-        f"{METRICS_FROM[metrics.source]}, {told:,} of {pluralize(brokers, 'broker')}{over}."
+        f"{METRICS_FROM[metrics.source]}, {measured:,} of {pluralize(brokers, 'broker')}{over}."
     )
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from core.units import pluralize
 
-NOBODY = "nobody"
+NO_OWNER = "no owner"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +25,8 @@ class Move:
     Attributes:
         seen_at: When the new owner was seen first; the move was before that.
         bundle: Name.
-        from_broker: Owner before; ``None``: nobody.
-        to_broker: Owner after; ``None``: nobody.
+        from_broker: Owner before; ``None``: none.
+        to_broker: Owner after; ``None``: none.
     """
 
     seen_at: datetime
@@ -39,7 +39,7 @@ def moves_between(tables: Sequence[tuple[datetime, pa.Table]]) -> list[Move]:
     """Return the moves seen from each table to the next, oldest first.
 
     Args:
-        tables: Time and table (``bundle``, ``owner``; a null owner is nobody, not unknown).
+        tables: Time and table (``bundle``, ``owner``; a null owner is none, not unknown).
 
     Cost:
         One pass over the columns a pair; Python only for the bundles that moved.
@@ -86,8 +86,8 @@ def moves_frame(moves: Sequence[Move]) -> pd.DataFrame:
         {
             "seen_at": [move.seen_at for move in moves],
             "bundle": [move.bundle for move in moves],
-            "from": [move.from_broker or NOBODY for move in moves],
-            "to": [move.to_broker or NOBODY for move in moves],
+            "from": [move.from_broker or NO_OWNER for move in moves],
+            "to": [move.to_broker or NO_OWNER for move in moves],
             "mark": ["↩ came back" if move in back else "" for move in moves],
         }
     ).iloc[::-1]

@@ -20,7 +20,7 @@ NOT_SET: Final = "not set"
 EMPTY: Final = "empty"
 SET: Final = "set"
 DELETE: Final = "delete"
-_MOST_TOLD: Final = 6
+_MAX_SHOWN: Final = 6
 
 Entered = str | bool
 """What a field of a form holds: a text, or a switch."""
@@ -137,12 +137,12 @@ def fields_told(kind: str, text: str) -> str:
     """Return a value in words: the fields that say something, ``no limit`` where none does."""
     if policy_kind(kind).is_text:
         return text
-    told = [
+    texts = [
         f"{FIELD_WORDS.get(name, name)}: {_words(value)}"
         for name, value in _object(text).items()
         if value not in (None, -1, [], "")
     ]
-    return "; ".join(told) or NO_LIMIT
+    return "; ".join(texts) or NO_LIMIT
 
 
 def says_nothing(row: Mapping[Any, Any]) -> bool:
@@ -152,14 +152,14 @@ def says_nothing(row: Mapping[Any, Any]) -> bool:
 
 def plan_sentence(steps: Sequence[Step]) -> str:
     """Return what a plan changes, in one sentence, field by field as far as they are few."""
-    told = [
+    texts = [
         f"{row['policy']} {row['of']}: {row['field'].partition(' (')[0]} "
         f"{row['now']} → {row['then']}"
         for row in difference(policy_changes(steps)).to_dict("records")
         if not says_nothing(row)
     ]
-    more = f"; and {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
-    return f"{tally(steps).capitalize()}: {'; '.join(told[:_MOST_TOLD])}{more}."
+    more = f"; and {len(texts) - _MAX_SHOWN} more" if len(texts) > _MAX_SHOWN else ""
+    return f"{tally(steps).capitalize()}: {'; '.join(texts[:_MAX_SHOWN])}{more}."
 
 
 def _changes(change: PolicyChange) -> Iterable[dict[str, str]]:
@@ -179,8 +179,8 @@ def _changes(change: PolicyChange) -> Iterable[dict[str, str]]:
         now, then = before.get(name), after.get(name)
         if now != then:
             plain = FIELD_WORDS.get(name, "")
-            told = f"{plain} ({name})" if plain else name
-            yield {**common, "field": told, "now": _words(now), "then": _words(then)}
+            texts = f"{plain} ({name})" if plain else name
+            yield {**common, "field": texts, "now": _words(now), "then": _words(then)}
 
 
 def _object(text: str | None) -> dict[str, Any]:

@@ -175,7 +175,7 @@ def _row(line: Line, *, is_playing: bool) -> dict[str, object]:
 
 
 def _shed(played: Simulation) -> list[RoundResult]:
-    """The rounds of shedding: what a what-if places anew at the start is not the strategy's."""
+    """The rounds of shedding: what a what-if places again at the start is not the strategy's."""
     return [done for done in played.rounds if done.number > 0]
 
 

@@ -39,7 +39,7 @@ def is_waiting(step: StepView) -> bool:
 
 
 def is_for_people(step: StepView) -> bool:
-    """Return whether a step ends only when somebody does something to a node."""
+    """Return whether a step ends only when a person does something to a node."""
     return step.step.wait is not None and bool(step.step.wait.node_action)
 
 

@@ -229,7 +229,7 @@ def step_words(step: StepView) -> str:
 
 
 def landed(step: StepView) -> str | None:
-    """Return who holds the bundle after the step; ``None``: unknown, or nobody."""
+    """Return who holds the bundle after the step; ``None``: unknown, or none."""
     after = step.result.after if step.result else None
     return after.holder if after is not None else None
 
@@ -385,12 +385,12 @@ def changed_told(view: StepView, change: PolicyChange) -> str:
         return ""
     seen = replace(change, before=_value(view.before, change.before), value=result.after.value)
     rows = difference((seen,)).to_dict("records")
-    told = "; ".join(
+    values = "; ".join(
         f"{row['field'].partition(' (')[0]} {row['now']} → {row['then']}"
         for row in rows
         if not says_nothing(row)
     )
-    return f"Read back: {told}." if told else ""
+    return f"Read back: {values}." if values else ""
 
 
 def _value(seen: Observation | None, planned: str | None) -> str | None:

@@ -51,7 +51,7 @@ def destinations(plan: Plan, preview: Preview) -> str:
 def remarks(plan: Plan) -> dict[DiagnosticSeverity, list[str]]:
     """Return what there is to know about the plan by severity, worst first; a few of each."""
     severities: tuple[DiagnosticSeverity, ...] = ("error", "warning", "info")
-    told = {
+    by_severity = {
         one: list(
             dict.fromkeys(f"{item.sentence} {item.hint}".strip() for item in plan.by_severity(one))
         )
@@ -60,7 +60,7 @@ def remarks(plan: Plan) -> dict[DiagnosticSeverity, list[str]]:
     return {
         severity: items[:MAX_REMARKS]
         + ([f"{len(items) - MAX_REMARKS:,} more like these."] if len(items) > MAX_REMARKS else [])
-        for severity, items in told.items()
+        for severity, items in by_severity.items()
         if items
     }
 

@@ -1,4 +1,4 @@
-"""Is somebody there who carries out runs? From the worker's own words."""
+"""Does a worker carry out runs? From what it reports."""
 
 from __future__ import annotations
 

@@ -16,9 +16,9 @@ V = TypeVar("V")
 class BackgroundResults(Generic[K, V]):
     """Results by key, the least recently used dropped first; asking never waits.
 
-    One thread computes, what was asked for last first: the rest may interest nobody any more. It
+    One thread computes, what was asked for last first: the rest may not be needed any more. It
     ends when nothing waits, and does not keep the process alive. A key that is pushed out of the
-    queue is put in again when somebody asks for it the next time.
+    queue is put in again when it is requested again.
 
     Args:
         compute: Called with the key, in the thread.

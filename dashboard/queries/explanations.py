@@ -233,7 +233,7 @@ def with_topics(snapshot: PulsarSnapshot, topics: pa.Table | None) -> PulsarSnap
 
 
 def split_preview(request: SplitRequest) -> tuple[Plan, Preview]:
-    """Return the plan of a split and its preview; the plan is made anew before it expires.
+    """Return the plan of a split and its preview; the plan is made again before it expires.
 
     Raises:
         InputError: Positions are needed and none is given.
@@ -245,13 +245,13 @@ def split_preview(request: SplitRequest) -> tuple[Plan, Preview]:
 def _split(key: tuple[SplitRequest, int]) -> tuple[Plan, Preview]:
     request, _ = key
     snapshot = with_topics(reading(request.shelved).snapshot, request.topics)
-    wish = SplitSpec(
+    spec = SplitSpec(
         algorithm=request.algorithm,
         positions=request.positions,
         is_unloaded=request.is_unloaded,
     )
     terms = PlanOptions(now=services.now(), exclusions=frozenset(request.exclusions))
-    plan = build_split_plan(snapshot, [request.bundle], wish, terms)
+    plan = build_split_plan(snapshot, [request.bundle], spec, terms)
     return plan, preview_plan(snapshot, plan)
 
 
@@ -267,7 +267,7 @@ class SettingRequest:
 
 
 def setting_preview(request: SettingRequest) -> tuple[Plan, Preview]:
-    """Return the plan that changes settings and its preview; made anew before it expires.
+    """Return the plan that changes settings and its preview; made again before it expires.
 
     Raises:
         InputError: Nothing was named.

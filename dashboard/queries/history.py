@@ -233,7 +233,7 @@ class Asked:
         history: Whose.
         period: When.
         measure: Of the servers.
-        even_by: Measure that evenness is told by.
+        even_by: Measure by which the load is called even.
         weights: Of the resources.
     """
 

@@ -39,7 +39,7 @@ class UnloadRequest:
 
 
 def unload_preview(request: UnloadRequest) -> tuple[Plan, Preview]:
-    """Return the plan and its preview; the plan is made anew before it expires.
+    """Return the plan and its preview; the plan is made again before it expires.
 
     Raises:
         InputError: No bundle was named.
@@ -85,7 +85,7 @@ class UndoRequest:
 
 
 def undo_preview(request: UndoRequest) -> tuple[Plan, Preview]:
-    """Return the plan that takes a run back, and its preview; made anew before it expires.
+    """Return the plan that takes a run back, and its preview; made again before it expires.
 
     Raises:
         PlanConflictError: Nothing of the run can be taken back.

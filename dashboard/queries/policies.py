@@ -97,7 +97,7 @@ class PolicyAnswer:
 
 
 def policy_preview(request: PolicyRequest) -> PolicyAnswer:
-    """Return the plan that changes policies, looked at; made anew before it expires.
+    """Return the plan that changes policies, looked at; made again before it expires.
 
     Raises:
         InputError: Nothing was named, or a value that is no document of its kind.

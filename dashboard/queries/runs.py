@@ -28,7 +28,7 @@ MAX_ENTRIES: Final = 50_000
 """The newest entries of a journal that the pages hold; the command line writes all to a file."""
 
 MAX_RUNS: Final = 400
-"""The newest runs that the Activity page knows; reading them anew takes seconds."""
+"""The newest runs that the Activity page knows; reading them again takes seconds."""
 
 MAX_OF_CLUSTER: Final = 100
 _RECENT: Final = 30
@@ -43,7 +43,7 @@ def person() -> str:
 
 
 def worker(config: Config, cluster: str) -> WorkerState:
-    """Return whether somebody carries out runs on the cluster."""
+    """Return whether a worker carries out runs on the cluster."""
     status = collector_status(config.state_dir / "workers" / f"{cluster}.json")
     return worker_state(
         status, cluster=cluster, now=services.now(), config_words=services.config_option(config)
@@ -160,7 +160,7 @@ _chains: Callable[[tuple[str, int, str]], list[Chain]] = cached(lambda _: [], ma
 
 
 def chain(config: Config, *, is_asked: bool) -> Chain | None:
-    """Return the verdict on the journal's chain as it stands, ``None`` when nobody asked for it.
+    """Return the verdict on the journal's chain as it stands, ``None`` when it was not requested.
 
     Args:
         config: The configuration.

@@ -69,7 +69,7 @@ def sandbox_meta_servers(config: TrimtabConfig) -> list[str]:
 
 
 def change_sandbox_node(meta_servers: Sequence[str], node: str, doing: str) -> SandboxState:
-    """Break or mend a node of a running sandbox, or ask only how its nodes are.
+    """Break or repair a node of a running sandbox, or ask only how its nodes are.
 
     Args:
         meta_servers: ``host:port`` of the sandbox's meta servers.

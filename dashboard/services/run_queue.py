@@ -28,7 +28,7 @@ def run_ahead(config: Config, view: RunView) -> RunView | None:
 def in_the_way(config: Config, cluster: str) -> str:
     """Return the sentence about the open run of a cluster, with how to stop it; or empty.
 
-    Only a hint: a journal that cannot be read is told where something is asked of it.
+    Only a hint: a journal that cannot be read is reported where it is used.
     """
     try:
         going = services.journal(config).open_runs(cluster)

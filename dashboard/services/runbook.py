@@ -16,7 +16,7 @@ from core.actions.runs import RunView, fold
 from core.errors import InvariantError, UnknownNameError
 
 MOST_KEPT = 2000
-"""Runs kept in memory; the others are folded again when somebody asks."""
+"""Runs kept in memory; the others are folded again on request."""
 
 
 class Runs(Journal, Protocol):

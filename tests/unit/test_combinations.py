@@ -227,7 +227,7 @@ def test_rule_fires_on_its_case_and_not_on_one_near_it(code, manager, made, near
 @pytest.mark.parametrize(
     ("code", "manager", "made", "near"), CASES, ids=[f"{case[0]}-{case[1]}" for case in CASES]
 )
-def test_values_of_a_fix_fit_their_settings_and_mend_it(code, manager, made, near):
+def test_values_of_a_fix_fit_their_settings_and_fix_it(code, manager, made, near):
     item = found_in(manager, made)[code]
     values = {
         key: typed_value(SETTING_BY_KEY[key], value)

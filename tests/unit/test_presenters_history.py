@@ -32,8 +32,10 @@ NAN = float("nan")
 
 def counts(*rows):
     names = ("at", "kind", "by", "count", "first_at", "subject", "before", "after")
-    told = [dict(zip(names, row, strict=True)) | {"orphans": 0, "arrivals": 0} for row in rows]
-    return pa.Table.from_pylist(told)
+    events_seen = [
+        dict(zip(names, row, strict=True)) | {"orphans": 0, "arrivals": 0} for row in rows
+    ]
+    return pa.Table.from_pylist(events_seen)
 
 
 def grid(values, step_ms=0):
@@ -58,23 +60,25 @@ MOVES = counts(
 def test_moves_off_lost_servers_are_told_apart():
     place = MOVES.schema.get_field_index("orphans")
     table = MOVES.set_column(place, "orphans", pa.array([4, 0, 0, 0]))
-    told = presenter.Told.of(table)
-    assert (told.number("move"), told.orphans) == (8, 4)
-    said = presenter.answer("fleet", "pulsar", told, evenness(0.2), timedelta(hours=2))
+    events_seen = presenter.EventCounts.of(table)
+    assert (events_seen.number("move"), events_seen.orphans) == (8, 4)
+    said = presenter.answer("fleet", "pulsar", events_seen, evenness(0.2), timedelta(hours=2))
     assert "saw 8 bundle moves" in said
     assert "4 more off servers that were lost" in said
 
 
 def test_second_halves_of_moves_and_first_owners_are_no_moves():
     place = MOVES.schema.get_field_index("arrivals")
-    told = presenter.Told.of(MOVES.set_column(place, "arrivals", pa.array([4, 1, 0, 0])))
-    assert (told.number("move"), told.ours("move"), told.orphans) == (7, 2, 0)
+    events_seen = presenter.EventCounts.of(
+        MOVES.set_column(place, "arrivals", pa.array([4, 1, 0, 0]))
+    )
+    assert (events_seen.number("move"), events_seen.ours("move"), events_seen.orphans) == (7, 2, 0)
 
 
 def test_answer_tells_moves_by_the_hour_who_did_them_and_how_even_it_was():
-    told = presenter.Told.of(MOVES)
+    events_seen = presenter.EventCounts.of(MOVES)
     words = presenter.answer(
-        "fleet", "pulsar", told, evenness(0.1, 0.3, 0.3, 0.1), timedelta(hours=6)
+        "fleet", "pulsar", events_seen, evenness(0.1, 0.3, 0.3, 0.1), timedelta(hours=6)
     )
     assert words == (
         "In 6 h, fleet saw 12 bundle moves (2.0 an hour, 3 of them by Trimtab), 1 split or merge, "
@@ -84,14 +88,14 @@ def test_answer_tells_moves_by_the_hour_who_did_them_and_how_even_it_was():
 
 
 def test_answer_of_a_quiet_cluster_that_told_nothing():
-    told = presenter.Told.of(counts())
-    words = presenter.answer("fleet", "pulsar", told, evenness(NAN), timedelta(minutes=4))
+    events_seen = presenter.EventCounts.of(counts())
+    words = presenter.answer("fleet", "pulsar", events_seen, evenness(NAN), timedelta(minutes=4))
     assert words == "In 4 min, fleet saw no bundle move; how even the load was is unknown."
 
 
 def test_answer_of_a_pegasus_cluster_is_about_primaries():
-    told = presenter.Told.of(counts((AT, "primary", "", 1, AT, "1.2", "a", "b")))
-    words = presenter.answer("peg", "pegasus", told, evenness(0.1, 0.3), timedelta(hours=2))
+    events_seen = presenter.EventCounts.of(counts((AT, "primary", "", 1, AT, "1.2", "a", "b")))
+    words = presenter.answer("peg", "pegasus", events_seen, evenness(0.1, 0.3), timedelta(hours=2))
     assert "1 primary move (0.5 an hour)" in words
     assert "2.0 apart on average, 3 at most" in words
 
@@ -241,7 +245,7 @@ def test_moves_are_counted_by_the_hour_and_by_whom():
     assert {name: sum(held) for name, held in found.counts.items()} == {
         "the cluster": 1,
         "Trimtab": 1,
-        "somebody": 1,
+        "unknown": 1,
     }
     assert len(moves_by_time(found).data) == 3
 

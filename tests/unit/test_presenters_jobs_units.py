@@ -11,13 +11,13 @@ from dashboard.app_pages.jobs.model import (
     MEASURES,
     as_recorded,
     charts_of,
+    described,
     frame_of,
     is_mixed,
     labels_of,
     measures_of,
     only,
     shown_columns,
-    told,
     words_of,
 )
 
@@ -54,7 +54,7 @@ def hot(*rows: tuple[str, float]) -> pa.Table:
 
 
 def test_rows_of_several_measures_say_their_unit_and_are_scaled_to_it() -> None:
-    shown = told(
+    shown = described(
         trends(
             ("broker", "msg_throughput", 62.5e6),
             ("broker", "usage", 0.75),
@@ -82,7 +82,7 @@ def test_rows_of_several_measures_say_their_unit_and_are_scaled_to_it() -> None:
     ],
 )
 def test_rows_of_one_measure_have_the_unit_in_the_head(measure, value, form, seen) -> None:
-    shown = told(trends(("broker", measure, value), ("broker", measure, value)))
+    shown = described(trends(("broker", measure, value), ("broker", measure, value)))
     columns = shown_columns(shown)
     assert "unit" not in shown.schema.names
     assert [one.form for one in columns if one.name in ("mean", "max", "p95")] == [form] * 3
@@ -90,9 +90,9 @@ def test_rows_of_one_measure_have_the_unit_in_the_head(measure, value, form, see
 
 
 def test_hot_bundles_are_told_in_megabytes_and_beside_pegasus_tables_with_a_unit() -> None:
-    pulsar = told(hot(("bundle", 64.8e6)))
+    pulsar = described(hot(("bundle", 64.8e6)))
     assert {one.name: one.form for one in shown_columns(pulsar)}["worst_p95"] == "megabytes"
-    both = told(hot(("bundle", 64.8e6), ("table", 120.0)))
+    both = described(hot(("bundle", 64.8e6), ("table", 120.0)))
     assert both["unit"].to_pylist() == ["MB/s", "req/s"]
     assert both["max"].to_pylist() == [64.8, 120.0]
     assert measures_of(hot(("bundle", 1.0))) == []
@@ -134,7 +134,7 @@ def test_gaps_and_movers_have_units_and_every_head_is_its_own() -> None:
 
 
 def test_one_period_is_drawn_as_bars_and_several_as_lines() -> None:
-    table = told(trends(("broker", "usage", 0.5), ("broker", "usage", 0.6)))
+    table = described(trends(("broker", "usage", 0.5), ("broker", "usage", 0.6)))
     assert charts_of(table, shown_columns(table)).time == ""
     later = table.set_column(
         table.schema.get_field_index("starts_at"), table.schema.field("starts_at"), [[1, 2]]

@@ -135,7 +135,7 @@ def facts_of(**settings):
     ("counts", "words"),
     [
         ('{"total": -1, "move_pri": 0, "copy_pri": 0, "copy_sec": 0}', "reports -1"),
-        (None, "did not tell"),
+        (None, "did not report"),
         (
             '{"total": 3, "move_pri": 2, "copy_pri": 0, "copy_sec": 1}',
             "a check of primaries and secondaries",

@@ -152,7 +152,7 @@ def test_lookup_answer_names_bundle_and_owner():
     told = lookup_answer(found)
     assert found.bundle in told
     assert str(found.owner) in told
-    assert "nobody owns" in lookup_answer(replace(found, owner=None))
+    assert "has no owner" in lookup_answer(replace(found, owner=None))
     assert "unknown" in lookup_answer(replace(found, owner=None, is_owner_known=False))
 
 

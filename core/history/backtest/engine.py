@@ -78,7 +78,7 @@ class Rules:
     """By what a candidate is played.
 
     Attributes:
-        strategy: Who sheds; ``None``: nobody.
+        strategy: Who sheds; ``None``: none.
         settings: In force.
     """
 

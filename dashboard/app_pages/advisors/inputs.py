@@ -36,7 +36,7 @@ _REMEMBERED: Final = 8
 def draw(knobs: Sequence[Knob], live: Mapping[str, Live]) -> dict[str, Number]:
     """Draw the inputs in rows that wrap, and return what they hold by key.
 
-    What nobody has changed follows the cluster from snapshot to snapshot.
+    What has not been changed follows the cluster from snapshot to snapshot.
 
     Args:
         knobs: In their order.
@@ -67,10 +67,10 @@ def _draw(knob: Knob, live: Mapping[str, Live]) -> Number:
 
 
 def _follow(key: str, begin: Number) -> None:
-    """Move an input on with the cluster, unless somebody has changed it.
+    """Move an input on with the cluster, unless it was changed.
 
-    A browser that is behind sends what a measured input began with some snapshots ago: nobody
-    chose that.
+    A browser that is behind sends what a measured input began with some snapshots ago:
+    that is no choice.
     """
     seen = f"_began_{key}"
     before: tuple[Number, ...] = st.session_state.get(seen, ())

@@ -236,15 +236,15 @@ def pressure_words(found: UnloadPressure) -> list[str]:
     """Return the arithmetic behind the sentence."""
     per_bundle = found.clients / found.bundles if found.bundles else 0.0
     worst = found.worst_bundle.rpartition("/")[2]
-    told = [
+    remarks_found = [
         f"At once: {pluralize(found.bundles, 'bundle')}, {found.at_once:,} lookups at one moment.",
         f"One by one: {per_bundle:,.0f} clients a bundle, {found.worst_clients:,} in {worst}.",
         f"Then {found.clients:,} / ({found.minutes:,.1f} min x 60) = {found.per_s:,.1f} a second.",
     ]
     if found.unknown_bundles:
         unknown = pluralize(found.unknown_bundles, "bundle")
-        told.append(f"The clients of {unknown} are unknown and not counted.")
-    return told
+        remarks_found.append(f"The clients of {unknown} are unknown and not counted.")
+    return remarks_found
 
 
 # -- producers -------------------------------------------------------------------------------------
@@ -389,15 +389,15 @@ def _stall_rows(load: ProducerLoad, found: RoutedStall) -> list[tuple[str, str, 
 
 def remarks(load: ProducerLoad, batch: Batch) -> list[str]:
     """Return what of the settings does not go together."""
-    told = []
+    remarks_found = []
     if load.queue and batch.messages >= load.queue:
-        told.append(
+        remarks_found.append(
             f"A batch may hold {load.batch_messages:,} messages, but only {load.queue:,} may wait "
             "for a partition: batches never get that full. Raise the pending messages, or lower "
             "batchingMaxMessages."
         )
     if load.max_pending_across and load.max_pending and load.queue < load.max_pending:
-        told.append(
+        remarks_found.append(
             f"maxPendingMessages is {load.max_pending:,}, but the common limit leaves "
             f"{load.queue:,} for each partition: more partitions make every queue shorter. Clients "
             "must be restarted to change it."
@@ -405,16 +405,16 @@ def remarks(load: ProducerLoad, batch: Batch) -> list[str]:
     if load.queue and load.memory_limit_bytes:
         whole = load.queue * load.partitions * load.message_bytes
         if whole > load.memory_limit_bytes:
-            told.append(
+            remarks_found.append(
                 f"All queues together would hold {whole / 1024**2:,.0f} MiB, the client's memory "
                 f"limit is {load.memory_limit_bytes / 1024**2:,.0f} MiB: memory may be full first."
             )
     if batch.messages < 2:
-        told.append(
+        remarks_found.append(
             "Batches hold one message: the delay is too short for the rate of one partition. Every "
             "message is an entry of its own."
         )
-    return told
+    return remarks_found
 
 
 # -- ledgers, disks, retention ---------------------------------------------------------------------

@@ -35,7 +35,7 @@ _MAX_OFFERED: Final = 500
 
 
 def draw_partitions(subject: Subject) -> None:
-    """Draw how a topic's partitions fall into bundles, and what would mend it."""
+    """Draw how a topic's partitions fall into bundles, and what would fix it."""
     said = st.container()
     topic = _topic(subject)
     given = inputs.draw(PARTITIONS, live_topic(subject.topic(topic)))
@@ -223,9 +223,10 @@ def _surgeon(
     except InputError as error:
         words.failed(error, what="That cannot be computed")
         return
-    if told := model.need_words(need, asked.partitions):
+    if sentence := model.need_words(need, asked.partitions):
         (st.info if need.is_enough else st.warning)(
-            words.plain(told), icon=":material/speed:" if need.is_enough else ":material/warning:"
+            words.plain(sentence),
+            icon=":material/speed:" if need.is_enough else ":material/warning:",
         )
     _rings(asked, surgery)
     if not surgery.cuts:

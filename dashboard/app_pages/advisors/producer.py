@@ -43,8 +43,8 @@ def draw_producer(subject: Subject) -> None:
     with left:
         words.section("What it comes to")
         _table(model.comes_to(load, batch, found))
-        for told in model.remarks(load, batch):
-            st.warning(words.plain(told), icon=":material/warning:")
+        for remark in model.remarks(load, batch):
+            st.warning(words.plain(remark), icon=":material/warning:")
     with right:
         words.section("One bad broker", "How soon it holds up a producer, by partitions.")
         _curve(load, given, slow_ratio)

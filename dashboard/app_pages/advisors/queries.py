@@ -136,7 +136,7 @@ class SpreadAsked:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SpreadAnswer:
-    """How they fall, and what would mend it.
+    """How they fall, and what would fix it.
 
     Attributes:
         bundles: In all.
@@ -178,7 +178,7 @@ def _spread(asked: SpreadAsked) -> SpreadAnswer:
 
 
 spread = cached(_spread, max_entries=64)
-"""How partitions fall into bundles, and what would mend it."""
+"""How partitions fall into bundles, and what would fix it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,7 +201,7 @@ class CutsAsked:
 
 
 def cuts_preview(asked: CutsAsked) -> tuple[Plan, Preview]:
-    """Return the plan of the cuts and its preview; the plan is made anew before it expires.
+    """Return the plan of the cuts and its preview; the plan is made again before it expires.
 
     Raises:
         InputError: There is nothing to cut.

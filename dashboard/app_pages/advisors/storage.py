@@ -98,15 +98,15 @@ def _compaction(given: dict[str, Number]) -> None:
     try:
         rule = model.compaction_of(given)
         live_ratio = given["live_pct"] / 100
-        told = model.compaction_words(rule, live_ratio)
+        text = model.compaction_words(rule, live_ratio)
     except InputError as error:
         words.failed(error, what="That cannot be computed")
         return
-    st.markdown(words.plain(told))
+    st.markdown(words.plain(text))
     figures.chart(
         compaction_line(model.compaction_curve(rule, live_ratio)),
         key="advisor_compaction",
-        alt=told,
+        alt=text,
     )
 
 
@@ -130,7 +130,7 @@ def draw_retention(subject: Subject) -> None:
     answer = model.retention_answer(phases, held_words(rule, phases, bytes_per_s))
     with said:
         words.answer(answer)
-    told = contradictions(
+    text = contradictions(
         rule,
         consumed_after_minutes=after,
         bytes_per_s=bytes_per_s,
@@ -154,7 +154,7 @@ def draw_retention(subject: Subject) -> None:
         alt="Phases of a message's life",
     )
     words.section("What does not go together")
-    for sentence in told:
+    for sentence in text:
         st.warning(words.plain(sentence), icon=":material/warning:")
-    if not told:
+    if not text:
         st.success("Nothing: retention, time to live and backlog fit.", icon=":material/check:")

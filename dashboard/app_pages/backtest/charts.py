@@ -72,8 +72,8 @@ def readable(points: Sequence[Point]) -> list[Point]:
         else:
             heads.append((point, [point.mark] if point.mark else []))
             found.append(point)
-    told = {id(head): _together(marks) for head, marks in heads}
-    return [replace(one, mark=told[id(one)]) if id(one) in told else one for one in found]
+    marks_of = {id(head): _together(marks) for head, marks in heads}
+    return [replace(one, mark=marks_of[id(one)]) if id(one) in marks_of else one for one in found]
 
 
 def _together(marks: Sequence[str]) -> str:

@@ -152,8 +152,8 @@ def _start(about: Editing, form: model.GridForm, engine: str, problems: Sequence
         elif size is not None:
             pace = queries.minutes_per_s(about.earlier, form.cluster, engine)
             seconds = model.estimate_s(size, engine, about.bundles, pace)
-            told = model.size_words(size, seconds, is_measured=pace is not None)
-            st.caption(words.plain(told), width="content")
+            text = model.size_words(size, seconds, is_measured=pace is not None)
+            st.caption(words.plain(text), width="content")
     jobs.draw_refusal()
 
 

@@ -66,7 +66,7 @@ figures.chart(
 )
 
 words.section("All brokers", "Click a broker to open it. Deviation is of traffic from the mean.")
-told = source_line(reading.snapshot)
+source = source_line(reading.snapshot)
 rows = model.brokers_table(
     reading.snapshot, reading.measures, reading.settings, reading.measures.throughput
 )
@@ -82,7 +82,7 @@ tables.table(
         "bandwidth_in": tables.percent("NIC in"),
         "bandwidth_out": tables.percent("NIC out"),
         "throughput": tables.megabytes("Traffic", "In plus out."),
-        **(metrics.columns() if told else {}),
+        **(metrics.columns() if source else {}),
         "msg_rate": tables.rate("Rate", "In plus out, from the last load report."),
         "short_rate": tables.rate("Short", "Short-term average, as the leader keeps it."),
         "long_rate": tables.rate("Long", "Long-term average, as the leader keeps it."),
@@ -97,7 +97,7 @@ tables.table(
     alt="All brokers with their load, the hottest first",
     height=min(640, tables.height_of(len(rows))),
 )
-if told:
+if source:
     counted = counted_and_seen(thinned(entries, 30), reading.snapshot.broker_metrics, end)
-    metrics.source_line(told, counted)
+    metrics.source_line(source, counted)
 tables.downloads(rows, cluster=page.name, what="brokers", moment=page.shelved.taken_at)

@@ -18,7 +18,7 @@ from core.snapshot import PulsarSnapshot
 from core.units import format_bytes_per_s, format_msgs_per_s, pluralize
 from dashboard.charts.lines import Series
 from dashboard.presenters.metrics import METRICS_FROM
-from dashboard.presenters.moves import NOBODY, Move
+from dashboard.presenters.moves import NO_OWNER, Move
 
 Row = dict[str, object]
 Floats = NDArray[np.float64]
@@ -96,14 +96,14 @@ def averages_table(row: Row, exposed: Row | None = None) -> pd.DataFrame:
         ("Traffic in", "msg_throughput_in", format_bytes_per_s),
         ("Traffic out", "msg_throughput_out", format_bytes_per_s),
     )
-    told = (
+    metrics = (
         {} if exposed is None else {"metrics": [text(_number(exposed[n])) for _, n, text in lines]}
     )
     return pd.DataFrame(
         {
             "": [label for label, _, _ in lines],
             "last report": [text(_number(row[name])) for _, name, text in lines],
-            **told,
+            **metrics,
             "short average": [text(_number(row[f"short_{name}"])) for _, name, text in lines],
             "long average": [text(_number(row[f"long_{name}"])) for _, name, text in lines],
         }
@@ -123,10 +123,10 @@ def exposed_note(snapshot: PulsarSnapshot, exposed: Row | None, owner: object) -
     if exposed is None:
         return ""
     source = BrokerMetrics(snapshot).source
-    told = f"Metrics: what {exposed['broker']} exposes of it"
+    text = f"Metrics: what {exposed['broker']} exposes of it"
     if source in METRICS_FROM:
-        told += f", read from {METRICS_FROM[source]}"
-    return f"{told}." if exposed["broker"] == owner else f"{told}, which does not own it now."
+        text += f", read from {METRICS_FROM[source]}"
+    return f"{text}." if exposed["broker"] == owner else f"{text}, which does not own it now."
 
 
 def samples_note(row: Row) -> str:
@@ -164,7 +164,7 @@ def history_series(history: pa.Table) -> tuple[list[datetime], list[Series], lis
 def events_of(moves: Sequence[Move]) -> list[tuple[datetime, str]]:
     """Return time and text of each change of owner, for the chart."""
     return [
-        (move.seen_at, f"{move.from_broker or NOBODY} → {move.to_broker or NOBODY}")
+        (move.seen_at, f"{move.from_broker or NO_OWNER} → {move.to_broker or NO_OWNER}")
         for move in moves
     ]
 

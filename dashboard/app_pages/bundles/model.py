@@ -64,8 +64,8 @@ def filtered(bundles: pa.Table, wanted: BundleFilter) -> pa.Table:
     if wanted.namespace:
         table = table.filter(pc.equal(table["namespace"], wanted.namespace))
     if wanted.owner == NOT_OWNED:
-        nobody = pc.and_(pc.is_null(table["owner"]), pc.is_valid(table["owner_source"]))
-        table = table.filter(nobody)
+        is_unowned = pc.and_(pc.is_null(table["owner"]), pc.is_valid(table["owner_source"]))
+        table = table.filter(is_unowned)
     elif wanted.owner:
         table = table.filter(pc.fill_null(pc.equal(table["owner"], wanted.owner), False))  # noqa: FBT003  # Arrow's own signature
     if wanted.contains:

@@ -128,7 +128,7 @@ _RESTARTED: Final = '"restarted": true'
 
 
 def lane_of(kind: str, by: str) -> LaneKind | None:
-    """Return the lane in which an event stands, ``None`` for a kind that nobody knows."""
+    """Return the lane in which an event stands, ``None`` for an unknown kind."""
     return next(
         (
             lane

@@ -73,20 +73,20 @@ def period_of(
 
 
 @dataclass(frozen=True)
-class Told:
+class EventCounts:
     """How often things happened in a period, by kind and whether they were Trimtab's.
 
     Attributes:
-        counts: Events; moves without the orphans and without what came from nobody: a move is
+        counts: Events; moves without the orphans and without what had no owner before: a move is
             counted where it left.
-        orphans: Moves off a server that was gone at that very minute: nobody decided them.
+        orphans: Moves off a server that was gone at that very minute: no decision led to them.
     """
 
     counts: Mapping[tuple[str, bool], int]
     orphans: int = 0
 
     @classmethod
-    def of(cls, counts: pa.Table) -> Told:
+    def of(cls, counts: pa.Table) -> EventCounts:
         """Sum up the counts of a picture."""
         held: dict[tuple[str, bool], int] = {}
         orphans = 0
@@ -106,29 +106,30 @@ class Told:
         return sum(count for (kind, mine), count in self.counts.items() if kind in kinds and mine)
 
 
-def answer(cluster: str, system: str, told: Told, evenness: Evenness, recorded: timedelta) -> str:
+def answer(
+    cluster: str, system: str, counts: EventCounts, evenness: Evenness, recorded: timedelta
+) -> str:
     """Return the sentence that answers the page's question.
 
     Args:
         cluster: Whose history.
         system: ``pulsar`` or ``pegasus``.
-        told: What happened.
+        counts: What happened.
         evenness: How even the load was.
         recorded: From the first to the last recorded minute of the period.
     """
     span = span_words(recorded) if recorded else "the only minute recorded so far"
-    return (
-        f"In {span}, {cluster} saw {_happened(system, told, recorded)}; {_even(system, evenness)}."
-    )
+    happened = _happened(system, counts, recorded)
+    return f"In {span}, {cluster} saw {happened}; {_even(system, evenness)}."
 
 
-def _happened(system: str, told: Told, recorded: timedelta) -> str:
+def _happened(system: str, counts: EventCounts, recorded: timedelta) -> str:
     kind, noun = ("primary", "primary move") if system == "pegasus" else ("move", "bundle move")
-    moves = told.number(kind)
+    moves = counts.number(kind)
     saw = pluralize(moves, noun) if moves else f"no {noun}"
-    parts = [f"{saw}{_rate(moves, told.ours(kind), recorded)}"]
-    if told.orphans:
-        parts.append(f"{told.orphans:,} more off servers that were lost")
+    parts = [f"{saw}{_rate(moves, counts.ours(kind), recorded)}"]
+    if counts.orphans:
+        parts.append(f"{counts.orphans:,} more off servers that were lost")
     for kinds, name in (
         (("split", "merge"), "split or merge"),
         (("leader",), "change of leader"),
@@ -136,7 +137,7 @@ def _happened(system: str, told: Told, recorded: timedelta) -> str:
         (("broker_down", "node_down"), "server lost"),
         (("setting", "policy"), "changed setting"),
     ):
-        number = told.number(*kinds)
+        number = counts.number(*kinds)
         if number:
             parts.append(_plural(number, name))
     return ", ".join(parts)
@@ -468,7 +469,7 @@ def even_words_pegasus(before: list[NodeSummary], after: list[NodeSummary]) -> s
 # -- movers and flaps ------------------------------------------------------------------------------
 
 _WHO: Final = {"cluster": "the cluster", "trimtab": "Trimtab"}
-_UNKNOWN: Final = "somebody"
+_UNKNOWN: Final = "unknown"
 _HOUR_MS: Final = 3_600_000
 _MAX_BARS: Final = 400
 
@@ -478,7 +479,7 @@ def by_time(moves: pa.Table, period: Period) -> MovesByTime:
 
     Args:
         moves: Events of moves: ``taken_at``, ``before`` and ``by``. Each counts where it left:
-            what came from nobody is the second half of one, or a first owner.
+            what had no owner before is the second half of one, or a first owner.
         period: All of it is drawn.
     """
     left = pc.fill_null(pc.not_equal(moves["before"].cast(pa.string()), ""), fill_value=False)

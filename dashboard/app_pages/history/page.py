@@ -59,8 +59,10 @@ if not len(shown.minutes):
     st.stop()
 recorded = timedelta(milliseconds=int(shown.minutes.at_ms[-1] - shown.minutes.at_ms[0]))
 with answered:
-    told = model.Told.of(shown.counts)
-    words.answer(model.answer(choice.cluster.name, history.system, told, shown.evenness, recorded))
+    events_seen = model.EventCounts.of(shown.counts)
+    words.answer(
+        model.answer(choice.cluster.name, history.system, events_seen, shown.evenness, recorded)
+    )
     states.tell_gap(config, choice, span[1])
 
 lanes = pick_lanes(shown)

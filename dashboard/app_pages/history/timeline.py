@@ -234,7 +234,7 @@ def looked_at(minutes: Recorded, newest_ms: int, default: datetime) -> Looked:
     at_ms = int(minutes.at_ms[row if row is not None else len(minutes) - 1])
     shown = stamp(ms_to_datetime(at_ms))
     is_default = shown == stamp(default)
-    kept = "" if is_default else shown  # what nobody chose goes on with time
+    kept = "" if is_default else shown  # what was not chosen goes on with time
     st.session_state[state.MINUTE] = kept
     state.keep_in_address(state.MINUTE, kept, default="")
     misnamed.draw(state.MINUTE, kept)

@@ -55,7 +55,7 @@ _EVENTS: Final = "_history_events"
 
 
 def draw_events(asked: Asked, wanted: Sequence[str]) -> None:
-    """Draw the events of the period, filtered; a ticked row is told in full."""
+    """Draw the events of the period, filtered; a ticked row is shown in full."""
     text = st.text_input(
         "Contains",
         key=state.CONTAINS,
@@ -319,7 +319,7 @@ def _compared(system: str, first: CachedSnapshot, second: CachedSnapshot) -> mod
 
 
 def _pick(picture: Picture, looked: Looked) -> datetime | None:
-    """Draw the choice of the other minute; return it, ``None`` where it is not told yet."""
+    """Draw the choice of the other minute; return it, ``None`` where it is not known yet."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         chosen = st.selectbox(
             f"{stamp(looked.moment)} UTC against",
@@ -548,7 +548,7 @@ def draw_series(asked: Asked, picture: Picture) -> None:
 
 
 def _begin_with_busiest(key: str, picture: Picture) -> None:
-    """Show the one that carried most on average, unless somebody or the address chose another."""
+    """Show the one that carried most on average, unless the user or the address chose another."""
     grid = picture.grid
     if key in st.session_state or key in st.query_params or not grid.subjects:
         return

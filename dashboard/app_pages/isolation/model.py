@@ -62,7 +62,7 @@ def answer(serving: Serving, violations: Sequence[Violation], groups: int, domai
             f"{'it' if wrong == 1 else 'they'} may not"
         )
     elif serious:
-        parts.append(f"{pluralize(len(serious), 'thing')} to mend")
+        parts.append(f"{pluralize(len(serious), 'violation')} to fix")
     else:
         parts.append("no bundle lies where it may not")
     return "; ".join(parts) + "."
@@ -179,7 +179,7 @@ def groups_table(spread: Spread, collisions: Sequence[Collision]) -> pd.DataFram
             "group": group,
             "namespace": member.namespace,
             "bundles": member.bundles,
-            "brokers": listed(member.brokers, 3) or "nobody",
+            "brokers": listed(member.brokers, 3) or "no broker",
             "domains": ", ".join(member.domains) or "none",
             "mark": "could be further apart" if member.namespace in crowded else "as it should be",
         }
@@ -305,8 +305,8 @@ def _namespace_row(one: NamespaceChange) -> dict[str, object]:
     before, after = set(one.before), set(one.after)
     return {
         "namespace": one.namespace,
-        "before": listed(one.before, 2) or "nobody",
-        "after": listed(one.after, 2) or "nobody",
+        "before": listed(one.before, 2) or "no broker",
+        "after": listed(one.after, 2) or "no broker",
         "added": len(after - before),
         "dropped": len(before - after),
         "bundles": one.bundles,

@@ -30,7 +30,7 @@ class Isolation:
         spread: Anti-affinity groups.
         collisions: Where members of one share a place without need.
         domains: Failure domain to its brokers, as stored.
-        wrong: What is wrong now, each with what would mend it.
+        wrong: What is wrong now, each with what would fix it.
     """
 
     serving: Serving
@@ -84,7 +84,7 @@ class ChangeAnswer:
 
 
 def change_of(request: ChangeRequest) -> ChangeAnswer:
-    """Return the plan that changes policies, seen through; made anew before it expires.
+    """Return the plan that changes policies, seen through; made again before it expires.
 
     Raises:
         InputError: Nothing was named, or a value that is no document of its kind.

@@ -40,7 +40,7 @@ _FIRST: Final = 8
 
 
 def draw_violations(found: Sequence[Violation]) -> None:
-    """Draw what is wrong now, each with the way to mend it."""
+    """Draw what is wrong now, each with how to fix it."""
     words.section("What is wrong now")
     if not found:
         st.caption(":material/check_circle: Every bundle lies where it may, and no policy is odd.")
@@ -50,26 +50,26 @@ def draw_violations(found: Sequence[Violation]) -> None:
         shown = shown[:_FIRST]
     for number, one in enumerate(shown):
         with st.container(horizontal=True, vertical_alignment="center", gap="small", wrap=False):
-            hint = f" :gray[{words.plain(one.hint)}]" if one.hint and not one.mends else ""
+            hint = f" :gray[{words.plain(one.hint)}]" if one.hint and not one.fixes else ""
             st.markdown(f"{_ICONS[one.severity]} {words.plain(one.sentence)}{hint}")
-            if not one.mends:
-                _mend(one, f"_mend_{number}")
-        for rank, mend in enumerate(one.mends):
-            _suggest(one, mend, f"_mend_{number}_{rank}")
+            if not one.fixes:
+                _mend(one, f"_fix_{number}")
+        for rank, fix in enumerate(one.fixes):
+            _suggest(one, fix, f"_fix_{number}_{rank}")
 
 
-def _suggest(one: Violation, mend: IsolationFix, key: str) -> None:
-    """Offer a change that mends it, with the reason why it does."""
+def _suggest(one: Violation, fix: IsolationFix, key: str) -> None:
+    """Offer a change that fixes it, with the reason."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small", wrap=False):
-        st.caption(f":material/subdirectory_arrow_right: {words.plain(mend.why)}")
+        st.caption(f":material/subdirectory_arrow_right: {words.plain(fix.why)}")
         st.button(
-            mend.label,
+            fix.label,
             key=key,
             type="tertiary",
             icon=":material/build:",
             help="Put into the changes, and into the form: previewed first, nothing is sent",
             on_click=take,
-            args=(mend.desired, one.policy),
+            args=(fix.desired, one.policy),
         )
 
 

@@ -81,11 +81,11 @@ def fields_of(kind: JobKind, clusters: Sequence[str], chosen: str) -> tuple[Fiel
         chosen: The one that the header shows.
     """
     schema = kind.schema()
-    told = _attributes(kind)
+    described = _attributes(kind)
     needed = set(schema.get("required", ()))
     found = []
     for name, raw in schema.get("properties", {}).items():
-        whole = {"description": told.get(name, ""), **_resolved(raw, schema)}
+        whole = {"description": described.get(name, ""), **_resolved(raw, schema)}
         field = _field(name, whole, is_needed=name in needed)
         if name in CLUSTER_FIELDS:
             field = _of_clusters(field, clusters, chosen)
@@ -139,8 +139,10 @@ def _field(name: str, raw: Mapping[str, Any], *, is_needed: bool) -> Field:
 
 
 def _help(raw: Mapping[str, Any]) -> str:
-    told = str(raw.get("description") or "").replace("\n", " ")
-    return f"{told} Written as in {_EXAMPLE}." if raw.get("format") == "date-time" else told
+    described = str(raw.get("description") or "").replace("\n", " ")
+    return (
+        f"{described} Written as in {_EXAMPLE}." if raw.get("format") == "date-time" else described
+    )
 
 
 def _hint(name: str, raw: Mapping[str, Any]) -> str:
@@ -306,7 +308,7 @@ class Shown:
 
 
 def shown_columns(table: pa.Table) -> tuple[Shown, ...]:
-    """Return how each column of a table is shown, told by its name, unit and values."""
+    """Return how each column of a table is shown, from its name, unit and values."""
     return tuple(
         Shown(field.name, _label(field.name), _column_form(field, table.column(field.name)))
         for field in table.schema
@@ -455,7 +457,7 @@ UNIT: Final = "unit"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class MeasureLabel:
     """A measure for people.
 
     Attributes:
@@ -467,24 +469,24 @@ class Told:
     unit: str
 
 
-MEASURES: Final[Mapping[str, Told]] = {
-    "msg_throughput": Told("throughput", "bytes/s"),
-    "msg_rate": Told("message rate", "msg/s"),
-    "usage": Told("usage of the busiest resource", "ratio"),
-    "bundle_count": Told("bundles", ""),
-    "topic_count": Told("topics", ""),
-    "client_count": Told("clients", ""),
-    "read_rate": Told("reads", "req/s"),
-    "write_rate": Told("writes", "req/s"),
-    "request_rate": Told("requests", "req/s"),
-    "memory_mb": Told("memory", "MB"),
-    "replica_count": Told("replicas", ""),
-    "primary_count": Told("primaries", ""),
-    "deviation": Told("farthest from the mean", "ratio"),
-    "gap": Told("gap between busiest and idlest", "bytes/s"),
-    "request_gap": Told("gap between busiest and idlest", "req/s"),
-    "usage_spread": Told("highest usage over the mean", "ratio"),
-    "uneven": Told("uneven minutes", "ratio"),
+MEASURES: Final[Mapping[str, MeasureLabel]] = {
+    "msg_throughput": MeasureLabel("throughput", "bytes/s"),
+    "msg_rate": MeasureLabel("message rate", "msg/s"),
+    "usage": MeasureLabel("usage of the busiest resource", "ratio"),
+    "bundle_count": MeasureLabel("bundles", ""),
+    "topic_count": MeasureLabel("topics", ""),
+    "client_count": MeasureLabel("clients", ""),
+    "read_rate": MeasureLabel("reads", "req/s"),
+    "write_rate": MeasureLabel("writes", "req/s"),
+    "request_rate": MeasureLabel("requests", "req/s"),
+    "memory_mb": MeasureLabel("memory", "MB"),
+    "replica_count": MeasureLabel("replicas", ""),
+    "primary_count": MeasureLabel("primaries", ""),
+    "deviation": MeasureLabel("farthest from the mean", "ratio"),
+    "gap": MeasureLabel("gap between busiest and idlest", "bytes/s"),
+    "request_gap": MeasureLabel("gap between busiest and idlest", "req/s"),
+    "usage_spread": MeasureLabel("highest usage over the mean", "ratio"),
+    "uneven": MeasureLabel("uneven minutes", "ratio"),
 }
 """What trends tell, by the name that they are recorded under."""
 
@@ -534,15 +536,15 @@ def only(table: pa.Table, kind: str, measure: str) -> pa.Table:
 
 
 def as_recorded(text: str) -> str:
-    """Return what to look for in the record when somebody writes a measure's plain name."""
+    """Return what to look for in the record when a user writes a measure's plain name."""
     wanted = text.strip().lower()
     if not wanted:
         return text
-    found = (raw for raw, told in MEASURES.items() if told.name.startswith(wanted))
+    found = (raw for raw, described in MEASURES.items() if described.name.startswith(wanted))
     return next((raw for raw in found if wanted not in raw), text)
 
 
-def told(table: pa.Table) -> pa.Table:
+def described(table: pa.Table) -> pa.Table:
     """Return a table as people read it: plain names, and units in heads or in a column.
 
     Where all rows have one unit, the columns of numbers carry it (and are scaled where they are

@@ -90,21 +90,21 @@ def draw_form(config: Config, kind: JobKind, cluster: str, shown: Job | None) ->
         with columns[rank % _COLUMNS]:
             key = f"_field_{kind.name}_{stamp}_{field.name}"
             given[field.name] = _widget(field, asked.get(field.name, field.default), key)
-    told, body = "", {}
+    problem, body = "", {}
     missing = model.missing_of(fields, given)
     try:
         body = model.asked_of(fields, given)
         if missing:
-            told = f"To be filled in: {', '.join(missing)}."
+            problem = f"To be filled in: {', '.join(missing)}."
         else:
             services_jobs.checked(kind, body)
     except OpsError as found:
-        told = f"{found.message} {found.hint}".strip()
-    _start(config, kind, body, told, is_wrong=not missing)
+        problem = f"{found.message} {found.hint}".strip()
+    _start(config, kind, body, problem, is_wrong=not missing)
 
 
 def _start(
-    config: Config, kind: JobKind, body: Mapping[str, Any], told: str, *, is_wrong: bool
+    config: Config, kind: JobKind, body: Mapping[str, Any], problem: str, *, is_wrong: bool
 ) -> None:
     """Draw the button that starts a job, or why it cannot be started yet."""
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -113,13 +113,13 @@ def _start(
             icon=":material/play_arrow:",
             type="primary",
             key=f"_start_{kind.name}",
-            disabled=bool(told),
+            disabled=bool(problem),
             on_click=jobs.start,
             args=(config, kind.name, body, JOBS),
         )
-        if told:
+        if problem:
             icon = ":material/block:" if is_wrong else ":material/edit:"
-            st.caption(f"{icon} {words.coded(told)}", width="content")
+            st.caption(f"{icon} {words.coded(problem)}", width="content")
     jobs.draw_refusal()
 
 
@@ -237,7 +237,7 @@ def _table(job: Job, name: str) -> None:
         is_descending=is_descending,
         most=MAX_ROWS,
     )
-    rows = model.told(found.table)
+    rows = model.described(found.table)
     columns = model.shown_columns(rows)
     frame = model.frame_of(rows, columns)
     st.caption(model.counts(found.matching, found.total, len(frame)))
@@ -286,7 +286,7 @@ def _shape(job: Job, name: str, total: int) -> None:
         with st.container(horizontal=True, vertical_alignment="bottom"):
             if measures:
                 table = model.only(table, *_pick_measure(measures, f"_measure_{job.id}_{name}"))
-            drawn = _Drawn.of(model.told(table))
+            drawn = _Drawn.of(model.described(table))
             value = _pick_value(drawn.charts, f"_value_{job.id}_{name}")
             group = _pick_group(drawn, f"_by_{job.id}_{name}", is_by_subject=bool(measures))
         if value is not None:

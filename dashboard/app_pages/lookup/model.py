@@ -11,7 +11,7 @@ def answer(found: TopicLookup) -> str:
         return f"{found.topic} falls into {found.bundle}, whose owner is unknown."
     if found.owner is None:
         return (
-            f"{found.topic} falls into {found.bundle}, which nobody owns: "
+            f"{found.topic} falls into {found.bundle}, which has no owner: "
             "the next lookup assigns it."
         )
     where = f" ({found.owner_service_url})" if found.owner_service_url else ""

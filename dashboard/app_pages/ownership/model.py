@@ -31,7 +31,7 @@ _MARKS: Final = dict.fromkeys(WRONG, "✖") | {UNKNOWN: "?", UNUSED: "○"}
 
 
 def marked(state: str) -> str:
-    """Return a state with its mark: never told by colour alone."""
+    """Return a state with its mark: never shown by colour alone."""
     return f"{_MARKS.get(state, '●')} {state}"
 
 
@@ -46,7 +46,7 @@ def states_table(found: Ownership) -> pd.DataFrame:
 
 
 def wrong_meanings(found: Ownership) -> list[str]:
-    """Return what the states mean that make somebody wait: a narrow table cuts its sentences."""
+    """Return what the states mean that make clients wait: a narrow table cuts its sentences."""
     return [f"{state}: {meaning_of(state)}" for state in found.counts if state in WRONG]
 
 
@@ -83,7 +83,7 @@ def owned_table(
         {
             "bundle": row["bundle"],
             "state": marked(row["state"]),
-            "owner": row["owner"] or "nobody",
+            "owner": row["owner"] or "no broker",
             "claimant": row["claimant"] or "",
             "session": session_text(row["session_id"]) or "",
             "held": _age(taken_at, row["held_since"]),

@@ -53,12 +53,11 @@ def answer(limits: Limits, settings: EffectiveSettings) -> str:
         limited = "unlimited" if count == 1 else "limited by a rate"
         return f"Nothing limits this cluster: there is no resource group, and {alone} {limited}."
     groups, own = len(limits.groups), len(rated)
-    told = [pluralize(groups, "resource group")] if groups else []
-    told += [f"rates of {pluralize(own, 'namespace')}"] if own else []
+    limited_by = [pluralize(groups, "resource group")] if groups else []
+    limited_by += [f"rates of {pluralize(own, 'namespace')}"] if own else []
     verb = "limits" if groups + own == 1 else "limit"
-    parts = [
-        f"{' and '.join(told).capitalize()} {verb} {pluralize(len(rated | attached), 'namespace')}"
-    ]
+    limited = pluralize(len(rated | attached), "namespace")
+    parts = [f"{' and '.join(limited_by).capitalize()} {verb} {limited}"]
     parts.append(f"; {free:,} {'has' if free == 1 else 'have'} no limit. {_worst(limits)}")
     holds, _ = enforcement_words(settings)
     if limits.groups and not holds:
@@ -74,14 +73,14 @@ def _worst(limits: Limits) -> str:
         if kind.is_enforced and (ratio := group.ratio(key)) is not None and ratio >= _HOT
     ]
     at = [one.namespace for one in limits.rates if one.verdict == "at its limit"]
-    told = []
+    parts = []
     if groups:
         ratio, name, title = max(groups)
-        told.append(f"{name} uses {format_ratio(ratio)} of its {title}")
+        parts.append(f"{name} uses {format_ratio(ratio)} of its {title}")
     if at:
         names = list(dict.fromkeys(at))
-        told.append(f"topics of {listed(names)} are at their limit")
-    return f"{'; '.join(told)}." if told else "No broker is at a limit."
+        parts.append(f"topics of {listed(names)} are at their limit")
+    return f"{'; '.join(parts)}." if parts else "No broker is at a limit."
 
 
 # -- resource groups -------------------------------------------------------------------------------
@@ -93,7 +92,7 @@ def groups_table(groups: Sequence[GroupUse]) -> pd.DataFrame:
     for group in groups:
         row: dict[str, object] = {"group": group.name}
         row["namespaces"] = len(group.namespaces)
-        row["members"] = listed(group.namespaces, 4) if group.namespaces else "nobody"
+        row["members"] = listed(group.namespaces, 4) if group.namespaces else "no namespace"
         row["note"] = "" if group.is_defined else "named by namespaces, but there is no such group"
         for key, kind in QUANTITIES.items():
             row[f"{key}_limit"] = limit_words(group.limits[key], kind.unit)
@@ -214,19 +213,19 @@ def quotas_table(quotas: Mapping[str, str], live: Mapping[str, Mapping[str, Any]
     rows = []
     for name in sorted(quotas, key=lambda one: (one != DEFAULT_QUOTA_NAME, one))[:MAX_ROWS]:
         try:
-            told = json.loads(quotas[name])
+            quota = json.loads(quotas[name])
         except ValueError:
-            told = {}
+            quota = {}
         now = live.get(name, {})
         rows.append(
             {
                 "bundle": name,
-                "msg_in": told.get("msgRateIn"),
-                "msg_out": told.get("msgRateOut"),
-                "mb_in": _mega(told.get("bandwidthIn")),
-                "mb_out": _mega(told.get("bandwidthOut")),
-                "memory": told.get("memory"),
-                "dynamic": "yes" if told.get("dynamic") else "no",
+                "msg_in": quota.get("msgRateIn"),
+                "msg_out": quota.get("msgRateOut"),
+                "mb_in": _mega(quota.get("bandwidthIn")),
+                "mb_out": _mega(quota.get("bandwidthOut")),
+                "memory": quota.get("memory"),
+                "dynamic": "yes" if quota.get("dynamic") else "no",
                 "live_in": now.get("msg_rate_in"),
                 "live_out": now.get("msg_rate_out"),
             }
@@ -272,7 +271,7 @@ def tenants_table(tenants: Sequence[TenantUse]) -> pd.DataFrame:
 
 
 def idle_columns(rows: pd.DataFrame) -> list[str]:
-    """Return the columns of limits that tell nothing: the answer says that nobody is limited."""
+    """Return the columns of limits that are empty: the answer says that nothing is limited."""
     found = []
     for key in ("msgs", "bytes"):
         if rows[f"{key}_limit"].str.startswith(NO_LIMIT).all():
@@ -290,7 +289,7 @@ def namespaces_table(
     rows = []
     for name in tenant.namespaces[:MAX_ROWS]:
         row = places[name]
-        told = [
+        parts = [
             f"{policy_kind(one.kind).title.removesuffix(' of namespace')} "
             f"{amount(one.limit, one.unit)} each {one.holder}"
             for one in rates.get(name, ())
@@ -304,7 +303,7 @@ def namespaces_table(
                 "bundles": int(use.bundles[row]),
                 "topics": int(use.topics[row]),
                 "group": use.groups[row] or "",
-                "limits": "; ".join(told) or NO_LIMIT,
+                "limits": "; ".join(parts) or NO_LIMIT,
             }
         )
     rows.sort(key=lambda one: -float(str(one["msg_throughput_in"])))
@@ -379,10 +378,10 @@ def calculated_answer(rows: pd.DataFrame, limit: str) -> str:
     together = float(rows["upstream"].sum())
     held = rows[rows["upstream"] < np.floor(rows["used"])]
     lost = float((held["used"] - held["upstream"]).sum())
-    told = f"The brokers together allow {together:,.0f} a second"
+    parts = f"The brokers together allow {together:,.0f} a second"
     if held.empty:
-        return f"{told}; no broker is limited."
-    return f"{told}; {pluralize(len(held), 'broker')} would hold {lost:,.0f} a second back."
+        return f"{parts}; no broker is limited."
+    return f"{parts}; {pluralize(len(held), 'broker')} would hold {lost:,.0f} a second back."
 
 
 def course_data(
@@ -420,22 +419,22 @@ def course_answer(data: CourseData, course: ShareCourse) -> str:
     wanted = float(course.wanted.sum())
     if not wanted:
         return "There is no demand."
-    told = f"{format_ratio(float(held.sum()) / wanted)} of what clients wanted was held back"
+    parts = f"{format_ratio(float(held.sum()) / wanted)} of what clients wanted was held back"
     if held.any():
         worst = int(np.argmax(held.sum(axis=0)))
-        told += f", most of it at {data.brokers[worst]}"
+        parts += f", most of it at {data.brokers[worst]}"
     sums = course.used.sum(axis=1)
     over = sums > data.limit if np.isfinite(data.limit) else np.zeros(len(sums), np.bool_)
     if over.any():
         most = float(sums.max() / data.limit) if data.limit else math.inf
-        told += (
+        parts += (
             f"; in {pluralize(int(over.sum()), 'period')} more than the limit got through, "
             f"{most:,.1f} times it at the worst, as brokers share out on what was reported before"
         )
     silent = int((~course.reports).sum())
     if silent:
-        told += f"; {pluralize(silent, 'report')} of {course.reports.size:,} were throttled"
-    return f"{told}."
+        parts += f"; {pluralize(silent, 'report')} of {course.reports.size:,} were throttled"
+    return f"{parts}."
 
 
 def course_table(data: CourseData, course: ShareCourse) -> pd.DataFrame:

@@ -555,8 +555,8 @@ def policy_form(
                 on_click=policy_changes.add,
                 args=([DesiredPolicy(kind, name, None)],),
             )
-        told = "not set until now" if stored is None else "filled in as it is now"
-        st.caption(told if name else "Give it a name first.", width="content")
+        hint = "not set until now" if stored is None else "filled in as it is now"
+        st.caption(hint if name else "Give it a name first.", width="content")
 
 
 def _key(kind: str, name: str, field: str, stored: str | None) -> str:

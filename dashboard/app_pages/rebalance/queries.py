@@ -254,7 +254,7 @@ def moves_of(done: Round) -> tuple[tuple[str, str | None], ...]:
 
 
 def rebalance_preview(request: PlanRequest) -> tuple[Plan, Preview]:
-    """Return the plan and its preview; the plan is made anew before it expires.
+    """Return the plan and its preview; the plan is made again before it expires.
 
     Raises:
         InputError: No move is left.

@@ -255,7 +255,7 @@ def editor(page: PageContext, preview: Preview) -> None:
 
 
 def _keep_choice(key: str, options: list[str], now: str) -> None:
-    """Keep what was chosen when a refresh makes the plan anew; what was not follows the plan."""
+    """Keep what was chosen when a refresh makes the plan again; what was not follows the plan."""
     held, was = st.session_state.get(key), st.session_state.get(f"{key}_was")
     st.session_state[key] = held if held in options and held != was else now
     st.session_state[f"{key}_was"] = now

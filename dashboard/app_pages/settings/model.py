@@ -156,7 +156,7 @@ def preset_table(found: Iterable[Difference]) -> pd.DataFrame:
     )
 
 
-# -- wished changes: KEY=VALUE, VALUE being JSON, null: taken away ---------------------------------
+# -- requested changes: KEY=VALUE, VALUE being JSON, null: taken away -----------------------------
 
 
 def parsed_changes(options: Sequence[str]) -> dict[str, Any]:
@@ -201,7 +201,7 @@ def rebalance_params(
     """Return the parameters with which the Rebalance page tries the changes; empty: it cannot.
 
     Args:
-        changes: What is wished.
+        changes: Requested changes.
         settings: In force.
         effective: Class name of the shedding strategy.
     """

@@ -96,7 +96,7 @@ def _fix(one: Finding, key: str) -> None:
             icon=":material/add:",
             key=f"fix-{key}",
             help="Shows what it would do, and makes the plan that sets it.",
-            on_click=wish,
+            on_click=add_changes,
             args=(options,),
         )
     if fix.lines:
@@ -114,8 +114,8 @@ def comparison(compared: Comparison) -> None:
     )
     if not compared.rows:
         if compared.brokers > 1:
-            told = f"All {compared.brokers} brokers have equal settings."
-            st.caption(f":material/check_circle: {told}")
+            text = f"All {compared.brokers} brokers have equal settings."
+            st.caption(f":material/check_circle: {text}")
         elif compared.brokers:
             st.caption("There is one broker: nothing to compare.")
         return
@@ -155,8 +155,8 @@ def choose(key: str) -> None:
     st.session_state.pop(_NEW, None)
 
 
-def wish(options: Sequence[str]) -> None:
-    """Add changes to those that are wished; for callbacks. A key is wished once."""
+def add_changes(options: Sequence[str]) -> None:
+    """Add changes to the requested ones; for callbacks. Each key once."""
     held: list[str] = list(st.session_state.get(state.SET) or [])
     keys = {option.partition("=")[0] for option in options}
     kept = [option for option in held if option.partition("=")[0] not in keys]
@@ -200,7 +200,7 @@ def one_setting(page: PageContext) -> None:
             "Add to the changes",
             icon=":material/add:",
             disabled=not (text or "").strip(),
-            on_click=wish,
+            on_click=add_changes,
             args=([f"{setting.key}={(text or '').strip()}"],),
         )
         if settings.origin(setting.key) == "dynamic":
@@ -209,7 +209,7 @@ def one_setting(page: PageContext) -> None:
                 icon=":material/undo:",
                 type="tertiary",
                 help="Then what each broker's own file says holds again.",
-                on_click=wish,
+                on_click=add_changes,
                 args=([set_option(setting.key, None)],),
             )
 
@@ -249,13 +249,13 @@ def presets(page: PageContext) -> None:
         "Add preset",
         icon=":material/add:",
         disabled=not found,
-        on_click=wish,
+        on_click=add_changes,
         args=(options,),
     )
 
 
 def changes(page: PageContext) -> None:
-    """Draw the wished changes, what they would do, and the plan of those that are dynamic."""
+    """Draw the requested changes, what they would do, and the plan of those that are dynamic."""
     words.section("Changes", "Nothing is set until a plan is applied.")
     asked = st.query_params.get_all(state.SET) or st.session_state.get(state.SET) or []
     options = st.multiselect(
@@ -272,17 +272,17 @@ def changes(page: PageContext) -> None:
     if not options:
         return
     try:
-        wished = model.parsed_changes(options)
-        _what_if(page, wished)
-        setting_plan.draw_plan(page, wished)
+        changed = model.parsed_changes(options)
+        _what_if(page, changed)
+        setting_plan.draw_plan(page, changed)
     except OpsError as error:
         words.failed(error, what="These changes cannot be read")
 
 
-def _what_if(page: PageContext, wished: Mapping[str, Any]) -> None:
+def _what_if(page: PageContext, changed: Mapping[str, Any]) -> None:
     """Say what the next round would be, and what would not fit any more."""
     reading = page.reading
-    assumed = tuple((key, value) for key, value in wished.items() if value is not None)
+    assumed = tuple((key, value) for key, value in changed.items() if value is not None)
     after = explanations.assumed_settings((page.shelved, assumed))
     manager = reading.snapshot.manifest.load_manager
     try:
@@ -298,18 +298,18 @@ def _what_if(page: PageContext, wished: Mapping[str, Any]) -> None:
     for item in combinations(after, manager):
         if item.severity == "warning" and item.code not in before:
             st.warning(words.plain(item.text), icon=":material/warning:")
-    _rebalance_button(page, wished, reading.settings)
+    _rebalance_button(page, changed, reading.settings)
 
 
 def _rebalance_button(
-    page: PageContext, wished: Mapping[str, Any], settings: EffectiveSettings
+    page: PageContext, changed: Mapping[str, Any], settings: EffectiveSettings
 ) -> None:
     manager = page.reading.snapshot.manifest.load_manager
     try:
         effective = active_shedding_strategy(manager, settings).name
     except UnknownNameError:
         return
-    params = model.rebalance_params(wished, settings, effective)
+    params = model.rebalance_params(changed, settings, effective)
     st.button(
         "Try them under Rebalance",
         icon=":material/balance:",

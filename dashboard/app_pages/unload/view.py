@@ -59,7 +59,7 @@ def draw_moves(preview: Preview) -> None:
 
 
 def draw_takers(preview: Preview) -> None:
-    """Draw who gets a bundle, and why nobody else does."""
+    """Draw who gets a bundle, and why no other broker does."""
     words.section("Placement candidates")
     names = [step.step.bundle for step in preview.steps]
     chosen = names[0]

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from core.pulsar.requests import ShedRequest, SimulateRequest
 
 ENGINES: Final = ("local", "spark")
-_TOLD: Final = "told"
+_PRINTED: Final = "printed"
 
 Command = Callable[..., int]
 """Called with a snapshot directory and ``as_json``; prints and returns an exit code."""
 
 
 @dataclass(frozen=True)
-class Told:
+class Printed:
     """What a command printed.
 
     Attributes:
@@ -184,8 +184,8 @@ def each(
         return command(snapshots[0], as_json=as_json)
     directories = _named(snapshots)
     if engine.name == "local":
-        told = {name: answer_with(command, path, as_json) for name, path in directories.items()}
-        return _repeat(told, as_json=as_json)
+        printed = {name: answer_with(command, path, as_json) for name, path in directories.items()}
+        return _repeat(printed, as_json=as_json)
     spark = engine.session()
     if large is not None and len(snapshots) == 1:
         instead = large(spark, snapshots[0], _progress())
@@ -194,7 +194,7 @@ def each(
     return _repeat(_on_spark(spark, directories, command, as_json), as_json=as_json)
 
 
-def answer_with(command: Command, directory: Path, as_json: bool) -> Told:
+def answer_with(command: Command, directory: Path, as_json: bool) -> Printed:
     """Run a command and keep what it prints, refusals included."""
     text, notes = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(text), contextlib.redirect_stderr(notes):
@@ -202,7 +202,7 @@ def answer_with(command: Command, directory: Path, as_json: bool) -> Told:
             code = command(directory, as_json=as_json)
         except OpsError as error:
             code = fail(error, as_json=as_json)
-    return Told(text.getvalue(), notes.getvalue(), code)
+    return Printed(text.getvalue(), notes.getvalue(), code)
 
 
 def _on_spark(
@@ -210,7 +210,7 @@ def _on_spark(
     directories: Mapping[str, Path],
     command: Command,
     as_json: bool,
-) -> dict[str, Told]:
+) -> dict[str, Printed]:
     import pyarrow as pa
 
     from core.spark.fleet import each_on_spark
@@ -218,13 +218,13 @@ def _on_spark(
     paths = {name: path.absolute() for name, path in directories.items()}
 
     def answer(name: str) -> Mapping[str, pa.Table]:
-        told = answer_with(command, paths[name], as_json)
-        row = {"text": told.text, "notes": told.notes, "code": told.code}
-        return {_TOLD: pa.Table.from_pylist([row])}
+        printed = answer_with(command, paths[name], as_json)
+        row = {"text": printed.text, "notes": printed.notes, "code": printed.code}
+        return {_PRINTED: pa.Table.from_pylist([row])}
 
     found = each_on_spark(spark, paths, answer, _progress())
-    rows = {name: tables[_TOLD].to_pylist()[0] for name, tables in found}
-    return {name: Told(**rows[name]) for name in directories}
+    rows = {name: tables[_PRINTED].to_pylist()[0] for name, tables in found}
+    return {name: Printed(**rows[name]) for name in directories}
 
 
 def _named(snapshots: Sequence[Path]) -> dict[str, Path]:
@@ -236,23 +236,23 @@ def _named(snapshots: Sequence[Path]) -> dict[str, Path]:
     }
 
 
-def _repeat(told: Mapping[str, Told], *, as_json: bool) -> int:
+def _repeat(printed: Mapping[str, Printed], *, as_json: bool) -> int:
     """Print what was printed elsewhere; the worst exit code is the command's."""
-    for one in told.values():
+    for one in printed.values():
         sys.stderr.write(one.notes)
-    if len(told) == 1:
-        sys.stdout.write(next(iter(told.values())).text)
+    if len(printed) == 1:
+        sys.stdout.write(next(iter(printed.values())).text)
     elif as_json:
-        bodies: dict[str, Any] = {name: json.loads(one.text) for name, one in told.items()}
+        bodies: dict[str, Any] = {name: json.loads(one.text) for name, one in printed.items()}
         print_json({"clusters": bodies})
     else:
-        for number, (name, one) in enumerate(told.items()):
+        for number, (name, one) in enumerate(printed.items()):
             if number:
                 say()
             say(f"== {name}")
             sys.stdout.write(one.text)
     sys.stdout.flush()
-    return max((one.code for one in told.values()), default=EXIT_DONE)
+    return max((one.code for one in printed.values()), default=EXIT_DONE)
 
 
 class _Noted:

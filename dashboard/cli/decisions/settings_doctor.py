@@ -1,4 +1,4 @@
-"""``trimtab doctor``: what is wrong with a cluster's settings, what comes of it, how to mend it."""
+"""``trimtab doctor``: what is wrong with a cluster's settings, what comes of it, how to fix it."""
 
 from __future__ import annotations
 

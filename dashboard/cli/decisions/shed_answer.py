@@ -12,7 +12,7 @@ from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.shedding.what_if import TurningPoint
 
 _TRACED_ROUNDS: Final = 10
-"""Rounds whose gates are told broker by broker; a thousand brokers make half a megabyte each."""
+"""Rounds whose gates are shown broker by broker; a thousand brokers make half a megabyte each."""
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ def gate(gate: Gate) -> dict[str, Any]:
 
 def turning_point(point: TurningPoint) -> dict[str, Any]:
     """One turning point; who it is about is named by one of ``broker`` and ``bundle``."""
-    told = asdict(point)
-    return {key: value for key, value in told.items() if key not in ("broker", "bundle") or value}
+    fields = asdict(point)
+    return {key: value for key, value in fields.items() if key not in ("broker", "bundle") or value}
 
 
 def _finite(value: float) -> float | None:

@@ -85,7 +85,7 @@ def _plan(
 
 
 def _check_positions(algorithm: str | None, positions: tuple[int, ...]) -> None:
-    """Refuse positions that nobody would look at, and the algorithm that cannot do without.
+    """Refuse positions that would be ignored, and the algorithm that cannot do without.
 
     Raises:
         UsageFaultError: One without the other.

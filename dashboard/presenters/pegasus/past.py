@@ -67,7 +67,7 @@ def _last_change(view: RunView) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One kept snapshot: who led, and the number of the stored level; ``None``: not told."""
+    """One kept snapshot: who led, and the number of the stored level; ``None``: not reported."""
 
     taken_at: datetime
     leader: str | None
@@ -81,10 +81,10 @@ def level_changes(moments: Sequence[Moment], most: int = 5) -> list[str]:
         moments: Oldest first; those that tell nothing are passed over.
         most: Sentences.
     """
-    told = [one for one in moments if one.leader is not None and one.level is not None]
+    known = [one for one in moments if one.leader is not None and one.level is not None]
     found = [
         _change_words(before, after)
-        for before, after in pairwise(told)
+        for before, after in pairwise(known)
         if (before.leader, before.level) != (after.leader, after.level)
     ]
     return found[::-1][:most]

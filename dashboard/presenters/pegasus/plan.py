@@ -99,8 +99,8 @@ def restored_words(preview: PegasusPreview) -> str:
 def answer(plan: Plan, preview: PegasusPreview) -> str:
     """Return what a plan would do, in one sentence."""
     if not plan.steps:
-        told = [item.sentence for item in plan.diagnostics]
-        return told[0] if told else "Nothing would be done."
+        sentences = [item.sentence for item in plan.diagnostics]
+        return sentences[0] if sentences else "Nothing would be done."
     if plan.by_severity("error"):
         return f"Refused, as said below. Without that: {preview.sentence}"
     return preview.sentence

@@ -1,4 +1,4 @@
-"""Plans for Pegasus clusters for the pages, each made once a request and anew before it expires."""
+"""Plans for Pegasus clusters for the pages, made once a request and again before they expire."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ _wizards = cached(_maintained, max_entries=16)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelRequest:
-    """A level that somebody wants; equal requests on the same snapshot have the same plan.
+    """A requested level; equal requests on the same snapshot have the same plan.
 
     Attributes:
         shelved: The snapshot.
@@ -157,7 +157,7 @@ class LevelRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettingRequest:
-    """A setting that somebody wants.
+    """A requested setting.
 
     Attributes:
         shelved: The snapshot.
@@ -171,12 +171,12 @@ class ServerSettingRequest:
 
 
 def level_plan_of(request: LevelRequest) -> Plan:
-    """Return the plan that sets a level; made anew before it expires."""
+    """Return the plan that sets a level; made again before it expires."""
     return _levels((request, _period()))
 
 
 def server_setting_plan_of(request: ServerSettingRequest) -> Plan:
-    """Return the plan that changes a setting; made anew before it expires.
+    """Return the plan that changes a setting; made again before it expires.
 
     Raises:
         InputError: The setting does not take the value.

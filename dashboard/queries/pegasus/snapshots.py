@@ -153,8 +153,8 @@ def _read(shelved: CachedSnapshot) -> Moment | None:
         table = pq.read_table(shelved.path / "settings.parquet", columns=["name", "value"])
     except (OSError, pa.ArrowException):
         return None
-    told = dict(zip(table["name"].to_pylist(), table["value"].to_pylist(), strict=True))
-    return Moment(shelved.taken_at, told.get(_LEADER), told.get(STORED_LEVEL))
+    settings = dict(zip(table["name"].to_pylist(), table["value"].to_pylist(), strict=True))
+    return Moment(shelved.taken_at, settings.get(_LEADER), settings.get(STORED_LEVEL))
 
 
 _moments = cached(_read, max_entries=_MAX_MOMENTS)

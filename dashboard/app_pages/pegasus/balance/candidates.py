@@ -161,18 +161,18 @@ def draw_remarks(compared: Compared, name: str) -> None:
     first, run = compared.first(name), compared.run(name)
     plans = run.plans if run is not None else first.plans
     options = replace(compared.dials.options, policy=POLICIES[name])
-    told = model.quirks(options, first.before, run, plans)
+    remarks = model.quirks(options, first.before, run, plans)
     free = model.without_switches(options)
     if name == APP and free != options:
         way = replace(compared.dials.way(compared.page, "app"), options=free)
         more = len(queries.first_round(way).plans)
-        told.append(
+        remarks.append(
             f"Without only_move_primary, only_primary_balancer, balancer_in_turn and ignored "
             f"tables its next round has {more:,} changes instead of {len(first.plans):,}."
         )
     if name == CLUSTER and compared.dials.here.policy == "app":
-        told.append("`balance_cluster` would have to be true for this policy.")
-    words.notes(told)
+        remarks.append("`balance_cluster` would have to be true for this policy.")
+    words.notes(remarks)
 
 
 def draw_terminal(

@@ -152,14 +152,14 @@ def verdict_badge(verdict: BalanceVerdict) -> Badge:
 
 def forecast(facts: PegasusFacts) -> str:
     """Return what the cluster's own count says, and what it does not."""
-    told = facts.operations
-    if told is None:
-        return "The meta server did not tell how many changes it counts."
-    if told.total < 0:
+    operations = facts.operations
+    if operations is None:
+        return "The meta server did not report how many changes it counts."
+    if operations.total < 0:
         return f"{minus_one(facts)} That is not the same as balanced."
     parts = (
-        f"move_pri {told.move_primary}, copy_pri {told.copy_primary}, "
-        f"copy_sec {told.copy_secondary}"
+        f"move_pri {operations.move_primary}, copy_pri {operations.copy_primary}, "
+        f"copy_sec {operations.copy_secondary}"
     )
     if facts.effective_level is FunctionLevel.LIVELY:
         whose = "of the round that is under way, or was the last"
@@ -170,8 +170,8 @@ def forecast(facts: PegasusFacts) -> str:
             "has fewer changes, and all rounds together have another number"
         )
     return (
-        f"The meta server itself counts {told.total:,} ({parts}): {whose}. The number is stale "
-        "while a partition is not healthy."
+        f"The meta server itself counts {operations.total:,} ({parts}): {whose}. "
+        "The number is stale while a partition is not healthy."
     )
 
 

@@ -75,7 +75,7 @@ def _choose(page: PegasusPage) -> FunctionLevel | None:
     words.tell_unknown("level", unknown, known)
     named = st.query_params.get(WISH, "").upper()
     shown = FunctionLevel[named] if named in FunctionLevel.__members__ else stored
-    # another stored level begins anew: what was chosen against the former one is no wish any more
+    # another stored level: what was chosen against the former one does not count any more
     key = f"_level_at_{model.word_of(stored)}"
     chosen = st.segmented_control(
         "Level",

@@ -113,9 +113,9 @@ def may_clear(level: FunctionLevel) -> bool:
 
 def disks_frame(facts: PegasusFacts, node: str) -> pd.DataFrame:
     """Return one row a disk of the node, with what lies on it; none: the node did not tell."""
-    told = facts.snapshot.tables
-    disks = told["disks"].filter(pc.equal(told["disks"]["node"], node)).to_pandas()
-    held = told["replicas"].filter(pc.equal(told["replicas"]["node"], node)).to_pandas()
+    known = facts.snapshot.tables
+    disks = known["disks"].filter(pc.equal(known["disks"]["node"], node)).to_pandas()
+    held = known["replicas"].filter(pc.equal(known["replicas"]["node"], node)).to_pandas()
     led = held[held["is_primary"]].groupby("disk").size()
     every = held.groupby("disk").size()
     capacity = disks["capacity_mb"].astype(float)
@@ -189,7 +189,7 @@ def shown(text: str | None) -> str:
 
 
 def settings_frame(facts: PegasusFacts) -> pd.DataFrame:
-    """Return one row a setting; what was not told is unknown, never its default."""
+    """Return one row a setting; what was not reported is unknown, never its default."""
     origins, values = origins_of(facts), values_of(facts)
     return pd.DataFrame(
         [
@@ -208,10 +208,10 @@ def settings_frame(facts: PegasusFacts) -> pd.DataFrame:
 
 def values_of(facts: PegasusFacts) -> dict[str, str | None]:
     """Return what every setting is, by its key; ``None``: unknown."""
-    told: dict[str, str | None] = {
+    known: dict[str, str | None] = {
         setting.key: facts.snapshot.settings.get(setting.name) for setting in SERVER_SETTINGS
     }
-    return told | {one.key: value_before(one, facts) for one in CHANGEABLE}
+    return known | {one.key: value_before(one, facts) for one in CHANGEABLE}
 
 
 def _origin(
@@ -246,6 +246,6 @@ def settings_sentence(facts: PegasusFacts) -> str:
 
 
 def info_table(facts: PegasusFacts) -> dict[str, str]:
-    """Return what ``cluster_info`` prints, in its order; what was not told is unknown."""
-    told = facts.snapshot.settings
-    return {key: told.get(key) or UNKNOWN for key in _INFO_ORDER}
+    """Return what ``cluster_info`` prints, in its order; what was not reported is unknown."""
+    known = facts.snapshot.settings
+    return {key: known.get(key) or UNKNOWN for key in _INFO_ORDER}

@@ -545,11 +545,11 @@ def lost(found: Sequence[Outlook]) -> list[Outlook]:
 def lost_sentences(one: Outlook) -> list[str]:
     """Return what the meta server says, what it does next, and whom the shell would choose."""
     config = one.config
-    told = {
+    state_text = {
         None: "The meta server's diagnosis does not name it.",
         "": "The meta server names it without a reason (a known fault of its own).",
     }.get(one.reported_reason, f"The meta server says: {one.reported_reason}")
-    found = [told, f"Next: {one.cure.reason}"]
+    found = [state_text, f"Next: {one.cure.reason}"]
     if one.choice is None:
         found.append("`ddd_diagnose` recommends no node: former members have no diagnosis.")
     elif one.choice.node is None:

@@ -15,7 +15,7 @@ _RENEW_AFTER_S: Final = 300
 
 
 def undo_plan_of(request: UndoRequest) -> Plan:
-    """Return the plan that takes a run back; made anew before it expires.
+    """Return the plan that takes a run back; made again before it expires.
 
     Raises:
         PlanConflictError: Nothing of the run can be taken back.
