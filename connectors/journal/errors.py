@@ -36,7 +36,7 @@ def translated(place: str, operation: str, outcome: Outcome = "not_sent") -> Ite
 
     Args:
         place: The database, for people.
-        operation: What was asked of it.
+        operation: What was requested of it.
         outcome: Whether it may have happened all the same.
     Raises:
         RemoteError: SQLAlchemy raised something.

@@ -153,7 +153,7 @@ class SqlJournal:
     def open_runs(self, cluster: str) -> Sequence[RunId]:
         """Return the runs of a cluster that have been requested and not ended, oldest first.
 
-        Workers ask twice a second for years: only what came since the last time is read, for no
+        Workers read twice a second for years: only what came since the last time is read, for no
         run ever opens again.
 
         Raises:

@@ -35,7 +35,7 @@ class SqlLease:
     Args:
         database: The journal's.
         cluster: Trimtab's name of it.
-        holder: Who asks, for people.
+        holder: Who requests it, for people.
         lifetime_s: How long it lasts without being renewed.
         clock: Seconds since 1970. By default the database's own, so that several machines need
             not agree; with SQLite, which is on one machine, that machine's.
@@ -68,7 +68,7 @@ class SqlLease:
         """Try to take it; ``False`` when another worker holds it.
 
         Raises:
-            RemoteError: The database cannot be asked.
+            RemoteError: The database cannot be reached.
         """
         try:
             is_ours = self._take()
@@ -97,7 +97,7 @@ class SqlLease:
         """Return who holds it, for people; ``None`` when it is free.
 
         Raises:
-            RemoteError: The database cannot be asked.
+            RemoteError: The database cannot be reached.
         """
         with self._database.reading("read the lease") as connection:
             query = sa.select(LEASES.c.holder).where(
@@ -168,7 +168,7 @@ class SqlLease:
                 if not self._renew():
                     return
             except RemoteError:
-                continue  # is_held says so to whoever asks
+                continue  # is_held reports it
 
     def _now_ms(self, connection: sa.Connection) -> int:
         if self._clock is not None:

@@ -29,11 +29,11 @@ class Deed:
     Attributes:
         subject: Bundle, partition or key.
         begun_at: Its intent was on record, ms.
-        ended_at: It was settled, ms; ``None``: not yet.
+        ended_at: When its result was known, ms; ``None``: not yet.
         landed: Who held the subject then; ``None``: unknown, or it is none that is held.
         is_split: The subject's parts are changed as well.
         run_id: Of which run.
-        actor: Who asked for it.
+        actor: Who requested it.
         reason: Why.
     """
 

@@ -277,7 +277,7 @@ class _Loop:
 
 def _as_bug(exc: Exception) -> InvariantError:
     """Return what a person sees of an exception that should not be; the log gets the rest."""
-    _log.error("a capture ended in a way that it never should", exc_info=exc)
+    _log.error("a capture ended unexpectedly", exc_info=exc)
     return InvariantError(
         f"The capture failed by a fault of Trimtab itself ({type(exc).__name__}).",
         hint="It is tried again; please report it with the collector's log.",

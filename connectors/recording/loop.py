@@ -146,7 +146,7 @@ class Recording:
         except OpsError as exc:
             self._failed(exc)
         except Exception as exc:  # noqa: BLE001  # one bug must not end the recording of a cluster
-            _log.error("recording ended in a way that it never should", exc_info=exc)
+            _log.error("recording ended unexpectedly", exc_info=exc)
             self._failed(_as_bug(exc))
         else:
             self._written(written, monotonic() - began)

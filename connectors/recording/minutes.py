@@ -58,7 +58,7 @@ class ClusterMinutes:
         open_history: Opens the history; after every failure it is opened again.
         cluster: Trimtab's name of it.
         journal: Opens the journal of runs.
-        shadow: What is asked on every snapshot.
+        shadow: What runs on every snapshot.
         lease: Keeps back while another collector records the cluster; ``None``: never.
     """
 
@@ -101,7 +101,7 @@ class ClusterMinutes:
         self._told, self._moved, self._problem = 0, [], None
         try:
             if self._place is None:
-                if self._recorder.has(snapshot):  # asked before much is read
+                if self._recorder.has(snapshot):  # checked before much is read
                     return Written(taken_at=taken_at, is_new=False)
                 self._place = self._begin(taken_at)
             done = self._recorder.record(snapshot)

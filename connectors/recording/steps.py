@@ -1,4 +1,4 @@
-"""The journal of runs as events of the history: every settled step and every turn of a run, once.
+"""The journal of runs as events of the history: every finished step and every turn of a run, once.
 
 Entries are read on from where the recorded ones end: each event keeps the place of its entry in the
 journal, and is committed together with the minute that it belongs to. So whatever is killed when,

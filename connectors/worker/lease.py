@@ -1,7 +1,7 @@
 """The right to be the only writer of a cluster: an ephemeral in the cluster's own ZooKeeper.
 
 Whoever holds ``/trimtab/writer`` acts. It lives with a session of its own, so it goes when the
-worker dies, and whether it is still ours is always asked of ZooKeeper, never remembered.
+worker dies, and whether it is still ours is always read from ZooKeeper, never remembered.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PATH: Final = "/trimtab/writer"
 class Writer(msgspec.Struct, frozen=True, kw_only=True):
     """Who holds the lease, from the znode."""
 
-    worker: str = "somebody"
+    worker: str = "unknown"
     host: str = ""
     pid: int = 0
     since: str = ""
@@ -57,7 +57,7 @@ class ZooKeeperLease:
         """Try to take it; ``False`` when another worker holds it.
 
         Raises:
-            RemoteError: It cannot be asked for.
+            RemoteError: It cannot be requested.
         """
         value = Writer(
             worker=self._worker,
@@ -98,7 +98,7 @@ class ZooKeeperLease:
         try:
             return msgspec.json.decode(node.value, type=Writer).sentence()
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            return f"somebody whose name in {PATH} cannot be read"
+            return f"a worker whose name in {PATH} cannot be read"
 
     def release(self) -> None:
         """Give it back and end the session; harmless when it is not held."""

@@ -44,7 +44,7 @@ _STANDBY_S: Final = 1.0
 _LAST_AGAIN_S: Final = 15.0
 _MAX_BUGS: Final = 3
 _MEASURE_EVERY_S: Final = 2.0
-_SETTLE_EVERY_S: Final = 15.0
+_RECONCILE_EVERY_S: Final = 15.0
 _FIRST_RETRY_S: Final = 1.0
 _LAST_RETRY_S: Final = 60.0
 _log = logging.getLogger("trimtab.worker")
@@ -171,7 +171,7 @@ class _Loop:
         self._closed: set[RunId] = set()
         self._limits = Limits(config, cluster, lambda text: self._report("failed", text))
         self._measures_at_s = 0.0
-        self._settles_at_s = 0.0
+        self._reconciles_at_s = 0.0
         self._reported = ""
 
     # -- life -----------------------------------------------------------------------------------
@@ -311,17 +311,17 @@ class _Loop:
         views = [self._view(journal, run_id) for run_id in recent if run_id not in self._closed]
         open_ends = [view.run_id for view in views if view and needs_reconciling(view, now)]
         if open_ends:
-            self._settle(journal, open_ends)
+            self._reconcile(journal, open_ends)
         due = [view for view in views if view and is_to_be_measured(view, now)]
         if due:
             self._measure(journal, due)
 
-    def _settle(self, journal: SqlJournal, run_ids: Sequence[RunId]) -> None:
+    def _reconcile(self, journal: SqlJournal, run_ids: Sequence[RunId]) -> None:
         """Look once more at what runs left unknown; the next turn gives the lease back."""
         now_s = self._clock.monotonic()
-        if now_s < self._settles_at_s:
+        if now_s < self._reconciles_at_s:
             return
-        self._settles_at_s = now_s + _SETTLE_EVERY_S
+        self._reconciles_at_s = now_s + _RECONCILE_EVERY_S
         lease = self._lease = self._lease or self._new_lease(journal)
         if not lease.acquire():
             return
@@ -467,8 +467,8 @@ def _last_words(view: RunView, ports: Ports, why: OpsError) -> list[Event]:
         )
     for step in view.steps:
         if step.state == "RUNNING":
-            asked = whether(step.step)
-            sentence = f"{asked[:1].upper()}{asked[1:]} is unknown: {why.message}"
+            question = whether(step.step)
+            sentence = f"{question[:1].upper()}{question[1:]} is unknown: {why.message}"
             result = StepResult(state="UNKNOWN", code="timed_out", sentence=sentence, hint=why.hint)
         elif step.state == "PENDING":
             result = StepResult(state="SKIPPED", code="invariant", sentence=why.message)

@@ -1,1 +1,1 @@
-"""Executing plans: guards, journal, executor. The one way in which Trimtab changes anything."""
+"""Executing plans: guards, journal, executor. Trimtab changes clusters by nothing else."""

@@ -1,4 +1,4 @@
-"""Execute a run: the one way in which Trimtab changes anything.
+"""Execute a run: Trimtab changes clusters by nothing else.
 
 Event-sourced: whatever is known of a run is in its journal entries, so a worker that dies leaves
 nothing behind that another one could not go on from. An intent is durable before anything is sent,
@@ -24,19 +24,19 @@ from core.actions.events import (
     StepWaiting,
 )
 from core.actions.external_changes import note_external_changes, note_moved_meanwhile
-from core.actions.guards import WAITING_GUARDS, Effect, GuardResult, first_hold
+from core.actions.guards import WAITING_GUARDS, Effect, GuardResult, first_result
 from core.actions.model import Observation, Refusal, RunId, RunState, StepResult
 from core.actions.ports import Action, Ports
 from core.actions.preconditions import run_refusal
 from core.actions.reconcile import (
     answer_of,
     look_again,
-    settle_begun,
+    reconcile_begun,
     watch,
     with_answer,
     write_result,
 )
-from core.actions.session import PATIENCE_S, LeaseLostError, Session, Turn
+from core.actions.session import UNREADABLE_FOR_S, LeaseLostError, Session, Turn
 from core.actions.temporary_settings import cannot_be_restored, keep, save
 from core.actions.views import RunView, StepView
 from core.actions.waits import as_executed, not_reached
@@ -66,10 +66,10 @@ CUT_SHORT: Final = frozenset(
 )
 """Codes of what ends a run before all of its steps had their turn, besides a person's stop."""
 
-ASK_AGAIN_S: Final = 2.0
+RETRY_AFTER_S: Final = 2.0
 
 REPORT_EVERY_S: Final = 5.0
-"""How often at most a waiting step tells how far it is."""
+"""Shortest time between two progress reports of a waiting step."""
 
 MAX_WAIT_S: Final = 600.0
 """How long a precondition is waited for, where the step does not say it itself."""
@@ -93,7 +93,9 @@ def execute_run(run_id: RunId, ports: Ports) -> RunState:
             for its time has been restored as far as the cluster could be reached.
     """
     session = Session(run_id, ports)
-    with suppress(LeaseLostError):  # whoever has it now settles the step under way and the settings
+    with suppress(
+        LeaseLostError
+    ):  # whoever has it now reconciles the step under way and the settings
         _carry(session)
     return session.view.state
 
@@ -118,7 +120,7 @@ def restore_settings(run_id: RunId, ports: Ports) -> bool:
 
 
 def reconcile_run(run_id: RunId, ports: Ports) -> RunView:
-    """Look once more at the steps that a run ended with as unknown, and settle what can be.
+    """Look once more at the steps that a run ended with as unknown, and reconcile what can be.
 
     Without the cluster's lease, or while the run is open, nothing happens.
 
@@ -165,27 +167,27 @@ def _claim(session: Session) -> None:
 
 def _work(session: Session) -> bool:
     """Do the steps; return whether the run is over (else it is left to the next worker)."""
-    settle_begun(session)
+    reconcile_begun(session)
     while True:
         session.refresh()
         look_again(session)
         turn = session.turn
         if turn is not None:
-            hold = first_hold(session) or begin(session, turn)
+            found = first_result(session) or begin(session, turn)
         elif session.steps_in("UNKNOWN"):
-            hold = first_hold(session, WAITING_GUARDS)
+            found = first_result(session, WAITING_GUARDS)
         else:
             return True
-        while hold is not None:
-            if hold.effect == "leave":
+        while found is not None:
+            if found.effect == "leave":
                 return False
-            if hold.effect == "end":
-                _skip_rest(session, hold.refusal)
+            if found.effect == "end":
+                _skip_rest(session, found.refusal)
                 return True
-            hold = _FOLLOW[hold.effect](session, hold)
+            found = _FOLLOW[found.effect](session, found)
 
 
-def _renew(session: Session, _hold: GuardResult) -> GuardResult | None:
+def _renew(session: Session, _result: GuardResult) -> GuardResult | None:
     """Take a new snapshot and skip the pending steps that no longer pass the plan's own checks."""
     cluster, pending = session.ports.cluster, session.steps_in("PENDING")
     try:
@@ -208,7 +210,7 @@ def _renew(session: Session, _hold: GuardResult) -> GuardResult | None:
     )
     if is_doubtful and not cluster.system.is_complete(fresh) and session.doubts < _MAX_DOUBTS:
         session.doubts += 1
-        session.ask_again_at_s = session.ports.clock.monotonic() + ASK_AGAIN_S
+        session.retry_at_s = session.ports.clock.monotonic() + RETRY_AFTER_S
         return None
     note_external_changes(session, fresh)
     session.snapshot_at_s, session.doubts = session.ports.clock.monotonic(), 0
@@ -221,7 +223,7 @@ def _renew(session: Session, _hold: GuardResult) -> GuardResult | None:
     return None
 
 
-def _quiet(session: Session, _hold: GuardResult) -> GuardResult | None:
+def _quiet(session: Session, _result: GuardResult) -> GuardResult | None:
     try:
         pause_balancer(session)
     except RemoteError as exc:
@@ -239,7 +241,7 @@ def _quiet(session: Session, _hold: GuardResult) -> GuardResult | None:
     return None
 
 
-def _keep(session: Session, _hold: GuardResult) -> GuardResult | None:
+def _keep(session: Session, _result: GuardResult) -> GuardResult | None:
     try:
         refusal = keep(session)
     except RemoteError as exc:
@@ -254,29 +256,29 @@ def _keep(session: Session, _hold: GuardResult) -> GuardResult | None:
     return None if refusal is None else GuardResult(effect="end", refusal=refusal)
 
 
-def _pause(session: Session, hold: GuardResult) -> GuardResult | None:
+def _pause(session: Session, found: GuardResult) -> GuardResult | None:
     """Pause; the cluster's own shedding is not left off meanwhile."""
     restore(session)
     if session.view.state != "PAUSED":
-        session.record(RunPaused(sentence=hold.refusal.sentence))
-    session.idle(hold.wait_s)
+        session.record(RunPaused(sentence=found.refusal.sentence))
+    session.idle(found.wait_s)
     return None
 
 
-def _resume(session: Session, hold: GuardResult) -> GuardResult | None:
+def _resume(session: Session, found: GuardResult) -> GuardResult | None:
     session.interrupted_at = session.ports.clock.now()
-    session.record(RunResumed(sentence=hold.refusal.sentence))
+    session.record(RunResumed(sentence=found.refusal.sentence))
     return None
 
 
-def _wait(session: Session, hold: GuardResult) -> GuardResult | None:
-    session.idle(hold.wait_s)
+def _wait(session: Session, found: GuardResult) -> GuardResult | None:
+    session.idle(found.wait_s)
     return None
 
 
-def _skip_turn(session: Session, hold: GuardResult) -> GuardResult | None:
+def _skip_turn(session: Session, found: GuardResult) -> GuardResult | None:
     for step in session.steps_in("PENDING")[:1]:
-        skip(session, step, hold.refusal)
+        skip(session, step, found.refusal)
     return None
 
 
@@ -299,7 +301,9 @@ def _skip_rest(session: Session, refusal: Refusal) -> None:
 def _finish(session: Session) -> None:
     """Notice what moved to the last, and end the run."""
     if session.snapshot is not None and not session.is_shutting_down:
-        with suppress(RemoteError, SnapshotError):  # the run's own steps are settled all the same
+        with suppress(
+            RemoteError, SnapshotError
+        ):  # the run's own steps are reconciled all the same
             note_external_changes(session, session.ports.cluster.snapshot())
     session.require_ours()
     started_at = session.view.started_at or session.view.requested_at
@@ -311,8 +315,8 @@ def closing(view: RunView, ended_after_s: float) -> RunEnded:
     """Return the end of a run none of whose steps is pending or under way.
 
     ``DONE``: every step was done or found needless, and one at least was done or all were needless
-    because all was as asked already. ``STOPPED``: a person's stop left steps undone. ``FAILED``:
-    all else.
+    because all was as requested already. ``STOPPED``: a person's stop left steps undone.
+    ``FAILED``: all else.
     """
     return RunEnded(state=_state(view), sentence=_sentence(view, ended_after_s))
 
@@ -329,7 +333,7 @@ def _state(view: RunView) -> RunState:
 
 
 def _is_needless(view: RunView) -> bool:
-    """Whether all was as asked before anything was done."""
+    """Whether all was as requested before anything was done."""
     return all(
         step.state == "SKIPPED" and step.step.flags_of(_code(step)).is_needless
         for step in view.steps
@@ -346,7 +350,7 @@ def _sentence(view: RunView, ended_after_s: float) -> str:
     parts = [f"{done:,} of {pluralize(total, 'step')} done within {format_age(ended_after_s)}"]
     elsewhere = sum(step.step.flags_of(_code(step)).is_elsewhere for step in _in(view, "DONE"))
     if elsewhere:
-        parts.append(f"{elsewhere:,} landed elsewhere than asked")
+        parts.append(f"{elsewhere:,} landed elsewhere than requested")
     for state, word in (("FAILED", "failed"), ("UNKNOWN", "unknown"), ("SKIPPED", "skipped")):
         found = _in(view, state)
         if found:
@@ -417,14 +421,14 @@ def skip(
 
 def unreadable(session: Session, exc: RemoteError | SnapshotError) -> GuardResult:
     """Wait for a cluster that cannot be read, and end when that lasts."""
-    is_hopeless = session.is_out_of_patience()
-    session.ask_again_at_s = session.ports.clock.monotonic() + ASK_AGAIN_S
+    is_hopeless = session.is_unreadable_for_long()
+    session.retry_at_s = session.ports.clock.monotonic() + RETRY_AFTER_S
     return GuardResult(
         effect="end" if is_hopeless else "wait",
         refusal=Refusal(
             code="cluster_unreadable",
-            sentence=f"{session.view.cluster} cannot be read (it is asked again for up to "
-            f"{format_age(PATIENCE_S)}): {exc.message}",
+            sentence=f"{session.view.cluster} cannot be read (it is tried again for up to "
+            f"{format_age(UNREADABLE_FOR_S)}): {exc.message}",
             hint=exc.hint or "Plan the rest again when it can be read.",
         ),
     )
@@ -474,7 +478,7 @@ def _look_after(action: Action) -> Observation | None:
 def _not_yet(
     session: Session, turn: Turn, refusal: Refusal, seen: Observation
 ) -> GuardResult | None:
-    """Keep the step pending and tell how far it is, as long as its wait may last."""
+    """Leave the step pending and report how far it is, as long as its wait may last."""
     clock = session.ports.clock
     turn.refusal, turn.again_at_s = refusal, clock.monotonic() + refusal.retry_s
     step = session.view.steps[turn.index]

@@ -1,4 +1,4 @@
-"""What a run changes for its time is back in every exit path; its balancer paused, if asked for.
+"""What a run changes for its time is back in every exit path; its balancer paused, if requested.
 
 What the setting was is on record before it is changed, and it is restored only while it still is
 what the run made of it: what others set meanwhile is theirs.

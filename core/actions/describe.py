@@ -64,7 +64,7 @@ def describe_value(value: str | None) -> str:
     servers = by_server(value)
     if servers is None:
         return value
-    if "items" in servers:  # partitions, each with its members: the sentence tells of them
+    if "items" in servers:  # partitions, each with its members: the sentence describes them
         return "as noted"
     if any(not isinstance(one, str) for one in json.loads(value).values()):  # a policy
         return ", ".join(f"{field} {text}" for field, text in servers.items())
@@ -97,7 +97,7 @@ def waits_for(ahead: RunView) -> str:
     return f"Waits for run {ahead.run_id} ({ahead.state.lower()}) of the same cluster."
 
 
-def hold_words(view: RunView, more: str = "") -> str:
+def describe_open_run(view: RunView, more: str = "") -> str:
     """Return what an open run means for whoever wants to change its cluster, and how to stop it.
 
     Args:
@@ -106,12 +106,12 @@ def hold_words(view: RunView, more: str = "") -> str:
     """
     return (
         f"Run {view.run_id} of {view.cluster} has not ended ({view.state.lower()}): one run at a "
-        f"time, another one waits for it. {held_words(view, more)}"
+        f"time, another one waits for it. {describe_stop(view, more)}"
     )
 
 
-def held_words(view: RunView, more: str = "") -> str:
-    """Return what an open run holds for its time, and how to stop it."""
+def describe_stop(view: RunView, more: str = "") -> str:
+    """Return the temporary settings of an open run, and how to stop it."""
     changed = [one for one in view.outstanding_settings if one.is_changed]
     temporary = [
         f"{one.key} at {describe_value(one.during) or EMPTY} (then {_before(one.before)} again)"

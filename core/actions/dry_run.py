@@ -26,7 +26,7 @@ from core.actions.model import Observation, Refusal, RunId, RunOptions, RunState
 from core.actions.ports import Action, Clock, Cluster, Ports
 from core.actions.preconditions import read_only_refusal
 from core.actions.runs import fold
-from core.actions.session import PATIENCE_S
+from core.actions.session import UNREADABLE_FOR_S
 from core.actions.views import StepView
 from core.errors import RemoteError
 from core.plan.model import Plan
@@ -108,9 +108,9 @@ def rehearse(
     stage = _Stage(cluster, hasty)
     journal = _PaperJournal(moves_spent)
     began_at = hasty.now()
-    asked = RunRequested(plan=plan, options=options, reason="rehearsal")
+    request = RunRequested(plan=plan, options=options, reason="rehearsal")
     journal.append(
-        Record(run_id=_RUN, cluster=cluster.name, at=began_at, actor=_WORKER, event=asked)
+        Record(run_id=_RUN, cluster=cluster.name, at=began_at, actor=_WORKER, event=request)
     )
     ports = Ports(journal=journal, cluster=stage, lease=_OwnLease(), clock=hasty, worker=_WORKER)
     state = execute_run(_RUN, ports)
@@ -214,7 +214,7 @@ class _Stage:
         try:
             return look()
         except RemoteError:
-            self._clock.skip(PATIENCE_S)
+            self._clock.skip(UNREADABLE_FOR_S)
             raise
 
 
@@ -228,7 +228,7 @@ class _RecordingAction:
         self._hindrance: Refusal | None = None
 
     @property
-    def patience_s(self) -> float:
+    def timeout_s(self) -> float:
         return 0.0
 
     def look(self) -> Observation:
@@ -283,8 +283,8 @@ class _PaperJournal:
         return found[:most]
 
     def open_runs(self, cluster: str) -> Sequence[RunId]:
-        asked = self._entries[:1]
-        return [entry.record.run_id for entry in asked if entry.record.cluster == cluster]
+        request = self._entries[:1]
+        return [entry.record.run_id for entry in request if entry.record.cluster == cluster]
 
     def moves_since(self, cluster: str, moment: datetime) -> int:
         own = [entry.record for entry in self._entries if entry.record.cluster == cluster]

@@ -27,7 +27,7 @@ class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=Tr
 
 
 class RunRequested(_Event, frozen=True, kw_only=True):
-    """A person asked for a plan to be executed; ``undoes``: the run that it undoes."""
+    """A person requested that a plan is executed; ``undoes``: the run that it undoes."""
 
     plan: Plan
     options: RunOptions
@@ -36,7 +36,7 @@ class RunRequested(_Event, frozen=True, kw_only=True):
 
 
 class ControlRequested(_Event, frozen=True, kw_only=True):
-    """A person asked to pause, resume or stop a run."""
+    """A person requested to pause, resume or stop a run."""
 
     control: Control
     reason: str = ""

@@ -42,7 +42,7 @@ def note_external_changes(session: Session, fresh: Snapshot) -> None:
 
 def note_moved_meanwhile(session: Session, step: StepView, holder: str | None) -> None:
     """Put on record that a step found its bundle with another owner than planned."""
-    if holder != step.step.owner:  # else it changed in another way than by its holder
+    if holder != step.step.owner:  # else something other than its holder changed
         note(session, describe_move(step.step.subject, step.step.owner, holder))
 
 

@@ -1,7 +1,7 @@
 """What is checked before a step is begun, in order; every "no" names limit, value and bound.
 
 A guard looks at the session and answers with a :class:`GuardResult` or with ``None``. The first
-hold is obeyed and all guards are asked again, so that a step begins only when all agree at once.
+result is obeyed and all guards are run again, so that a step begins only when all agree at once.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ def shutting_down(session: Session) -> GuardResult | None:
     session.idle(0.0)
     if not session.is_shutting_down:
         return None
-    return _hold("leave", "worker_stopping", f"Worker {session.ports.worker} is shutting down.")
+    return _result("leave", "worker_stopping", f"Worker {session.ports.worker} is shutting down.")
 
 
 def stop_flag(session: Session) -> GuardResult | None:
-    """End when a person asked for it."""
+    """End when a person requested it."""
     if session.stop is None:
         return None
     event = session.stop.event
     why = getattr(event, "reason", "")
-    return _hold(
+    return _result(
         "end",
         "stopped",
         f"{session.stop.actor} stopped the run at {session.stop.at:%H:%M:%S} UTC"
@@ -76,17 +76,17 @@ def stop_flag(session: Session) -> GuardResult | None:
 
 def pause_flag(session: Session) -> GuardResult | None:
     """Wait while a person wants a pause."""
-    asked = session.view.control
+    request = session.view.control
     is_paused = session.view.state == "PAUSED"
-    if asked is not None and asked.control == "pause":
-        why = f": {asked.reason}." if asked.reason else "."
-        sentence = f"{asked.asked_by} paused the run{why}"
+    if request is not None and request.control == "pause":
+        why = f": {request.reason}." if request.reason else "."
+        sentence = f"{request.requested_by} paused the run{why}"
         is_at_rest = is_paused and not session.view.outstanding_settings
         effect: Effect = "wait" if is_at_rest else "pause"
-        return _hold(effect, "paused", sentence, "Resume or stop it.", wait_s=1.0)
+        return _result(effect, "paused", sentence, "Resume or stop it.", wait_s=1.0)
     if is_paused:
-        who = asked.asked_by if asked else session.ports.worker
-        return _hold("resume", "resumed", f"{who} resumed the run.")
+        who = request.requested_by if request else session.ports.worker
+        return _result("resume", "resumed", f"{who} resumed the run.")
     return None
 
 
@@ -95,7 +95,7 @@ def lease_held(session: Session) -> GuardResult | None:
     if session.is_ours():
         return None
     lease = session.ports.lease
-    return _hold(
+    return _result(
         "leave",
         "lease_lost",
         f"{session.ports.worker} does not hold {lease.place} any more: another worker may be "
@@ -103,13 +103,13 @@ def lease_held(session: Session) -> GuardResult | None:
     )
 
 
-def breather(session: Session) -> GuardResult | None:
-    """Wait before a cluster that could not be read is asked again."""
-    left_s = session.ask_again_at_s - session.ports.clock.monotonic()
+def backoff(session: Session) -> GuardResult | None:
+    """Wait before a cluster that could not be read is read again."""
+    left_s = session.retry_at_s - session.ports.clock.monotonic()
     if left_s <= 0:
         return None
-    sentence = f"{session.view.cluster} could not be read; it is asked again in {left_s:.1f} s."
-    return _hold("wait", "breather", sentence, wait_s=left_s)
+    sentence = f"{session.view.cluster} could not be read; the next attempt is in {left_s:.1f} s."
+    return _result("wait", "breather", sentence, wait_s=left_s)
 
 
 def read_only(session: Session) -> GuardResult | None:
@@ -131,7 +131,7 @@ def not_overdue(session: Session) -> GuardResult | None:
     if any(step.wait is not None for step in session.plan.steps):
         return None
     age_s = (since - session.plan.expires_at).total_seconds()
-    return _hold(
+    return _result(
         "end",
         "plan_expired",
         f"The run was interrupted and went on {format_age(age_s)} after its plan expired at "
@@ -146,7 +146,7 @@ def exclusions(session: Session) -> GuardResult | None:
         for scope in step.step.scopes:
             pattern = _matching(scope, session.ports.cluster.exclusions)
             if pattern is not None:
-                return _hold(
+                return _result(
                     "skip",
                     "excluded",
                     f"{step.step.subject} is left alone: {scope} is excluded ({pattern}) from "
@@ -170,7 +170,7 @@ def pace(session: Session) -> GuardResult | None:
     left_s = min(interval_s - since_s, interval_s)  # clocks of two workers may differ
     if left_s <= 0:
         return None
-    return _hold(
+    return _result(
         "wait",
         "pace",
         f"The pace is {session.view.options.pace_per_min:g} steps a minute: the next one begins "
@@ -192,8 +192,8 @@ def in_flight(session: Session) -> GuardResult | None:
         f"at most 1 step may be under way, and one is waited for {format_age(UNSETTLED_FOR_S)}."
     )
     if for_s < UNSETTLED_FOR_S:
-        return _hold("wait", "in_flight", sentence, wait_s=1.0)
-    return _hold("end", "result_unknown", sentence, "Look at it by hand before the rest is done.")
+        return _result("wait", "in_flight", sentence, wait_s=1.0)
+    return _result("end", "result_unknown", sentence, "Look at it by hand before the rest is done.")
 
 
 def failures(session: Session) -> GuardResult | None:
@@ -204,7 +204,7 @@ def failures(session: Session) -> GuardResult | None:
         return None
     last = failed[-1]
     why = f" The last one: {last.result.sentence}" if last.result else ""
-    return _hold(
+    return _result(
         "end",
         "max_failures",
         f"{pluralize(len(failed), 'step')} failed and the run stops at {bound}.{why}",
@@ -222,25 +222,25 @@ def footing(session: Session) -> GuardResult | None:
         if found is not None:
             code, what = found
             hint = result.hint or "Fix the cause, then plan the rest again."
-            return _hold("end", code, f"{what}: {result.sentence}", hint)
+            return _result("end", code, f"{what}: {result.sentence}", hint)
     return None
 
 
 def _lost_footing(session: Session, step: StepView, result: StepResult) -> tuple[str, str] | None:
     """Return code and words for what the rest lacks by a step; ``None``: it can do without."""
-    asked = step.step
-    value = asked.temporary_value
+    planned = step.step
+    value = planned.temporary_value
     if value is not None:
-        words = f"The run relies on {asked.subject} being {value or 'empty'}, and it is not"
+        words = f"The run relies on {planned.subject} being {value or 'empty'}, and it is not"
         return "setting_not_set", words
-    if asked.wait is not None:
-        return "not_awaited", f"The rest of the run was to begin when {asked.wait.description}"
-    if not asked.fails_waits(result.code):
+    if planned.wait is not None:
+        return "not_awaited", f"The rest of the run was to begin when {planned.wait.description}"
+    if not planned.fails_waits(result.code):
         return None
     later = [item.step for item in session.view.steps[step.index + 1 :]]
     if all(one.wait is None for one in later) or _waits_for_same_node(later[0], step, result):
         return None
-    return "not_emptied", f"The rest of the run relies on {asked.subject} being emptied"
+    return "not_emptied", f"The rest of the run relies on {planned.subject} being emptied"
 
 
 def _waits_for_same_node(later: Step, step: StepView, result: StepResult) -> bool:
@@ -260,7 +260,7 @@ def budget(session: Session) -> GuardResult | None:
     spent = session.ports.journal.moves_since(session.view.cluster, since)
     if spent < bound:
         return None
-    return _hold(
+    return _result(
         "end",
         "moves_per_day",
         f"{pluralize(spent, 'step')} began on {session.view.cluster} within 24 h and moves_per_day "
@@ -274,21 +274,21 @@ def freshness(session: Session) -> GuardResult | None:
     age_s = session.ports.clock.monotonic() - session.snapshot_at_s
     if session.snapshot is not None and age_s <= FRESH_FOR_S:
         return None
-    return _hold("renew", "freshness", "The steps are checked on a fresh snapshot.")
+    return _result("renew", "freshness", "The steps are checked on a fresh snapshot.")
 
 
 def balancer(session: Session) -> GuardResult | None:
     """Ask for the cluster's own shedding to be switched off, where the run's options say so."""
     if session.is_quiet or not session.view.options.pause_balancer:
         return None
-    return _hold("quiet", "balancer", "The cluster's own shedding is to be off during the run.")
+    return _result("quiet", "balancer", "The cluster's own shedding is to be off during the run.")
 
 
 def settings(session: Session) -> GuardResult | None:
     """Ask for what the run has set for its time to be looked at, and set again where need be."""
     if session.has_checked_settings or not session.view.temporary_values:
         return None
-    return _hold("keep", "settings", "What the run has set is to be so while it acts.")
+    return _result("keep", "settings", "What the run has set is to be so while it acts.")
 
 
 GUARDS: Final[tuple[Guard, ...]] = (
@@ -296,7 +296,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     lease_held,  # before all that is written: a run that another one may have is not ours to end
     stop_flag,
     pause_flag,
-    breather,
+    backoff,
     read_only,
     not_overdue,
     exclusions,
@@ -315,9 +315,9 @@ WAITING_GUARDS: Final[tuple[Guard, ...]] = (shutting_down, lease_held, stop_flag
 """While nothing is left to begin, and the outcome of a step is not known."""
 
 
-def first_hold(session: Session, asked: tuple[Guard, ...] = GUARDS) -> GuardResult | None:
+def first_result(session: Session, guards: tuple[Guard, ...] = GUARDS) -> GuardResult | None:
     """Return the first reason why the next step is not begun now."""
-    return next((hold for guard in asked if (hold := guard(session)) is not None), None)
+    return next((found for guard in guards if (found := guard(session)) is not None), None)
 
 
 def _is_move(session: Session) -> bool:
@@ -328,7 +328,7 @@ def _matching(namespace: str, patterns: Sequence[str]) -> str | None:
     return next((item for item in patterns if fnmatchcase(namespace, item)), None)
 
 
-def _hold(
+def _result(
     effect: Effect, code: str, sentence: str, hint: str = "", *, wait_s: float = 0.0
 ) -> GuardResult:
     return GuardResult(

@@ -55,7 +55,7 @@ def moved(before: StepState, after: StepState) -> StepState:
     """Return ``after``, the state a step takes.
 
     Raises:
-        InvariantError: A step never goes that way.
+        InvariantError: A step has no such transition.
     """
     if after not in LEGAL_MOVES[before]:
         raise InvariantError(f"A step cannot go from {before} to {after}.")

@@ -59,11 +59,11 @@ class Action(Protocol):
     """One step on one cluster: look, act, look again.
 
     Made for every step, and again by a worker that reconciles what another one began; while a
-    precondition is waited for (``Refusal.retry_s``) the same one is asked again and again.
+    precondition is waited for (``Refusal.retry_s``) the same one is checked again and again.
     """
 
     @property
-    def patience_s(self) -> float:
+    def timeout_s(self) -> float:
         """How long its effect may take; 0, or less than ``verify_within_s`` of the run: that."""
         ...
 
@@ -78,7 +78,7 @@ class Action(Protocol):
     def check_precondition(self, seen: Observation) -> Refusal | None:
         """Return why the step's precondition does not hold, ``None`` when it does.
 
-        With ``retry_s`` it is asked again after that many seconds; the step stays pending.
+        With ``retry_s`` it is checked again after that many seconds; the step stays pending.
         """
         ...
 
@@ -97,8 +97,8 @@ class Action(Protocol):
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
         """Return the result when the time for :meth:`result` is up.
 
-        Either a settled state (for example ``unassigned``: the bundle was closed and no broker has
-        asked for it) or ``UNKNOWN``; after a look that shows nothing happened and nothing is under
+        Either a final state (for example ``unassigned``: the bundle was closed and no broker has
+        requested it) or ``UNKNOWN``; after a look that shows nothing happened and nothing is under
         way any more, ``FAILED`` with code ``not_done``.
         """
         ...
@@ -181,12 +181,12 @@ class Lease(Protocol):
         """Try to take it; ``False`` when another worker holds it.
 
         Raises:
-            RemoteError: It cannot be asked for.
+            RemoteError: It cannot be requested.
         """
         ...
 
     def is_held(self) -> bool:
-        """Return whether it is certainly still ours: asked of its place, not remembered."""
+        """Return whether it is certainly still ours: read from its place, not remembered."""
         ...
 
     def holder(self) -> str | None:

@@ -1,6 +1,6 @@
 """Whether a plan may run: one check for the page, the request and the worker.
 
-The page asks when it draws the button, the request when a person applies the plan, the worker
+The page checks when it draws the button, the request when a person applies the plan, the worker
 before it claims the run: in between everything may have changed.
 """
 
@@ -188,8 +188,8 @@ def _pauses_what_it_changes(session: Session) -> Refusal | None:
 def _cannot_pause(session: Session) -> Refusal | None:
     """Return why an option cannot pause the balancer of the cluster's system."""
     switch = session.ports.cluster.system.balancer
-    is_asked = session.view.options.pause_balancer
-    return switch if is_asked and isinstance(switch, Refusal) else None
+    is_requested = session.view.options.pause_balancer
+    return switch if is_requested and isinstance(switch, Refusal) else None
 
 
 def _temporary_and_lasting(plan: Plan) -> Refusal | None:

@@ -23,8 +23,8 @@ LOOK_LATE_S: Final = 1.0
 """The same, once ``verify_within_s`` is over: copies take their time."""
 
 LANDING_GRACE_S: Final = 10.0
-"""How long a subject has to be seen without an owner, on end, before a step is settled so: one
-single look cannot distinguish a bundle without clients from one on its way."""
+"""How long a subject has to be seen without an owner, on end, before a step gets that result: one
+single look cannot distinguish a bundle without clients from one that is moving."""
 
 _ANSWER: Final = "The request itself:"
 
@@ -64,16 +64,16 @@ def watch(
     before = _seen_before(step)
     clock = session.ports.clock
     began_s = clock.monotonic() - spent_s
-    least_s = patience_s = session.view.options.verify_within_s
+    min_s = timeout_s = session.view.options.verify_within_s
     ownerless_since_s: float | None = None
     while True:
         now_s = clock.monotonic()
-        is_last = now_s - began_s >= patience_s
+        is_last = now_s - began_s >= timeout_s
         try:
             planned = as_executed(session.view, step.index)
             action = action or session.ports.cluster.action(planned)
-            patience_s = max(least_s, action.patience_s)
-            is_last = now_s - began_s >= patience_s
+            timeout_s = max(min_s, action.timeout_s)
+            is_last = now_s - began_s >= timeout_s
             now = action.look()
             result = action.result(before, now)
             if result is None and is_last:
@@ -84,9 +84,9 @@ def watch(
             result = _unreadable(step, exc) if is_last else None
         if result is not None and not _is_rash(step, result, ownerless_since_s, now_s):
             return result
-        if session.is_shutting_down and least_s <= now_s - began_s < patience_s:
+        if session.is_shutting_down and min_s <= now_s - began_s < timeout_s:
             raise LeftError
-        session.hold(LOOK_EVERY_S if now_s - began_s < least_s else LOOK_LATE_S)
+        session.hold(LOOK_EVERY_S if now_s - began_s < min_s else LOOK_LATE_S)
 
 
 def _since(since_s: float | None, now: Observation, now_s: float) -> float | None:
@@ -103,7 +103,7 @@ def _is_rash(
     return now_s - ownerless_since_s < LANDING_GRACE_S
 
 
-def settle_begun(session: Session) -> None:
+def reconcile_begun(session: Session) -> None:
     """Settle what another worker, or an earlier life of this one, left ``RUNNING``.
 
     The intent is on record, so the request may have been sent: it is not sent again.
@@ -144,7 +144,7 @@ def answer_of(exc: RemoteError) -> str:
 
 
 def with_answer(step: StepView, result: StepResult, answer: str) -> StepResult:
-    """Add what the request was answered to an ending that is not as asked; it may tell why."""
+    """Add the answer to the request to a result that is not as requested: it may explain it."""
     needs_grace = step.step.flags_of(result.code).needs_grace
     if not answer or (result.state == "DONE" and not needs_grace):
         return result
@@ -176,5 +176,5 @@ def _unreadable(step: StepView, exc: RemoteError) -> StepResult:
         state="UNKNOWN",
         code="timed_out",
         sentence=f"It is unknown {whether(step.step)}: it could not be looked at: {exc.message}",
-        hint="It is settled by looking as soon as the cluster can be read; it is not sent again.",
+        hint="It is reconciled as soon as the cluster can be read; it is not sent again.",
     )

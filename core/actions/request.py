@@ -1,4 +1,4 @@
-"""What is checked before a run is asked for, so that a person hears "no" at once.
+"""What is checked before a run is requested, so that a person gets the refusal at once.
 
 The worker checks again: between the request and its turn everything may have changed.
 """
@@ -74,18 +74,18 @@ def check_request(
 
 
 def check_options(options: RunOptions, limits: RunLimits) -> None:
-    """Check that a run asks for no more haste than its cluster allows.
+    """Check that a run is no faster than its cluster allows.
 
     Raises:
-        InputError: A value that is none, or beyond its limit.
+        InputError: Not a positive number, or beyond its limit.
     """
-    for name, asked, most in (
+    for name, value, most in (
         ("pace_per_min", options.pace_per_min, limits.pace_per_min),
         ("max_failures", options.max_failures, limits.max_failures),
     ):
-        if not 0 < asked <= most:
+        if not 0 < value <= most:
             raise InputError(
-                f"{name} = {asked:g} is not between 0 and {most:g}, this cluster's limit.",
+                f"{name} = {value:g} is not between 0 and {most:g}, this cluster's limit.",
                 hint=f"Ask for less, or raise {name} under [clusters.apply].",
             )
     if not 1 <= options.verify_within_s <= 600:

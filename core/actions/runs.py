@@ -32,10 +32,10 @@ from core.actions.events import (
     StepWaiting,
 )
 from core.actions.model import FINAL_STEPS, Refusal, RunId, moved
-from core.actions.views import AskedControl, RunView, SettingView, StepView
+from core.actions.views import ControlRequest, RunView, SettingView, StepView
 from core.errors import InvariantError
 
-__all__ = ["AskedControl", "RunView", "SettingView", "StepView", "fold", "run_id_at"]
+__all__ = ["ControlRequest", "RunView", "SettingView", "StepView", "fold", "run_id_at"]
 
 
 def run_id_at(moment: datetime, salt: str) -> RunId:
@@ -43,7 +43,7 @@ def run_id_at(moment: datetime, salt: str) -> RunId:
 
     Args:
         moment: When.
-        salt: Six hexadecimal digits, drawn by the caller, that tell runs of one second apart.
+        salt: Six hexadecimal digits, drawn by the caller, that distinguish runs of one second.
     """
     return RunId(f"{moment:%Y%m%d-%H%M%S}-{salt}")
 
@@ -116,7 +116,7 @@ def _is_void(view: RunView, record: Record) -> bool:
 
     A worker that slept through the end of its lease finds that claim when it reads back what it
     wrote, and stops before it sends anything; the steps are the other one's. After the end, whoever
-    looks may settle a step that is still unknown.
+    later reads may reconcile a step that is still unknown.
     """
     event = record.event
     if isinstance(event, RunClaimed | ControlRequested | RunMeasured):
@@ -145,10 +145,13 @@ def _require(holds: bool, why: str) -> None:  # noqa: FBT001 - a condition and i
 
 
 def _control(view: RunView, record: Record, event: ControlRequested) -> RunView:
-    asked = AskedControl(
-        control=event.control, asked_by=record.actor, asked_at=record.at, reason=event.reason
+    request = ControlRequest(
+        control=event.control,
+        requested_by=record.actor,
+        requested_at=record.at,
+        reason=event.reason,
     )
-    return view if view.is_ended else replace(view, control=asked)
+    return view if view.is_ended else replace(view, control=request)
 
 
 def _claimed(view: RunView, record: Record, event: RunClaimed) -> RunView:
@@ -218,7 +221,7 @@ def _step_begun(view: RunView, record: Record, event: StepStarted) -> RunView:
 def _step_ended(view: RunView, record: Record, event: StepEnded) -> RunView:
     _require(view.started_at is not None, "no worker has taken the run up")
     if view.is_ended:
-        _require(event.is_reconciled, "after the end steps are settled by looking only")
+        _require(event.is_reconciled, "after the end steps are reconciled only")
 
     def ended(step: StepView) -> StepView:
         took = step.took_ms if event.took_ms is None else event.took_ms
@@ -295,7 +298,7 @@ def _ended(view: RunView, record: Record, event: RunEnded) -> RunView:
     _require(view.state in ("RUNNING", "PAUSED"), f"the run is {view.state}")
     _require(event.state in ("DONE", "STOPPED", "FAILED"), f"{event.state} is no end")
     is_open = [view.index for view in view.steps if view.state not in FINAL_STEPS | {"UNKNOWN"}]
-    _require(not is_open, f"steps {is_open} are neither settled nor unknown")
+    _require(not is_open, f"steps {is_open} have no final state and are not unknown")
     return replace(view, state=event.state, sentence=event.sentence, ended_at=record.at)
 
 

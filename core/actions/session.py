@@ -1,4 +1,4 @@
-"""One worker's hold on one run: what the journal says, and what this worker knows on top of it.
+"""One worker at one run: what the journal says, and what this worker knows on top of it.
 
 The journal is a line, so whoever claimed the run last owns it: everything written is followed by a
 look at what came meanwhile, and a worker that finds another one's claim stops, even one that slept
@@ -23,10 +23,10 @@ from core.plan.model import Plan
 from core.system import Snapshot
 
 SLICE_S: Final = 0.5
-"""Longest wait without a look at what people ask for: a stop acts within about a second."""
+"""Longest wait without a look at what people request: a stop acts within about a second."""
 
-PATIENCE_S: Final = 120.0
-"""How long a cluster that cannot be read is asked again before the run ends."""
+UNREADABLE_FOR_S: Final = 120.0
+"""How long a cluster that cannot be read is tried again before the run ends."""
 
 
 class LeaseLostError(Exception):
@@ -61,15 +61,15 @@ class Session:
 
     Attributes:
         view: The run, folded from its entries.
-        stop: Who asked to stop, when and why; a stop is never undone.
+        stop: Who requested to stop, when and why; a stop is never undone.
         snapshot: The newest one of this session.
         snapshot_at_s: When it was there, on the monotonic clock.
-        ask_again_at_s: When a cluster that could not be read is asked again, on that clock.
+        retry_at_s: When a cluster that could not be read is tried again, on that clock.
         doubts: How often in a row a snapshot had holes where steps are.
         interrupted_at: When the run was last taken over or resumed.
         has_checked_settings: The temporary settings were checked since the last snapshot.
-        is_quiet: The cluster's own shedding is off, as the run's options ask for.
-        is_after_end: The run had ended when this session began: steps are settled by whoever looks.
+        is_quiet: The cluster's own shedding is off, as the run's options request.
+        is_after_end: The run had ended when this session began: steps are only reconciled.
         is_shutting_down: This process ends as soon as no step is running.
     """
 
@@ -79,7 +79,7 @@ class Session:
         self.stop: Record | None = None
         self.snapshot: Snapshot | None = None
         self.snapshot_at_s = 0.0
-        self.ask_again_at_s = 0.0
+        self.retry_at_s = 0.0
         self.doubts = 0
         self.interrupted_at: datetime | None = None
         self.has_checked_settings = False
@@ -174,12 +174,12 @@ class Session:
         """Note that the cluster answered."""
         self._unreadable_since_s = None
 
-    def is_out_of_patience(self) -> bool:
+    def is_unreadable_for_long(self) -> bool:
         """Note that the cluster did not answer; return whether that has lasted too long."""
         now_s = self.ports.clock.monotonic()
         if self._unreadable_since_s is None:
             self._unreadable_since_s = now_s
-        return now_s - self._unreadable_since_s >= PATIENCE_S
+        return now_s - self._unreadable_since_s >= UNREADABLE_FOR_S
 
     def _note_stop(self, entries: Sequence[Entry]) -> None:
         for entry in entries:

@@ -38,7 +38,7 @@ class StepView:
         begun_at: When the intent was written, aware UTC.
         ended_at: When the (latest) ending was written.
         took_ms: From the intent to the visible effect.
-        is_reconciled: It was settled later, by looking at the cluster.
+        is_reconciled: It was reconciled later.
         waiting: What it waits for while its precondition does not hold yet; empty: for nothing.
         waiting_since: When that began, aware UTC.
     """
@@ -63,12 +63,12 @@ class StepView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedControl:
+class ControlRequest:
     """The latest control request of a run: what, by whom, when and why."""
 
     control: Control
-    asked_by: str
-    asked_at: datetime
+    requested_by: str
+    requested_at: datetime
     reason: str = ""
 
 
@@ -124,7 +124,7 @@ class RunView:
         plan: What is executed.
         options: How.
         reason: Why.
-        requested_by: Who asked for it.
+        requested_by: Who requested it.
         requested_at: When, aware UTC.
         undoes: The run that it undoes.
         state: Its state.
@@ -161,7 +161,7 @@ class RunView:
     lease: str = ""
     takeovers: int = 0
     steps: tuple[StepView, ...]
-    control: AskedControl | None = None
+    control: ControlRequest | None = None
     settings: tuple[SettingView, ...] = ()
     external_changes: tuple[ExternalMove, ...] = ()
     measured: RunMeasured | None = None
@@ -211,7 +211,7 @@ class RunView:
             return ""
         first = left[0]
         failed = f" (attempt failed: {first.sentence})" if first.result == "failed" else "."
-        return f"All steps are settled; {first.key} is being restored{failed}"
+        return f"All steps are done; {first.key} is being restored{failed}"
 
     @property
     def unresolved(self) -> tuple[StepView, ...]:
@@ -225,7 +225,7 @@ class RunView:
 
     @property
     def next_moves(self) -> tuple[Step, ...]:
-        """For each bundle that is not where it was asked to go: the step that would bring it."""
+        """For each bundle that is not where the request sends it: the step that would bring it."""
         ended = ((view.step, view.result) for view in self.steps if view.result is not None)
         found = (
             step.next_move(result.code, result.after)

@@ -191,7 +191,7 @@ def _say_head(view: RunView) -> None:
         again = f", taken over {pluralize(view.takeovers, 'time')}" if view.takeovers else ""
         say(f"Carried out by {view.worker}{again}.")
     if view.control is not None and view.is_control_pending:
-        say(f"{view.control.asked_by} asked to {view.control.control} it.")
+        say(f"{view.control.requested_by} asked to {view.control.control} it.")
     if view.damage:
         say(view.damage)
 

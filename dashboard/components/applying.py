@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
-from core.actions.describe import held_words, hold_words
+from core.actions.describe import describe_open_run, describe_stop
 from core.actions.model import RunOptions
 from core.errors import OpsError
 from core.plan.codec import dump_plan
@@ -144,7 +144,7 @@ def _refusal(ask: Ask) -> str | None:
     )
     if found is None or going is None or ask.cluster.read_only:
         return found
-    say = held_words if going.run_id in found else hold_words
+    say = describe_stop if going.run_id in found else describe_open_run
     return f"{found} {say(going, config_option(ask.config))}"
 
 

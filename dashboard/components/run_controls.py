@@ -120,7 +120,7 @@ def _preview_undo(view: RunView) -> None:
 
 
 def next_moves(view: RunView) -> None:
-    """Offer, for each bundle that landed elsewhere than asked, the preview of the next move."""
+    """Offer, for each bundle that landed elsewhere than requested, the preview of the next move."""
     for step in view.next_moves[:8]:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(

@@ -447,8 +447,8 @@ def pending_words(view: RunView, now: datetime) -> str:
     asked = view.control
     why = f" ({asked.reason})" if asked.reason else ""
     return (
-        f"{asked.control.capitalize()} asked for by {asked.asked_by} {ago(asked.asked_at, now)}"
-        f"{why}; it acts once the step under way is settled."
+        f"{asked.control.capitalize()} asked for by {asked.requested_by} "
+        f"{ago(asked.requested_at, now)}{why}; it acts once the step under way is settled."
     )
 
 

@@ -159,17 +159,17 @@ def newest(config: Config) -> tuple[int, str]:
 _chains: Callable[[tuple[str, int, str]], list[Chain]] = cached(lambda _: [], max_entries=8)
 
 
-def chain(config: Config, *, is_asked: bool) -> Chain | None:
+def chain(config: Config, *, is_requested: bool) -> Chain | None:
     """Return the verdict on the journal's chain as it stands, ``None`` when it was not requested.
 
     Args:
         config: The configuration.
-        is_asked: Compute it when it is not known for the newest entry yet.
+        is_requested: Compute it when it is not known for the newest entry yet.
     Raises:
         RemoteError: The journal cannot be read.
     """
     kept = _chains((config.journal_address.get_secret_value(), *newest(config)))
-    if not kept and is_asked:
+    if not kept and is_requested:
         found = services.journal(config).verify()
         damage = None if found.damage is None else (found.damage.seq, found.damage.what)
         kept.append(chain_of(found.entries, found.newest_digest, damage))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from core.actions.describe import hold_words
+from core.actions.describe import describe_open_run
 from core.actions.views import RunView
 from core.errors import OpsError
 from dashboard import services
@@ -34,6 +34,8 @@ def in_the_way(config: Config, cluster: str) -> str:
         going = services.journal(config).open_runs(cluster)
         if not going:
             return ""
-        return hold_words(services.run_view(config, going[0]), services.config_option(config))
+        return describe_open_run(
+            services.run_view(config, going[0]), services.config_option(config)
+        )
     except OpsError:
         return ""

@@ -600,7 +600,7 @@ class _Eyes(Port):
 
 
 class _Action(Port):
-    patience_s = 0.0
+    timeout_s = 0.0
 
     def __init__(self, worker: Worker, step: UnloadBundle) -> None:
         super().__init__(worker)

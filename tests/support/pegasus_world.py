@@ -348,7 +348,7 @@ class _Setting:
     port: PegasusPort
     step: SetMetaLevel | SetServerSetting
     wanted: str
-    patience_s: float = 0.0
+    timeout_s: float = 0.0
 
     def look(self) -> Observation:
         value = self.port.dynamic_setting(self.step.subject)
@@ -394,7 +394,7 @@ class _Proposal:
     gpids: Sequence[str]
 
     @property
-    def patience_s(self) -> float:
+    def timeout_s(self) -> float:
         return 12.0 if len(self.gpids) > 1 else 0.0
 
     def look(self) -> Observation:
@@ -467,7 +467,7 @@ class _Wait:
 
     port: PegasusPort
     step: AwaitState
-    patience_s: float = 0.0
+    timeout_s: float = 0.0
     readings: int = 0
 
     def look(self) -> Observation:

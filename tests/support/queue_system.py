@@ -355,7 +355,7 @@ class OpenQueues(Limited):
 class QueueAction:
     cluster: QueueCluster
     step: Step
-    patience_s: float = 0.0
+    timeout_s: float = 0.0
 
     def look(self) -> Observation:
         if self.step.setting is not None:

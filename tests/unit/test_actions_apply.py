@@ -19,7 +19,7 @@ from core.actions.events import (
 )
 from core.actions.model import RunOptions, RunState, StepResult
 from core.actions.reconcile import LANDING_GRACE_S, needs_reconciling
-from core.actions.session import PATIENCE_S
+from core.actions.session import UNREADABLE_FOR_S
 
 FIRST, SECOND, THIRD = MOVABLE[:3]
 QUICK = RunOptions(pace_per_min=600, verify_within_s=5.0)
@@ -96,7 +96,7 @@ def test_a_lost_hint_is_said_and_the_next_move_offered() -> None:
     world.faults[SECOND] = Faults(lands_on=BROKERS[1])
     assert world.work() == "DONE"
     assert _codes(world) == ["landed", "landed_elsewhere", "landed"]
-    assert "; 1 landed elsewhere than asked." in world.view.sentence
+    assert "; 1 landed elsewhere than requested." in world.view.sentence
     assert [(s.bundle, s.owner) for s in world.view.next_moves] == [(SECOND, BROKERS[1])]
 
 
@@ -386,7 +386,7 @@ def test_a_dark_cluster_is_waited_for_so_long(light_after_s: float, state: RunSt
     assert world.work() == state
     if state == "FAILED":
         assert _codes(world) == ["cluster_unreadable"] * 3
-        assert PATIENCE_S <= world.now_s < PATIENCE_S + 10
+        assert UNREADABLE_FOR_S <= world.now_s < UNREADABLE_FOR_S + 10
 
 
 def test_a_cluster_that_goes_dark_between_steps_is_waited_for() -> None:

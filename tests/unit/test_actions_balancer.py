@@ -146,7 +146,7 @@ def test_what_cannot_be_put_back_keeps_the_run_open_and_names_the_remedy(before)
     failed = _restored(world)
     assert [e.result for e in failed] == ["failed"]  # said once, however often it is tried
     assert world.view.sentence.startswith(
-        f"All steps are settled; {SHEDDING} is being restored (attempt failed: {SHEDDING} of fleet"
+        f"All steps are done; {SHEDDING} is being restored (attempt failed: {SHEDDING} of fleet"
     )
     remedy = "update-dynamic-config" if before else "delete-dynamic-config"
     assert f"by hand: pulsar-admin brokers {remedy} --config {SHEDDING}" in failed[0].sentence

@@ -170,7 +170,7 @@ def test_a_setting_can_be_put_back_after_the_end() -> None:
     assert not view.outstanding_settings
 
 
-def test_an_unknown_step_can_be_settled_after_the_end_by_looking() -> None:
+def test_an_unknown_step_can_be_reconciled_after_the_end() -> None:
     events = (requested(1), claimed(), begun(0), ended(0, "UNKNOWN", "timed_out", None))
     failed = RunEnded(state="FAILED", sentence="Unknown.")
     view = view_of(*events, failed)
@@ -178,7 +178,7 @@ def test_an_unknown_step_can_be_settled_after_the_end_by_looking() -> None:
     later = view_of(*events, failed, ended(0, "DONE", is_reconciled=True))
     assert later.steps[0].is_reconciled
     assert not later.unresolved
-    with pytest.raises(InvariantError, match="by looking only"):
+    with pytest.raises(InvariantError, match="steps are reconciled only"):
         view_of(*events, failed, ended(0, "DONE"))
 
 
@@ -263,8 +263,8 @@ CLAIMED_ONE = (requested(1), claimed())
         ([*CLAIMED_ONE, PAUSED, begun(0)], "PAUSED begins no step"),
         ([requested(), PAUSED], "QUEUED is not paused"),
         ([*CLAIMED_ONE, RESUMED], "RUNNING is not resumed"),
-        ([*CLAIMED_ONE, begun(0), DONE], "neither settled nor unknown"),
-        ([*CLAIMED_ONE, DONE], "neither settled nor unknown"),
+        ([*CLAIMED_ONE, begun(0), DONE], "have no final state and are not unknown"),
+        ([*CLAIMED_ONE, DONE], "have no final state and are not unknown"),
         ([requested(0), claimed(), RunEnded(state="PAUSED", sentence="x")], "no end"),
         ([requested(0), claimed(), DONE, DONE], "the run is DONE"),
         ([requested(0), DONE], "the run is QUEUED"),

@@ -110,15 +110,15 @@ def _fresh(session: Session) -> Session:
 
 
 def test_nothing_holds_a_step_that_may_begin() -> None:
-    assert guards.first_hold(_fresh(_session(_asked()))) is None
+    assert guards.first_result(_fresh(_session(_asked()))) is None
 
 
 def test_the_process_is_to_end() -> None:
     world = _asked()
     world.shutting_down.add("w1")
-    hold = guards.first_hold(_session(world))
-    assert hold is not None
-    assert (hold.effect, hold.refusal.code) == ("leave", "worker_stopping")
+    found = guards.first_result(_session(world))
+    assert found is not None
+    assert (found.effect, found.refusal.code) == ("leave", "worker_stopping")
 
 
 @pytest.mark.parametrize(("reason", "end"), [("", "UTC."), ("too slow", "UTC: too slow.")])
@@ -128,52 +128,52 @@ def test_a_stop_names_who_and_why(reason, end) -> None:
     world.control("stop", reason)
     world.control("resume")  # a stop is not taken back
     session.refresh()
-    hold = guards.first_hold(session)
-    assert hold is not None
-    assert (hold.effect, hold.refusal.code) == ("end", "stopped")
-    assert hold.refusal.sentence == f"bob stopped the run at 12:00:00 {end}"
+    found = guards.first_result(session)
+    assert found is not None
+    assert (found.effect, found.refusal.code) == ("end", "stopped")
+    assert found.refusal.sentence == f"bob stopped the run at 12:00:00 {end}"
 
 
 def test_the_lease_is_lost() -> None:
     world = _asked()
     session = _session(world)
     world.holder = "thief"
-    hold = guards.first_hold(session)
-    assert hold is not None
-    assert (hold.effect, hold.refusal.code) == ("leave", "lease_lost")
-    assert "w1 does not hold zookeeper 127.0.0.1:2181/trimtab/writer" in hold.refusal.sentence
+    found = guards.first_result(session)
+    assert found is not None
+    assert (found.effect, found.refusal.code) == ("leave", "lease_lost")
+    assert "w1 does not hold zookeeper 127.0.0.1:2181/trimtab/writer" in found.refusal.sentence
 
 
 def test_a_cluster_that_became_read_only_ends_the_run() -> None:
     world = _asked()
     session = _session(world)
     world.is_read_only = True
-    hold = guards.first_hold(session)
-    assert hold is not None
-    assert (hold.effect, hold.refusal.code) == ("end", "read_only")
+    found = guards.first_result(session)
+    assert found is not None
+    assert (found.effect, found.refusal.code) == ("end", "read_only")
 
 
 def test_an_excluded_namespace_is_skipped_and_no_other() -> None:
     world = _asked()
     session = _fresh(_session(world))
     world.exclusions = ("globex/*",)
-    assert guards.first_hold(session) is None
+    assert guards.first_result(session) is None
     world.exclusions = ("globex/*", "acme/*")
-    hold = guards.first_hold(session)
-    assert hold is not None
-    assert (hold.effect, hold.refusal.code) == ("skip", "excluded")
-    assert "(acme/*)" in hold.refusal.sentence
+    found = guards.first_result(session)
+    assert found is not None
+    assert (found.effect, found.refusal.code) == ("skip", "excluded")
+    assert "(acme/*)" in found.refusal.sentence
 
 
 def test_a_snapshot_grows_old() -> None:
     world = _asked()
     session = _fresh(_session(world))
     world.pass_time(60.0)
-    assert guards.first_hold(session) is None
+    assert guards.first_result(session) is None
     world.pass_time(0.1)
-    hold = guards.first_hold(session)
-    assert hold is not None
-    assert hold.effect == "renew"
+    found = guards.first_result(session)
+    assert found is not None
+    assert found.effect == "renew"
 
 
 def test_the_days_moves_are_spent() -> None:
@@ -196,10 +196,10 @@ def test_the_pace_is_kept_and_told() -> None:
         session, session.view.steps[0], StepResult(state="DONE", code="landed", sentence=".")
     )
     world.pass_time(4.0)
-    hold = guards.pace(session)
-    assert hold is not None
-    assert (hold.effect, hold.wait_s) == ("wait", 6.0)
-    assert hold.refusal.sentence == (
+    found = guards.pace(session)
+    assert found is not None
+    assert (found.effect, found.wait_s) == ("wait", 6.0)
+    assert found.refusal.sentence == (
         "The pace is 6 steps a minute: the next one begins 10.0 s after the one before, in 6.0 s."
     )
     world.now_s = -1000.0  # the clock of the worker before was ahead
@@ -214,9 +214,9 @@ def test_the_pace_is_the_clusters_whichever_run_began_the_step_before() -> None:
     other = RunId("20261121-115900-00000f")
     world.put(Record(run_id=other, cluster="fleet", at=world.moment, actor="w0", event=begun))
     world.pass_time(4.0)
-    hold = guards.pace(_session(world))
-    assert hold is not None
-    assert hold.wait_s == 6.0
+    found = guards.pace(_session(world))
+    assert found is not None
+    assert found.wait_s == 6.0
     world.pass_time(6.0)
     assert guards.pace(_session(world)) is None
 

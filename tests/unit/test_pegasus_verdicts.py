@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from connectors.pegasus.acting.partition_reader import Members, Seen, seen_of
-from connectors.pegasus.acting.proposing import copy_patience_s
+from connectors.pegasus.acting.proposing import copy_timeout_s
 from connectors.pegasus.acting.verdict import Wanted, judge, wanted_of_change, wanted_of_move
 from core.actions.model import Observation
 from core.pegasus.balance.model import ConfigType, PlanKind
@@ -116,5 +116,5 @@ def test_without_a_record_the_plan_says_what_was_there(value: str | None) -> Non
 
 
 def test_a_large_copy_is_waited_for_longer_than_ten_minutes() -> None:
-    assert copy_patience_s(None) == copy_patience_s(10.0) == 600.0
-    assert copy_patience_s(50_000.0) > 10_000.0
+    assert copy_timeout_s(None) == copy_timeout_s(10.0) == 600.0
+    assert copy_timeout_s(50_000.0) > 10_000.0

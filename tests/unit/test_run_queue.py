@@ -56,9 +56,9 @@ def test_a_run_with_nothing_left_but_a_setting_says_that_it_is_being_put_back() 
     failed = SettingRestored(key=SHEDDING, result="failed", sentence="No broker answers.")
     events = [requested(0), claimed(), saved]
     view = fold(chain_of(events))
-    assert view.putting_back == f"All steps are settled; {SHEDDING} is being restored."
+    assert view.putting_back == f"All steps are done; {SHEDDING} is being restored."
     view = fold(chain_of([*events, failed]))
     words = f"is being restored (attempt failed: {failed.sentence})"
-    assert view.sentence == f"All steps are settled; {SHEDDING} {words}"
-    assert f"; all steps are settled; {SHEDDING} {words}" in answer(view, NOON)
+    assert view.sentence == f"All steps are done; {SHEDDING} {words}"
+    assert f"; all steps are done; {SHEDDING} {words}" in answer(view, NOON)
     assert not replace(view, state="DONE").putting_back

@@ -9,7 +9,7 @@ import pytest
 from journal_entries import NOON, chain_of, claimed, plan_of, requested
 
 from core.actions.apply import closing
-from core.actions.describe import describe_value, hold_words, why_nothing_lasts
+from core.actions.describe import describe_open_run, describe_value, why_nothing_lasts
 from core.actions.events import (
     Event,
     RunEnded,
@@ -139,7 +139,7 @@ def test_a_run_that_could_not_do_anything_still_fails():
 
 
 def test_an_open_run_names_what_it_holds_and_how_it_is_stopped():
-    words = hold_words(run_of((LIVELY, CALM), *held(is_back=False)), " --config a.toml")
+    words = describe_open_run(run_of((LIVELY, CALM), *held(is_back=False)), " --config a.toml")
     assert "has not ended (running)" in words
     assert f"Temporary settings: {LEVEL_KEY} at lively (then steady again)." in words
     assert "--stop --config a.toml` stops it." in words

@@ -127,7 +127,7 @@ def test_a_run_can_be_asked_to_stop_until_it_has_ended(config) -> None:
     services.ask_control(config, run_id, "stop", "ben", " enough ")
     view = services.run_view(config, run_id)
     assert view.control is not None
-    assert (view.control.control, view.control.asked_by) == ("stop", "ben")
+    assert (view.control.control, view.control.requested_by) == ("stop", "ben")
     assert view.control.reason == "enough"
     for event in (claimed(), ended(0, "SKIPPED"), RunEnded(state="STOPPED", sentence="x")):
         services.journal(config).append(record_of(event, run_id=run_id))

@@ -48,7 +48,7 @@ _LOOKS_A_REIGN: Final = 4
 _PLAN_AGAIN: Final = "Take a fresh snapshot and plan again."
 
 
-def copy_patience_s(size_mb: float | None) -> float:
+def copy_timeout_s(size_mb: float | None) -> float:
     """Return how long a copy of that size is waited for."""
     return max(COPY_WITHIN_S, (size_mb or 0.0) / _SLOW_MB_PER_S + ROLES_WITHIN_S)
 
@@ -87,7 +87,7 @@ class PartitionAction(ABC):
 
     @property
     @abstractmethod
-    def patience_s(self) -> float:
+    def timeout_s(self) -> float:
         """How long the effect may take."""
 
     @abstractmethod

@@ -52,7 +52,7 @@ class BatchAction:
         self._reign = ""
 
     @property
-    def patience_s(self) -> float:
+    def timeout_s(self) -> float:
         """A minute, and half a second for each: they share the meta server's ticks."""
         return ROLES_WITHIN_S + _EACH_S * len(self._step.items)
 
@@ -250,7 +250,7 @@ class BatchAction:
         if self._step.verb != "move_pri":
             return f"{self._many(states.count('done'))} left {self._step.node}"
         moved = f"{self._many(states.count('done') + elsewhere)} moved off {self._step.node}"
-        return f"{moved}, {elsewhere} of them elsewhere than asked" if elsewhere else moved
+        return f"{moved}, {elsewhere} of them elsewhere than requested" if elsewhere else moved
 
     def _many(self, count: int) -> str:
         return f"{count:,} of {len(self._step.items):,}"

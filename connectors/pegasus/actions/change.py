@@ -32,7 +32,7 @@ class ChangeAction(PartitionAction):
         self._change = ConfigType[step.change]
 
     @property
-    def patience_s(self) -> float:
+    def timeout_s(self) -> float:
         """A minute for roles, longer for an addition, which copies."""
         return COPY_WITHIN_S if self._change is ConfigType.ADD_SECONDARY else ROLES_WITHIN_S
 

@@ -56,7 +56,7 @@ class CloseAction:
         cluster: Where.
     """
 
-    patience_s = 60.0
+    timeout_s = 60.0
     """The failure detector takes up to 22 s to see that a process has ended."""
 
     def __init__(self, step: CloseReplicas, cluster: ClosePort) -> None:

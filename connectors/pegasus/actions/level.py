@@ -39,7 +39,7 @@ class LevelAction:
         cluster: Where.
     """
 
-    patience_s = 0.0
+    timeout_s = 0.0
 
     def __init__(self, step: SetMetaLevel, cluster: LevelPort) -> None:
         self._step = step

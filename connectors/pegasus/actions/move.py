@@ -9,7 +9,7 @@ from connectors.pegasus.acting.proposing import (
     ROLES_WITHIN_S,
     PartitionAction,
     ProposalPort,
-    copy_patience_s,
+    copy_timeout_s,
 )
 from connectors.pegasus.acting.verdict import Wanted, wanted_of_move
 from core.pegasus.partition import PartitionConfig
@@ -30,11 +30,11 @@ class MoveAction(PartitionAction):
         self._step = step
 
     @property
-    def patience_s(self) -> float:
+    def timeout_s(self) -> float:
         """A minute for roles; for a copy as long as it takes at a slow rate."""
         if self._step.move == "move_pri":
             return ROLES_WITHIN_S
-        return copy_patience_s(self._step.size_mb)
+        return copy_timeout_s(self._step.size_mb)
 
     def _wanted(self, before: PartitionConfig) -> Wanted:
         step = self._step

@@ -44,7 +44,7 @@ class SettingAction:
         cluster: Where.
     """
 
-    patience_s = 0.0
+    timeout_s = 0.0
 
     def __init__(self, step: SetServerSetting, cluster: SettingPort) -> None:
         self._step = step
@@ -106,7 +106,7 @@ class SettingAction:
                 state="UNKNOWN",
                 code="timed_out",
                 sentence=f"Whether {step.subject} was set is unknown: no server reports its value.",
-                hint="It is settled by looking.",
+                hint="It is reconciled by observation.",
                 after=now,
             )
         hint = "Check the log of that server, then plan again."

@@ -77,7 +77,7 @@ class AwaitAction:
         now_s: Seconds that only ever grow.
     """
 
-    patience_s = 0.0
+    timeout_s = 0.0
 
     def __init__(
         self,

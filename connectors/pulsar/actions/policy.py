@@ -43,7 +43,7 @@ class PolicyAction:
         self._rule = CompareAndSet(f"The {step.subject}", step.before, step.value, is_same, _text)
 
     @property
-    def patience_s(self) -> float:
+    def timeout_s(self) -> float:
         """The run's own."""
         return 0.0
 

@@ -61,7 +61,7 @@ class SettingAction:
         self._behind: dict[str, str | None] = {}
 
     @property
-    def patience_s(self) -> float:
+    def timeout_s(self) -> float:
         """The run's own."""
         return 0.0
 

@@ -80,7 +80,7 @@ class SplitAction:
         self._is_answered = False
 
     @property
-    def patience_s(self) -> float:
+    def timeout_s(self) -> float:
         """The run's own."""
         return 0.0
 

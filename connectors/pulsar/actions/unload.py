@@ -89,7 +89,7 @@ class UnloadAction:
         self._is_answered = False
 
     @property
-    def patience_s(self) -> float:
+    def timeout_s(self) -> float:
         """The run's own."""
         return 0.0
 

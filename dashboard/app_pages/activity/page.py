@@ -26,13 +26,13 @@ except OpsError as error:
     st.stop()
 words.answer(model.answer(views, services.now()))
 with st.container(horizontal=True, vertical_alignment="center"):
-    is_asked = st.button(
+    is_requested = st.button(
         "Verify the chain",
         icon=":material/verified:",
         type="tertiary",
         help="Computes every entry's hash again. `trimtab runs --verify` does the same.",
     )
-    chain = runs.chain(config, is_asked=is_asked)
+    chain = runs.chain(config, is_requested=is_requested)
     if chain is not None:
         words.badge(
             Badge(
