@@ -25,9 +25,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from fleet_builder import make_snapshot
 
-from core.planning.topic_files import parts_of
-from core.planning.topic_ring import TopicRing
-from core.planning.topics import TopicLoads, place_topics
+from core.planning.topics.distribution import TopicLoads, place_topics
+from core.planning.topics.files import parts_of
+from core.planning.topics.ring import TopicRing
 from core.progress import Untold
 from core.schemas.pulsar import RATES
 from core.snapshot import PulsarSnapshot

@@ -18,14 +18,14 @@ from connectors.jobs.model import Asked, JobAnswer, JobContext, JobKind
 from core.history.analysis.flaps.job import flaps_here
 from core.history.analysis.requests import FlapsRequest, RecordScope, TrendsRequest
 from core.history.analysis.trends.job import trends_here
-from core.planning.drill_pegasus import refuses
-from core.planning.drill_request import DrillRequest
-from core.planning.drill_tables import hurts
-from core.planning.topic_files import parts_of
-from core.planning.topic_ring import TopicRing
-from core.planning.topics import TopicLoads, place_topics
-from core.planning.what_if import totals_of, what_if_sentence
-from core.planning.what_if_request import WhatIfRequest
+from core.planning.drill.pegasus import refuses
+from core.planning.drill.request import DrillRequest
+from core.planning.drill.tables import hurts
+from core.planning.topics.distribution import TopicLoads, place_topics
+from core.planning.topics.files import parts_of
+from core.planning.topics.ring import TopicRing
+from core.planning.what_if.compare import totals_of, what_if_sentence
+from core.planning.what_if.request import WhatIfRequest
 from core.snapshot import PulsarSnapshot
 from core.spark.fleet import PROBLEMS, Answers, FleetRequest, Question
 from core.spark.jobs.planning import DRILL, WHAT_IF, answer_in_pool

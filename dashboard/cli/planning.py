@@ -10,13 +10,13 @@ import pyarrow as pa
 import typer
 
 from core.pegasus.snapshot import PegasusFacts
-from core.planning.drill import Drill
-from core.planning.drill import drill as drill_cluster
-from core.planning.drill_pegasus import drill_pegasus
-from core.planning.drill_request import DrillRequest
-from core.planning.topic_files import parts_of
-from core.planning.topic_ring import TopicRing
-from core.planning.topics import TopicLoads, place_topics
+from core.planning.drill.pegasus import drill_pegasus
+from core.planning.drill.pulsar import Drill
+from core.planning.drill.pulsar import drill as drill_cluster
+from core.planning.drill.request import DrillRequest
+from core.planning.topics.distribution import TopicLoads, place_topics
+from core.planning.topics.files import parts_of
+from core.planning.topics.ring import TopicRing
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_manifest, load_snapshot

@@ -15,7 +15,7 @@ from core.errors import UnknownNameError
 from core.plan.codec import dump_plan
 from core.plan.options import PlanOptions
 from core.planning.isolation_fixes import FixFinder
-from core.planning.limit_effects import limit_effects
+from core.planning.limits.effects import limit_effects
 from core.pulsar.anti_affinity import Collision, Spread
 from core.pulsar.isolation import failure_domains
 from core.pulsar.plan.policy.build import DesiredPolicy

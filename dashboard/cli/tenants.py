@@ -13,7 +13,8 @@ import typer
 from core.errors import UnknownNameError
 from core.planning.advisors.share_steps import simulated_steps
 from core.planning.advisors.shares import FORMULAS, shares
-from core.planning.group_use import (
+from core.planning.limits.effects import amount
+from core.planning.limits.groups import (
     QUANTITIES,
     enforcement_words,
     find_group,
@@ -21,9 +22,8 @@ from core.planning.group_use import (
     period_of,
     shared_limit,
 )
-from core.planning.limit_effects import amount
-from core.planning.namespace_use import namespace_use
-from core.planning.tenants import Bound, TenantUse, tenant_uses
+from core.planning.limits.namespaces import namespace_use
+from core.planning.limits.tenants import Bound, TenantUse, tenant_uses
 from core.units import format_ratio
 from dashboard.cli.options import Config, Json, Source
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table

@@ -7,11 +7,11 @@ from typing import Final
 
 from core.plan.model import Plan
 from core.plan.options import PlanOptions
-from core.planning.group_use import GroupUse, SharedLimit, group_uses, period_of, shared_limit
-from core.planning.limit_effects import limit_effects
-from core.planning.namespace_use import NamespaceUse, namespace_use
-from core.planning.rate_limits import RateLimit, rate_limits
-from core.planning.tenants import TenantUse, tenant_uses
+from core.planning.limits.effects import limit_effects
+from core.planning.limits.groups import GroupUse, SharedLimit, group_uses, period_of, shared_limit
+from core.planning.limits.namespaces import NamespaceUse, namespace_use
+from core.planning.limits.rates import RateLimit, rate_limits
+from core.planning.limits.tenants import TenantUse, tenant_uses
 from core.pulsar.plan.policy.build import DesiredPolicy, build_policy_plan
 from core.pulsar.plan.preview import Preview, preview_plan
 from core.pulsar.steps.base import policy_changes

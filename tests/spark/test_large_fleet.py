@@ -11,8 +11,8 @@ from pegasus_snapshots import generated
 from connectors.jobs.kinds_history import skipped
 from core.errors import InputError
 from core.pegasus.balance.request import BalanceRequest
-from core.planning.drill_request import DrillRequest
-from core.planning.what_if_request import WhatIfRequest
+from core.planning.drill.request import DrillRequest
+from core.planning.what_if.request import WhatIfRequest
 from core.progress import JobStoppedError, Untold
 from core.snapshot.store import save_snapshot
 from core.spark.fleet import FleetRequest, InDirectory, answer_here

@@ -20,12 +20,12 @@ from core.history.analysis.trends.job import recorded_of, trends_here
 from core.history.store.store import HistoryLocation, HistoryStore
 from core.history.store.writer import Recorder
 from core.pegasus.snapshot import PegasusFacts
-from core.planning.drill import drill
-from core.planning.drill_pegasus import drill_pegasus
-from core.planning.drill_request import DrillRequest
-from core.planning.topic_files import parts_of
-from core.planning.topic_ring import TopicRing
-from core.planning.topics import place_topics
+from core.planning.drill.pegasus import drill_pegasus
+from core.planning.drill.pulsar import drill
+from core.planning.drill.request import DrillRequest
+from core.planning.topics.distribution import place_topics
+from core.planning.topics.files import parts_of
+from core.planning.topics.ring import TopicRing
 from core.progress import Untold
 from core.pulsar.settings import effective_settings
 from core.spark.jobs.drill import drill_on_spark, drill_pegasus_on_spark

@@ -21,9 +21,9 @@ from connectors.jobs.model import JobAnswer, JobContext
 from core.errors import ComputeError, InputError
 from core.history.store.store import HistoryLocation, HistoryStore
 from core.history.store.writer import Recorder
-from core.planning.drill_request import DrillRequest
-from core.planning.what_if import PAIRS, compare, totals_of, what_if_sentence
-from core.planning.what_if_request import WhatIfRequest
+from core.planning.drill.request import DrillRequest
+from core.planning.what_if.compare import PAIRS, compare, totals_of, what_if_sentence
+from core.planning.what_if.request import WhatIfRequest
 from core.progress import JobStoppedError, Untold
 from core.snapshot.pegasus import load_pegasus_snapshot
 from core.snapshot.store import Shelf, load_snapshot, save_snapshot

@@ -13,10 +13,10 @@ from pegasus_snapshots import generated, part_row, snapshot_of, whole
 
 from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
 from core.pegasus.snapshot import PegasusFacts
-from core.planning.drill import drill, drill_of, groups_of, losses_of, simulate_losses
-from core.planning.drill_pegasus import drill_pegasus
-from core.planning.drill_placing import Loss, lost_bundles, place_losses
-from core.planning.drill_request import DrillRequest
+from core.planning.drill.pegasus import drill_pegasus
+from core.planning.drill.placing import Loss, lost_bundles, place_losses
+from core.planning.drill.pulsar import drill, drill_of, groups_of, losses_of, simulate_losses
+from core.planning.drill.request import DrillRequest
 from core.progress import Untold
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView

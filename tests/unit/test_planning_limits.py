@@ -10,15 +10,15 @@ import pytest
 from fleet_builder import make_snapshot, make_topics
 
 from core.errors import UnknownNameError
-from core.planning.group_use import (
+from core.planning.limits.groups import (
     enforcement_words,
     find_group,
     group_uses,
     shared_limit,
 )
-from core.planning.namespace_use import namespace_use, use_by_broker
-from core.planning.rate_limits import rate_limits
-from core.planning.tenants import tenant_uses
+from core.planning.limits.namespaces import namespace_use, use_by_broker
+from core.planning.limits.rates import rate_limits
+from core.planning.limits.tenants import tenant_uses
 from core.pulsar.settings import effective_settings
 from core.snapshot import PulsarSnapshot
 

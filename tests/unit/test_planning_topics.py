@@ -13,9 +13,9 @@ from fleet_builder import make_snapshot
 from pyarrow import csv
 
 from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
-from core.planning.topic_files import parts_of, read_part
-from core.planning.topic_ring import NOWHERE, TopicNames, TopicRing
-from core.planning.topics import place_topics
+from core.planning.topics.distribution import place_topics
+from core.planning.topics.files import parts_of, read_part
+from core.planning.topics.ring import NOWHERE, TopicNames, TopicRing
 from core.progress import JobStoppedError, Untold
 from core.pulsar.lookup import lookup_topic, parse_topic_name
 from core.snapshot import PulsarSnapshot

@@ -10,7 +10,7 @@ from fleet_builder import NOON, make_snapshot
 from core.errors import InputError, OpsError
 from core.plan.options import PlanOptions
 from core.planning.advisors.share_steps import MAX_PERIODS, demand_steps
-from core.planning.limit_effects import limit_effects
+from core.planning.limits.effects import limit_effects
 from core.pulsar.plan.policy.build import DesiredPolicy, build_policy_plan
 from core.pulsar.settings import effective_settings
 from core.pulsar.steps.base import policy_changes

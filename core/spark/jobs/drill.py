@@ -10,14 +10,14 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from core.pegasus.snapshot import PegasusFacts
-from core.planning.drill import Drill, drill_of, losses_of, simulate_losses
-from core.planning.drill_pegasus import (
+from core.planning.drill.pegasus import (
     PegasusDrill,
     nodes_of,
     pegasus_drill_of,
     simulate_node_losses,
 )
-from core.planning.drill_request import DrillRequest
+from core.planning.drill.pulsar import Drill, drill_of, losses_of, simulate_losses
+from core.planning.drill.request import DrillRequest
 from core.progress import Progress
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import LoadView
@@ -37,7 +37,7 @@ def drill_on_spark(
     request: DrillRequest,
     progress: Progress,
 ) -> Drill:
-    """Simulate the failures, as :func:`core.planning.drill.drill` does.
+    """Simulate the failures, as :func:`core.planning.drill.pulsar.drill` does.
 
     Args:
         spark: Session; every task gets the snapshot's tables.
@@ -46,7 +46,7 @@ def drill_on_spark(
         request: What is computed.
         progress: Receives the tasks done.
     Raises:
-        UnknownNameError, InputError: See :func:`core.planning.drill.losses_of`.
+        UnknownNameError, InputError: See :func:`core.planning.drill.pulsar.losses_of`.
         JobStoppedError: A stop was requested.
     """
     losses = losses_of(LoadView.of(snapshot, settings), request)
@@ -64,7 +64,7 @@ def drill_on_spark(
 def drill_pegasus_on_spark(
     spark: SparkSession, facts: PegasusFacts, progress: Progress, *, only: Sequence[str] = ()
 ) -> PegasusDrill:
-    """Simulate the loss of each node, as :func:`core.planning.drill_pegasus.drill_pegasus` does.
+    """Simulate the loss of each node, as :func:`core.planning.drill.pegasus.drill_pegasus` does.
 
     Raises:
         IncompleteSnapshotError, UnknownNameError: See there.

@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from core.errors import ComputeError
 from core.pegasus.snapshot import PegasusFacts
-from core.planning.drill import Drill, drill
-from core.planning.drill_pegasus import NODE_FAILURES, drill_pegasus
-from core.planning.drill_request import DrillRequest
-from core.planning.drill_tables import TABLES
-from core.planning.what_if import PAIRS, compare
-from core.planning.what_if_request import WhatIfRequest
+from core.planning.drill.pegasus import NODE_FAILURES, drill_pegasus
+from core.planning.drill.pulsar import Drill, drill
+from core.planning.drill.request import DrillRequest
+from core.planning.drill.tables import TABLES
+from core.planning.what_if.compare import PAIRS, compare
+from core.planning.what_if.request import WhatIfRequest
 from core.progress import Progress, Untold
 from core.pulsar.settings import effective_settings
 from core.snapshot.pegasus import PegasusSnapshot

@@ -10,9 +10,16 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from core.planning.topic_files import TopicPart, read_part
-from core.planning.topic_ring import TopicRing
-from core.planning.topics import MAX_WORST, TALLY, TopicLoads, TopicShares, answer, tally
+from core.planning.topics.distribution import (
+    MAX_WORST,
+    TALLY,
+    TopicLoads,
+    TopicShares,
+    answer,
+    tally,
+)
+from core.planning.topics.files import TopicPart, read_part
+from core.planning.topics.ring import TopicRing
 from core.progress import Progress
 from core.spark.lift import Kernel, lift
 from core.spark.progress import followed
@@ -23,7 +30,7 @@ _CROWDED: Final = ("base", "partitions", "bundles", "most", "bundle")
 def place_topics_on_spark(
     spark: SparkSession, ring: TopicRing, parts: Sequence[TopicPart], progress: Progress
 ) -> TopicLoads:
-    """Return where the topics of a file land, as :func:`core.planning.topics.place_topics` does.
+    """Return where the topics of a file land; see :mod:`core.planning.topics.distribution`.
 
     Args:
         spark: Session; its executors must be able to read the file by the same path.

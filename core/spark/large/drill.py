@@ -14,9 +14,9 @@ from typing import Final
 import pyarrow as pa
 
 from core.errors import InputError
-from core.planning.drill import Drill, drill_of, losses_of, simulate_losses
-from core.planning.drill_placing import Loss
-from core.planning.drill_request import DrillRequest
+from core.planning.drill.placing import Loss
+from core.planning.drill.pulsar import Drill, drill_of, losses_of, simulate_losses
+from core.planning.drill.request import DrillRequest
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Floats, LoadView
 from core.snapshot import PulsarSnapshot
@@ -43,7 +43,7 @@ class _Clients(LargeCluster):
 
 
 def large_drill(cluster: LargeCluster, settings: EffectiveSettings, request: DrillRequest) -> Drill:
-    """Simulate the failures, as :func:`core.planning.drill.drill` does in process.
+    """Simulate the failures, as :func:`core.planning.drill.pulsar.drill` does in process.
 
     One that is too large is left out and named: the leader places its bundles one after the other,
     each by what it placed before, which is nothing to deal out.

@@ -17,9 +17,9 @@ from core.pegasus.balance.request import BalanceRequest
 from core.pegasus.balance.rounds import BalanceRound, rounds_until_converged
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.view import ClusterView
-from core.planning.drill_request import DrillRequest
-from core.planning.what_if import compared
-from core.planning.what_if_request import WhatIfRequest
+from core.planning.drill.request import DrillRequest
+from core.planning.what_if.compare import compared
+from core.planning.what_if.request import WhatIfRequest
 from core.progress import JobStoppedError, Progress
 from core.pulsar.requests import HealthRequest, ShedRequest, SimulateRequest
 from core.pulsar.settings import EffectiveSettings

@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.planning.broker_failure import BrokerDeath, Moment
+from core.planning.drill.broker_failure import BrokerDeath, Moment
 from core.pulsar.leaders import LeaderHistory
 from core.pulsar.owner_sessions import session_text
 from core.pulsar.owners import STATES, UNKNOWN, UNUSED, WRONG, Ownership, meaning_of, worst_first

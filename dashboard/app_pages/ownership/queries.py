@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.history.queries.sql import Period
-from core.planning.broker_failure import BrokerDeath, broker_death
+from core.planning.drill.broker_failure import BrokerDeath, broker_death
 from core.pulsar.leaders import LeaderChange, LeaderHistory, leader_history
 from core.pulsar.owner_spread import spread_of
 from core.pulsar.owners import Ownership, ownership_of

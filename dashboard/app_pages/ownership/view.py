@@ -5,8 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from core.errors import OpsError, SnapshotError
-from core.planning.broker_failure import BrokerDeath
-from core.planning.drill_request import HOT_THRESHOLD
+from core.planning.drill.broker_failure import BrokerDeath
+from core.planning.drill.request import HOT_THRESHOLD
 from core.pulsar.leaders import change_costs
 from core.pulsar.owner_spread import spread_sentence
 from dashboard import state

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from core.errors import OpsError
-from core.planning.group_use import PERIOD, QUANTITIES, period_of
+from core.planning.limits.groups import PERIOD, QUANTITIES, period_of
 from dashboard import state
 from dashboard.app_pages.policies import model
 from dashboard.app_pages.policies.charts import MAX_LINES, course_figure

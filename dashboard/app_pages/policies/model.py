@@ -13,14 +13,14 @@ import pandas as pd
 from core.errors import InputError
 from core.planning.advisors.share_steps import simulated_steps, usage_list, whole_limit
 from core.planning.advisors.shares import ShareCourse, shares
-from core.planning.group_use import (
+from core.planning.limits.effects import amount
+from core.planning.limits.groups import (
     QUANTITIES,
     GroupUse,
     SharedLimit,
     enforcement_words,
 )
-from core.planning.limit_effects import amount
-from core.planning.rate_limits import RateLimit
+from core.planning.limits.rates import RateLimit
 from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME, policy_kind
 from core.pulsar.settings import EffectiveSettings
 from core.schemas.pulsar import RATES
@@ -29,8 +29,8 @@ from dashboard.app_pages.policies.charts import CourseData
 from dashboard.presenters.naming import listed
 
 if TYPE_CHECKING:
-    from core.planning.namespace_use import NamespaceUse
-    from core.planning.tenants import Bound, TenantUse
+    from core.planning.limits.namespaces import NamespaceUse
+    from core.planning.limits.tenants import Bound, TenantUse
     from dashboard.queries.policies import Limits
 
 

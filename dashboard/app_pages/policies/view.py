@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 import streamlit as st
 
 from core.errors import OpsError
-from core.planning.group_use import QUANTITIES, GroupUse, enforcement_words, period_of
-from core.planning.rate_limits import RATE_KINDS, RateLimit
+from core.planning.limits.groups import QUANTITIES, GroupUse, enforcement_words, period_of
+from core.planning.limits.rates import RATE_KINDS, RateLimit
 from core.pulsar.plan.policy.build import DesiredPolicy
 from core.pulsar.plan.policy.state import policies_of, stored_policy
 from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME, UNLIMITED, policy_kind
@@ -28,7 +28,7 @@ from dashboard.queries import policies
 if TYPE_CHECKING:
     import pandas as pd
 
-    from core.planning.tenants import TenantUse
+    from core.planning.limits.tenants import TenantUse
     from dashboard.components.frame import PageContext
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from core.errors import UnknownNameError
 from core.planning.advisors.shares import shares
-from core.planning.namespace_use import Floats, NamespaceUse, use_by_broker
+from core.planning.limits.namespaces import Floats, NamespaceUse, use_by_broker
 from core.pulsar.plan.policy.state import policies_of
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import PulsarSnapshot

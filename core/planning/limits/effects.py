@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from core.planning.group_use import QUANTITIES, GroupUse, enforcement_words, group_uses
-from core.planning.namespace_use import NamespaceUse, namespace_use
-from core.planning.rate_limits import RATE_KINDS, RateLimit, rate_limits
+from core.planning.limits.groups import QUANTITIES, GroupUse, enforcement_words, group_uses
+from core.planning.limits.namespaces import NamespaceUse, namespace_use
+from core.planning.limits.rates import RATE_KINDS, RateLimit, rate_limits
 from core.pulsar.plan.policy.state import with_policies
 from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME, PolicyChange
 from core.pulsar.settings import EffectiveSettings

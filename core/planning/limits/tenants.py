@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from core.planning.group_use import GroupUse, group_uses
-from core.planning.namespace_use import Floats, NamespaceUse, namespace_use
-from core.planning.rate_limits import RateLimit, rate_limits
+from core.planning.limits.groups import GroupUse, group_uses
+from core.planning.limits.namespaces import Floats, NamespaceUse, namespace_use
+from core.planning.limits.rates import RateLimit, rate_limits
 from core.schemas.pulsar import RATES
 from core.snapshot import PulsarSnapshot
 

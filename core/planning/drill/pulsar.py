@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 
 from core.arrays import column_values
 from core.errors import InputError, UnknownNameError
-from core.planning.drill_placing import Landed, Loss, place_losses
-from core.planning.drill_request import DrillRequest
-from core.planning.drill_tables import TABLES
+from core.planning.drill.placing import Landed, Loss, place_losses
+from core.planning.drill.request import DrillRequest
+from core.planning.drill.tables import TABLES
 from core.progress import Progress
 from core.pulsar.bundle_counts import Ints
 from core.pulsar.load import WEIGHED, percent_usage, resource_weights

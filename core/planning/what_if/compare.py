@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.errors import InputError
-from core.planning.what_if_request import WhatIfRequest
+from core.planning.what_if.request import WhatIfRequest
 from core.pulsar.measures import Measures, measure
 from core.pulsar.placement import PAIRED_NAMES, STRATEGY_NAMES, active_placement
 from core.pulsar.settings import EffectiveSettings, effective_settings

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from core.planning.topic_files import TopicPart, read_part
-from core.planning.topic_ring import NOWHERE, Ints, TopicNames, TopicRing
+from core.planning.topics.files import TopicPart, read_part
+from core.planning.topics.ring import NOWHERE, Ints, TopicNames, TopicRing
 from core.progress import Progress
 from core.schemas.pulsar import RATES
 from core.units import pluralize
@@ -132,7 +132,7 @@ def tally(ring: TopicRing, topics: pa.Table, part: int = 0) -> pa.Table:
 
     Args:
         ring: The bundles.
-        topics: Columns of :data:`core.planning.topic_files.TOPICS`; unknown rates count as none.
+        topics: Columns of :data:`core.planning.topics.files.TOPICS`; unknown rates count as none.
         part: Number of the part, stored in the rows.
     Cost:
         About 0.7 s a million topics; no Python loop but the one over CRC-32.

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from core.planning.namespace_use import NamespaceUse
+from core.planning.limits.namespaces import NamespaceUse
 from core.pulsar.plan.policy.state import policies_of
 from core.pulsar.policy_kinds import policy_kind
 from core.snapshot import PulsarSnapshot

@@ -1,0 +1,1 @@
+"""Limits of tenants, namespaces and resource groups, and their present use."""

@@ -1,0 +1,1 @@
+"""Files of topics, laid over the bundles of a snapshot."""

@@ -1,0 +1,1 @@
+"""Strategies compared: every shedding strategy with every placement strategy on one cluster."""
