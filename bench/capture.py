@@ -28,8 +28,9 @@ from connectors.pulsar.znodes import ZooKeeperCapture
 from connectors.sandbox.zookeeper import ZooKeeperProcess
 from connectors.zookeeper.client import ZooKeeperReader
 from connectors.zookeeper.multi_read import GET_CHILDREN, GET_DATA, Read
-from core.snapshot.znodes import ProblemLog, Readings, assemble
-from core.snapshot.znodes import readings as roots
+from core.pulsar.snapshot.znodes import Readings, assemble
+from core.pulsar.snapshot.znodes import readings as roots
+from core.snapshot.problems import ProblemLog
 
 T = TypeVar("T")
 NAMESPACES_OF_A_TENANT = 20

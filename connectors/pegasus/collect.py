@@ -48,7 +48,7 @@ from core.pegasus.stats import COUNTERS, GAUGES, NODE_COUNTS, node_stats, operat
 from core.schemas.pegasus import PEGASUS_TABLES
 from core.snapshot import Manifest, TableManifest
 from core.snapshot.pegasus import KIND, PegasusSnapshot
-from core.snapshot.znodes import ProblemLog
+from core.snapshot.problems import ProblemLog
 
 _SERVER: Entity = ("server", "server")
 _Rows = list[dict[str, Any]]

@@ -21,9 +21,10 @@ from connectors.transport.addresses import (
 from connectors.zookeeper.client import ZooKeeperReader
 from connectors.zookeeper.multi_read import GET_CHILDREN, GET_DATA, NO_AUTH, NO_NODE, Read
 from core.errors import ConfigError, OpsError
-from core.snapshot.znodes import ProblemLog, Readings
-from core.snapshot.znodes import readings as roots
-from core.snapshot.znodes.brokers import Registry, decode_registry
+from core.pulsar.snapshot.znodes import Readings
+from core.pulsar.snapshot.znodes import readings as roots
+from core.pulsar.snapshot.znodes.brokers import Registry, decode_registry
+from core.snapshot.problems import ProblemLog
 
 _SHOWN: Final = 3
 _FOLDERS: Final = (roots.BROKERS, roots.OWNERSHIP, roots.LOCAL_POLICIES, roots.POLICIES)

@@ -31,15 +31,16 @@ from core.errors import ConfigError, InputError, RemoteError
 from core.pulsar.releases import Release
 from core.pulsar.setting_values import parse_upstream_value
 from core.pulsar.settings import SETTINGS, Setting
+from core.pulsar.snapshot.load_topics import with_load_topics
+from core.pulsar.snapshot.znodes import Assembled, Readings, assemble
+from core.pulsar.snapshot.znodes.assemble import decode_dynamic
+from core.pulsar.snapshot.znodes.brokers import Registry, decode_registry, version_of
+from core.pulsar.snapshot.znodes.readings import CONFIGURATION
 from core.schemas import METRIC_TABLES, OPTIONAL_TABLES
 from core.schemas.pulsar import SETTINGS as SETTINGS_SCHEMA
 from core.schemas.pulsar import STORED_PREFIX
 from core.snapshot import Manifest, PulsarSnapshot, TableManifest
-from core.snapshot.load_topics import with_load_topics
-from core.snapshot.znodes import Assembled, ProblemLog, Readings, assemble
-from core.snapshot.znodes.assemble import decode_dynamic
-from core.snapshot.znodes.brokers import Registry, decode_registry, version_of
-from core.snapshot.znodes.readings import CONFIGURATION
+from core.snapshot.problems import ProblemLog
 
 __all__ = ["PulsarCollector", "fetch_topics"]
 

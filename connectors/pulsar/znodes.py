@@ -28,10 +28,11 @@ from connectors.zookeeper.multi_read import (
     Answer,
     Read,
 )
-from core.snapshot.znodes import ProblemLog, Readings
-from core.snapshot.znodes import readings as roots
-from core.snapshot.znodes.namespaces import bundle_names, decode_spaces
-from core.snapshot.znodes.readings import Held
+from core.pulsar.snapshot.znodes import Readings
+from core.pulsar.snapshot.znodes import readings as roots
+from core.pulsar.snapshot.znodes.namespaces import bundle_names, decode_spaces
+from core.pulsar.snapshot.znodes.readings import Held
+from core.snapshot.problems import ProblemLog
 
 _REPORT_BYTES: Final = 24_000
 _POLICY_BYTES: Final = 1_500

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from core.pulsar.snapshot.znodes.assemble import EXTENSIBLE_LACKS
 from core.snapshot import PulsarSnapshot
-from core.snapshot.znodes.assemble import EXTENSIBLE_LACKS
 from core.units import datetime_to_ms
 
 Floats = NDArray[np.float64]

@@ -22,9 +22,9 @@ import pyarrow as pa
 import typer
 
 from core.errors import InputError, OpsError, UnknownNameError
+from core.pulsar.snapshot.zkdump import import_zk_dump
 from core.snapshot import PulsarSnapshot, TableManifest
 from core.snapshot.store import save_snapshot
-from core.snapshot.zkdump import import_zk_dump
 from core.units import pluralize
 from dashboard import services
 from dashboard.cli.config import configured, must_name_clusters, read_config

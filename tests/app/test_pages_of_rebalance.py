@@ -10,7 +10,7 @@ from fleet_edit import with_manifest, with_settings
 from shelf_site import Site, assert_calm, now, texts
 
 from core.actions.events import RunRequested
-from core.snapshot.znodes.assemble import EXTENSIBLE_LACKS
+from core.pulsar.snapshot.znodes.assemble import EXTENSIBLE_LACKS
 from dashboard import services
 from dashboard.app_pages.rebalance import queries
 

@@ -21,9 +21,9 @@ from connectors.transport.addresses import (
     suggested_hosts,
 )
 from core.errors import ProtocolError, RemoteError, UnreachableError
-from core.snapshot.znodes import ProblemLog
-from core.snapshot.znodes.brokers import Registry, decode_registry
-from core.snapshot.znodes.readings import Readings
+from core.pulsar.snapshot.znodes.brokers import Registry, decode_registry
+from core.pulsar.snapshot.znodes.readings import Readings
+from core.snapshot.problems import ProblemLog
 
 PATH = "/admin/v2/brokers"
 TOKEN = {"token": "s3cret"}

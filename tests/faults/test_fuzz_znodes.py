@@ -13,10 +13,11 @@ import pyarrow as pa
 import pytest
 from mutations import mutate
 
+from core.pulsar.snapshot.zkdump import import_zk_dump
+from core.pulsar.snapshot.znodes import Assembled, Readings, assemble
+from core.pulsar.snapshot.znodes.readings import BROKER_AVERAGES, BROKERS, BUNDLE_DATA, OWNERSHIP
 from core.schemas import PULSAR_TABLES, conform
-from core.snapshot.zkdump import import_zk_dump
-from core.snapshot.znodes import Assembled, ProblemLog, Readings, assemble
-from core.snapshot.znodes.readings import BROKER_AVERAGES, BROKERS, BUNDLE_DATA, OWNERSHIP
+from core.snapshot.problems import ProblemLog
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

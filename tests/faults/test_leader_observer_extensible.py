@@ -23,8 +23,8 @@ from connectors.sandbox.zookeeper import ZooKeeperProcess
 from core.pulsar.leader.events import MESSAGE, ZnodeEvent, read_recording
 from core.pulsar.leader.extensible import ExtensibleReplay
 from core.pulsar.leader.prediction import Forecast
+from core.pulsar.snapshot.load_topics import UNIT_STATE_TOPIC
 from core.snapshot import PulsarSnapshot
-from core.snapshot.load_topics import UNIT_STATE_TOPIC
 
 pytestmark = pytest.mark.zookeeper
 

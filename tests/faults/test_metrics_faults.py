@@ -17,7 +17,7 @@ from connectors.pulsar.metrics.measures import Series, Where
 from connectors.pulsar.metrics.scrape import MAX_LINES, exposed
 from connectors.pulsar.metrics.server import quoted, selector
 from core.errors import ConfigError
-from core.snapshot.znodes import ProblemLog
+from core.snapshot.problems import ProblemLog
 from tests.faults.small_broker import HungPort, SmallBroker, said
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"

@@ -16,7 +16,7 @@ from traffic import BUNDLES_BY_NAMESPACE
 
 from connectors.pulsar.collect import fetch_topics
 from core.pulsar.settings import effective_settings
-from core.snapshot.zkdump import import_zk_dump
+from core.pulsar.snapshot.zkdump import import_zk_dump
 
 RESOURCES = {
     "cpu": "cpu",

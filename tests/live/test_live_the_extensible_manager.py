@@ -16,9 +16,9 @@ from connectors.pulsar.collect import PulsarCollector, fetch_topics
 from core.pulsar.placement import place_bundle
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import active_shedding_strategy, strategy_rounds
+from core.pulsar.snapshot.znodes.assemble import EXTENSIBLE_LACKS
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
-from core.snapshot.znodes.assemble import EXTENSIBLE_LACKS
 
 pytestmark = pytest.mark.slow
 

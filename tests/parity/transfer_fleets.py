@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from core.pulsar.snapshot.load_topics import LoadTopics, with_load_topics
 from core.snapshot import Manifest, PulsarSnapshot
-from core.snapshot.load_topics import LoadTopics, with_load_topics
-from core.snapshot.znodes import ProblemLog
+from core.snapshot.problems import ProblemLog
 
 EXTENSIBLE = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
 MODULAR = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"

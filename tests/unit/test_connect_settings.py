@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from connectors.pulsar.collect import settings_table
-from core.snapshot.znodes import ProblemLog
+from core.snapshot.problems import ProblemLog
 
 KEY = "loadBalancerBrokerThresholdShedderPercentage"
 MEMORY = "loadBalancerMemoryResourceWeight"

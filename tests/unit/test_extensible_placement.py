@@ -11,9 +11,9 @@ import pytest
 
 from core.pulsar.placement import Placement, place_all, place_bundle
 from core.pulsar.settings import effective_settings
+from core.pulsar.snapshot.znodes.assemble import EXTENSIBLE_LACKS
 from core.pulsar.view import LoadView
 from core.snapshot import Manifest, PulsarSnapshot
-from core.snapshot.znodes.assemble import EXTENSIBLE_LACKS
 
 EXTENSIBLE = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
 MODULAR = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"

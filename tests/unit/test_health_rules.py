@@ -18,9 +18,9 @@ from fleet_edit import edited, every, owned_by, with_manifest, with_policies, wi
 from core.findings.engine import MAX_OF_ONE_CODE, capped
 from core.findings.finding import Finding, count_by_severity, findings_sentence, overall_state
 from core.pulsar.rules.registry import RULES, assess
+from core.pulsar.snapshot.zkdump import import_zk_dump
 from core.schemas import PULSAR_TABLES
 from core.snapshot import Problem, PulsarSnapshot
-from core.snapshot.zkdump import import_zk_dump
 
 BROKERS = broker_names(4)
 MODULAR = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"

@@ -26,8 +26,8 @@ from core.history.store.layout import (
 from core.history.store.store import KINDS, HistoryLocation, HistoryStore
 from core.history.store.tables import ConflictingCommitError, booked
 from core.history.store.writer import Recorder
+from core.pulsar.snapshot.zkdump import import_zk_dump
 from core.snapshot.record import SEGMENT, TAKEN_AT
-from core.snapshot.zkdump import import_zk_dump
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 NOW = NOON + timedelta(minutes=30)

@@ -14,7 +14,7 @@ from core.pulsar.leader.extensible import ExtensibleReplay
 from core.pulsar.leader.prediction import RoundPrediction
 from core.pulsar.leader.recorded import replay_recording
 from core.pulsar.shedding.transfer_shedder import UPSTREAM_REASONS
-from core.snapshot.load_topics import BROKER_LOAD_TOPIC, UNIT_STATE_TOPIC
+from core.pulsar.snapshot.load_topics import BROKER_LOAD_TOPIC, UNIT_STATE_TOPIC
 from dashboard.cli.main import run
 
 RECORDING: Final = Path(__file__).parents[1] / "fixtures/pulsar/leader_extensible/transfer.jsonl.gz"

@@ -27,20 +27,21 @@ from core.pulsar.leader.events import MESSAGE, ZnodeEvent
 from core.pulsar.placement import place_bundle
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import active_shedding_strategy, strategy_rounds
-from core.pulsar.view import LoadView
-from core.snapshot import PulsarSnapshot
-from core.snapshot.load_topics import (
+from core.pulsar.snapshot.load_topics import (
     BROKER_LOAD_TOPIC,
     TOP_BUNDLES_TOPIC,
     UNIT_STATE_TOPIC,
     LoadTopics,
     with_load_topics,
 )
+from core.pulsar.snapshot.zkdump import import_zk_dump
+from core.pulsar.snapshot.znodes import Readings
+from core.pulsar.snapshot.znodes.assemble import EXTENSIBLE_LACKS
+from core.pulsar.snapshot.znodes.brokers import decode_registry
+from core.pulsar.view import LoadView
+from core.snapshot import PulsarSnapshot
+from core.snapshot.problems import ProblemLog
 from core.snapshot.store import load_snapshot, save_snapshot
-from core.snapshot.zkdump import import_zk_dump
-from core.snapshot.znodes import ProblemLog, Readings
-from core.snapshot.znodes.assemble import EXTENSIBLE_LACKS
-from core.snapshot.znodes.brokers import decode_registry
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "pulsar" / "extensible"
 BROKERS = ("127.0.0.1:18080", "127.0.0.1:18081", "127.0.0.1:18082")

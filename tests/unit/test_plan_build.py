@@ -21,9 +21,9 @@ from core.plan.codec import dump_plan, load_plan
 from core.plan.model import Plan
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.settings import effective_settings
+from core.pulsar.snapshot.znodes.assemble import EXTENSIBLE_LACKS
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
-from core.snapshot.znodes.assemble import EXTENSIBLE_LACKS
 from core.systems import STEPS
 
 HOT, COOL, IDLE = "10.1.0.11:8080", "10.1.0.5:8080", "10.1.0.9:8080"

@@ -26,10 +26,10 @@ from core.pulsar.placement.context import PlacementContext
 from core.pulsar.placement.model import PlacedInTurn
 from core.pulsar.placement.versions import version_ranks
 from core.pulsar.settings import effective_settings
+from core.pulsar.snapshot.zkdump import import_zk_dump
+from core.pulsar.snapshot.znodes.assemble import EXTENSIBLE_LACKS
 from core.pulsar.view import LoadView
 from core.snapshot import Manifest, PulsarSnapshot
-from core.snapshot.zkdump import import_zk_dump
-from core.snapshot.znodes.assemble import EXTENSIBLE_LACKS
 
 THREE_BROKERS = Path(__file__).parent.parent / "fixtures" / "contracts" / "three-brokers.jsonl"
 ORDERS = "acme/orders/0x00000000_0x40000000"

@@ -16,8 +16,8 @@ from core.pulsar.java.maps import concurrent_order, spread_hashes
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import shed_rounds
 from core.pulsar.shedding.registry import find_shedding_strategy
+from core.pulsar.snapshot.zkdump import import_zk_dump
 from core.pulsar.view import LoadView
-from core.snapshot.zkdump import import_zk_dump
 from core.units import format_ratio
 
 MIB = 1024.0 * 1024.0

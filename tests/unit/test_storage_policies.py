@@ -12,9 +12,10 @@ from fleet_edit import with_policies
 
 from core.planning.advisors.retention import RetentionRule, held_words, life_of_message
 from core.pulsar.plan.policy.state import storage_policies
+from core.pulsar.snapshot.znodes import Readings, assemble
 from core.snapshot import PulsarSnapshot
+from core.snapshot.problems import ProblemLog
 from core.snapshot.store import save_snapshot
-from core.snapshot.znodes import ProblemLog, Readings, assemble
 from dashboard.cli.main import run
 
 SPACE = "acme/orders"

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from core.errors import InputError
+from core.pulsar.snapshot.zkdump import import_zk_dump
+from core.pulsar.snapshot.znodes import Readings, assemble
+from core.pulsar.snapshot.znodes.namespaces import boundaries_from_names
 from core.snapshot import PulsarSnapshot
-from core.snapshot.zkdump import import_zk_dump
-from core.snapshot.znodes import ProblemLog, Readings, assemble
-from core.snapshot.znodes.namespaces import boundaries_from_names
-from core.snapshot.znodes.problems import MAX_PER_CODE
+from core.snapshot.problems import MAX_PER_CODE, ProblemLog
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

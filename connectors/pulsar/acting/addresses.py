@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from connectors.config.model import ClusterConfig
 from connectors.pulsar.admin.client import AdminClient
+from core.pulsar.snapshot.znodes.brokers import BrokerNames, Registry
+from core.pulsar.snapshot.znodes.records import BrokerReport, Ownership
 from core.snapshot import PulsarSnapshot
-from core.snapshot.znodes.brokers import BrokerNames, Registry
-from core.snapshot.znodes.records import BrokerReport, Ownership
 
 
 class Addresses:

@@ -22,12 +22,13 @@ from connectors.pulsar.admin.client import AdminClient, quoted
 from connectors.zookeeper.session import Node, ZooKeeperSession
 from core.errors import InputError, NotFoundError, ProtocolError, RemoteError
 from core.ids import FULL_UPPER, namespace_of, parse_range
+from core.pulsar.snapshot.znodes import Readings
+from core.pulsar.snapshot.znodes import readings as roots
+from core.pulsar.snapshot.znodes.decode import decode_record
+from core.pulsar.snapshot.znodes.namespaces import bundle_names, decode_spaces
+from core.pulsar.snapshot.znodes.records import Ownership
 from core.pulsar.steps.base import BundleStep
-from core.snapshot.znodes import ProblemLog, Readings
-from core.snapshot.znodes import readings as roots
-from core.snapshot.znodes.decode import decode_record
-from core.snapshot.znodes.namespaces import bundle_names, decode_spaces
-from core.snapshot.znodes.records import Ownership
+from core.snapshot.problems import ProblemLog
 
 _MAX_NAMED: Final = 4
 

@@ -33,14 +33,15 @@ from core.errors import (
     UnreachableError,
 )
 from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME, PolicyChange, PolicyKind, policy_kind
+from core.pulsar.snapshot.znodes import Readings
+from core.pulsar.snapshot.znodes import readings as roots
+from core.pulsar.snapshot.znodes.assemble import decode_dynamic
+from core.pulsar.snapshot.znodes.brokers import leader_of
 from core.pulsar.steps.base import AdminRequest
 from core.pulsar.steps.setting import setting_request
 from core.pulsar.system import PULSAR
 from core.snapshot import PulsarSnapshot
-from core.snapshot.znodes import ProblemLog, Readings
-from core.snapshot.znodes import readings as roots
-from core.snapshot.znodes.assemble import decode_dynamic
-from core.snapshot.znodes.brokers import leader_of
+from core.snapshot.problems import ProblemLog
 from core.step import Step
 
 T = TypeVar("T")

@@ -28,8 +28,9 @@ from core.errors import (
     UnreachableError,
 )
 from core.pulsar.settings import SETTINGS
-from core.snapshot.znodes import ProblemLog, Readings
-from core.snapshot.znodes.assemble import decode_dynamic
+from core.pulsar.snapshot.znodes import Readings
+from core.pulsar.snapshot.znodes.assemble import decode_dynamic
+from core.snapshot.problems import ProblemLog
 
 T = TypeVar("T")
 ADMIN: Final = "/admin/v2"

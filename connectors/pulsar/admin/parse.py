@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from core.pulsar.snapshot.znodes.records import INT64_MAX, Count, Rate
 from core.schemas.pulsar import TOPICS
-from core.snapshot.znodes import ProblemLog
-from core.snapshot.znodes.records import INT64_MAX, Count, Rate
+from core.snapshot.problems import ProblemLog
 
 
 class _Subscription(msgspec.Struct, rename="camel", gc=False):

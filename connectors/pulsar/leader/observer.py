@@ -52,9 +52,9 @@ from core.pulsar.leader.prediction import (
 )
 from core.pulsar.leader.replay import LeaderReplay
 from core.pulsar.settings import effective_settings
+from core.pulsar.snapshot.load_topics import UNIT_STATE_TOPIC, UnitState
+from core.pulsar.snapshot.znodes import readings as roots
 from core.snapshot import PulsarSnapshot
-from core.snapshot.load_topics import UNIT_STATE_TOPIC, UnitState
-from core.snapshot.znodes import readings as roots
 
 _log = logging.getLogger("trimtab.leader")
 

@@ -17,10 +17,10 @@ from connectors.pulsar.topics.reader import LoadTopicReader
 from core.errors import OpsError
 from core.pulsar.catalogue import SETTINGS
 from core.pulsar.leader.events import MESSAGE, RecordingWriter, ZnodeEvent
-from core.snapshot.znodes import readings as roots
-from core.snapshot.znodes.brokers import decode_registry
-from core.snapshot.znodes.problems import ProblemLog
-from core.snapshot.znodes.readings import Readings
+from core.pulsar.snapshot.znodes import readings as roots
+from core.pulsar.snapshot.znodes.brokers import decode_registry
+from core.pulsar.snapshot.znodes.readings import Readings
+from core.snapshot.problems import ProblemLog
 
 _FLUSH_S: Final = 2.0
 _TAKE_S: Final = 0.25

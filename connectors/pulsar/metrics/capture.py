@@ -17,7 +17,7 @@ from connectors.pulsar.metrics.scrape import Scraper
 from connectors.pulsar.metrics.server import PrometheusServer
 from core.pulsar.storage_latency import quantile_ms
 from core.schemas.pulsar import BROKER_METRICS, BUNDLE_METRICS, RATES, RESOURCES
-from core.snapshot.znodes import ProblemLog
+from core.snapshot.problems import ProblemLog
 
 _OF_THE_LEADER: Final = ("unload_broker_total", "unload_bundle_total", "unload_bundle_rate")
 _IDLE: Final = ("publish_p99_ms", "lookup_p99_ms", "topic_load_p99_ms")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from core.snapshot.znodes import ProblemLog
+from core.snapshot.problems import ProblemLog
 
 Values = dict[str, float]
 Source = Literal["prometheus", "scrape"]

@@ -33,7 +33,7 @@ from connectors.pulsar.metrics.measures import (
     Where,
 )
 from core.errors import ProtocolError
-from core.snapshot.znodes import ProblemLog
+from core.snapshot.problems import ProblemLog
 
 PATH: Final = "/metrics/"
 MAX_LINES: Final = 4_000

@@ -23,7 +23,7 @@ from connectors.pulsar.metrics.measures import (
     Series,
 )
 from core.errors import InputError, ProtocolError, RemoteError, ServerError
-from core.snapshot.znodes import ProblemLog
+from core.snapshot.problems import ProblemLog
 
 _QUERY: Final = "/api/v1/query"
 _FORM: Final = "application/x-www-form-urlencoded"

@@ -9,10 +9,10 @@ from connectors.config.model import ClusterConfig
 from connectors.pulsar.topics.reader import LoadTopicReader, MissingExtraError
 from connectors.transport.addresses import CredentialHosts, host_fault
 from core.errors import ConfigError, RemoteError
-from core.snapshot.load_topics import BROKER_LOAD_TOPIC, LoadTopics
-from core.snapshot.znodes import ProblemLog
-from core.snapshot.znodes.assemble import EXTENSIBLE_LACKS
-from core.snapshot.znodes.brokers import Registry
+from core.pulsar.snapshot.load_topics import BROKER_LOAD_TOPIC, LoadTopics
+from core.pulsar.snapshot.znodes.assemble import EXTENSIBLE_LACKS
+from core.pulsar.snapshot.znodes.brokers import Registry
+from core.snapshot.problems import ProblemLog
 from core.units import pluralize
 
 TABLE_VIEW = "loadManagerServiceUnitStateTableViewClassName"

@@ -31,7 +31,7 @@ from core.errors import (
     ThrottledError,
     UnreachableError,
 )
-from core.snapshot.load_topics import (
+from core.pulsar.snapshot.load_topics import (
     BROKER_LOAD_TOPIC,
     TOP_BUNDLES_TOPIC,
     UNIT_STATE_TOPIC,

@@ -25,9 +25,7 @@ from core.pulsar.setting_values import typed_value
 from core.pulsar.settings import EffectiveSettings, effective_settings, known_setting
 from core.pulsar.shedding import UnloadChecks, shed_round
 from core.pulsar.shedding.registry import strategies_run_by
-from core.pulsar.view import LoadView
-from core.snapshot import Manifest, PulsarSnapshot
-from core.snapshot.load_topics import (
+from core.pulsar.snapshot.load_topics import (
     BROKER_LOAD_TOPIC,
     TOP_BUNDLES_TOPIC,
     UNIT_STATE_TOPIC,
@@ -35,10 +33,12 @@ from core.snapshot.load_topics import (
     UnitState,
     with_load_topics,
 )
-from core.snapshot.znodes import readings as roots
-from core.snapshot.znodes.assemble import assemble
-from core.snapshot.znodes.problems import ProblemLog
-from core.snapshot.znodes.readings import Readings
+from core.pulsar.snapshot.znodes import readings as roots
+from core.pulsar.snapshot.znodes.assemble import assemble
+from core.pulsar.snapshot.znodes.readings import Readings
+from core.pulsar.view import LoadView
+from core.snapshot import Manifest, PulsarSnapshot
+from core.snapshot.problems import ProblemLog
 from core.units import ms_to_datetime, pluralize
 
 UNKNOWN: Final = (

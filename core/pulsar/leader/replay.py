@@ -47,12 +47,12 @@ from core.pulsar.settings import (
 from core.pulsar.shedding import Round, UnloadChecks, find_shedding_strategy, shed_round
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.registry import AnyStrategy
+from core.pulsar.snapshot.znodes import readings as roots
+from core.pulsar.snapshot.znodes.assemble import decode_dynamic
+from core.pulsar.snapshot.znodes.readings import Readings
+from core.pulsar.snapshot.znodes.records import Leader, Ownership
 from core.pulsar.view import LoadView
-from core.snapshot.znodes import readings as roots
-from core.snapshot.znodes.assemble import decode_dynamic
-from core.snapshot.znodes.problems import ProblemLog
-from core.snapshot.znodes.readings import Readings
-from core.snapshot.znodes.records import Leader, Ownership
+from core.snapshot.problems import ProblemLog
 from core.units import pluralize
 
 STRATEGY: Final = "loadBalancerLoadSheddingStrategy"

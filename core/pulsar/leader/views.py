@@ -29,18 +29,18 @@ from core.pulsar.load import (
 )
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.basis import SheddingBasis
-from core.pulsar.view import LoadView
-from core.schemas.pulsar import BROKERS, BUNDLES
-from core.snapshot import Manifest, PulsarSnapshot
-from core.snapshot.model import TableManifest
-from core.snapshot.znodes.namespaces import (
+from core.pulsar.snapshot.znodes.namespaces import (
     decode_spaces,
     domains_by_broker,
     namespaces_table,
     policies_table,
 )
-from core.snapshot.znodes.problems import ProblemLog
-from core.snapshot.znodes.readings import Readings
+from core.pulsar.snapshot.znodes.readings import Readings
+from core.pulsar.view import LoadView
+from core.schemas.pulsar import BROKERS, BUNDLES
+from core.snapshot import Manifest, PulsarSnapshot
+from core.snapshot.model import TableManifest
+from core.snapshot.problems import ProblemLog
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -11,16 +11,16 @@ import msgspec
 import pyarrow as pa
 
 from core.ids import is_broker_bound, tenant_of
+from core.pulsar.snapshot.znodes import brokers as broker_znodes
+from core.pulsar.snapshot.znodes import bundles as bundle_znodes
+from core.pulsar.snapshot.znodes import namespaces as namespace_znodes
+from core.pulsar.snapshot.znodes.brokers import Registry
+from core.pulsar.snapshot.znodes.bundles import Reported
+from core.pulsar.snapshot.znodes.decode import UNREADABLE
+from core.pulsar.snapshot.znodes.readings import BROKERS, CONFIGURATION, Held, Readings
 from core.schemas.pulsar import CLAIMS, SETTINGS
 from core.snapshot.model import LoadManager
-from core.snapshot.znodes import brokers as broker_znodes
-from core.snapshot.znodes import bundles as bundle_znodes
-from core.snapshot.znodes import namespaces as namespace_znodes
-from core.snapshot.znodes.brokers import Registry
-from core.snapshot.znodes.bundles import Reported
-from core.snapshot.znodes.decode import UNREADABLE
-from core.snapshot.znodes.problems import ProblemLog
-from core.snapshot.znodes.readings import BROKERS, CONFIGURATION, Held, Readings
+from core.snapshot.problems import ProblemLog
 
 EXTENSIBLE_LACKS: Final = (
     "Usage and traffic of the brokers are not available: the extensible load manager keeps them in "

@@ -12,23 +12,23 @@ import msgspec
 import pyarrow as pa
 
 from core.ids import FULL_UPPER, is_broker_bound, tenant_of
-from core.schemas.pulsar import NAMESPACE_STORAGE, NAMESPACES, POLICIES
-from core.snapshot.znodes.decode import UNREADABLE, decode_record, note_missing
-from core.snapshot.znodes.problems import ProblemLog
-from core.snapshot.znodes.readings import (
+from core.pulsar.snapshot.znodes.decode import UNREADABLE, decode_record, note_missing
+from core.pulsar.snapshot.znodes.readings import (
     CLUSTERS,
     LOCAL_POLICIES,
     RESOURCE_GROUPS,
     RESOURCE_QUOTA,
     Readings,
 )
-from core.snapshot.znodes.readings import POLICIES as POLICIES_ROOT
-from core.snapshot.znodes.records import (
+from core.pulsar.snapshot.znodes.readings import POLICIES as POLICIES_ROOT
+from core.pulsar.snapshot.znodes.records import (
     BundlesOfNamespace,
     FailureDomain,
     LocalPolicies,
     NamespacePolicies,
 )
+from core.schemas.pulsar import NAMESPACE_STORAGE, NAMESPACES, POLICIES
+from core.snapshot.problems import ProblemLog
 
 _HEX_DIGITS: Final = 8
 

@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 import numpy as np
 import pyarrow as pa
 
+from core.pulsar.snapshot.znodes.decode import decode_record, note_missing
+from core.pulsar.snapshot.znodes.readings import BROKER_AVERAGES, Readings
+from core.pulsar.snapshot.znodes.records import BrokerAverages, BrokerReport, Leader
 from core.schemas.pulsar import BROKERS, RATES, RESOURCES
 from core.snapshot.model import LoadManager
-from core.snapshot.znodes.decode import decode_record, note_missing
-from core.snapshot.znodes.problems import ProblemLog
-from core.snapshot.znodes.readings import BROKER_AVERAGES, Readings
-from core.snapshot.znodes.records import BrokerAverages, BrokerReport, Leader
+from core.snapshot.problems import ProblemLog
 
 _EXTENSIBLE_REQUIRED: Final = ("brokerVersion", "loadManagerClassName")
 _PLAIN: Final = {

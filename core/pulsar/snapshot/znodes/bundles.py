@@ -14,12 +14,12 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from core.pulsar.snapshot.znodes.brokers import BrokerNames, Registry
+from core.pulsar.snapshot.znodes.decode import decode_record, note_missing
+from core.pulsar.snapshot.znodes.readings import BUNDLE_DATA, OWNERSHIP, Readings
+from core.pulsar.snapshot.znodes.records import Averages, BundleData, BundleStats, Ownership
 from core.schemas.pulsar import BUNDLES, RATES
-from core.snapshot.znodes.brokers import BrokerNames, Registry
-from core.snapshot.znodes.decode import decode_record, note_missing
-from core.snapshot.znodes.problems import ProblemLog
-from core.snapshot.znodes.readings import BUNDLE_DATA, OWNERSHIP, Readings
-from core.snapshot.znodes.records import Averages, BundleData, BundleStats, Ownership
+from core.snapshot.problems import ProblemLog
 
 _NAME: Final = re.compile(r"([^/]+/[^/]+(?:/[^/]+)?)/0x([0-9a-fA-F]{1,8})_0x([0-9a-fA-F]{1,8})\Z")
 _STATS: Final = {

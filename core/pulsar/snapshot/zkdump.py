@@ -18,11 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.errors import InputError
+from core.pulsar.snapshot.znodes import Readings, assemble
+from core.pulsar.snapshot.znodes import readings as roots
+from core.pulsar.snapshot.znodes.decode import UNREADABLE
+from core.pulsar.snapshot.znodes.readings import Held
 from core.snapshot.model import Manifest, PulsarSnapshot, TableManifest
-from core.snapshot.znodes import ProblemLog, Readings, assemble
-from core.snapshot.znodes import readings as roots
-from core.snapshot.znodes.decode import UNREADABLE
-from core.snapshot.znodes.readings import Held
+from core.snapshot.problems import ProblemLog
 from core.units import datetime_to_ms, ms_to_datetime
 
 _FAILURE_DOMAIN: Final = re.compile(r"/admin/clusters/([^/]+)/failureDomain/([^/]+)\Z")

@@ -19,6 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from core.pulsar.snapshot.znodes.decode import UNREADABLE, decode_record
+from core.pulsar.snapshot.znodes.records import BundleStats, Count, Rate, Record, ResourceUsage
 from core.schemas.pulsar import (
     BROKER_LOADS,
     BROKERS,
@@ -28,9 +30,7 @@ from core.schemas.pulsar import (
     TOP_BUNDLES,
     UNIT_STATES,
 )
-from core.snapshot.znodes.decode import UNREADABLE, decode_record
-from core.snapshot.znodes.problems import ProblemLog
-from core.snapshot.znodes.records import BundleStats, Count, Rate, Record, ResourceUsage
+from core.snapshot.problems import ProblemLog
 
 BROKER_LOAD_TOPIC: Final = "non-persistent://pulsar/system/loadbalancer-broker-load-data"
 TOP_BUNDLES_TOPIC: Final = "non-persistent://pulsar/system/loadbalancer-top-bundles-load-data"

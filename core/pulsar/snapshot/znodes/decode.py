@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from core.snapshot.znodes.problems import ProblemLog
+from core.snapshot.problems import ProblemLog
 
 T = TypeVar("T", bound=msgspec.Struct)
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -28,7 +28,7 @@ def decode_record(kind: type[T], raw: bytes, place: str, problems: ProblemLog) -
     other fields stand.
 
     Args:
-        kind: One of :mod:`core.snapshot.znodes.records`.
+        kind: One of :mod:`core.pulsar.snapshot.znodes.records`.
         raw: JSON.
         place: Path or endpoint, for the problems.
         problems: Where to note what is wrong.
