@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 import numpy as np
 from backtest_records import fleet, waves
 
-from core.history.backtest.engine import play
+from core.history.backtest.engine import simulate_window
 from core.history.backtest.model import Candidate
 from core.history.backtest.series import LoadSeries
 from core.simulation import Run, simulate
@@ -60,12 +60,12 @@ def main() -> None:
         f"{series.size_bytes / 1e6:,.0f} MB of arrays"
     )
     for name, candidate in CANDIDATES.items():
-        _report(name, series, _timed(lambda one=candidate: play(series, one, 1)))
+        _report(name, series, _timed(lambda one=candidate: simulate_window(series, one, 1)))
     print(f"Peak memory {_peak_mb():,.0f} MB")
     for factor in (0.25, 1, 4):
         other = _fleet(options.brokers, int(options.bundles * factor), options.minutes)
         words = f"{MODEL}, {factor:g} times the bundles"
-        _report(words, other, _timed(lambda one=other: play(one, CANDIDATES[MODEL], 1)))
+        _report(words, other, _timed(lambda one=other: simulate_window(one, CANDIDATES[MODEL], 1)))
     _two_processes(series)
     if options.rival:
         _rival(options.brokers, options.bundles)
@@ -87,9 +87,9 @@ def _timed(run: Callable[[], object]) -> tuple[float, object]:
 
 
 def _report(name: str, series: LoadSeries, timed: tuple[float, object]) -> None:
-    seconds, played = timed
+    seconds, outcome = timed
     rows, _, bundles = series.shape
-    moves = played.moves.row  # type: ignore[attr-defined]  # what play returned
+    moves = outcome.moves.row  # type: ignore[attr-defined]  # what play returned
     print(
         f"{name:45s} {seconds / rows * 1e3:7.2f} ms/minute "
         f"{rows * bundles / seconds / 1e6:7.2f} M bundle-minutes/s   {moves.size:,} moves in "
@@ -102,7 +102,7 @@ def _peak_mb() -> float:
 
 
 def _play_one(seed: int) -> int:
-    return int(play(_SERIES[0], CANDIDATES[MODEL], seed).moves.row.size)
+    return int(simulate_window(_SERIES[0], CANDIDATES[MODEL], seed).moves.row.size)
 
 
 def _two_processes(series: LoadSeries) -> None:

@@ -39,7 +39,7 @@ import pyarrow.parquet as pq
 from fleet_builder import NIC_KBIT_PER_S, make_snapshot
 
 from connectors.sandbox.java import find_java
-from core.progress import Untold
+from core.progress import NoProgress
 from core.pulsar.load import LONG_SAMPLES, SHORT_SAMPLES
 from core.pulsar.requests import HealthRequest, PlaceRequest, ShedRequest
 from core.pulsar.settings import SHEDDING_SWITCHES, effective_settings
@@ -122,13 +122,13 @@ def _fleet(asked: argparse.Namespace, root: Path) -> int:
         sources[name] = InDirectory(str(root / name))
     question = FleetRequest(SHED, ShedRequest())
     rows = asked.clusters * bundles
-    here = _timed("in process", rows, lambda: answer_here(sources, question, Untold()))
+    here = _timed("in process", rows, lambda: answer_here(sources, question, NoProgress()))
     spark = _session(asked.cores)
     for turn in ("cold", "warm"):
         there = _timed(
             f"Spark, {asked.cores} cores, {turn}",
             rows,
-            lambda: answer_on_spark(spark, sources, question, Untold()),
+            lambda: answer_on_spark(spark, sources, question, NoProgress()),
         )
     return _verdict(there == here)
 
@@ -142,7 +142,9 @@ def _huge(asked: argparse.Namespace, root: Path) -> int:
     spark = _session(asked.cores)
     told = {}
     for words, ask in _questions(asked.ask):
-        cluster = LargeCluster.of(spark, directory, Untold())  # nothing is kept between questions
+        cluster = LargeCluster.of(
+            spark, directory, NoProgress()
+        )  # nothing is kept between questions
         told[words] = _timed(f"Spark, {asked.cores} cores, {words}", bundles, partial(ask, cluster))
     end_session()
     if not asked.local:

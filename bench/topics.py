@@ -28,7 +28,7 @@ from fleet_builder import make_snapshot
 from core.planning.topics.distribution import TopicLoads, place_topics
 from core.planning.topics.files import parts_of
 from core.planning.topics.ring import TopicRing
-from core.progress import Untold
+from core.progress import NoProgress
 from core.schemas.pulsar import RATES
 from core.snapshot import PulsarSnapshot
 
@@ -49,7 +49,9 @@ def main() -> None:
         print(f"{options.topics:,} topics, {path.stat().st_size / 1e6:,.0f} MB of Parquet")
         ring = TopicRing.of(snapshot)
         parts = parts_of(path)
-        here = measured("in process", options.topics, lambda: place_topics(ring, parts, Untold()))
+        here = measured(
+            "in process", options.topics, lambda: place_topics(ring, parts, NoProgress())
+        )
         print(f"  {here.sentence}")
         for cores in [int(one) for one in options.spark.split(",") if one]:
             on_spark(cores, ring, path, options.topics, here)
@@ -92,11 +94,11 @@ def on_spark(cores: int, ring: TopicRing, path: Path, count: int, here: TopicLoa
     spark = session(SparkOptions(master=f"local[{cores}]", java_home=find_java().home))
     try:
         parts = parts_of(path)
-        place_topics_on_spark(spark, ring, parts[:1], Untold())
+        place_topics_on_spark(spark, ring, parts[:1], NoProgress())
         there = measured(
             f"Spark, local[{cores}]",
             count,
-            lambda: place_topics_on_spark(spark, ring, parts, Untold()),
+            lambda: place_topics_on_spark(spark, ring, parts, NoProgress()),
         )
         print(f"  the same answer: {all(same(there, here))}")
     finally:

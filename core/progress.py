@@ -29,7 +29,7 @@ class Progress(Protocol):
         ...
 
 
-class Untold:
+class NoProgress:
     """Progress that nobody follows."""
 
     def step(self, done: int, total: int, words: str) -> None:

@@ -81,7 +81,7 @@ class ClusterMinutes:
         self._steps: RunSteps | None = None
         self._since = 0
         self._taken_at = 0
-        self._told = 0
+        self._reported_count = 0
         self._moved: list[str] = []
         self._problem: OpsError | None = None
 
@@ -98,7 +98,7 @@ class ClusterMinutes:
         """
         taken_at = datetime_to_ms(snapshot.manifest.taken_at)
         self._taken_at = taken_at
-        self._told, self._moved, self._problem = 0, [], None
+        self._reported_count, self._moved, self._problem = 0, [], None
         try:
             if self._place is None:
                 if self._recorder.has(snapshot):  # checked before much is read
@@ -114,7 +114,7 @@ class ClusterMinutes:
         if not done.is_new:
             return Written(taken_at=taken_at, is_new=False)
         if self._steps is not None:
-            self._steps.committed(self._told)
+            self._steps.committed(self._reported_count)
         self._last_at = taken_at
         rows = sum(done.rows.values()) + self._shadowed(snapshot)
         return Written(
@@ -172,7 +172,7 @@ class ClusterMinutes:
             since = (self._last_at or taken_at) - _MARGIN_MS
             rows = attributed(rows, steps.deeds(since), since, taken_at)
             pending = steps.pending()
-            self._told = len(pending)
+            self._reported_count = len(pending)
             rows += [{"taken_at": taken_at} | row for row in pending]
         self._moved = [row["subject"] for row in rows if _is_leaders(row)]
         return pa.Table.from_pylist(rows, schema=events.schema)

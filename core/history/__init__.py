@@ -1,4 +1,4 @@
-"""What happened: recorded minute by minute, read back exactly, and played again."""
+"""What happened: recorded minute by minute, read back exactly, and replayed."""
 
 import os
 

@@ -24,7 +24,7 @@ from core.pegasus.balance.max_flow import Imbalance
 from core.pegasus.balance.model import BalanceOptions, BalancePlan, PlanKind
 from core.pegasus.balance.rounds import BalanceRound, apply_plans, until_converged
 from core.pegasus.view import ClusterView, Ints
-from core.progress import Progress, Untold
+from core.progress import NoProgress, Progress
 from core.spark.lift import Kernel, lift
 from core.spark.progress import followed
 from core.spark.tables import arrow_rows
@@ -63,7 +63,7 @@ class SparkRounds:
     """
 
     spark: SparkSession
-    progress: Progress = field(default_factory=Untold)
+    progress: Progress = field(default_factory=NoProgress)
 
     def rounds(self, view: ClusterView, options: BalanceOptions) -> Iterator[BalanceRound]:
         """Give rounds as :func:`core.pegasus.balance.rounds.rounds_until_converged` does.

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.history.backtest.model import Candidate
-from core.history.backtest.pegasus.engine import play
+from core.history.backtest.pegasus.engine import simulate_tape
 from core.history.backtest.pegasus.reading import tape_of_snapshots
 from core.history.backtest.pegasus.score import score_run
 from core.history.backtest.pegasus.tape import PegasusTape
@@ -48,13 +48,13 @@ def test_members_live_are_distinct_and_no_more_than_wanted(tape, outages, candid
     for node, start, length in outages:
         alive[start : start + length, node] = False
     failing = replace(tape, is_alive=alive)
-    for minute in play(failing, candidate, seed=seed):
+    for minute in simulate_tape(failing, candidate, seed=seed):
         held = np.sort(minute.members, axis=1)
         assert not ((held[:, 1:] == held[:, :-1]) & (held[:, 1:] != NO_NODE)).any()
         assert set(minute.members[minute.members != NO_NODE]) <= set(
             np.nonzero(alive[minute.number])[0]
         )
         assert ((minute.members != NO_NODE).sum(axis=1) <= tape.wanted).all()
-    score = score_run(failing, play(failing, candidate, seed=seed))
-    assert score.steps == score_run(failing, play(failing, candidate, seed=seed)).steps
+    score = score_run(failing, simulate_tape(failing, candidate, seed=seed))
+    assert score.steps == score_run(failing, simulate_tape(failing, candidate, seed=seed)).steps
     assert all(step.source != step.target for _, step in score.steps)

@@ -11,7 +11,7 @@ from backtest_records import as_a_record, waves
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.history.backtest.engine import Played, play
+from core.history.backtest.engine import SimulatedRun, simulate_window
 from core.history.backtest.model import Candidate, Grid, Unit, Window
 from core.history.backtest.moves import KINDS
 from core.history.backtest.parsing import grid_as_json, grid_of
@@ -51,31 +51,31 @@ def candidates(draw: st.DrawFn) -> Candidate:
 
 
 @st.composite
-def runs(draw: st.DrawFn) -> tuple[LoadSeries, Candidate, int, Played]:
+def runs(draw: st.DrawFn) -> tuple[LoadSeries, Candidate, int, SimulatedRun]:
     series = record_of(
         draw(st.integers(2, 6)), draw(st.sampled_from([12, 60])), draw(st.integers(1, 2))
     )
     candidate, seed = draw(candidates()), draw(st.integers(0, 3))
-    return series, candidate, seed, play(series, candidate, seed)
+    return series, candidate, seed, simulate_window(series, candidate, seed)
 
 
 @settings(deadline=None, max_examples=40)
 @given(runs())
 def test_traffic_follows_its_bundles_and_none_is_lost(run):
-    series, _, _, played = run
+    series, _, _, simulated = run
     wanted = (series.rates[2] + series.rates[3]).sum(axis=1)
-    assert np.allclose(played.traffic.sum(axis=1), wanted, rtol=1e-9)
-    assert (played.traffic > -1e-6).all()
+    assert np.allclose(simulated.traffic.sum(axis=1), wanted, rtol=1e-9)
+    assert (simulated.traffic > -1e-6).all()
 
 
 @settings(deadline=None, max_examples=40)
 @given(runs())
 def test_every_move_starts_where_the_bundle_is_and_ends_elsewhere(run):
-    series, candidate, _, played = run
+    series, candidate, _, simulated = run
     owner = series.owner[0].copy()
     grace = float(candidate.settings["loadBalancerSheddingGracePeriodMinutes"])
     last: dict[int, int] = {}
-    moves = played.moves
+    moves = simulated.moves
     for row, bundle, source, end in zip(
         moves.row.tolist(),
         moves.bundle.tolist(),
@@ -94,10 +94,10 @@ def test_every_move_starts_where_the_bundle_is_and_ends_elsewhere(run):
 @settings(deadline=None, max_examples=15)
 @given(runs())
 def test_a_record_of_a_run_scores_as_the_run_did(run):
-    series, _, _, played = run
-    record = as_a_record(series, played)
-    late = played.moves.row == series.shape[0] - 1  # seen in no minute of the record
-    really, ours = scores(record, recorded_run(record)), scores(series, played)
+    series, _, _, simulated = run
+    record = as_a_record(series, simulated)
+    late = simulated.moves.row == series.shape[0] - 1  # seen in no minute of the record
+    really, ours = scores(record, recorded_run(record)), scores(series, simulated)
     assert really["unloads"] == ours["unloads"] - int(late.sum())
     assert np.isclose(really["deviation_p95"], ours["deviation_p95"])
     assert 0 <= ours["ping_pongs"] <= ours["unloads"]
@@ -107,15 +107,15 @@ def test_a_record_of_a_run_scores_as_the_run_did(run):
 @settings(deadline=None, max_examples=15)
 @given(runs())
 def test_the_tables_of_a_unit_tell_the_same(run):
-    series, candidate, seed, played = run
+    series, candidate, seed, simulated = run
     first, last = (ms_to_datetime(int(series.taken_at[at])) for at in (0, -1))
     window = Window(number=0, start=first, end=last + timedelta(minutes=1))
     unit = Unit(cluster="fleet", window=window, candidate=candidate, candidate_number=1, seed=seed)
     done = run_unit(series, unit)
     row = done.runs.to_pylist()[0]
-    unloads = int(np.count_nonzero(played.moves.kind == KINDS.index("unload")))
+    unloads = int(np.count_nonzero(simulated.moves.kind == KINDS.index("unload")))
     assert row["unloads"] == sum(done.timeline["unloads"].to_pylist()) == unloads
-    assert done.moves.num_rows == played.moves.row.size
+    assert done.moves.num_rows == simulated.moves.row.size
     assert row["minutes"] == done.timeline.num_rows == series.shape[0]
     assert run_unit(series, unit).moves.equals(done.moves)
 

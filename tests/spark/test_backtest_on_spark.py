@@ -18,7 +18,7 @@ from spark_cluster import HOST, Standalone, connect_server, standalone, wait_unt
 from core.history.backtest.job import TABLES, Backtest, Outcome, run_here
 from core.history.backtest.parsing import grid_of
 from core.history.store.store import HistoryLocation, HistoryStore
-from core.progress import JobStoppedError, Untold
+from core.progress import JobStoppedError, NoProgress
 from core.spark.jobs.backtest import run_on_spark
 
 PEGASUS_GRID = {
@@ -60,8 +60,8 @@ def tables_of(work: Backtest, results: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("cluster", [PEGASUS, PULSAR])
 def test_spark_gives_the_same_tables(spark, place, cluster):
     work = work_of(place, GRIDS[cluster])
-    here = tables_of(work, run_here(work, Untold()))
-    there = tables_of(work, run_on_spark(spark, work, Untold()))
+    here = tables_of(work, run_here(work, NoProgress()))
+    there = tables_of(work, run_on_spark(spark, work, NoProgress()))
     assert here["moves"].num_rows
     for name in TABLES:
         assert there[name].equals(here[name]), name
@@ -128,7 +128,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
 
 def same_as_here(place: Path, grid: Mapping[str, Any], there: Mapping[str, Any]) -> None:
     work = work_of(place, grid)
-    here = tables_of(work, run_here(work, Untold()))
+    here = tables_of(work, run_here(work, NoProgress()))
     for name in TABLES:
         assert there[name].equals(here[name].cast(there[name].schema)), name
 

@@ -7,7 +7,7 @@ from fleet_builder import make_snapshot
 from pegasus_snapshots import generated
 
 from core.pegasus.balance.request import BalanceRequest
-from core.progress import Untold
+from core.progress import NoProgress
 from core.pulsar.requests import HealthRequest, PlaceRequest, ShedRequest, SimulateRequest
 from core.snapshot.store import save_snapshot
 from core.spark.fleet import PROBLEMS, FleetRequest, InDirectory, answer_here, answer_on_spark
@@ -43,15 +43,15 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, InDirectory]:
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_each_cluster_gets_the_answer_of_a_process(spark, sources, name):
     question = QUESTIONS[name]
-    here = answer_here(sources, question, Untold())
-    there = answer_on_spark(spark, sources, question, Untold())
+    here = answer_here(sources, question, NoProgress())
+    there = answer_on_spark(spark, sources, question, NoProgress())
     assert there == here
     assert all(here[table].num_rows for table in question.tables)
 
 
 def test_a_cluster_that_cannot_be_read_does_not_cost_the_others_their_answer(spark, sources):
     found = answer_on_spark(
-        spark, sources, FleetRequest(HEALTH_OF_CLUSTERS, HealthRequest()), Untold()
+        spark, sources, FleetRequest(HEALTH_OF_CLUSTERS, HealthRequest()), NoProgress()
     )
     assert found[PROBLEMS]["cluster"].to_pylist() == ["gone"]
     assert "There is no snapshot" in found[PROBLEMS]["sentence"][0].as_py()

@@ -15,7 +15,7 @@ from connectors.jobs.kinds_fleet import KINDS
 from connectors.jobs.model import JobAnswer, JobContext
 from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
 from core.history.store.store import HistoryLocation, HistoryStore
-from core.progress import Untold
+from core.progress import NoProgress
 from core.snapshot.store import Shelf
 
 KIND = {kind.name: kind for kind in KINDS}
@@ -46,7 +46,7 @@ def run(config: TrimtabConfig, out: Path, spark: object, name: str, **asked: obj
     context = JobContext(
         config=config,
         out=out,
-        progress=Untold(),
+        progress=NoProgress(),
         spark=lambda: spark,
         history=lambda: HistoryStore(HistoryLocation(str(config.state_dir / "history"))),
     )

@@ -8,7 +8,7 @@ from large_fleets import extensible, unread, with_gaps, with_ties, with_trouble
 
 from core.errors import UnknownNameError
 from core.findings.engine import MAX_OF_ONE_CODE
-from core.progress import Untold
+from core.progress import NoProgress
 from core.pulsar.measures import TARGETS
 from core.pulsar.requests import HealthRequest, PlaceRequest
 from core.pulsar.rules.registry import assess
@@ -43,7 +43,7 @@ def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="module")
 def cluster(spark, whole) -> LargeCluster:
-    return LargeCluster.of(spark, whole[1], Untold())
+    return LargeCluster.of(spark, whole[1], NoProgress())
 
 
 @pytest.mark.parametrize("target", TARGETS[:1], ids=lambda one: one.code)

@@ -13,7 +13,7 @@ from core.errors import InputError
 from core.pegasus.balance.request import BalanceRequest
 from core.planning.drill.request import DrillRequest
 from core.planning.what_if.request import WhatIfRequest
-from core.progress import JobStoppedError, Untold
+from core.progress import JobStoppedError, NoProgress
 from core.snapshot.store import save_snapshot
 from core.spark.fleet import FleetRequest, InDirectory, answer_here
 from core.spark.jobs.balance import BALANCE
@@ -41,7 +41,7 @@ def test_a_what_if_plays_every_pair_as_a_process_does(tasks_here, tmp_path):
             shedding=pairs, placement=("LeastLongTermMessageRate",), rounds=2, settings=EAGER
         ),
     )
-    there = large_answer(LargeCluster.of(None, tmp_path, Untold()), question)
+    there = large_answer(LargeCluster.of(None, tmp_path, NoProgress()), question)
     assert there == question.answer(snapshot)
     assert there["pairs"].num_rows == 2
     assert sum(there["pairs"]["moves"].to_pylist())
@@ -53,8 +53,8 @@ def test_a_what_if_of_the_extensible_manager_is_that_of_a_process(
     save_snapshot(extensible(make_snapshot(brokers=4, bundles=40, seed=4)), tmp_path)
     monkeypatch.setattr(size, "MAX_BUNDLES", 10)
     sources, question = {"a": InDirectory(str(tmp_path))}, FleetRequest(WHAT_IF, WhatIfRequest())
-    found = answer_fleet(None, sources, question, Untold())
-    assert found == answer_here(sources, question, Untold())
+    found = answer_fleet(None, sources, question, NoProgress())
+    assert found == answer_here(sources, question, NoProgress())
     assert sum(found["pairs"]["moves"].to_pylist())
 
 
@@ -84,8 +84,8 @@ def test_a_large_pegasus_cluster_is_dealt_out_by_table_where_the_policy_allows(
         {"peg": InDirectory(str(tmp_path))},
         FleetRequest(BALANCE, BalanceRequest(policy=policy, rounds=3)),
     )
-    assert answer_fleet(None, sources, question, Untold()) == answer_here(
-        sources, question, Untold()
+    assert answer_fleet(None, sources, question, NoProgress()) == answer_here(
+        sources, question, NoProgress()
     )
     assert Rounds.asked == spread
 
@@ -113,7 +113,7 @@ def test_a_drill_in_waves_is_the_drill_of_a_process(tasks_here, tmp_path, monkey
     save_snapshot(snapshot, tmp_path)
     monkeypatch.setattr(drill, "MAX_PLACED", 45)
     question = FleetRequest(DRILL, DrillRequest(hot_threshold=0.3))
-    there = large_answer(LargeCluster.of(None, tmp_path, Untold()), question)
+    there = large_answer(LargeCluster.of(None, tmp_path, NoProgress()), question)
     assert there == question.answer(snapshot)
     assert there["failures"].num_rows >= 6
     assert sum(there["failures"]["bundles"].to_pylist())
@@ -128,14 +128,14 @@ def test_failures_that_are_too_large_are_named_beside_the_others(tasks_here, tmp
     monkeypatch.setattr(drill, "MAX_PLACED", most)
     monkeypatch.setattr(size, "MAX_BUNDLES", 10)
     sources = {"a": InDirectory(str(tmp_path))}
-    found = answer_fleet(None, sources, FleetRequest(DRILL, DrillRequest()), Untold())
+    found = answer_fleet(None, sources, FleetRequest(DRILL, DrillRequest()), NoProgress())
     fitting = pc.less_equal(whole["failures"]["bundles"], most)
     assert found["failures"].drop_columns("cluster") == whole["failures"].filter(fitting)
     too_large = [name for name, own in sizes.items() if own > most]
     sentences = found["problems"]["sentence"].to_pylist()
     assert len(sentences) == len(too_large) > 0
     assert all(any(f" {name} of " in one for one in sentences) for name in too_large)
-    large = LargeCluster.of(None, tmp_path, Untold())
+    large = LargeCluster.of(None, tmp_path, NoProgress())
     done = drill.large_drill(large, large.settings(), DrillRequest())
     assert f" {pluralize(len(too_large), 'failure')} left out: too large" in done.sentence
     words = skipped(found, {})
@@ -143,4 +143,6 @@ def test_failures_that_are_too_large_are_named_beside_the_others(tasks_here, tmp
     assert "cluster could not be answered" not in words
     monkeypatch.setattr(drill, "MAX_PLACED", min(sizes.values()) - 1)
     with pytest.raises(InputError, match=r"has .* bundles, which the leader"):
-        large_answer(LargeCluster.of(None, tmp_path, Untold()), FleetRequest(DRILL, DrillRequest()))
+        large_answer(
+            LargeCluster.of(None, tmp_path, NoProgress()), FleetRequest(DRILL, DrillRequest())
+        )

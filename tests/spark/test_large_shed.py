@@ -8,7 +8,7 @@ import pytest
 from fleet_builder import make_snapshot
 from large_fleets import extensible, unread, with_gaps, with_ties
 
-from core.progress import Untold
+from core.progress import NoProgress
 from core.pulsar.requests import ShedRequest
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import (
@@ -66,7 +66,7 @@ def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="module")
 def cluster(spark, whole) -> LargeCluster:
-    return LargeCluster.of(spark, whole[1], Untold())
+    return LargeCluster.of(spark, whole[1], NoProgress())
 
 
 def told(rounds) -> list[object]:
@@ -111,7 +111,7 @@ def test_the_extensible_managers_plan_is_the_one_of_a_process(
 ):
     snapshot = extensible(make_snapshot(brokers=brokers, bundles=bundles, seed=4))
     save_snapshot(snapshot, tmp_path / "snapshot")
-    cluster = LargeCluster.of(spark, tmp_path / "snapshot", Untold())
+    cluster = LargeCluster.of(spark, tmp_path / "snapshot", NoProgress())
     assumed = TRANSFER | {"loadBalancerTransferEnabled": is_transferred}
     strategy = find_shedding_strategy("TransferShedder")
     settings = effective_settings(snapshot, overrides=assumed)

@@ -12,7 +12,7 @@ from fleet_builder import make_snapshot
 from large_fleets import edited, extensible, unread, with_gaps, with_ties, with_trouble
 
 from core.errors import InputError, UnknownNameError
-from core.progress import Untold
+from core.progress import NoProgress
 from core.pulsar.requests import SimulateRequest
 from core.schemas.pulsar import RATES
 from core.simulation import Run, Simulation, WhatIf, managers, simulate
@@ -59,7 +59,7 @@ def fleet(kind: str, *, brokers: int = 12, bundles: int = 900) -> PulsarSnapshot
 
 def large(spark, snapshot: PulsarSnapshot, directory) -> LargeCluster:
     save_snapshot(snapshot, directory / "snapshot")
-    return LargeCluster.of(spark, directory / "snapshot", Untold())
+    return LargeCluster.of(spark, directory / "snapshot", NoProgress())
 
 
 def same_rounds(spark, directory, snapshot: PulsarSnapshot, run: Run, **more: object) -> Simulation:

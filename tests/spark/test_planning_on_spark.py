@@ -26,7 +26,7 @@ from core.planning.drill.request import DrillRequest
 from core.planning.topics.distribution import place_topics
 from core.planning.topics.files import parts_of
 from core.planning.topics.ring import TopicRing
-from core.progress import Untold
+from core.progress import NoProgress
 from core.pulsar.settings import effective_settings
 from core.spark.jobs.drill import drill_on_spark, drill_pegasus_on_spark
 from core.spark.jobs.flaps import flaps_on_spark
@@ -55,8 +55,8 @@ def assert_same(there: Mapping[str, pa.Table], here: Mapping[str, pa.Table]) -> 
 
 def test_trends_are_the_same(spark: SparkSession, past: HistoryStore) -> None:
     request, scope = TrendsRequest(period="hour"), RecordScope()
-    here = trends_here(past, request, scope, Untold())
-    assert_same(trends_on_spark(spark, past, request, scope, Untold()).tables(), here.tables())
+    here = trends_here(past, request, scope, NoProgress())
+    assert_same(trends_on_spark(spark, past, request, scope, NoProgress()).tables(), here.tables())
     assert here.trends.num_rows > 0
 
 
@@ -68,19 +68,20 @@ def test_trends_leave_out_minutes_that_came_after_they_were_counted(
     scope = RecordScope(clusters=("fleet",))
     _, last = past.span("fleet") or (NOON, NOON)
     earlier = RecordScope(clusters=scope.clusters, end=last - timedelta(minutes=5))
-    here = trends_here(past, request, earlier, Untold())
+    here = trends_here(past, request, earlier, NoProgress())
     counted = recorded_of(past, earlier)
     monkeypatch.setattr("core.spark.jobs.trends.recorded_of", lambda _store, _scope: counted)
-    assert_same(trends_on_spark(spark, past, request, scope, Untold()).tables(), here.tables())
+    assert_same(trends_on_spark(spark, past, request, scope, NoProgress()).tables(), here.tables())
     hot = here.hot.to_pylist()
     assert hot
     assert all(row["mean"] <= row["max"] for row in hot)
 
 
 def test_flaps_are_the_same(spark: SparkSession, past: HistoryStore) -> None:
-    here = flaps_here(past, FlapsRequest(), RecordScope(), Untold())
+    here = flaps_here(past, FlapsRequest(), RecordScope(), NoProgress())
     assert_same(
-        flaps_on_spark(spark, past, FlapsRequest(), RecordScope(), Untold()).tables(), here.tables()
+        flaps_on_spark(spark, past, FlapsRequest(), RecordScope(), NoProgress()).tables(),
+        here.tables(),
     )
     assert here.flaps.num_rows > 0
 
@@ -88,14 +89,14 @@ def test_flaps_are_the_same(spark: SparkSession, past: HistoryStore) -> None:
 def test_a_failure_drill_is_the_same(spark: SparkSession) -> None:
     snapshot = make_snapshot(brokers=6, bundles=60)
     settings, wish = effective_settings(snapshot), DrillRequest(hot_threshold=0.4, seed=SEED)
-    here = drill(snapshot, settings, wish, Untold())
-    there = drill_on_spark(spark, snapshot, settings, wish, Untold())
+    here = drill(snapshot, settings, wish, NoProgress())
+    there = drill_on_spark(spark, snapshot, settings, wish, NoProgress())
     for name in ("failures", "hot", "groups"):
         assert getattr(there, name).equals(getattr(here, name)), name
     assert there.sentence == here.sentence
     facts = PegasusFacts(generated(3, 8, 5))
-    nodes = drill_pegasus_on_spark(spark, facts, Untold())
-    assert nodes.failures.equals(drill_pegasus(facts, Untold()).failures)
+    nodes = drill_pegasus_on_spark(spark, facts, NoProgress())
+    assert nodes.failures.equals(drill_pegasus(facts, NoProgress()).failures)
 
 
 def test_topics_land_in_the_same_places(spark: SparkSession, tmp_path: Path) -> None:
@@ -111,8 +112,8 @@ def test_topics_land_in_the_same_places(spark: SparkSession, tmp_path: Path) -> 
     parts = parts_of(tmp_path / "topics.csv", part_bytes=50_000)
     assert len(parts) > 2
     ring = TopicRing.of(snapshot)
-    here = place_topics(ring, parts, Untold())
-    there = place_topics_on_spark(spark, ring, parts, Untold())
+    here = place_topics(ring, parts, NoProgress())
+    there = place_topics_on_spark(spark, ring, parts, NoProgress())
     for name in ("bundles", "brokers", "concentrated", "spread", "sentence"):
         assert getattr(there, name) == getattr(here, name), name
     assert (there.topics, there.unmatched, there.invalid) == (3_000, 1, 1)

@@ -14,7 +14,7 @@ from fleet_builder import make_snapshot
 from fleet_edit import with_policies, with_settings
 
 from core.history.analysis.accuracy.accuracy import Agreement, agreement
-from core.history.backtest.engine import Played
+from core.history.backtest.engine import SimulatedRun
 from core.history.backtest.fleet import Bundles, fleet_at
 from core.history.backtest.moves import KINDS
 from core.history.backtest.replay import predicted
@@ -102,7 +102,7 @@ def waves(minutes: int, *, swing: float = 0.3, seed: int = 1, **options: Any) ->
     )
 
 
-def as_a_record(series: LoadSeries, played: Played) -> LoadSeries:
+def as_a_record(series: LoadSeries, played: SimulatedRun) -> LoadSeries:
     """What would have been recorded, had a run been real."""
     minutes = series.shape[0]
     owner = np.repeat(series.owner[:1], minutes, axis=0)

@@ -23,7 +23,7 @@ from fleet_builder import broker_names
 from fleet_edit import every, with_manifest
 
 from core.errors import InputError
-from core.history.backtest.engine import Played, play
+from core.history.backtest.engine import SimulatedRun, simulate_window
 from core.history.backtest.fleet import Bundles, Fleet
 from core.history.backtest.leader import Leader
 from core.history.backtest.model import RECORDED, Candidate
@@ -49,8 +49,8 @@ def candidate(shedding: str, **settings: object) -> Candidate:
     return Candidate(shedding=shedding, placement=placement, settings=settings)
 
 
-def listed(series: LoadSeries, played: Played) -> list[tuple[str, str, str]]:
-    moves = played.moves
+def listed(series: LoadSeries, outcome: SimulatedRun) -> list[tuple[str, str, str]]:
+    moves = outcome.moves
     return [
         (series.bundles[bundle], series.brokers[source], series.brokers[end])
         for bundle, source, end in zip(moves.bundle, moves.source, moves.destination, strict=True)
@@ -68,7 +68,7 @@ def test_a_constant_load_goes_as_the_simulation_has_it(shedding):
         overrides=dict(EAGER),
     )
     series = series_of(still(snapshot, 27))
-    played = play(series, wanted, 3, has_report_delays=False)
+    outcome = simulate_window(series, wanted, 3, has_report_delays=False)
     last = max(round_.minute for round_ in simulated.rounds)
     expected = [
         (move.bundle, move.source, move.destination)
@@ -77,37 +77,39 @@ def test_a_constant_load_goes_as_the_simulation_has_it(shedding):
         if round_.minute <= 25
     ]
     assert expected
-    found = listed(series, played)
+    found = listed(series, outcome)
     assert found[: len(expected)] == expected
     if simulated.ending == "converged" and last <= 25:
         assert len(found) == len(expected)
-    away, _ = deviations(played.traffic)
+    away, _ = deviations(outcome.traffic)
     for round_ in simulated.rounds[:10]:
         assert away[int(round_.minute) + 1] == pytest.approx(round_.deviation)
 
 
 def test_without_shedding_the_fleet_is_the_recorded_one_to_the_last_bit():
     series = waves(40)
-    played = play(series, Candidate(shedding=None), 1)
-    assert np.array_equal(played.traffic, series.traffic)
-    assert not played.moves.row.size
-    ours, recorded = scores(series, played), scores(series, recorded_run(series))
+    outcome = simulate_window(series, Candidate(shedding=None), 1)
+    assert np.array_equal(outcome.traffic, series.traffic)
+    assert not outcome.moves.row.size
+    ours, recorded = scores(series, outcome), scores(series, recorded_run(series))
     assert ours == recorded
 
 
 @pytest.mark.parametrize("shedding", MODULAR)
 def test_no_traffic_is_lost_or_made(shedding):
     series = waves(40)
-    played = play(series, candidate(shedding, **EAGER), 1)
-    assert played.moves.row.size
+    outcome = simulate_window(series, candidate(shedding, **EAGER), 1)
+    assert outcome.moves.row.size
     wanted = (series.rates[2] + series.rates[3]).sum(axis=1)
-    assert np.allclose(played.traffic.sum(axis=1), wanted, rtol=1e-9)
+    assert np.allclose(outcome.traffic.sum(axis=1), wanted, rtol=1e-9)
 
 
 def test_the_same_seed_gives_the_same_run():
     series = waves(30)
     wanted = replace(candidate("ThresholdShedder", **EAGER), placement="RoundRobinBrokerSelector")
-    first, second, third = (listed(series, play(series, wanted, seed)) for seed in (4, 4, 5))
+    first, second, third = (
+        listed(series, simulate_window(series, wanted, seed)) for seed in (4, 4, 5)
+    )
     assert first == second
     assert first != third
 
@@ -116,13 +118,13 @@ def test_the_same_seed_gives_the_same_run():
 def test_a_record_of_what_was_played_is_played_the_same_again(shedding):
     series = waves(50, swing=0.1)
     wanted = candidate(shedding, **EAGER)
-    played = play(series, wanted, 2)
-    record = as_a_record(series, played)
-    assert played.moves.row.max() < 49  # what moves in the last minute is in no record
-    assert sorted(listed(record, recorded_run(record))) == sorted(listed(series, played))
-    assert listed(record, play(record, wanted, 2)) == listed(series, played)
+    outcome = simulate_window(series, wanted, 2)
+    record = as_a_record(series, outcome)
+    assert outcome.moves.row.max() < 49  # what moves in the last minute is in no record
+    assert sorted(listed(record, recorded_run(record))) == sorted(listed(series, outcome))
+    assert listed(record, simulate_window(record, wanted, 2)) == listed(series, outcome)
     same = ("unloads", "client_cuts", "ping_pongs", "deviation_p95", "rounds")
-    really, ours = scores(record, recorded_run(record)), scores(series, played)
+    really, ours = scores(record, recorded_run(record)), scores(series, outcome)
     assert {name: really[name] for name in same} == pytest.approx(
         {name: ours[name] for name in same}
     )
@@ -130,13 +132,13 @@ def test_a_record_of_what_was_played_is_played_the_same_again(shedding):
 
 def test_rounds_from_the_recorded_state_foretell_what_the_engine_did():
     series = waves(40)
-    played = play(series, Candidate(shedding=RECORDED), 2, has_report_delays=False)
-    assert played.moves.row.size
-    record = as_a_record(series, played)
+    outcome = simulate_window(series, Candidate(shedding=RECORDED), 2, has_report_delays=False)
+    assert outcome.moves.row.size
+    record = as_a_record(series, outcome)
     record = replace(record, has_reported=np.ones_like(record.has_reported))
     found = replay_agreement(record)
     assert found.judged == 38
-    assert found.moves == played.moves.row.size
+    assert found.moves == outcome.moves.row.size
     assert found.moves_predicted == found.moves
     assert found.counts["nothing"] + found.counts["equal"] == found.judged
 
@@ -149,7 +151,7 @@ def test_rounds_of_a_cluster_that_does_not_shed_are_not_judged():
     tables = {**made.tables, "settings": type(made.settings).from_pylist(off)}
     series = series_of(still(PulsarSnapshot.build(made.manifest, tables), 5))
     assert replay_agreement(series).counts == {"not_judged": 3}
-    assert play(series, Candidate(shedding=RECORDED), 1).shedding is None
+    assert simulate_window(series, Candidate(shedding=RECORDED), 1).shedding is None
     assert predicted(series)["is_configured"].to_pylist()[0]
 
 
@@ -158,13 +160,13 @@ def test_bundles_of_a_broker_that_went_are_placed_anew():
     there = list(still(made, 12))
     gone = [without_broker(one, NAMES[0], NAMES[1]) for one in there[6:]]
     series = series_of([*there[:6], *gone])
-    played = play(series, Candidate(shedding=None), 1)
-    moves = played.moves
+    outcome = simulate_window(series, Candidate(shedding=None), 1)
+    moves = outcome.moves
     assert set(moves.kind.tolist()) == {KINDS.index("placed again")}
     assert set(moves.row.tolist()) == {6}
-    assert NAMES[0] not in {end for _, _, end in listed(series, played)}
-    assert np.isnan(played.traffic[6:, 0]).all()
-    assert np.allclose(np.nansum(played.traffic, axis=1), np.nansum(series.traffic, axis=1))
+    assert NAMES[0] not in {end for _, _, end in listed(series, outcome)}
+    assert np.isnan(outcome.traffic[6:, 0]).all()
+    assert np.allclose(np.nansum(outcome.traffic, axis=1), np.nansum(series.traffic, axis=1))
     really = recorded_run(series)
     assert scores(series, really)["unloads"] == 0
     assert scores(series, really)["placed_again"] == moves.row.size
@@ -176,10 +178,10 @@ def test_a_broker_that_joins_gets_what_is_shed():
     there = list(still(made, 20))
     without = [without_broker(one, NAMES[0], NAMES[1]) for one in there[:5]]
     series = series_of([*without, *there[5:]])
-    played = play(series, candidate("ThresholdShedder", **EAGER), 1)
-    ends = {end for _, _, end in listed(series, played)}
+    outcome = simulate_window(series, candidate("ThresholdShedder", **EAGER), 1)
+    ends = {end for _, _, end in listed(series, outcome)}
     assert NAMES[0] in ends
-    joined = played.moves.row[played.moves.destination == 0]
+    joined = outcome.moves.row[outcome.moves.destination == 0]
     assert joined.min() >= 5
 
 
@@ -194,17 +196,17 @@ def test_halves_of_a_bundle_begin_where_the_whole_was():
     halved = [split_in_two(one, bundle["bundle"], (whole, other)) for one in there[4:]]
     series = series_of([*there[:4], *halved])
     assert (series.parent >= 0).sum() == 2
-    played = play(series, Candidate(shedding=None), 1)
-    assert played.splits.tolist() == [0, 0, 0, 0, 1, 0, 0, 0]
-    assert recorded_run(series).splits.tolist() == played.splits.tolist()
-    assert not played.moves.row.size
+    outcome = simulate_window(series, Candidate(shedding=None), 1)
+    assert outcome.splits.tolist() == [0, 0, 0, 0, 1, 0, 0, 0]
+    assert recorded_run(series).splits.tolist() == outcome.splits.tolist()
+    assert not outcome.moves.row.size
 
 
 def test_a_bundle_rests_for_its_grace_period():
     series = waves(60)
-    played = play(series, candidate("UniformLoadShedder", **EAGER), 1)
+    outcome = simulate_window(series, candidate("UniformLoadShedder", **EAGER), 1)
     last: dict[int, int] = {}
-    for row, bundle in zip(played.moves.row.tolist(), played.moves.bundle.tolist(), strict=True):
+    for row, bundle in zip(outcome.moves.row.tolist(), outcome.moves.bundle.tolist(), strict=True):
         assert row - last.get(bundle, -100) >= 29
         last[bundle] = row
 
@@ -220,7 +222,7 @@ def test_a_gap_in_the_record_is_no_extra_round():
     ]
     series = series_of([*snapshots[:6], *later])
     assert series.minutes.tolist() == [0, 1, 2, 3, 4, 5, 36, 37, 38, 39, 40, 41]
-    assert play(series, candidate("ThresholdShedder", **EAGER), 1).traffic.shape[0] == 12
+    assert simulate_window(series, candidate("ThresholdShedder", **EAGER), 1).traffic.shape[0] == 12
 
 
 def test_of_two_snapshots_of_one_minute_the_last_one_counts():
@@ -243,14 +245,16 @@ def test_transfer_shedder_goes_as_the_simulation_has_it():
     snapshot = extensible()
     simulated = simulate(snapshot, Run(shedding="TransferShedder", rounds=25, seed=3))
     series = series_of(still(snapshot, 27))
-    played = play(series, Candidate(shedding="TransferShedder"), 3, has_report_delays=False)
+    outcome = simulate_window(
+        series, Candidate(shedding="TransferShedder"), 3, has_report_delays=False
+    )
     expected = [
         (move.bundle, move.source, move.destination)
         for round_ in simulated.rounds
         for move in round_.moves
     ]
     assert expected
-    assert listed(series, played)[: len(expected)] == expected
+    assert listed(series, outcome)[: len(expected)] == expected
 
 
 def test_a_broker_that_goes_leaves_an_extensible_fleet_whole():
@@ -258,24 +262,24 @@ def test_a_broker_that_goes_leaves_an_extensible_fleet_whole():
     gone = [without_broker(one, NAMES[0], NAMES[1]) for one in there[5:]]
     series = series_of([*there[:5], *gone])
     for shedding in (None, "TransferShedder"):
-        played = play(series, Candidate(shedding=shedding), 1)
-        sums = np.nansum(played.traffic, axis=1)
+        outcome = simulate_window(series, Candidate(shedding=shedding), 1)
+        sums = np.nansum(outcome.traffic, axis=1)
         assert np.allclose(sums, np.nansum(series.traffic, axis=1))
-        assert played.placement == "LeastResourceUsageWithWeight"
+        assert outcome.placement == "LeastResourceUsageWithWeight"
 
 
 def test_a_strategy_without_its_loads_says_so():
     series = waves(3)
     with pytest.raises(InputError, match="TransferShedder"):
-        play(series, Candidate(shedding="TransferShedder"), 1)
+        simulate_window(series, Candidate(shedding="TransferShedder"), 1)
 
 
 def test_reports_that_come_late_change_what_the_leader_does():
     snapshot = straight(fleet(bundles=400))
     series = series_of(still(snapshot, 30))
     wanted = candidate("UniformLoadShedder", loadBalancerReportUpdateThresholdPercentage=80)
-    late = listed(series, play(series, wanted, 1))
-    early = listed(series, play(series, wanted, 1, has_report_delays=False))
+    late = listed(series, simulate_window(series, wanted, 1))
+    early = listed(series, simulate_window(series, wanted, 1, has_report_delays=False))
     assert late != early
     assert late
 
@@ -300,15 +304,15 @@ def test_a_candidate_that_splits_halves_what_is_too_large(unloads):
     wanted = Candidate(
         shedding=None, settings=SPLITS | {"loadBalancerAutoUnloadSplitBundlesEnabled": unloads}
     )
-    played = play(series, wanted, 1)
+    outcome = simulate_window(series, wanted, 1)
     count = series.shape[2]
     free = ~series.is_bound & (series.reporter[0] >= 0)
-    assert played.splits.sum() == sum(map(splits_of, series.topics[0][free].tolist())) > 50
-    assert np.allclose(played.traffic.sum(axis=1), series.traffic.sum(axis=1), rtol=1e-9)
-    kinds = {KINDS[kind] for kind in played.moves.kind.tolist()}
+    assert outcome.splits.sum() == sum(map(splits_of, series.topics[0][free].tolist())) > 50
+    assert np.allclose(outcome.traffic.sum(axis=1), series.traffic.sum(axis=1), rtol=1e-9)
+    kinds = {KINDS[kind] for kind in outcome.moves.kind.tolist()}
     assert kinds == ({"split"} if unloads else set())
-    names = played.moves.names
-    assert len(names) == count + 2 * played.splits.sum()
+    names = outcome.moves.names
+    assert len(names) == count + 2 * outcome.splits.sum()
     for first, second in zip(names[count::2], names[count + 1 :: 2], strict=True):
         (low, middle), (same, high) = (
             name.rpartition("/")[2].split("_") for name in (first, second)
@@ -319,28 +323,32 @@ def test_a_candidate_that_splits_halves_what_is_too_large(unloads):
 def test_parts_are_shed_like_any_bundle():
     series = waves(20)
     wanted = candidate("ThresholdShedder", **EAGER, **SPLITS)
-    played = play(series, wanted, 1)
-    moves = played.moves
+    outcome = simulate_window(series, wanted, 1)
+    moves = outcome.moves
     unloaded = moves.bundle[moves.kind == KINDS.index("unload")]
     assert (unloaded >= series.shape[2]).any()
-    assert np.allclose(played.traffic.sum(axis=1), series.traffic.sum(axis=1), rtol=1e-9)
-    assert listed_by_name(series, played) == listed_by_name(series, play(series, wanted, 1))
+    assert np.allclose(outcome.traffic.sum(axis=1), series.traffic.sum(axis=1), rtol=1e-9)
+    assert listed_by_name(series, outcome) == listed_by_name(
+        series, simulate_window(series, wanted, 1)
+    )
 
 
-def listed_by_name(series: LoadSeries, played: Played) -> list[tuple[str, int]]:
-    names, ends = played.moves.names, played.moves.destination
-    return [(names[at], end) for at, end in zip(played.moves.bundle, ends.tolist(), strict=True)]
+def listed_by_name(series: LoadSeries, outcome: SimulatedRun) -> list[tuple[str, int]]:
+    names, ends = outcome.moves.names, outcome.moves.destination
+    return [(names[at], end) for at, end in zip(outcome.moves.bundle, ends.tolist(), strict=True)]
 
 
 def test_splits_of_the_record_are_not_made_twice():
     series = waves(4)
-    assert not play(series, Candidate(shedding=None), 1).splits.any()
+    assert not simulate_window(series, Candidate(shedding=None), 1).splits.any()
 
 
 def test_a_full_namespace_is_split_no_further():
     series = waves(4)
     most = {"loadBalancerNamespaceMaximumBundles": 1}
-    assert not play(series, Candidate(shedding=None, settings=SPLITS | most), 1).splits.any()
+    assert not simulate_window(
+        series, Candidate(shedding=None, settings=SPLITS | most), 1
+    ).splits.any()
 
 
 def test_moments_that_do_not_fall_on_minutes_are_one_a_minute():

@@ -14,8 +14,8 @@ from core.errors import InputError, UnknownNameError
 from core.history.backtest.job import recorded_between, stretches_between
 from core.history.backtest.model import (
     AS_RECORDED,
-    PLAYED_AGAIN,
     RECORDED,
+    REPLAYED,
     Candidate,
     Grid,
     backtest_units,
@@ -93,7 +93,7 @@ def test_a_candidate_is_tried_once_however_often_it_comes_up():
     labels = [candidate.label for candidate in grid.candidates()]
     assert labels == [
         AS_RECORDED,
-        PLAYED_AGAIN,
+        REPLAYED,
         f"ThresholdShedder · {THRESHOLD}=10",
         f"ThresholdShedder · {THRESHOLD}=20",
         "no shedding",

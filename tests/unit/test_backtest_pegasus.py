@@ -1,4 +1,4 @@
-"""A recorded Pegasus cluster played again: what is kept, what is copied, who repairs."""
+"""A recorded Pegasus cluster replayed: what stays, what is copied, who repairs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from backtest_clusters import START, living
 from core.errors import InputError, UnknownNameError
 from core.history.backtest.model import AGAIN, RECORD, Candidate, Unit, Window
 from core.history.backtest.parsing import grid_of
-from core.history.backtest.pegasus.engine import OPERATIONS, play
+from core.history.backtest.pegasus.engine import OPERATIONS, simulate_tape
 from core.history.backtest.pegasus.fleet import Fleet
 from core.history.backtest.pegasus.reading import tape_of_snapshots
 from core.history.backtest.pegasus.rules import pegasus_candidates, rules_of
@@ -32,7 +32,7 @@ def lively(policy: str = "app", **switches: object) -> Candidate:
 
 
 def scored(tape: PegasusTape, candidate: Candidate, seed: int = 1) -> PegasusScore:
-    return score_run(tape, play(tape, candidate, seed=seed))
+    return score_run(tape, simulate_tape(tape, candidate, seed=seed))
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +56,8 @@ def test_at_steady_nothing_happens_and_the_run_is_the_record(tape):
 
 @pytest.mark.parametrize("minute", [0, 7, 39])
 def test_load_stays_with_its_partitions_whoever_holds_them(tape, minute):
-    played = list(play(tape, lively(), seed=1))[-1]
-    there = tape.node_rates(played.members, minute).sum()
+    simulated = list(simulate_tape(tape, lively(), seed=1))[-1]
+    there = tape.node_rates(simulated.members, minute).sum()
     replicas = (tape.start.members != NO_NODE).sum(axis=1)
     wanted = tape.reads[minute].sum(dtype=np.float64)
     wanted += (tape.writes[minute].astype(np.float64) * replicas).sum()
@@ -146,7 +146,10 @@ def test_a_table_that_comes_and_goes_is_taken_as_recorded():
     changed = replace(
         tape, exists=exists, start=start.with_members(members, disks), changes={4: come, 7: gone}
     )
-    held = [int((one.members[-16:] != NO_NODE).sum()) for one in play(changed, lively(), seed=1)]
+    held = [
+        int((one.members[-16:] != NO_NODE).sum())
+        for one in simulate_tape(changed, lively(), seed=1)
+    ]
     assert held[3:5] == [0, 48]
     assert held[6:8] == [48, 0]
 
@@ -189,8 +192,8 @@ def test_several_snapshots_of_a_minute_count_as_its_last_one():
 
 def test_compressed_time_plays_as_fast_as_real_time(tape):
     squeezed = replace(tape, at_ms=tape.at_ms[0] + (tape.at_ms - tape.at_ms[0]) // 10)
-    slow = score_run(tape, play(tape, lively(), seed=1))
-    fast = score_run(squeezed, play(squeezed, lively(), seed=1, minute_s=6.0))
+    slow = score_run(tape, simulate_tape(tape, lively(), seed=1))
+    fast = score_run(squeezed, simulate_tape(squeezed, lively(), seed=1, minute_s=6.0))
     assert slow.steps == fast.steps
 
 

@@ -16,10 +16,10 @@ from fleet_builder import broker_names, make_snapshot
 from pegasus_snapshots import generated
 
 from core.errors import InputError
-from core.history.backtest.advice import chosen, is_plannable, recommended, told
+from core.history.backtest.advice import chosen, describe_advice, is_plannable, recommended
 from core.history.backtest.job import run_window
 from core.history.backtest.model import (
-    PLAYED_AGAIN,
+    REPLAYED,
     Grid,
     Target,
     Unit,
@@ -234,7 +234,7 @@ def test_what_to_change_is_the_difference_to_the_settings_in_force():
     own = {"maxUnloadPercentage": 0.5, "loadBalancerBrokerThresholdShedderPercentage": 10}
     runs = run_rows(
         scored(0, 0.9, 0, shedding="none", settings=json.dumps(force)),
-        scored(2, 0.8, 0, shedding="none", candidate=PLAYED_AGAIN),
+        scored(2, 0.8, 0, shedding="none", candidate=REPLAYED),
         scored(1, 0.1, 5, shedding="UniformLoadShedder", settings=json.dumps(own)),
     )
     target = Target(name="own", deviation=0.2, unloads_per_day=10)
@@ -255,7 +255,7 @@ def test_what_to_change_is_the_difference_to_the_settings_in_force():
 def test_nothing_is_recommended_where_nothing_is_better():
     runs = run_rows(
         scored(0, 0.1, 1, settings="{}"),
-        scored(3, 0.1, 1, candidate=PLAYED_AGAIN),
+        scored(3, 0.1, 1, candidate=REPLAYED),
         scored(1, 0.1, 1),
         scored(2, 0.5, 0),
     )
@@ -269,7 +269,7 @@ TIGHT = Target(name="own", deviation=0.2, unloads_per_day=10)
 def test_candidates_are_compared_with_the_model_of_the_record_and_its_error_is_told():
     runs = run_rows(
         scored(0, 0.584, 817),
-        scored(1, 0.795, 934, candidate=PLAYED_AGAIN),
+        scored(1, 0.795, 934, candidate=REPLAYED),
         scored(2, 0.55, 900, settings='{"maxUnloadPercentage": 0.5}'),
     )
     rows = ranked(runs, TIGHT)
@@ -278,7 +278,7 @@ def test_candidates_are_compared_with_the_model_of_the_record_and_its_error_is_t
     assert best["candidate_number"] == 2
     why = recommended(runs, rows, TIGHT)["why"].to_pylist()[0]
     assert "from 79.5 % to 55.0 %" in why
-    words = told(runs, rows, TIGHT)
+    words = describe_advice(runs, rows, TIGHT)
     assert "The model is off by +21.1 points of deviation and +117.0 unloads a day" in words
     assert "Recommended: c2." in words
 
@@ -298,7 +298,7 @@ def test_fewer_unloads_are_no_better_where_the_nodes_drift_apart(
 ):
     runs = run_rows(
         scored(0, record, 45),
-        scored(1, again, 50, candidate=PLAYED_AGAIN),
+        scored(1, again, 50, candidate=REPLAYED),
         scored(2, deviation, unloads),
     )
     best = chosen(ranked(runs, TIGHT).to_pylist(), TIGHT)
@@ -309,13 +309,13 @@ def test_without_the_recorded_settings_played_again_nothing_is_recommended():
     runs = run_rows(scored(0, 0.5, 45), scored(2, 0.1, 1))
     rows = ranked(runs, TIGHT)
     assert chosen(rows.to_pylist(), TIGHT) is None
-    assert "nothing to compare" in told(runs, rows, TIGHT)
+    assert "nothing to compare" in describe_advice(runs, rows, TIGHT)
 
 
 def test_of_equals_whoever_changes_least_is_first_and_has_the_mark():
     runs = run_rows(
         scored(0, 0.5, 45, settings='{"maxUnloadPercentage": 0.2}'),
-        scored(1, 0.9, 45, candidate=PLAYED_AGAIN),
+        scored(1, 0.9, 45, candidate=REPLAYED),
         scored(2, 0.6, 0, shedding="none", settings='{"maxUnloadPercentage": 0.5}'),
         scored(3, 0.6, 0, shedding="none"),
         scored(4, 0.6, 0, settings='{"maxUnloadPercentage": 0.2}'),
@@ -345,8 +345,11 @@ def test_a_candidate_that_missed_a_window_is_not_ranked_on_the_others():
         False,
         None,
     )
-    assert "1 of 2 runs could not be played. It cannot be." in rows[1]["sentence"]
-    assert (rows[2]["rank"], rows[2]["problem"]) == (1, None)  # no record: it counts for nobody
+    assert "1 of 2 runs could not be simulated. It cannot be." in rows[1]["sentence"]
+    assert (rows[2]["rank"], rows[2]["problem"]) == (
+        1,
+        None,
+    )  # no record: it counts for no candidate
 
 
 def test_a_setting_that_needs_a_restart_is_no_plan():

@@ -31,7 +31,7 @@ from core.history.store.store import HistoryLocation, HistoryStore
 from core.history.store.writer import Recorder
 from core.plan.codec import load_plan
 from core.plan.options import PlanOptions
-from core.progress import JobStoppedError, Untold
+from core.progress import JobStoppedError, NoProgress
 from core.pulsar.settings import SETTING_BY_KEY, SETTINGS
 from core.systems import STEPS
 from dashboard.cli import backtest as backtest_command
@@ -72,7 +72,7 @@ def store(place: Path) -> HistoryStore:
 
 def outcome_of(store: HistoryStore, grid: Mapping[str, Any]) -> Outcome:
     work = Backtest.prepared(store, grid_of(grid))
-    return Outcome.of(work.grid, run_here(work, Untold()))
+    return Outcome.of(work.grid, run_here(work, NoProgress()))
 
 
 # -- the record ------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ def test_the_job_writes_its_tables_and_answers(store, tmp_path):
     context = JobContext(
         config=TrimtabConfig(state_dir=tmp_path),
         out=tmp_path,
-        progress=Untold(),
+        progress=NoProgress(),
         spark=lambda: pytest.fail("no Spark is needed"),
         history=lambda: store,
     )
@@ -247,14 +247,14 @@ def test_a_minute_is_as_configured_where_the_grid_says_nothing(
     config.write_text(f'state_dir = "{tmp_path}"\n[history]\nminute_s = 120\n')
     monkeypatch.setenv("TRIMTAB_CONFIG", str(config))
     grid = {"clusters": [PULSAR], "shedding": ["none"]}
-    played = []
+    simulated = []
     for name, given in ("own", {"minute_s": 60}), ("configured", {}):
         words = words_of(place, tmp_path / name, {**grid, **given})
         assert run(words) == 0
         capsys.readouterr()
         runs = pq.read_table(tmp_path / name / "out" / "runs.parquet")
-        played.append(max(runs["minutes"].to_pylist()))
-    assert played[1] <= played[0] / 2 + 1
+        simulated.append(max(runs["minutes"].to_pylist()))
+    assert simulated[1] <= simulated[0] / 2 + 1
 
 
 def test_the_command_prints_one_object_and_the_plan_can_be_read(

@@ -190,7 +190,7 @@ def test_events_are_completed_before_they_are_written(tmp_path) -> None:
         at = events.schema.get_field_index("by")
         return events.set_column(at, "by", pa.array(["trimtab"] * events.num_rows))
 
-    recorder = Recorder(store, "fleet", told=by_run)
+    recorder = Recorder(store, "fleet", complete_events=by_run)
     recorder.record(fleet(leader="a"))
     done = recorder.record(fleet(1, leader="b"))
     assert done.events["by"].to_pylist() == ["trimtab"]

@@ -327,7 +327,7 @@ def test_appended_rows_count_by_themselves(tmp_path) -> None:
     ("rows", "says"),
     [
         (pa.table({"kind": ["step"]}), "they have no time"),
-        (pa.table({"taken_at": [1], "wrong": ["x"]}), "nobody knows wrong"),
+        (pa.table({"taken_at": [1], "wrong": ["x"]}), "unknown: wrong"),
     ],
 )
 def test_appended_rows_that_do_not_fit_are_refused(tmp_path, rows, says) -> None:

@@ -22,7 +22,7 @@ from core.history.analysis.trends.pulsar import broker_minutes
 from core.history.analysis.trends.trends import DAY_MS, trends_of
 from core.history.store.store import HistoryError, HistoryLocation, HistoryStore
 from core.history.store.writer import Recorder
-from core.progress import JobStoppedError, Untold
+from core.progress import JobStoppedError, NoProgress
 from core.schemas.pegasus import PEGASUS_TABLES
 from core.snapshot.pegasus import PegasusSnapshot
 from core.units import ms_to_datetime
@@ -291,7 +291,7 @@ def past(tmp_path_factory: pytest.TempPathFactory) -> HistoryStore:
 
 @pytest.fixture(scope="module")
 def hourly(past: HistoryStore) -> Trends:
-    return trends_here(past, TrendsRequest(period="hour"), RecordScope(), Untold())
+    return trends_here(past, TrendsRequest(period="hour"), RecordScope(), NoProgress())
 
 
 def test_periods_do_not_cross_midnight(past, hourly):
@@ -342,7 +342,7 @@ def test_a_minute_is_a_period_too_and_a_part_of_the_subjects_can_be_asked(past):
         past,
         TrendsRequest(period="minute", subjects=("brokers",)),
         RecordScope(clusters=("fleet",)),
-        Untold(),
+        NoProgress(),
     )
     assert set(found.trends["kind"].to_pylist()) == {"broker", "cluster"}
     assert set(found.trends["minutes"].to_pylist()) == {1}
@@ -350,7 +350,7 @@ def test_a_minute_is_a_period_too_and_a_part_of_the_subjects_can_be_asked(past):
 
 
 def test_flaps_of_a_recorded_cluster(past):
-    found = flaps_here(past, FlapsRequest(), RecordScope(clusters=("fleet",)), Untold())
+    found = flaps_here(past, FlapsRequest(), RecordScope(clusters=("fleet",)), NoProgress())
     events = past.rows("events", "fleet")
     moved = [row for row in events.to_pylist() if row["kind"] == "move"]
     assert sum(found.movers["moves"].to_pylist()) == len(moved)
@@ -358,12 +358,17 @@ def test_flaps_of_a_recorded_cluster(past):
 
 def test_what_was_not_recorded_cannot_be_asked(past, tmp_path):
     with pytest.raises(UnknownNameError):
-        trends_here(past, TrendsRequest(), RecordScope(clusters=("flett",)), Untold())
+        trends_here(past, TrendsRequest(), RecordScope(clusters=("flett",)), NoProgress())
     with pytest.raises(HistoryError):
-        trends_here(past, TrendsRequest(), RecordScope(start=NOON + timedelta(days=9)), Untold())
+        trends_here(
+            past, TrendsRequest(), RecordScope(start=NOON + timedelta(days=9)), NoProgress()
+        )
     with pytest.raises(HistoryError):
         flaps_here(
-            HistoryStore(HistoryLocation(str(tmp_path))), FlapsRequest(), RecordScope(), Untold()
+            HistoryStore(HistoryLocation(str(tmp_path))),
+            FlapsRequest(),
+            RecordScope(),
+            NoProgress(),
         )
 
 

@@ -24,7 +24,7 @@ from core.history.store.writer import Recorder
 from core.planning.drill.request import DrillRequest
 from core.planning.what_if.compare import PAIRS, compare, totals_of, what_if_sentence
 from core.planning.what_if.request import WhatIfRequest
-from core.progress import JobStoppedError, Untold
+from core.progress import JobStoppedError, NoProgress
 from core.snapshot.pegasus import load_pegasus_snapshot
 from core.snapshot.store import Shelf, load_snapshot, save_snapshot
 from core.spark.fleet import FleetRequest, InDirectory, answer_here
@@ -155,7 +155,7 @@ def job(site: Path, out: Path, name: str, **asked: object) -> JobAnswer:
     context = JobContext(
         config=config,
         out=out,
-        progress=Untold(),
+        progress=NoProgress(),
         spark=no_spark,
         history=lambda: HistoryStore(HistoryLocation(str(site / "state" / "history"))),
     )
@@ -189,8 +189,8 @@ def test_clusters_in_processes_of_their_own_give_the_answers_of_one_after_the_ot
     kept = {name: shelf.latest(name, datetime.now(UTC)) for name in ("c1", "c2", "peg")}
     sources = {name: InDirectory(str(one.path)) for name, one in kept.items() if one is not None}
     question = FleetRequest(DRILL, DrillRequest(hot_threshold=0.3))
-    here = answer_here(sources, question, Untold())
-    there = answer_in_pool(sources, question, Untold(), workers=2)
+    here = answer_here(sources, question, NoProgress())
+    there = answer_in_pool(sources, question, NoProgress(), workers=2)
     assert {name: table.to_pylist() for name, table in there.items()} == {
         name: table.to_pylist() for name, table in here.items()
     }
@@ -218,7 +218,7 @@ class Dies:
 def test_a_process_that_dies_is_told_and_not_waited_for(site):
     sources = {"a": InDirectory(str(site / "fleet")), "b": Dies()}
     with pytest.raises(ComputeError, match="One of the 2 processes") as told:
-        answer_in_pool(sources, FleetRequest(DRILL, DrillRequest()), Untold(), workers=2)
+        answer_in_pool(sources, FleetRequest(DRILL, DrillRequest()), NoProgress(), workers=2)
     assert "fewer workers" in told.value.hint
 
 

@@ -17,7 +17,7 @@ from core.planning.drill.pegasus import drill_pegasus
 from core.planning.drill.placing import Loss, lost_bundles, place_losses
 from core.planning.drill.pulsar import drill, drill_of, groups_of, losses_of, simulate_losses
 from core.planning.drill.request import DrillRequest
-from core.progress import Untold
+from core.progress import NoProgress
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
 from core.simulation.managers import ModularManager
@@ -87,7 +87,7 @@ def test_what_is_asked_with_a_loss_does_not_change_it(small):
 
 def test_answers_of_groups_make_the_same_answer(fleet):
     settings, wish = effective_settings(fleet), DrillRequest(hot_threshold=0.5)
-    whole_answer = drill(fleet, settings, wish, Untold())
+    whole_answer = drill(fleet, settings, wish, NoProgress())
     losses = losses_of(LoadView.of(fleet, settings), wish)
     parts = [simulate_losses(fleet, settings, [loss], wish) for loss in reversed(losses)]
     apart = drill_of(parts)
@@ -102,7 +102,7 @@ def test_answers_of_groups_make_the_same_answer(fleet):
 def test_every_bundle_of_a_lost_broker_lands_on_one_that_is_left(fleet):
     settings = effective_settings(fleet)
     view = LoadView.of(fleet, settings)
-    done = drill(fleet, settings, DrillRequest(), Untold())
+    done = drill(fleet, settings, DrillRequest(), NoProgress())
     owned = dict.fromkeys(view.brokers, 0)
     for owner, bound in zip(view.owner.tolist(), view.is_broker_bound.tolist(), strict=True):
         owned[view.brokers[owner]] += not bound
@@ -129,7 +129,7 @@ def test_a_namespace_whose_brokers_are_all_lost_is_told_as_homeless(fleet):
     own = [row for row in fleet.policies.to_pylist() if row["kind"] == "failure_domain"]
     policies = pa.Table.from_pylist([*own, *rows], schema=fleet.policies.schema)
     narrow = PulsarSnapshot.build(fleet.manifest, {**fleet.tables, "policies": policies})
-    done = drill(narrow, effective_settings(narrow), DrillRequest(), Untold())
+    done = drill(narrow, effective_settings(narrow), DrillRequest(), NoProgress())
     worst = done.failures.to_pylist()[0]
     assert worst["failure"] == "zone-a"
     assert worst["unassigned"] > 0
@@ -142,10 +142,10 @@ def test_a_namespace_whose_brokers_are_all_lost_is_told_as_homeless(fleet):
 
 def test_the_line_from_which_a_broker_is_hot_is_given(fleet):
     settings = effective_settings(fleet)
-    cool = drill(fleet, settings, DrillRequest(hot_threshold=5.0), Untold())
+    cool = drill(fleet, settings, DrillRequest(hot_threshold=5.0), NoProgress())
     assert cool.hot.num_rows == 0
     assert "survived" in cool.sentence
-    warm = drill(fleet, settings, DrillRequest(hot_threshold=0.3), Untold())
+    warm = drill(fleet, settings, DrillRequest(hot_threshold=0.3), NoProgress())
     assert all(row["usage_after"] >= 0.3 for row in warm.hot.to_pylist())
     assert warm.hot.num_rows > 0
 
@@ -153,10 +153,10 @@ def test_the_line_from_which_a_broker_is_hot_is_given(fleet):
 def test_names_that_are_not_there_are_refused(fleet):
     settings = effective_settings(fleet)
     with pytest.raises(UnknownNameError):
-        drill(fleet, settings, DrillRequest(only=("10.1.0.99:8080",)), Untold())
+        drill(fleet, settings, DrillRequest(only=("10.1.0.99:8080",)), NoProgress())
     with pytest.raises(InputError):
-        drill(fleet, settings, DrillRequest(brokers=False, domains=False), Untold())
-    one = drill(fleet, settings, DrillRequest(only=("zone-b",)), Untold())
+        drill(fleet, settings, DrillRequest(brokers=False, domains=False), NoProgress())
+    one = drill(fleet, settings, DrillRequest(only=("zone-b",)), NoProgress())
     assert one.failures["failure"].to_pylist() == ["zone-b"]
 
 
@@ -168,7 +168,7 @@ def test_a_cluster_of_the_extensible_manager_is_played_too():
 
 def test_a_lost_node_hands_its_primaries_to_the_secondary_that_leads_least():
     parts = [part_row(2, at, "db1:34801", ["db2:34801", "db3:34801"]) for at in range(4)]
-    done = drill_pegasus(PegasusFacts(snapshot_of(whole(parts))), Untold())
+    done = drill_pegasus(PegasusFacts(snapshot_of(whole(parts))), NoProgress())
     first = next(row for row in done.failures.to_pylist() if row["node"] == "db1:34801")
     assert (first["primaries"], first["taken"], first["without_primary"]) == (4, 2, 0)
     assert first["moved_rate"] == pytest.approx(4 * 6.0)
@@ -179,7 +179,7 @@ def test_partitions_on_one_node_alone_are_told_as_lost():
     parts = [part_row(2, 0, "db1:34801"), part_row(2, 1, "db2:34801", ["db1:34801"])]
     done = drill_pegasus(
         PegasusFacts(snapshot_of(whole(parts, tables=None) | {"tables": [table_of_two()]})),
-        Untold(),
+        NoProgress(),
     )
     worst = done.failures.to_pylist()[0]
     assert (worst["node"], worst["without_primary"], worst["without_writes"]) == ("db1:34801", 1, 1)
@@ -192,7 +192,7 @@ def table_of_two() -> dict[str, object]:
 
 def test_loads_of_nodes_are_conserved_when_all_primaries_find_a_taker():
     facts = PegasusFacts(generated(6, 16, 7))
-    rows = drill_pegasus(facts, Untold()).failures.to_pylist()
+    rows = drill_pegasus(facts, NoProgress()).failures.to_pylist()
     assert len(rows) == 7
     assert all(row["without_primary"] == 0 for row in rows)
     assert sum(row["primaries"] for row in rows) == 6 * 16
@@ -200,4 +200,4 @@ def test_loads_of_nodes_are_conserved_when_all_primaries_find_a_taker():
 
 def test_a_snapshot_without_partitions_cannot_be_drilled():
     with pytest.raises(IncompleteSnapshotError):
-        drill_pegasus(PegasusFacts(snapshot_of(whole([]))), Untold())
+        drill_pegasus(PegasusFacts(snapshot_of(whole([]))), NoProgress())

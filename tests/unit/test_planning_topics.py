@@ -16,7 +16,7 @@ from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
 from core.planning.topics.distribution import place_topics
 from core.planning.topics.files import parts_of, read_part
 from core.planning.topics.ring import NOWHERE, TopicNames, TopicRing
-from core.progress import JobStoppedError, Untold
+from core.progress import JobStoppedError, NoProgress
 from core.pulsar.lookup import lookup_topic, parse_topic_name
 from core.snapshot import PulsarSnapshot
 
@@ -137,7 +137,7 @@ def test_the_parts_of_a_file_have_every_topic_once_whatever_its_form_and_their_s
 def test_loads_and_crowding_add_up(fleet, tmp_path):
     table = table_of(fleet)
     pq.write_table(table, tmp_path / "t.parquet", row_group_size=100)
-    done = place_topics(TopicRing.of(fleet), parts_of(tmp_path / "t.parquet"), Untold())
+    done = place_topics(TopicRing.of(fleet), parts_of(tmp_path / "t.parquet"), NoProgress())
     assert (done.topics, done.unmatched, done.invalid) == (600, 1, 1)
     assert pc.sum(done.bundles["topics"]).as_py() == 600
     assert pc.sum(done.brokers["topics"]).as_py() == 600

@@ -1,1 +1,1 @@
-"""What the cluster would have done under other settings, played again on recorded load."""
+"""What the cluster would have done under other settings, simulated on recorded load."""

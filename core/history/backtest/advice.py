@@ -1,7 +1,7 @@
 """What to change to have a better candidate, and how far the model itself is off.
 
 A model is compared with the same model: candidates with the recorded settings, replayed. What
-really happened tells how far both are off.
+really happened shows how far both are off.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final, TypeGuard
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.history.backtest.model import NO_SHEDDING, PLAYED_AGAIN, Target
+from core.history.backtest.model import NO_SHEDDING, REPLAYED, Target
 from core.history.backtest.ranking import order_of, really, the
 from core.history.backtest.schemas import RECOMMENDED
 from core.history.backtest.wording import PULSAR, Wording
@@ -45,7 +45,7 @@ def chosen(rows: Sequence[dict[str, Any]], target: Target) -> dict[str, Any] | N
         rows: Rows of ``CANDIDATES`` of one cluster, best first.
         target: What is good enough.
     """
-    again = the(rows, PLAYED_AGAIN)
+    again = the(rows, REPLAYED)
     if again is None or again["rank"] is None:
         return None  # nothing to compare with
     most = min(one["deviation_p95"] for one in (again, really(rows)) if _is_known(one)) + WORSE_BY
@@ -82,7 +82,7 @@ def recommended(runs: pa.Table, candidates: pa.Table, target: Target) -> pa.Tabl
     rows = candidates.to_pylist()
     for cluster, record in records.items():
         mine = [row for row in rows if row["cluster"] == cluster]
-        best, again = chosen(mine, target), the(mine, PLAYED_AGAIN)
+        best, again = chosen(mine, target), the(mine, REPLAYED)
         if best is not None and again is not None:
             found += _changes(cluster, best, again, record)
     return pa.Table.from_pylist(found, schema=RECOMMENDED)
@@ -123,7 +123,7 @@ def wanted_settings(
 
     Args:
         best: A row of ``CANDIDATES`` or ``RUNS``.
-        record: That of what really happened: a class that is at work already is not set anew.
+        record: That of what really happened: a class that is at work already is not set again.
         force: Settings in force.
     """
     wanted: dict[str, Any] = {}
@@ -148,7 +148,9 @@ def _class(key: str, name: str | None, force: Mapping[str, Any]) -> dict[str, An
 # -- in words --------------------------------------------------------------------------------------
 
 
-def told(runs: pa.Table, candidates: pa.Table, target: Target, nouns: Wording = PULSAR) -> str:
+def describe_advice(
+    runs: pa.Table, candidates: pa.Table, target: Target, nouns: Wording = PULSAR
+) -> str:
     """Return how true a back-test is and what it comes to, in a few sentences.
 
     Args:
@@ -173,9 +175,11 @@ def told(runs: pa.Table, candidates: pa.Table, target: Target, nouns: Wording = 
 
 
 def _model_words(rows: Sequence[dict[str, Any]], nouns: Wording) -> str:
-    record, again = really(rows), the(rows, PLAYED_AGAIN)
+    record, again = really(rows), the(rows, REPLAYED)
     if not _is_known(record) or not _is_known(again):
-        return "How far the model is off is not known: the recorded settings could not be played."
+        return (
+            "How far the model is off is not known: the recorded settings could not be simulated."
+        )
     points = (again["deviation_p95"] - record["deviation_p95"]) * 100
     unloads = again["unloads_per_day"] - record["unloads_per_day"]
     return (
@@ -189,19 +193,19 @@ def _choice_words(rows: Sequence[dict[str, Any]], target: Target, nouns: Wording
     best = chosen(rows, target)
     if best is not None:
         return f"Recommended: {best['candidate']}."
-    again = the(rows, PLAYED_AGAIN)
+    again = the(rows, REPLAYED)
     if again is None or again["rank"] is None:
         return "Nothing is recommended: there is nothing to compare the candidates with."
     return (
         f"Nothing is recommended: by the worse of deviation and {nouns.moves} a day, each as a "
         "multiple of the target, no candidate comes nearer to it than the recorded settings, "
-        f"played again, without leaving the farthest {nouns.server} farther off than they do or "
+        f"replayed, without leaving the farthest {nouns.server} farther off than they do or "
         "than it really was."
     )
 
 
 def _gap_words(runs: pa.Table, cluster: str) -> Iterator[str]:
-    """Say which time counts for nobody."""
+    """Describe which time counts for no candidate."""
     mine = runs.filter(pc.and_(pc.equal(runs["cluster"], cluster), runs["is_record"]))
     rows = sorted(mine.to_pylist(), key=lambda row: row["window"])
     gaps = [
@@ -212,11 +216,12 @@ def _gap_words(runs: pa.Table, cluster: str) -> Iterator[str]:
         longest = "from" if len(gaps) == 1 else "the longest from"
         yield (
             f"The record has {pluralize(len(gaps), 'gap')}, {longest} {first} to {last}; that time "
-            "counts for nobody."
+            "counts for no candidate."
         )
     unread = [row["problem"] for row in rows if row["problem"] is not None]
     if unread:
-        yield f"{pluralize(len(unread), 'window')} of {len(rows)} counted for nobody: {unread[0]}"
+        windows = pluralize(len(unread), "window")
+        yield f"{windows} of {len(rows)} counted for no candidate: {unread[0]}"
 
 
 def _length(gap: tuple[int, int]) -> int:

@@ -88,8 +88,8 @@ def broker_fields(numbers: Floats, here: Flags) -> dict[str, Any]:
     counts = np.nan_to_num(numbers[:, :, -3:-1])
     present = numbers[:, :, :-1]
     same = (present[1:] == present[:-1]) | (np.isnan(present[1:]) & np.isnan(present[:-1]))
-    told = numbers[:, :, -1]
-    newer = np.nan_to_num(told[1:]) > np.nan_to_num(told[:-1])
+    reported_at = numbers[:, :, -1]
+    newer = np.nan_to_num(reported_at[1:]) > np.nan_to_num(reported_at[:-1])
     reported = np.ones(here.shape, np.bool_)
     reported[1:] = (newer | ~same.all(axis=2)) & here[1:]
     return {

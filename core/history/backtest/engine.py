@@ -1,4 +1,4 @@
-"""One candidate played on one window: shed, place, unload, report, minute by minute.
+"""One candidate simulated on one window: shed, place, unload, report, minute by minute.
 
 Load follows its bundle. Brokers come and go as recorded; what a broker leaves behind is placed
 again by the candidate. A bundle that gets its first owner gets the recorded one; the parts of one
@@ -55,7 +55,7 @@ _FEWEST_TOPICS: Final = 2
 
 
 @dataclass(frozen=True, eq=False)
-class Played:
+class SimulatedRun:
     """How one window went under one candidate.
 
     Attributes:
@@ -75,7 +75,7 @@ class Played:
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """By what a candidate is played.
+    """By what a candidate is simulated.
 
     Attributes:
         strategy: Who sheds; ``None``: none.
@@ -114,33 +114,33 @@ class Rules:
         """Return who sheds.
 
         Raises:
-            InputError: Nobody does.
+            InputError: None does.
         """
         if self.strategy is None:
             raise InputError("This candidate does not shed.", hint="Name a shedding strategy.")
         return self.strategy
 
 
-def play(
+def simulate_window(
     series: LoadSeries,
     candidate: Candidate,
     seed: int,
     *,
     tick: Callable[[int, int], None] | None = None,
     has_report_delays: bool = True,
-) -> Played:
-    """Play a candidate on a window.
+) -> SimulatedRun:
+    """Simulate a candidate on a window.
 
     Args:
         series: The window's record.
         candidate: Not the record itself.
         seed: Everything drawn at random follows from it.
-        tick: Told minutes done and minutes in all, every minute.
+        tick: Gets minutes done and minutes in all, every minute.
         has_report_delays: False: a broker writes its report as soon as a bundle came or went, as
             :func:`core.simulation.simulate` has it.
     Raises:
         UnknownNameError: A strategy or a setting that does not exist.
-        InputError: A strategy that cannot be played on this record.
+        InputError: A strategy that cannot be simulated on this record.
     """
     rules = Rules.of(series, candidate)
     run = _Run(series, rules, seed, has_report_delays=has_report_delays)
@@ -151,7 +151,7 @@ def play(
         if tick is not None:
             tick(row + 1, rows)
     run.moves.names = run.roster.names
-    return Played(
+    return SimulatedRun(
         traffic=run.traffic,
         moves=run.moves,
         splits=run.splits,
@@ -171,10 +171,10 @@ class _Timer:
 
     def recent(self, now: float) -> frozenset[str]:
         """Return the bundles in their grace period; the others are forgotten."""
-        # the leader's timer is set anew after each round: at the boundary the time is just over
-        kept = {name: at for name, at in self.unloaded_at.items() if now - at < self.grace}
-        self.unloaded_at = kept
-        return frozenset(kept)
+        # the leader's timer is set again after each round: at the boundary the time is just over
+        recent = {name: at for name, at in self.unloaded_at.items() if now - at < self.grace}
+        self.unloaded_at = recent
+        return frozenset(recent)
 
 
 class _Run:
@@ -213,7 +213,7 @@ class _Run:
         passed = int(series.minutes[row] - series.minutes[row - 1]) if row else 0
         if row:
             self._follow_record(row, bundles)
-            self._place_anew(row, bundles)
+            self._place_again(row, bundles)
         fleet = fleet_at(series, row, bundles, self._owner)
         self.traffic[row] = np.where(series.broker_here[row], fleet.traffic, np.nan)
         self._leader.read(row, passed, fleet, bundles, self._owner)
@@ -240,7 +240,7 @@ class _Run:
             owner[came] = np.where(whole >= 0, whole, owner[came])
             self.splits[row] += np.unique(parents).size
 
-    def _place_anew(self, row: int, bundles: Bundles) -> None:
+    def _place_again(self, row: int, bundles: Bundles) -> None:
         """Look up the bundles of brokers that went, one after the other, in any order."""
         here = np.append(self._series.broker_here[row], np.True_)  # code -1 has nowhere to leave
         lost = np.flatnonzero(~here[self._owner] & bundles.here)
@@ -249,7 +249,7 @@ class _Run:
         self._look_up(row, bundles, lost, "placed again")
 
     def _split(self, row: int, bundles: Bundles, splitter: Splitter) -> Bundles:
-        """Split what is too large; where that is so, the parts are looked up anew."""
+        """Split what is too large; where that is so, the parts are looked up again."""
         rows = splitter.chosen(bundles, self.roster, self._leader)
         if not rows.size:
             return bundles
@@ -304,7 +304,7 @@ class _Run:
         clock = start
         size = int(min(self.manager.unloads_per_minute, max(len(decision.moves), 1)))
         for first in range(0, len(decision.moves), size):
-            if first:  # brokers have told what the unloads so far have changed
+            if first:  # brokers have reported what the unloads so far have changed
                 fleet = fleet_at(self._series, row, bundles, self._owner)
                 self._leader.report(row, fleet, bundles, self._owner)
                 view = self._leader.view(row, bundles, self._owner, self.roster)
@@ -328,8 +328,8 @@ class _Run:
         self._leader.touch(np.append(sources, ends))
         self._timer.unloaded_at |= {name: clock for name, _, _ in going}
         self.moves.add(row, "unload", rows, (sources, ends), bundles)
-        kept = [Move(source, name, end) for name, source, end in going]
-        self._memory = self.manager.remembered(view, self._memory, kept)
+        last = [Move(source, name, end) for name, source, end in going]
+        self._memory = self.manager.remembered(view, self._memory, last)
         return len(going) / self.manager.unloads_per_minute
 
     def _going(self, landings: Sequence[Landing]) -> list[tuple[str, str, str]]:
@@ -348,7 +348,7 @@ def manager_for(series: LoadSeries, rules: Rules) -> Manager:
     """Return who checks and places.
 
     Raises:
-        InputError: A strategy that cannot be played on this record.
+        InputError: A strategy that cannot be simulated on this record.
     """
     template = series.template
     if rules.strategy is None and template.manifest.load_manager == "extensible":

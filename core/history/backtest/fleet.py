@@ -18,7 +18,7 @@ from core.pulsar.load import WEIGHED, percent_usage
 from core.pulsar.releases import Rules
 
 _RATES: Final = 4
-_WAYS: Final = {2: (2,), 3: (3,)}
+_DIRECTIONS: Final = {2: (2,), 3: (3,)}
 """Rates of the direction that a weighed resource goes by; CPU and memory go by both."""
 
 
@@ -173,9 +173,9 @@ def _amounts(series: LoadSeries, row: int, bundles: Bundles, away: Ints, counted
     usage[counted < 0] = 0.0
     used = []
     for resource in range(len(WEIGHED)):
-        ways = _WAYS.get(resource, (2, 3))
-        mine = sum(own[way] for way in ways)
-        whole = sum(rates[:, way] for way in ways)
+        directions = _DIRECTIONS.get(resource, (2, 3))
+        mine = sum(own[direction] for direction in directions)
+        whole = sum(rates[:, direction] for direction in directions)
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.where(whole > 0, mine / whole, 0.0)
         most = np.clip(share, 0.0, 1.0) * usage[:, resource]

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from core.errors import InputError, SnapshotError, UnknownNameError
-from core.history.backtest.advice import recommended, told
+from core.history.backtest.advice import describe_advice, recommended
 from core.history.backtest.dense import Ints
 from core.history.backtest.model import Grid, Stretch, Unit, backtest_units, window_key
 from core.history.backtest.pegasus.advice import recommended_switches
@@ -48,7 +48,7 @@ TABLES: Final[Mapping[str, str]] = {
     "candidates": "The candidates, best first, with what really happened in its place.",
     "recommended": "What to change on each cluster to have its best candidate.",
     "runs": "Every run: one cluster, window, candidate and seed.",
-    "timeline": "Every played minute: the farthest node and what was moved.",
+    "timeline": "Every simulated minute: the farthest node and what was moved.",
     "moves": "Everything that went somewhere else, and when.",
 }
 """The result tables, and what each holds."""
@@ -60,7 +60,7 @@ _RULES: Final = ("setting", "policy")
 
 @dataclass(frozen=True, kw_only=True)
 class Records:
-    """Where the records of a back-test are; small, for it is sent to whoever plays.
+    """Where the records of a back-test are; small, for it is sent to whoever simulates.
 
     Attributes:
         location: Of the history.
@@ -114,11 +114,11 @@ class Backtest:
         spans = _spans(store, grid)
         candidates = pegasus_candidates(grid) if grid.is_pegasus else None
         asked = replace(grid, clusters=tuple(sorted(spans)))
-        played = {
+        sources = {
             name: stretches_of(store, name, minute_s=grid.minute_s, start=grid.start, end=grid.end)
             for name in spans
         }
-        units = backtest_units(asked, spans, candidates, played)
+        units = backtest_units(asked, spans, candidates, sources)
         ends = {name: end for name, (_, end) in spans.items()}
         records = Records(location=store.location, ends=ends, is_pegasus=grid.is_pegasus)
         return cls(grid=grid, units=units, records=records)
@@ -166,7 +166,7 @@ def _system(store: HistoryStore, cluster: str) -> str:
 
 
 def run_one(record: Record, unit: Unit, tick: Tick | None = None) -> UnitResult:
-    """Play one unit on its window's record. Deterministic: the same unit, the same tables."""
+    """Simulate one unit on its window's record. Deterministic: the same unit, the same tables."""
     if isinstance(record, PegasusTape):
         return run_pegasus_unit(record, unit, tick)
     return run_unit(record, unit, tick)
@@ -175,14 +175,14 @@ def run_one(record: Record, unit: Unit, tick: Tick | None = None) -> UnitResult:
 def run_window(
     load: Callable[[Unit], Record], units: Iterable[Unit], tick: Callable[[Unit, int, int], None]
 ) -> Iterator[UnitResult]:
-    """Play units of one window: its record is loaded once.
+    """Simulate units of one window: its record is loaded once.
 
     A window without a recorded minute gives runs that say so, it does not cost the others theirs.
 
     Args:
         load: Returns the record of their window.
         units: Of one window.
-        tick: Told the unit, minutes done and minutes in all; may raise to stop it.
+        tick: Gets the unit, minutes done and minutes in all; may raise to stop it.
     """
     record: Record | None = None
     problem = ""
@@ -223,9 +223,9 @@ def run_here(backtest: Backtest, progress: Progress) -> list[UnitResult]:
 
     Args:
         backtest: What is to be run.
-        progress: Told in units; several times during a unit.
+        progress: Reported in units; several times during a unit.
     Raises:
-        JobStoppedError: Somebody asked for it to stop.
+        JobStoppedError: A stop was requested.
     """
     done: list[UnitResult] = []
     total = len(backtest.units)
@@ -291,7 +291,8 @@ class Outcome:
         )
         found = {**tables, "candidates": candidates, "recommended": wanted}
         whole = {name: found[name] for name in TABLES}
-        words = f"{_sentence(candidates)} {told(tables['runs'], candidates, grid.target, nouns)}"
+        advice = describe_advice(tables["runs"], candidates, grid.target, nouns)
+        words = f"{_sentence(candidates)} {advice}"
         return cls(whole, words, grid.is_pegasus)
 
     def write(self, folder: Path) -> None:
@@ -307,7 +308,7 @@ def _sentence(candidates: pa.Table) -> str:
         candidates = candidates.filter(pc.is_null(candidates["cluster"]))
     best = candidates.filter(pc.equal(candidates["rank"], 1))
     rows = best if best.num_rows else candidates
-    return str(rows["sentence"][0]) if rows.num_rows else "Nothing was played."
+    return str(rows["sentence"][0]) if rows.num_rows else "Nothing was simulated."
 
 
 def stretches_of(
@@ -318,7 +319,7 @@ def stretches_of(
     start: datetime | None = None,
     end: datetime | None = None,
 ) -> tuple[Stretch, ...]:
-    """Return what of a cluster's record is played without a break, oldest first.
+    """Return what of a cluster's record is simulated without a break, oldest first.
 
     Args:
         store: The history.
@@ -368,16 +369,16 @@ def recorded_between(
     """Return the stretches of which a range holds a recorded moment.
 
     Args:
-        stretches: What is played without a break.
+        stretches: What is simulated without a break.
         taken_at: Recorded moments, ms, rising.
         start: Of the range; ``None``: that of the record.
         end: Of the range, not in it any more; ``None``: that of the record.
     """
-    kept = []
+    chosen = []
     for stretch in stretches:
         first = datetime_to_ms(max(stretch[0], start) if start else stretch[0])
         last = datetime_to_ms(min(stretch[1], end) if end else stretch[1])
         at = int(np.searchsorted(taken_at, first))
         if at < taken_at.size and taken_at[at] < last:
-            kept.append(stretch)
-    return tuple(kept)
+            chosen.append(stretch)
+    return tuple(chosen)

@@ -93,7 +93,7 @@ class Average:
             self.held = grown if sampled is None else np.where(sampled, grown, self.held)
 
     def drop(self, lost: Ints, seeds: Floats) -> None:
-        """Forget bundles; they begin anew, with their quota where they have one.
+        """Forget bundles; they begin again, with their quota where they have one.
 
         Args:
             lost: Their columns.
@@ -179,7 +179,10 @@ class Leader:
         ]
         short = np.stack([view.bundle_short_rate, view.bundle_short_throughput])
         self._short = Average(SHORT_SAMPLES, held[0], short)
-        flow = [column_values(bundles, f"long_msg_throughput_{way}") for way in ("in", "out")]
+        flow = [
+            column_values(bundles, f"long_msg_throughput_{direction}")
+            for direction in ("in", "out")
+        ]
         whole = np.where(np.isfinite(flow[0] + flow[1]), flow[0] + flow[1], short[1])
         self._long = Average(LONG_SAMPLES, held[1], np.stack([view.bundle_long_rate, whole]))
         quotas = seeds_of(self._series.template)
@@ -193,7 +196,7 @@ class Leader:
         return self._long.values[0], self._long.values[1]
 
     def grow(self, parents: Ints) -> None:
-        """Begin with parts of bundles: nobody has an average of them yet.
+        """Begin with parts of bundles: there is no average of them yet.
 
         Args:
             parents: Column of the split bundle of each new column.
@@ -289,16 +292,16 @@ class Leader:
         that gave.
 
         Source:
-            Pulsar ``ModularLoadManagerImpl#updateBundleData``: it removes what nobody reports.
+            Pulsar ``ModularLoadManagerImpl#updateBundleData``: it removes what no broker reports.
         """
         if not self._has_delays:
             return
         was = self.counted
         moved = np.flatnonzero((counted != was) & (was >= 0))
-        told = wrote[was[moved]]
+        reported = wrote[was[moved]]
         if self._rng is not None:
-            told &= self._rng.random(moved.size) < _GIVER_FIRST
-        lost = moved[told | (counted[moved] < 0)]
+            reported &= self._rng.random(moved.size) < _GIVER_FIRST
+        lost = moved[reported | (counted[moved] < 0)]
         for average in (self._short, self._long):
             average.drop(lost, self._seeds)
 
@@ -438,12 +441,12 @@ class Published:
         known = usage[1] & here
         ticks = max(round(minutes * TICKS_PER_MINUTE), 1)
         for past, value in zip(self._smoothed, (usage[0], self._flow), strict=True):
-            anew = touched | np.isnan(past)
+            restarts = touched | np.isnan(past)
             if minutes <= 0:
-                following = np.where(anew, value, past)
+                following = np.where(restarts, value, past)
             else:
                 smoothed = next_smoothed_usage(past, value, self._history**ticks)
-                following = np.where(anew, value, smoothed)
+                following = np.where(restarts, value, smoothed)
             past[:] = np.where(known, following, np.nan)
         self._has_load = known
 

@@ -27,11 +27,11 @@ NO_SHEDDING: Final = "none"
 AS_RECORDED: Final = "as recorded"
 """Label of what really happened."""
 
-PLAYED_AGAIN: Final = "recorded settings, replayed"
+REPLAYED: Final = "recorded settings, replayed"
 """Label of the candidate that others are compared with: model with model, not with reality."""
 
 MOST_UNITS: Final = 100_000
-"""More runs than this are refused: nobody reads their ranking."""
+"""More runs than this are refused: their ranking is of no use."""
 
 DEVIATION_BOUND: Final = 0.2
 """Minutes with a node farther than this from the mean traffic are counted in every run."""
@@ -66,7 +66,7 @@ even; a new primary copies nothing, so about one move a second is allowed: evenn
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """One way to balance.
+    """One configuration of the balancer.
 
     Attributes:
         shedding: Class name, :data:`RECORDED`, or ``None``: nothing is shed.
@@ -92,7 +92,7 @@ class Candidate:
         if not self.policy:
             parts += [self.placement] if self.placement else []
         parts += [f"{key}={json.dumps(value)}" for key, value in sorted(self.settings.items())]
-        return " · ".join(part for part in parts if part) or PLAYED_AGAIN
+        return " · ".join(part for part in parts if part) or REPLAYED
 
     def as_json(self) -> dict[str, object]:
         """Return it as JSON values; :meth:`from_json` reads them."""
@@ -124,7 +124,7 @@ RECORD: Final = Candidate(is_record=True)
 """What really happened, scored like the others."""
 
 AGAIN: Final = Candidate()
-"""The recorded settings, played: how far it is from the record is how far the model is off."""
+"""The recorded settings, replayed: how far it is from the record is how far the model is off."""
 
 Stretch = tuple[datetime, datetime]
 """From the first moment to the first one that belongs no more to it."""
@@ -132,7 +132,7 @@ Stretch = tuple[datetime, datetime]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """A stretch of a record that is played in one go.
+    """A stretch of a record that is simulated in one go.
 
     Attributes:
         number: From 0, oldest first.
@@ -152,7 +152,7 @@ class Unit:
     Attributes:
         cluster: Whose record.
         window: Which part of it.
-        candidate: What is played.
+        candidate: What is simulated.
         candidate_number: Its place in the grid; 0: as recorded.
         seed: Everything drawn at random follows from it.
         minute_s: Seconds of the record that count as a minute of the cluster.
@@ -204,7 +204,7 @@ class Grid:
         return bool(self.policies or self.switches)
 
     def candidates(self) -> tuple[Candidate, ...]:
-        """Return every candidate for Pulsar once, what really happened and that played again first.
+        """Return every candidate for Pulsar once, what really happened and its replay first.
 
         A setting that only other shedders read is left out of a candidate, so that it makes no
         second candidate that does the same. Some shed and place as a pair.
@@ -229,7 +229,7 @@ class Grid:
         Args:
             start: First recorded minute.
             end: Last recorded minute.
-            stretches: What is played without a break, oldest first; ``None``: all of it.
+            stretches: What is simulated without a break, oldest first; ``None``: all of it.
         """
         length = timedelta(seconds=self.window_minutes * self.minute_s)
         whole = ((start, end + timedelta(seconds=self.minute_s)),)
@@ -258,7 +258,7 @@ def backtest_units(
         grid: What is tried.
         spans: First and last recorded minute of each recorded cluster.
         candidates: In place of the grid's own.
-        stretches: What is played of a cluster without a break; without: all of it.
+        stretches: What is simulated of a cluster without a break; without: all of it.
     Raises:
         InputError: A cluster without a record, no recorded minute in the range, or too many runs.
     """
@@ -303,7 +303,7 @@ def _units(
 
 
 def window_key(unit: Unit) -> tuple[str, int, int]:
-    """Return what units that are played on the same rows of the record have in common."""
+    """Return what units that are simulated on the same rows of the record have in common."""
     window = unit.window
     return unit.cluster, datetime_to_ms(window.start), datetime_to_ms(window.end)
 

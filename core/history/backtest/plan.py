@@ -84,7 +84,7 @@ def _left_out(row: Mapping[str, Any]) -> Diagnostic:
 
 
 def text_of(value: object) -> str:
-    """Return a JSON value the way servers write it."""
+    """Return a JSON value as servers write it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | tuple):

@@ -5,7 +5,8 @@ the fewest unloads a day is first, then the one with the smaller deviation. Of t
 the one that misses it least: by the larger of deviation and unloads, each as a multiple of what the
 target allows. Of equal ones the one with the fewest changes to the recorded settings is first.
 Figures are means over windows, weighted by minutes, and then over seeds. A window that nothing was
-recorded of counts for nobody; who could not be played in one of the others is not ranked.
+recorded of counts for no candidate; one that could not be simulated in one of the others is not
+ranked.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from core.history.backtest.model import PLAYED_AGAIN, Target
+from core.history.backtest.model import REPLAYED, Target
 from core.history.backtest.schemas import CANDIDATES, METRICS
 from core.history.backtest.wording import PULSAR, Wording
 from core.units import format_ratio, pluralize
@@ -72,7 +73,7 @@ def _ranking(
             row["candidate_number"],
         )
     )
-    record, again = really(found), the(found, PLAYED_AGAIN)
+    record, again = really(found), the(found, REPLAYED)
     ranks = [row for row in found if not row["is_record"] and row["deviation_p95"] is not None]
     on_front = _front(ranks)
     for row in found:
@@ -119,7 +120,7 @@ def _changes(mine: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]
     """How many settings of the record's last window a candidate changes."""
     own = mine[-1]
     record = next((row for row in reversed(rows) if _is_record_read(row)), None)
-    if record is None or own["is_record"] or own["candidate"] == PLAYED_AGAIN:
+    if record is None or own["is_record"] or own["candidate"] == REPLAYED:
         return 0
     force: dict[str, Any] = json.loads(record["settings"])
     wished: dict[str, Any] = json.loads(own["settings"])
@@ -131,16 +132,16 @@ def _candidate(
     rows: Sequence[dict[str, Any]], target: Target, cluster: str | None
 ) -> dict[str, Any]:
     """One candidate over its windows and seeds."""
-    played = [row for row in rows if row["problem"] is None]
-    is_whole = len(played) == len(rows)
-    last = (played or rows)[-1]  # the recorded strategies are those of the last window
+    simulated = [row for row in rows if row["problem"] is None]
+    is_whole = len(simulated) == len(rows)
+    last = (simulated or rows)[-1]  # the recorded strategies are those of the last window
     problem = next((row["problem"] for row in rows if row["problem"]), None)
-    if problem and played:
-        counts = f"{len(rows) - len(played)} of {pluralize(len(rows), 'run')}"
-        problem = f"Not ranked: {counts} could not be played. {problem}"
-    played = played if is_whole else []
-    seeds = sorted({row["seed"] for row in played})
-    by_seed = [[row for row in played if row["seed"] == seed] for seed in seeds]
+    if problem and simulated:
+        counts = f"{len(rows) - len(simulated)} of {pluralize(len(rows), 'run')}"
+        problem = f"Not ranked: {counts} could not be simulated. {problem}"
+    simulated = simulated if is_whole else []
+    seeds = sorted({row["seed"] for row in simulated})
+    by_seed = [[row for row in simulated if row["seed"] == seed] for seed in seeds]
     whole = {
         "cluster": cluster,
         "rank": None,
@@ -155,7 +156,7 @@ def _candidate(
         whole |= {name: bars.mean, f"{name}_low": bars.low, f"{name}_high": bars.high}
     same = ("candidate_number", "candidate", "is_record", "shedding", "placement")
     whole |= {name: last[name] for name in same}
-    whole["meets_target"] = bool(played) and _miss(whole, target) <= 1.0
+    whole["meets_target"] = bool(simulated) and _miss(whole, target) <= 1.0
     return whole
 
 
@@ -223,12 +224,12 @@ def pareto(points: Sequence[tuple[float | None, float | None]]) -> list[bool]:
 
 def _sentence(
     row: Mapping[str, Any],
-    beside: tuple[Mapping[str, Any] | None, Mapping[str, Any] | None],
+    references: tuple[Mapping[str, Any] | None, Mapping[str, Any] | None],
     target: Target,
     nouns: Wording,
 ) -> str:
-    """Say what a candidate comes to, beside what really happened and that played again."""
-    record, again = beside
+    """Describe a candidate's result next to what really happened and its replay."""
+    record, again = references
     if row["deviation_p95"] is None:
         nothing = f"Nothing is known of the {nouns.server}s' traffic in this window."
         return row["problem"] or nothing
@@ -253,7 +254,7 @@ def _sentence(
 
 def _subject(label: str) -> str:
     """Return a candidate's label as a sentence begins with it."""
-    if label == PLAYED_AGAIN:
+    if label == REPLAYED:
         return f"The {label},"
     return label[:1].upper() + label[1:]
 

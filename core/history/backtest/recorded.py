@@ -136,26 +136,26 @@ class _Reader:
         loads = self._loads(first)
         manager = first.manifest.load_manager
         facts["reporter"] = counted_by(facts["named"], facts["owner"], manager)
-        kept = _last_of_each(self._taken_at, minute_s)
+        chosen = _last_of_each(self._taken_at, minute_s)
         at = places(broker_order).astype(np.int32)
         for name in ("owner", "reporter"):
             facts[name] = at[facts[name]]
         order = np.asarray(bundle_order.to_numpy(), np.int64)
         columns = {
-            name: np.ascontiguousarray(values[kept][:, order])
+            name: np.ascontiguousarray(values[chosen][:, order])
             for name, values in (loads | facts).items()
             if name != "named"
         }
         by_name = np.asarray(broker_order.to_numpy(), np.int64)
-        here, numbers = here[kept][:, by_name], numbers[kept][:, by_name]
-        there = np.ascontiguousarray(there[kept][:, order])
+        here, numbers = here[chosen][:, by_name], numbers[chosen][:, by_name]
+        there = np.ascontiguousarray(there[chosen][:, order])
         tables = {**template.tables, "brokers": brokers.take(broker_order)}
         tables["bundles"] = bundles.take(bundle_order)
         whole = PulsarSnapshot.build(first.manifest, tables)
         return LoadSeries(
             cluster=self._cluster,
             minute_s=minute_s,
-            taken_at=self._taken_at[kept],
+            taken_at=self._taken_at[chosen],
             template=whole,
             broker_here=here,
             bundle_here=there,
@@ -180,7 +180,7 @@ class _Reader:
             parts["brokers"] += unseen_rows(self._brokers, later.brokers, "broker")
             parts["bundles"] += unseen_rows(self._bundles, later.bundles, "bundle")
         tables = dict(first.tables)
-        # not built anew: rows are not in order yet
+        # not built again: rows are not in order yet
         tables |= {name: pa.concat_tables(tables_) for name, tables_ in parts.items()}
         return PulsarSnapshot(first.manifest, tables)
 
@@ -202,13 +202,13 @@ class _Reader:
         gone = _gone(found.table)
         size = self._taken_at.size, len(self._bundles.names)
         here = np.zeros(size, np.bool_)
-        told = np.zeros(size, np.bool_)
-        told[found.row, found.column] = True
+        reported = np.zeros(size, np.bool_)
+        reported[found.row, found.column] = True
         leaves = np.zeros(size, np.bool_)
         leaves[found.row[gone], found.column[gone]] = True
         here[0, self._bundles.of(first.bundles["bundle"])] = True
         for row in range(1, size[0]):
-            held = told[row] if self._begins[row] else here[row - 1] | told[row]
+            held = reported[row] if self._begins[row] else here[row - 1] | reported[row]
             here[row] = held & ~leaves[row]
         facts: dict[str, Any] = {}
         for name, source in (("owner", "owner"), ("named", "reported_by")):
@@ -216,14 +216,14 @@ class _Reader:
             dense[found.row, found.column] = self._brokers.codes(found.table[source])
             at = self._bundles.of(first.bundles["bundle"])
             dense[0, at] = self._brokers.codes(first.bundles[source])
-            facts[name] = np.where(here, _carried_on(dense, told), -1).astype(np.int32)
+            facts[name] = np.where(here, _carried_on(dense, reported), -1).astype(np.int32)
         return here, facts
 
     def _loads(self, first: PulsarSnapshot) -> dict[str, Any]:
         found = self._changes("bundle_loads", "bundle", _LOADS, self._bundles)
         size = self._taken_at.size, len(self._bundles.names)
-        told = np.zeros(size, np.bool_)
-        told[found.row, found.column] = True
+        reported = np.zeros(size, np.bool_)
+        reported[found.row, found.column] = True
         stays = ~_gone(found.table)
         at = found.row[stays], found.column[stays]
         to = self._bundles.of(first.bundles["bundle"])
@@ -240,8 +240,8 @@ class _Reader:
         }
         is_known = np.isfinite(found.values("msg_throughput_in"))
         at_start = np.isfinite(column_values(first.bundles, "msg_throughput_in"))
-        kept = {"is_known": dense(is_known, at_start, np.bool_)}
-        kept["topics"] = dense(
+        chosen = {"is_known": dense(is_known, at_start, np.bool_)}
+        chosen["topics"] = dense(
             found.values("topic_count"), column_values(first.bundles, "topic_count"), np.int32
         )
         clients = [
@@ -251,8 +251,8 @@ class _Reader:
                 [column_values(first.bundles, name) for name in CLIENTS],
             )
         ]
-        kept["clients"] = dense(np.asarray(clients[0]), np.asarray(clients[1]), np.int32)
-        return loads | {name: _carried_on(values, told) for name, values in kept.items()}
+        chosen["clients"] = dense(np.asarray(clients[0]), np.asarray(clients[1]), np.int32)
+        return loads | {name: _carried_on(values, reported) for name, values in chosen.items()}
 
 
 _BUNDLE_KEY: Final = ("bundle_facts", "bundle")
@@ -272,10 +272,10 @@ def _first_seen(table: pa.Table, key: str, known: Columns) -> set[int]:
     return set(firsts[f"{TAKEN_AT}_min"].to_pylist())
 
 
-def _carried_on(values: Any, told: Flags) -> Any:
+def _carried_on(values: Any, reported: Flags) -> Any:
     """Fill minutes without a row with the value of the minute before."""
     for row in range(1, len(values)):
-        values[row] = np.where(told[row], values[row], values[row - 1])
+        values[row] = np.where(reported[row], values[row], values[row - 1])
     return values
 
 

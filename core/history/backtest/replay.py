@@ -2,7 +2,7 @@
 
 In a back-test the candidate lives with its own deeds. Here it does not: every minute begins with
 the recorded owners and loads, so that a round that went otherwise spoils no later one. What would
-have been unloaded stands beside what was, round by round.
+have been unloaded is set against what was, round by round.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ class _Replay:
         recent = frozenset(name for at, name in self._moved if at < now and now - at < self._grace)
         decision, self._memory = self._strategy.decide(view, self._config, self._memory, recent)
         landings = [one for one in self._manager.landings(view, decision.moves) if not one.skipped]
-        return self._told(int(series.taken_at[row]), decision, landings)
+        return self._rows(int(series.taken_at[row]), decision, landings)
 
-    def _told(self, taken_at: int, decision: Decision, landings: Sequence[Landing]) -> pa.Table:
+    def _rows(self, taken_at: int, decision: Decision, landings: Sequence[Landing]) -> pa.Table:
         whole = {
             "taken_at": taken_at,
             "strategy": self._strategy.name,

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from core.errors import InputError, SnapshotError
-from core.history.backtest.engine import Played, play
+from core.history.backtest.engine import SimulatedRun, simulate_window
 from core.history.backtest.model import NO_SHEDDING, Unit
 from core.history.backtest.moves import KINDS
 from core.history.backtest.schemas import MOVES, RUNS, TIMELINE
@@ -43,28 +43,28 @@ class UnitResult:
 def run_unit(
     series: LoadSeries, unit: Unit, tick: Callable[[int, int], None] | None = None
 ) -> UnitResult:
-    """Play one unit on its window's record. Deterministic: the same unit, the same tables.
+    """Simulate one unit on its window's record. Deterministic: the same unit, the same tables.
 
-    A candidate that cannot be played gives one row of ``runs`` that says why.
+    A candidate that cannot be simulated gives one row of ``runs`` that says why.
 
     Args:
         series: The record of the unit's window.
-        unit: What is played.
-        tick: Told minutes done and minutes in all; may raise to stop it.
+        unit: What is simulated.
+        tick: Gets minutes done and minutes in all; may raise to stop it.
     """
     try:
-        played = (
+        simulated = (
             recorded_run(series)
             if unit.candidate.is_record
-            else play(series, unit.candidate, unit.seed, tick=tick)
+            else simulate_window(series, unit.candidate, unit.seed, tick=tick)
         )
     except (InputError, SnapshotError) as exc:
         return failed_unit(unit, str(exc))
-    row = _named(unit) | _what(unit, series, played) | _window(unit)
+    row = _named(unit) | _what(unit, series, simulated) | _window(unit)
     return UnitResult(
-        pa.Table.from_pylist([row | scores(series, played)], schema=RUNS),
-        _timeline(series, unit, played),
-        _moves(series, unit, played),
+        pa.Table.from_pylist([row | scores(series, simulated)], schema=RUNS),
+        _timeline(series, unit, simulated),
+        _moves(series, unit, simulated),
     )
 
 
@@ -79,7 +79,7 @@ def _named(unit: Unit) -> dict[str, Any]:
 
 
 def failed_unit(unit: Unit, problem: str) -> UnitResult:
-    """Return the row of a unit that could not be played, with the sentence that says why."""
+    """Return the row of a unit that could not be simulated, with the sentence that says why."""
     asked = unit.candidate.as_json()
     row = {
         "is_record": unit.candidate.is_record,
@@ -100,13 +100,13 @@ def _window(unit: Unit) -> dict[str, Any]:
     return {"start": datetime_to_ms(window.start), "end": datetime_to_ms(window.end)}
 
 
-def _what(unit: Unit, series: LoadSeries, played: Played) -> dict[str, Any]:
+def _what(unit: Unit, series: LoadSeries, simulated: SimulatedRun) -> dict[str, Any]:
     """Strategies and settings; of what really happened all settings in force."""
     candidate = unit.candidate
     if not candidate.is_record:
         named: dict[str, Any] = {
-            "shedding": played.shedding or NO_SHEDDING,
-            "placement": played.placement,
+            "shedding": simulated.shedding or NO_SHEDDING,
+            "placement": simulated.placement,
         }
         settings = candidate.as_json()["settings"]
     else:
@@ -142,10 +142,10 @@ def _repeated(unit: Unit, count: int) -> dict[str, pa.Array]:
     }
 
 
-def _timeline(series: LoadSeries, unit: Unit, played: Played) -> pa.Table:
+def _timeline(series: LoadSeries, unit: Unit, simulated: SimulatedRun) -> pa.Table:
     rows = series.shape[0]
-    away, farthest = deviations(played.traffic)
-    moves = played.moves
+    away, farthest = deviations(simulated.traffic)
+    moves = simulated.moves
     is_unload = moves.kind == KINDS.index("unload")
     at = moves.row[is_unload]
     names = np.array([*series.brokers, None], object)
@@ -153,7 +153,7 @@ def _timeline(series: LoadSeries, unit: Unit, played: Played) -> pa.Table:
         "taken_at": pa.array(series.taken_at),
         "deviation": pa.array(away, mask=np.isnan(away)),
         "farthest": pa.array(names[farthest], pa.string()),
-        "nodes": pa.array(np.isfinite(played.traffic).sum(axis=1).astype(np.int64)),
+        "nodes": pa.array(np.isfinite(simulated.traffic).sum(axis=1).astype(np.int64)),
         "unloads": pa.array(np.bincount(at, minlength=rows).astype(np.int64)),
         "moved_bytes_per_s": pa.array(
             np.bincount(at, weights=moves.flow[is_unload], minlength=rows).astype(np.float64)
@@ -161,13 +161,13 @@ def _timeline(series: LoadSeries, unit: Unit, played: Played) -> pa.Table:
         "client_cuts": pa.array(
             np.bincount(at, weights=moves.clients[is_unload], minlength=rows).astype(np.int64)
         ),
-        "splits": pa.array(played.splits),
+        "splits": pa.array(simulated.splits),
     }
     return pa.Table.from_arrays([columns[name] for name in TIMELINE.names], schema=TIMELINE)
 
 
-def _moves(series: LoadSeries, unit: Unit, played: Played) -> pa.Table:
-    moves = played.moves
+def _moves(series: LoadSeries, unit: Unit, simulated: SimulatedRun) -> pa.Table:
+    moves = simulated.moves
     brokers = np.array([*series.brokers, None], object)
     bundles = np.array(moves.names or series.bundles, object)
     kinds = np.array(KINDS, object)

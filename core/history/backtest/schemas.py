@@ -50,7 +50,9 @@ RUNS: Final = pa.schema(
         *_WHAT,
         _field("start", pa.int64(), "ms", nullable=False),
         _field("end", pa.int64(), "ms", nullable=False),
-        _field("minutes", pa.int64(), "min", nullable=False),  # played, in minutes of the cluster
+        _field(
+            "minutes", pa.int64(), "min", nullable=False
+        ),  # simulated, in minutes of the cluster
         _field("days", pa.float64(), "days", nullable=False),
         _field("deviation_mean", pa.float64(), "ratio"),
         _field("deviation_p95", pa.float64(), "ratio"),
@@ -72,7 +74,7 @@ RUNS: Final = pa.schema(
         _field("unowned_s_per_day", pa.float64(), "s"),
         _field("placed_again", pa.int64()),  # after their broker went; no unloads
         _field("details", pa.string()),  # JSON: what only one kind of cluster has
-        _field("problem", pa.string()),  # why it could not be played; every score is null then
+        _field("problem", pa.string()),  # why it could not be simulated; every score is null then
     ]
 )
 """One row a unit."""
@@ -80,7 +82,7 @@ RUNS: Final = pa.schema(
 CANDIDATES: Final = pa.schema(
     [
         _field("cluster", pa.string()),  # null: all clusters together
-        _field("rank", pa.int64()),  # from 1; null: as recorded, or it could not be played
+        _field("rank", pa.int64()),  # from 1; null: as recorded, or it could not be simulated
         _field("candidate_number", pa.int64(), nullable=False),
         _field("candidate", pa.string(), nullable=False),
         *_WHAT,
@@ -113,7 +115,7 @@ TIMELINE: Final = pa.schema(
         _field("splits", pa.int64(), nullable=False),
     ]
 )
-"""One row a played minute."""
+"""One row a simulated minute."""
 
 MOVES: Final = pa.schema(
     [

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from core.history.backtest.dense import Floats, Ints
-from core.history.backtest.engine import Played
+from core.history.backtest.engine import SimulatedRun
 from core.history.backtest.fleet import Bundles
 from core.history.backtest.model import DEVIATION_BOUND
 from core.history.backtest.moves import KINDS, Moves
@@ -25,8 +25,8 @@ def deviations(traffic: Floats) -> tuple[Floats, Ints]:
     Args:
         traffic: ``(T, b)``; NaN: not there, or unknown.
     Returns:
-        Share of the mean, above or below, ``(T,)``: 0 where nobody has traffic, NaN where nothing
-        is known; and the broker's column, -1 where nothing is known.
+        Share of the mean, above or below, ``(T,)``: 0 where no broker has traffic, NaN where
+        nothing is known; and the broker's column, -1 where nothing is known.
     """
     known = np.isfinite(traffic)
     count = known.sum(axis=1)
@@ -40,7 +40,7 @@ def deviations(traffic: Floats) -> tuple[Floats, Ints]:
     return np.where(count > 0, most, np.nan), np.where(count > 0, farthest, -1)
 
 
-def recorded_run(series: LoadSeries) -> Played:
+def recorded_run(series: LoadSeries) -> SimulatedRun:
     """Return what really happened: the recorded load, and every change of owner.
 
     A change that is seen in a minute happened in the one before.
@@ -62,7 +62,9 @@ def recorded_run(series: LoadSeries) -> Played:
         came = here & ~series.bundle_here[row - 1] & (series.parent >= 0)
         splits[row] = np.unique(series.parent[came]).size
         last = np.where(here & (now >= 0), now, np.where(here, last, np.int32(-1)))
-    return Played(traffic=series.traffic, moves=moves, splits=splits, shedding=None, placement="")
+    return SimulatedRun(
+        traffic=series.traffic, moves=moves, splits=splits, shedding=None, placement=""
+    )
 
 
 def ping_pongs(moves: Moves) -> int:
@@ -81,13 +83,13 @@ def ping_pongs(moves: Moves) -> int:
     return found
 
 
-def scores(series: LoadSeries, played: Played) -> dict[str, Any]:
+def scores(series: LoadSeries, simulated: SimulatedRun) -> dict[str, Any]:
     """Return the scores of a run: the columns of ``RUNS`` from ``minutes`` to ``placed_again``."""
     rows = series.shape[0]
     days = rows / MINUTES_PER_DAY
-    away, _ = deviations(played.traffic)
+    away, _ = deviations(simulated.traffic)
     known = away[np.isfinite(away)]
-    moves = played.moves
+    moves = simulated.moves
     is_unload = moves.kind == KINDS.index("unload")
     unloads = int(np.count_nonzero(is_unload))
     over = int(np.count_nonzero(known > DEVIATION_BOUND))
@@ -96,7 +98,7 @@ def scores(series: LoadSeries, played: Played) -> dict[str, Any]:
         "moved_bytes_per_s": float(moves.flow[is_unload].sum()),
         "client_cuts": int(moves.clients[is_unload].sum()),
         "ping_pongs": ping_pongs(moves),
-        "splits": int(played.splits.sum()),
+        "splits": int(simulated.splits.sum()),
         "unowned_s": unloads * UNOWNED_S,
     }
     return {

@@ -34,7 +34,7 @@ class EventQueries:
     Args:
         store: The history.
         cluster: Whose.
-        reader: Asks the questions; by default each anew.
+        reader: Runs the queries; by default each again.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class EventQueries:
         Returns:
             ``at`` (ms), ``kind``, ``by``, ``count``, and of the first of them ``first_at``,
             ``subject``, ``before`` and ``after``; ``orphans``: of moves, how many were off a
-            server that was gone at that very minute; ``arrivals``: how many came from nobody,
+            server that was gone at that very minute; ``arrivals``: how many were unassigned,
             the second halves of moves and first owners; by time.
         """
         table = self._reader.ask(
@@ -101,7 +101,7 @@ class EventQueries:
 
         A return is a move back to where the one before it came from (A to B to A). One that was
         seen in two halves, off and later on, counts once. Moves off a server that was gone at
-        that very minute, and what came from nobody, are left out.
+        that very minute, and what was unassigned, are excluded.
 
         Returns:
             ``subject``, ``moves``, ``by_trimtab``, ``returns``, ``shortest_stay_ms`` (between two

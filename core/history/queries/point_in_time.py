@@ -1,6 +1,6 @@
 """Past minutes as snapshot directories: what the pages read when no collector keeps them any more.
 
-A minute is written out of the history once, whole, and kept with the few that were looked at last.
+A minute is written out of the history once, whole, and cached with the few that were read last.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class PastMinutes:
 
     Args:
         store: The history.
-        root: Directory of the kept ones; made when first needed.
-        max_count: At most so many of one cluster are kept.
-        max_bytes: Of one cluster, on disk; the one asked for is always kept.
+        root: Directory of the cached ones; made when first needed.
+        max_count: At most so many of one cluster are cached.
+        max_bytes: Of one cluster, on disk; the requested one always stays.
     """
 
     def __init__(

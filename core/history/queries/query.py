@@ -212,7 +212,7 @@ class HistoryQueries:
 
         Args:
             period: When.
-            columns: Of the kind's rows, beside the server's name.
+            columns: Of the kind's rows, besides the server's name.
             most: Minutes; of more, the last of each of so many equal parts.
         Returns:
             ``taken_at``, the server's name and ``columns``, by time and name.

@@ -95,9 +95,9 @@ def latest(kind: Kind, rows: pa.Table) -> Keyed:
     order = np.argsort(_numbers(rows[TAKEN_AT]), kind="stable")
     newest = np.zeros(int(codes.max()) + 1 if codes.size else 0, dtype=np.int64)
     newest[codes[order]] = order  # of equal codes the last assignment stays
-    kept = newest[~np.asarray(rows[GONE].take(pa.array(newest)), dtype=bool)]
-    found = rows.take(pa.array(kept))
-    return Keyed(found, keys.take(pa.array(kept)))
+    retained = newest[~np.asarray(rows[GONE].take(pa.array(newest)), dtype=bool)]
+    found = rows.take(pa.array(retained))
+    return Keyed(found, keys.take(pa.array(retained)))
 
 
 def in_order(kind: Kind, held: Keyed) -> Keyed:
@@ -133,9 +133,9 @@ def _with_gone(rows: pa.Table, *, is_gone: bool) -> pa.Table:
 
 def _gone(kind: Kind, rows: pa.Table) -> pa.Table:
     """Rows that vanished: their key, nothing else."""
-    kept = {*kind.key, COPY}
+    retained = {*kind.key, COPY}
     columns = [
-        rows[one.name] if one.name in kept else pa.nulls(rows.num_rows, one.type)
+        rows[one.name] if one.name in retained else pa.nulls(rows.num_rows, one.type)
         for one in rows.schema
     ]
     bare = pa.Table.from_arrays(columns, names=rows.schema.names)
@@ -152,10 +152,10 @@ def _keys(kind: Kind, rows: pa.Table) -> pa.Array:
 
 def _unique(keys: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Number keys that come more than once; nulls when none does."""
-    nobody = pa.nulls(len(keys), pa.int64())
+    no_copies = pa.nulls(len(keys), pa.int64())
     codes = pc.dictionary_encode(keys).indices.to_numpy(zero_copy_only=False).astype(np.int64)
     if not codes.size or int(codes.max()) + 1 == len(keys):
-        return keys, nobody
+        return keys, no_copies
     order = np.argsort(codes, kind="stable")
     firsts = np.flatnonzero(np.diff(codes[order], prepend=-1))
     lengths = np.diff(np.append(firsts, codes.size))

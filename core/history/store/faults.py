@@ -85,7 +85,7 @@ def first_damaged(files: Sequence[str]) -> tuple[str, bool] | None:
 
 
 def check_scheme(uri: str) -> None:
-    """Look whether an address is of a kind that tables can be kept at.
+    """Look whether an address is of a kind that tables can be stored at.
 
     Raises:
         HistoryError: It is none.

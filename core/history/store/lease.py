@@ -12,9 +12,9 @@ _PERIODS: Final = 2.5
 """A recorder that was quiet for so many periods has ended, or is held up: another takes over."""
 
 _LEAST_S: Final = 10.0
-"""Shortest time after which somebody is taken for quiet: writing a minute takes some of it."""
+"""Shortest time after which another recorder counts as quiet: writing a minute takes some of it."""
 
-_KEPT: Final = 64
+_MAX_NUMBERS: Final = 64
 
 
 class HeldError(HistoryError):
@@ -24,14 +24,14 @@ class HeldError(HistoryError):
 
 
 class Lease:
-    """Whether it is a recorder's turn; told by the minutes that a history has.
+    """Whether it is a recorder's turn; known from the minutes that a history has.
 
     Clocks must agree within a period. A recorder that starts again knows the segments that it
     began before, from a file, and goes on at once.
 
     Args:
         period_s: Seconds between two minutes.
-        file: Where the numbers of own segments are kept; ``None``: nowhere.
+        file: Where the numbers of own segments are stored; ``None``: nowhere.
     """
 
     def __init__(self, period_s: float, file: Path | None = None) -> None:
@@ -40,7 +40,7 @@ class Lease:
         self._own = _numbers(file)
 
     def reach_ms(self, duration_s: float) -> int:
-        """How long a minute of somebody else keeps this recorder back.
+        """How long a minute of another recorder holds this one back.
 
         Args:
             duration_s: How long the last capture took; a slow one is the period.
@@ -50,11 +50,11 @@ class Lease:
 
     def began(self, number: int) -> None:
         """Remember a segment as an own one, before anybody can see it."""
-        self._own = [*self._own, number][-_KEPT:]
+        self._own = [*self._own, number][-_MAX_NUMBERS:]
         if self._file is None:
             return
         aside = self._file.with_suffix(".segments-partial")
-        # when it cannot be kept, a new start waits until its own minutes are old: no harm
+        # when it cannot be stored, a new start waits until its own minutes are old: no harm
         with suppress(OSError):
             aside.write_text("".join(f"{one}\n" for one in self._own))
             aside.replace(self._file)
@@ -67,7 +67,7 @@ class Lease:
             segment: Of the newest minute within reach.
             reach_ms: :meth:`reach_ms`.
         Raises:
-            HeldError: It is somebody else's.
+            HeldError: It is another recorder's.
         """
         if segment not in self._own:
             raise HeldError(
@@ -81,6 +81,6 @@ def _numbers(file: Path | None) -> list[int]:
     if file is None:
         return []
     try:
-        return [int(line) for line in file.read_text().split()][-_KEPT:]
+        return [int(line) for line in file.read_text().split()][-_MAX_NUMBERS:]
     except (OSError, ValueError):
         return []

@@ -124,8 +124,8 @@ def rows(tables: Tables, wanted: Wanted, cluster: str, span: Between) -> pa.Tabl
     equal = [f'"{name}" = {quoted(value)}' for name, value in wanted.matching.items()]
     columns = list(dict.fromkeys([*names, SEGMENT]))
     found = tables.scan(wanted.kind, columns, where(cluster, span, *equal))
-    kept = found.filter(pa.array(is_committed(found, committed)))
-    return kept.sort_by(TAKEN_AT).select(names)
+    committed_rows = found.filter(pa.array(is_committed(found, committed)))
+    return committed_rows.sort_by(TAKEN_AT).select(names)
 
 
 def is_committed(found: pa.Table, committed: pa.Table) -> Bools:

@@ -47,8 +47,8 @@ small, few rows to pass over for what is large."""
 
 _ATTEMPTS: Final = 5
 _SAFE_HOURS: Final = 24
-"""Files that a commit took out of a table are removed from storage this long after, so that nobody
-who began to read before misses one: a job over a year of a large fleet takes hours."""
+"""Files that a commit took out of a table are removed from storage this long after, so that no
+reader who began to read before misses one: a job over a year of a large fleet takes hours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Compacted:
     Attributes:
         hours: Hours and days of single kinds that were put together.
         files_before: Files that they were in.
-        busy: Hours that somebody else wrote to at the same time: left for the next turn.
+        busy: Hours that another process wrote to at the same time: left for the next turn.
         removed: Old files that were removed from storage.
     """
 

@@ -33,7 +33,7 @@ class HistoryLocation:
     """Where a history is.
 
     Attributes:
-        uri: Directory, or any address that Delta tables can be kept at.
+        uri: Directory, or any address that Delta tables can be stored at.
         options: Storage options of that address.
         kinds: The kinds of rows of the systems whose clusters are recorded there.
     """

@@ -37,7 +37,7 @@ from core.snapshot.record import (
 
 _VERSION_KEY: Final = "trimtab.schemaVersion"
 _CONFLICTS: Final = ("concurrent transaction", "changed since last commit")
-"""What a commit that came second is told: of rows, or of a table that two made at once."""
+"""What a commit that came second reads: of rows, or of a table that two made at once."""
 _RETRIES: Final = 30
 _LATEST: Final = 4
 """Entries of a log that may have come since the last checksum was written."""
@@ -57,13 +57,13 @@ ROW_GROUP: Final = 65_536
 
 
 class ConflictingCommitError(HistoryError):
-    """Somebody else committed meanwhile what this commit depends on."""
+    """Another process committed meanwhile what this commit depends on."""
 
     code = "history_conflict"
 
 
 class Tables:
-    """The Delta tables of one history; open ones are kept and followed.
+    """The Delta tables of one history; open ones are cached and followed.
 
     A table object follows the log of its table, which is cheap; its scans are of the version it
     was last brought to, and several threads may scan at once.
@@ -98,7 +98,7 @@ class Tables:
             return table
 
     def fresh(self, kind: Kind) -> DeltaTable:
-        """Return a table as it is now, which nobody else brings forward; made when missing."""
+        """Return a table as it is now, which no other process updates; made when missing."""
         self.table(kind.name) or self._created(kind)
         with translated(self.address(kind.name)):
             return DeltaTable(self.address(kind.name), storage_options=self._options)
@@ -123,7 +123,7 @@ class Tables:
             rows: Columns of ``kind.stored``.
             only_one: Commits with one name exclude each other: the later one fails.
             basis: The table as it was when the caller decided to commit; by default as it is.
-            version: What is kept with ``only_one``.
+            version: What is stored with ``only_one``.
         Raises:
             ConflictingCommitError: Another commit of that name came first.
             HistoryError: The rows cannot be written.
@@ -166,7 +166,7 @@ class Tables:
             basis: The table (of :meth:`fresh`) that ``rows`` were made from: whatever came to fit
                 ``predicate`` since then would be lost.
         Raises:
-            ConflictingCommitError: Somebody wrote such rows meanwhile; nothing is changed.
+            ConflictingCommitError: Another process wrote such rows meanwhile; nothing is changed.
             HistoryError: The rows cannot be written.
         """
         with translated(self.address(kind.name)):
@@ -181,7 +181,7 @@ class Tables:
         self._sum_up(kind)
 
     def forget(self, kind: str) -> None:
-        """Open a kind's table again the next time: somebody replaced it."""
+        """Open a kind's table again the next time: it was replaced."""
         with self._lock:
             self._open.pop(kind, None)
 
@@ -195,7 +195,7 @@ class Tables:
                 sum_file(root, kind, name).unlink()
 
     def _sum_up(self, kind: Kind) -> None:
-        """Write the checksums of new files beside a local history; see :mod:`.integrity`."""
+        """Write the checksums of new files next to a local history; see :mod:`.integrity`."""
         root = local_folder(self.uri)
         if root is None:
             return
@@ -249,7 +249,7 @@ class Tables:
     def last_rows(self, kind: Kind, columns: Sequence[str], before: str, at: str) -> pa.Table:
         """Return the rows that fit ``at``, and of ``before`` those whose key is not among them.
 
-        What is told again each minute is so read once, not once a minute.
+        What is repeated each minute is so read once, not once a minute.
 
         Raises:
             HistoryError: They cannot be read.
@@ -288,7 +288,7 @@ class Tables:
         with translated(address):
             if "://" not in address:
                 Path(address).mkdir(parents=True, exist_ok=True)
-            with suppress(CommitFailedError):  # somebody else makes it at the same time
+            with suppress(CommitFailedError):  # another process makes it at the same time
                 DeltaTable.create(
                     address,
                     schema=kind.stored,
@@ -349,7 +349,7 @@ def booked(kind: Kind, cluster: str, rows: pa.Table, *, segment: int | None) -> 
     if TAKEN_AT not in rows.schema.names or rows[TAKEN_AT].null_count or unknown:
         raise HistoryError(
             f"Rows of kind {kind.name!r} do not fit: "
-            + (f"nobody knows {', '.join(sorted(unknown))}." if unknown else "they have no time."),
+            + (f"unknown: {', '.join(sorted(unknown))}." if unknown else "they have no time."),
             hint=f"Columns: {', '.join(stored.names)}.",
         )
     count = rows.num_rows
@@ -377,7 +377,7 @@ def _days(times: pa.ChunkedArray) -> pa.Array:
 
 @contextmanager
 def translated(address: str) -> Iterator[None]:
-    """Tell what storage says in one sentence of ours.
+    """Describe an error of the storage in one sentence of ours.
 
     Raises:
         ConflictingCommitError: Another commit came first.
@@ -386,8 +386,8 @@ def translated(address: str) -> Iterator[None]:
     try:
         yield
     except CommitFailedError as exc:
-        told = str(exc).lower()
-        if not any(one in told for one in _CONFLICTS):  # whether it is there is unknown
+        reason = str(exc).lower()
+        if not any(one in reason for one in _CONFLICTS):  # whether it is there is unknown
             raise HistoryError(
                 f"What was written to {address} may not be there: {short(exc)}",
                 hint="Look whether the place is there, writable and has room.",

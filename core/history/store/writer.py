@@ -34,7 +34,7 @@ RECENT_MS: Final = HOUR_MS
 """A writer that starts compares with what was recorded before it, when that is not older."""
 
 _ATTEMPTS: Final = 20
-Told = Callable[[pa.Table], pa.Table]
+EventCompleter = Callable[[pa.Table], pa.Table]
 
 
 @dataclass(frozen=True)
@@ -79,23 +79,23 @@ class Recorder:
     Args:
         store: The history.
         cluster: The cluster's name in the history.
-        told: Completes the events before they are written (who did it, in which run); it gets and
-            returns rows with the columns of ``events`` and ``taken_at``.
-        lease: Keeps back while somebody else records the cluster; ``None``: records all the same,
-            as what takes in old minutes does.
+        complete_events: Completes the events before they are written (actor, run); it gets
+            and returns rows with the columns of ``events`` and ``taken_at``.
+        lease: Waits while another recorder records the cluster; ``None``: records all the same, as
+            what takes in old minutes does.
     """
 
     def __init__(
         self,
         store: HistoryStore,
         cluster: str,
-        told: Told | None = None,
+        complete_events: EventCompleter | None = None,
         lease: Lease | None = None,
     ) -> None:
         self.cluster = cluster
         self._lease = lease
         self._tables = store.tables
-        self._told = told
+        self._complete_events = complete_events
         self._segment: _Segment | None = None
         self._seen: Storable | None = None  # what the next one is compared with for events
         self._is_started = False
@@ -107,7 +107,7 @@ class Recorder:
         A minute that the history has already (the same cluster and ``taken_at``) is left alone.
 
         Raises:
-            HeldError: Somebody else records the cluster.
+            HeldError: Another recorder records the cluster.
             HistoryError: It could not be written. What was written of it is never seen, and the
                 next minute begins a new segment.
         """
@@ -139,7 +139,7 @@ class Recorder:
         segment: _Segment | None,
         events: pa.Table,
     ) -> tuple[dict[str, Keyed], dict[str, int]]:
-        """Write the rows of a minute; nobody sees them until the minute is committed."""
+        """Write the rows of a minute; no reader sees them until the minute is committed."""
         held: dict[str, Keyed] = {}
         written: dict[str, int] = {}
         for kind in self._tables.kinds.system(snapshot.manifest.kind).kinds:
@@ -157,7 +157,7 @@ class Recorder:
         return held, written
 
     def _commit(self, snapshot: Storable, taken_at: int, number: int) -> bool:
-        """Write the minute itself; return False when somebody else has recorded it meanwhile."""
+        """Write the minute itself; return False when another recorder has recorded it meanwhile."""
         row = pa.table(
             {
                 TAKEN_AT: pa.array([taken_at], pa.int64()),
@@ -189,7 +189,7 @@ class Recorder:
         """Return whether the history has the minute already.
 
         Raises:
-            HeldError: It has not, and somebody else records the cluster.
+            HeldError: It has not, and another recorder records the cluster.
             HistoryError: It cannot be read.
         """
         taken_at = datetime_to_ms(snapshot.manifest.taken_at)
@@ -219,7 +219,7 @@ class Recorder:
         try:
             return rebuilt(self._tables, self.cluster, minute)
         except OpsError:
-            return None  # damaged: what happened since then cannot be told, the rest can
+            return None  # damaged: what happened since then is unknown, the rest can
 
     def _events(self, snapshot: Storable, taken_at: int) -> pa.Table:
         before = self._seen
@@ -229,11 +229,11 @@ class Recorder:
             found = events_between(system, before, snapshot)
         times = pa.repeat(pa.scalar(taken_at, pa.int64()), found.num_rows)
         timed = found.append_column(TAKEN_AT, times)
-        return timed if self._told is None else self._told(timed)
+        return timed if self._complete_events is None else self._complete_events(timed)
 
 
 def _goes_on(segment: _Segment, taken_at: int, snapshot: Storable) -> bool:
-    """Whether a minute can be told as changes to the last one: later, and in the same hour."""
+    """Whether a minute can be written as changes to the last one: later, and in the same hour."""
     return (
         taken_at > segment.taken_at
         and taken_at // HOUR_MS == segment.taken_at // HOUR_MS

@@ -35,7 +35,7 @@ from core.history.store.layout import (
 from core.history.store.reading import Between, between, is_committed, where
 from core.history.store.store import KINDS, HistoryStore
 from core.history.store.tables import ROW_GROUP, Tables
-from core.progress import Progress, Untold
+from core.progress import NoProgress, Progress
 from core.snapshot.record import (
     CLUSTER,
     DAY,
@@ -132,7 +132,7 @@ def export(
         aside = Path(name)
         try:
             with os.fdopen(number, "wb") as raw:
-                _write(raw, tables, minutes, (cluster, span), progress or Untold())
+                _write(raw, tables, minutes, (cluster, span), progress or NoProgress())
             aside.chmod(0o644)
             aside.replace(file)
         finally:
@@ -188,11 +188,11 @@ def _end_of(hour: int, span: Between) -> int:
 def _committed(tables: Tables, kind: Kind, predicate: str, minutes: pa.Table) -> Iterator[pa.Table]:
     """A kind's rows that count, without cluster and day, as they are read."""
     for batch in tables.batches(kind, kind.stored.names, predicate):
-        kept = batch
+        committed = batch
         if kind is not MINUTES:
-            kept = batch.filter(pa.array(is_committed(batch, minutes)))
-        if kept.num_rows:
-            yield kept.drop_columns([CLUSTER, DAY])
+            committed = batch.filter(pa.array(is_committed(batch, minutes)))
+        if committed.num_rows:
+            yield committed.drop_columns([CLUSTER, DAY])
 
 
 class _Hashed(io.RawIOBase):
@@ -220,7 +220,7 @@ def write_member(
         archive: Open for writing.
         kind: Of the rows.
         hour: Theirs.
-        batches: The rows; each is let go before many more are asked for.
+        batches: The rows; each is released before many more are requested.
     Returns:
         What was written; ``None`` without a row.
     """

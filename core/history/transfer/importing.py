@@ -24,7 +24,7 @@ from core.history.store.store import KINDS, HistoryLocation, HistoryStore
 from core.history.store.tables import Tables, booked
 from core.history.store.writer import Recorder
 from core.history.transfer.export import Archive, Member, export
-from core.progress import Progress, Untold
+from core.progress import NoProgress, Progress
 from core.snapshot import AnySnapshot
 from core.snapshot.record import SEGMENT, TAKEN_AT
 from core.snapshot.store import load_manifest
@@ -44,14 +44,14 @@ def import_file(
         store: The history.
         file: Made by :func:`core.history.transfer.export.export`.
         as_cluster: The cluster's name here; ``None``: as it was.
-        progress: Is told how far it is.
+        progress: Gets how far it is.
     Returns:
         The number of minutes that are new.
     Raises:
         HistoryError: The file is no such file or damaged (then nothing is taken in), or the history
             cannot be written.
     """
-    told = progress or Untold()
+    reporting = progress or NoProgress()
     with Archive(file, store.tables.kinds) as archive:
         archive.check()
         cluster = as_cluster or archive.contents.cluster
@@ -60,7 +60,7 @@ def import_file(
             by_hour.setdefault(member.hour, []).append(member)
         added = 0
         for done, (hour, members) in enumerate(sorted(by_hour.items())):
-            told.step(done, len(by_hour), "taking in")
+            reporting.step(done, len(by_hour), "taking in")
             rows = {member.kind: archive.rows(member) for member in members}
             added += _take_hour(store, cluster, hour, rows)
     return added
@@ -72,21 +72,21 @@ def import_snapshots(
     cluster: str | None = None,
     progress: Progress | None = None,
 ) -> int:
-    """Record kept snapshots afterwards, each as a minute of its own time, oldest first.
+    """Record saved snapshots afterwards, each as a minute of its own time, oldest first.
 
     Args:
         store: The history.
         root: A snapshot directory, a directory of them, or a shelf (a directory by cluster).
         cluster: Their name in the history; of a shelf, the one cluster to be taken. ``None``: each
             snapshot's own.
-        progress: Is told how far it is.
+        progress: Gets how far it is.
     Returns:
         The number of minutes that are new.
     Raises:
         HistoryError: There is no snapshot, or the history cannot be written.
         SnapshotError: One of them is damaged.
     """
-    told = progress or Untold()
+    reporting = progress or NoProgress()
     found = sorted((load_manifest(path)[1].taken_at, path) for path in _directories(root, cluster))
     if not found:
         raise HistoryError(
@@ -96,7 +96,7 @@ def import_snapshots(
     recorders: dict[str, Recorder] = {}
     added = 0
     for done, (_, path) in enumerate(found):
-        told.step(done, len(found), "recording snapshots")
+        reporting.step(done, len(found), "recording snapshots")
         snapshot = load_any(path, store.tables.kinds)
         name = cluster or snapshot.manifest.cluster
         recorder = recorders.setdefault(name, Recorder(store, name))
@@ -105,7 +105,7 @@ def import_snapshots(
 
 
 def export_snapshots(root: Path, cluster: str | None, file: Path, kinds: Kinds = KINDS) -> int:
-    """Put kept snapshots into one file, as :func:`import_file` takes it.
+    """Put saved snapshots into one file, as :func:`import_file` takes it.
 
     Returns:
         The number of minutes in it.

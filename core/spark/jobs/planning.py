@@ -19,7 +19,7 @@ from core.planning.drill.request import DrillRequest
 from core.planning.drill.tables import TABLES
 from core.planning.what_if.compare import PAIRS, compare
 from core.planning.what_if.request import WhatIfRequest
-from core.progress import Progress, Untold
+from core.progress import NoProgress, Progress
 from core.pulsar.settings import effective_settings
 from core.snapshot.pegasus import PegasusSnapshot
 from core.spark.fleet import (
@@ -55,9 +55,9 @@ def drill_cluster(snapshot: Snapshot, request: DrillRequest) -> Mapping[str, pa.
     """
     if isinstance(snapshot, PegasusSnapshot):
         facts = PegasusFacts(snapshot)
-        return {"nodes": drill_pegasus(facts, Untold(), only=request.only).failures}
+        return {"nodes": drill_pegasus(facts, NoProgress(), only=request.only).failures}
     snapshot.require("brokers", "bundles")
-    return drill_tables(drill(snapshot, effective_settings(snapshot), request, Untold()))
+    return drill_tables(drill(snapshot, effective_settings(snapshot), request, NoProgress()))
 
 
 def drill_tables(done: Drill) -> Mapping[str, pa.Table]:
@@ -95,7 +95,7 @@ def answer_in_pool(
     others = set(multiprocessing.active_children())
     with ProcessPoolExecutor(count, spawned) as pool:
         work = [
-            pool.submit(answer_here, {name: source}, question, Untold())
+            pool.submit(answer_here, {name: source}, question, NoProgress())
             for name, source in sorted(sources.items())
         ]
         try:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from core.errors import OpsError, UnknownNameError
-from core.progress import Progress, Untold
+from core.progress import NoProgress, Progress
 from core.snapshot.store import load_manifest
 from dashboard.cli import snapshots as snapshots_commands
 from dashboard.cli import systems
@@ -267,4 +267,4 @@ class _Noted:
 
 
 def _progress() -> Progress:
-    return _Noted() if sys.stderr.isatty() else Untold()
+    return _Noted() if sys.stderr.isatty() else NoProgress()

@@ -1,9 +1,9 @@
 """How far what the shadow balancer predicted agrees with what the real leader did, round by round.
 
-A round of the shadow, decided on one snapshot, stands beside the moves that the cluster itself made
-from that snapshot up to the shadow's next round. What a Trimtab run did, what a broker that went
-left behind and what happened while the cluster's own balancing was off is no decision of the leader
-and is not judged.
+A round of the shadow, decided on one snapshot, is compared with the moves that the cluster itself
+made from that snapshot up to the shadow's next round. What a Trimtab run did, what a broker that
+went left behind and what happened while the cluster's own balancing was off is no decision of the
+leader and is not judged.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ OURS: Final = "a run of Trimtab made them"
 ORPHANS: Final = "their broker had gone"
 UNOWNED: Final = "the moved bundle had no owner before"
 NOT_PREDICTED: Final = "nothing was predicted at that time"
-"""Why moves are left out, beside the reasons why a round is not judged."""
+"""Why moves are excluded, in addition to the reasons why a round is not judged."""
 
 _DOWN: Final = ("broker_down", "node_down")
 
@@ -204,7 +204,7 @@ def agreement(
         events: Rows of kind ``events`` of the same cluster and time.
         strategy: Whose rounds; ``None``: those of the strategy that was configured at their time.
         until: The last recorded minute, ms: a round whose time is not over then is left out.
-            ``None``: the last time that rounds or events tell of.
+            ``None``: the last time in rounds or events.
     """
     windows = _windows(_chosen(shadow, strategy))
     last = _latest(shadow, events) if until is None else until
@@ -388,8 +388,8 @@ def _landed(window: _Window, real: Sequence[dict[str, Any]]) -> list[dict[str, A
 
 def _distribution(row: Mapping[str, Any]) -> dict[str, float]:
     if row.get("distribution"):
-        told: dict[str, float] = json.loads(row["distribution"])
-        return told
+        distribution: dict[str, float] = json.loads(row["distribution"])
+        return distribution
     return {} if row["destination"] is None else {row["destination"]: row["probability"]}
 
 

@@ -52,9 +52,9 @@ Flags = NDArray[np.bool_]
 Columns = Mapping[str, Floats]
 """Of bundles, by name."""
 
-_KEPT: Final = (*AVERAGES, *(f"{term}_samples" for term, _ in TERMS))
-_TOLD_BY: Final = tuple(f"short_{rate}" for rate in RATES)
-"""By which averages the moment of a write is told: they change the most."""
+_RETAINED: Final = (*AVERAGES, *(f"{term}_samples" for term, _ in TERMS))
+_WRITE_SHOWN_BY: Final = tuple(f"short_{rate}" for rate in RATES)
+"""Averages that show the moment of a write: they change the most."""
 _MOST_GUESSES: Final = 16
 
 
@@ -84,7 +84,7 @@ SHADOW: Final = pa.schema(
 Snapshot = PulsarSnapshot | PegasusSnapshot
 Observed = Callable[[], RoundPrediction | None]
 
-LEAST_TOLD: Final = 0.001
+MIN_REPORTED: Final = 0.001
 """Destinations less likely than this are not recorded."""
 
 _CONFIGURED: Final = "loadBalancerLoadSheddingStrategy"
@@ -137,10 +137,10 @@ class NoShadow:
 
 @dataclass(slots=True)
 class _Memory:
-    """What is kept of one strategy from round to round.
+    """What is retained of one strategy from round to round.
 
     Attributes:
-        state: The strategy's own; ``None``: it starts anew.
+        state: The strategy's own; ``None``: it starts again.
         left: The same when shedding was switched off: the leader goes on from there.
         before: What it was before the last round.
         decided_at: Of its last round, ms.
@@ -181,7 +181,7 @@ class CarriedAverages:
         manifest, carried = snapshot.manifest, snapshot
         if manifest.load_manager != "modular" or manifest.leader != self._leader:
             self._before, self._leader = None, manifest.leader
-        averages: Columns = _columns(snapshot.bundles, _KEPT)
+        averages: Columns = _columns(snapshot.bundles, _RETAINED)
         if self._before is not None:
             averages = _Minute(snapshot, self._before).averages()
             carried = _with_averages(snapshot, averages)
@@ -198,17 +198,17 @@ class _Minute:
         self._now = _columns(bundles, RATES)
         self._was = _rows(_columns(past, RATES), rows)
         self._seeds = seeds_of(snapshot)
-        self._written = _columns(bundles, _KEPT)
-        self._is_new = _differs(self._written, _rows(_columns(past, _KEPT), rows))
+        self._written = _columns(bundles, _RETAINED)
+        self._is_new = _differs(self._written, _rows(_columns(past, _RETAINED), rows))
         order, self._reports = _reports(brokers, before.read.brokers)
         reporter = row_of(brokers["broker"], bundles["reported_by"])
         was = np.append(row_of(brokers["broker"], past["reported_by"]), -1)[rows]
         self._is_reported = reporter >= 0
         self._stays = self._is_reported & (reporter == was)
         self._place = np.append(order, self._reports)[reporter]
-        told = np.append(order < self._reports, np.False_)[was]
+        reported = np.append(order < self._reports, np.False_)[was]
         # the broker that gave a bundle wrote first: no report named it, and its averages went
-        lost = (was >= 0) & (reporter != was) & (told | ~self._is_reported)
+        lost = (was >= 0) & (reporter != was) & (reported | ~self._is_reported)
         self._held = {
             name: np.where(lost, np.nan, values)
             for name, values in _rows(before.averages, rows).items()
@@ -220,10 +220,10 @@ class _Minute:
         own = int(self._is_new.any())  # the leader takes one more sample when it writes
         older = self._after(self._after(self._held, 0, at, own), at, last)
         newer = self._after(self._written, at, last)
-        return {name: np.where(self._is_new, newer[name], older[name]) for name in _KEPT}
+        return {name: np.where(self._is_new, newer[name], older[name]) for name in _RETAINED}
 
     def _written_after(self) -> int:
-        """Return how many of the reports had come when the leader wrote: what it wrote tells it."""
+        """Return how many of the reports had come when the leader wrote: what it wrote shows it."""
         judged = self._is_new & self._stays
         if not judged.any():
             return 0
@@ -235,7 +235,7 @@ class _Minute:
         """How far from what was written averages are after so many of the reports."""
         guessed = self._after(self._held, 0, reports, 1)
         miss = 0.0
-        for name in _TOLD_BY:
+        for name in _WRITE_SHOWN_BY:
             wanted = self._written[name][judged]
             apart = np.abs(guessed[name][judged] - wanted)
             miss += float(np.nansum(apart) / max(np.nansum(np.abs(wanted)), 1.0))
@@ -251,10 +251,10 @@ class _Minute:
             more: Samples of the state at the end.
         """
         place = np.clip(self._place, first, end)
-        is_told = self._place < end
-        old = np.where(self._stays, place - first + np.where(is_told, 0, more), 0)
-        new = np.where(self._is_reported & (is_told | ~self._stays), end - place, 0)
-        new += np.where(self._is_reported & is_told, more, 0)
+        is_before_write = self._place < end
+        old = np.where(self._stays, place - first + np.where(is_before_write, 0, more), 0)
+        new = np.where(self._is_reported & (is_before_write | ~self._stays), end - place, 0)
+        new += np.where(self._is_reported & is_before_write, more, 0)
         return self._sampled(self._sampled(averages, self._was, old), self._now, new)
 
     def _sampled(self, averages: Columns, rates: Columns, counts: Ints) -> Columns:
@@ -305,12 +305,12 @@ def _reports(brokers: pa.Table, before: pa.Table) -> tuple[Ints, int]:
 
     A broker that wrote none has the number after the last.
     """
-    told = column_values(brokers, "reported_at")
+    reported = column_values(brokers, "reported_at")
     at = row_of(before["broker"], brokers["broker"])
     was = np.append(column_values(before, "reported_at"), np.nan)[at]
-    rows = np.flatnonzero(np.isfinite(told) & ~(told <= was))
-    order = np.full(told.size, rows.size, np.int64)
-    order[rows[np.argsort(told[rows], kind="stable")]] = np.arange(rows.size)
+    rows = np.flatnonzero(np.isfinite(reported) & ~(reported <= was))
+    order = np.full(reported.size, rows.size, np.int64)
+    order[rows[np.argsort(reported[rows], kind="stable")]] = np.arange(rows.size)
     return order, rows.size
 
 
@@ -320,12 +320,12 @@ class PulsarShadow:
 
     The configured strategy is always among them, and is run as if shedding were switched on;
     whether it is stands in ``is_switched_on``. A new leader knows nothing of the rounds of the one
-    before, so the strategies start anew with it. When the leader holds its rounds shows in what it
+    before, so the strategies start again with it. When the leader holds its rounds shows in what it
     moves: the shadow falls in with them, so that both decide on the same load, the first time after
     shedding was switched on above all.
 
     Attributes:
-        others: Class names of strategies beside the configured one.
+        others: Class names of strategies besides the configured one.
         minute_s: Seconds that count as one minute of the cluster's settings; 60 but for a sandbox
             whose time is compressed.
         observed: Returns the last round of the leader observer, ``None`` where none runs. Its
@@ -459,7 +459,7 @@ class PulsarShadow:
             memory.decided_at = at
             memory.state = memory.before
             with contextlib.suppress(OpsError):  # it will say so in its next round
-                self._played(previous, find_shedding_strategy(name), memory)
+                self._simulated(previous, find_shedding_strategy(name), memory)
 
     def _memory(self, name: str) -> _Memory:
         return self._memories.setdefault(name, _Memory())
@@ -473,15 +473,15 @@ class PulsarShadow:
         memory.decided_at = turn.taken_at
         try:
             strategy = find_shedding_strategy(name)
-            done = self._played(snapshot, strategy, memory)
+            done = self._simulated(snapshot, strategy, memory)
         except OpsError as exc:
             return _failed(name, memory, turn, exc)
         if done.decision.label == "failure" or done.decision.reason == "unavailable":
             return _failed(name, memory, turn, done.decision)
         memory.failure = ""
-        return _told(name, turn, done)
+        return _round_rows(name, turn, done)
 
-    def _played(self, snapshot: PulsarSnapshot, strategy: AnyStrategy, memory: _Memory) -> Round:
+    def _simulated(self, snapshot: PulsarSnapshot, strategy: AnyStrategy, memory: _Memory) -> Round:
         assumed: dict[str, object] = dict.fromkeys(SHEDDING_SWITCHES, True)
         assumed[_CONFIGURED] = strategy.name
         settings = effective_settings(snapshot, overrides=assumed)
@@ -522,7 +522,7 @@ def _observed_table(seen: RoundPrediction, *, is_on: bool) -> pa.Table:
 def _landing(likely: Mapping[str, float]) -> dict[str, object]:
     """Return the columns on where a bundle goes."""
     best = max(likely, key=lambda broker: (likely[broker], broker), default=None)
-    shown = {broker: p for broker, p in likely.items() if p >= LEAST_TOLD}
+    shown = {broker: p for broker, p in likely.items() if p >= MIN_REPORTED}
     return {
         "destination": best,
         "probability": None if best is None else likely[best],
@@ -574,7 +574,7 @@ def _failed(name: str, memory: _Memory, turn: _Turn, why: OpsError | Decision) -
     )
 
 
-def _told(name: str, turn: _Turn, done: Round) -> pa.Table:
+def _round_rows(name: str, turn: _Turn, done: Round) -> pa.Table:
     common = {
         "taken_at": turn.taken_at,
         "strategy": name,

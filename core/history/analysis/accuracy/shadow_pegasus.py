@@ -28,7 +28,7 @@ from core.snapshot.pegasus import PegasusSnapshot
 from core.units import datetime_to_ms
 
 POLICIES: Final[tuple[Policy, ...]] = ("app", "cluster")
-"""Names of what can be asked beside the policy in force."""
+"""Names of the policies that can be requested besides the effective one."""
 
 _MINUTE_MS: Final = 60_000
 _ALL_ORDERS_UP_TO: Final = 20_000
@@ -40,7 +40,7 @@ class PegasusShadow:
     """Rounds of the balancer's policy on live snapshots; the balancer remembers nothing.
 
     Attributes:
-        others: Policies beside the one in force: ``app``, ``cluster``.
+        others: Policies besides the effective one: ``app``, ``cluster``.
     """
 
     others: Sequence[str] = ()

@@ -1,17 +1,17 @@
 """Flaps: bundles that came back, bundles that moved often, and moves that did not help.
 
-A *flap* is A-B-A, or a longer way back to A: a bundle comes to a broker that it had left. Its
-*dwell* is the time away. Whether the moves of a minute *helped* is told by the deviation of the
+A *flap* is A-B-A, or a longer path back to A: a bundle comes to a broker that it had left. Its
+*dwell* is the time away. Whether the moves of a minute *helped* follows from the deviation of the
 traffic (farthest distance of a broker from the mean, share of it), averaged over some minutes on
 either side: ``before`` is the mean of the minutes before the move was seen, ``after`` that of as
 many minutes once it has settled. They helped when ``after`` is lower by more than half a point;
 they did not when it is not. Nothing is said where the record has a gap on one side, and where other
-moves were seen within the minutes that are compared: what they did cannot be told apart. Shorter
-sides tell more rounds apart, and are less sure of each. What left a server that was gone at that
-very minute was moved by nobody's decision: it is left out.
+moves were seen within the minutes that are compared: their effects cannot be separated. Shorter
+sides separate more rounds, and are less sure of each. What left a server that was gone at that
+very minute was moved by no decision: it is excluded.
 
 A *move* is counted where it left: seen in two halves (off its broker at one minute, on the next one
-a minute later) it is one. What nobody had owned and came to a broker did not move.
+a minute later) it is one. What was unassigned and came to a broker did not move.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ FLAPS: Final = pa.schema(
     ]
 )
 """One row a return, in the order of the returns. ``away``: where it was last; ``*_by``: cluster,
-trimtab, or empty where nobody knows."""
+trimtab, or empty where it is unknown."""
 
 MOVERS: Final = pa.schema(
     [
@@ -86,7 +86,7 @@ ROUNDS: Final = pa.schema(
     ]
 )
 """One row a minute in which moves were seen, and by whom they were. ``helped``: null where the
-record does not tell, or other moves were made meanwhile. ``other_moves``: seen from the first
+record does not show it, or other moves were made meanwhile. ``other_moves``: seen from the first
 minute that is compared to the last, those of others in this very minute among them."""
 
 TABLES: Final = {"flaps": FLAPS, "movers": MOVERS, "rounds": ROUNDS}
@@ -117,14 +117,14 @@ def flaps_of(
 
 
 def _moves(events: pa.Table) -> pa.Table:
-    """Return moves off a server, oldest first; ``after`` is empty where nobody has it since."""
+    """Return moves off a server, oldest first; ``after`` is empty where it had no owner since."""
     is_move = pc.is_in(events["kind"], value_set=pa.array(MOVE_KINDS))
-    kept = _whole(events.filter(is_move).select(EVENT_COLUMNS))
-    is_other = pc.not_equal(kept["before"], kept["after"])
-    kept = kept.filter(pc.and_(_is_told(kept["before"]), is_other))
-    kept = _without_orphans(kept, events)
+    moves = _whole(events.filter(is_move).select(EVENT_COLUMNS))
+    is_other = pc.not_equal(moves["before"], moves["after"])
+    moves = moves.filter(pc.and_(_is_known(moves["before"]), is_other))
+    moves = _without_orphans(moves, events)
     order = ("taken_at", "kind", "subject", "before", "after", "by")
-    return kept.sort_by([(name, "ascending") for name in order]).combine_chunks()
+    return moves.sort_by([(name, "ascending") for name in order]).combine_chunks()
 
 
 def _whole(moves: pa.Table) -> pa.Table:
@@ -160,7 +160,7 @@ def _without_orphans(moves: pa.Table, events: pa.Table) -> pa.Table:
     return moves.filter(pa.array([one not in gone for one in came], pa.bool_()))
 
 
-def _is_told(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _is_known(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.fill_null(pc.not_equal(column, ""), fill_value=False)
 
 
@@ -286,7 +286,7 @@ def _rounds(moves: pa.Table, is_back: Flags, minutes: pa.Table, windows: _Window
     side, rest = windows.side_ms, windows.settle_ms
     seen = np.searchsorted(times, when + rest + side, side="right")
     others = seen - np.searchsorted(times, when - side, side="left") - count
-    told = np.isfinite(before) & np.isfinite(after) & (others == 0)
+    is_known = np.isfinite(before) & np.isfinite(after) & (others == 0)
     return pa.table(
         [
             pa.array(when),
@@ -295,7 +295,7 @@ def _rounds(moves: pa.Table, is_back: Flags, minutes: pa.Table, windows: _Window
             pa.array(np.bincount(place[is_back], minlength=keys.size)),
             pa.array(before, mask=~np.isfinite(before)),
             pa.array(after, mask=~np.isfinite(after)),
-            pa.array(after < before - HELPED_RATIO, mask=~told),
+            pa.array(after < before - HELPED_RATIO, mask=~is_known),
             pa.array(others),
         ],
         schema=ROUNDS,
@@ -362,11 +362,11 @@ def _sentence(tables: dict[str, pa.Table]) -> str:
         median = float(np.median(flaps["dwell_ms"].to_numpy())) / 1000.0
         words[0] += f" (median time away {format_age(median)})"
     rounds = tables["rounds"]
-    told = rounds.filter(pc.is_valid(rounds["helped"]))
-    if told.num_rows:
-        idle = told.filter(pc.invert(told["helped"]))
+    known = rounds.filter(pc.is_valid(rounds["helped"]))
+    if known.num_rows:
+        idle = known.filter(pc.invert(known["helped"]))
         count = pc.sum(idle["moves"]).as_py() or 0
-        whole = pc.sum(told["moves"]).as_py()
+        whole = pc.sum(known["moves"]).as_py()
         words.append(f"of {pluralize(whole, 'move')} whose outcome is known {count:,} did not help")
     blurred = rounds.filter(pc.greater(rounds["other_moves"], 0))
     if blurred.num_rows:

@@ -23,7 +23,7 @@ def flaps_here(
     Raises:
         UnknownNameError: A cluster that was not recorded.
         HistoryError: Nothing is recorded, or it cannot be read.
-        JobStoppedError: Somebody asked for it to stop.
+        JobStoppedError: A stop was requested.
     """
     names = chosen_clusters(store, scope.clusters)
     parts = []

@@ -206,10 +206,10 @@ def _by_start(rows: pa.Table) -> dict[int, dict[str, float]]:
     return {row["starts_at"]: row for row in rows.to_pylist()}
 
 
-def _weighted(rows: pa.Table, size: int, codes: Ints, kept: NDArray[np.bool_]) -> Floats:
+def _weighted(rows: pa.Table, size: int, codes: Ints, included: NDArray[np.bool_]) -> Floats:
     """Return what subjects carried in some periods, times minutes."""
     minutes = rows["minutes"].to_numpy() * rows["mean"].to_numpy()
-    sums = np.bincount(codes[kept], weights=minutes[kept], minlength=size)
+    sums = np.bincount(codes[included], weights=minutes[included], minlength=size)
     return np.asarray(sums, np.float64)
 
 
@@ -226,16 +226,16 @@ def _halves(
     at = rows["starts_at"].to_numpy()
     size = len(coded.dictionary)
     means = []
-    for kept, whole in (
+    for included, whole in (
         (at < middle, starts < middle),
         (at >= middle, starts >= middle),
     ):
-        sums = _weighted(rows, size, codes, kept)
+        sums = _weighted(rows, size, codes, included)
         if not SUBJECT_OF_KIND[kind].is_server:  # a period without a row is one without traffic
             minutes = np.full(size, float(sum(counts[one] for one in starts[whole].tolist())))
         else:
-            told = rows["minutes"].to_numpy()[kept]
-            minutes = np.asarray(np.bincount(codes[kept], weights=told, minlength=size))
+            reported = rows["minutes"].to_numpy()[included]
+            minutes = np.asarray(np.bincount(codes[included], weights=reported, minlength=size))
         means.append(np.divide(sums, minutes, out=np.zeros(size), where=minutes > 0))
     return coded.dictionary, means[0], means[1]
 

@@ -92,7 +92,7 @@ def trends_here(
     Raises:
         UnknownNameError: A cluster that was not recorded.
         HistoryError: Nothing was recorded in that time, or it cannot be read.
-        JobStoppedError: Somebody asked for it to stop.
+        JobStoppedError: A stop was requested.
     """
     recorded = recorded_of(store, scope)
     work = [

@@ -12,9 +12,9 @@ from core.history.analysis.requests import Period
 from core.history.analysis.trends.subject import SystemTrends, TrendSubject
 from core.history.analysis.trends.trends import (
     LAST,
-    both_ways,
     by_minute,
     coded_names,
+    in_and_out,
     largest_of,
     minutes_of,
     present,
@@ -49,13 +49,13 @@ def broker_day(rows: pa.Table, period: Period) -> pa.Table:
         rows: Columns :data:`BROKER_COLUMNS` of one cluster and day, in any order.
         period: What is summed up.
     """
-    flow = both_ways(rows, "msg_throughput")
+    flow = in_and_out(rows, "msg_throughput")
     usage = largest_of(
         rows, ("cpu_ratio", "direct_memory_ratio", "bandwidth_in_ratio", "bandwidth_out_ratio")
     )
     measures = {
         "msg_throughput": flow,
-        "msg_rate": both_ways(rows, "msg_rate"),
+        "msg_rate": in_and_out(rows, "msg_rate"),
         "usage": usage,
         "bundle_count": values_of(rows, "bundle_count"),
         "topic_count": values_of(rows, "topic_count"),
@@ -79,7 +79,7 @@ def broker_minutes(rows: pa.Table) -> pa.Table:
     Args:
         rows: Columns :data:`FLOW_COLUMNS`.
     """
-    return minutes_of(times_of(rows), both_ways(rows, "msg_throughput"))
+    return minutes_of(times_of(rows), in_and_out(rows, "msg_throughput"))
 
 
 def bundle_day(rows: pa.Table, period: Period, recorded: Mapping[int, int]) -> pa.Table:
@@ -92,8 +92,8 @@ def bundle_day(rows: pa.Table, period: Period, recorded: Mapping[int, int]) -> p
     """
     rows = present(rows)
     measures = {
-        "msg_throughput": both_ways(rows, "msg_throughput"),
-        "msg_rate": both_ways(rows, "msg_rate"),
+        "msg_throughput": in_and_out(rows, "msg_throughput"),
+        "msg_rate": in_and_out(rows, "msg_rate"),
     }
     return trends_of("bundle", rows["bundle"], times_of(rows), measures, period, recorded)
 
@@ -105,13 +105,13 @@ def last_of(rows: pa.Table) -> pa.Table:
     times = times_of(rows)
     order = np.lexsort((times, codes))
     is_last = np.append(np.diff(codes[order]) > 0, True)[: order.size]
-    kept = order[is_last]
-    flow = both_ways(rows, "msg_throughput")[kept]
+    latest = order[is_last]
+    flow = in_and_out(rows, "msg_throughput")[latest]
     return pa.table(
         [
-            names.take(pa.array(codes[kept])),
-            pa.array(times[kept]),
-            rows["topic_count"].take(pa.array(kept)).cast(pa.int64()).combine_chunks(),
+            names.take(pa.array(codes[latest])),
+            pa.array(times[latest]),
+            rows["topic_count"].take(pa.array(latest)).cast(pa.int64()).combine_chunks(),
             pa.array(flow, pa.float64(), from_pandas=True),
         ],
         schema=LAST,

@@ -41,7 +41,7 @@ TRENDS: Final = pa.schema(
         pa.field("minutes", pa.int64(), nullable=False),
     ]
 )
-"""One row a subject, measure and period. ``minutes``: recorded minutes that tell the value; those
+"""One row a subject, measure and period. ``minutes``: recorded minutes that have the value; those
 in which a bundle or a table had no traffic count as zero, those in which a broker's value is
 unknown do not count. Rates msg/s, throughput bytes/s, usage and deviation ratio."""
 
@@ -179,11 +179,11 @@ def by_minute(times: Ints, flow: Floats, usage: Floats) -> dict[str, Floats]:
             worst = np.maximum.reduceat(off, first) / mean[here]
         deviation[here] = np.where(mean[here] > 0, worst, np.nan)
         gap[here] = np.maximum.reduceat(values, first) - np.minimum.reduceat(values, first)
-    told = np.isfinite(usage)
-    if told.any():
-        at, first, mean = _means(minutes, times[told], usage[told])
+    reported = np.isfinite(usage)
+    if reported.any():
+        at, first, mean = _means(minutes, times[reported], usage[reported])
         here = np.unique(at)
-        ordered = usage[told][at.argsort(kind="stable")]
+        ordered = usage[reported][at.argsort(kind="stable")]
         spread[here] = np.maximum.reduceat(ordered, first) - mean[here]
     return {
         "taken_at": minutes.astype(np.float64),
@@ -234,7 +234,7 @@ def values_of(rows: pa.Table, name: str) -> Floats:
     return np.asarray(rows[name].cast(pa.float64()).to_numpy(), np.float64)
 
 
-def both_ways(rows: pa.Table, name: str) -> Floats:
+def in_and_out(rows: pa.Table, name: str) -> Floats:
     """Return what goes in and out together."""
     return values_of(rows, f"{name}_in") + values_of(rows, f"{name}_out")
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from core.history.backtest.advice import chosen
-from core.history.backtest.model import PLAYED_AGAIN, Target
+from core.history.backtest.model import REPLAYED, Target
 from core.history.backtest.pegasus.rules import LEVEL
 from core.history.backtest.ranking import the
 from core.history.backtest.schemas import RECOMMENDED
@@ -34,7 +34,7 @@ def recommended_switches(runs: pa.Table, candidates: pa.Table, target: Target) -
     records = {row["cluster"]: row for row in runs.to_pylist() if _is_read(row)}
     for cluster, run in records.items():
         mine = [row for row in candidates.to_pylist() if row["cluster"] == cluster]
-        best, again = chosen(mine, target), the(mine, PLAYED_AGAIN)
+        best, again = chosen(mine, target), the(mine, REPLAYED)
         if best is None or again is None:
             continue
         why = _why(best, again, _copied_mb_per_day(runs, best))

@@ -2,7 +2,8 @@
 
 Load is that of the record and stays with its partition; who holds the partition is up to the
 candidate. Nodes die and come back as they did in the record. At each look the guardian repairs
-what is ill; once everything is healthy and nothing is under way the balancer plans its next round.
+what is unhealthy; once everything is healthy and nothing is under way the balancer plans its next
+round.
 Roles change between two looks; a copy takes as long as its size at the nodes' limits, one after
 the other a node; a replica that comes back to where it had been is taken up between two looks.
 """
@@ -55,7 +56,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class PlayedMinute:
+class SimulatedMinute:
     """The cluster at a recorded minute.
 
     Attributes:
@@ -84,9 +85,9 @@ class _UnderWay:
     copied_mb: float = 0.0
 
 
-def play(
+def simulate_tape(
     tape: PegasusTape, candidate: Candidate, *, seed: int, minute_s: float = 60.0
-) -> Iterator[PlayedMinute]:
+) -> Iterator[SimulatedMinute]:
     """Give the cluster minute by minute as the candidate would have had it.
 
     Args:
@@ -95,11 +96,11 @@ def play(
         seed: Of the order of nodes, which breaks ties, and of draws among equal disks.
         minute_s: Seconds of the record that count as a minute of the cluster.
     """
-    return _Play(tape, candidate, seed, 60.0 / minute_s).minutes()
+    return _Simulation(tape, candidate, seed, 60.0 / minute_s).minutes()
 
 
 @dataclass
-class _Play:
+class _Simulation:
     """One run."""
 
     tape: PegasusTape
@@ -119,12 +120,12 @@ class _Play:
         self.queue: CopyQueue = copy_queue(self.tape)
         self.pick = pick_by_seed(self.seed)
         self._node_code = {name: code for code, name in enumerate(self.tape.start.nodes)}
-        self.told = self.tape.settings_at(0)
-        self.rules = rules_of(self.told, self.candidate)
+        self.reported = self.tape.settings_at(0)
+        self.rules = rules_of(self.reported, self.candidate)
         self.ill: set[int] = set()
         self.ever_alive = self.tape.is_alive[0].copy()
 
-    def minutes(self) -> Iterator[PlayedMinute]:
+    def minutes(self) -> Iterator[SimulatedMinute]:
         for number in range(self.tape.minute_count):
             if number:
                 elapsed_ms = int(self.tape.at_ms[number] - self.tape.at_ms[number - 1])
@@ -132,16 +133,16 @@ class _Play:
             self._enter(number)
             steps, headless_s = tuple(self.steps), self.headless_s
             self.steps, self.headless_s = [], 0.0
-            yield PlayedMinute(number, self.fleet.members, self.fleet.version, steps, headless_s)
+            yield SimulatedMinute(number, self.fleet.members, self.fleet.version, steps, headless_s)
 
     # -- what the record brings -------------------------------------------------------------------
 
     def _enter(self, number: int) -> None:
         """Take over what happened by itself: nodes, tables, settings."""
         tape, fleet = self.tape, self.fleet
-        told = tape.settings_at(number)
-        if told is not self.told:
-            self.told, self.rules = told, rules_of(told, self.candidate)
+        reported = tape.settings_at(number)
+        if reported is not self.reported:
+            self.reported, self.rules = reported, rules_of(reported, self.candidate)
         alive = tape.is_alive[number]
         back = np.nonzero(alive & ~fleet.alive)[0].tolist()
         if number == 0:

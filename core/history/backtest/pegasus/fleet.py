@@ -1,4 +1,4 @@
-"""The cluster while it is played: who holds what, and what is under way."""
+"""The simulated cluster: who holds what, and what is under way."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from core.pegasus.view import NO_NODE, ClusterView, Flags, Ints
 
 _MOST_DROPS = 3
 _KNOWN = 0
-"""Ballot and decrees of a replica that left: all the same, since writes are not played."""
+"""Ballot and decrees of a replica that left: all the same, since writes are not simulated."""
 _MAX_RESERVED = 0
 """``max_reserved_dropped_replicas`` of the shipped configuration."""
 
@@ -32,7 +32,7 @@ class Fleet:
         alive: Shape ``(n_nodes,)``.
         exists: Shape ``(n_partitions,)``.
         dropped: By row, the replicas that left and that the meta server keeps in its list.
-        version: Grows whenever somebody's role changes.
+        version: Grows whenever a node's role changes.
     """
 
     tape: PegasusTape
@@ -51,7 +51,7 @@ class Fleet:
         Args:
             tape: The record.
             seed: Of the order of nodes that breaks ties, which upstream follows from a hash map
-                and nobody can ask for; 0: by host and port.
+                and no request returns; 0: by host and port.
         """
         count = len(tape.start.nodes)
         order = np.arange(count, dtype=np.int32)
@@ -134,7 +134,7 @@ class Fleet:
     # -- changing -------------------------------------------------------------------------------
 
     def kill(self, nodes: Sequence[int], now_ms: int) -> list[int]:
-        """Take nodes away with all they hold; return the partitions that lost somebody."""
+        """Take nodes away with all they hold; return the partitions that lost a member."""
         self.alive[list(nodes)] = False
         lost = np.isin(self.members, list(nodes))
         rows: list[int] = np.nonzero(lost.any(axis=1))[0].tolist()
@@ -220,7 +220,7 @@ class Fleet:
         return [one for one in zip(nodes, disks, strict=True) if one[0] != NO_NODE]
 
     def _set_roles(self, row: int, roles: Sequence[tuple[int, int]]) -> None:
-        """Change one row in place: nobody else has these arrays."""
+        """Change one row in place: these arrays are not shared."""
         members, disks = self.members, self.view.member_disks
         members[row], disks[row] = NO_NODE, NO_NODE
         for place, (node, disk) in enumerate(roles[: members.shape[1]]):

@@ -27,7 +27,7 @@ _JUST_BEFORE: Final = timedelta(milliseconds=1)
 
 _INDEX_BITS: Final = 32
 _DEFAULT_MB_PER_S: Final = 500.0
-"""Where a node does not limit its copying, or does not tell: the shipped value."""
+"""Where a node does not limit its copying, or does not report it: the shipped value."""
 
 
 LOAD_COLUMNS: Final = ("app_id", "index", "node", "read_rate", "write_rate")
@@ -63,8 +63,8 @@ def tape_of_history(
             hint="Choose a range within the record.",
         )
     times = listed[TAKEN_AT].to_pylist()
-    kept = {minute_of(at_ms, times[0], minute_s): at_ms for at_ms in times}
-    chosen = list(kept.values())
+    by_minute = {minute_of(at_ms, times[0], minute_s): at_ms for at_ms in times}
+    chosen = list(by_minute.values())
     first = store.snapshot_at(cluster, ms_to_datetime(chosen[0]))
     if not isinstance(first, PegasusSnapshot):
         raise InputError(
@@ -106,7 +106,7 @@ class _Walk:
         return cls(first, chosen, rows, store, starts)
 
     def minutes(self) -> list[MinuteRows]:
-        # the first minute has everything, as the rows after it tell no more than changes
+        # the first minute has everything, as the rows after it hold only changes
         begun = replace(minute_rows(self.first, None), at_ms=self.chosen[0])
         self.there = partition_keys(self.first.tables["partitions"])
         self.settings = dict(self.first.settings)
@@ -144,9 +144,9 @@ class _Walk:
         rows, keys = _last_of(rows, keys)
         is_gone = _is_gone(rows)
         gone = keys[is_gone]
-        if begun_ms is not None:  # what is not told again has vanished meanwhile
-            told = keys[rows[TAKEN_AT].to_numpy() >= begun_ms]
-            gone = np.union1d(gone, np.setdiff1d(self.there, told))
+        if begun_ms is not None:  # what is not reported again has vanished meanwhile
+            reported = keys[rows[TAKEN_AT].to_numpy() >= begun_ms]
+            gone = np.union1d(gone, np.setdiff1d(self.there, reported))
         self.there = np.setdiff1d(np.union1d(self.there, keys[~is_gone]), gone)
         return rows.filter(pa.array(~is_gone)), gone
 
@@ -168,16 +168,16 @@ class _Walk:
             return None
         if begun_ms is not None:
             rows = rows.filter(pc.greater_equal(rows[TAKEN_AT], begun_ms))
-        told = dict(self.settings) if begun_ms is None else {}
+        reported = dict(self.settings) if begun_ms is None else {}
         for row in rows.to_pylist():
             if row[GONE]:
-                told.pop(row["name"], None)
+                reported.pop(row["name"], None)
             else:
-                told[row["name"]] = row["value"]
-        if told == self.settings:
+                reported[row["name"]] = row["value"]
+        if reported == self.settings:
             return None
-        self.settings = told
-        return told
+        self.settings = reported
+        return reported
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,8 +200,8 @@ class _ByTime:
 def _last_of(rows: pa.Table, keys: Times) -> tuple[pa.Table, Times]:
     """Return the last row of each key."""
     _, backwards = np.unique(keys[::-1], return_index=True)
-    kept = np.sort(len(keys) - 1 - backwards)
-    return rows.take(pa.array(kept)), keys[kept]
+    by_minute = np.sort(len(keys) - 1 - backwards)
+    return rows.take(pa.array(by_minute)), keys[by_minute]
 
 
 def _is_gone(rows: pa.Table) -> Flags:
@@ -217,7 +217,7 @@ def _segment_starts(minutes: pa.Table) -> Times:
 
 @dataclass(frozen=True)
 class MinuteRows:
-    """What one recorded minute tells; ``None``: as the minute before.
+    """What one recorded minute holds; ``None``: as the minute before.
 
     Attributes:
         at_ms: When.
@@ -225,12 +225,12 @@ class MinuteRows:
         partitions: Rows of ``PARTITIONS`` that are new or changed.
         gone: Keys of partitions that are there no more.
         loads: Columns app_id, index, node, read_rate, write_rate; of the history also taken_at
-            and gone. Only the primary's count; a replica without a row is as it was told last:
+            and gone. Only the primary's count; a replica without a row is as it was reported last:
             unknown, or else idle.
-        has_all_loads: A replica without a row is unknown, whatever was told before.
+        has_all_loads: A replica without a row is unknown, whatever was reported before.
         tables: Rows of ``TABLES`` that are new or changed.
         sizes: Columns app_id, index, size_mb, largest last.
-        settings: Everything that the meta server told.
+        settings: Everything that the meta server reported.
     """
 
     at_ms: int
@@ -266,23 +266,24 @@ def tape_of_snapshots(
     Raises:
         IncompleteSnapshotError: There is none, or the first one has no partitions.
     """
-    kept: dict[int, PegasusSnapshot] = {}
+    by_minute: dict[int, PegasusSnapshot] = {}
     start_ms: int | None = None
     for snapshot in snapshots:
         at_ms = datetime_to_ms(snapshot.manifest.taken_at)
         start_ms = at_ms if start_ms is None else start_ms
-        kept[minute_of(at_ms, start_ms, minute_s)] = snapshot
-    chosen = list(kept.values())
+        by_minute[minute_of(at_ms, start_ms, minute_s)] = snapshot
+    chosen = list(by_minute.values())
     if not chosen:
         raise IncompleteSnapshotError(
-            "There is no minute to play.", hint="Choose a range in which the cluster was recorded."
+            "There is no minute to simulate.",
+            hint="Choose a range in which the cluster was recorded.",
         )
     pairs = zip(chosen, [None, *chosen[:-1]], strict=True)
     return tape_of_minutes(chosen[0], [minute_rows(*pair) for pair in pairs])
 
 
 def minute_rows(snapshot: PegasusSnapshot, before: PegasusSnapshot | None) -> MinuteRows:
-    """Return what a snapshot tells beyond the one before it."""
+    """Return what a snapshot adds to the one before it."""
     tables = snapshot.tables
     changed: dict[str, pa.Table | None] = {
         name: None if before is not None and rows.equals(before.tables[name]) else rows
@@ -313,11 +314,11 @@ def sizes_of_replicas(replicas: pa.Table) -> pa.Table:
 
 
 def tape_of_minutes(first: PegasusSnapshot, minutes: Sequence[MinuteRows]) -> PegasusTape:
-    """Return the tape of what minutes tell.
+    """Return the tape of recorded minutes.
 
     Args:
         first: The cluster at the first minute: disks, and everything whose changes do not count.
-        minutes: Oldest first; the first one tells everything.
+        minutes: Oldest first; the first one holds everything.
     """
     return _Builder.of(first, minutes).tape()
 
@@ -340,8 +341,8 @@ class _Builder:
     @classmethod
     def of(cls, first: PegasusSnapshot, minutes: Sequence[MinuteRows]) -> _Builder:
         names = {name for minute in minutes for name in minute.nodes["node"].to_pylist()}
-        told = [minute.partitions for minute in minutes if minute.partitions is not None]
-        keys = np.unique(np.concatenate([partition_keys(rows) for rows in told]))
+        reported = [minute.partitions for minute in minutes if minute.partitions is not None]
+        keys = np.unique(np.concatenate([partition_keys(rows) for rows in reported]))
         if not len(keys) or not names:
             raise IncompleteSnapshotError(
                 f"The record of {first.manifest.cluster} has no nodes or no partitions.",
@@ -350,16 +351,16 @@ class _Builder:
         tables = [minute.tables for minute in minutes if minute.tables is not None]
         table_rows = {row["app_id"]: row for rows in tables for row in rows.to_pylist()}
         keys = keys[np.isin(keys >> _INDEX_BITS, list(table_rows))]
-        most = max(int(pc.max(rows["max_replica_count"]).as_py() or 1) for rows in told)
+        most = max(int(pc.max(rows["max_replica_count"]).as_py() or 1) for rows in reported)
         longest = max(
-            int(pc.max(pc.list_value_length(rows["secondaries"])).as_py() or 0) for rows in told
+            int(pc.max(pc.list_value_length(rows["secondaries"])).as_py() or 0) for rows in reported
         )
         nodes = sorted(names, key=parse_node)
         return cls(first, minutes, nodes, keys, table_rows, max(most, longest + 1) + 1)
 
     def tape(self) -> PegasusTape:
         changes, exists = self._members()
-        start = self._start(changes.pop(0, RowChange(np.zeros(0, np.int32), self._nobody(0))))
+        start = self._start(changes.pop(0, RowChange(np.zeros(0, np.int32), self._no_node(0))))
         reads, writes = self._loads(start, changes)
         receive, send = (
             self._rates_of(column) for column in ("copy_rate_mb_per_s", "send_rate_mb_per_s")
@@ -392,16 +393,18 @@ class _Builder:
         known = self.keys[places] == keys
         return places[known].astype(np.int32), known
 
-    def _nobody(self, count: int) -> Ints:
+    def _no_node(self, count: int) -> Ints:
         return np.full((count, self.width), NO_NODE, dtype=np.int32)
 
     def _members(self) -> tuple[dict[int, RowChange], NDArray[np.bool_]]:
         exists = np.zeros((len(self.minutes), len(self.keys)), dtype=np.bool_)
         there = np.zeros(len(self.keys), dtype=np.bool_)
-        now = self._nobody(len(self.keys))
+        now = self._no_node(len(self.keys))
         changes: dict[int, RowChange] = {}
         for number, minute in enumerate(self.minutes):
-            before, was_there = (now.copy(), there.copy()) if self._tells(minute) else (now, there)
+            before, was_there = (
+                (now.copy(), there.copy()) if self._changes_of(minute) else (now, there)
+            )
             gone, _ = self._rows(minute.gone)
             now[gone], there[gone] = NO_NODE, False
             if minute.partitions is not None:
@@ -416,13 +419,13 @@ class _Builder:
         return {number: one for number, one in changes.items() if len(one.rows)}, exists
 
     @staticmethod
-    def _tells(minute: MinuteRows) -> bool:
+    def _changes_of(minute: MinuteRows) -> bool:
         return minute.partitions is not None or bool(len(minute.gone))
 
     def _coded(self, parts: pa.Table) -> Ints:
         """Return node codes, the primary first, then the secondaries in their order."""
         names = pa.array(self.nodes)
-        coded = self._nobody(parts.num_rows)
+        coded = self._no_node(parts.num_rows)
         primaries = pc.index_in(parts["primary"], value_set=names)
         coded[:, 0] = pc.fill_null(primaries, NO_NODE).to_numpy()
         lists = parts["secondaries"].combine_chunks()
@@ -438,7 +441,7 @@ class _Builder:
 
     def _start(self, first: RowChange) -> ClusterView:
         app_ids, counts = np.unique(self.keys >> _INDEX_BITS, return_counts=True)
-        members = self._nobody(len(self.keys))
+        members = self._no_node(len(self.keys))
         members[first.rows] = first.members
         rows = [self.table_rows[app_id] for app_id in app_ids.tolist()]
         disks = self.first.tables["disks"]
@@ -466,7 +469,7 @@ class _Builder:
         return tuple(tuple(found.get(name, every)) for name in self.nodes)
 
     def _disks_of(self, members: Ints, tags: list[str]) -> Ints:
-        """Return where replicas lie; what nobody told is taken for the first disk of its node."""
+        """Return the disks of replicas; by default the first disk of its node."""
         firsts = np.array([disks[0] for disks in self._node_disks(tags)], dtype=np.int32)
         found = np.where(members == NO_NODE, NO_NODE, firsts[members])
         held = self.first.tables["replicas"]
@@ -482,7 +485,7 @@ class _Builder:
         found[rows[at], roles] = disk_codes[at]
         return np.asarray(found, dtype=np.int32)
 
-    # -- what minutes tell ----------------------------------------------------------------------
+    # -- what minutes hold ----------------------------------------------------------------------
 
     def _is_alive(self) -> NDArray[np.bool_]:
         alive = np.zeros((len(self.minutes), len(self.nodes)), dtype=np.bool_)
@@ -505,31 +508,31 @@ class _Builder:
                 primaries[changes[number].rows] = changes[number].members[:, 0]
             if minute.has_all_loads:
                 unknown[:] = True
-            rows, nodes, told, is_now = self._told_loads(minute)
-            unknown[:, rows, nodes] = np.isnan(told)
+            rows, nodes, reported, is_now = self._reported_loads(minute)
+            unknown[:, rows, nodes] = np.isnan(reported)
             is_dark = unknown[:, everyone, primaries] | (primaries == NO_NODE)
             found[:, number] = np.where(is_dark, found[:, max(number - 1, 0)], 0.0)
             counts = is_now & (nodes == primaries[rows])
             for kind in range(2):
-                is_told = counts & ~np.isnan(told[kind])
-                found[kind, number, rows[is_told]] = told[kind, is_told]
+                is_reported = counts & ~np.isnan(reported[kind])
+                found[kind, number, rows[is_reported]] = reported[kind, is_reported]
         return found[0], found[1]
 
-    def _told_loads(self, minute: MinuteRows) -> tuple[Ints, Ints, Floats, NDArray[np.bool_]]:
+    def _reported_loads(self, minute: MinuteRows) -> tuple[Ints, Ints, Floats, NDArray[np.bool_]]:
         """Return row, node, both rates and whether they are of this very moment."""
         loads = minute.loads
         rows, known = self._rows(partition_keys(loads))
         names = pa.array(self.nodes)
         nodes = pc.fill_null(pc.index_in(loads["node"], value_set=names), NO_NODE).to_numpy()[known]
         columns = [pc.fill_null(loads[name], float("nan")) for name in LOAD_COLUMNS[3:]]
-        told = np.stack([column.to_numpy()[known] for column in columns])
+        reported = np.stack([column.to_numpy()[known] for column in columns])
         is_now = np.ones(len(rows), np.bool_)
         if "gone" in loads.column_names:
             gone = pc.fill_null(pc.cast(loads["gone"], pa.int8()), 0).to_numpy()[known]
-            told[:, gone == 1] = np.nan
+            reported[:, gone == 1] = np.nan
             is_now = loads["taken_at"].to_numpy()[known] == minute.at_ms
         listed = nodes != NO_NODE
-        return rows[listed], nodes[listed].astype(np.int32), told[:, listed], is_now[listed]
+        return rows[listed], nodes[listed].astype(np.int32), reported[:, listed], is_now[listed]
 
     def _sizes(self) -> Floats:
         sizes = np.zeros(len(self.keys))

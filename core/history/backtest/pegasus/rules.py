@@ -77,29 +77,29 @@ def rules_of(recorded: Mapping[str, str], candidate: Candidate) -> Rules:
     """Return what a candidate goes by.
 
     Args:
-        recorded: What the leading meta server told at that moment, by the snapshot's names; what
-            it did not tell has its compiled value.
+        recorded: What the leading meta server reported at that moment, by the snapshot's names;
+            what it did not report has its compiled value.
         candidate: Its policy and switches win.
     """
     own = {name: _text(value) for name, value in candidate.settings.items()}
-    told = {**recorded, **own}
+    reported = {**recorded, **own}
     if candidate.policy is not None:
-        told["balance_cluster"] = "true" if candidate.policy == "cluster" else "false"
-    is_limited = _value(told, "add_secondary_enable_flow_control") == "true"
-    limit = int(_value(told, "add_secondary_max_count_for_one_node"))
-    black_list = _value(told, "assign_secondary_black_list")
+        reported["balance_cluster"] = "true" if candidate.policy == "cluster" else "false"
+    is_limited = _value(reported, "add_secondary_enable_flow_control") == "true"
+    limit = int(_value(reported, "add_secondary_max_count_for_one_node"))
+    black_list = _value(reported, "assign_secondary_black_list")
     return Rules(
-        options=_options(told),
+        options=_options(reported),
         level=_level(recorded, own.get(LEVEL, RECORDED_LEVEL)),
         guardian=GuardianOptions(
-            min_2pc_count=int(_value(told, "mutation_2pc_min_replica_count")),
-            assign_delay_ms=int(_value(told, "assign_delay_ms")),
+            min_2pc_count=int(_value(reported, "mutation_2pc_min_replica_count")),
+            assign_delay_ms=int(_value(reported, "assign_delay_ms")),
             black_list=frozenset(name for name in black_list.split(",") if name),
         ),
-        interval_s=max(int(_value(told, "lb_interval_ms")) / _MS, 1.0),
+        interval_s=max(int(_value(reported, "lb_interval_ms")) / _MS, 1.0),
         most_added=limit if is_limited else None,
-        min_live_node_count=int(_value(told, "min_live_node_count_for_unfreeze")),
-        live_percentage=int(_value(told, "meta.live_percentage")),
+        min_live_node_count=int(_value(reported, "min_live_node_count_for_unfreeze")),
+        live_percentage=int(_value(reported, "meta.live_percentage")),
     )
 
 
@@ -151,7 +151,7 @@ def _checked(name: str, value: object) -> object:
 
 
 def _text(value: object) -> str:
-    """Return a JSON value the way the meta server writes it."""
+    """Return a JSON value as the meta server writes it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | tuple):
@@ -159,22 +159,22 @@ def _text(value: object) -> str:
     return str(value)
 
 
-def _value(told: Mapping[str, str], name: str) -> str:
-    """Return what is told where it makes sense, else what is compiled in."""
+def _value(reported: Mapping[str, str], name: str) -> str:
+    """Return what is reported where it makes sense, else what is compiled in."""
     setting = server_setting(name)
-    text = told.get(name, setting.default)
+    text = reported.get(name, setting.default)
     if setting.kind in ("number", "percent") and not text.isdecimal():
         return setting.default
     return text
 
 
-def _options(told: Mapping[str, str]) -> BalanceOptions:
+def _options(reported: Mapping[str, str]) -> BalanceOptions:
     texts = [
-        f"{name}={json.dumps(_value(told, name) == 'true')}"
+        f"{name}={json.dumps(_value(reported, name) == 'true')}"
         for name in (*sorted(_OF_APP - {"ignored_app_list"}), "balance_cluster")
     ]
-    texts.append(f"balance_op_count_per_round={_value(told, 'balance_op_count_per_round')}")
-    ignored = [one for one in _value(told, "ignored_app_list").split(",") if one.isdecimal()]
+    texts.append(f"balance_op_count_per_round={_value(reported, 'balance_op_count_per_round')}")
+    ignored = [one for one in _value(reported, "ignored_app_list").split(",") if one.isdecimal()]
     texts.append(f"ignored_app_list={json.dumps(ignored)}")
     return set_options(BalanceOptions(), texts)
 
@@ -188,17 +188,17 @@ def _level(recorded: Mapping[str, str], wished: Any) -> FunctionLevel:
         return FunctionLevel.STEADY
 
 
-def switches_in_force(told: Mapping[str, str]) -> dict[str, object]:
-    """Return the switches that a grid may try, as JSON values; what was not told is left out.
+def switches_in_force(reported: Mapping[str, str]) -> dict[str, object]:
+    """Return the switches that a grid may try, as JSON values; what was not reported is excluded.
 
     Args:
-        told: By the snapshot's names.
+        reported: By the snapshot's names.
     """
-    found: dict[str, object] = {LEVEL: _level(told, RECORDED_LEVEL).word}
+    found: dict[str, object] = {LEVEL: _level(reported, RECORDED_LEVEL).word}
     for name in SWITCHES:
-        if name in told:
+        if name in reported:
             try:
-                found[name] = _checked(name, told[name])
+                found[name] = _checked(name, reported[name])
             except InputError:
-                found[name] = told[name]
+                found[name] = reported[name]
     return found

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from core.history.backtest.model import DEVIATION_BOUND
-from core.history.backtest.pegasus.engine import OPERATIONS, PlayedMinute, Step
+from core.history.backtest.pegasus.engine import OPERATIONS, SimulatedMinute, Step
 from core.history.backtest.pegasus.tape import Floats, PegasusTape
 from core.pegasus.view import NO_NODE, Flags, Ints
 
@@ -141,7 +141,7 @@ class _Tally:
     evenness: Evenness = Evenness(0.0, 0.0, 0, 0)
     measured: tuple[int, bytes] | None = None
 
-    def take(self, minute: PlayedMinute) -> None:
+    def take(self, minute: SimulatedMinute) -> None:
         tape, number = self.tape, minute.number
         alive = tape.is_alive[number]
         rates = tape.node_rates(minute.members, number)
@@ -169,11 +169,11 @@ class _Tally:
         return is_back
 
 
-def score_run(tape: PegasusTape, minutes: Iterable[PlayedMinute]) -> PegasusScore:
+def score_run(tape: PegasusTape, minutes: Iterable[SimulatedMinute]) -> PegasusScore:
     """Return the score of a run.
 
     Args:
-        tape: The record that it was played on.
+        tape: The record that it was simulated on.
         minutes: Every minute of it.
     """
     tally = _Tally(tape)
@@ -205,7 +205,7 @@ def _farthest(
     return float(distances[worst]), int(living[worst])
 
 
-def recorded_minutes(tape: PegasusTape, *, minute_s: float = 60.0) -> Iterator[PlayedMinute]:
+def recorded_minutes(tape: PegasusTape, *, minute_s: float = 60.0) -> Iterator[SimulatedMinute]:
     """Give the record's own minutes.
 
     What happened between two minutes is seen by comparing them: a role that changed while both
@@ -217,7 +217,7 @@ def recorded_minutes(tape: PegasusTape, *, minute_s: float = 60.0) -> Iterator[P
     """
     members = tape.start.members.copy()
     version = 0
-    yield PlayedMinute(0, members, version, (), 0.0)
+    yield SimulatedMinute(0, members, version, (), 0.0)
     for number in range(1, tape.minute_count):
         headless = int(((members[:, 0] == NO_NODE) & tape.exists[number - 1]).sum())
         change = tape.changes.get(number)
@@ -229,7 +229,7 @@ def recorded_minutes(tape: PegasusTape, *, minute_s: float = 60.0) -> Iterator[P
             version += 1
             steps = tuple(_steps(tape, change.rows, before, change.members, number))
         elapsed_s = float(tape.at_ms[number] - tape.at_ms[number - 1]) / 1000 * 60 / minute_s
-        yield PlayedMinute(number, members, version, steps, headless * elapsed_s)
+        yield SimulatedMinute(number, members, version, steps, headless * elapsed_s)
 
 
 def _steps(tape: PegasusTape, rows: Ints, before: Ints, after: Ints, number: int) -> Iterator[Step]:

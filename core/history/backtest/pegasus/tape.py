@@ -49,7 +49,7 @@ class PegasusTape:
         writes: The same of writes, which secondaries serve, too.
         size_mb: Shape ``(n_partitions,)``: of one replica; 0: unknown.
         changes: What became of members in the record, by minute.
-        settings: What the meta server told, each from a minute on; the first from minute 0.
+        settings: What the meta server reported, each from a minute on; the first from minute 0.
         receive_mb_per_s: Shape ``(n_nodes,)``: how fast a node is copied onto.
         send_mb_per_s: Shape ``(n_nodes,)``: how fast it is copied from.
     """
@@ -78,8 +78,8 @@ class PegasusTape:
         return self.start.max_replica_counts[self.start.table_of_row]
 
     def settings_at(self, minute: int) -> Mapping[str, str]:
-        """Return what the meta server told last, up to a minute."""
-        return next(told for since, told in reversed(self.settings) if since <= minute)
+        """Return what the meta server reported last, up to a minute."""
+        return next(reported for since, reported in reversed(self.settings) if since <= minute)
 
     def node_rates(self, members: Ints, minute: int) -> Floats:
         """Return requests/s by node were these the members.

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from core.errors import InputError
 from core.history.backtest.model import Unit
-from core.history.backtest.pegasus.engine import OPERATIONS, PlayedMinute, play
+from core.history.backtest.pegasus.engine import OPERATIONS, SimulatedMinute, simulate_tape
 from core.history.backtest.pegasus.rules import rules_of, switches_in_force
 from core.history.backtest.pegasus.score import (
     MinuteScore,
@@ -33,14 +33,14 @@ _REPAIRS: Final = ("fail_over", "refill", "trim")
 def run_pegasus_unit(
     tape: PegasusTape, unit: Unit, tick: Callable[[int, int], None] | None = None
 ) -> UnitResult:
-    """Play one unit. Deterministic: everything follows from the tape and the unit.
+    """Simulate one unit. Deterministic: everything follows from the tape and the unit.
 
-    A candidate that cannot be played gives one row of ``runs`` that says why.
+    A candidate that cannot be simulated gives one row of ``runs`` that says why.
 
     Args:
         tape: The window's record.
-        unit: What is played.
-        tick: Told minutes done and minutes in all; may raise to stop it.
+        unit: What is simulated.
+        tick: Gets minutes done and minutes in all; may raise to stop it.
     """
     try:
         score = score_run(tape, _ticking(_minutes(tape, unit), tape.minute_count, tick))
@@ -53,15 +53,15 @@ def run_pegasus_unit(
     )
 
 
-def _minutes(tape: PegasusTape, unit: Unit) -> Iterator[PlayedMinute]:
+def _minutes(tape: PegasusTape, unit: Unit) -> Iterator[SimulatedMinute]:
     if unit.candidate.is_record:
         return recorded_minutes(tape, minute_s=unit.minute_s)
-    return play(tape, unit.candidate, seed=unit.seed, minute_s=unit.minute_s)
+    return simulate_tape(tape, unit.candidate, seed=unit.seed, minute_s=unit.minute_s)
 
 
 def _ticking(
-    minutes: Iterable[PlayedMinute], total: int, tick: Callable[[int, int], None] | None
-) -> Iterator[PlayedMinute]:
+    minutes: Iterable[SimulatedMinute], total: int, tick: Callable[[int, int], None] | None
+) -> Iterator[SimulatedMinute]:
     for minute in minutes:
         if tick is not None:
             tick(minute.number, total)
@@ -167,7 +167,7 @@ def _timeline(tape: PegasusTape, unit: Unit, score: PegasusScore) -> pa.Table:
 
 
 def _moves(tape: PegasusTape, unit: Unit, score: PegasusScore) -> pa.Table:
-    names = (*tape.start.nodes, None)  # the last one is nobody's, -1
+    names = (*tape.start.nodes, None)  # the last one is no node's, -1
     rows = [
         _head(unit)
         | {
