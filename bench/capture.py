@@ -205,7 +205,7 @@ def whole_capture(capture: ZooKeeperCapture, reader: ZooKeeperReader) -> int:
     reader.begin(10_000_000, 600)
     problems = ProblemLog()
     readings, policies = capture.read(problems)
-    policies.settle(readings, "bench", problems)
+    policies.finish(readings, "bench", problems)
     made = assemble(readings, problems)
     require(len(problems) == 0, f"problems: {problems.named()[:3]}")
     return made.tables["bundles"].num_rows

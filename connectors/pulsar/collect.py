@@ -99,7 +99,7 @@ class PulsarCollector:
                 facts = self._read_brokers(self._rest, readings, registry, problems)
                 source = "zookeeper+rest" if facts.runtime else source
             own = self.config.pulsar_cluster or facts.setting("clusterName")
-            policies.settle(readings, own, problems)
+            policies.finish(readings, own, problems)
             self._read_owners(readings, registry, facts, problems)
         made = assemble(readings, problems, registry)
         if "extensible" in registry.kinds:

@@ -58,7 +58,7 @@ class ClusterPolicies:
     isolation: dict[str, bytes] = field(default_factory=dict)
     domains: dict[str, dict[str, bytes]] = field(default_factory=dict)
 
-    def settle(self, readings: Readings, own: str | None, problems: ProblemLog) -> None:
+    def finish(self, readings: Readings, own: str | None, problems: ProblemLog) -> None:
         """Put the policies of the cluster itself into ``readings``."""
         own = own or roots.own_cluster(self.names)
         if own is None and len(self.names) > 1:

@@ -81,9 +81,9 @@ def _loads(
     flow = _flow(brokers)[known]
     ticks = max(round(minutes * TICKS_PER_MINUTE), 1)
     history = settings.number("loadBalancerHistoryResourcePercentage") ** ticks
-    anew = np.isin(names.astype(str), list(touched)) | (at < 0)
+    restarted = np.isin(names.astype(str), list(touched)) | (at < 0)
     columns = {
-        name: np.where(anew | np.isnan(past), value, next_smoothed_usage(past, value, history))
+        name: np.where(restarted | np.isnan(past), value, next_smoothed_usage(past, value, history))
         for name, value in (("weighted_max_ema", usage), ("msg_throughput_ema", flow))
         for past in (np.append(column_values(loads, name), np.nan)[at],)
     }

@@ -326,7 +326,7 @@ def _size_bytes(directory: Path) -> int:
 
 
 def _drop(directory: Path) -> None:
-    """Take a snapshot out of sight in one step, so that a reader finds all of it or nothing."""
+    """Hide a snapshot in one step, so that a reader finds all of it or nothing."""
     aside = directory.with_name(f"{_DROPPED}{directory.name}")
     try:
         directory.replace(aside)

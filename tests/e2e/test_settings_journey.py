@@ -37,7 +37,7 @@ def test_a_setting_is_changed_verified_and_taken_back(product, tab):
 
     page.get_by_role("button", name="Undo…").click()
     heading(tab, "Undo")
-    expect(page.get_by_text(f"The dynamic value 12 of {KEY} would be taken")).to_be_visible(
+    expect(page.get_by_text(f"The dynamic value 12 of {KEY} would be removed")).to_be_visible(
         timeout=SNAPSHOT_S
     )
     undo = send_off(tab, "Apply the undo…", "taken back by the tests")

@@ -148,7 +148,7 @@ CASES: dict[str, tuple[str, Callable[[PulsarSnapshot], PulsarSnapshot], str]] = 
     "unowned_with_traffic": (
         "warning",
         lambda s: edited(s, "bundles", {FIRST: {"owner": None}}),
-        "1 bundle that nobody owns now",
+        "1 bundle without an owner",
     ),
     "unowned_bundles": (
         "info",

@@ -188,12 +188,12 @@ def place_topics(ring: TopicRing, parts: Sequence[TopicPart], progress: Progress
         JobStoppedError: It was stopped.
     """
 
-    def told() -> Iterator[pa.Table]:
+    def tallied() -> Iterator[pa.Table]:
         for number, part in enumerate(parts):
             progress.step(number, len(parts), "placing topics")
             yield tally(ring, read_part(part), number)
 
-    tallies = list(told())
+    tallies = list(tallied())
     progress.step(len(parts), len(parts), "adding up")
     return loads_of(ring, tallies)
 
@@ -233,8 +233,8 @@ def _shares(pairs: pa.Table) -> TopicShares:
             "bundle": bundle[first],
         }
     )
-    told = concentrated.group_by(["partitions", "most"]).aggregate([("base", "count")])
-    spread = told.select(["partitions", "most", "base_count"])
+    counted = concentrated.group_by(["partitions", "most"]).aggregate([("base", "count")])
+    spread = counted.select(["partitions", "most", "base_count"])
     # few of them are as concentrated as the worst: only those need an order by name
     least = np.sort(concentrated["most"].to_numpy())[-MAX_WORST:][:1]
     worst = concentrated.filter(

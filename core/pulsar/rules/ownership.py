@@ -42,8 +42,8 @@ def unowned_bundles(context: HealthContext) -> Iterator[Finding]:
             code="unowned_with_traffic",
             severity="warning",
             sentence=(
-                f"The last reports show traffic on {pluralize(found.busy.count, 'bundle')} that "
-                "nobody owns now: the clients are waiting or moving."
+                f"The last reports show traffic on {pluralize(found.busy.count, 'bundle')} "
+                "without an owner: the clients are waiting or moving."
             ),
             hint="Look again in a minute; if it stays, no broker is allowed to take them.",
         )
@@ -53,8 +53,8 @@ def unowned_bundles(context: HealthContext) -> Iterator[Finding]:
             code="unowned_bundles",
             severity="info",
             sentence=(
-                f"{found.quiet.count} of {context.bundles.count} bundles have no owner: nobody "
-                "uses them now."
+                f"{found.quiet.count} of {context.bundles.count} bundles have no owner "
+                "and no clients."
             ),
             hint="The first lookup of one of their topics will assign them.",
         )

@@ -84,7 +84,7 @@ def import_zk_dump(path: Path, cluster: str, now: datetime) -> PulsarSnapshot:
             hint='Each line reads {"path": "/loadbalance/...", "value": ...}.',
         )
     readings.pulsar_cluster = roots.own_cluster(taken.clusters)
-    taken.settle()
+    taken.finish()
     return _snapshot(taken, cluster, now, problems)
 
 
@@ -206,7 +206,7 @@ class _Taken:
         elif match := _FAILURE_DOMAIN.match(path):
             self.domains.setdefault(match[1], {})[match[2]] = raw
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         """Keep the cluster-wide policies of the cluster itself."""
         own = self.readings.pulsar_cluster
         if own is None and len(self.isolation.keys() | self.domains.keys()) == 1:

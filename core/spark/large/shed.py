@@ -81,8 +81,8 @@ class _Asked:
 
     def of(self, start: Callable[..., Iterator[Round]], view: LoadView) -> tuple[Round, ...]:
         """Simulate the rounds on a view, and have them explained while it notes what is missing."""
-        played = start(self.strategy, view, self.settings, recently_unloaded=self.recent)
-        rounds = tuple(itertools.islice(played, self.count))
+        endless = start(self.strategy, view, self.settings, recently_unloaded=self.recent)
+        rounds = tuple(itertools.islice(endless, self.count))
         for done in rounds[:TRACED_ROUNDS]:
             len(done.decision.trace)  # stored with the decision
         return rounds

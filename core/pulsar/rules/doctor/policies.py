@@ -36,7 +36,7 @@ def domains(context: HealthContext) -> Iterator[Finding]:
     is_on = context.settings.flag(DOMAINS)
     brokers = context.measures.usage.brokers
     outside = tuple(name for name in brokers if name not in domain_of)
-    told = f"{pluralize(len(groups), 'anti-affinity group')}"
+    group_count = f"{pluralize(len(groups), 'anti-affinity group')}"
     if domain_of and not is_on:
         yield Finding(
             code="domains_unused",
@@ -44,7 +44,7 @@ def domains(context: HealthContext) -> Iterator[Finding]:
             severity="warning" if groups else "info",
             keys=(DOMAINS,),
             sentence=f"{pluralize(len(set(domain_of.values())), 'failure domain')} with "
-            f"{pluralize(len(domain_of), 'broker')} and {told}; {DOMAINS} is false.",
+            f"{pluralize(len(domain_of), 'broker')} and {group_count}; {DOMAINS} is false.",
             consequence="Groups are spread over brokers only: two members may be in one domain, "
             "and go down together.",
             hint="",
@@ -58,7 +58,7 @@ def domains(context: HealthContext) -> Iterator[Finding]:
             severity="warning",
             keys=(DOMAINS,),
             servers=outside,
-            sentence=f"{DOMAINS} is true, there is {told}, and {some(outside)} "
+            sentence=f"{DOMAINS} is true, there is {group_count}, and {some(outside)} "
             f"{'are' if len(outside) > 1 else 'is'} in no failure domain.",
             consequence="Brokers without a domain count as one domain together, so members of a "
             "group are separated from them by chance only.",
@@ -90,8 +90,8 @@ def colliding_groups(context: HealthContext) -> Iterator[Finding]:
 
 def _groups(context: HealthContext) -> Counter[str]:
     """Return the anti-affinity groups with the number of their namespaces."""
-    told = context.snapshot.namespaces["anti_affinity_group"].to_pylist()
-    return Counter(group for group in told if group)
+    groups = context.snapshot.namespaces["anti_affinity_group"].to_pylist()
+    return Counter(group for group in groups if group)
 
 
 def groups_without_transport(context: HealthContext) -> Iterator[Finding]:
