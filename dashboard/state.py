@@ -268,7 +268,7 @@ def note_page(page: str) -> None:
     if st.session_state.get(_PAGE) != page:
         note_ticked(is_any=False)
         set_dialog_open(is_open=False)
-        keep_asking(None)
+        set_dialog(None)
         _choices().clear()
         _stop_ticks()
     st.session_state[_PAGE] = page
@@ -332,7 +332,7 @@ def is_busy() -> bool:
     )
 
 
-def asking() -> object | None:
+def open_dialog() -> object | None:
     """Return what a person is about to apply in an open dialog, ``None`` when nothing."""
     return st.session_state.get("_asking")
 
@@ -347,12 +347,12 @@ def ticking(every_s: float | None) -> float | None:
     Args:
         every_s: Seconds, outside of a dialog; ``None``: never.
     """
-    return None if asking() is not None else every_s
+    return None if open_dialog() is not None else every_s
 
 
-def keep_asking(ask: object | None) -> None:
-    """Keep what a person is about to apply, so that drawing again opens the dialog on the same."""
-    st.session_state["_asking"] = ask
+def set_dialog(dialog: object | None) -> None:
+    """Save what a person is about to apply, so that the next rerun opens the dialog on it again."""
+    st.session_state["_asking"] = dialog
 
 
 def note_ticked(*, is_any: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from connectors.jobs.model import Asked, JobKind
+from connectors.jobs.model import JobKind, ScopedRequest
 from core.errors import InputError, InvariantError, UnknownNameError
 from core.request import parse
 
@@ -50,19 +50,19 @@ def kind_of(name: str, known: Mapping[str, JobKind]) -> JobKind:
     return known[name]
 
 
-def checked(kind: JobKind, asked: Mapping[str, Any]) -> BaseModel | Asked:
-    """Return what a person gave, as the kind's model.
+def checked(kind: JobKind, values: Mapping[str, Any]) -> BaseModel | ScopedRequest:
+    """Return the scope, and the request where the kind has one, of a job's JSON.
 
     Raises:
         InputError: It cannot be; the message names the first fields that are wrong.
     """
-    own = {name: value for name, value in asked.items() if name in kind.asks.model_fields}
+    own = {name: value for name, value in values.items() if name in kind.scope.model_fields}
     try:
         if kind.request is None:
-            return kind.asks.model_validate(dict(asked))
-        scope = kind.asks.model_validate(own)
-        rest = {name: value for name, value in asked.items() if name not in own}
-        return Asked(scope, parse(kind.request, rest))
+            return kind.scope.model_validate(dict(values))
+        scope = kind.scope.model_validate(own)
+        rest = {name: value for name, value in values.items() if name not in own}
+        return ScopedRequest(scope, parse(kind.request, rest))
     except ValidationError as exc:
         first, *others = [
             f"{'.'.join(map(str, error['loc'])) or 'the whole'}: "

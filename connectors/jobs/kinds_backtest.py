@@ -37,10 +37,10 @@ class BacktestJob(Strict):
         return value
 
 
-def _backtest(context: JobContext, asked: BacktestJob) -> JobAnswer:
-    minute_s = asked.grid.get("minute_s") or context.config.history.minute_s
-    work = Backtest.prepared(context.history(), grid_of({**asked.grid, "minute_s": minute_s}))
-    if asked.engine == "spark":
+def _backtest(context: JobContext, job: BacktestJob) -> JobAnswer:
+    minute_s = job.grid.get("minute_s") or context.config.history.minute_s
+    work = Backtest.prepared(context.history(), grid_of({**job.grid, "minute_s": minute_s}))
+    if job.engine == "spark":
         from core.spark.jobs.backtest import run_on_spark  # noqa: PLC0415  # seconds, only here
 
         results = run_on_spark(context.spark(), work, context.progress)
@@ -69,7 +69,7 @@ KINDS: Final = (
         name="backtest",
         title="Back-test",
         answers="Which strategy and settings would have kept the fleet balanced?",
-        asks=BacktestJob,
+        scope=BacktestJob,
         run=_backtest,
     ),
 )

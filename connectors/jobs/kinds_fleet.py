@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from pydantic import field_validator
 
 from connectors.config.credentials import Strict
-from connectors.jobs.model import Asked, JobAnswer, JobContext, JobKind
+from connectors.jobs.model import JobAnswer, JobContext, JobKind, ScopedRequest
 from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
 from core.pegasus.balance.request import BalanceRequest
 from core.pulsar.requests import HealthRequest, PlaceRequest, ShedRequest, SimulateRequest
@@ -23,7 +23,6 @@ from core.spark.fleet import (
     FleetRequest,
     InDirectory,
     InHistory,
-    Question,
     Source,
     answer_here,
 )
@@ -60,34 +59,34 @@ class FleetScope(Strict):
         return value
 
 
-def sources_of(context: JobContext, asked: FleetScope, kind: str | None) -> Mapping[str, Source]:
+def sources_of(context: JobContext, scope: FleetScope, kind: str | None) -> Mapping[str, Source]:
     """Return where the snapshots of the clusters are.
 
     Args:
         context: Configuration and history.
-        asked: Which clusters, and when.
+        scope: Which clusters, and when.
         kind: ``pulsar`` or ``pegasus``; ``None``: of any kind.
     Raises:
         UnknownNameError: A cluster that is not configured.
         IncompleteSnapshotError: None of them has a snapshot.
     """
     known = {one.name: one.kind for one in context.config.clusters}
-    for name in asked.clusters or ():
+    for name in scope.clusters or ():
         if name not in known:
             raise UnknownNameError.of("cluster", name, known, place="the configuration")
     fitting = [name for name, its in known.items() if kind in (None, its)]
-    names = fitting if asked.clusters is None else asked.clusters
+    names = fitting if scope.clusters is None else scope.clusters
     if names and not set(names) & set(fitting):
         what, its = ", ".join(names), known[names[0]].capitalize()
         raise InputError(
             f"This is about {str(kind).capitalize()} clusters, and {what} is of {its}.",
             hint=f"Choose one of: {', '.join(fitting) or 'none is configured'}.",
         )
-    found = _past(context, names, asked.at) if asked.at else _present(context, names)
+    found = _past(context, names, scope.at) if scope.at else _present(context, names)
     if not found:
         what = f"{kind.capitalize()} cluster" if kind else "cluster"
         raise IncompleteSnapshotError(
-            f"No {what} that was asked for has a snapshot{' at that time' if asked.at else ''}.",
+            f"No {what} that was asked for has a snapshot{' at that time' if scope.at else ''}.",
             hint="Let `trimtab collect` run for a minute, or name another time.",
         )
     return found
@@ -108,15 +107,17 @@ def _present(context: JobContext, names: list[str]) -> dict[str, Source]:
     }
 
 
-def _asked(context: JobContext, asked: FleetScope, question: Question, kind: str | None) -> Answers:
+def _answers_of(
+    context: JobContext, scope: FleetScope, request: FleetRequest[Any], kind: str | None
+) -> Answers:
     """Ask, write the result tables, and return them."""
-    sources = sources_of(context, asked, kind)
-    if asked.engine == "spark":
+    sources = sources_of(context, scope, kind)
+    if scope.engine == "spark":
         from core.spark.large.fleet import answer_fleet  # noqa: PLC0415  # no pyspark before it
 
-        found = answer_fleet(context.spark(), sources, question, context.progress)
+        found = answer_fleet(context.spark(), sources, request, context.progress)
     else:
-        found = answer_here(sources, question, context.progress)
+        found = answer_here(sources, request, context.progress)
     for name, table in found.items():
         if table.num_rows or name != PROBLEMS:
             pq.write_table(table, context.out / f"{name}.parquet", compression="zstd")
@@ -149,8 +150,8 @@ def unanswered(problems: pa.Table) -> str:
     )
 
 
-def _health(context: JobContext, asked: Asked) -> JobAnswer:
-    found = _asked(context, asked.scope, FleetRequest(HEALTH_OF_CLUSTERS, asked.request), None)
+def _health(context: JobContext, job: ScopedRequest) -> JobAnswer:
+    found = _answers_of(context, job.scope, FleetRequest(HEALTH_OF_CLUSTERS, job.request), None)
     states = found["health"]["state"].to_pylist()
     words = {"bad": "bad", "attention": "need attention", "unknown": "unknown", "ok": "well"}
     parts = [f"{states.count(code)} {word}" for code, word in words.items() if code in states]
@@ -166,8 +167,8 @@ def _health(context: JobContext, asked: Asked) -> JobAnswer:
     )
 
 
-def _shed(context: JobContext, asked: Asked) -> JobAnswer:
-    found = _asked(context, asked.scope, FleetRequest(SHED, asked.request), "pulsar")
+def _shed(context: JobContext, job: ScopedRequest) -> JobAnswer:
+    found = _answers_of(context, job.scope, FleetRequest(SHED, job.request), "pulsar")
     moves = pc.sum(found["rounds"]["moves"]).as_py() or 0
     count = len(set(found["rounds"]["strategy"].to_pylist()))
     names = "1 strategy" if count == 1 else f"{count} strategies"
@@ -182,8 +183,8 @@ def _shed(context: JobContext, asked: Asked) -> JobAnswer:
     )
 
 
-def _place(context: JobContext, asked: Asked) -> JobAnswer:
-    found = _asked(context, asked.scope, FleetRequest(PLACE, asked.request), "pulsar")
+def _place(context: JobContext, job: ScopedRequest) -> JobAnswer:
+    found = _answers_of(context, job.scope, FleetRequest(PLACE, job.request), "pulsar")
     bundles = pc.sum(found["placement"]["bundles"]).as_py() or 0
     unassigned = pc.sum(found["placement"]["unassigned"]).as_py() or 0
     said = f"{pluralize(bundles, 'bundle')} placed"
@@ -198,8 +199,8 @@ def _place(context: JobContext, asked: Asked) -> JobAnswer:
     )
 
 
-def _simulate(context: JobContext, asked: Asked) -> JobAnswer:
-    found = _asked(context, asked.scope, FleetRequest(SIMULATE, asked.request), "pulsar")
+def _simulate(context: JobContext, job: ScopedRequest) -> JobAnswer:
+    found = _answers_of(context, job.scope, FleetRequest(SIMULATE, job.request), "pulsar")
     settled = found["simulations"]["is_converged"].to_pylist()
     moves = pc.sum(found["simulations"]["moves"]).as_py() or 0
     return _answer(
@@ -215,8 +216,8 @@ def _simulate(context: JobContext, asked: Asked) -> JobAnswer:
     )
 
 
-def _balance(context: JobContext, asked: Asked) -> JobAnswer:
-    found = _asked(context, asked.scope, FleetRequest(BALANCE, asked.request), "pegasus")
+def _balance(context: JobContext, job: ScopedRequest) -> JobAnswer:
+    found = _answers_of(context, job.scope, FleetRequest(BALANCE, job.request), "pegasus")
     plans = pc.sum(found["balances"]["plans"]).as_py() or 0
     return _answer(
         found,
@@ -234,7 +235,7 @@ KINDS: Final = (
         name="health",
         title="Health of all clusters",
         answers="What is wrong in each cluster, and how even is its load?",
-        asks=FleetScope,
+        scope=FleetScope,
         request=HealthRequest,
         run=_health,
     ),
@@ -242,7 +243,7 @@ KINDS: Final = (
         name="shed",
         title="What each strategy would unload",
         answers="What would every shedding strategy do in every cluster, and why?",
-        asks=FleetScope,
+        scope=FleetScope,
         request=ShedRequest,
         run=_shed,
         system="pulsar",
@@ -251,7 +252,7 @@ KINDS: Final = (
         name="place",
         title="Where every bundle would go",
         answers="Who would get each bundle, and which would stay unassigned?",
-        asks=FleetScope,
+        scope=FleetScope,
         request=PlaceRequest,
         run=_place,
         system="pulsar",
@@ -260,7 +261,7 @@ KINDS: Final = (
         name="simulate",
         title="Simulate the balancers",
         answers="What would the balancers do from here on, and do they converge?",
-        asks=FleetScope,
+        scope=FleetScope,
         request=SimulateRequest,
         run=_simulate,
         system="pulsar",
@@ -269,7 +270,7 @@ KINDS: Final = (
         name="balance",
         title="What the Pegasus balancers would propose",
         answers="Which replicas would move in each Pegasus cluster, round by round?",
-        asks=FleetScope,
+        scope=FleetScope,
         request=BalanceRequest,
         run=_balance,
         system="pegasus",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +14,7 @@ from pydantic import Field, field_validator, model_validator
 
 from connectors.config.credentials import Strict
 from connectors.jobs.kinds_fleet import FleetScope, sources_of, unanswered
-from connectors.jobs.model import Asked, JobAnswer, JobContext, JobKind
+from connectors.jobs.model import JobAnswer, JobContext, JobKind, ScopedRequest
 from core.history.analysis.flaps.job import flaps_here
 from core.history.analysis.requests import FlapsRequest, RecordScope, TrendsRequest
 from core.history.analysis.trends.job import trends_here
@@ -27,7 +27,7 @@ from core.planning.topics.ring import TopicRing
 from core.planning.what_if.compare import totals_of, what_if_sentence
 from core.planning.what_if.request import WhatIfRequest
 from core.snapshot import PulsarSnapshot
-from core.spark.fleet import PROBLEMS, Answers, FleetRequest, Question
+from core.spark.fleet import PROBLEMS, Answers, FleetRequest
 from core.spark.jobs.planning import DRILL, WHAT_IF, answer_in_pool
 from core.units import format_ratio, pluralize
 
@@ -106,11 +106,11 @@ def _write(context: JobContext, tables: Mapping[str, pa.Table]) -> None:
             pq.write_table(table, context.out / f"{name}.parquet", compression="zstd")
 
 
-def _trends(context: JobContext, asked: Asked) -> JobAnswer:
-    request: TrendsRequest = asked.request
-    scope = asked.scope.scope(context.config.history.minute_s)
+def _trends(context: JobContext, job: ScopedRequest) -> JobAnswer:
+    request: TrendsRequest = job.request
+    scope = job.scope.scope(context.config.history.minute_s)
     store: HistoryStore = context.history()
-    if asked.scope.engine == "spark":
+    if job.scope.engine == "spark":
         from core.spark.jobs.trends import trends_on_spark  # noqa: PLC0415  # seconds, only here
 
         found = trends_on_spark(context.spark(), store, request, scope, context.progress)
@@ -130,11 +130,11 @@ def _trends(context: JobContext, asked: Asked) -> JobAnswer:
     )
 
 
-def _flaps(context: JobContext, asked: Asked) -> JobAnswer:
-    request: FlapsRequest = asked.request
-    scope = asked.scope.scope(context.config.history.minute_s)
+def _flaps(context: JobContext, job: ScopedRequest) -> JobAnswer:
+    request: FlapsRequest = job.request
+    scope = job.scope.scope(context.config.history.minute_s)
     store: HistoryStore = context.history()
-    if asked.scope.engine == "spark":
+    if job.scope.engine == "spark":
         from core.spark.jobs.flaps import flaps_on_spark  # noqa: PLC0415  # seconds, only here
 
         found = flaps_on_spark(context.spark(), store, request, scope, context.progress)
@@ -155,14 +155,16 @@ def _flaps(context: JobContext, asked: Asked) -> JobAnswer:
     )
 
 
-def _asked(context: JobContext, asked: FleetScope, question: Question, kind: str | None) -> Answers:
-    sources = sources_of(context, asked, kind)
-    if asked.engine == "spark":
+def _answers_of(
+    context: JobContext, scope: FleetScope, request: FleetRequest[Any], kind: str | None
+) -> Answers:
+    sources = sources_of(context, scope, kind)
+    if scope.engine == "spark":
         from core.spark.large.fleet import answer_fleet  # noqa: PLC0415  # no pyspark before it
 
-        return answer_fleet(context.spark(), sources, question, context.progress)
-    workers = asked.workers if isinstance(asked, PoolScope) else 0
-    return answer_in_pool(sources, question, context.progress, workers)
+        return answer_fleet(context.spark(), sources, request, context.progress)
+    workers = scope.workers if isinstance(scope, PoolScope) else 0
+    return answer_in_pool(sources, request, context.progress, workers)
 
 
 def _failed(found: Answers, tables: dict[str, str]) -> str:
@@ -186,9 +188,9 @@ def skipped(found: Answers, tables: dict[str, str]) -> str:
     return words
 
 
-def _what_if(context: JobContext, asked: Asked) -> JobAnswer:
-    request: WhatIfRequest = asked.request
-    found = dict(_asked(context, asked.scope, FleetRequest(WHAT_IF, request), "pulsar"))
+def _what_if(context: JobContext, job: ScopedRequest) -> JobAnswer:
+    request: WhatIfRequest = job.request
+    found = dict(_answers_of(context, job.scope, FleetRequest(WHAT_IF, request), "pulsar"))
     totals = totals_of(found["pairs"])
     _write(context, {**found, "totals": totals})
     tables = {
@@ -203,9 +205,9 @@ def _what_if(context: JobContext, asked: Asked) -> JobAnswer:
     )
 
 
-def _drill(context: JobContext, asked: Asked) -> JobAnswer:
-    request: DrillRequest = asked.request
-    found = _asked(context, asked.scope, FleetRequest(DRILL, request), None)
+def _drill(context: JobContext, job: ScopedRequest) -> JobAnswer:
+    request: DrillRequest = job.request
+    found = _answers_of(context, job.scope, FleetRequest(DRILL, request), None)
     _write(context, found)
     tables = {
         "failures": "Each broker or failure domain of Pulsar clusters lost, worst first.",
@@ -227,17 +229,17 @@ def _drill(context: JobContext, asked: Asked) -> JobAnswer:
     )
 
 
-def _topics(context: JobContext, asked: TopicsScope) -> JobAnswer:
-    sources = sources_of(context, asked, "pulsar")
-    parts = parts_of(asked.file)
+def _topics(context: JobContext, scope: TopicsScope) -> JobAnswer:
+    sources = sources_of(context, scope, "pulsar")
+    parts = parts_of(scope.file)
     sentences: list[str] = []
     whole: dict[str, list[pa.Table]] = {}
     for name, source in sorted(sources.items()):
         snapshot = source.load()
-        if not isinstance(snapshot, PulsarSnapshot):  # pragma: no cover - only such were asked for
+        if not isinstance(snapshot, PulsarSnapshot):  # pragma: no cover - only such were requested
             continue
         ring = TopicRing.of(snapshot)
-        if asked.engine == "spark":
+        if scope.engine == "spark":
             from core.spark.jobs.topics import place_topics_on_spark  # noqa: PLC0415  # takes seconds
 
             found = place_topics_on_spark(context.spark(), ring, parts, context.progress)
@@ -271,7 +273,7 @@ KINDS: Final = (
         name="trends",
         title="Trends",
         answers="What did brokers, bundles, nodes and tables carry, and who changed most?",
-        asks=RecordJob,
+        scope=RecordJob,
         request=TrendsRequest,
         run=_trends,
     ),
@@ -279,7 +281,7 @@ KINDS: Final = (
         name="flaps",
         title="Flaps and moves that did not help",
         answers="Which bundles flapped, how often, and which moves had no effect?",
-        asks=RecordJob,
+        scope=RecordJob,
         request=FlapsRequest,
         run=_flaps,
     ),
@@ -287,7 +289,7 @@ KINDS: Final = (
         name="what_if",
         title="Every pair of strategies on every cluster",
         answers="Which shedding and placement would bring each cluster within the target?",
-        asks=PoolScope,
+        scope=PoolScope,
         request=WhatIfRequest,
         run=_what_if,
         system="pulsar",
@@ -296,7 +298,7 @@ KINDS: Final = (
         name="topics",
         title="Where millions of topics land",
         answers="Which bundles and brokers would carry the topics of a file?",
-        asks=TopicsScope,
+        scope=TopicsScope,
         run=_topics,
         system="pulsar",
     ),
@@ -304,7 +306,7 @@ KINDS: Final = (
         name="drill",
         title="Failure drill",
         answers="Which brokers get hot, and which bundles stay unassigned when a broker fails?",
-        asks=FleetScope,
+        scope=FleetScope,
         request=DrillRequest,
         run=_drill,
     ),

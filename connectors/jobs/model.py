@@ -1,4 +1,4 @@
-"""What a job is: a name, what it may be asked for, and the function that does it."""
+"""What a job is: a name, its scope and request, and the function that runs it."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class JobAnswer:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A request, and which clusters it is for."""
+class ScopedRequest:
+    """A request and its scope: clusters, time, engine."""
 
     scope: Any
     request: Any
@@ -73,11 +73,10 @@ class JobKind:
     Attributes:
         name: ``backtest``, ``trends`` ...; part of file names.
         title: For people.
-        answers: The question that it answers.
-        asks: Model of what it may be asked for; validates what a person gave. Its field ``engine``
-            is ``local`` or ``spark`` where it has both.
-        request: What is computed on each cluster; ``asks`` then is about which clusters, and where.
-            A job's JSON has the fields of both.
+        answers: The question that it answers, for people.
+        scope: Model of clusters, time and engine; its field ``engine`` is ``local`` or ``spark``
+            where it has both.
+        request: What is computed on each cluster. A job's JSON has the fields of both.
         system: Of the clusters that it is about; ``None``: of all.
         run: Does it; writes result tables as Parquet.
     """
@@ -85,14 +84,14 @@ class JobKind:
     name: str
     title: str
     answers: str
-    asks: type[BaseModel]
+    scope: type[BaseModel]
     run: Callable[[JobContext, Any], JobAnswer]
     system: str | None = None
     request: type[Request] | None = None
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON schema of all that it takes."""
-        schema = self.asks.model_json_schema(by_alias=True)
+        schema = self.scope.model_json_schema(by_alias=True)
         if self.request is not None:
             schema["properties"] |= schema_of(self.request)["properties"]
         return schema

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -90,23 +90,6 @@ class InHistory:
         return HistoryStore(self.location).snapshot_at(self.cluster, self.moment)
 
 
-class Question(Protocol):
-    """The request to each cluster; pickled once a task."""
-
-    @property
-    def tables(self) -> Mapping[str, pa.Schema]:
-        """Schemas of the answer's tables, without the column ``cluster``."""
-        ...
-
-    def answer(self, snapshot: Snapshot) -> Mapping[str, pa.Table]:
-        """Return the rows of one cluster.
-
-        Raises:
-            OpsError: It cannot be answered for this cluster.
-        """
-        ...
-
-
 @dataclass(frozen=True)
 class Operation(Generic[R]):
     """A computation on one cluster, for a request.
@@ -122,7 +105,7 @@ class Operation(Generic[R]):
 
 @dataclass(frozen=True)
 class FleetRequest(Generic[R]):
-    """One request to many clusters; a :class:`Question`."""
+    """One request to many clusters; pickled once a task."""
 
     operation: Operation[R]
     request: R
@@ -144,12 +127,14 @@ Answers = Mapping[str, pa.Table]
 """Tables by name, ``cluster`` first, sorted by it; rows of one cluster keep their order."""
 
 
-def answer_here(sources: Mapping[str, Source], question: Question, progress: Progress) -> Answers:
+def answer_here(
+    sources: Mapping[str, Source], request: FleetRequest[Any], progress: Progress
+) -> Answers:
     """Answer for one cluster after the other in this process.
 
     Args:
         sources: By cluster name.
-        question: The request.
+        request: The request.
         progress: Called after each.
     Raises:
         JobStoppedError: A person stopped it.
@@ -157,27 +142,30 @@ def answer_here(sources: Mapping[str, Source], question: Question, progress: Pro
     parts: Parts = []
     for done, (name, source) in enumerate(sorted(sources.items())):
         progress.step(done, len(sources), name)
-        parts.append((name, _one(source, question)))
+        parts.append((name, _one(source, request)))
     progress.step(len(sources), len(sources), "done")
-    return gathered(question, parts)
+    return gathered(request, parts)
 
 
 def answer_on_spark(
-    spark: SparkSession, sources: Mapping[str, Source], question: Question, progress: Progress
+    spark: SparkSession,
+    sources: Mapping[str, Source],
+    request: FleetRequest[Any],
+    progress: Progress,
 ) -> Answers:
     """Answer for all clusters on Spark, one task a cluster.
 
     Args:
         spark: Session; its executors must be able to read the sources.
         sources: By cluster name.
-        question: The request.
+        request: The request.
         progress: Receives the tasks done.
     Raises:
         JobStoppedError: A person stopped it.
         ComputeError: Spark failed.
     """
-    found = each_on_spark(spark, sources, lambda name: _one(sources[name], question), progress)
-    return gathered(question, found)
+    found = each_on_spark(spark, sources, lambda name: _one(sources[name], request), progress)
+    return gathered(request, found)
 
 
 def each_on_spark(
@@ -221,9 +209,9 @@ def each_on_spark(
     return sorted(by_name.items())
 
 
-def _one(source: Source, question: Question) -> Mapping[str, pa.Table]:
+def _one(source: Source, request: FleetRequest[Any]) -> Mapping[str, pa.Table]:
     try:
-        return question.answer(source.load())
+        return request.answer(source.load())
     except OpsError as exc:
         return problem_of(exc)
 
@@ -239,9 +227,9 @@ def problems_of(errors: Iterable[OpsError]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=_PROBLEM)
 
 
-def gathered(question: Question, parts: Parts) -> Answers:
+def gathered(request: FleetRequest[Any], parts: Parts) -> Answers:
     """Return the tables of all clusters together."""
-    schemas = {**question.tables, PROBLEMS: _PROBLEM}
+    schemas = {**request.tables, PROBLEMS: _PROBLEM}
     return {key: _table(key, schema, parts) for key, schema in schemas.items()}
 
 

@@ -41,7 +41,7 @@ PAUSE_HELP: Final = (
 
 
 @dataclass(frozen=True, eq=False)
-class Ask:
+class ApplyDialog:
     """What is about to be applied: exactly the plan that is shown.
 
     Attributes:
@@ -69,15 +69,15 @@ class Ask:
         return self.is_shedding and self.plan.is_placed_by_cluster
 
 
-def draw_choices(ask: Ask, now: datetime) -> str:
+def draw_choices(dialog: ApplyDialog, now: datetime) -> str:
     """Draw what may be done with a plan: apply it, or take it along; return the file's name."""
     words.section(
         "Apply it", "A worker carries out exactly this plan, step by step, and checks each."
     )
-    plan = ask.plan
-    name = file_name(ask.cluster.name, f"plan-{plan.short_id}", plan.created_at, "json")
+    plan = dialog.plan
+    name = file_name(dialog.cluster.name, f"plan-{plan.short_id}", plan.created_at, "json")
     with st.container(horizontal=True, vertical_alignment="center"):
-        apply_button(ask)
+        apply_button(dialog)
         st.download_button(
             "Download the plan",
             data=dump_plan(plan),
@@ -92,79 +92,79 @@ def draw_choices(ask: Ask, now: datetime) -> str:
 
 def in_dialog() -> tuple[Plan, Preview] | None:
     """Return what an open dialog is about: behind it stands the same; ``None``: none is open."""
-    ask = state.asking()
-    if isinstance(ask, Ask) and ask.preview is not None:
-        return ask.plan, ask.preview
+    dialog = state.open_dialog()
+    if isinstance(dialog, ApplyDialog) and dialog.preview is not None:
+        return dialog.plan, dialog.preview
     return None
 
 
-def apply_button(ask: Ask) -> None:
+def apply_button(dialog: ApplyDialog) -> None:
     """Draw the button that leads from the preview to the dialog, with the reason when it may not.
 
     A dialog that is open already keeps to the plan it was opened with.
     """
-    refusal = _refusal(ask)
-    verb = "Apply the undo…" if ask.plan.undoes else "Apply…"
+    refusal = _refusal(dialog)
+    verb = "Apply the undo…" if dialog.plan.undoes else "Apply…"
     st.button(
         verb,
         icon=":material/rocket_launch:",
         disabled=refusal is not None,
         help=None if refusal is None else words.coded(refusal),
         on_click=_begin,
-        args=(ask,),
+        args=(dialog,),
         key="_apply",
     )
     if refusal is not None:
         st.caption(f":material/block: {words.coded(refusal)}", width="content")
-    asked = state.asking()
-    if isinstance(asked, Ask):
-        title = "Apply this undo" if asked.plan.undoes else "Apply this plan"
+    opened = state.open_dialog()
+    if isinstance(opened, ApplyDialog):
+        title = "Apply this undo" if opened.plan.undoes else "Apply this plan"
         st.dialog(title, width="medium", icon=":material/rocket_launch:", on_dismiss=_close)(
-            partial(_body, asked)
+            partial(_body, opened)
         )()
 
 
-def _refusal(ask: Ask) -> str | None:
+def _refusal(dialog: ApplyDialog) -> str | None:
     """Why the plan cannot be applied now; asked when it is drawn, and again when it is sent."""
-    name = ask.cluster.name
+    name = dialog.cluster.name
     try:
-        going = runs.open_run(ask.config, name)
+        going = runs.open_run(dialog.config, name)
     except OpsError as error:
         return f"{error.message} {error.hint}".strip()
     found = presenter.why_not(
         presenter.ApplyContext(
-            plan=ask.plan,
+            plan=dialog.plan,
             now=services.now(),
-            is_past=ask.is_past,
-            is_read_only=ask.cluster.read_only,
-            worker=runs.worker(ask.config, name),
+            is_past=dialog.is_past,
+            is_read_only=dialog.cluster.read_only,
+            worker=runs.worker(dialog.config, name),
             open_run=None if going is None else (going.run_id, going.requested_by),
-            max_steps=ask.cluster.apply.max_steps,
+            max_steps=dialog.cluster.apply.max_steps,
         )
     )
-    if found is None or going is None or ask.cluster.read_only:
+    if found is None or going is None or dialog.cluster.read_only:
         return found
     say = describe_stop if going.run_id in found else describe_open_run
-    return f"{found} {say(going, config_option(ask.config))}"
+    return f"{found} {say(going, config_option(dialog.config))}"
 
 
-def _begin(ask: Ask) -> None:
+def _begin(dialog: ApplyDialog) -> None:
     st.session_state.pop(FAILED, None)
-    state.keep_asking(ask)
+    state.set_dialog(dialog)
 
 
 def _close() -> None:
-    state.keep_asking(None)
+    state.set_dialog(None)
 
 
-def _body(ask: Ask) -> None:
-    plan = ask.plan
-    if ask.preview is None:
-        st.markdown(words.plain(ask.sentence))
+def _body(dialog: ApplyDialog) -> None:
+    plan = dialog.plan
+    if dialog.preview is None:
+        st.markdown(words.plain(dialog.sentence))
         words.notes(presenter.step_lines(plan))
     else:
-        st.markdown(words.plain(ask.sentence or unload.answer(plan, ask.preview)))
-        _effects(ask.preview)
+        st.markdown(words.plain(dialog.sentence or unload.answer(plan, dialog.preview)))
+        _effects(dialog.preview)
     for item in plan.diagnostics:
         if item.code == "split_verdict" and item.severity == "info":
             st.success(words.plain(item.sentence), icon=":material/call_split:")
@@ -176,15 +176,15 @@ def _body(ask: Ask) -> None:
         live="300ms",
         max_chars=500,
         placeholder="db3:34801 gets a new disk tonight"
-        if ask.preview is None
+        if dialog.preview is None
         else "10.1.0.3 runs hot since the release of 14:00",
     )
-    _options(ask)
-    _confirmation(ask)
+    _options(dialog)
+    _confirmation(dialog)
     failed = st.session_state.get(FAILED)
     if failed:
         st.error(words.coded(str(failed)), icon=":material/error:")
-    _buttons(ask)
+    _buttons(dialog)
     st.caption(presenter.expiry_words(plan, services.now()))
 
 
@@ -212,9 +212,9 @@ def _moves(preview: Preview) -> None:
     )
 
 
-def _options(ask: Ask) -> None:
+def _options(dialog: ApplyDialog) -> None:
     """No tooltips here: on the way of the Tab key they cover the reason above."""
-    most = float(ask.cluster.apply.pace_per_min)
+    most = float(dialog.cluster.apply.pace_per_min)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.number_input(
             f"Steps a minute, at most {most:g}",
@@ -226,20 +226,20 @@ def _options(ask: Ask) -> None:
             key=PACE,
             width=180,
         )
-        if ask.may_pause:
+        if dialog.may_pause:
             st.checkbox("Pause the cluster's own shedding meanwhile", key=PAUSE)
-    if ask.may_pause:
+    if dialog.may_pause:
         st.caption(words.plain(PAUSE_HELP))
 
 
-def _confirmation(ask: Ask) -> None:
-    why = presenter.must_type_name(ask.plan, ask.cluster.environment)
+def _confirmation(dialog: ApplyDialog) -> None:
+    why = presenter.must_type_name(dialog.plan, dialog.cluster.environment)
     if why:
         st.text_input(
-            f"{why[0].upper()}{why[1:]}: type {words.plain(ask.plan.cluster)} to confirm",
+            f"{why[0].upper()}{why[1:]}: type {words.plain(dialog.plan.cluster)} to confirm",
             key=TYPED,
             live="300ms",
-            placeholder=ask.plan.cluster,
+            placeholder=dialog.plan.cluster,
         )
 
 
@@ -250,8 +250,8 @@ def _answers() -> presenter.Answers:
     )
 
 
-def _buttons(ask: Ask) -> None:
-    lacking = presenter.missing(ask.plan, ask.cluster.environment, _answers())
+def _buttons(dialog: ApplyDialog) -> None:
+    lacking = presenter.missing(dialog.plan, dialog.cluster.environment, _answers())
     with st.container(horizontal=True, horizontal_alignment="right", vertical_alignment="center"):
         if lacking:
             st.caption(words.plain(lacking), width="content")
@@ -259,35 +259,37 @@ def _buttons(ask: Ask) -> None:
             _close()
             st.rerun()
         st.button(
-            tally(ask.plan.steps).capitalize(),
+            tally(dialog.plan.steps).capitalize(),
             icon=":material/rocket_launch:",
             disabled=lacking is not None,
             help=None if lacking is None else words.plain(lacking),
             on_click=_apply,
-            args=(ask,),
+            args=(dialog,),
             key="_apply_now",
         )
 
 
-def _apply(ask: Ask) -> None:
+def _apply(dialog: ApplyDialog) -> None:
     """Ask for the run once, and open its page: nothing is carried out here."""
     st.session_state.pop(FAILED, None)
-    lacking = presenter.missing(ask.plan, ask.cluster.environment, _answers())
-    if lacking is not None or state.asking() is not ask:  # a second click on the same dialog
+    lacking = presenter.missing(dialog.plan, dialog.cluster.environment, _answers())
+    if (
+        lacking is not None or state.open_dialog() is not dialog
+    ):  # a second click on the same dialog
         return
-    limits, kept = ask.cluster.apply, st.session_state
+    limits, kept = dialog.cluster.apply, st.session_state
     options = RunOptions(
         pace_per_min=float(kept.get(PACE) or limits.pace_per_min),
         max_failures=limits.max_failures,
         verify_within_s=limits.verify_within_s,
-        pause_balancer=ask.may_pause and bool(kept.get(PAUSE)),
+        pause_balancer=dialog.may_pause and bool(kept.get(PAUSE)),
     )
-    refusal = _refusal(ask)
+    refusal = _refusal(dialog)
     if refusal is not None:
         kept[FAILED] = refusal
         return
     try:
-        run_id = runs.request(ask.config, ask.plan, _answers().reason, options)
+        run_id = runs.request(dialog.config, dialog.plan, _answers().reason, options)
     except OpsError as error:
         kept[FAILED] = f"{error.message} {error.hint}".strip()
         return

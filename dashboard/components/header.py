@@ -238,7 +238,7 @@ def _search_button(cluster: Cluster, shelved: CachedSnapshot | None) -> None:
         "Search",
         icon=":material/search:",
         shortcut="Ctrl+K",
-        disabled=shelved is None or state.asking() is not None,
+        disabled=shelved is None or state.open_dialog() is not None,
         help="Nodes, tables, partitions"
         if cluster.kind == PEGASUS
         else "Brokers, bundles, namespaces, topics",

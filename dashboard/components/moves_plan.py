@@ -10,7 +10,7 @@ from core.plan.model import Plan
 from core.pulsar.plan.preview import Preview
 from dashboard.charts.bars import before_after_bars
 from dashboard.components import figures, frame, tables, words
-from dashboard.components.applying import Ask, draw_choices
+from dashboard.components.applying import ApplyDialog, draw_choices
 from dashboard.presenters import unload as presenter
 from dashboard.presenters.settings import is_shedding
 from dashboard.services import config_option
@@ -79,7 +79,7 @@ def draw_moves(preview: Preview) -> None:
 def draw_apply(page: PageContext, plan: Plan, preview: Preview, *, sentence: str = "") -> None:
     """Draw what a person may do with the plan; ``sentence`` says what it would do."""
     name = draw_choices(
-        Ask(
+        ApplyDialog(
             config=page.config,
             cluster=page.cluster,
             plan=plan,

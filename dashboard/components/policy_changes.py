@@ -19,7 +19,7 @@ from core.pulsar.steps.base import policy_changes
 from core.units import pluralize
 from dashboard import state
 from dashboard.components import moves_plan, tables, words
-from dashboard.components.applying import Ask
+from dashboard.components.applying import ApplyDialog
 from dashboard.presenters import policy_edits as presenter
 from dashboard.queries import policies
 
@@ -178,7 +178,7 @@ def draw_difference(plan: Plan, *, key: str) -> None:
 
 def _shown(answer: policies.PolicyAnswer) -> tuple[Plan, Preview]:
     """Return the plan; behind an open dialog stands what it is about."""
-    ask = state.asking()
-    if isinstance(ask, Ask) and ask.preview is not None:
-        return ask.plan, ask.preview
+    dialog = state.open_dialog()
+    if isinstance(dialog, ApplyDialog) and dialog.preview is not None:
+        return dialog.plan, dialog.preview
     return answer.plan, answer.preview

@@ -10,7 +10,7 @@ import streamlit as st
 from core.pulsar.settings import SETTING_BY_KEY
 from dashboard import state
 from dashboard.components import moves_plan, words
-from dashboard.components.applying import Ask
+from dashboard.components.applying import ApplyDialog
 from dashboard.presenters.settings import wanted_words
 from dashboard.queries import explanations
 
@@ -34,10 +34,10 @@ def draw_plan(page: PageContext, changes: Mapping[str, Any]) -> None:
         return
     request = explanations.SettingRequest(shelved=page.shelved, wanted=wanted_words(dynamic))
     plan, preview = explanations.setting_preview(request)
-    ask = state.asking()
+    dialog = state.open_dialog()
     # behind an open dialog stands what it is about
-    if isinstance(ask, Ask) and ask.preview is not None:
-        plan, preview = ask.plan, ask.preview
+    if isinstance(dialog, ApplyDialog) and dialog.preview is not None:
+        plan, preview = dialog.plan, dialog.preview
     words.section("The plan", "Each is checked, set, and read back from every broker.")
     words.notes([other.sentence for other in preview.others])
     moves_plan.draw_remarks(plan)

@@ -226,7 +226,7 @@ _minutes = cached(_minutes_of, max_entries=_MAX_ANSWERS)
 
 
 @dataclass(frozen=True)
-class Asked:
+class HistoryQuery:
     """What a picture of a history is of.
 
     Attributes:
@@ -268,15 +268,15 @@ class Picture:
     counts: pa.Table
 
 
-def _picture_of(asked: Asked) -> Picture:
-    minutes = asked.history.minutes(asked.period)
-    queries, step_ms = asked.history.queries(), step_of(minutes)
+def _picture_of(query: HistoryQuery) -> Picture:
+    minutes = query.history.minutes(query.period)
+    queries, step_ms = query.history.queries(), step_of(minutes)
     return Picture(
         minutes=minutes,
         step_ms=step_ms,
-        grid=queries.grid(asked.measure, asked.period, step_ms=step_ms, weights=asked.weighed),
-        evenness=queries.evenness(asked.even_by, asked.period, weights=asked.weighed),
-        counts=asked.history.events().counts(asked.period, step_ms=event_step_of(asked.period)),
+        grid=queries.grid(query.measure, query.period, step_ms=step_ms, weights=query.weighed),
+        evenness=queries.evenness(query.even_by, query.period, weights=query.weighed),
+        counts=query.history.events().counts(query.period, step_ms=event_step_of(query.period)),
     )
 
 
@@ -334,20 +334,20 @@ _SECOND: Final = timedelta(seconds=1)
 _NEAR: Final = timedelta(minutes=30)
 
 
-def past_at(config: Config, cluster: Cluster, asked: str) -> CachedSnapshot | None:
+def past_at(config: Config, cluster: Cluster, text: str) -> CachedSnapshot | None:
     """Return the recorded minute that the address names, as a snapshot directory.
 
     Args:
         config: The configuration.
         cluster: Whose.
-        asked: A time as :func:`dashboard.presenters.moments.stamp` writes it; between two minutes
+        text: A time as :func:`dashboard.presenters.moments.stamp` writes it; between two minutes
             the earlier one is meant.
     Returns:
         ``None`` where it is no time, or nothing was recorded until then.
     Raises:
         SnapshotError: It was recorded, and cannot be read.
     """
-    moment = parse_stamp(asked)
+    moment = parse_stamp(text)
     if moment is None:
         return None
     newest = moment + _SECOND - timedelta(milliseconds=1)

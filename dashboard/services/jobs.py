@@ -1,4 +1,4 @@
-"""The composition root's part for jobs that run beside the pages; see :mod:`dashboard.services`."""
+"""The composition root's part for background jobs; see :mod:`dashboard.services`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Job = _record.Job
     JobKind = _model.JobKind
-    Asked = _model.Asked
+    ScopedRequest = _model.ScopedRequest
     Rows = _results.Rows
     """What the pages call them; they import nothing of the connectors."""
 
@@ -38,15 +38,15 @@ def kinds() -> Mapping[str, JobKind]:
     return catalogue.kinds()
 
 
-def checked(kind: JobKind, asked: Mapping[str, Any]) -> BaseModel | Asked:
-    """Return what a person gave, as the kind's model.
+def checked(kind: JobKind, values: Mapping[str, Any]) -> BaseModel | ScopedRequest:
+    """Return the scope, and the request where the kind has one, of a job's JSON.
 
     Raises:
         InputError: It cannot be; the message names what is wrong.
     """
     from connectors.jobs import catalogue  # noqa: PLC0415  # commands must start fast
 
-    return catalogue.checked(kind, asked)
+    return catalogue.checked(kind, values)
 
 
 def _queue(config: Config) -> JobQueue:
@@ -60,19 +60,19 @@ def _queue_at(state_dir: Path, address: SecretStr) -> JobQueue:
     return JobQueue(state_dir / "jobs", address)
 
 
-def request_job(config: Config, name: str, asked: Mapping[str, Any], actor: str) -> str:
+def request_job(config: Config, name: str, values: Mapping[str, Any], actor: str) -> str:
     """Queue a job and return its name.
 
     Raises:
         UnknownNameError: There is no such kind.
-        InputError: ``asked`` is not valid for it.
+        InputError: ``values`` is not valid for it.
         ComputeError: The state directory cannot be written.
         RemoteError: The journal's database cannot be written.
     """
     from connectors.jobs import catalogue  # noqa: PLC0415  # commands must start fast
 
     kind = catalogue.kind_of(name, catalogue.kinds())
-    model = catalogue.checked(kind, asked)
+    model = catalogue.checked(kind, values)
     plain = model.model_dump(mode="json", by_alias=True, exclude_unset=True)
     return _queue(config).add(name, plain, actor, services.now())
 

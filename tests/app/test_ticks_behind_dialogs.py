@@ -11,9 +11,9 @@ def page() -> None:
     from dashboard import state  # noqa: PLC0415  # the script runs by itself
 
     if st.button("Apply"):
-        state.keep_asking("a plan")
+        state.set_dialog("a plan")
     if st.button("Cancel"):
-        state.keep_asking(None)
+        state.set_dialog(None)
     st.write(str(state.ticking(2.0)), str(state.ticking(None)))
 
 

@@ -36,13 +36,13 @@ from core.errors import ComputeError, InputError, InvariantError, UnknownNameErr
 DEADLINE_S = 60.0
 
 
-class Asked(BaseModel):
+class CountScope(BaseModel):
     model_config = ConfigDict(extra="forbid")
     parts: int = Field(default=3, ge=1)
     fails: str = ""
 
 
-def count(context: JobContext, asked: Asked) -> JobAnswer:
+def count(context: JobContext, asked: CountScope) -> JobAnswer:
     tick = threading.Event()
     for part in range(asked.parts):
         context.progress.step(part, asked.parts, "counting")
@@ -62,7 +62,7 @@ def count(context: JobContext, asked: Asked) -> JobAnswer:
 
 
 COUNT = JobKind(
-    name="count", title="Count", answers="How many parts are there?", asks=Asked, run=count
+    name="count", title="Count", answers="How many parts are there?", scope=CountScope, run=count
 )
 FOREVER = 10_000_000
 

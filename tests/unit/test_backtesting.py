@@ -206,7 +206,7 @@ def test_the_job_writes_its_tables_and_answers(store, tmp_path):
         spark=lambda: pytest.fail("no Spark is needed"),
         history=lambda: store,
     )
-    answer = kind.run(context, kind.asks.model_validate({"grid": PEGASUS_GRID}))
+    answer = kind.run(context, kind.scope.model_validate({"grid": PEGASUS_GRID}))
     assert "would have kept" in answer.sentence
     assert {path.stem for path in tmp_path.glob("*.parquet")} == set(answer.tables)
     assert answer.facts["runs"] == pq.read_table(tmp_path / "runs.parquet").num_rows

@@ -121,7 +121,7 @@ class Positions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Question:
+class _SplitRequest:
     lower: int
     upper: int
     topics: TopicLoads | None
@@ -139,17 +139,17 @@ _LIGHT: Final = (
 )
 
 
-def _range(question: _Question) -> Positions:
+def _range(request: _SplitRequest) -> Positions:
     """Source: Pulsar ``RangeEquallyDivideBundleSplitAlgorithm``."""
-    middle = range_equally_divide(question.lower, question.upper)
+    middle = range_equally_divide(request.lower, request.upper)
     if middle is None:
         return Positions((), "The range is too narrow to be cut.")
     return Positions((middle,))
 
 
-def _topic_count(question: _Question) -> Positions:
+def _topic_count(request: _SplitRequest) -> Positions:
     """Source: Pulsar ``TopicCountEquallyDivideBundleSplitAlgorithm``."""
-    topics = question.topics
+    topics = request.topics
     if topics is None:
         return _UNREAD
     count = topics.hashes.size
@@ -159,20 +159,20 @@ def _topic_count(question: _Question) -> Positions:
     return Positions((start + (int(topics.hashes[count // 2]) - start) // 2,))
 
 
-def _specified(question: _Question) -> Positions:
+def _specified(request: _SplitRequest) -> Positions:
     """Source: Pulsar ``SpecifiedPositionsBundleSplitAlgorithm``."""
-    if not question.given:
+    if not request.given:
         raise InputError(
             f"{BY_HAND} needs positions.",
             hint="Name them: --positions 0x20000000,0x60000000.",
         )
-    if question.topics is not None and question.topics.hashes.size <= 1:
+    if request.topics is not None and request.topics.hashes.size <= 1:
         return Positions((), _FEW)
-    inside = tuple(at for at in sorted(question.given) if question.lower < at < question.upper)
+    inside = tuple(at for at in sorted(request.given) if request.lower < at < request.upper)
     return Positions(inside, "" if inside else "No position is inside the bundle's range.")
 
 
-def _flow(question: _Question) -> Positions:
+def _flow(request: _SplitRequest) -> Positions:
     """Cut wherever the next topic would bring a part over a limit.
 
     Source:
@@ -181,7 +181,7 @@ def _flow(question: _Question) -> Positions:
         Totals are added in the order in which the broker lists its topics, which is unknown; here
         by hash. Topics that share a hash count with the last one's rates, each time.
     """
-    topics, limits = question.topics, question.limits
+    topics, limits = request.topics, request.limits
     if topics is None:
         return _UNREAD
     if topics.hashes.size <= 1:
@@ -216,7 +216,7 @@ def _segments(hashes: Ints, rate: Floats, flow: Floats, limits: SplitLimits) -> 
     return tuple(cuts)
 
 
-_BY_NAME: Final[dict[str, Callable[[_Question], Positions]]] = {
+_BY_NAME: Final[dict[str, Callable[[_SplitRequest], Positions]]] = {
     BY_RANGE: _range,
     "topic_count_equally_divide": _topic_count,
     BY_HAND: _specified,
@@ -279,7 +279,7 @@ def split_positions(
     if algorithm not in _BY_NAME:
         raise UnknownNameError.of("split algorithm", algorithm, ALGORITHMS)
     return _BY_NAME[algorithm](
-        _Question(
+        _SplitRequest(
             lower=bounds[0], upper=bounds[1], topics=topics, limits=limits, given=tuple(given)
         )
     )

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -25,8 +25,8 @@ from core.snapshot.pegasus import PegasusSnapshot
 from core.spark.fleet import (
     PROBLEMS,
     Answers,
+    FleetRequest,
     Operation,
-    Question,
     Snapshot,
     Source,
     answer_here,
@@ -74,13 +74,13 @@ DRILL: Final = Operation(drill_cluster, {**TABLES, "nodes": NODE_FAILURES})
 
 
 def answer_in_pool(
-    sources: Mapping[str, Source], question: Question, progress: Progress, workers: int = 0
+    sources: Mapping[str, Source], request: FleetRequest[Any], progress: Progress, workers: int = 0
 ) -> Answers:
     """Answer for all clusters in processes of this machine, a cluster at a time each.
 
     Args:
         sources: By cluster name.
-        question: The request; sent to every process.
+        request: The request; sent to every process.
         progress: Called after each cluster, and twice a second.
         workers: Processes; 0: as many as there are processors.
     Raises:
@@ -89,13 +89,13 @@ def answer_in_pool(
     """
     count = min(workers or os.cpu_count() or 1, len(sources))
     if count < 2:
-        return answer_here(sources, question, progress)
+        return answer_here(sources, request, progress)
     # not forked: a process with threads would hand its locks on
     spawned = multiprocessing.get_context("spawn")
     others = set(multiprocessing.active_children())
     with ProcessPoolExecutor(count, spawned) as pool:
         work = [
-            pool.submit(answer_here, {name: source}, question, NoProgress())
+            pool.submit(answer_here, {name: source}, request, NoProgress())
             for name, source in sorted(sources.items())
         ]
         try:

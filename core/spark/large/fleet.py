@@ -34,7 +34,6 @@ from core.spark.fleet import (
     FleetRequest,
     InDirectory,
     Operation,
-    Question,
     Source,
     answer_on_spark,
     gathered,
@@ -57,27 +56,30 @@ from core.spark.pegasus_balance import SparkRounds
 
 
 def answer_fleet(
-    spark: SparkSession, sources: Mapping[str, Source], question: Question, progress: Progress
+    spark: SparkSession,
+    sources: Mapping[str, Source],
+    request: FleetRequest[Any],
+    progress: Progress,
 ) -> Answers:
     """Answer for all clusters: small ones by a task each, large ones by their brokers if possible.
 
     Args:
         spark: Session; its executors must be able to read the sources.
         sources: By cluster name.
-        question: The request.
+        request: The request.
         progress: Receives the tasks done.
     Raises:
         JobStoppedError: A person stopped it.
         ComputeError: Spark failed.
     """
-    spread = {name: _spread_over(source, question) for name, source in sources.items()}
+    spread = {name: _spread_over(source, request) for name, source in sources.items()}
     small = {name: source for name, source in sources.items() if spread[name] is None}
-    found = answer_on_spark(spark, small, question, progress) if small else gathered(question, [])
+    found = answer_on_spark(spark, small, request, progress) if small else gathered(request, [])
     parts: list[tuple[str, Mapping[str, pa.Table]]] = []
     for name, answer in sorted(spread.items()):
         if answer is not None:
             parts.append((name, _answered(partial(answer, spark, progress))))
-    more = gathered(question, parts)
+    more = gathered(request, parts)
     whole = {key: pa.concat_tables([found[key], more[key]]) for key in found}
     return {key: _by_cluster(table) for key, table in whole.items()}
 
@@ -85,21 +87,19 @@ def answer_fleet(
 _Answer = Callable[[SparkSession, Progress], Mapping[str, pa.Table]]
 
 
-def _spread_over(source: Source, question: Question) -> _Answer | None:
+def _spread_over(source: Source, request: FleetRequest[Any]) -> _Answer | None:
     """Return what answers for a cluster that is too large for one task; ``None``: it is not.
 
-    A question that cannot be spread stays with one task, as the minutes of a history do.
+    An operation that cannot be spread stays with one task, as the minutes of a history do.
     """
     if not isinstance(source, InDirectory) or not Path(source.path).is_dir():
         return None
     directory = Path(source.path)
-    if not isinstance(question, FleetRequest):
-        return None
-    if question.operation is BALANCE:
+    if request.operation is BALANCE:
         return (
-            partial(_by_table, directory, question.request) if is_large_pegasus(directory) else None
+            partial(_by_table, directory, request.request) if is_large_pegasus(directory) else None
         )
-    return partial(_by_broker, directory, question) if is_large(directory) else None
+    return partial(_by_broker, directory, request) if is_large(directory) else None
 
 
 def _answered(answer: Callable[[], Mapping[str, pa.Table]]) -> Mapping[str, pa.Table]:
@@ -112,9 +112,9 @@ def _answered(answer: Callable[[], Mapping[str, pa.Table]]) -> Mapping[str, pa.T
 
 
 def _by_broker(
-    directory: Path, question: FleetRequest[Any], spark: SparkSession, progress: Progress
+    directory: Path, request: FleetRequest[Any], spark: SparkSession, progress: Progress
 ) -> Mapping[str, pa.Table]:
-    return large_answer(LargeCluster.of(spark, directory, progress), question)
+    return large_answer(LargeCluster.of(spark, directory, progress), request)
 
 
 def _by_table(
@@ -133,18 +133,18 @@ def _by_table(
     return balance_tables(facts, request, rounds_of)
 
 
-def large_answer(cluster: LargeCluster, question: FleetRequest[Any]) -> Mapping[str, pa.Table]:
+def large_answer(cluster: LargeCluster, request: FleetRequest[Any]) -> Mapping[str, pa.Table]:
     """Return the tables of one large cluster; they are those of a process with all of it.
 
     Args:
         cluster: The whole.
-        question: The request.
+        request: The request.
     Raises:
         OpsError: It cannot be answered for this cluster.
     """
     for operation, answer in _LARGE:
-        if question.operation is operation:
-            return answer(cluster, question.request)
+        if request.operation is operation:
+            return answer(cluster, request.request)
     raise InputError(
         f"{cluster.manifest.cluster} is too large for one task, and this is not spread over Spark.",
         hint="Leave --engine spark out.",

@@ -44,7 +44,7 @@ def large_rounds(
         JobStoppedError: A person stopped it.
     """
     is_idle = not is_strategy_only and bool(settings.shedding_off)
-    asked = _Asked(strategy, settings, frozenset(recently_unloaded), count)
+    turn = _Turn(strategy, settings, frozenset(recently_unloaded), count)
     start = shed_rounds if is_idle else strategy_rounds
     is_placed = not is_idle and not is_strategy_only
     orders = BucketOrders(cluster)
@@ -52,10 +52,10 @@ def large_rounds(
     reduced = Reduced.of(cluster, wanted)
     for _ in range(_MAX_TURNS):
         view = reduced.view(settings, orders, is_placed=False)
-        rounds = asked.of(start, view)
+        rounds = turn.of(start, view)
         if is_placed and not missing_of(view) and not orders.asked:
             view = reduced.view(settings, orders, is_placed=True)
-            rounds = asked.of(shed_rounds, view)
+            rounds = turn.of(shed_rounds, view)
         missing = missing_of(view)
         if missing:
             wanted |= missing
@@ -71,7 +71,7 @@ def large_rounds(
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Turn:
     """What is needed in each turn."""
 
     strategy: AnyStrategy

@@ -153,12 +153,12 @@ class Spread:
         return self._asked(lambda view: list(self.manager.landings(view, moves)), placed=spaces)
 
     def _asked(
-        self, question: Callable[[LoadView], _Answer], placed: frozenset[str] = _NOTHING
+        self, request: Callable[[LoadView], _Answer], placed: frozenset[str] = _NOTHING
     ) -> _Answer:
         """Repeat until nothing is missing; see :func:`core.spark.large.shed.large_rounds`."""
         for _ in range(_MAX_TURNS):
             view = self._view(placed)
-            answer = question(view)
+            answer = request(view)
             missing = missing_of(view)
             if missing:
                 self._bring(self.wanted | missing)

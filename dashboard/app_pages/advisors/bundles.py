@@ -74,10 +74,10 @@ def _reasons(advice: BundleAdvice) -> None:
     )
 
 
-def _asked(subject: Subject, given: dict[str, Number]) -> queries.BundlesAsked:
+def _asked(subject: Subject, given: dict[str, Number]) -> queries.BundlesRequest:
     cluster = BundleLimits.of(subject.page.reading.settings)
     has_topics = subject.topics is not None and subject.topics.num_rows > 0
-    return queries.BundlesAsked(
+    return queries.BundlesRequest(
         demand=Demand(
             brokers=int(given["brokers"]),
             topics=int(given["topics"]),

@@ -22,7 +22,7 @@ from dashboard.app_pages.advisors.charts import (
 from dashboard.app_pages.advisors.inputs import Subject, topics_button
 from dashboard.charts.ring import namespace_ring
 from dashboard.components import figures, moves_plan, tables, words
-from dashboard.components.applying import Ask
+from dashboard.components.applying import ApplyDialog
 from dashboard.legible import option
 from dashboard.presenters.advisors_facts import NamespaceFacts, live_topic
 from dashboard.presenters.advisors_inputs import PARTITIONS, Number
@@ -123,7 +123,7 @@ def _example(partitions: int) -> None:
 
 def _asked(
     subject: Subject, topic: str, given: dict[str, Number]
-) -> tuple[queries.SpreadAsked, NamespaceFacts | None]:
+) -> tuple[queries.SpreadRequest, NamespaceFacts | None]:
     """Return what is asked, and the namespace whose own bundles these are.
 
     Raises:
@@ -149,7 +149,7 @@ def _asked(
     bounds: Sequence[int] = (
         facts.boundaries.tolist() if facts and facts.boundaries is not None else ()
     )
-    asked = queries.SpreadAsked(
+    asked = queries.SpreadRequest(
         topic=topic,
         partitions=int(given["partitions"]),
         even=even,
@@ -160,7 +160,7 @@ def _asked(
     return asked, facts
 
 
-def _basis(subject: Subject, asked: queries.SpreadAsked) -> None:
+def _basis(subject: Subject, asked: queries.SpreadRequest) -> None:
     real = subject.topic(asked.topic) is not None
     whose = f"{asked.even} even bundles, assumed" if asked.even else "the namespace's own, live"
     what = "a topic of the cluster" if real else "any name: nothing is asked of the cluster"
@@ -170,7 +170,7 @@ def _basis(subject: Subject, asked: queries.SpreadAsked) -> None:
     st.caption(words.plain(text))
 
 
-def _others(found: queries.SpreadAnswer, asked: queries.SpreadAsked) -> None:
+def _others(found: queries.SpreadAnswer, asked: queries.SpreadRequest) -> None:
     left, right = st.columns(2, gap="medium")
     with left:
         words.section("Side by side", "The same topic with fewer or more partitions.")
@@ -207,7 +207,7 @@ def _others(found: queries.SpreadAnswer, asked: queries.SpreadAsked) -> None:
 
 def _surgeon(
     subject: Subject,
-    asked: queries.SpreadAsked,
+    asked: queries.SpreadRequest,
     surgery: Surgery,
     facts: NamespaceFacts | None,
     given: dict[str, Number],
@@ -258,7 +258,7 @@ def _surgeon(
     _plan(subject, facts, surgery)
 
 
-def _rings(asked: queries.SpreadAsked, surgery: Surgery) -> None:
+def _rings(asked: queries.SpreadRequest, surgery: Surgery) -> None:
     moments = [("now", surgery.before), ("after the splits", surgery.after)]
     shown = moments if surgery.cuts else moments[:1]
     for column, (moment, spread) in zip(st.columns(2, gap="small"), shown, strict=False):
@@ -281,7 +281,7 @@ def _plan(subject: Subject, facts: NamespaceFacts, surgery: Surgery) -> None:
     )
     try:
         plan, preview = queries.cuts_preview(
-            queries.CutsAsked(
+            queries.CutsRequest(
                 shelved=page.shelved,
                 cuts=cuts,
                 exclusions=tuple(page.cluster.exclusions),
@@ -292,9 +292,11 @@ def _plan(subject: Subject, facts: NamespaceFacts, surgery: Surgery) -> None:
     except OpsError as error:
         words.failed(error, what="The splits cannot be planned")
         return
-    ask = state.asking()
-    if isinstance(ask, Ask) and ask.preview is not None:  # behind a dialog stands what it is about
-        plan, preview = ask.plan, ask.preview
+    dialog = state.open_dialog()
+    if (
+        isinstance(dialog, ApplyDialog) and dialog.preview is not None
+    ):  # behind a dialog stands what it is about
+        plan, preview = dialog.plan, dialog.preview
     words.section("The plan", "Specified positions; each bundle is one request to its owner.")
     moves_plan.draw_remarks(plan)
     if not preview.others:

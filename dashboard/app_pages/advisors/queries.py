@@ -79,7 +79,7 @@ def read_topics(cluster: Cluster, addresses: Sequence[str], namespace: str) -> p
 
 
 @dataclass(frozen=True, kw_only=True)
-class BundlesAsked:
+class BundlesRequest:
     """A number of bundles to find; equal requests have the same answer.
 
     Attributes:
@@ -97,13 +97,13 @@ class BundlesAsked:
     namespace: str = ""
 
 
-def _bundles(asked: BundlesAsked) -> BundleAdvice:
-    if asked.topics is None or not asked.topics.num_rows:
-        return advise_bundles(asked.demand, asked.limits)
-    positions, loads = topic_loads(asked.topics)
+def _bundles(request: BundlesRequest) -> BundleAdvice:
+    if request.topics is None or not request.topics.num_rows:
+        return advise_bundles(request.demand, request.limits)
+    positions, loads = topic_loads(request.topics)
     if not loads.any():
         loads = np.ones(loads.size)
-    return advise_bundles(asked.demand, asked.limits, positions=positions, loads=loads)
+    return advise_bundles(request.demand, request.limits, positions=positions, loads=loads)
 
 
 bundle_advice = cached(_bundles, max_entries=64)
@@ -114,7 +114,7 @@ bundle_advice = cached(_bundles, max_entries=64)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpreadAsked:
+class SpreadRequest:
     """Partitions of a topic over bundles.
 
     Attributes:
@@ -155,11 +155,11 @@ class SpreadAnswer:
     by_bundles: Sequence[tuple[int, int, float]]
 
 
-def _spread(asked: SpreadAsked) -> SpreadAnswer:
-    hashes = partition_hashes(asked.topic, asked.partitions)
-    bounds = even_boundaries(asked.even) if asked.even else asked.boundaries
-    surgery = plan_cuts(bounds, hashes, wanted=asked.wanted, max_bundles=asked.max_bundles)
-    bundles, own = len(bounds) - 1, asked.partitions
+def _spread(request: SpreadRequest) -> SpreadAnswer:
+    hashes = partition_hashes(request.topic, request.partitions)
+    bounds = even_boundaries(request.even) if request.even else request.boundaries
+    surgery = plan_cuts(bounds, hashes, wanted=request.wanted, max_bundles=request.max_bundles)
+    bundles, own = len(bounds) - 1, request.partitions
     top = min(max(4 * own, 2 * bundles, 120), MAX_COUNTED)
     many = np.unique(np.append(np.geomspace(1, max(top, own), MAX_CURVE).astype(int), own))
     few = sorted({max(own // 2, 1), own, *(min(times * own, MAX_PARTITIONS) for times in (2, 4))})
@@ -168,11 +168,11 @@ def _spread(asked: SpreadAsked) -> SpreadAnswer:
         bundles=bundles,
         surgery=surgery,
         expected=expected_worst(own, bundles),
-        counts=by_partition_count(asked.topic, bounds, few),
-        curve=by_partition_count(asked.topic, bounds, many.tolist()),
+        counts=by_partition_count(request.topic, bounds, few),
+        curve=by_partition_count(request.topic, bounds, many.tolist()),
         by_bundles=[
             (count, worst, expected_worst(own, count))
-            for count, worst in by_bundle_count(asked.topic, own, sizes)
+            for count, worst in by_bundle_count(request.topic, own, sizes)
         ],
     )
 
@@ -182,7 +182,7 @@ spread = cached(_spread, max_entries=64)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CutsAsked:
+class CutsRequest:
     """Cuts of several bundles to plan.
 
     Attributes:
@@ -200,20 +200,20 @@ class CutsAsked:
     read_at: datetime | None = None
 
 
-def cuts_preview(asked: CutsAsked) -> tuple[Plan, Preview]:
+def cuts_preview(request: CutsRequest) -> tuple[Plan, Preview]:
     """Return the plan of the cuts and its preview; the plan is made again before it expires.
 
     Raises:
         InputError: There is nothing to cut.
     """
-    return _cuts((asked, int(services.now().timestamp()) // _RENEW_AFTER_S))
+    return _cuts((request, int(services.now().timestamp()) // _RENEW_AFTER_S))
 
 
-def _cut(key: tuple[CutsAsked, int]) -> tuple[Plan, Preview]:
-    asked, _ = key
-    snapshot = with_topics(reading(asked.shelved).snapshot, asked.topics)
-    terms = PlanOptions(now=services.now(), exclusions=frozenset(asked.exclusions))
-    plan = build_cuts_plan(snapshot, dict(asked.cuts), terms)
+def _cut(key: tuple[CutsRequest, int]) -> tuple[Plan, Preview]:
+    request, _ = key
+    snapshot = with_topics(reading(request.shelved).snapshot, request.topics)
+    terms = PlanOptions(now=services.now(), exclusions=frozenset(request.exclusions))
+    plan = build_cuts_plan(snapshot, dict(request.cuts), terms)
     return plan, preview_plan(snapshot, plan)
 
 

@@ -21,7 +21,7 @@ from dashboard.app_pages.history.timeline import (
 )
 from dashboard.app_pages.history.view import draw_compare, draw_movers, draw_series
 from dashboard.components import frame, words
-from dashboard.queries.history import Asked, history_of, picture, weights_of
+from dashboard.queries.history import HistoryQuery, history_of, picture, weights_of
 from dashboard.services import leader
 
 MINUTE, EVENTS, COMPARE, MOVERS = "This minute", "Events", "Compare", "Movers and flaps"
@@ -46,9 +46,9 @@ answered = st.container()
 period, measure = pick_range(span, newest, history.system)
 weights = weights_of(choice.shelved, history.system)
 servers = servers_of(history.store, history.system)
-asked = Asked(history, period, measure.key, servers.evenness, weights)
+query = HistoryQuery(history, period, measure.key, servers.evenness, weights)
 try:
-    shown = picture(asked)
+    shown = picture(query)
 except SnapshotError as error:
     words.failed(error, what="This range cannot be read")
     st.stop()
@@ -67,8 +67,8 @@ with answered:
 
 lanes = pick_lanes(shown)
 looked = looked_at(shown.minutes, datetime_to_ms(span[1]), newest)
-draw_picture(asked, shown, measure, looked, lanes)
-draw_scrubber(asked, shown, looked)
+draw_picture(query, shown, measure, looked, lanes)
+draw_scrubber(query, shown, looked)
 
 chosen = st.segmented_control(
     "Show",
@@ -81,18 +81,18 @@ chosen = st.segmented_control(
 )
 try:
     if chosen == EVENTS:
-        view.draw_events(asked, lanes)
+        view.draw_events(query, lanes)
     elif chosen == COMPARE:
-        draw_compare(config, choice, asked, shown, looked)
+        draw_compare(config, choice, query, shown, looked)
     elif chosen == MOVERS:
-        draw_movers(asked, shown, config.history.minute_s)
+        draw_movers(query, shown, config.history.minute_s)
     elif chosen == AGREEMENT:
-        view.draw_agreement(asked, leader.leader_forecast(config, asked.history.cluster))
+        view.draw_agreement(query, leader.leader_forecast(config, query.history.cluster))
     elif chosen == SERIES:
-        draw_series(asked, shown)
+        draw_series(query, shown)
     elif chosen == EXPORT:
-        view.draw_export(config, asked)
+        view.draw_export(config, query)
     else:
-        draw_minute(asked, measure, looked)
+        draw_minute(query, measure, looked)
 except SnapshotError as error:
     words.failed(error, what="This part of the history cannot be read")

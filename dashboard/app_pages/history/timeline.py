@@ -28,7 +28,7 @@ from dashboard.app_pages.history.model import (
 from dashboard.charts.scale import scale_of
 from dashboard.components import choice, figures, misnamed, tables, words
 from dashboard.presenters.moments import parse_stamp, stamp
-from dashboard.queries.history import Asked, Picture
+from dashboard.queries.history import HistoryQuery, Picture
 
 # -- range and measure -----------------------------------------------------------------------------
 
@@ -133,17 +133,21 @@ def pick_lanes(picture: Picture) -> list[str]:
 
 
 def draw_picture(
-    asked: Asked, picture: Picture, measure: HistoryMeasure, looked: Looked, wanted: list[str]
+    query: HistoryQuery,
+    picture: Picture,
+    measure: HistoryMeasure,
+    looked: Looked,
+    wanted: list[str],
 ) -> None:
     """Draw the picture, the minute that is looked at marked."""
-    system = asked.history.system
+    system = query.history.system
     data = model.timeline(
         picture.grid,
         picture.evenness,
         measure,
         system,
         lanes=lanes(picture.counts, wanted),
-        period=asked.period,
+        period=query.period,
     )
     figure = history_timeline(replace(data, marked=looked.moment))
     words.section(measure.label, model.picture_note(picture.grid, system))
@@ -223,11 +227,11 @@ def looked_at(minutes: Recorded, newest_ms: int, default: datetime) -> Looked:
     """
     is_new = state.is_new_in_address(state.MINUTE)
     text = state.from_address(state.MINUTE)
-    asked = parse_stamp(text)
+    moment = parse_stamp(text)
     row = None
-    if asked is not None and asked + _SECOND > minutes.moment(0):
-        row = minutes.row_at(asked + _SECOND - timedelta(milliseconds=1))
-    if row is None or (asked is not None and asked > minutes.moment(len(minutes) - 1) + _SECOND):
+    if moment is not None and moment + _SECOND > minutes.moment(0):
+        row = minutes.row_at(moment + _SECOND - timedelta(milliseconds=1))
+    if row is None or (moment is not None and moment > minutes.moment(len(minutes) - 1) + _SECOND):
         row = minutes.row_at(default)
         if is_new:
             misnamed.tell(state.MINUTE, _not_there(text))
@@ -248,11 +252,11 @@ def _not_there(text: str) -> InputError:
     )
 
 
-def draw_scrubber(asked: Asked, picture: Picture, looked: Looked) -> None:
+def draw_scrubber(query: HistoryQuery, picture: Picture, looked: Looked) -> None:
     """Draw slider and buttons that lead from minute to minute and from event to event."""
     minutes = picture.minutes
     row = minutes.row_at(looked.moment) or 0
-    before, after = asked.history.events().neighbours(looked.at_ms, asked.period)
+    before, after = query.history.events().neighbours(looked.at_ms, query.period)
     steps = (
         ("event before", ":material/skip_previous:", before),
         ("minute before", ":material/chevron_left:", _at(minutes, row - 1)),
@@ -307,12 +311,12 @@ def _steps(steps: Sequence[tuple[str, str, int | None]]) -> None:
         )
 
 
-def draw_minute(asked: Asked, measure: HistoryMeasure, looked: Looked) -> None:
+def draw_minute(query: HistoryQuery, measure: HistoryMeasure, looked: Looked) -> None:
     """Draw the servers of the minute beside now, and the links to the pages at that minute."""
-    system = asked.history.system
-    queries = asked.history.queries()
-    then = queries.servers_at(looked.at_ms, weights=asked.weighed)
-    now = queries.servers_at(looked.newest_ms, weights=asked.weighed)
+    system = query.history.system
+    queries = query.history.queries()
+    then = queries.servers_at(looked.at_ms, weights=query.weighed)
+    now = queries.servers_at(looked.newest_ms, weights=query.weighed)
     is_now = looked.at_ms == looked.newest_ms
     words.section(
         f"{stamp(looked.moment)} UTC",
@@ -339,7 +343,7 @@ def draw_minute(asked: Asked, measure: HistoryMeasure, looked: Looked) -> None:
         height=min(420, tables.height_of(len(rows))),
     )
     tables.downloads(
-        rows, cluster=asked.history.cluster, what="history-minute", moment=looked.moment
+        rows, cluster=query.history.cluster, what="history-minute", moment=looked.moment
     )
 
 

@@ -28,7 +28,7 @@ from dashboard.components.header import Choice
 from dashboard.legible import option
 from dashboard.presenters.moments import parse_stamp, stamp
 from dashboard.presenters.naming import file_name
-from dashboard.queries.history import Asked, Picture, predicted, shelved_at
+from dashboard.queries.history import HistoryQuery, Picture, predicted, shelved_at
 from dashboard.queries.pegasus.snapshots import pegasus_reading
 from dashboard.queries.snapshots import reading
 from dashboard.services import config_option
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from core.pulsar.leader.prediction import Forecast
     from core.snapshot.store import CachedSnapshot
-    from dashboard.queries.history import Asked
+    from dashboard.queries.history import HistoryQuery
     from dashboard.services import Config
 
 
@@ -54,7 +54,7 @@ _ISO: Final = "%Y-%m-%dT%H:%M:%SZ"
 _EVENTS: Final = "_history_events"
 
 
-def draw_events(asked: Asked, wanted: Sequence[str]) -> None:
+def draw_events(query: HistoryQuery, wanted: Sequence[str]) -> None:
     """Draw the events of the period, filtered; a ticked row is shown in full."""
     text = st.text_input(
         "Contains",
@@ -64,8 +64,8 @@ def draw_events(asked: Asked, wanted: Sequence[str]) -> None:
         width=260,
         label_visibility="collapsed",
     )
-    table = asked.history.events().events(
-        asked.period, subject=(text or "").strip(), most=MAX_EVENTS
+    table = query.history.events().events(
+        query.period, subject=(text or "").strip(), most=MAX_EVENTS
     )
     rows = events_frame(table, wanted)
     more = f" The newest {MAX_EVENTS:,} are shown." if table.num_rows == MAX_EVENTS else ""
@@ -97,7 +97,7 @@ def draw_events(asked: Asked, wanted: Sequence[str]) -> None:
     )
     _draw_ticked(rows)
     tables.downloads(
-        rows, cluster=asked.history.cluster, what="history-events", moment=asked.period.end
+        rows, cluster=query.history.cluster, what="history-events", moment=query.period.end
     )
 
 
@@ -129,19 +129,19 @@ def _draw_ticked(rows: pd.DataFrame) -> None:
             )
 
 
-def draw_agreement(asked: Asked, forecast: Forecast | None = None) -> None:
+def draw_agreement(query: HistoryQuery, forecast: Forecast | None = None) -> None:
     """Draw what the shadow balancer predicted against what the real leader did.
 
     Args:
-        asked: Cluster and period.
+        query: Cluster and period.
         forecast: What the leader observer published last, with its measured accuracy.
     """
     if forecast is not None and forecast.accuracy:
         words.section("Accuracy by lead time", "Predicted from ZooKeeper events, newest rounds.")
         leader_round.accuracy(forecast)
         words.section("By snapshots")
-    cluster, period = asked.history.cluster, asked.period
-    known = predicted((asked.history, period, None))
+    cluster, period = query.history.cluster, query.period
+    known = predicted((query.history, period, None))
     if known is None:
         st.caption(
             "Nothing was predicted in this time. While a collector records, the cluster's own "
@@ -157,7 +157,7 @@ def draw_agreement(asked: Asked, forecast: Forecast | None = None) -> None:
         width=360,
     )
     if chosen != model.CONFIGURED:
-        known = predicted((asked.history, period, chosen)) or known
+        known = predicted((query.history, period, chosen)) or known
     found = known.agreement
     st.markdown(words.plain(found.sentence))
     words.notes(model.notes(found))
@@ -187,9 +187,9 @@ def draw_agreement(asked: Asked, forecast: Forecast | None = None) -> None:
     tables.downloads(rows, cluster=cluster, what="history-agreement", moment=period.end)
 
 
-def draw_export(config: Config, asked: Asked) -> None:
+def draw_export(config: Config, query: HistoryQuery) -> None:
     """Offer the period as one file."""
-    history, period = asked.history, asked.period
+    history, period = query.history, query.period
     name = file_name(history.cluster, "history", period.end, "zip")
     st.markdown(
         words.plain(
@@ -208,7 +208,7 @@ def draw_export(config: Config, asked: Asked) -> None:
     sizes = history.store.sizes(history.cluster)
     total = sum(one.bytes for one in sizes.values())
     files = sum(one.files for one in sizes.values())
-    if total * _share(asked) > MOST_BYTES:
+    if total * _share(query) > MOST_BYTES:
         st.caption(
             f"This range is too long for a browser, which gets {MOST_BYTES / 1e6:,.0f} MB at most: "
             "choose a shorter one, or write it on the command line:"
@@ -236,12 +236,12 @@ def draw_export(config: Config, asked: Asked) -> None:
     )
 
 
-def _share(asked: Asked) -> float:
+def _share(query: HistoryQuery) -> float:
     """Return the share of the recorded time that a period takes."""
-    span = asked.history.span()
+    span = query.history.span()
     if span is None or span[0] == span[1]:
         return 1.0
-    start, end = max(asked.period.start, span[0]), min(asked.period.end, span[1])
+    start, end = max(query.period.start, span[0]), min(query.period.end, span[1])
     return max(0.0, (end - start) / (span[1] - span[0]))
 
 
@@ -264,7 +264,7 @@ _MAX_ROWS: Final = 5_000
 
 
 def draw_compare(
-    config: Config, choice: Choice, asked: Asked, picture: Picture, looked: Looked
+    config: Config, choice: Choice, query: HistoryQuery, picture: Picture, looked: Looked
 ) -> None:
     """Draw what differs between the minute that is looked at and another one."""
     other = _pick(picture, looked)
@@ -279,7 +279,7 @@ def draw_compare(
     if pair[0].snapshot_id == pair[1].snapshot_id:
         st.caption("It is the same minute: look at another one above, or compare with another.")
         return
-    found = _compared(asked.history.system, pair[0], pair[1])
+    found = _compared(query.history.system, pair[0], pair[1])
     st.markdown(words.plain(found.sentence))
     if found.rows.empty:
         return
@@ -353,17 +353,17 @@ _SIDE: Final = "history_flaps_side"
 _SETTLE: Final = "history_flaps_settle"
 
 
-def draw_movers(asked: Asked, picture: Picture, minute_s: float) -> None:
+def draw_movers(query: HistoryQuery, picture: Picture, minute_s: float) -> None:
     """Draw the moves by time, the top movers, the flaps, and the rounds that did not help.
 
     Args:
-        asked: What the page is about.
+        query: What the page is about.
         picture: What was read for its picture.
         minute_s: Seconds that count as a minute of the cluster, as the configuration says.
     """
-    cluster, events = asked.history.cluster, asked.history.events()
-    is_pegasus = asked.history.system == "pegasus"
-    moves = events.events(asked.period, kinds=MOVE_KINDS, most=_MAX_MOVES)
+    cluster, events = query.history.cluster, query.history.events()
+    is_pegasus = query.history.system == "pegasus"
+    moves = events.events(query.period, kinds=MOVE_KINDS, most=_MAX_MOVES)
     if not moves.num_rows:
         noun = "partition" if is_pegasus else "bundle"
         st.caption(f"No {noun} changed hands in this time.")
@@ -372,7 +372,7 @@ def draw_movers(asked: Asked, picture: Picture, minute_s: float) -> None:
     minutes = pa.table({"taken_at": evenness.at_ms, "deviation": evenness.deviation})
     found = flaps_of(moves, minutes, _flaps_request(), minute_s)
     st.markdown(words.plain(flap_answer([(cluster, found)]).sentence))
-    by_time = model.by_time(moves, asked.period)
+    by_time = model.by_time(moves, query.period)
     figures.chart(
         moves_by_time(by_time),
         key="history_moves",
@@ -380,10 +380,10 @@ def draw_movers(asked: Asked, picture: Picture, minute_s: float) -> None:
     )
     left, right = st.columns(2)
     with left:
-        _draw_top(asked, is_pegasus=is_pegasus)
+        _draw_top(query, is_pegasus=is_pegasus)
     with right:
-        _draw_flaps(found["flaps"], cluster, asked)
-    _draw_rounds(found["rounds"], asked, minute_s)
+        _draw_flaps(found["flaps"], cluster, query)
+    _draw_rounds(found["rounds"], query, minute_s)
 
 
 def _flaps_request() -> FlapsRequest:
@@ -393,8 +393,8 @@ def _flaps_request() -> FlapsRequest:
     return FlapsRequest(side_minutes=float(side), settle_minutes=float(settle))
 
 
-def _draw_top(asked: Asked, *, is_pegasus: bool) -> None:
-    rows = model.movers_frame(asked.history.events().movers(asked.period))
+def _draw_top(query: HistoryQuery, *, is_pegasus: bool) -> None:
+    rows = model.movers_frame(query.history.events().movers(query.period))
     words.section("Moved most often")
     opener = (
         tables.words("Partition", pinned=True)
@@ -419,11 +419,11 @@ def _draw_top(asked: Asked, *, is_pegasus: bool) -> None:
         height=min(420, tables.height_of(len(rows))),
     )
     tables.downloads(
-        rows, cluster=asked.history.cluster, what="history-movers", moment=asked.period.end
+        rows, cluster=query.history.cluster, what="history-movers", moment=query.period.end
     )
 
 
-def _draw_flaps(flaps: pa.Table, cluster: str, asked: Asked) -> None:
+def _draw_flaps(flaps: pa.Table, cluster: str, query: HistoryQuery) -> None:
     rows = model.flaps_frame(flaps)
     words.section("Went and came back")
     if rows.empty:
@@ -446,10 +446,10 @@ def _draw_flaps(flaps: pa.Table, cluster: str, asked: Asked) -> None:
         missing="",
         height=min(420, tables.height_of(len(rows))),
     )
-    tables.downloads(rows, cluster=cluster, what="history-flaps", moment=asked.period.end)
+    tables.downloads(rows, cluster=cluster, what="history-flaps", moment=query.period.end)
 
 
-def _draw_rounds(rounds: pa.Table, asked: Asked, minute_s: float) -> None:
+def _draw_rounds(rounds: pa.Table, query: HistoryQuery, minute_s: float) -> None:
     rows = model.rounds_frame(rounds)
     words.section(
         "Did it help?",
@@ -503,7 +503,7 @@ def _draw_rounds(rounds: pa.Table, asked: Asked, minute_s: float) -> None:
         height=min(420, tables.height_of(len(rows))),
     )
     tables.downloads(
-        rows, cluster=asked.history.cluster, what="history-rounds", moment=asked.period.end
+        rows, cluster=query.history.cluster, what="history-rounds", moment=query.period.end
     )
 
 
@@ -515,9 +515,9 @@ _BUNDLE_MEASURES = (
 )
 
 
-def draw_series(asked: Asked, picture: Picture) -> None:
+def draw_series(query: HistoryQuery, picture: Picture) -> None:
     """Draw the load of one subject over the period, with what happened to it."""
-    is_pegasus = asked.history.system == "pegasus"
+    is_pegasus = query.history.system == "pegasus"
     _begin_with_busiest(state.NODE if is_pegasus else state.BROKER, picture)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         server = st.selectbox(
@@ -539,12 +539,12 @@ def draw_series(asked: Asked, picture: Picture) -> None:
             )
             bundle = (text or "").strip()
     if bundle:
-        _draw_bundle(asked, picture, bundle)
+        _draw_bundle(query, picture, bundle)
     elif server:
-        table = asked.history.queries().server_series(
-            str(server), asked.period, step_ms=picture.step_ms, weights=asked.weighed
+        table = query.history.queries().server_series(
+            str(server), query.period, step_ms=picture.step_ms, weights=query.weighed
         )
-        _draw(asked, str(server), table, measures_of(asked.history.system))
+        _draw(query, str(server), table, measures_of(query.history.system))
 
 
 def _begin_with_busiest(key: str, picture: Picture) -> None:
@@ -557,9 +557,9 @@ def _begin_with_busiest(key: str, picture: Picture) -> None:
     st.session_state[key] = grid.subjects[int(means.argmax())]
 
 
-def _draw_bundle(asked: Asked, picture: Picture, bundle: str) -> None:
-    table = asked.history.queries().bundle_series(
-        bundle, picture.minutes, asked.period, picture.step_ms
+def _draw_bundle(query: HistoryQuery, picture: Picture, bundle: str) -> None:
+    table = query.history.queries().bundle_series(
+        bundle, picture.minutes, query.period, picture.step_ms
     )
     if not np.asarray(table["rate"].to_numpy()).any():
         st.caption(
@@ -569,17 +569,17 @@ def _draw_bundle(asked: Asked, picture: Picture, bundle: str) -> None:
             )
         )
         return
-    _draw(asked, bundle, table, _BUNDLE_MEASURES)
+    _draw(query, bundle, table, _BUNDLE_MEASURES)
 
 
 def _draw(
-    asked: Asked, subject: str, table: pa.Table, measures: tuple[HistoryMeasure, ...]
+    query: HistoryQuery, subject: str, table: pa.Table, measures: tuple[HistoryMeasure, ...]
 ) -> None:
     if not table.num_rows:
         st.caption(words.plain(f"Nothing of {subject} was recorded in this range."))
         return
     times = [ms_to_datetime(int(at)) for at in table["at"].to_pylist()]
-    happened = events_frame(asked.history.events().events(asked.period, subject=subject, most=60))
+    happened = events_frame(query.history.events().events(query.period, subject=subject, most=60))
     marks: list[tuple[datetime, str]] = [
         (row["at"], f"{row['what']}: {row['before'] or 'none'} → {row['after'] or 'none'}")
         for row in happened.to_dict("records")

@@ -96,7 +96,7 @@ def fields_of(kind: JobKind, clusters: Sequence[str], chosen: str) -> tuple[Fiel
 def _attributes(kind: JobKind) -> dict[str, str]:
     """Return what the docstrings of a model, and of those it is made of, say of its fields."""
     found: dict[str, str] = {}
-    for model in reversed(kind.asks.__mro__):
+    for model in reversed(kind.scope.__mro__):
         _, _, listed = (model.__doc__ or "").partition("Attributes:")
         for name, text in _ATTRIBUTE.findall(listed):
             found[name] = " ".join(text.split()).replace("``", "").replace("None:", "nothing:")

@@ -17,7 +17,7 @@ from dashboard import state
 from dashboard.app_pages.rebalance import queries
 from dashboard.app_pages.rebalance.candidates import forget_edits
 from dashboard.components import moves_plan, words
-from dashboard.components.applying import Ask
+from dashboard.components.applying import ApplyDialog
 from dashboard.legible import option
 from dashboard.presenters import rebalance_plan
 
@@ -104,10 +104,10 @@ def planned(page: PageContext, way: Way) -> Shown:
             made = queries.rebalance_preview(request)
         except InputError as error:
             nothing = f"{error.message} {error.hint}"
-    ask = state.asking()
+    dialog = state.open_dialog()
     # behind an open dialog stands what it is about
-    if isinstance(ask, Ask) and ask.preview is not None:
-        made = ask.plan, ask.preview
+    if isinstance(dialog, ApplyDialog) and dialog.preview is not None:
+        made = dialog.plan, dialog.preview
     return Shown(way=way, made=made, nothing=nothing, most=len(first))
 
 

@@ -22,25 +22,25 @@ _EVERY_S: Final = 600
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Week:
     config: Config = field(compare=False, repr=False)
     uri: str
     cluster: str
     end_s: int
 
 
-def _past(asked: _Asked) -> RecordedPast | None:
-    return recorded_week(asked.config, asked.cluster, ms_to_datetime(asked.end_s * 1000))
+def _past(week: _Week) -> RecordedPast | None:
+    return recorded_week(week.config, week.cluster, ms_to_datetime(week.end_s * 1000))
 
 
 _pasts = cached(_past, max_entries=16)
 
 
-def _examination(key: tuple[CachedSnapshot, _Asked]) -> Examination:
-    shelved, asked = key
+def _examination(key: tuple[CachedSnapshot, _Week]) -> Examination:
+    shelved, week = key
     one = reading(shelved)
     try:
-        past, pause_balancer = _pasts(asked), ""
+        past, pause_balancer = _pasts(week), ""
     except SnapshotError as error:
         past, pause_balancer = None, silence_words(error)
     found = examine(one.snapshot, one.settings, past)
@@ -53,5 +53,5 @@ _examinations = cached(_examination, max_entries=16)
 def examination(config: Config, cluster: str, shelved: CachedSnapshot) -> Examination:
     """Return what the doctor says of a kept snapshot and the week before it."""
     taken_s = int(shelved.taken_at.timestamp())
-    asked = _Asked(config, config.history_uri, cluster, taken_s // _EVERY_S * _EVERY_S)
-    return _examinations((shelved, asked))
+    week = _Week(config, config.history_uri, cluster, taken_s // _EVERY_S * _EVERY_S)
+    return _examinations((shelved, week))

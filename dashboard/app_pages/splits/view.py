@@ -20,7 +20,7 @@ from dashboard.app_pages.splits import model
 from dashboard.app_pages.splits.charts import cut_strip
 from dashboard.charts.ring import namespace_ring
 from dashboard.components import figures, moves_plan, tables, words
-from dashboard.components.applying import Ask
+from dashboard.components.applying import ApplyDialog
 from dashboard.components.explain import draw_conditions
 from dashboard.presenters.bundles import ring_data
 from dashboard.presenters.explain import split_conditions_table
@@ -255,10 +255,10 @@ def planned(chosen: Chosen, found: SplitWhatIf, *, is_unloaded: bool) -> None:
     except OpsError as error:
         words.failed(error, what="The split cannot be planned")
         return
-    ask = state.asking()
+    dialog = state.open_dialog()
     # behind an open dialog stands what it is about
-    if isinstance(ask, Ask) and ask.preview is not None:
-        plan, preview = ask.plan, ask.preview
+    if isinstance(dialog, ApplyDialog) and dialog.preview is not None:
+        plan, preview = dialog.plan, dialog.preview
     words.section("The plan", "A split cannot be taken back: bundles are never merged.")
     for other in preview.others:
         st.markdown(words.plain(other.sentence))

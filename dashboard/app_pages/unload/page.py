@@ -8,7 +8,7 @@ from core.pulsar.steps.base import policy_change_of
 from dashboard import state
 from dashboard.app_pages.unload import view
 from dashboard.components import frame, policy_changes, words
-from dashboard.components.applying import Ask, draw_choices, in_dialog
+from dashboard.components.applying import ApplyDialog, draw_choices, in_dialog
 from dashboard.components.asked_plan import picked_plan, undo_of
 from dashboard.presenters import unload as presenter
 from dashboard.presenters.settings import is_shedding
@@ -45,7 +45,7 @@ if preview.others:
 words.notes(preview.notes)
 
 plan_file = draw_choices(
-    Ask(
+    ApplyDialog(
         config=page.config,
         cluster=page.cluster,
         plan=plan,

@@ -10,7 +10,7 @@ from core.pegasus.plan.preview import GUARDIANS_CHOICE, PegasusPreview, preview_
 from core.plan.model import Plan
 from dashboard import state
 from dashboard.components import tables, words
-from dashboard.components.applying import Ask, draw_choices
+from dashboard.components.applying import ApplyDialog, draw_choices
 from dashboard.presenters.pegasus import plan as presenter
 from dashboard.presenters.unload import remarks
 from dashboard.services import config_option
@@ -28,8 +28,8 @@ _MOST_ROWS_PX: Final = 420
 
 def in_dialog(made: Plan) -> Plan:
     """Return what an open dialog is about, else ``made``: behind the dialog stands the same."""
-    ask = state.asking()
-    return ask.plan if isinstance(ask, Ask) and ask.preview is None else made
+    dialog = state.open_dialog()
+    return dialog.plan if isinstance(dialog, ApplyDialog) and dialog.preview is None else made
 
 
 def draw_remarks(plan: Plan) -> None:
@@ -137,7 +137,7 @@ def draw_partitions(preview: PegasusPreview) -> None:
 def draw_apply(page: PegasusPage, plan: Plan, preview: PegasusPreview) -> None:
     """Draw what a person may do with the plan."""
     name = draw_choices(
-        Ask(
+        ApplyDialog(
             config=page.config,
             cluster=page.cluster,
             plan=plan,
