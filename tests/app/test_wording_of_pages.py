@@ -1,0 +1,120 @@
+"""What every page says: headings, labels, hints, column names, and sentences with numbers masked.
+
+``tests/app/wording/<page>.txt`` holds the texts of each page. After a wanted change write them
+again with ``TRIMTAB_WRITE_WORDING=1 pytest tests/app/test_wording_of_pages.py`` and read the
+difference: nothing else in the tests asks for a sentence of a page.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import time_machine
+from fleet_builder import make_history
+from history_rows import recorded, store_in
+from pegasus_snapshots import snapshot_of, whole
+from run_stories import RUN, Story
+from shelf_site import Site, assert_calm
+from streamlit.testing.v1 import AppTest
+
+from dashboard import state
+
+FOLDER = Path(__file__).parent / "wording"
+NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
+_TEXTS = ("label", "body", "text", "help", "placeholder", "caption", "options")
+_NUMBERS = re.compile(r"[+\-\u2212]?\d[\d.,:]*")
+_UNITS = re.compile(r"# ?(?:[kMGT]?B/s|[kM]?\s?msg/s|[kMGT]i?B|ms|s|min|h|d|%)(?![a-z])")
+_NAMES = re.compile(
+    r"/tmp/[^\s`'\"]+"  # files
+    r"|[\w.-]+/[\w.-]+/0x[0-9a-f]+_0x[0-9a-f]+"  # bundles
+    r"|\b[0-9a-f]{8,}\b"  # identifiers of plans and snapshots
+)
+_BUSY = ":material/hourglass_top:"
+
+
+def params_of(page: str, bundle: str, broker: str) -> dict[str, Any]:
+    """Return the address with which a page has something to show."""
+    return {
+        "broker": {"broker": broker},
+        "bundle": {"bundle": bundle},
+        "unload": {"bundles": [bundle]},
+        "run": {"run": RUN},
+        "lookup": {"topic": f"persistent://{bundle.rpartition('/')[0]}/topic-1"},
+    }.get(page, {})
+
+
+def written(app: AppTest) -> list[str]:
+    """Return the texts of a page from top to bottom, each once, numbers as ``#``."""
+    found = dict.fromkeys(_masked(text) for text in _walk(app._tree) if text.strip())
+    return [text for text in found if not text.startswith((".stApp", "<style"))]
+
+
+def _walk(node: Any) -> Iterator[str]:
+    yield from _own(node)
+    for child in getattr(node, "children", {}).values():
+        yield from _walk(child)
+
+
+def _own(node: Any) -> Iterator[str]:
+    proto = getattr(node, "proto", None)
+    for part in (proto, getattr(proto, "expandable", None), getattr(proto, "tab", None)):
+        for name in _TEXTS:
+            value = getattr(part, name, "")
+            yield from [value] if isinstance(value, str) else [str(one) for one in value or ()]
+    columns = getattr(proto, "columns", "")
+    if isinstance(columns, str) and columns:
+        for one in json.loads(columns).values():
+            yield " | ".join(str(one[key]) for key in ("label", "help") if one.get(key))
+
+
+def _masked(text: str) -> str:
+    plain = re.sub(r"<[^>]+>", " ", text).replace("\u2060", "").replace("\\", "")
+    plain = _NAMES.sub("NAME", plain)
+    plain = _UNITS.sub("#", _NUMBERS.sub("#", plain))
+    return " ".join(plain.split())
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, str, str]]:
+    """A Pulsar and a Pegasus cluster, collected a few times up to noon."""
+    made = Site(tmp_path_factory.mktemp("wording"), pegasus=("peg",))
+    history = make_history(4, brokers=4, bundles=60, now=NOON - timedelta(seconds=5))
+    made.put(*history, snapshot_of(whole(), taken_at=NOON - timedelta(seconds=5)))
+    recorded(store_in(made.state_dir), history)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRIMTAB_CONFIG", str(made.config))
+        Story(made, history[-1], began=NOON - timedelta(minutes=2)).failed()
+    bundles, brokers = history[-1].bundles, history[-1].brokers
+    yield made, bundles["bundle"][0].as_py(), brokers["broker"][0].as_py()
+
+
+@pytest.mark.parametrize("page", sorted(state.PAGES))
+def test_a_page_says_what_it_said(
+    page: str, site: tuple[Site, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, bundle, broker = site
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(made.config))
+    with time_machine.travel(NOON, tick=True):
+        app = made.open(page, **params_of(page, bundle, broker))
+        for _ in range(100):  # what is computed in the background comes with a later run
+            if not any(_BUSY in text for text in written(app)):
+                break
+            app.run()
+    assert_calm(app)
+    text = "\n".join(written(app)) + "\n"
+    file = FOLDER / f"{page}.txt"
+    if os.environ.get("TRIMTAB_WRITE_WORDING"):
+        FOLDER.mkdir(exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8")
+
+
+def test_no_wording_is_kept_of_a_page_that_is_gone() -> None:
+    assert sorted(file.stem for file in FOLDER.iterdir()) == sorted(state.PAGES)
