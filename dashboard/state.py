@@ -165,6 +165,20 @@ def unknown_in_address(key: str, known: Collection[str]) -> list[str]:
     return found
 
 
+def rename_in_address(key: str, former: Mapping[str, str]) -> None:
+    """Replace a value of an address written before by its name of today.
+
+    Call it before the widget is drawn.
+
+    Args:
+        key: Of the parameter.
+        former: Names of today by those of before.
+    """
+    named = st.query_params.get(key, "")
+    if named in former:
+        st.query_params[key] = former[named]
+
+
 def keep_in_address(key: str, value: str, *, default: str) -> None:
     """Write the value of a widget that is not bound into the address; the default is left out."""
     st.session_state[f"_address_{key}"] = value

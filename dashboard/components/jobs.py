@@ -46,7 +46,7 @@ def draw_server(server: presenter.ServerState) -> None:
     if server.is_alive:
         return
     st.warning(
-        f"{words.plain(server.sentence)} What is asked for waits until one runs. "
+        f"{words.plain(server.sentence)} Requested jobs wait until one runs. "
         "`trimtab dashboard` and `trimtab demo` start one; alone:",
         title="No job server runs",
         icon=":material/power_off:",

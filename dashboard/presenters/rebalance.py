@@ -54,12 +54,12 @@ class Line:
 
 
 def answer(effective: Line | None, off: Sequence[str], least: Proposal | None) -> str:
-    """Return what the cluster would do and what the smallest plan would.
+    """Return what the cluster would do and what the optimal plan would.
 
     Args:
         effective: The strategy in force; ``None``: it is none that is known here.
         off: Switches of the cluster's own balancer that are off, upstream names.
-        least: The smallest moves; ``None``: not computed.
+        least: The optimal plan; ``None``: not computed.
     """
     parts = [] if effective is None else [_of_cluster(effective, off)]
     if least is not None:
@@ -94,7 +94,7 @@ def _of_cluster(line: Line, off: Sequence[str]) -> str:
 
 def _of_least(least: Proposal) -> str:
     if least.verdict == "nothing_to_do":
-        return "no move is needed for the goal of the smallest plan"
+        return "no move is needed for the goal of the optimal plan"
     if least.verdict == "unknown":
         return "the load is unknown, so there is no smallest plan"
     if not least.moves:
@@ -110,7 +110,7 @@ def _of_least(least: Proposal) -> str:
         line = OFF_THE_MEAN if least.measure == "throughput" else "deviation from mean usage"
         effect = f"to bring the farthest broker from {before} to {after} {line}"
     who = pluralize(clients, "client")
-    return f"the smallest plan{short} needs {moves} ({moved}, {who}) {effect}"
+    return f"the optimal plan{short} needs {moves} ({moved}, {who}) {effect}"
 
 
 def _is_relief(least: Proposal) -> bool:

@@ -68,13 +68,13 @@ class Progress:
     """How far a run has come.
 
     Attributes:
-        settled: Steps whose outcome is known, skipped ones included.
+        finished: Steps whose outcome is known, skipped ones included.
         total: Steps of the plan.
         ratio: 0..1.
         text: Count, rate and time to go, for people.
     """
 
-    settled: int
+    finished: int
     total: int
     ratio: float
     text: str
@@ -94,7 +94,7 @@ def running_badge(view: RunView, now: datetime) -> Badge:
     """Return the run that has not ended, for the header: a few words and how far it is."""
     done = progress(view, now)
     return Badge(
-        text=f"run: {done.settled} of {done.total}",
+        text=f"run: {done.finished} of {done.total}",
         icon=_ICONS[view.state],
         tone=_TONES[view.state],
         help=f"Run {view.run_id} of {view.requested_by} is {view.state.lower()}: {view.reason}",
@@ -162,8 +162,8 @@ def _done_words(view: RunView) -> str:
 def progress(view: RunView, now: datetime) -> Progress:
     """Return how far the run is, how fast, and how long it may still take."""
     total = len(view.steps)
-    settled = sum(step.state in ("DONE", "FAILED", "SKIPPED") for step in view.steps)
-    parts = [f"{settled} of {total} settled"]
+    finished = sum(step.state in ("DONE", "FAILED", "SKIPPED") for step in view.steps)
+    parts = [f"{finished} of {total} finished"]
     end = view.ended_at or now
     rate = _steps_per_min(view)
     if rate is not None:
@@ -174,10 +174,13 @@ def progress(view: RunView, now: datetime) -> Progress:
         parts.append("how long the wait takes is not known")
     elif view.state == "RUNNING" and has_waits_to_come(view):
         parts.append("how long its waits take is not known")
-    elif view.state == "RUNNING" and settled < total and not view.counts.get("UNKNOWN"):
-        parts.append(f"about {format_age(_left_s(view, total - settled))} to go")
+    elif view.state == "RUNNING" and finished < total and not view.counts.get("UNKNOWN"):
+        parts.append(f"about {format_age(_left_s(view, total - finished))} to go")
     return Progress(
-        settled=settled, total=total, ratio=settled / total if total else 1.0, text=", ".join(parts)
+        finished=finished,
+        total=total,
+        ratio=finished / total if total else 1.0,
+        text=", ".join(parts),
     )
 
 

@@ -104,7 +104,7 @@ class Story:
 
     def paused(self) -> Story:
         self.claimed().tell(ControlRequested(control="pause", reason="lunch"), self.who)
-        self.tell(RunPaused(sentence="Paused on the wish of ann@example.org."))
+        self.tell(RunPaused(sentence="Paused on request of ann@example.org."))
         return self
 
     def failed(self) -> Story:

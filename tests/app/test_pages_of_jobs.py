@@ -218,11 +218,11 @@ def test_the_grid_says_how_much_it_is_and_asks_exactly_that(site):
     app = site.open("backtest")
     assert_calm(app)
     assert not app.error
-    assert "2 ways to try on" in texts(app), "as recorded, played again, is always one"
+    assert "2 candidates on" in texts(app), "as recorded is always one"
     app.button(key="_preset_Turn ThresholdShedder").click().run()
     assert_calm(app)
     assert f"grid_{KEY}" in app.session_state
-    assert "ways to try on" in texts(app)
+    assert "candidates on" in texts(app)
     app.multiselect(key=f"grid_{KEY}").set_value(["5", "many"]).run()
     assert "takes" in texts(app)
     assert app.button(key="_start_backtest").disabled

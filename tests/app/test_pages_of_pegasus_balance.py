@@ -6,7 +6,7 @@ import pytest
 from pegasus_snapshots import NODES, generated, part_row, snapshot_of, table_row, whole
 from shelf_site import Site, assert_calm, now, texts
 
-WAYS = ["as it is", "App policy", "Cluster policy", "Smallest moves"]
+WAYS = ["as it is", "App policy", "Cluster policy", "Optimizer"]
 
 
 @pytest.fixture
@@ -93,10 +93,15 @@ def test_unknown_disks_are_named_with_what_is_in_doubt(site):
     assert "Disk unknown for" in texts(app)
 
 
-@pytest.mark.parametrize("pick", ["Cluster policy", "Smallest moves", "By hand"])
-def test_every_way_can_be_opened_by_its_address(site, pick):
+@pytest.mark.parametrize("pick", ["Cluster policy", "Optimizer", "By hand"])
+def test_every_candidate_can_be_opened_by_its_address(site, pick):
     app = opened(site, pick=pick)
     assert app.segmented_control(key="pick").value == pick
+
+
+def test_an_address_written_before_opens_the_optimizer(site):
+    app = opened(site, pick="Smallest moves")
+    assert app.segmented_control(key="pick").value == "Optimizer"
 
 
 def test_switch_is_a_question_and_says_what_it_keeps_from_happening(site):

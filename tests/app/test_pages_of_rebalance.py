@@ -69,7 +69,7 @@ def test_every_strategy_of_the_load_manager_stands_beside_the_smallest_moves(sit
     assert ("ThresholdShedder", "● active") in ways(app)
     said = texts(app)
     assert "ThresholdShedder, active here but switched off" in said
-    assert "the smallest plan needs 14 moves" in said
+    assert "the optimal plan needs 14 moves" in said
 
 
 def test_played_rounds_fill_the_columns_and_are_drawn(site, snapshot):
@@ -115,7 +115,7 @@ def test_a_strategy_that_is_not_known_is_named_and_the_rest_still_answers(site):
     site.put(with_settings(made, own))
     app = opened(site)
     assert "OwnShedder" in texts(app)
-    assert "smallest plan" in texts(app)
+    assert "optimal plan" in texts(app)
     assert all(mark == "" for _, mark in ways(app))
 
 

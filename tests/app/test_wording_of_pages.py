@@ -82,7 +82,7 @@ def _masked(text: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, str, str]]:
+def site(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, str, str]:
     """A Pulsar and a Pegasus cluster, collected a few times up to noon."""
     made = Site(tmp_path_factory.mktemp("wording"), pegasus=("peg",))
     history = make_history(4, brokers=4, bundles=60, now=NOON - timedelta(seconds=5))
@@ -92,7 +92,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, str, 
         patch.setenv("TRIMTAB_CONFIG", str(made.config))
         Story(made, history[-1], began=NOON - timedelta(minutes=2)).failed()
     bundles, brokers = history[-1].bundles, history[-1].brokers
-    yield made, bundles["bundle"][0].as_py(), brokers["broker"][0].as_py()
+    return made, bundles["bundle"][0].as_py(), brokers["broker"][0].as_py()
 
 
 @pytest.mark.parametrize("page", sorted(state.PAGES))

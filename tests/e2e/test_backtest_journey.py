@@ -34,7 +34,7 @@ def test_recorded_minutes_are_played_again_and_ranked(product, tab):
     heading(tab, "Back-test")
     expect(page.get_by_text("of sandbox are recorded")).to_be_visible(timeout=WAIT_S)
     page.get_by_role("button", name="Every strategy").click()
-    expect(page.get_by_text(re.compile(r"ways to try on \d+ recorded minutes"))).to_be_visible(
+    expect(page.get_by_text(re.compile(r"candidates on \d+ recorded minutes"))).to_be_visible(
         timeout=WAIT_S
     )
     page.get_by_role("button", name="Start the back-test").click()

@@ -31,7 +31,7 @@ def opened(tab, name):
 
 def test_ways_are_compared_a_setting_is_turned_and_the_address_keeps_it(product, tab):
     page = tab.open("rebalance")
-    expect(page.get_by_text(re.compile("the smallest plan"))).to_be_visible(timeout=FIRST_S)
+    expect(page.get_by_text(re.compile("the optimal plan"))).to_be_visible(timeout=FIRST_S)
     page.get_by_role("radio", name="ThresholdShedder").click()
     slider = page.get_by_role("slider", name="Points above the average that trigger")
     slider.focus()

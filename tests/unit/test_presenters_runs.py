@@ -205,9 +205,9 @@ def test_headline_says_how_the_run_stands(events, words):
     assert words in runs.answer(view_of(*events), LATER)
 
 
-def test_progress_counts_settled_steps_and_foresees_the_end():
+def test_progress_counts_finished_steps_and_foresees_the_end():
     done = runs.progress(view_of(*RUNNING), NOON + timedelta(seconds=20))
-    assert (done.settled, done.total) == (1, 3)
+    assert (done.finished, done.total) == (1, 3)
     assert done.ratio == pytest.approx(1 / 3)
     assert "to go" in done.text
     assert "took" in runs.progress(view_of(*DONE), LATER).text

@@ -227,7 +227,7 @@ def enforcement_words(settings: EffectiveSettings) -> tuple[bool, str]:
         )
     if settings.origin(TRANSPORT) == "assumed":
         return False, (
-            f"The snapshot does not tell {TRANSPORT}; its default is empty, and then limits of "
+            f"The snapshot does not contain {TRANSPORT}; its default is empty, and then limits of "
             "groups have no effect."
         )
     return False, (

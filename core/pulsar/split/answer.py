@@ -367,8 +367,8 @@ def _note_on_owners(case: _Case) -> str:
     unloads = case.settings.flag("loadBalancerAutoUnloadSplitBundlesEnabled")
     automatic = "unloads the parts" if unloads else "leaves the parts where they are"
     return (
-        "Unless they are unloaded, the parts stay with the owner; else each is placed again and "
-        f"its clients reconnect. An automatic split {automatic}."
+        "Unless they are unloaded, the parts stay with the owner; otherwise each is placed again "
+        f"and its clients reconnect. An automatic split {automatic}."
     )
 
 

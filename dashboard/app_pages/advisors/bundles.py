@@ -48,7 +48,7 @@ def draw_bundles(subject: Subject) -> None:
     )
     count = None if subject.topics is None else subject.topics.num_rows
     st.caption(words.plain(model.basis_words(advice, count)))
-    words.section("Why", "The largest of what is asked for at least, up to what is allowed.")
+    words.section("Why", "The largest of the minimums, within the limits.")
     _reasons(advice)
 
 

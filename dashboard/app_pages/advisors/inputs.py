@@ -163,7 +163,7 @@ def _told(subject: Subject, brokers: int) -> str:
         )
     if not brokers:
         return "No broker with a known address owns a bundle of it, so its topics cannot be read."
-    return f"Its topics were not read; {pluralize(brokers, 'broker')} would be asked."
+    return f"Its topics were not read; {pluralize(brokers, 'broker')} would be queried."
 
 
 def topic_choice(subject: Subject) -> PartitionedTopic | None:

@@ -664,9 +664,9 @@ def size_words(size: Size, seconds: float, *, is_measured: bool) -> str:
     if not size.windows:
         return "No recorded minute lies in this range."
     basis = "as the last one here" if is_measured else "a guess until one has run here"
-    way = pluralize(size.candidates, "way")
+    candidates = pluralize(size.candidates, "candidate")
     return (
-        f"{way} to try on {size.minutes / max(size.runs, 1) * size.windows:,.0f} recorded minutes: "
-        f"{pluralize(size.runs, 'run')}, {size.minutes:,.0f} minutes played, "
+        f"{candidates} on {size.minutes / max(size.runs, 1) * size.windows:,.0f} recorded minutes: "
+        f"{pluralize(size.runs, 'run')}, {size.minutes:,.0f} minutes simulated, "
         f"about {format_age(seconds)} ({basis})."
     )

@@ -141,7 +141,7 @@ if reported["gains"] or reported["losses"]:
 explain.broker_panels(page, broker)
 past_of(page.config, page.name, broker, key="broker")
 
-words.section("Settings that differ", "Load-balancer settings that other brokers have otherwise.")
+words.section("Settings that differ", "Load-balancer settings with another value on other brokers.")
 differing = model.own_settings(reading.settings, broker)
 if differing.empty:
     st.caption("None: it runs with the same load-balancer settings as every other broker.")

@@ -136,7 +136,7 @@ def samples_note(row: Row) -> str:
         return "The leader holds no averages of this bundle: only the hottest are written."
     return (
         f"{pluralize(int(short), 'sample')} in the short average, {int(long):,} in the long one; "
-        "placement goes by the long one."
+        "placement uses the long one."
     )
 
 

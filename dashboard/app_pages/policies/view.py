@@ -86,8 +86,8 @@ _GROUP_FACTS: Final = (
         "and do not apply it."
     ),
     (
-        "Brokers tell each other what they used once an interval, and only when it changed by more "
-        "than 5 % or five intervals have passed."
+        "Brokers report to each other what they used once an interval, and only when it changed by "
+        "more than 5 % or five intervals have passed."
     ),
     (
         "A group that a namespace is attached to cannot be deleted: detach it first. One plan "

@@ -103,7 +103,7 @@ def play_switch(page: PageContext) -> bool:
         bind="query-params",
         help=f"Shed, unload, place, report, up to {queries.ROUNDS} rounds of every strategy. "
         f"Seconds on a fleet like this; with more than {pluralize(queries.PLAY_BUNDLES, 'bundle')} "
-        "minutes, so it is off there until you ask.",
+        "minutes, so there it is off by default.",
     )
 
 
@@ -173,7 +173,7 @@ def _settings_of(choice: Choice, candidate: queries.Candidate) -> str:
 
 
 def draw_answer(choice: Choice, lines: list[presenter.Line]) -> None:
-    """Say what the cluster would do, and what the smallest plan would."""
+    """Say what the cluster would do, and what the optimal plan would."""
     own = next((line for line in lines if line.mark == presenter.IN_FORCE), None)
     settings = choice.page.reading.settings
     off = settings.shedding_off
@@ -207,7 +207,7 @@ def draw_table(choice: Choice, lines: list[presenter.Line]) -> None:
                 "MB/s", format="%,.0f", width=56, help="Traffic moved; twice moved, twice."
             ),
             "clients": count("Clients", help="Producers and consumers that reconnect.", width=58),
-            "rounds": st.column_config.TextColumn("Rounds", width=64, help="Until it settles."),
+            "rounds": st.column_config.TextColumn("Rounds", width=64, help="Until convergence."),
             "flaps": count(
                 "Returned", help="Bundles that returned to a broker they had left.", width=68
             ),

@@ -37,6 +37,7 @@ with playing:
 with supposed:
     what_if.banner(page, fleet)
 words.section("Strategy", "Adjust its settings.")
+state.rename_in_address(state.PICK, {"Smallest moves": queries.LEAST})
 pick = st.segmented_control(
     "Candidate",
     [queries.LEAST, *names],
@@ -66,7 +67,7 @@ with left:
 
 
 def proposal() -> Proposal | None:
-    """Return the smallest plan; on a huge fleet only when it is chosen, computed beside."""
+    """Return the optimal plan; on a huge fleet only when it is chosen, computed beside."""
     run = optimization or queries.Optimization(
         shelved=page.shelved,
         request=OptimizeRequest(

@@ -37,7 +37,7 @@ from dashboard.queries.snapshots import reading
 
 Assumed = tuple[tuple[str, bool | int | float | str], ...]
 
-LEAST: Final = "Smallest moves"
+LEAST: Final = "Optimizer"
 """The candidate that is not one of Pulsar's."""
 
 ROUNDS: Final = 60

@@ -25,7 +25,7 @@ _CLUSTER: Final = "the cluster"
 
 
 def why_least(least: Proposal) -> None:
-    """Say what the smallest plan is measured against and what binds it."""
+    """Say what the optimal plan is measured against and what binds it."""
     words.section("Why these moves", "And what no plan can undercut.")
     words.notes([*presenter.bounds_words(least), *least.notes])
 

@@ -60,7 +60,7 @@ class Way:
 
     @classmethod
     def of_least(cls, name: str, least: Proposal | None) -> Way:
-        """The smallest moves; ``None``: they are being sought."""
+        """The optimal plan; ``None``: it is being computed."""
         if least is None:
             return cls(name=name, moves=(), reason="", nothing="They are being sought.")
         return cls(

@@ -57,7 +57,7 @@ with left:
             "mark": tables.words("State"),
             "value": st.column_config.TextColumn("Effective", width=130),
             "default": st.column_config.TextColumn("Default", width=90),
-            "origin": tables.words("From", "assumed: the snapshot does not tell it."),
+            "origin": tables.words("From", "assumed: the snapshot does not contain it."),
             "dynamic": tables.words("Dynamic"),
             "meaning": st.column_config.TextColumn("Meaning", width=420),
             "brokers": tables.words("Where brokers differ"),

@@ -34,6 +34,7 @@ words.section("Side by side", "Every candidate on this snapshot. Click one to ch
 measure, rate = switches.comparing(ground)
 compared_here = st.container()
 words.section("Strategy", "Adjust its switches.")
+state.rename_in_address(state.PICK, {"Smallest moves": switches.EVEN})
 pick = st.segmented_control(
     "Candidate",
     switches.WAYS,
@@ -108,7 +109,7 @@ else:
 if before is not None and not listed.plans:
     st.info(model.nothing_here(ground), icon=":material/check:")
 if before is not None and listed.plans:
-    words.section("Changes", "Tick some to take only those; else all that are listed are taken.")
+    words.section("Changes", "Tick some to take only those; otherwise all listed ones are taken.")
     listed = listed.of_table(before, moves.table_choice(before, listed))
     evened = measure if pick == switches.EVEN else ""
     picked = moves.choose_moves(page, before, ground, listed, evened)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 APP: Final = "App policy"
 CLUSTER: Final = "Cluster policy"
-EVEN: Final = "Smallest moves"
+EVEN: Final = "Optimizer"
 HAND: Final = "By hand"
 WAYS: Final = (APP, CLUSTER, EVEN, HAND)
 POLICIES: Final[dict[str, Policy]] = {APP: "app", CLUSTER: "cluster"}
@@ -264,7 +264,7 @@ def comparing(ground: queries.Ground) -> tuple[queries.Measure, float]:
             help=(
                 "The least limit that the nodes tell."
                 if rate_here
-                else "The nodes tell no limit; the scripts of Pegasus leave 500 behind."
+                else "The nodes report no limit; the scripts of Pegasus leave 500 behind."
             ),
         )
     return measure, rate
