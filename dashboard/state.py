@@ -176,7 +176,7 @@ def rename_in_address(key: str, former: Mapping[str, str]) -> None:
     """
     named = st.query_params.get(key, "")
     if named in former:
-        st.query_params[key] = former[named]
+        st.query_params[key] = st.session_state[key] = former[named]
 
 
 def keep_in_address(key: str, value: str, *, default: str) -> None:
