@@ -9,7 +9,7 @@ from core.errors import OpsError
 
 
 def check_cluster(config: ClusterConfig) -> list[CheckResult]:
-    """Ask each meta server who leads, then the leader for its nodes; never raises."""
+    """Read from each meta server who leads, then the leader for its nodes; never raises."""
     results = []
     for address in config.meta_servers:
         what = f"Meta server {address}"

@@ -377,7 +377,7 @@ class NodeFacts:
     """What one replica server reported; ``None``: nothing.
 
     Attributes:
-        is_answering: ``False`` if it could not be reached, or a question timed out: it was asked
+        is_answering: ``False`` if it could not be reached, or a request timed out: it was sent
             nothing more.
         disks: With what they held when the server counted last, which it does every ten minutes.
         replicas: Every replica as it is now, with its disk; ``None``: not reported.
@@ -397,7 +397,7 @@ class NodeFacts:
 
 
 class LeaderReading:
-    """Asks the leading meta server.
+    """Reads the leading meta server.
 
     Args:
         config: The cluster.
@@ -411,7 +411,7 @@ class LeaderReading:
         self._problems = problems
 
     def read(self) -> LeaderFacts:
-        """Ask for everything.
+        """Request everything.
 
         Raises:
             RemoteError: Nodes or tables cannot be read: there is no cluster without them.
@@ -448,7 +448,7 @@ class LeaderReading:
             return found
 
     def _read_levels(self, facts: LeaderFacts) -> None:
-        """Read the level; with one outside the five nothing more is asked that could kill."""
+        """Read the level; with one outside the five nothing more is requested that could kill."""
         stored = self._tried("function level", self._client.fetch_stored_level)
         if stored is None:
             return
@@ -493,12 +493,12 @@ class LeaderReading:
             client.close()
         facts.settings |= {name: (flags[name].value, "flag") for name in _FLAGS if name in flags}
 
-    def _tried(self, what: str, ask: Callable[[], _T]) -> _T | None:
-        return tried(self._problems, what, ask)
+    def _tried(self, what: str, request: Callable[[], _T]) -> _T | None:
+        return tried(self._problems, what, request)
 
 
 class NodesReading:
-    """Asks the replica servers, several at a time.
+    """Reads the replica servers, several at a time.
 
     Args:
         config: The cluster.
@@ -519,7 +519,7 @@ class NodesReading:
                     "unreachable",
                     node.name,
                     "The meta server reports this node as down.",
-                    done="It is not asked: disks and sizes there stay unknown.",
+                    done="It is not read: disks and sizes there stay unknown.",
                     severity="error",
                 )
         alive = [node for node in nodes if node.is_alive]
@@ -546,7 +546,7 @@ class NodesReading:
                 facts.replicas = tried_in_time(
                     problems, f"replicas of {node.name}", partial(server.fetch_replicas, node)
                 )
-                self._ask_commands(server, node, facts, problems)
+                self._run_commands(server, node, facts, problems)
             finally:
                 server.close()
             within_s = self._config.timeouts.answer_s
@@ -554,13 +554,13 @@ class NodesReading:
                 problems, f"metrics of {node.name}", lambda: self._sample(server.address)
             )
         except RemoteTimeoutError:
-            # one timeout per node and capture: what did not answer once is not asked again
+            # one timeout per node and capture: what did not answer once is not read again
             facts.is_answering = False
             problems.add(
                 "timeout",
                 node.name,
                 f"{node.name} did not answer within {within_s:g} s.",
-                done="It was not asked again in this capture: what it did not report is unknown.",
+                done="It was not read again in this capture: what it did not report is unknown.",
                 severity="error",
             )
         else:
@@ -574,7 +574,7 @@ class NodesReading:
     def _reached(
         self, node: NodeEntry, facts: NodeFacts, problems: ProblemLog
     ) -> ServerClient | None:
-        """Ask for the disks by name, else by address; return the client that got an answer.
+        """Request the disks by name, else by address; return the client that got an answer.
 
         Raises:
             RemoteTimeoutError: It accepted a connection and did not answer in time.
@@ -600,7 +600,7 @@ class NodesReading:
         return None
 
     @staticmethod
-    def _ask_commands(
+    def _run_commands(
         server: ServerClient, node: NodeEntry, facts: NodeFacts, problems: ProblemLog
     ) -> None:
         info = tried_in_time(
@@ -632,23 +632,23 @@ class NodesReading:
             client.close()
 
 
-def tried(problems: ProblemLog, what: str, ask: Callable[[], _T]) -> _T | None:
+def tried(problems: ProblemLog, what: str, request: Callable[[], _T]) -> _T | None:
     """Return an answer; ``None`` when there is none, which is noted."""
     try:
-        return ask()
+        return request()
     except RemoteError as exc:
         note(problems, exc, what)
         return None
 
 
-def tried_in_time(problems: ProblemLog, what: str, ask: Callable[[], _T]) -> _T | None:
+def tried_in_time(problems: ProblemLog, what: str, request: Callable[[], _T]) -> _T | None:
     """Return an answer; ``None`` if there is none, which is noted.
 
     Raises:
         RemoteTimeoutError: It did not come in time.
     """
     try:
-        return ask()
+        return request()
     except RemoteTimeoutError:
         raise
     except RemoteError as exc:

@@ -23,7 +23,7 @@ _PLACES: Final = frozenset({"move", "primary"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deed:
+class RunChange:
     """One thing that a run changed, or is changing.
 
     Attributes:
@@ -47,7 +47,7 @@ class Deed:
     reason: str
 
     def explains(self, event: Mapping[str, Any], since: int, until: int) -> bool:
-        """Return whether an event seen between two moments (ms) is this deed's.
+        """Return whether an event seen between two moments (ms) is this change's.
 
         Args:
             event: Row of kind ``events``.
@@ -68,7 +68,7 @@ class Deed:
         return subject == self.subject or (self.is_split and is_part(subject, self.subject))
 
 
-def deeds_of(view: RunView, since: int) -> list[Deed]:
+def run_changes_of(view: RunView, since: int) -> list[RunChange]:
     """Return what a run did after a moment (ms) or is doing, in the order of its steps."""
     found = []
     for step in view.steps:
@@ -77,14 +77,14 @@ def deeds_of(view: RunView, since: int) -> list[Deed]:
         ended_at = None if step.ended_at is None else datetime_to_ms(step.ended_at)
         if ended_at is not None and ended_at < since:
             continue
-        found += [_deed(view, step, subject, ended_at) for subject in step.step.recorded_as]
+        found += [_run_change(view, step, subject, ended_at) for subject in step.step.recorded_as]
     return found
 
 
-def _deed(view: RunView, step: StepView, subject: str, ended_at: int | None) -> Deed:
+def _run_change(view: RunView, step: StepView, subject: str, ended_at: int | None) -> RunChange:
     after = step.result.after if step.result else None
     is_held = step.step.subject == subject and after is not None
-    return Deed(
+    return RunChange(
         subject=subject,
         begun_at=0 if step.begun_at is None else datetime_to_ms(step.begun_at),
         ended_at=ended_at,
@@ -110,20 +110,20 @@ def setting_subjects(key: str) -> Sequence[str]:
 
 
 def attributed(
-    events: Iterable[Mapping[str, Any]], deeds: Sequence[Deed], since: int, until: int
+    events: Iterable[Mapping[str, Any]], run_changes: Sequence[RunChange], since: int, until: int
 ) -> list[dict[str, Any]]:
     """Return the events with who caused them: a run, named, or the cluster.
 
     Args:
         events: Rows of kind ``events`` found by comparing two readings.
-        deeds: What runs did lately.
+        run_changes: What runs did lately.
         since: Of the earlier reading, ms, with a margin.
         until: Of the later one, ms.
     """
-    by_subject: dict[str, list[Deed]] = {}
-    for deed in deeds:
-        by_subject.setdefault(deed.subject, []).append(deed)
-    splits = [deed for deed in deeds if deed.is_split]
+    by_subject: dict[str, list[RunChange]] = {}
+    for run_change in run_changes:
+        by_subject.setdefault(run_change.subject, []).append(run_change)
+    splits = [run_change for run_change in run_changes if run_change.is_split]
     found = []
     for event in events:
         if event["kind"] not in ATTRIBUTED or event["by"] not in (None, "", BY_CLUSTER):
@@ -136,7 +136,12 @@ def attributed(
     return found
 
 
-def _cause(deed: Deed | None) -> dict[str, str]:
-    if deed is None:
+def _cause(run_change: RunChange | None) -> dict[str, str]:
+    if run_change is None:
         return {"by": BY_CLUSTER}
-    return {"by": BY_US, "run_id": deed.run_id, "actor": deed.actor, "reason": deed.reason}
+    return {
+        "by": BY_US,
+        "run_id": run_change.run_id,
+        "actor": run_change.actor,
+        "reason": run_change.reason,
+    }

@@ -184,9 +184,7 @@ class _Loop:
                 lock.acquire(timeout=0)
             except filelock.Timeout:
                 if not has_reported:
-                    self._report(
-                        "waiting", "another collector reads this cluster; standing by for it."
-                    )
+                    self._report("waiting", "another collector reads this cluster; waiting for it.")
                     has_reported = True
                 self._stop.wait(_LOCK_RETRY_S)
             except OSError as exc:

@@ -170,7 +170,7 @@ class ClusterMinutes:
             self._problem = exc
         else:
             since = (self._last_at or taken_at) - _MARGIN_MS
-            rows = attributed(rows, steps.deeds(since), since, taken_at)
+            rows = attributed(rows, steps.run_changes(since), since, taken_at)
             pending = steps.pending()
             self._reported_count = len(pending)
             rows += [{"taken_at": taken_at} | row for row in pending]

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from connectors.recording.attribution import BY_US, Deed, deeds_of, setting_subjects
+from connectors.recording.attribution import BY_US, RunChange, run_changes_of, setting_subjects
 from core.actions.events import (
     ControlRequested,
     Entry,
@@ -33,7 +33,7 @@ from core.errors import OpsError
 from core.units import datetime_to_ms
 
 _BATCH: Final = 500
-_KEPT_MS: Final = 3_600_000
+_RETAINED_MS: Final = 3_600_000
 """How long an ended run is remembered: its last steps may show in a later snapshot."""
 
 
@@ -53,7 +53,7 @@ class RunSteps:
         self._position = position
         self._since = 0 if position else since
         self._views: dict[RunId, RunView] = {}
-        self._settings: list[Deed] = []
+        self._settings: list[RunChange] = []
         self._pending: list[dict[str, Any]] = []
 
     def read(self) -> None:
@@ -79,17 +79,25 @@ class RunSteps:
         """Note that the first ``count`` of :meth:`presult` are in the history now."""
         del self._pending[:count]
 
-    def deeds(self, since: int) -> list[Deed]:
+    def run_changes(self, since: int) -> list[RunChange]:
         """Return what runs did after a moment (ms), or are doing."""
-        known = [deed for view in self._views.values() for deed in deeds_of(view, since)]
-        self._settings = [deed for deed in self._settings if deed.begun_at >= since - _KEPT_MS]
+        known = [
+            run_change
+            for view in self._views.values()
+            for run_change in run_changes_of(view, since)
+        ]
+        self._settings = [
+            run_change
+            for run_change in self._settings
+            if run_change.begun_at >= since - _RETAINED_MS
+        ]
         self._forget(since)
         return known + self._settings
 
     def _forget(self, since: int) -> None:
         for run_id, view in list(self._views.items()):
             ended_at = view.ended_at
-            if ended_at is not None and datetime_to_ms(ended_at) < since - _KEPT_MS:
+            if ended_at is not None and datetime_to_ms(ended_at) < since - _RETAINED_MS:
                 del self._views[run_id]
 
     def _take(self, entry: Entry) -> None:
@@ -121,7 +129,7 @@ class RunSteps:
         at = datetime_to_ms(entry.record.at)
         # it was sent before this was written: how long before is unknown, seconds at most
         self._settings += [
-            Deed(
+            RunChange(
                 subject=subject,
                 begun_at=at - 60_000,
                 ended_at=at,

@@ -34,7 +34,7 @@ _JARS: Final = (
     "commons-cli-*.jar",
 )
 # The shell holds the server's life: the write end of its standard input is ours alone, so it reads
-# end-of-file when this process ends in whatever way, kill -9 included, and kills the server then.
+# end-of-file when this process ends however, kill -9 included, and kills the server then.
 _KEEPER: Final = """
 exec 3<&0
 "$@" 3<&- </dev/null >&2 &

@@ -208,7 +208,7 @@ def _describe_step(event: StepWaiting | StepStarted | StepEnded) -> EventDescrip
         return EventDescription(what=f"{number} waits: {event.sentence}")
     if isinstance(event, StepStarted):
         return EventDescription(what=f"{number} begun.", before=_seen(event.observed))
-    late = " Settled later, by looking." if event.is_reconciled else ""
+    late = " Reconciled later." if event.is_reconciled else ""
     return EventDescription(
         what=f"{number} {event.result.state.lower()}: {event.result.sentence}{late}",
         after=_seen(event.result.after),

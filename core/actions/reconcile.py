@@ -104,7 +104,7 @@ def _is_rash(
 
 
 def reconcile_begun(session: Session) -> None:
-    """Settle what another worker, or an earlier life of this one, left ``RUNNING``.
+    """Reconcile what another worker, or an earlier life of this one, left ``RUNNING``.
 
     The intent is on record, so the request may have been sent: it is not sent again.
     """

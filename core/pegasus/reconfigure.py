@@ -72,7 +72,7 @@ class ProposalResult:
     """What became of a proposal.
 
     Attributes:
-        state: ``otherwise``: the partition changed in another way.
+        state: ``otherwise``: the partition changed otherwise.
         done_count: Actions that have happened, as far as that can be determined.
         sentence: The same for people.
     """
@@ -107,7 +107,7 @@ def reconcile(
     return ProposalResult(
         "otherwise",
         0,
-        f"{now.gpid} changed in another way: ballot {before.ballot} -> {now.ballot}, primary "
+        f"{now.gpid} changed otherwise: ballot {before.ballot} -> {now.ballot}, primary "
         f"{now.primary or 'none'}, secondaries {', '.join(now.secondaries) or 'none'}.",
     )
 

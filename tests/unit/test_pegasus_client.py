@@ -254,7 +254,7 @@ def test_garbage_is_a_protocol_error(garbage):
 def test_a_reply_that_nobody_asked_for_is_a_protocol_error():
     with serving(lambda request, _frame: recorded("list_nodes_all", request.seqid + 7)) as [server]:
         client = MetaClient([server.address], timeout_s=2)
-        with pytest.raises(ProtocolError, match="never asked"):
+        with pytest.raises(ProtocolError, match="never requested"):
             client.fetch_nodes()
         client.close()
 

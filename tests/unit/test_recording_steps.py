@@ -11,7 +11,7 @@ import pytest
 from journal_entries import NOON, RUN, begun, claimed, ended, record_of, requested
 
 from connectors.journal.journal import SqlJournal
-from connectors.recording.attribution import Deed, attributed
+from connectors.recording.attribution import RunChange, attributed
 from connectors.recording.steps import RunSteps, last_place
 from core.actions.events import (
     ControlRequested,
@@ -161,7 +161,7 @@ def test_settings_changed_for_the_time_of_a_run_are_steps(journal: SqlJournal) -
         (key, None, "false"),
         (key, "false", None),
     ]
-    assert {deed.subject for deed in steps.deeds(START)} == {key}
+    assert {run_change.subject for run_change in steps.run_changes(START)} == {key}
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,10 @@ def test_a_pegasus_setting_of_a_run_explains_what_the_snapshots_show(
     steps = steps_of(journal)
     read(steps)
     (found,) = attributed(
-        [seen(before="steady", after="lively", **event)], steps.deeds(START), START, START + 60_000
+        [seen(before="steady", after="lively", **event)],
+        steps.run_changes(START),
+        START,
+        START + 60_000,
     )
     assert found["by"] == "trimtab"
 
@@ -214,7 +217,7 @@ def test_places_are_found_among_other_details() -> None:
 # -- who did what was seen -------------------------------------------------------------------------
 
 
-def deed(**changes: Any) -> Deed:
+def run_change(**changes: Any) -> RunChange:
     fields: dict[str, Any] = {
         "subject": FIRST,
         "begun_at": 100,
@@ -224,7 +227,7 @@ def deed(**changes: Any) -> Deed:
         "actor": "ann",
         "reason": "too hot",
     }
-    return Deed(**(fields | changes))
+    return RunChange(**(fields | changes))
 
 
 def seen(**changes: Any) -> dict[str, Any]:
@@ -235,24 +238,24 @@ def seen(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("event", "known", "by"),
     [
-        (seen(), [deed()], "trimtab"),
+        (seen(), [run_change()], "trimtab"),
         (seen(), [], "cluster"),
-        (seen(subject=SECOND), [deed()], "cluster"),
-        (seen(after="b3"), [deed()], "cluster"),
-        (seen(after="b3"), [deed(landed=None)], "trimtab"),
-        (seen(), [deed(ended_at=None, landed=None)], "trimtab"),
-        (seen(), [deed(begun_at=2000, ended_at=None)], "cluster"),
-        (seen(), [deed(begun_at=10, ended_at=20)], "cluster"),
-        (seen(kind="setting", subject="key", after="x"), [deed(subject="key")], "trimtab"),
-        (seen(kind="level", subject="level.stored"), [deed(subject="level")], "trimtab"),
-        (seen(kind="primary", subject="1.0"), [deed(subject="1.0")], "trimtab"),
-        (seen(kind="replica", subject="1.0", after="n9"), [deed(subject="1.0")], "trimtab"),
-        (seen(kind="broker_up", subject="b1"), [deed()], ""),
-        (seen(kind="split", subject=FIRST), [deed(is_split=True)], "trimtab"),
+        (seen(subject=SECOND), [run_change()], "cluster"),
+        (seen(after="b3"), [run_change()], "cluster"),
+        (seen(after="b3"), [run_change(landed=None)], "trimtab"),
+        (seen(), [run_change(ended_at=None, landed=None)], "trimtab"),
+        (seen(), [run_change(begun_at=2000, ended_at=None)], "cluster"),
+        (seen(), [run_change(begun_at=10, ended_at=20)], "cluster"),
+        (seen(kind="setting", subject="key", after="x"), [run_change(subject="key")], "trimtab"),
+        (seen(kind="level", subject="level.stored"), [run_change(subject="level")], "trimtab"),
+        (seen(kind="primary", subject="1.0"), [run_change(subject="1.0")], "trimtab"),
+        (seen(kind="replica", subject="1.0", after="n9"), [run_change(subject="1.0")], "trimtab"),
+        (seen(kind="broker_up", subject="b1"), [run_change()], ""),
+        (seen(kind="split", subject=FIRST), [run_change(is_split=True)], "trimtab"),
     ],
 )
 def test_event_belongs_to_the_step_that_explains_it(
-    event: dict[str, Any], known: list[Deed], by: str
+    event: dict[str, Any], known: list[RunChange], by: str
 ) -> None:
     (found,) = attributed([event], known, 50, 1000)
     assert found["by"] == by
@@ -260,7 +263,7 @@ def test_event_belongs_to_the_step_that_explains_it(
 
 
 def test_parts_of_a_split_bundle_that_move_belong_to_the_split() -> None:
-    whole = deed(subject="acme/orders/0x00000000_0x80000000", is_split=True, landed="b1")
+    whole = run_change(subject="acme/orders/0x00000000_0x80000000", is_split=True, landed="b1")
     part = seen(subject="acme/orders/0x00000000_0x40000000", after="b7")
     other = seen(subject="acme/orders/0x80000000_0xc0000000", after="b7")
     assert [row["by"] for row in attributed([part, other], [whole], 50, 1000)] == [

@@ -25,7 +25,7 @@ class PendingProposals:
     def __init__(self, journal: SqlJournal, cluster: str) -> None:
         self._journal = journal
         self._cluster = cluster
-        self._settled: dict[RunId, RunView] = {}
+        self._judged: dict[RunId, RunView] = {}
 
     def __call__(self) -> frozenset[str]:
         """Return them by gpid.
@@ -45,13 +45,13 @@ class PendingProposals:
     def _views(self, run_ids: Iterable[RunId]) -> list[RunView]:
         found = []
         for run_id in run_ids:
-            view = self._settled.get(run_id)
+            view = self._judged.get(run_id)
             if view is None:
                 try:
                     view = fold(self._journal.entries(run_id=run_id))
                 except InvariantError:  # damaged: `trimtab runs --verify` says where
                     continue
                 if view.is_ended and not view.unresolved:  # nothing of it changes any more
-                    self._settled[run_id] = view
+                    self._judged[run_id] = view
             found.append(view)
         return found

@@ -43,7 +43,7 @@ _SLOW_MB_PER_S: Final = 5.0
 """The slowest copying that is waited for; no server takes a lower limit."""
 
 _LOOKS_A_REIGN: Final = 4
-"""Who leads is asked at every fourth look."""
+"""The leader is read at every fourth look."""
 
 _PLAN_AGAIN: Final = "Take a fresh snapshot and plan again."
 
@@ -173,7 +173,7 @@ class PartitionAction(ABC):
             copies = self._config is not None and self._wanted(self._config).is_copy
             is_lost = not copies and self._is_lost(before, now)  # a copy goes on without a leader
             return self._orphaned(before, now, verdict) if is_lost else None
-        return self._settled(verdict, now)
+        return self._observed_result(verdict, now)
 
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
         """Return the result when it was not seen in time."""
@@ -203,7 +203,7 @@ class PartitionAction(ABC):
         was = planned.config() if members is None else members.config(planned)
         return judge(self._wanted(was), was, self._config)
 
-    def _settled(self, verdict: Verdict, now: Observation) -> StepResult:
+    def _observed_result(self, verdict: Verdict, now: Observation) -> StepResult:
         if verdict.state == "done":
             return StepResult(state="DONE", code="moved", sentence=self._done(), after=now)
         if verdict.state == "returned":
@@ -212,7 +212,7 @@ class PartitionAction(ABC):
         return StepResult(
             state="FAILED",
             code="landed_elsewhere" if verdict.state == "elsewhere" else "half_done",
-            sentence=f"It was not done as asked. {verdict.sentence}",
+            sentence=f"It was not done as requested. {verdict.sentence}",
             hint=_PLAN_AGAIN,
             after=now,
         )

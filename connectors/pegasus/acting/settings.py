@@ -65,7 +65,7 @@ class ServerSettings:
         if server == LEADER:
             value = self._of_leader(setting)
             return None if value is None else canonical(setting, value)
-        reported = {node.name: self._of_node(setting, node) for node in self._asked(server)}
+        reported = {node.name: self._of_node(setting, node) for node in self._addressed(server)}
         values = {value for value in reported.values() if value is not None}
         if len(values) == 1 and None not in reported.values():
             return values.pop()
@@ -88,18 +88,18 @@ class ServerSettings:
             return
         wanted = _by_node(value) if server == EVERY_NODE else None
         failures: dict[str, RemoteError] = {}
-        asked = 0
-        for node in self._asked(server):
+        addressed = 0
+        for node in self._addressed(server):
             if wanted is not None and node.name not in wanted:
                 continue  # it was dead or not there when the values were read
             text = _checked(setting, value if wanted is None else wanted[node.name])
-            asked += 1
+            addressed += 1
             try:
                 self._to_node(setting, node, text)
             except RemoteError as exc:
                 failures[node.name] = exc
         if failures:
-            raise _failure(name, asked, failures)
+            raise _failure(name, addressed, failures)
 
     def _set_level(self, value: str | None) -> None:
         if value is None:
@@ -122,7 +122,7 @@ class ServerSettings:
         """Return how often the meta server looks at its partitions; ``None``: it does not say.
 
         Raises:
-            RemoteError: It cannot be asked.
+            RemoteError: It cannot be reached.
         """
         with self._http(self._leader()) as http:
             tick = http.fetch_flag(_TICK).value
@@ -151,7 +151,7 @@ class ServerSettings:
 
     # -- replica servers ------------------------------------------------------------------------
 
-    def _asked(self, server: str) -> list[NodeEntry]:
+    def _addressed(self, server: str) -> list[NodeEntry]:
         nodes = self._reader.nodes()
         if server == EVERY_NODE:
             return [node for _, node in sorted(nodes.items()) if node.is_alive]
@@ -167,12 +167,14 @@ class ServerSettings:
         return [node]
 
     def _of_node(self, setting: Changeable, node: NodeEntry) -> str | None:
-        return read_answer(setting.key, self.ask(node, setting.key))
+        return read_answer(setting.key, self.request(node, setting.key))
 
     def _to_node(self, setting: Changeable, node: NodeEntry, value: str) -> None:
-        check_accepted(setting.key, value, self.ask(node, setting.key, *words_of(setting, value)))
+        check_accepted(
+            setting.key, value, self.request(node, setting.key, *words_of(setting, value))
+        )
 
-    def ask(self, node: NodeEntry, command: str, *arguments: str) -> Any:
+    def request(self, node: NodeEntry, command: str, *arguments: str) -> Any:
         """Send a remote command to a node, by its name, else by its address.
 
         Raises:
@@ -290,13 +292,13 @@ def _by_node(value: str | None) -> dict[str, str] | None:
     return {str(node): str(text) for node, text in values.items()}
 
 
-def _failure(name: str, asked: int, failures: Mapping[str, RemoteError]) -> RemoteError:
+def _failure(name: str, addressed: int, failures: Mapping[str, RemoteError]) -> RemoteError:
     """Return what to raise when servers failed: their own error, unless others have done it."""
     first = next(iter(failures.values()))
-    if len(failures) == asked:
+    if len(failures) == addressed:
         return next((one for one in failures.values() if one.outcome == "unknown"), first)
     return ConflictError(
-        f"{name} was set on {asked - len(failures)} of {asked} nodes, not on "
+        f"{name} was set on {addressed - len(failures)} of {addressed} nodes, not on "
         f"{', '.join(failures)}: {first.message}",
         endpoint="pegasus",
         operation=f"set {name}",

@@ -189,10 +189,10 @@ class BatchAction:
         except GuardRefusedError as exc:
             self._left[gpid] = as_refusal(exc).sentence
 
-    def _give_up(self, asked: Proposal, rest: Sequence[Proposal], exc: RemoteError) -> None:
-        """Note what was not sent; whether ``asked`` was heard is a matter of looking."""
+    def _give_up(self, unanswered: Proposal, rest: Sequence[Proposal], exc: RemoteError) -> None:
+        """Note what was not sent; whether ``unanswered`` arrived is reconciled by observation."""
         if exc.outcome == "not_sent":
-            self._left[f"{asked.app_id}.{asked.index}"] = exc.message
+            self._left[f"{unanswered.app_id}.{unanswered.index}"] = exc.message
         for proposal in rest:
             gpid = f"{proposal.app_id}.{proposal.index}"
             self._left[gpid] = f"it was not proposed after {exc.message}"

@@ -26,7 +26,7 @@ COMMAND: Final = "replica.kill_partition"
 FLUSH: Final = "flush-log"
 _TAKEN: Final = ("ERR_OK", "OK", "ok")
 _ABSENT: Final = "ERR_OBJECT_NOT_FOUND"
-_ASK_AGAIN_S: Final = 2.0
+_RETRY_S: Final = 2.0
 
 
 class ClosePort(Protocol):
@@ -93,7 +93,7 @@ class CloseAction:
         if self._node is None:
             return None
         try:
-            answer: Any = self._settings.ask(self._node, "server-info")
+            answer: Any = self._settings.request(self._node, "server-info")
         except NotFoundError:
             return ""
         except RemoteError:
@@ -109,7 +109,7 @@ class CloseAction:
             return Refusal(
                 code="node_silent",
                 sentence=f"{step.node} does not answer: its process is ending or starting.",
-                retry_s=_ASK_AGAIN_S,
+                retry_s=_RETRY_S,
             )
         if not step.partitions:
             return Refusal(code="nothing_to_close", sentence=f"{step.node} has nothing to close.")
@@ -169,7 +169,7 @@ class CloseAction:
         if self._node is None:
             return
         try:
-            self._settings.ask(self._node, FLUSH)
+            self._settings.request(self._node, FLUSH)
         except RemoteError as exc:
             self._flushed = f" Its log was not flushed: {exc.message}"
         else:
@@ -185,7 +185,7 @@ class CloseAction:
                 outcome="not_sent",
                 hint="Take a fresh snapshot and plan again.",
             )
-        answer: Any = self._settings.ask(self._node, COMMAND, app_id, index)
+        answer: Any = self._settings.request(self._node, COMMAND, app_id, index)
         word = str(answer).strip()
         if word == _ABSENT:
             return False

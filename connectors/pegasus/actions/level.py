@@ -70,7 +70,7 @@ class LevelAction:
     def result(self, before: Observation, now: Observation) -> StepResult | None:
         """Return that it is set, ``None`` while it is not."""
         step = self._step
-        if now.value != step.level or self._cannot_tell(before):
+        if now.value != step.level or self._is_ambiguous(before):
             return None
         effective = self._cluster.reader.cluster().level
         lower = (
@@ -89,7 +89,7 @@ class LevelAction:
         )
 
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
-        """Return the result when it does not read as asked."""
+        """Return the result when it does not read as requested."""
         found = self.result(before, now)
         if found is not None:
             return found
@@ -104,7 +104,7 @@ class LevelAction:
             )
         return self._rule.failed(before, now, hint=PLAN_AGAIN)
 
-    def _cannot_tell(self, before: Observation) -> bool:
+    def _is_ambiguous(self, before: Observation) -> bool:
         """Whether the level says nothing of the request: it is to clear what is pending."""
         return before.value == self._step.level and self._clears and not self._is_answered
 

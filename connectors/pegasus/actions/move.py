@@ -54,5 +54,5 @@ class MoveAction(PartitionAction):
     def _done(self) -> str:
         step, gpid = self._step, self._partition.gpid
         if step.move == "copy_sec":
-            return f"A secondary of {gpid} moved from {step.source} to {step.target}, as asked."
-        return f"The primary of {gpid} moved from {step.source} to {step.target}, as asked."
+            return f"A secondary of {gpid} moved from {step.source} to {step.target}, as requested."
+        return f"The primary of {gpid} moved from {step.source} to {step.target}, as requested."

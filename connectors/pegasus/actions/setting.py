@@ -76,7 +76,7 @@ class SettingAction:
         return Refusal(code=refused.code, sentence=refused.sentence, hint=refused.hint)
 
     def send(self) -> None:
-        """Ask for the change, each server once."""
+        """Request the change, each server once."""
         self._cluster.settings.set_value(self._step.subject, self._step.value)
         self._is_answered = True
 
@@ -96,7 +96,7 @@ class SettingAction:
         )
 
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
-        """Return the result when it does not read as asked."""
+        """Return the result when it does not read as requested."""
         step = self._step
         found = self.result(before, now)
         if found is not None:

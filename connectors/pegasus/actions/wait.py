@@ -192,7 +192,7 @@ class AwaitAction:
         if node is None or not node.is_alive:
             return f"{name} is not alive: start its process."
         try:
-            info: Any = self._settings.ask(node, "server-info")
+            info: Any = self._settings.request(node, "server-info")
         except RemoteError:
             return f"{name} does not answer: its process is ending or starting."
         self._start = str(info.get("start_time", "")) if isinstance(info, Mapping) else ""

@@ -104,11 +104,11 @@ class HttpClient:
         """Return metrics: all, or only some types, names, or entities with an attribute."""
         pairs = [part for pair in (attributes or {}).items() for part in pair]
         query = {"types": types, "metrics": metrics, "attributes": pairs}
-        asked = {key: ",".join(values) for key, values in query.items() if values}
-        return self._parsed("/metrics", parse.parse_metrics, asked)
+        parameters = {key: ",".join(values) for key, values in query.items() if values}
+        return self._parsed("/metrics", parse.parse_metrics, parameters)
 
     def apply_flag(self, name: str, value: str) -> None:
-        """Change a flag of this very server, until it restarts; there is no way to the leader.
+        """Change a flag of this very server, until it restarts; the leader cannot be addressed.
 
         Raises:
             GuardRefusedError: None of the flags whose change is known to be harmless.
@@ -136,7 +136,7 @@ class HttpClient:
     def fetch_cluster(self) -> ClusterInfo:
         """Return what the leader reports of its cluster.
 
-        With a stored level outside the five this question kills the leader: ask for the level by
+        With a stored level outside the five this request kills the leader: read the level by
         remote procedure call first.
         """
         return cluster_info_of(self._decoded("/meta/cluster", dict[str, str]))
@@ -146,7 +146,7 @@ class HttpClient:
         return self._parsed("/meta/nodes?detail", parse.parse_nodes)
 
     def fetch_tables(self) -> HttpTables:
-        """Return the available tables with their health, counted the ``listed`` way."""
+        """Return the available tables with their health, counted as ``listed``."""
         tables: HttpTables = self._decoded("/meta/apps?detail", HttpTables)
         return tables
 

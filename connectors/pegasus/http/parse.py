@@ -36,7 +36,7 @@ class Flag(msgspec.Struct):
 
 
 class HttpNode(msgspec.Struct):
-    """A row of ``/meta/nodes``; counts only when asked for."""
+    """A row of ``/meta/nodes``; counts only when requested."""
 
     address: str
     status: str

@@ -1,7 +1,7 @@
 """A client of a cluster's meta servers, and of single servers.
 
-The leading meta server is found by asking: one that does not lead says so, and only the question
-for a table's partitions tells who does. Questions are repeated when that is safe; what changes
+The leading meta server is found by requests: one that does not lead says so, and only the question
+for a table's partitions shows who does. Requests are repeated when that is safe; what changes
 something is sent once, after a question has shown that its receiver leads.
 """
 
@@ -79,7 +79,7 @@ class MetaClient:
     def fetch_nodes(self) -> list[NodeEntry]:
         """Return every node the meta server knows, dead ones included."""
         body = idl.ListNodesRequest(status=0)
-        return self._ask_parsed(idl.LIST_NODES, body, parse.parse_nodes)
+        return self._query_parsed(idl.LIST_NODES, body, parse.parse_nodes)
 
     def fetch_tables(
         self, status: TableStatus = TableStatus.AVAILABLE, *, prefix: str | None = None
@@ -87,20 +87,20 @@ class MetaClient:
         """Return the tables in a status (``INVALID``: in any), or those whose name starts so."""
         match = {} if prefix is None else {"app_name_pattern": prefix, "match_type": PREFIX_MATCH}
         body = idl.ListAppsRequest(status=int(status), **match)
-        return self._ask_parsed(idl.LIST_APPS, body, parse.parse_tables)
+        return self._query_parsed(idl.LIST_APPS, body, parse.parse_tables)
 
     def fetch_partitions(self, table: str, indices: Sequence[int] = ()) -> list[PartitionConfig]:
         """Return partitions of a table; no index: all; one out of range: all, too."""
         body = idl.QueryCfgRequest(app_name=table, partition_indices=list(indices))
-        return self._ask_parsed(idl.QUERY_CFG, body, parse.parse_partitions)
+        return self._query_parsed(idl.QUERY_CFG, body, parse.parse_partitions)
 
     def fetch_all_partitions(self, tables: Sequence[str]) -> dict[str, list[PartitionConfig]]:
-        """Return the partitions of many tables, a few questions under way at a time."""
+        """Return the partitions of many tables, a few requests under way at a time."""
         found: dict[str, list[PartitionConfig]] = {}
         for start in range(0, len(tables), _IN_FLIGHT):
             some = tables[start : start + _IN_FLIGHT]
             bodies = [idl.QueryCfgRequest(app_name=one, partition_indices=[]) for one in some]
-            results = self._ask_all([(idl.QUERY_CFG, body) for body in bodies])
+            results = self._query_all([(idl.QUERY_CFG, body) for body in bodies])
             for table, result in zip(some, results, strict=True):
                 found[table] = self._parsed(idl.QUERY_CFG, parse.parse_partitions, result)
         return found
@@ -108,11 +108,11 @@ class MetaClient:
     def fetch_cluster_info(self) -> ClusterInfo:
         """Return the cluster information of the meta server, with the effective level.
 
-        The stored level is asked for first: with one outside the five the meta server would die of
+        The stored level is read first: with one outside the five the meta server would die of
         this question.
         """
         self.fetch_stored_level()
-        return self._ask_parsed(idl.CLUSTER_INFO, idl.Empty(), parse.parse_cluster_info)
+        return self._query_parsed(idl.CLUSTER_INFO, idl.Empty(), parse.parse_cluster_info)
 
     def fetch_stored_level(self) -> FunctionLevel:
         """Return the stored level; the effective one may be lower.
@@ -121,12 +121,12 @@ class MetaClient:
             ConflictError: The stored level is none of the five.
         """
         body = idl.ControlMetaRequest(level=LEVEL_QUERY)
-        return self._level(self._ask_parsed(idl.CONTROL_META, body, parse.parse_old_level))
+        return self._level(self._query_parsed(idl.CONTROL_META, body, parse.parse_old_level))
 
     def fetch_ddd(self, app_id: int = ALL, index: int = ALL) -> list[DddEntry]:
         """Return partitions that lost every replica: of all tables, of one, or a single one."""
         body = idl.DddDiagnoseRequest(pid=Gpid(app_id, index))
-        return self._ask_parsed(idl.DDD_DIAGNOSE, body, parse.parse_ddds)
+        return self._query_parsed(idl.DDD_DIAGNOSE, body, parse.parse_ddds)
 
     # -- changes --------------------------------------------------------------------------------
 
@@ -180,17 +180,17 @@ class MetaClient:
         leader = self._leader
         return f"pegasus {self._addresses[0]}" if leader is None else leader.endpoint
 
-    def _ask(self, call: Call, body: Struct) -> Any:
-        return self._ask_all([(call, body)])[0]
+    def _query(self, call: Call, body: Struct) -> Any:
+        return self._query_all([(call, body)])[0]
 
-    def _ask_all(self, wanted: Sequence[tuple[Call, Struct]]) -> list[Any]:
-        def ask(leader: Connection, left_s: float) -> list[Reply]:
+    def _query_all(self, wanted: Sequence[tuple[Call, Struct]]) -> list[Any]:
+        def query(leader: Connection, left_s: float) -> list[Reply]:
             return leader.call_all(wanted, timeout_s=left_s)
 
-        return self._with_leader(wanted[0][0].name, ask, may_repeat=True)
+        return self._with_leader(wanted[0][0].name, query, may_repeat=True)
 
-    def _ask_parsed(self, call: Call, body: Struct, parser: Callable[[Struct], _Value]) -> _Value:
-        return self._parsed(call, parser, self._ask(call, body))
+    def _query_parsed(self, call: Call, body: Struct, parser: Callable[[Struct], _Value]) -> _Value:
+        return self._parsed(call, parser, self._query(call, body))
 
     def _parsed(self, call: Call, parser: Callable[[Struct], _Value], result: Any) -> _Value:
         return parse.parsed(parser, result, endpoint=self._endpoint(), operation=call.name)
@@ -239,7 +239,7 @@ class MetaClient:
         candidates = self._candidates()
         while (left_s := deadline - time.monotonic()) > 0:
             address = next(candidates)
-            if address is None:  # all were asked: wait until one leads again
+            if address is None:  # all were tried: wait until one leads again
                 self._pause.wait(min(_PAUSE_S, left_s))
                 continue
             try:
@@ -295,7 +295,7 @@ class MetaClient:
             return self._leader
 
     def _named_leader(self, follower: Connection, left_s: float) -> list[str]:
-        """Ask a server that does not lead who does: its name first, then its address."""
+        """Read from a server that does not lead who does: its name first, then its address."""
         body = idl.QueryCfgRequest(app_name="", partition_indices=[])
         try:
             reply = follower.call(idl.QUERY_CFG, body, timeout_s=left_s)
@@ -313,7 +313,7 @@ class MetaClient:
 
 
 class ServerClient:
-    """What may be asked of one server: remote commands of either kind, disks of a replica server.
+    """Requests to one server: remote commands of either kind, disks of a replica server.
 
     Args:
         address: ``host:port``.

@@ -83,7 +83,7 @@ class Connection:
         Raises:
             UnreachableError: The connection broke; the calls may have been heard.
             RemoteTimeoutError: No reply in time; the call may have been heard.
-            ProtocolError: What came back is no reply to what was asked.
+            ProtocolError: What came back is no reply to the request.
         """
         deadline = time.monotonic() + timeout_s
         seqids = [self._send(call, body, timeout_s) for call, body in wanted]
@@ -165,7 +165,7 @@ class Connection:
             self._late.discard(reply.seqid)
         else:
             self._is_garbled = True
-            self._break(f"it answered {reply.name} {reply.seqid}, which was never asked")
+            self._break(f"it answered {reply.name} {reply.seqid}, which was never requested")
 
     def _next_reply(self, deadline: float) -> Reply:
         self._fill(_LENGTH_BYTES, deadline)

@@ -1,4 +1,4 @@
-"""Frames: what surrounds a call on the wire, both ways.
+"""Frames: what surrounds a call on the wire, in both directions.
 
 A request has a header of 48 bytes, big endian, then a Thrift message. A reply has no header: its
 length (these four bytes included), the name of an error of the remote procedure call layer, then a
@@ -28,14 +28,14 @@ _LENGTH: Final = packing.Struct(">i")
 
 @dataclass(frozen=True)
 class Request:
-    """A call on its way.
+    """A call to be sent.
 
     Attributes:
         name: The call's code.
         seqid: Echoed by the reply.
         timeout_ms: After it the server may drop the work.
         body: The struct that the call takes; ``None`` for a call that is not known.
-        is_call: ``False`` for a message sent one way.
+        is_call: ``False`` for a message without a reply.
     """
 
     name: str

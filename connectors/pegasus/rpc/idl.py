@@ -218,7 +218,7 @@ class Call:
         name: Its code.
         request: What it takes.
         response: What it gives; ``None``: a bare text.
-        is_read: Asking twice does no harm.
+        is_read: A repeated request does no harm.
     """
 
     name: str

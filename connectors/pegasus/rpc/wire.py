@@ -6,7 +6,7 @@ wire and carry raw payload instead of fields; they are classes of their own, see
 
 What differs from the library's protocol: element types of containers are compared with what is
 declared, lengths never exceed the bytes that are there, and an unknown field that is a struct is an
-error, since nothing tells a raw payload from fields: skipping it would lose the place.
+error, since nothing distinguishes a raw payload from fields: skipping it would lose the place.
 """
 
 from __future__ import annotations
@@ -282,7 +282,7 @@ def sets_by_number(number: int, name: str, kind: type[Raw]) -> Field:
 
 
 class _Source:
-    """Bytes to read, as the library's protocol asks for them."""
+    """Bytes to read, as the library's protocol requests them."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -303,7 +303,7 @@ class _Source:
 
 
 def reader(content: bytes) -> tuple[Any, Callable[[], int]]:
-    """Return a protocol over bytes, and what tells how many of them are left."""
+    """Return a protocol over bytes, and a function that returns how many are left."""
     source = _Source(content)
     limits = {"string_length_limit": len(content), "container_length_limit": len(content)}
     return StrictProtocol(source, strictRead=True, **limits), source.left

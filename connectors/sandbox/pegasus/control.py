@@ -59,18 +59,18 @@ class Control:
         return HttpAnswer(200, json.dumps(body, separators=(",", ":")) + "\n")
 
     async def answer(self, target: str, headers: Mapping[str, str]) -> HttpAnswer:
-        """Do what a POST of ``/sandbox?node=...&do=...`` asks for.
+        """Do what a POST of ``/sandbox?node=...&do=...`` requests.
 
         Args:
             target: Path and query.
             headers: By lower-case name.
         """
-        path, asked = split_target(target)
+        path, parameters = split_target(target)
         if path != PATH.strip("/"):
             return HttpAnswer(404, f'service not found for "{path}"')
         if HEADER not in headers:
             return HttpAnswer(400, f"A change needs the header {HEADER}: 1.")
-        node, word = asked.get("node", ""), asked.get("do", "")
+        node, word = parameters.get("node", ""), parameters.get("do", "")
         try:
             await self._do(node, word)
         except OpsError as exc:

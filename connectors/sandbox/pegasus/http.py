@@ -36,7 +36,7 @@ class HttpCalls:
         cluster: The whole sandbox.
         name: Of this server.
         is_meta: A meta server, else a replica server.
-        control: Tells what runs; only meta servers have it.
+        control: Reports what runs; only meta servers have it.
     """
 
     def __init__(
@@ -282,7 +282,7 @@ def _number(text: str) -> int | None:
 
 
 def _filtered(entity: dict[str, Any], query: Query) -> dict[str, Any] | None:
-    """Return an entity with the metrics asked for, ``None`` when it was not asked for."""
+    """Return an entity with the requested metrics, ``None`` when it was not requested."""
     types, names = _listed_words(query, "types"), _listed_words(query, "metrics")
     attributes = _listed_words(query, "attributes")
     pairs = list(zip(attributes[::2], attributes[1::2], strict=False))

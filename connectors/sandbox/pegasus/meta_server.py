@@ -200,7 +200,7 @@ class MetaServer:
     # -- what replica servers do ----------------------------------------------------------------
 
     def _send(self, partition: Partition, action: ProposalAction) -> None:
-        """Tell a replica server; what is being executed already is left to itself."""
+        """Notify a replica server; what is being executed already is left to itself."""
         if partition.running is None:
             partition.running = action
             self.spawn(self._execute(partition, action))

@@ -1,4 +1,4 @@
-"""What ``/metrics`` of the sandbox tells: counters that grow with the traffic of the books."""
+"""What ``/metrics`` of the sandbox serves: counters that grow with the traffic of the books."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class CallFaults:
         self.answer: str | None = None
 
     def count(self, call: str) -> int:
-        """Return how often meta servers were asked for a call, one that does not lead included."""
+        """Return how often meta servers got a call, one that does not lead included."""
         return self._heard.count(call)
 
     def lose_replies(self, call: str, times: int = 1) -> None:
@@ -57,7 +57,7 @@ class CallFaults:
         """
         if self._losses[call] > 0:
             self._losses[call] -= 1
-            raise WireError(f"the reply to {call} gets lost, as was asked for")
+            raise WireError(f"the reply to {call} gets lost, as was requested")
 
 
 DISK_TAGS: Final = ("ssd1", "ssd2", "ssd3")
@@ -81,7 +81,7 @@ class Node:
         has_collected: It has reported its replicas since it came alive.
         is_mute: It answers no remote command: ``unknown command`` to all of them.
         is_frozen: It accepts connections and answers nothing, as after SIGSTOP.
-        outages: How often its beacons stopped; tells one silence from the next.
+        outages: How often its beacons stopped; distinguishes one silence from the next.
         started_s: Monotonic seconds: its counters count from then.
         disk_stats: How often it has counted what its disks hold since then.
         holdings: What it counted the last time, by gpid: disk tag, and whether it led.
@@ -195,7 +195,7 @@ class ClusterState:
         stored_level: What was set, any number.
         counts: Of the last look of the balancer.
         led_since_s: Monotonic seconds: since when the leading meta server runs.
-        faults: What was asked, and answers that get lost.
+        faults: What was requested, and answers that get lost.
     """
 
     nodes: dict[str, Node]

@@ -12,7 +12,7 @@ from connectors.sandbox.pulsar.options import SandboxOptions
 from connectors.sandbox.pulsar.policies import Policies
 from connectors.sandbox.pulsar.state import NO_BROKER, FleetState, Rows
 from connectors.sandbox.pulsar.workload import Workload, per_owner
-from connectors.sandbox.pulsar.zksession import ZkSession, settle
+from connectors.sandbox.pulsar.zksession import ZkSession, wait_for_all
 from core.pulsar.isolation import matcher_of
 from core.pulsar.load import LONG_SAMPLES, SHORT_SAMPLES
 from core.pulsar.ring import initial_boundaries
@@ -158,4 +158,4 @@ async def write_nodes(session: ZkSession, nodes: dict[str, bytes]) -> None:
     ordered = sorted(whole, key=lambda path: path.count("/"))
     for start in range(0, len(ordered), _AT_ONCE):
         batch = ordered[start : start + _AT_ONCE]
-        await settle([session.create(path, whole[path]) for path in batch])
+        await wait_for_all([session.create(path, whole[path]) for path in batch])

@@ -29,7 +29,7 @@ from connectors.sandbox.pulsar.options import SandboxOptions
 from connectors.sandbox.pulsar.policies import Policies, plan_policies
 from connectors.sandbox.pulsar.state import NO_BROKER, Broker, FleetState, Rows
 from connectors.sandbox.pulsar.workload import Floats, Workload, host_usage
-from connectors.sandbox.pulsar.zksession import NodeExistsError, ZkSession, settle
+from connectors.sandbox.pulsar.zksession import NodeExistsError, ZkSession, wait_for_all
 from core.errors import RemoteError
 from core.pulsar.load import RATE_STEP_MSGS_S, TRAFFIC_STEP_BYTES_S, in_steps
 from core.pulsar.reports import ReportedLoad, needs_report
@@ -252,7 +252,7 @@ class Engine:
             return
         report = encode(documents.load_report(self.state, broker, now_ms()))
         owner = encode(documents.ownership(broker))
-        await settle(
+        await wait_for_all(
             [
                 session.create(f"/namespace/{broker.heartbeat_bundle}", owner, ephemeral=True),
                 session.create(f"{BROKERS_PATH}/{broker.broker_id}", report, ephemeral=True),
@@ -294,7 +294,7 @@ class Engine:
         for start in range(0, len(rows), _AT_ONCE):
             if session is not None:
                 names = [self.state.names[row] for row in rows[start : start + _AT_ONCE].tolist()]
-                await settle(
+                await wait_for_all(
                     [session.create(f"/namespace/{name}", value, ephemeral=True) for name in names]
                 )
 
@@ -417,7 +417,7 @@ class Engine:
             lost = [row for row, answer in zip(batch, answers, strict=True) if not _is_ok(answer)]
             self.averaged.difference_update(lost)  # created again next time
         averages = zip(state.brokers, documents.broker_averages(state), strict=True)
-        await settle(
+        await wait_for_all(
             [
                 self.admin.set(f"{AVERAGES_PATH}/{broker.broker_id}", encode(average))
                 for broker, average in averages

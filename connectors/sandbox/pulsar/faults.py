@@ -56,8 +56,8 @@ class UnloadRequest:
     Attributes:
         at_s: Seconds since the epoch.
         bundle: Name.
-        broker: Broker id of who was asked.
-        destination: What was asked for, as it was written.
+        broker: Id of the addressed broker.
+        destination: What was requested, as it was written.
         outcome: ``redirected``, ``refused``, ``unowned``, or ``acted``: that broker gave it up.
     """
 

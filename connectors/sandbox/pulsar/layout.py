@@ -31,7 +31,7 @@ _SUBJECTS: Final = (
 _SHARES: Final = (128, 128, 96, 64, 64, 48, 32, 24, 12, 4)  # of 600
 _TOPICS_PER_BUNDLE: Final = 3.0
 _FULL: Final = 1 << 32
-_MAX_OF_A_BROKER: Final = 0.35  # what the hottest topic asks of one broker with a mean load
+_MAX_OF_A_BROKER: Final = 0.35  # what the hottest topic takes of one broker with a mean load
 _ISOLATED: Final = 4  # payments: only the first brokers may own it
 _PAIRED: Final = (8, 9)  # billing and audit keep away from each other
 

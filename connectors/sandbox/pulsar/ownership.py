@@ -116,7 +116,7 @@ class Ownership:
         return await asyncio.shield(running)
 
     async def split(self, row: int, inner: Sequence[int], *, unload: bool) -> None:
-        """Cut a bundle at the given bounds; the parts stay with its owner, then go if asked."""
+        """Cut a bundle at the given bounds; the parts stay with its owner, then go if requested."""
         engine, state = self._engine, self._state
         owner = int(state.owner[row])
         broker = state.brokers[owner]

@@ -156,7 +156,7 @@ class ZkSession:
         """Create a node and its parents; what exists stays as it is."""
         parts = path.strip("/").split("/")
         answers = [self.create("/" + "/".join(parts[: depth + 1])) for depth in range(len(parts))]
-        await settle(answers)
+        await wait_for_all(answers)
 
     async def put(self, path: str, value: bytes) -> None:
         """Set a node's value, creating it and its parents when it is not there."""
@@ -277,7 +277,7 @@ class NodeExistsError(ProtocolError):
         )
 
 
-async def settle(answers: list[asyncio.Future[bytes]]) -> None:
+async def wait_for_all(answers: list[asyncio.Future[bytes]]) -> None:
     """Wait for many creations; nodes that existed already are all right.
 
     Raises:

@@ -1,6 +1,6 @@
 """Checking a plan for a Pegasus cluster again, on a fresh snapshot.
 
-A step is still right when its partition is as it was, or changed in a way in which the roles that
+A step is still right when its partition is as it was, or changed such that the roles that
 the step goes by are the same. Steps are taken in order: what an earlier pending one will have done
 is taken into account, and what comes after a wait is judged when the wait is over.
 """

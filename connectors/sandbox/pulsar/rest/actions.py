@@ -21,7 +21,7 @@ from connectors.sandbox.pulsar.rest.answers import (
     redirect,
     stack_trace,
 )
-from connectors.sandbox.pulsar.rest.reads import Rest, asked
+from connectors.sandbox.pulsar.rest.reads import Rest, addressed_broker
 from connectors.sandbox.pulsar.state import NO_BROKER
 from core.pulsar.ring import range_equally_divide
 
@@ -74,7 +74,7 @@ class ActionRest(Rest):
         to the owner does not carry it on.
         """
         row = self.bundle_row(request)
-        here, faults = asked(request), self.engine.faults
+        here, faults = addressed_broker(request), self.engine.faults
         wanted = request.query_params.get("destinationBroker")
         if faults.refuse_status and faults.concerns(here.row):
             self._note(request, row, "refused")
@@ -103,12 +103,12 @@ class ActionRest(Rest):
         return nothing()
 
     def _note(self, request: Request, row: int, outcome: Outcome) -> None:
-        """Write the request down: tests count who was asked for what, and how often."""
+        """Write the request down: tests count what each broker was requested, and how often."""
         self.engine.unloads.append(
             UnloadRequest(
                 at_s=time(),
                 bundle=self.state.names[row],
-                broker=asked(request).broker_id,
+                broker=addressed_broker(request).broker_id,
                 destination=request.query_params.get("destinationBroker"),
                 outcome=outcome,
             )
@@ -132,7 +132,7 @@ class ActionRest(Rest):
         owner = await self.ownership.assign(row)
         if owner == NO_BROKER:
             raise RefusalError(503, "No broker is available for the bundle")
-        if owner != asked(request).row:
+        if owner != addressed_broker(request).row:
             return self.to_owner(request, self.state.brokers[owner], request.url.query)
         inner = self._inner_bounds(row, algorithm, positions)
         if inner:

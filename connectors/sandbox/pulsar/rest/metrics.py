@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from connectors.sandbox.pulsar.rest.reads import Rest, asked
+from connectors.sandbox.pulsar.rest.reads import Rest, addressed_broker
 from connectors.sandbox.pulsar.state import Broker
 from connectors.sandbox.pulsar.workload import (
     CPU_LIMIT,
@@ -247,4 +247,4 @@ class MetricsRest(Rest):
 
     async def prometheus(self, request: Request) -> Response:
         """Return everything in Prometheus' text format."""
-        return Response(self._exposition.text(asked(request)), media_type=_TEXT)
+        return Response(self._exposition.text(addressed_broker(request)), media_type=_TEXT)

@@ -1,6 +1,6 @@
 """The admin REST interface of the simulated brokers: what only reads.
 
-Every broker answers for itself: which one was asked follows from the address of the socket.
+Every broker answers for itself: which one is addressed follows from the address of the socket.
 Status codes and bodies are those recorded on Pulsar 4.2.4.
 """
 
@@ -39,7 +39,7 @@ _CLOSING: Final = {**_OWNED, "is_active": False}
 _WRAPPER: Final = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerWrapper"
 
 
-def asked(request: Request) -> Broker:
+def addressed_broker(request: Request) -> Broker:
     """Return the broker whose socket the request came in at."""
     broker: Broker = request.scope["broker"]
     return broker
@@ -63,7 +63,7 @@ class Rest:
         Source:
             Pulsar ``PulsarWebResource#validateNamespaceBundleOwnership``.
         """
-        said = str(asked(request).row == self.engine.leader).lower()
+        said = str(addressed_broker(request).row == self.engine.leader).lower()
         return redirect(owner, request.url.path, f"authoritative={said}&{query}".rstrip("&"))
 
     def namespace_row(self, request: Request, reason: str = "Namespace does not exist") -> int:
@@ -171,9 +171,9 @@ class Reads(Rest):
         return as_json({**dict.fromkeys(names, store), "ledgersRootPath": "/ledgers"})
 
     async def health(self, request: Request) -> Response:
-        """Healthy, or ask the broker that was meant."""
+        """Healthy, or a hint at the broker that was meant."""
         wanted = request.query_params.get("brokerId")
-        if wanted is not None and wanted != asked(request).broker_id:
+        if wanted is not None and wanted != addressed_broker(request).broker_id:
             other = self._broker(wanted)
             if other is None:
                 raise RefusalError(404, "Broker not found")
@@ -199,7 +199,7 @@ class Reads(Rest):
 
     async def runtime_values(self, request: Request) -> Response:
         """Every setting as it runs in this broker."""
-        broker = asked(request)
+        broker = addressed_broker(request)
         return as_json(
             {
                 **self.engine.policies.running_values(),
@@ -213,7 +213,7 @@ class Reads(Rest):
     async def owned(self, request: Request) -> Response:
         """Bundles that a broker owns; only that broker answers."""
         wanted = request.path_params["broker"]
-        here = asked(request)
+        here = addressed_broker(request)
         if wanted != here.broker_id:
             other = self._broker(wanted)
             if other is None:
@@ -227,13 +227,13 @@ class Reads(Rest):
 
     async def load_report(self, request: Request) -> Response:
         """Load of the answering broker as it is now."""
-        broker = asked(request)
+        broker = addressed_broker(request)
         written = self.engine.written_ms(broker)
         return as_json(documents.load_report(self.state, broker, written))
 
     async def topics(self, request: Request) -> Response:
         """Statistics of the answering broker's topics: namespace, bundle, domain, topic."""
-        state, broker = self.state, asked(request)
+        state, broker = self.state, addressed_broker(request)
         answer: dict[str, Any] = {}
         mine = np.flatnonzero(state.owner[state.topic_bundle] == broker.row)
         for topic in mine.tolist():
@@ -245,14 +245,14 @@ class Reads(Rest):
 
     async def metrics(self, request: Request) -> Response:
         """Load metrics of the answering broker."""
-        row, usage = asked(request).row, self.state.usage
+        row, usage = addressed_broker(request).row, self.state.usage
         ratios = {
             "brk_lb_cpu_usage": usage.cpu[row] / CPU_LIMIT,
             "brk_lb_bandwidth_in_usage": usage.bandwidth_in_kbit_s[row] / NIC_LIMIT_KBIT_S,
             "brk_lb_bandwidth_out_usage": usage.bandwidth_out_kbit_s[row] / NIC_LIMIT_KBIT_S,
         }
         values = {name: 100 * float(ratio) for name, ratio in ratios.items()}
-        dimensions = {"broker": asked(request).host, "metric": "loadBalancing"}
+        dimensions = {"broker": addressed_broker(request).host, "metric": "loadBalancing"}
         return as_json([{"metrics": values, "dimensions": dimensions}])
 
     async def availability(self, _: Request) -> Response:
@@ -315,7 +315,7 @@ class Reads(Rest):
         if owner is None:
             name = self.state.names[row]
             raise RefusalError(412, f"Failed to find ownership for ServiceUnit:{name}")
-        if owner is not asked(request):
+        if owner is not addressed_broker(request):
             return self.to_owner(request, owner, request.url.query)
         inside = np.flatnonzero(self.state.topic_bundle == row).tolist()
         topics = self.state.layout.topics
