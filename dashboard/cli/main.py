@@ -48,18 +48,26 @@ COMMANDS: Final = {
         "capture": "Take one snapshot of a cluster.",
         "import-zk": "Convert a ZooKeeper dump to a snapshot.",
     },
-    "dashboard.cli.decisions.commands": {
+    "dashboard.cli.decisions.fleet": {
         "health": "Show the findings of a cluster or a snapshot, with numbers.",
-        "lookup": "Show where a topic is, step by step: topic, hash, bundle, owner.",
         "place": (
             "Show the placement candidates of a bundle with probabilities, and excluded brokers."
         ),
         "shed": "Preview a shedding round: bundles, source and destination, and why.",
-        "split": "Preview a split of a bundle: positions, load of the parts, effect.",
         "simulate": "Simulate the balancer's rounds to convergence: moves, deviation, flaps.",
+    },
+    "dashboard.cli.decisions.lookup": {
+        "lookup": "Show where a topic is, step by step: topic, hash, bundle, owner.",
+    },
+    "dashboard.cli.decisions.split": {
+        "split": "Preview a split of a bundle: positions, load of the parts, effect.",
+    },
+    "dashboard.cli.decisions.settings_doctor": {
         "doctor": (
             "Check the settings: conflicts, differences, implausible values; cause and fix of each."
         ),
+    },
+    "dashboard.cli.decisions.explanation": {
         "explain": (
             "Explain why brokers shed or stay in the next round, and which settings conflict."
         ),

@@ -60,3 +60,8 @@ PlanReason = Annotated[str, typer.Option("--reason", help="Reason (recorded in t
 StateDir = Annotated[
     Path | None, typer.Option("--state-dir", help="Directory of snapshots and logs.")
 ]
+
+RecentlyUnloaded = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="JSON list of bundles in their grace period."),
+]

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
-from core.pulsar.lookup import lookup_topic
 from core.pulsar.placement import STRATEGIES, place_bundle
 from core.pulsar.settings import (
     EffectiveSettings,
@@ -89,40 +88,15 @@ def strategy_names() -> list[str]:
     return [strategy.name for strategy in STRATEGIES]
 
 
-def lookup(directory: Path, topic: str, *, as_json: bool) -> int:
-    """``trimtab lookup``."""
-    found = lookup_topic(load_snapshot(directory), topic)
-
-    def show() -> None:
-        no_owner = "no owner" if found.is_owner_known else "unknown owner"
-        say(f"{found.topic} -> {found.bundle} -> {found.owner or no_owner}")
-        say()
-        for number, step in enumerate(found.steps, 1):
-            say(f"{number}. {step.title}: {step.detail}")
-        for text in found.notes:
-            say(f"Note: {text}")
-
-    return emit(Answer(answers.lookup(found), show), as_json=as_json)
-
-
-def place(
-    directory: Path,
-    bundle: str,
-    assumptions: Assumptions,
-    candidates: str | None,
-    *,
-    with_filters: bool,
-    as_json: bool,
-) -> int:
-    """``trimtab place``."""
+def place(directory: Path, of: OneBundle, assumptions: Assumptions, *, as_json: bool) -> int:
+    """Print who gets a bundle of a snapshot directory."""
     snapshot = load_snapshot(directory)
     settings = assumptions.settings_of(snapshot)
     view = LoadView.of(snapshot, settings)
-    of = OneBundle(bundle, candidates, with_filters=with_filters)
-    return tell_place(view, settings, of, assumptions, as_json=as_json)
+    return print_placement(view, settings, of, assumptions, as_json=as_json)
 
 
-def tell_place(
+def print_placement(
     view: LoadView,
     settings: EffectiveSettings,
     of: OneBundle,

@@ -8,14 +8,17 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fleet_builder import make_snapshot
 from fleet_edit import owned_by, with_policies
 from pegasus_snapshots import snapshot_of, whole
 
+from core.pulsar.placement import place_bundle
 from core.snapshot.store import save_snapshot
 from dashboard import services
+from dashboard.cli import snapshots
 from dashboard.cli.main import COMMANDS, run
 
 DUMP = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
@@ -82,6 +85,23 @@ def test_every_ruled_out_broker_has_a_filter_and_a_reason(trimtab, three) -> Non
     _, out, _ = trimtab("place", three, "--bundle", BUNDLE, "--json")
     for reason in one_object(out)["ruled_out"].values():
         assert re.match(r"\w+: .+", reason)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"), [((), None), (("--non-persistent",), True), (("--persistent",), False)]
+)
+def test_place_uses_the_kind_of_topics_that_is_given(
+    trimtab, three, monkeypatch, words, expected
+) -> None:
+    used = []
+
+    def placed(*given: Any, non_persistent: bool | None, **more: Any) -> Any:
+        used.append(non_persistent)
+        return place_bundle(*given, non_persistent=non_persistent, **more)
+
+    monkeypatch.setattr(snapshots, "place_bundle", placed)
+    assert trimtab("place", three, "--bundle", BUNDLE, *words, "--json")[0] == 0
+    assert used == [expected]
 
 
 def test_place_with_candidates_looks_at_them_alone(trimtab, three) -> None:

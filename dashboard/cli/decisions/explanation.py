@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+import typer
 
 from core.errors import UnknownNameError
 from core.findings.finding import Finding
@@ -26,11 +27,14 @@ from dashboard import services
 from dashboard.cli.config import configured
 from dashboard.cli.decisions import shed_answer
 from dashboard.cli.decisions.shed import known_bundles, read_bundle_list
-from dashboard.cli.output import Answer, emit, say, table
+from dashboard.cli.options import Config, Json, RecentlyUnloaded, Release, Settings, Source
+from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
 from dashboard.cli.snapshots import Assumptions
 from dashboard.cli.source import pulsar_snapshot
 from dashboard.presenters import leader_round
 from dashboard.services import leader
+
+app = typer.Typer()
 
 _MET = {True: "yes", False: "no", None: "unknown"}
 
@@ -79,17 +83,25 @@ def _predicted(
     return _Predicted(f"{sentence}. {leader_round.FROM_EVENTS} {more}", one)
 
 
+@app.command()
 def explain(
-    source: str,
-    assumptions: Assumptions,
-    *,
-    broker: str | None = None,
-    bundle: str | None = None,
-    recently_unloaded: Path | None = None,
-    config: Path | None = None,
-    as_json: bool,
+    source: Source,
+    broker: Annotated[str | None, typer.Option(metavar="ID", help="Explain this broker.")] = None,
+    bundle: Annotated[
+        str | None, typer.Option(metavar="BUNDLE", help="Explain this bundle.")
+    ] = None,
+    recently_unloaded: RecentlyUnloaded = None,
+    settings: Settings = None,
+    release: Release = None,
+    config: Config = None,
+    as_json: Json = False,
 ) -> int:
-    """``trimtab explain``."""
+    """Explain why brokers shed or stay in the next round, and which settings conflict."""
+    if broker is not None and bundle is not None:
+        raise UsageFaultError(
+            "Both --broker and --bundle are given.", hint="Ask about one of them at a time."
+        )
+    assumptions = Assumptions.of(None, settings, release)
     named = read_bundle_list(recently_unloaded)
     snapshot = pulsar_snapshot(source, config)
     recent = known_bundles(snapshot, named)

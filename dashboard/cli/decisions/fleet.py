@@ -1,4 +1,4 @@
-"""Commands on one snapshot or several, in process or on Spark.
+"""Commands on one snapshot or several: ``health``, ``place``, ``shed``, ``simulate``; or on Spark.
 
 A command is the same function everywhere: on Spark it runs in a task, and what it would print comes
 back. So an engine changes how long an answer takes, never the answer.
@@ -14,23 +14,44 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+import pyarrow as pa
+import typer
 
 from core.errors import OpsError, UnknownNameError
 from core.progress import NoProgress, Progress
+from core.pulsar.requests import ALL, ShedRequest, SimulateRequest
 from core.snapshot.store import load_manifest
+from core.spark.fleet import each_on_spark
 from dashboard.cli import snapshots as snapshots_commands
 from dashboard.cli import systems
 from dashboard.cli.config import read_config
+from dashboard.cli.decisions import shed as decisions_shed
+from dashboard.cli.decisions import simulation
+from dashboard.cli.decisions import spark as decisions_spark
+from dashboard.cli.options import (
+    Config,
+    EngineName,
+    Json,
+    RecentlyUnloaded,
+    Release,
+    Settings,
+    Snapshots,
+    Sources,
+    Strategy,
+)
 from dashboard.cli.output import EXIT_DONE, UsageFaultError, fail, note, print_json, say
-from dashboard.cli.snapshots import Assumptions
+from dashboard.cli.requests import takes
+from dashboard.cli.snapshots import Assumptions, OneBundle
+from dashboard.cli.source import snapshot_directories
 from dashboard.services import spark as services_spark
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from core.pulsar.requests import ShedRequest, SimulateRequest
+app = typer.Typer()
 
 ENGINES: Final = ("local", "spark")
 _PRINTED: Final = "printed"
@@ -72,56 +93,77 @@ class Engine:
         return services_spark.session(read_config(self.config))
 
 
-def health(snapshots: Sequence[Path], target: str, engine: Engine, *, as_json: bool) -> int:
-    """``trimtab health``."""
-    from dashboard.cli.decisions import spark as decisions_spark
-
+@app.command()
+def health(
+    sources: Sources,
+    target: Annotated[
+        str, typer.Option(help="Definition of balanced: vivo, tight or transfer.")
+    ] = "vivo",
+    engine: EngineName = "local",
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Show the findings of a cluster or a snapshot, with numbers."""
     command = partial(systems.health, target_code=target)
     large = partial(decisions_spark.health_of, target_code=target)
-    return each(snapshots, command, engine, as_json=as_json, large=large)
+    with snapshot_directories(sources, config) as directories:
+        return each(directories, command, Engine(engine, config), as_json=as_json, large=large)
 
 
+@app.command()
 def place(
-    snapshots: Sequence[Path],
-    of: snapshots_commands.OneBundle,
-    assumptions: Assumptions,
-    engine: Engine,
-    *,
-    as_json: bool,
+    snapshots: Snapshots,
+    bundle: Annotated[
+        str, typer.Option(metavar="BUNDLE", help="Bundle, tenant/namespace/0xLOW_0xHIGH.")
+    ],
+    strategy: Strategy = None,
+    settings: Settings = None,
+    release: Release = None,
+    candidates: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Restrict to these brokers.")
+    ] = None,
+    filters: Annotated[bool, typer.Option(help="Apply the broker filters first.")] = True,
+    non_persistent: Annotated[
+        bool | None,
+        typer.Option(
+            "--non-persistent/--persistent",
+            help="Kind of the bundle's topics; default: as in the snapshot.",
+        ),
+    ] = None,
+    engine: EngineName = "local",
+    config: Config = None,
+    as_json: Json = False,
 ) -> int:
-    """``trimtab place``."""
-    from dashboard.cli.decisions import spark as decisions_spark
-
-    command = partial(
-        snapshots_commands.place,
-        bundle=of.bundle,
-        assumptions=assumptions,
-        candidates=of.candidates,
-        with_filters=of.with_filters,
-    )
+    """Show the placement candidates of a bundle with probabilities, and excluded brokers."""
+    of = OneBundle(bundle, candidates, with_filters=filters, non_persistent=non_persistent)
+    assumptions = Assumptions.of(strategy, settings, release)
+    command = partial(snapshots_commands.place, of=of, assumptions=assumptions)
     large = partial(decisions_spark.place_of, of=of, assumptions=assumptions)
-    return each(snapshots, command, engine, as_json=as_json, large=large)
+    return each(snapshots, command, Engine(engine, config), as_json=as_json, large=large)
 
 
+@app.command()
+@takes(ShedRequest, skip=("settings",), strategy=None)
 def shed(
-    snapshots: Sequence[Path],
+    snapshots: Snapshots,
     request: ShedRequest,
-    assumptions: Assumptions,
-    engine: Engine,
-    *,
-    recently_unloaded: Path | None,
-    plan_file: Path | None,
-    as_json: bool,
+    settings: Settings = None,
+    recently_unloaded: RecentlyUnloaded = None,
+    release: Release = None,
+    plan: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Write a plan of the first round.")
+    ] = None,
+    engine: EngineName = "local",
+    config: Config = None,
+    as_json: Json = False,
 ) -> int:
-    """``trimtab shed``.
-
-    Raises:
-        UsageFaultError: A plan file for several clusters, or from elsewhere.
-    """
-    from dashboard.cli.decisions import shed as decisions_shed
-    from dashboard.cli.decisions import spark as decisions_spark
-
-    if plan_file is not None and (len(snapshots) > 1 or engine.name != "local"):
+    """Preview a shedding round: bundles, source and destination, and why."""
+    if request.strategy == ALL:
+        raise UsageFaultError(
+            "A round is of one strategy.", hint="Name one of them; `trimtab explain` has all."
+        )
+    assumptions = Assumptions.of(None, settings, release)
+    if plan is not None and (len(snapshots) > 1 or engine != "local"):
         raise UsageFaultError(
             "A plan is of one cluster, and made in process.",
             hint="Name one snapshot and leave out --engine, or leave out --plan.",
@@ -131,32 +173,33 @@ def shed(
         "assumptions": assumptions,
         "recently_unloaded": recently_unloaded,
     }
-    command = partial(decisions_shed.shed, **options, plan_file=plan_file)
+    command = partial(decisions_shed.shed, **options, plan_file=plan)
     large = partial(decisions_spark.shed_of, **options)
-    return each(snapshots, command, engine, as_json=as_json, large=large)
+    return each(snapshots, command, Engine(engine, config), as_json=as_json, large=large)
 
 
+@app.command()
+@takes(SimulateRequest, skip=("settings", "seeds"))
 def simulate(
-    snapshots: Sequence[Path],
+    snapshots: Snapshots,
     request: SimulateRequest,
-    assumptions: Assumptions,
-    engine: Engine,
-    *,
-    recently_unloaded: Path | None,
-    as_json: bool,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random draws.")] = 1,
+    recently_unloaded: RecentlyUnloaded = None,
+    settings: Settings = None,
+    release: Release = None,
+    engine: EngineName = "local",
+    config: Config = None,
+    as_json: Json = False,
 ) -> int:
-    """``trimtab simulate``."""
-    from dashboard.cli.decisions import simulation
-    from dashboard.cli.decisions import spark as decisions_spark
-
+    """Simulate the balancer's rounds to convergence: moves, deviation, flaps."""
     options: dict[str, Any] = {
-        "request": request,
-        "assumptions": assumptions,
+        "request": msgspec.structs.replace(request, seeds=(seed,)),
+        "assumptions": Assumptions.of(None, settings, release),
         "recently_unloaded": recently_unloaded,
     }
     command = partial(simulation.simulate, **options)
     large = partial(decisions_spark.simulate_of, **options)
-    return each(snapshots, command, engine, as_json=as_json, large=large)
+    return each(snapshots, command, Engine(engine, config), as_json=as_json, large=large)
 
 
 def each(
@@ -211,10 +254,6 @@ def _on_spark(
     command: Command,
     as_json: bool,
 ) -> dict[str, Printed]:
-    import pyarrow as pa
-
-    from core.spark.fleet import each_on_spark
-
     paths = {name: path.absolute() for name, path in directories.items()}
 
     def answer(name: str) -> Mapping[str, pa.Table]:

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from core.errors import SnapshotError
 from core.findings.finding import Finding, Fix
 from core.pulsar.presets import upstream_words
@@ -16,19 +18,30 @@ from core.pulsar.rules.doctor.groups import Comparison
 from core.pulsar.rules.recorded_past import RecordedPast
 from core.snapshot import Manifest, PulsarSnapshot
 from dashboard.cli.config import config_words, read_config
+from dashboard.cli.options import Config, Json, Release, Settings, Source
 from dashboard.cli.output import Answer, emit, say, table
 from dashboard.cli.snapshots import Assumptions
 from dashboard.cli.source import pulsar_snapshot
 
 _MOST_GROUPS = 6
 
+app = typer.Typer()
 
-def doctor(source: str, assumptions: Assumptions, config: Path | None, *, as_json: bool) -> int:
-    """``trimtab doctor``."""
+
+@app.command()
+def doctor(
+    source: Source,
+    settings: Settings = None,
+    release: Release = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Check the settings: conflicts, differences, implausible values; cause and fix of each."""
+    assumptions = Assumptions.of(None, settings, release)
     snapshot = pulsar_snapshot(source, config)
-    settings = assumptions.settings_of(snapshot)
+    effective = assumptions.settings_of(snapshot)
     past, trouble = _past(source, snapshot, config)
-    found = examine(snapshot, settings, past)
+    found = examine(snapshot, effective, past)
     if trouble:
         found = replace(found, unjudged=(*found.unjudged, trouble))
     manifest = snapshot.manifest
@@ -37,7 +50,7 @@ def doctor(source: str, assumptions: Assumptions, config: Path | None, *, as_jso
         "cluster": manifest.cluster,
         "snapshot_id": snapshot.snapshot_id,
         "taken_at": manifest.taken_at.isoformat(),
-        "release": settings.release,
+        "release": effective.release,
         "load_manager": manifest.load_manager,
         "answer": answer(found),
         "diagnoses": [_diagnosis_json(one, manifest.cluster, more) for one in found.diagnoses],

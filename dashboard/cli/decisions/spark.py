@@ -96,7 +96,7 @@ def _place(
 
     settings = assumptions.settings_of(cluster.skeleton)
     view = view_of_namespace(cluster, settings, of.bundle.rpartition("/")[0])
-    return snapshots.tell_place(view, settings, of, assumptions, as_json=as_json)
+    return snapshots.print_placement(view, settings, of, assumptions, as_json=as_json)
 
 
 def _shed(

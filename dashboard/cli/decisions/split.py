@@ -6,7 +6,9 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from core.errors import UnknownNameError
 from core.ids import FULL_UPPER
@@ -26,48 +28,66 @@ from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_snapshot
 from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio
 from dashboard.cli import plan_answers
+from dashboard.cli.options import Json, Release, Settings, Snapshot
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
 from dashboard.cli.plan_answers import refusal, write_plan
 from dashboard.cli.snapshots import Assumptions
 
 _MET = {True: "yes", False: "no", None: "unknown"}
 
+app = typer.Typer()
 
+
+@app.command()
 def split(
-    directory: Path,
-    bundle: str,
-    spec: SplitSpec,
-    assumptions: Assumptions,
-    *,
-    plan_file: Path | None = None,
-    reason: str = "",
-    as_json: bool,
+    snapshot: Snapshot,
+    bundle: Annotated[
+        str, typer.Option(metavar="BUNDLE", help="Bundle, tenant/namespace/0xLOW_0xHIGH.")
+    ],
+    algorithm: Annotated[
+        str | None, typer.Option(help="Split algorithm; default: the brokers'.")
+    ] = None,
+    positions: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Positions for specified_positions_divide.")
+    ] = None,
+    plan: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Write the plan to a file.")
+    ] = None,
+    unload_parts: Annotated[bool, typer.Option("--unload", help="Unload the parts too.")] = False,
+    reason: Annotated[str, typer.Option(help="Reason (recorded in the plan).")] = "",
+    settings: Settings = None,
+    release: Release = None,
+    as_json: Json = False,
 ) -> int:
-    """``trimtab split``: what it would do; with a plan file also the plan that does it."""
+    """Preview a split of a bundle: positions, load of the parts, effect."""
+    spec = SplitSpec(
+        algorithm=algorithm, positions=parse_positions(positions), is_unloaded=unload_parts
+    )
+    assumptions = Assumptions.of(None, settings, release)
     if spec.algorithm is not None and spec.algorithm not in ALGORITHMS:
         unknown = UnknownNameError.of("split algorithm", spec.algorithm, ALGORITHMS)
         raise UsageFaultError(unknown.message, hint=unknown.hint)
     _check_positions(spec.algorithm, spec.positions)
-    snapshot = load_snapshot(directory)
-    settings = assumptions.settings_of(snapshot)
+    loaded = load_snapshot(snapshot)
+    effective = assumptions.settings_of(loaded)
     started = time.perf_counter()
     found = explain_split(
-        snapshot, settings, bundle, algorithm=spec.algorithm, positions=spec.positions
+        loaded, effective, bundle, algorithm=spec.algorithm, positions=spec.positions
     )
     elapsed_ms = (time.perf_counter() - started) * 1000
-    plan = None if plan_file is None else _plan(snapshot, bundle, spec, plan_file, reason)
+    made = None if plan is None else _plan(loaded, bundle, spec, plan, reason)
     body = split_json(found, elapsed_ms)
-    if plan is not None:
-        body |= {"plan": plan_answers.plan(plan), "path": str(plan_file)}
+    if made is not None:
+        body |= {"plan": plan_answers.plan(made), "path": str(plan)}
 
     def show() -> None:
         _show(found)
-        if plan is not None:
+        if made is not None:
             say()
-            say(f"Plan {plan.short_id}, good until {plan.expires_at:%H:%M:%S} UTC.")
-            for item in plan.diagnostics:
+            say(f"Plan {made.short_id}, good until {made.expires_at:%H:%M:%S} UTC.")
+            for item in made.diagnostics:
                 say(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
-            say(f"Written to {plan_file}.")
+            say(f"Written to {plan}.")
 
     return emit(Answer(body, show), as_json=as_json)
 

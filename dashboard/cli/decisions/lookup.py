@@ -1,0 +1,36 @@
+"""``trimtab lookup``: where a topic is, offline on a snapshot."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from core.pulsar.lookup import lookup_topic
+from core.snapshot.store import load_snapshot
+from dashboard.cli import answers
+from dashboard.cli.options import Json, Snapshot
+from dashboard.cli.output import Answer, emit, say
+
+app = typer.Typer()
+
+
+@app.command()
+def lookup(
+    snapshot: Snapshot,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Full or short topic name.")],
+    as_json: Json = False,
+) -> int:
+    """Show where a topic is, step by step: topic, hash, bundle, owner."""
+    found = lookup_topic(load_snapshot(snapshot), topic)
+
+    def show() -> None:
+        no_owner = "no owner" if found.is_owner_known else "unknown owner"
+        say(f"{found.topic} -> {found.bundle} -> {found.owner or no_owner}")
+        say()
+        for number, step in enumerate(found.steps, 1):
+            say(f"{number}. {step.title}: {step.detail}")
+        for text in found.notes:
+            say(f"Note: {text}")
+
+    return emit(Answer(answers.lookup(found), show), as_json=as_json)
