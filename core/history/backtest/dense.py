@@ -32,7 +32,7 @@ SLOPED: Final = (0, 1, 4)
 
 
 class Columns:
-    """Names in the order of their first sight, and their columns."""
+    """Names in the order of their first occurrence, and their columns."""
 
     def __init__(self) -> None:
         self.names: list[str] = []

@@ -40,7 +40,7 @@ _WRITE: Final = "loadBalancerResourceQuotaUpdateIntervalMinutes"
 _GIVER_FIRST: Final = 0.75
 """How often the broker that gave a bundle reports before the one that got it: 25 of 37 moves of a
 real cluster on record, 92 of 124 of the sandbox."""
-_KEPT_WITH_FLEET: Final = (
+_CACHED_WITH_FLEET: Final = (
     *("broker_index", "namespace_index", "namespace_policy", "is_primary", "is_secondary"),
     *("_roles", "java_order"),
 )
@@ -113,7 +113,7 @@ class Fleets:
     def __init__(self, template: PulsarSnapshot, settings: EffectiveSettings) -> None:
         self._template = template
         self._settings = settings
-        self._kept: dict[bytes, tuple[LoadView, Ints, Codes]] = {}
+        self._cached: dict[bytes, tuple[LoadView, Ints, Codes]] = {}
 
     def of(self, here: Flags) -> tuple[LoadView, Ints, Codes]:
         """Return a view of the brokers that are there, their columns, and column to row.
@@ -122,13 +122,13 @@ class Fleets:
             here: Per broker column; the last entry of the answer's map is for code -1.
         """
         key = here.tobytes()
-        if key not in self._kept:
+        if key not in self._cached:
             columns = np.flatnonzero(here)
             rows = np.full(here.size + 1, -1, np.int32)
             rows[columns] = np.arange(columns.size)
             part = self._template if here.all() else _part(self._template, here)
-            self._kept[key] = LoadView.of(part, self._settings), columns, rows
-        return self._kept[key]
+            self._cached[key] = LoadView.of(part, self._settings), columns, rows
+        return self._cached[key]
 
 
 def _part(template: PulsarSnapshot, here: Flags) -> PulsarSnapshot:
@@ -398,7 +398,7 @@ def _padded(flags: Flags, count: int) -> Flags:
 
 def _share_cached(base: LoadView, view: LoadView) -> None:
     """Hand on what hangs on names and policies only, worked out once for a set of brokers."""
-    for name in _KEPT_WITH_FLEET:
+    for name in _CACHED_WITH_FLEET:
         view.__dict__[name] = getattr(base, name)
     view.__dict__["bundle_index"] = view.shared_index()
 

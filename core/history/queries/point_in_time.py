@@ -45,7 +45,7 @@ class PastMinutes:
         self._max_count = max_count
         self._max_bytes = max_bytes
 
-    def kept(self, cluster: str, taken_at: datetime) -> CachedSnapshot | None:
+    def cached(self, cluster: str, taken_at: datetime) -> CachedSnapshot | None:
         """Return the snapshot of exactly that minute where it is written out already."""
         wanted = datetime_to_ms(taken_at)
         # a directory's name is cut to the millisecond, a recorded time is rounded
@@ -68,7 +68,7 @@ class PastMinutes:
             SnapshotError: Nothing was recorded until then, the history is damaged, or the
                 directory cannot be written.
         """
-        found = self.kept(cluster, taken_at)
+        found = self.cached(cluster, taken_at)
         if found is None:
             found = self._written(cluster, taken_at)
         self._touch(found)
@@ -77,13 +77,13 @@ class PastMinutes:
 
     def _written(self, cluster: str, taken_at: datetime) -> CachedSnapshot:
         snapshot = self._store.snapshot_at(cluster, taken_at)
-        exact = self.kept(cluster, snapshot.manifest.taken_at)
+        exact = self.cached(cluster, snapshot.manifest.taken_at)
         if exact is not None:
             return exact
         try:
             return self._shelf.put(snapshot)
         except SnapshotError:
-            exact = self.kept(cluster, snapshot.manifest.taken_at)  # another session wrote it
+            exact = self.cached(cluster, snapshot.manifest.taken_at)  # another session wrote it
             if exact is None:
                 raise
             return exact

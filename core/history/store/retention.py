@@ -32,7 +32,7 @@ from core.snapshot.record import (
 )
 
 _DAY_HOURS: Final = 24
-_SETTLED_MS: Final = 300_000
+_CLOSED_AFTER_MS: Final = 300_000
 """An hour is closed this long after its end: a slow writer may still be at its last minute."""
 
 _GIVEN_UP_MS: Final = 2 * HOUR_MS
@@ -91,7 +91,7 @@ def compact(tables: Tables, cluster: str, now_ms: int, *, most_rows: int = _MAX_
     Raises:
         HistoryError: Something cannot be read or written.
     """
-    closed = (now_ms - _SETTLED_MS) // HOUR_MS
+    closed = (now_ms - _CLOSED_AFTER_MS) // HOUR_MS
     hours = files_before = busy = removed = 0
     for kind in tables.kinds:
         for files, spans in _loose(_added(tables, kind, cluster), closed, most_rows):

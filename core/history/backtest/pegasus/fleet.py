@@ -258,8 +258,8 @@ class Fleet:
 def _close_ranks(members: Ints, disks: Ints) -> None:
     """Move secondaries together; an empty first place stays empty: there is no primary."""
     held = members[1:] != NO_NODE
-    kept = np.concatenate((np.nonzero(held)[0], np.nonzero(~held)[0])) + 1
-    members[1:], disks[1:] = members[kept], disks[kept]
+    order = np.concatenate((np.nonzero(held)[0], np.nonzero(~held)[0])) + 1
+    members[1:], disks[1:] = members[order], disks[order]
 
 
 def copy_queue(tape: PegasusTape) -> CopyQueue:
