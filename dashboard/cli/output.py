@@ -7,6 +7,7 @@ could not be read or is not as it was written.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -52,6 +53,9 @@ class Answer:
     show: Callable[[], None] = field(default=lambda: None)
     exit_code: int = EXIT_DONE
 
+
+_UNCUT: Final = 1_000_000
+"""Characters of a line that is not for a terminal."""
 
 _WARNINGS: Final[list[str]] = []
 """Warnings of the command that runs, in the order in which they came up."""
@@ -120,39 +124,34 @@ def _harmless(text: str) -> str:
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table; numbers are aligned right.
 
-    On a terminal with Rich's rules and colours, elsewhere as plain aligned text that no width cuts.
+    On a terminal it fits the width and long cells are folded; elsewhere no width cuts a line.
     """
     if not rows:
         return
-    right = [all(_is_number(row[index]) for row in rows) for index in range(len(columns))]
-    if sys.stdout.isatty():
-        _rich_table(columns, rows, right)
-        return
-    widths = [
-        max(len(columns[index]), *(len(row[index]) for row in rows))
-        for index in range(len(columns))
-    ]
-    for line in (columns, *rows):
-        cells = [
-            cell.rjust(width) if is_right else cell.ljust(width)
-            for cell, width, is_right in zip(line, widths, right, strict=True)
-        ]
-        say("  ".join(cells).rstrip())
+    from rich.console import Console  # noqa: PLC0415 - only an answer for people needs it
+    from rich.table import Table  # noqa: PLC0415 - only an answer for people needs it
+    from rich.text import Text  # noqa: PLC0415 - only an answer for people needs it
 
-
-def _rich_table(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]
-) -> None:
-    from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
-    from rich.table import Table  # noqa: PLC0415 - only a terminal needs it
-    from rich.text import Text  # noqa: PLC0415 - only a terminal needs it
-
-    drawn = Table(box=None, pad_edge=False, header_style="bold")
-    for name, is_right in zip(columns, right, strict=True):
-        drawn.add_column(name, justify="right" if is_right else "left", overflow="fold")
+    is_terminal = sys.stdout.isatty()
+    drawn = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
+    for index, name in enumerate(columns):
+        is_right = all(_is_number(row[index]) for row in rows)
+        drawn.add_column(
+            Text(name, style="bold"),
+            justify="right" if is_right else "left",
+            overflow="fold" if is_terminal else "ignore",
+            no_wrap=not is_terminal,
+        )
     for row in rows:
         drawn.add_row(*(Text(_harmless(cell)) for cell in row))
-    Console().print(drawn)
+    if is_terminal:
+        Console().print(drawn)
+        return
+    plain = Console(file=io.StringIO(), width=_UNCUT, color_system=None)
+    with plain.capture() as lines:
+        plain.print(drawn)
+    for line in lines.get().splitlines():
+        say(line.rstrip())
 
 
 def _is_number(text: str) -> bool:
