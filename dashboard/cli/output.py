@@ -139,8 +139,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         drawn.add_column(
             Text(name, style="bold"),
             justify="right" if is_right else "left",
-            overflow="fold" if is_terminal else "ignore",
-            no_wrap=not is_terminal,
+            overflow="fold",
         )
     for row in rows:
         drawn.add_row(*(Text(_harmless(cell)) for cell in row))
