@@ -10,11 +10,12 @@ from fleet_edit import with_manifest, with_settings
 from shelf_site import Site, assert_calm, now, texts
 
 from core.actions.events import RunRequested
+from core.pulsar.shedding.registry import strategies_run_by
 from core.pulsar.snapshot.znodes.assemble import EXTENSIBLE_LACKS
 from dashboard import services
 from dashboard.app_pages.rebalance import queries
 
-MODULAR = ("ThresholdShedder", "OverloadShedder", "UniformLoadShedder", "AvgShedder")
+MODULAR = tuple(strategy.name for strategy in strategies_run_by("modular"))
 TRIGGER = "loadBalancerBrokerThresholdShedderPercentage"
 WAIT_S = 120.0
 
@@ -63,7 +64,7 @@ def click(app, key):
 # -- side by side ----------------------------------------------------------------------------------
 
 
-def test_every_strategy_of_the_load_manager_stands_beside_the_smallest_moves(site, snapshot):
+def test_every_strategy_of_the_load_manager_and_the_optimizer_are_candidates(site, snapshot):
     app = opened(site)
     assert [name for name, _ in ways(app)] == [*MODULAR, queries.LEAST]
     assert ("ThresholdShedder", "● active") in ways(app)
