@@ -1,6 +1,6 @@
 """Which host names and origins the pages answer: the defence against DNS rebinding and framing.
 
-A browser sends the name that a person or a script asked for as ``Host``, and the page that asks as
+A browser sends the name that a person or a script requested as ``Host``, and the page that asks as
 ``Origin``. A hostile page can let its own name point at loopback (DNS rebinding), so an unknown
 ``Host`` is refused on every route, as is an ``Origin`` that is neither the page's own address nor
 configured. Streamlit's ``server.allowedHosts`` guards its WebSocket only and accepts every port of
@@ -93,8 +93,8 @@ def _same_origin(scope: Scope) -> Scope:
     if b"origin" not in headers:
         return scope
     own = b"http://" + headers[b"host"]
-    kept = [pair for pair in scope["headers"] if pair[0] != b"origin"]
-    return {**scope, "headers": [*kept, (b"origin", own)]}
+    remaining = [pair for pair in scope["headers"] if pair[0] != b"origin"]
+    return {**scope, "headers": [*remaining, (b"origin", own)]}
 
 
 def _hostname(netloc: str) -> str | None:

@@ -54,7 +54,7 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "jobs",
             "Jobs",
             "calculate",
-            "Trends, what-ifs and drills over whole fleets: asked for, followed, read.",
+            "Trends, what-ifs and drills over whole fleets: requested, followed, read.",
         ),
         Entry("run", "Run"),
     ),

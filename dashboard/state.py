@@ -136,17 +136,17 @@ def from_address(key: str, allowed: Collection[str] | None = None) -> str:
     """Give a widget that is not bound the value of the address, when that has changed.
 
     A bound parameter is lost when a person opens another page by a link or a button, so the
-    header's are kept by hand. Call it before the widget is drawn, :func:`keep_in_address` after.
+    header's are written by hand. Call it before the widget is drawn, :func:`keep_in_address` after.
 
     Args:
         key: Of the widget and of the parameter.
         allowed: Values that the widget has; another one in the address is passed over.
     """
-    named, kept = st.query_params.get(key), st.session_state.get(f"_address_{key}")
-    if named is not None and named != kept and (allowed is None or named in allowed):
+    named, stored = st.query_params.get(key), st.session_state.get(f"_address_{key}")
+    if named is not None and named != stored and (allowed is None or named in allowed):
         st.session_state[key] = named
-    elif key not in st.session_state and kept is not None:
-        st.session_state[key] = kept
+    elif key not in st.session_state and stored is not None:
+        st.session_state[key] = stored
     return text(key)
 
 
@@ -389,14 +389,14 @@ class ReadTopics:
 
 def topics_of(cluster: str, bundle: str) -> ReadTopics | None:
     """Return the topics fetched in this session for the bundle, ``None`` when none were."""
-    kept = cast("dict[tuple[str, str], ReadTopics]", st.session_state.get("_topics", {}))
-    return kept.get((cluster, bundle))
+    stored = cast("dict[tuple[str, str], ReadTopics]", st.session_state.get("_topics", {}))
+    return stored.get((cluster, bundle))
 
 
 def keep_topics(cluster: str, bundle: str, topics: ReadTopics) -> None:
     """Keep fetched topics for this session, whatever the snapshot; of the last eight bundles."""
-    kept = cast("dict[tuple[str, str], ReadTopics]", st.session_state.setdefault("_topics", {}))
-    kept.pop((cluster, bundle), None)
-    kept[(cluster, bundle)] = topics
-    while len(kept) > 8:
-        kept.pop(next(iter(kept)))
+    stored = cast("dict[tuple[str, str], ReadTopics]", st.session_state.setdefault("_topics", {}))
+    stored.pop((cluster, bundle), None)
+    stored[(cluster, bundle)] = topics
+    while len(stored) > 8:
+        stored.pop(next(iter(stored)))

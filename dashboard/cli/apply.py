@@ -166,7 +166,7 @@ def execute(
     run_id = services.request_run(config, cluster, plan, reason, options, services.actor())
     has_worker = services.is_worker_alive(config, cluster)
     steps = pluralize(len(plan.steps), "step")
-    note(f"Run {run_id} asked for: plan {plan.short_id}, {steps} on {cluster}.")
+    note(f"Run {run_id} requested: plan {plan.short_id}, {steps} on {cluster}.")
     if detach:
         if not has_worker:
             note(

@@ -269,7 +269,7 @@ def _with_topics(
         url = address.get(owner or "")
         if not url:
             raise InputError(
-                f"No broker that can be asked owns {bundle}: its topics are loaded nowhere.",
+                f"No broker that can be queried owns {bundle}: its topics are loaded nowhere.",
                 hint="Capture without --topics-of, or look the bundle's topics up by a client.",
             )
         found.append(services.fetch_topics(cluster, url, bundle))

@@ -105,7 +105,7 @@ def demo(
             worker = start_worker(all_, config)
             note("worker     carries out what is applied")
             jobs = start_jobs(all_, config)
-            note("jobs       back-tests and other long computations, asked for on their pages")
+            note("jobs       back-tests and other long computations, requested on their pages")
             open_when_ready(all_, pages, port, open_browser=browser)
             note("The command line knows both clusters after:")
             note(f"  export {services.CONFIG_ENV}={shlex.quote(str(config))}")

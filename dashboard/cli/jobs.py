@@ -67,7 +67,7 @@ def _list(config_file: Path | None, *, as_json: bool) -> int:
 
     def show() -> None:
         if not found:
-            say("No job was asked for.")
+            say("No job was requested.")
         table(
             ("id", "kind", "state", "asked", "by", "done"),
             [_row(job) for job in found[:_MAX_SHOWN]],

@@ -70,11 +70,11 @@ def runs(
     config = configured_journal(config_file)
     if expect is not None and not verify:
         raise UsageFaultError("--expect needs --verify.", hint="Give both.")
-    asked: dict[Control, bool] = {"pause": pause, "resume": resume, "stop": stop}
-    if controls := [control for control, is_asked in asked.items() if is_asked]:
+    controls_given: dict[Control, bool] = {"pause": pause, "resume": resume, "stop": stop}
+    if controls := [control for control, is_given in controls_given.items() if is_given]:
         if run is None or len(controls) > 1 or verify or export:
             raise UsageFaultError(
-                "--pause, --resume and --stop are asked of one run, one at a time.",
+                "--pause, --resume and --stop apply to one run, one at a time.",
                 hint=f"Write: trimtab runs RUN --{controls[0]}.",
             )
         return _control(config, run, controls[0], reason, as_json=as_json)
@@ -96,7 +96,7 @@ def _control(
     config: services.Config, run: str, control: Control, reason: str, *, as_json: bool
 ) -> int:
     services.ask_control(config, run, control, services.actor(), reason)
-    sentence = f"Run {run} was asked to {control}; its worker acts within about a second."
+    sentence = f"Run {run} was requested to {control}; its worker acts within about a second."
     return emit(Answer({"run_id": run, "control": control}, lambda: say(sentence)), as_json=as_json)
 
 
@@ -107,9 +107,9 @@ def _list(config: services.Config, cluster: str | None, last: int, *, as_json: b
         if not views:
             where = f" on {cluster}" if cluster else ""
             place = services.journal(config).place
-            say(f"No run was ever asked for{where}, says the journal {place}.")
+            say(f"No run was ever requested{where}, says the journal {place}.")
             return
-        columns = ("run", "asked for (UTC)", "who", "cluster", "state", "done", "failed")
+        columns = ("run", "requested (UTC)", "who", "cluster", "state", "done", "failed")
         table((*columns, "unknown", "skipped", "of", "why"), [_row(view) for view in views])
 
     problems = _problems(services.journal(config), views)
@@ -157,7 +157,7 @@ def _show(config: services.Config, run_id: str, *, as_json: bool) -> int:
     def show() -> None:
         _say_head(view)
         say()
-        columns = ("step", "subject", "from", "asked for", "landed", "state", "took")
+        columns = ("step", "subject", "from", "requested", "landed", "state", "took")
         table(columns, [_step_row(step) for step in view.steps])
         waits = waiting_step(view)
         if waits is not None:
@@ -184,14 +184,14 @@ def _show(config: services.Config, run_id: str, *, as_json: bool) -> int:
 def _say_head(view: RunView) -> None:
     counts = ", ".join(f"{count} {state.lower()}" for state, count in view.counts.items())
     say(f"Run {view.run_id} on {view.cluster} is {view.state}: {counts}. {view.sentence}")
-    say(f"{view.requested_by} asked for it at {_time(view.requested_at)}: {view.reason}")
+    say(f"{view.requested_by} requested it at {_time(view.requested_at)}: {view.reason}")
     if view.undoes:
         say(f"It takes run {view.undoes} back.")
     if view.worker:
         again = f", taken over {pluralize(view.takeovers, 'time')}" if view.takeovers else ""
         say(f"Carried out by {view.worker}{again}.")
     if view.control is not None and view.is_control_pending:
-        say(f"{view.control.requested_by} asked to {view.control.control} it.")
+        say(f"{view.control.requested_by} requested to {view.control.control} it.")
     if view.damage:
         say(view.damage)
 

@@ -244,9 +244,9 @@ def _confirmation(dialog: ApplyDialog) -> None:
 
 
 def _answers() -> presenter.Answers:
-    kept = st.session_state
+    stored = st.session_state
     return presenter.Answers(
-        reason=str(kept.get(REASON) or ""), typed_name=str(kept.get(TYPED) or "")
+        reason=str(stored.get(REASON) or ""), typed_name=str(stored.get(TYPED) or "")
     )
 
 
@@ -277,21 +277,21 @@ def _apply(dialog: ApplyDialog) -> None:
         lacking is not None or state.open_dialog() is not dialog
     ):  # a second click on the same dialog
         return
-    limits, kept = dialog.cluster.apply, st.session_state
+    limits, stored = dialog.cluster.apply, st.session_state
     options = RunOptions(
-        pace_per_min=float(kept.get(PACE) or limits.pace_per_min),
+        pace_per_min=float(stored.get(PACE) or limits.pace_per_min),
         max_failures=limits.max_failures,
         verify_within_s=limits.verify_within_s,
-        pause_balancer=dialog.may_pause and bool(kept.get(PAUSE)),
+        pause_balancer=dialog.may_pause and bool(stored.get(PAUSE)),
     )
     refusal = _refusal(dialog)
     if refusal is not None:
-        kept[FAILED] = refusal
+        stored[FAILED] = refusal
         return
     try:
         run_id = runs.request(dialog.config, dialog.plan, _answers().reason, options)
     except OpsError as error:
-        kept[FAILED] = f"{error.message} {error.hint}".strip()
+        stored[FAILED] = f"{error.message} {error.hint}".strip()
         return
     _close()
     state.go("run", run=run_id)

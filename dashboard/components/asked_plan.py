@@ -34,10 +34,10 @@ def picked_plan(page: PageContext) -> tuple[Plan, Preview] | None:
     """Draw the pickers, and return the plan for what is picked; ``None``: nothing is."""
     reading = page.reading
     active = reading.settings.text("loadBalancerLoadPlacementStrategy").rpartition(".")[2]
-    asked = st.query_params.get_all(state.BUNDLES) or st.session_state.get(state.BUNDLES) or []
+    named = st.query_params.get_all(state.BUNDLES) or st.session_state.get(state.BUNDLES) or []
     bundles = st.multiselect(
         "Bundles to unload",
-        list(dict.fromkeys([*asked, *reading.hottest])),
+        list(dict.fromkeys([*named, *reading.hottest])),
         format_func=option,
         key=state.BUNDLES,
         bind="query-params",

@@ -24,7 +24,7 @@ def segmented(
     default: str = "",
     has_label: bool = False,
 ) -> str:
-    """Draw options beside each other; return the chosen one.
+    """Draw options next to each other; return the chosen one.
 
     Args:
         label: What is chosen.

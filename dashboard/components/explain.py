@@ -27,7 +27,7 @@ _TRIED_AT_ONCE: Final = 5_000
 
 def leader_facts_of(page: PageContext) -> LeaderFacts:
     """Return what is known of the leader of the snapshot that is shown."""
-    return explanations.leader_of(page.kept, page.shelved, _own_moves(page))
+    return explanations.leader_of(page.saved, page.shelved, _own_moves(page))
 
 
 def _own_moves(page: PageContext) -> dict[str, list[datetime]]:
@@ -92,7 +92,7 @@ def _why_it_sheds(page: PageContext, broker: str, facts: LeaderFacts) -> None:
                 "state": st.column_config.TextColumn("State", width=110),
             },
             key="broker_gates",
-            alt=f"Gates of {name} for {broker} in the order in which they are asked",
+            alt=f"Gates of {name} for {broker} in the order in which they are checked",
         )
     words.notes([*presenter.broker_notes(reason), *explanation.decision.notes])
     _turning(page, _resting(facts), reason)
@@ -148,7 +148,7 @@ def _when_it_reports(page: PageContext, broker: str) -> None:
     snapshot = page.reading.snapshot
     names = snapshot.brokers["broker"].to_pylist()
     row = snapshot.brokers.slice(names.index(broker), 1)
-    before = explanations.report_before(page.kept.entries, page.shelved, broker)
+    before = explanations.report_before(page.saved.entries, page.shelved, broker)
     found = presenter.report_facts(row, before, page.reading.settings, page.shelved.taken_at)
     if found is None:
         st.caption("Its load report is unknown, and so is when it comes.")

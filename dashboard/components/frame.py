@@ -37,7 +37,7 @@ class PageContext:
     Attributes:
         config: The configuration.
         cluster: The chosen cluster.
-        kept: Its kept snapshots.
+        saved: Its saved snapshots.
         shelved: The one that is shown.
         reading: That snapshot with everything derived from it.
         is_past: It was chosen by hand and is not followed by newer ones.
@@ -46,7 +46,7 @@ class PageContext:
 
     config: Config
     cluster: Cluster
-    kept: ShelfState
+    saved: ShelfState
     shelved: CachedSnapshot
     reading: Reading
     is_past: bool
@@ -65,7 +65,7 @@ class PegasusPage:
     Attributes:
         config: The configuration.
         cluster: The chosen cluster.
-        kept: Its kept snapshots.
+        saved: Its saved snapshots.
         shelved: The one that is shown.
         reading: That snapshot with everything derived from it.
         is_past: It was chosen by hand and is not followed by newer ones.
@@ -74,7 +74,7 @@ class PegasusPage:
 
     config: Config
     cluster: Cluster
-    kept: ShelfState
+    saved: ShelfState
     shelved: CachedSnapshot
     reading: PegasusReading
     is_past: bool
@@ -195,7 +195,7 @@ def open_fleet(title: str, *, needs_snapshot: bool = True) -> FleetContext:
     config, choice = _drawn(title)
     shelved, is_pegasus = choice.shelved, choice.cluster.kind == PEGASUS
     has_none = shelved is None and needs_snapshot
-    if has_none and not any(one.latest for one in kept_by_cluster(config).values()):
+    if has_none and not any(one.latest for one in saved_by_cluster(config).values()):
         no_snapshot(config, choice)
         st.stop()
     return FleetContext(
@@ -230,7 +230,7 @@ def _pegasus_context(config: Config, choice: Choice, shelved: CachedSnapshot) ->
     return PegasusPage(
         config=config,
         cluster=choice.cluster,
-        kept=choice.kept,
+        saved=choice.saved,
         shelved=shelved,
         reading=chosen,
         is_past=choice.is_past,
@@ -241,7 +241,7 @@ def _pegasus_context(config: Config, choice: Choice, shelved: CachedSnapshot) ->
 def _read_or_stop(chosen: Reading | PegasusReading) -> None:
     """Read the snapshot here, so that a damaged one is said in one place."""
     try:
-        chosen.snapshot  # noqa: B018  # computed when first asked for
+        chosen.snapshot  # noqa: B018  # computed at first use
     except SnapshotError as error:
         words.failed(error, what="This snapshot cannot be read")
         st.stop()
@@ -253,7 +253,7 @@ def _context(config: Config, choice: Choice, shelved: CachedSnapshot) -> PageCon
     return PageContext(
         config=config,
         cluster=choice.cluster,
-        kept=choice.kept,
+        saved=choice.saved,
         shelved=shelved,
         reading=chosen,
         is_past=choice.is_past,
@@ -261,8 +261,8 @@ def _context(config: Config, choice: Choice, shelved: CachedSnapshot) -> PageCon
     )
 
 
-def kept_by_cluster(config: Config) -> dict[str, ShelfState]:
-    """Return what is kept for every configured cluster."""
+def saved_by_cluster(config: Config) -> dict[str, ShelfState]:
+    """Return what is saved for every configured cluster."""
     shelf = services.shelf(config)
     return {one.name: shelf_state(shelf, one.name) for one in config.clusters}
 

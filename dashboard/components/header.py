@@ -44,7 +44,7 @@ RUNNING_S: Final = 2
 
 MAX_TIMES: Final = 400
 BADGES_PX: Final = 465
-"""Beside the pickers on a wide window, above the buttons on a narrow one."""
+"""Next to the pickers on a wide window, above the buttons on a narrow one."""
 PROBLEMS_PX: Final = 85
 """What problems take more."""
 
@@ -65,13 +65,13 @@ class Choice:
 
     Attributes:
         cluster: Chosen cluster.
-        kept: Its kept snapshots.
-        shelved: Chosen snapshot; ``None`` when none is kept.
-        is_past: A kept one was chosen by its time.
+        saved: Its saved snapshots.
+        shelved: Chosen snapshot; ``None`` when none is saved.
+        is_past: A saved one was chosen by its time.
     """
 
     cluster: Cluster
-    kept: ShelfState
+    saved: ShelfState
     shelved: CachedSnapshot | None
     is_past: bool
 
@@ -99,18 +99,18 @@ def render_header(config: Config, offered: Sequence[Cluster]) -> Choice:
         cluster = by_name.get(name or "", wanted)
         state.note_cluster(cluster.kind, cluster.name)
         state.keep_in_address(state.CLUSTER, cluster.name, default=offered[0].name)
-        kept = shelf_state(services.shelf(config), cluster.name)
+        saved = shelf_state(services.shelf(config), cluster.name)
         badges = st.container(
             horizontal=True,
             vertical_alignment="center",
             gap="xsmall",
-            width=_badges_px(cluster, kept),
+            width=_badges_px(cluster, saved),
         )
         st.space("stretch")
-        kept, shelved, is_past = _pick_time(config, cluster, kept)
+        saved, shelved, is_past = _pick_time(config, cluster, saved)
         every = _pick_refresh()
         _search_button(cluster, shelved)
-    choice = Choice(cluster, kept, shelved, is_past)
+    choice = Choice(cluster, saved, shelved, is_past)
     with badges:
         _badges(config, choice, every)
     misnamed.draw(state.CLUSTER, cluster.name)
@@ -126,36 +126,36 @@ def _check_cluster(config: Config) -> None:
         misnamed.tell(state.CLUSTER, UnknownNameError.of("cluster", named, known))
 
 
-def _badges_px(cluster: Cluster, kept: ShelfState) -> int:
+def _badges_px(cluster: Cluster, saved: ShelfState) -> int:
     """Return how wide the badges are; what is left of them never moves when a run begins."""
-    manifest = _manifest(Choice(cluster, kept, kept.latest, is_past=False))
+    manifest = _manifest(Choice(cluster, saved, saved.latest, is_past=False))
     return BADGES_PX + (PROBLEMS_PX if manifest is not None and manifest.problems else 0)
 
 
 def _wanted(by_name: Mapping[str, Cluster]) -> Cluster:
     """Return the cluster to show: the address's, else the last one of its kind, else the first."""
     first = next(iter(by_name.values()))
-    asked = state.from_address(state.CLUSTER, by_name)
-    name = next((one for one in (asked, state.last_of_kind(first.kind)) if one in by_name), "")
+    named = state.from_address(state.CLUSTER, by_name)
+    name = next((one for one in (named, state.last_of_kind(first.kind)) if one in by_name), "")
     wanted = by_name.get(name, first)
-    if asked and asked != wanted.name:  # a cluster of the other system, from a page of that one
+    if named and named != wanted.name:  # a cluster of the other system, from a page of that one
         st.session_state[state.CLUSTER] = wanted.name
     return wanted
 
 
 def _pick_time(
-    config: Config, cluster: Cluster, kept: ShelfState
+    config: Config, cluster: Cluster, saved: ShelfState
 ) -> tuple[ShelfState, CachedSnapshot | None, bool]:
-    """Draw the picker of the time; return what is kept, the chosen one, whether it is past."""
-    by_text = {stamp(entry.taken_at): entry for entry in kept.entries}
-    asked = state.from_address(state.AT)
+    """Draw the picker of the time; return the saved ones, the chosen one, whether it is past."""
+    by_text = {stamp(entry.taken_at): entry for entry in saved.entries}
+    named = state.from_address(state.AT)
     problem: OpsError | str = ""
-    if asked and asked != NOW and asked not in by_text:
-        past, problem = _recorded(config, cluster, asked)
+    if named and named != NOW and named not in by_text:
+        past, problem = _recorded(config, cluster, named)
         if isinstance(problem, OpsError):
             misnamed.tell(state.AT, problem)
         if past is not None:
-            kept = kept.joined_by(past)
+            saved = saved.joined_by(past)
             by_text[stamp(past.taken_at)] = past
         st.session_state[state.AT] = NOW if past is None else stamp(past.taken_at)
     offered = list(reversed(by_text))[:MAX_TIMES]
@@ -163,32 +163,32 @@ def _pick_time(
     more = [chosen_text] if chosen_text in by_text and chosen_text not in offered else []
     with st.popover("Time", icon=":material/schedule:", help="Look at an earlier snapshot"):
         text = st.selectbox("Snapshot taken at (UTC)", [NOW, *more, *offered], key=state.AT)
-        st.caption(f"{len(kept.entries):,} snapshots are saved. Now follows the newest.")
+        st.caption(f"{len(saved.entries):,} snapshots are saved. Now follows the newest.")
         _any_minute(config, cluster)
     state.keep_in_address(state.AT, text or NOW, default=NOW)
     if problem and isinstance(problem, str):
         st.toast(words.plain(problem), duration="long")
     chosen = by_text.get(text or NOW)
-    return (kept, chosen, True) if chosen is not None else (kept, kept.latest, False)
+    return (saved, chosen, True) if chosen is not None else (saved, saved.latest, False)
 
 
 def _recorded(
-    config: Config, cluster: Cluster, asked: str
+    config: Config, cluster: Cluster, named: str
 ) -> tuple[CachedSnapshot | None, OpsError | str]:
     """Return the minute of the history that the address names, and what there is to say."""
-    if (error := misnamed.time_error(state.AT, asked)) is not None:
+    if (error := misnamed.time_error(state.AT, named)) is not None:
         return None, error
     try:
-        past = past_at(config, cluster, asked)
+        past = past_at(config, cluster, named)
     except SnapshotError as exc:
-        message = f"The snapshot of {asked} cannot be read: {exc.message} This is the newest."
+        message = f"The snapshot of {named} cannot be read: {exc.message} This is the newest."
         return None, InputError(message, hint=exc.hint)
     if past is None:
-        message = f"No snapshot of {cluster.name} at {asked} is saved: this is the newest."
+        message = f"No snapshot of {cluster.name} at {named} is saved: this is the newest."
         return None, InputError(message, hint="Choose another under Time.")
-    if stamp(past.taken_at) == asked:
+    if stamp(past.taken_at) == named:
         return past, ""
-    return past, f"Nothing was recorded at {asked}: this is the minute before."
+    return past, f"Nothing was recorded at {named}: this is the minute before."
 
 
 def _any_minute(config: Config, cluster: Cluster) -> None:
@@ -295,8 +295,8 @@ def _badges(config: Config, choice: Choice, every: int | None) -> None:
 
 def _own_bundles(shelved: CachedSnapshot) -> int:
     """How many bundles are the brokers' own and never move."""
-    kept = reading(shelved)
-    return int(kept.snapshot.bundles.num_rows - kept.movable.num_rows)
+    saved = reading(shelved)
+    return int(saved.snapshot.bundles.num_rows - saved.movable.num_rows)
 
 
 def _manifest(choice: Choice) -> Manifest | None:
@@ -367,7 +367,7 @@ class Searching:
         find: Returns what a query names.
         label: Of the field.
         examples: Shown in the empty field.
-        advice: What may be asked for, in a sentence.
+        advice: What may be searched for, in a sentence.
     """
 
     find: Callable[[str], list[Hit]]

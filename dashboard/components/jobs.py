@@ -54,18 +54,18 @@ def draw_server(server: presenter.ServerState) -> None:
     st.code(server.remedy, language="bash")
 
 
-def start(config: Config, kind: str, asked: Mapping[str, Any], page: str) -> None:
+def start(config: Config, kind: str, parameters: Mapping[str, Any], page: str) -> None:
     """Ask for a job and show it; for callbacks.
 
     Args:
         config: The configuration.
         kind: Name of its kind.
-        asked: What its model takes.
+        parameters: What its model takes.
         page: That shows it.
     """
     st.session_state.pop(_FAILED, None)
     try:
-        job_id = services_jobs.request_job(config, kind, asked, runs.person())
+        job_id = services_jobs.request_job(config, kind, parameters, runs.person())
     except OpsError as error:
         st.session_state[_FAILED] = error
         return
@@ -73,7 +73,7 @@ def start(config: Config, kind: str, asked: Mapping[str, Any], page: str) -> Non
 
 
 def draw_refusal() -> None:
-    """Say why the last job that was asked for was not taken."""
+    """Say why the last job that was requested was not taken."""
     failed = st.session_state.get(_FAILED)
     if isinstance(failed, OpsError):
         words.failed(failed, what="This cannot be started")
@@ -130,7 +130,7 @@ def _bar(config: Config, job: Job, server: presenter.ServerState) -> None:
             key=f"_stop_{job.id}",
             disabled=job.is_stopping or job.is_ended,
             help="It ends after the part under way, on Spark within a minute; what it found so "
-            "far is not kept.",
+            "far is not saved.",
             on_click=_stop,
             args=(config, job.id),
         )
@@ -151,7 +151,7 @@ def draw_failure(job: Job) -> None:
         st.info(body or "It was stopped.", title="Stopped", icon=":material/stop_circle:")
     else:
         st.error(body, title="This job failed", icon=":material/error:")
-    st.caption("What it was asked stays below: start it again, or ask for something else.")
+    st.caption("Its parameters stay below: start it again, or change them.")
 
 
 def leave(config: Config, job_id: str) -> None:

@@ -13,7 +13,7 @@ from dashboard import services, state
 from dashboard.components import words
 from dashboard.presenters.moments import parse_stamp
 
-_KEPT: Final = "_misnamed"
+_STORED: Final = "_misnamed"
 _FORM: Final = "2026-11-21 14:03:05"
 _AHEAD: Final = timedelta(minutes=1)
 
@@ -35,8 +35,8 @@ def tell(key: str, error: OpsError) -> None:
         key: Of the parameter.
         error: What is wrong with it.
     """
-    kept: dict[str, _Misnamed] = st.session_state.setdefault(_KEPT, {})
-    kept[key] = _Misnamed(error, state.page())
+    stored: dict[str, _Misnamed] = st.session_state.setdefault(_STORED, {})
+    stored[key] = _Misnamed(error, state.page())
 
 
 def draw(key: str, shown: object) -> None:
@@ -46,12 +46,12 @@ def draw(key: str, shown: object) -> None:
         key: Of the parameter.
         shown: What the page shows in its place now.
     """
-    kept: dict[str, _Misnamed] = st.session_state.get(_KEPT, {})
-    found = kept.get(key)
+    stored: dict[str, _Misnamed] = st.session_state.get(_STORED, {})
+    found = stored.get(key)
     if found is None:
         return
     if found.page != state.page() or (found.is_drawn and found.shown != shown):
-        del kept[key]
+        del stored[key]
         return
     found.shown, found.is_drawn = shown, True
     words.failed(found.error, what="The address names what there is not")

@@ -57,7 +57,7 @@ def draw_moves(preview: Preview) -> None:
     """Draw the moves."""
     rows = presenter.steps_table(preview)
     rows["wanted"] = [
-        "asked for" if one.step.destination else "placed by the cluster" for one in preview.steps
+        "requested" if one.step.destination else "placed by the cluster" for one in preview.steps
     ]
     tables.table(
         rows,

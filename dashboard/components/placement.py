@@ -1,4 +1,4 @@
-"""Who would get a bundle, shown the same way wherever it is asked."""
+"""Who would get a bundle, shown in the same way everywhere."""
 
 from __future__ import annotations
 

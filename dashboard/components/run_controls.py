@@ -30,7 +30,7 @@ _HELP: Final[dict[Control, str]] = {
 
 
 def controls(config: Config, view: RunView) -> None:
-    """Draw what may be asked of the run in its state, and what has been asked already."""
+    """Draw what may be requested of the run in its state, and what was already."""
     with st.container(horizontal=True, vertical_alignment="center"):
         if view.is_ended:
             _undo(config, view)

@@ -138,7 +138,7 @@ def _marked(value: Any) -> Any:
 
 
 def downloads(frame: pd.DataFrame, *, cluster: str, what: str, moment: datetime) -> None:
-    """Offer the table as CSV and JSON; made only when asked for."""
+    """Offer the table as CSV and JSON; made only on request."""
     with st.container(horizontal=True, horizontal_alignment="right", gap="small"):
         st.download_button(
             "CSV",

@@ -68,7 +68,7 @@ def badge(item: Badge) -> None:
 
 
 def section(text: str, note: str = "") -> None:
-    """Show the head of a part of the page, with a few words that explain it beside it."""
+    """Show the head of a part of the page, with a few words that explain it."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         st.subheader(plain(text), anchor=False, width="content")
         if note:

@@ -38,7 +38,7 @@ class ApplyContext:
         is_past: It was made on a snapshot that was chosen by its time.
         is_read_only: The configuration forbids every action on its cluster.
         worker: Whether a worker carries out runs.
-        open_run: Id of a run that has not ended, with who asked for it; ``None``: there is none.
+        open_run: Id of a run that has not ended, with who requested it; ``None``: there is none.
         max_steps: Most steps of one run.
     """
 
@@ -140,7 +140,7 @@ class Answers:
 
     Attributes:
         reason: Why.
-        typed_name: The cluster's name as typed; empty where it is not asked for.
+        typed_name: The cluster's name as typed; empty where it is not required.
     """
 
     reason: str

@@ -1,4 +1,4 @@
-"""Candidates of a back-test by what tells them apart, and why some could not be played."""
+"""Candidates of a back-test by what distinguishes them, and why some could not be simulated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PREFIX: Final = ["load", "Balancer"]
 def shortened(labels: Collection[str], untouched: str) -> tuple[dict[str, str], str]:
     """Return what tells each candidate from the others, and what those of a grid share.
 
-    Beside a grid of settings stand candidates without any (the record played again, no shedding):
+    Besides a grid of settings there are candidates without any (the record replayed, no shedding):
     where enough have settings, only these share, and the others keep their names.
 
     Args:
@@ -94,7 +94,7 @@ def with_short_keys(names: Mapping[str, str], short: Mapping[str, str]) -> dict[
 
 
 def not_played(ranking: pd.DataFrame) -> list[str]:
-    """Return why candidates could not be played, each reason once, with whom it kept out."""
+    """Return why candidates could not be simulated, each reason once, with whom it excluded."""
     rows = ranking[ranking["problem"].notna()]
     found = []
     for reason, its in rows.groupby("problem", sort=False):

@@ -152,7 +152,7 @@ class ReportFacts:
 
     Attributes:
         due: When the next report is due at the latest, in words.
-        why: Why the last one was written; blank when the one before is not kept.
+        why: Why the last one was written; blank when the one before is not saved.
         rows: Per measure: the last report, and at which values the next one is written.
     """
 
@@ -168,7 +168,7 @@ def report_facts(
 
     Args:
         row: Its row of the brokers' table.
-        before: The same with the report before that, ``None``: none is kept.
+        before: The same with the report before that, ``None``: none is saved.
         settings: In force.
         taken_at: When the row was read.
     """

@@ -1,4 +1,4 @@
-"""Jobs in words: how far each is, who asked, what came of it; and does a job server run them?"""
+"""Jobs in words: how far each is, who requested it, its result; does a job server run them?"""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PAGES: Final[Mapping[str, str]] = {"backtest": "backtest"}
 
 
 def page_of(kind: str) -> str:
-    """Return the page on which jobs of a kind are asked for and shown."""
+    """Return the page on which jobs of a kind are requested and shown."""
     return _PAGES.get(kind, JOBS)
 
 
@@ -123,7 +123,7 @@ def progress_words(job: Job, *, is_served: bool) -> str:
 
 
 def is_on_spark(job: Job) -> bool:
-    """Return whether a job asked for Spark."""
+    """Return whether a job requested Spark."""
     return job.request is not None and job.request.parameters.get("engine") == "spark"
 
 
@@ -179,7 +179,7 @@ def answer(jobs: Sequence[Job], kinds: int, *, server: ServerState) -> str:
         return f"One job is under way{more}."
     done = sum(job.state == "done" for job in jobs)
     if not jobs:
-        return f"Nothing was computed yet: {pluralize(kinds, 'kind')} of questions can be asked."
+        return f"Nothing was computed yet: {pluralize(kinds, 'kind')} of jobs can be started."
     return f"Nothing is under way; {pluralize(done, 'finished job')} can be read."
 
 

@@ -57,7 +57,7 @@ def facts(snapshot: PulsarSnapshot, broker: str) -> dict[str, str]:
 
 
 def counters_sentence(before: pa.Table | None, after: pa.Table, moves: int, minutes: float) -> str:
-    """Return the balancer's own count of unloads beside the moves that were seen.
+    """Return the balancer's own count of unloads next to the moves that were seen.
 
     Args:
         before: ``broker_metrics`` of an earlier snapshot; ``None``: there is none.

@@ -1,4 +1,4 @@
-"""Which bundles changed hands between kept snapshots."""
+"""Which bundles changed hands between saved snapshots."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ MAX_SENTENCES: Final = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One strategy beside the others.
+    """One strategy next to the others.
 
     Attributes:
         name: Class name.
@@ -36,7 +36,7 @@ class Line:
         first: Its next round.
         acting: Number of its first round with moves; 0: none was found.
         impact: What that round costs.
-        played: Its rounds until it settles, the sentence why they cannot be played, or ``None``:
+        simulated: Its rounds to convergence, the sentence why they cannot be, or ``None``:
             they are not there (yet).
         placement: Class that places what it sheds.
         warning: What comes of half a pair; blank: it is none.
@@ -48,7 +48,7 @@ class Line:
     first: Round
     acting: int
     impact: ClientImpact
-    played: Simulation | str | None
+    simulated: Simulation | str | None
     placement: str = ""
     warning: str = ""
 
@@ -131,16 +131,16 @@ def _uncapped(sentence: str) -> str:
 
 
 def table(
-    lines: Sequence[Line], least: Proposal | None, least_name: str, *, is_playing: bool
+    lines: Sequence[Line], least: Proposal | None, least_name: str, *, is_simulating: bool
 ) -> pd.DataFrame:
     """Return one row a candidate; ``None`` where a number is not known."""
-    rows = [_row(line, is_playing=is_playing) for line in lines]
+    rows = [_row(line, is_simulating=is_simulating) for line in lines]
     rows.append(_least_row(least, least_name))
     return pd.DataFrame(rows)
 
 
-def _row(line: Line, *, is_playing: bool) -> dict[str, object]:
-    played = line.played if isinstance(line.played, Simulation) else None
+def _row(line: Line, *, is_simulating: bool) -> dict[str, object]:
+    simulated = line.simulated if isinstance(line.simulated, Simulation) else None
     row: dict[str, object] = {
         "candidate": line.name,
         "mark": line.mark,
@@ -150,39 +150,39 @@ def _row(line: Line, *, is_playing: bool) -> dict[str, object]:
         "converged": None,
         "moved": None,
         "clients": None,
-        "rounds": "…" if is_playing and line.played is None else "",
+        "rounds": "…" if is_simulating and line.simulated is None else "",
         "flaps": None,
         "verdict": _verdict(line),
         "placement": line.placement,
         "settings": line.settings,
     }
-    if played is None:
+    if simulated is None:
         return row
-    done = _shed(played)
+    done = _shed(simulated)
     return row | {
         "moves": sum(len(one.moves) for one in done),
-        "one": _percent(done[0].deviation if done else _start(played)),
-        "converged": _percent(played.deviation_after),
+        "one": _percent(done[0].deviation if done else _start(simulated)),
+        "converged": _percent(simulated.deviation_after),
         "moved": sum(one.moved_bytes_per_s for one in done) / 1e6,
         "clients": sum(one.clients for one in done),
         "rounds": (
-            f"over {played.rounds[-1].number}"
-            if played.rounds_to_converge is None
-            else f"{played.rounds_to_converge}"
+            f"over {simulated.rounds[-1].number}"
+            if simulated.rounds_to_converge is None
+            else f"{simulated.rounds_to_converge}"
         ),
-        "flaps": len(played.flaps),
+        "flaps": len(simulated.flaps),
     }
 
 
-def _shed(played: Simulation) -> list[RoundResult]:
+def _shed(simulated: Simulation) -> list[RoundResult]:
     """The rounds of shedding: what a what-if places again at the start is not the strategy's."""
-    return [done for done in played.rounds if done.number > 0]
+    return [done for done in simulated.rounds if done.number > 0]
 
 
-def _start(played: Simulation) -> float | None:
+def _start(simulated: Simulation) -> float | None:
     """The deviation before the first round, that of the changed fleet where there is a what-if."""
-    first = played.rounds[0] if played.rounds else None
-    return first.deviation if first is not None and not first.number else played.deviation_before
+    first = simulated.rounds[0] if simulated.rounds else None
+    return first.deviation if first is not None and not first.number else simulated.deviation_before
 
 
 def _least_row(least: Proposal | None, name: str) -> dict[str, object]:
@@ -219,8 +219,8 @@ def _least_row(least: Proposal | None, name: str) -> dict[str, object]:
 
 
 def _verdict(line: Line) -> str:
-    if isinstance(line.played, str):
-        return line.played
+    if isinstance(line.simulated, str):
+        return line.simulated
     pair = f" Half a pair: {line.warning}" if line.warning else ""
     if line.acting > 1:
         return f"Acts in round {line.acting}. {line.first.decision.sentence}{pair}"
@@ -236,9 +236,10 @@ def _percent(ratio: float | None) -> float | None:
 def ways(lines: Sequence[Line], least: Proposal | None, least_name: str) -> list[Way]:
     """Return what each candidate achieves for the traffic it moves, round by round."""
     found = [
-        _way(line.played, f"{line.name}{' (what if)' if line.mark == WHAT_IF else ''}")
+        _way(line.simulated, f"{line.name}{' (what if)' if line.mark == WHAT_IF else ''}")
         for line in lines
-        if isinstance(line.played, Simulation) and any(one.moves for one in _shed(line.played))
+        if isinstance(line.simulated, Simulation)
+        and any(one.moves for one in _shed(line.simulated))
     ]
     if least is not None and least.curve and _is_comparable(least):
         found.append(
@@ -305,7 +306,7 @@ def gates_table(traces: Sequence[BrokerTrace]) -> pd.DataFrame:
 
 
 def trail_table(trace: BrokerTrace) -> pd.DataFrame:
-    """Return every gate of one broker, in the order in which they are asked."""
+    """Return every gate of one broker, in the order in which they are checked."""
     return pd.DataFrame(
         [
             {

@@ -60,13 +60,13 @@ def notice(view: RunView) -> Notice | None:
     found = waiting_step(view)
     if found is None or view.state == "PAUSED":
         return None
-    asked, wait = found.step, found.step.wait
+    waiting, wait = found.step, found.step.wait
     is_ours = is_for_people(found)
     where = f"step {found.index + 1} of {len(view.steps)}"
     reason, demo = "", ""
     if is_ours and wait is not None:
-        demo = f"trimtab sandbox-node {asked.subject} {wait.node_action}"
-        reason = asked.reason if wait.needs_operator else ""
+        demo = f"trimtab sandbox-node {waiting.subject} {wait.node_action}"
+        reason = waiting.reason if wait.needs_operator else ""
     return Notice(
         title=f"It waits for you: {where}" if is_ours else f"It waits: {where}",
         text=f"{found.waiting} {reason}".strip(),

@@ -109,7 +109,7 @@ def answer(view: RunView, now: datetime, ahead: RunView | None = None) -> str:
         now: The moment.
         ahead: The run that has to end before this one begins; ``None``: there is none.
     """
-    asked = f"asked for by {view.requested_by} {ago(view.requested_at, now)}"
+    asked = f"requested by {view.requested_by} {ago(view.requested_at, now)}"
     steps = plan_words.things(view.plan.steps)
     if view.state == "QUEUED" and ahead is not None:
         waits = waits_for(ahead).rstrip(".")
@@ -275,14 +275,14 @@ def what_happened(step: StepView) -> str:
             return step.waiting
         what = "new owner" if step.step.is_placed_by_cluster else "effect"
         return f"Waiting for its {what} to show."
-    looked = " Settled later, by looking." if step.is_reconciled else ""
+    looked = " Reconciled later." if step.is_reconciled else ""
     policy = policy_change_of(step.step)
     read = "" if policy is None else changed_told(step, policy)
     return (read or f"{step.result.sentence} {step.result.hint}".strip()) + looked
 
 
 def notable(view: RunView, limit: int = 8) -> list[str]:
-    """Return in full what happened in the steps that did not go as asked, with what to do next."""
+    """Return in full what happened in steps that did not go as requested, and what to do next."""
     odd = [
         step
         for step in view.steps
@@ -337,7 +337,7 @@ def _seconds(start: datetime | None, end: datetime) -> float:
 
 
 def facts_line(view: RunView) -> str:
-    """Return who asked for the run, when, why, how, and who carries it out."""
+    """Return who requested the run, when, why, how, and who carries it out."""
     parts = [
         f"{view.requested_by}, {view.requested_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC",
         f"“{view.reason}”",
@@ -437,33 +437,33 @@ def _held(seen: Observation | None) -> str | None:
 
 
 def about_to_begin(view: RunView, now: datetime) -> str:
-    """Return how a run stands that is asked for while its worker is there and free."""
+    """Return how a run stands that is requested while its worker is there and free."""
     steps = things(view.plan.steps)
-    asked = f"asked for by {view.requested_by} {ago(view.requested_at, now)}"
+    asked = f"requested by {view.requested_by} {ago(view.requested_at, now)}"
     return f"Run {view.run_id} is about to begin: {steps} on {view.cluster}, {asked}."
 
 
 def pending_words(view: RunView, now: datetime) -> str:
-    """Return what has been asked of the run and not been followed yet; empty: nothing."""
+    """Return what was requested of the run and not followed yet; empty: nothing."""
     if view.control is None or not view.is_control_pending:
         return ""
     asked = view.control
     why = f" ({asked.reason})" if asked.reason else ""
     return (
-        f"{asked.control.capitalize()} asked for by {asked.requested_by} "
-        f"{ago(asked.requested_at, now)}{why}; it acts once the step under way is settled."
+        f"{asked.control.capitalize()} requested by {asked.requested_by} "
+        f"{ago(asked.requested_at, now)}{why}; it acts once the step under way has ended."
     )
 
 
 def why_no_control(view: RunView, control: Control) -> str | None:
-    """Return why a control cannot be asked for now, ``None`` when it can."""
+    """Return why a control cannot be requested now, ``None`` when it can."""
     if view.is_ended:
         return f"The run is {view.state.lower()}."
     if view.is_control_pending and view.control is not None:
         if view.control.control == "stop":
             return "It is stopping already."
         if view.control.control == control:
-            return f"{control.capitalize()} has been asked for already."
+            return f"{control.capitalize()} was already requested."
     if control == "pause" and view.state == "QUEUED":
         return "It has not begun: stop it instead."
     return None

@@ -45,7 +45,9 @@ def destinations(plan: Plan, preview: Preview) -> str:
     """Return who takes the bundles, or is asked to; there must be a step."""
     steps = preview.steps
     is_known = all(step.placement.is_known for step in steps)
-    return _asked(steps) or (_takers(plan, steps) if is_known else "where they would go is unknown")
+    return _requested(steps) or (
+        _takers(plan, steps) if is_known else "where they would go is unknown"
+    )
 
 
 def remarks(plan: Plan) -> dict[DiagnosticSeverity, list[str]]:
@@ -65,12 +67,12 @@ def remarks(plan: Plan) -> dict[DiagnosticSeverity, list[str]]:
     }
 
 
-def _asked(steps: tuple[StepPreview, ...]) -> str:
+def _requested(steps: tuple[StepPreview, ...]) -> str:
     """Who is asked to take the bundles; empty when the cluster places one of them."""
-    asked = [step.step.destination for step in steps if step.step.destination]
-    if len(asked) < len(steps):
+    destinations_named = [step.step.destination for step in steps if step.step.destination]
+    if len(destinations_named) < len(steps):
         return ""
-    names = sorted(set(asked))
+    names = sorted(set(destinations_named))
     verb = "is" if len(names) == 1 else "are"
     return f"{listed(names, 3)} {verb} asked to take {'it' if len(steps) == 1 else 'them'}"
 

@@ -1,4 +1,4 @@
-"""Bounded memory of results that take seconds: computed beside the pages, one after the other."""
+"""Bounded memory of results that take seconds: computed in the background, one after the other."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ V = TypeVar("V")
 
 
 class BackgroundResults(Generic[K, V]):
-    """Results by key, the least recently used dropped first; asking never waits.
+    """Results by key, the least recently used dropped first; a call never waits.
 
-    One thread computes, what was asked for last first: the rest may not be needed any more. It
+    One thread computes, what was requested last first: the rest may not be needed any more. It
     ends when nothing waits, and does not keep the process alive. A key that is pushed out of the
-    queue is put in again when it is requested again.
+    queue is put in again when it is requested again. A key whose computation failed stays failed:
+    its input is the same.
 
     Args:
         compute: Called with the key, in the thread.
-        max_entries: How many results are kept.
-        max_waiting: How many keys wait; the one that was not asked for longest is pushed out.
+        max_entries: How many results are stored, and how many failures.
+        max_waiting: How many keys wait; the one requested longest ago is pushed out.
     """
 
     def __init__(
@@ -32,8 +33,8 @@ class BackgroundResults(Generic[K, V]):
         self._compute = compute
         self._max_entries = max_entries
         self._max_waiting = max_waiting
-        self._kept: OrderedDict[K, V] = OrderedDict()
-        self._failed: set[K] = set()
+        self._results: OrderedDict[K, V] = OrderedDict()
+        self._failed: OrderedDict[K, None] = OrderedDict()
         self._waiting: OrderedDict[K, None] = OrderedDict()
         self._busy: K | None = None
         self._is_running = False
@@ -46,9 +47,9 @@ class BackgroundResults(Generic[K, V]):
             InvariantError: Computing it failed, by an error of ours; the log has it.
         """
         with self._changed:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
+            if key in self._results:
+                self._results.move_to_end(key)
+                return self._results[key]
             if key in self._failed:
                 raise InvariantError("A background computation failed; the log has the details.")
             if key != self._busy:
@@ -56,11 +57,15 @@ class BackgroundResults(Generic[K, V]):
             return None
 
     def wait(self, key: K, timeout_s: float) -> V | None:
-        """Return the result for ``key`` as soon as it is there, ``None`` when time is up."""
+        """Return the result for ``key`` as soon as it is there, ``None`` when time is up.
+
+        Raises:
+            InvariantError: Computing it failed.
+        """
         with self._changed:
-            if key not in self._kept and key != self._busy:
+            if key not in self._results and key not in self._failed and key != self._busy:
                 self._enqueue(key)
-            self._changed.wait_for(lambda: key in self._kept or key in self._failed, timeout_s)
+            self._changed.wait_for(lambda: key in self._results or key in self._failed, timeout_s)
         return self(key)
 
     def _enqueue(self, key: K) -> None:
@@ -70,7 +75,7 @@ class BackgroundResults(Generic[K, V]):
             self._waiting.popitem(last=False)
         if not self._is_running:
             self._is_running = True
-            Thread(target=self._work, name="later", daemon=True).start()
+            Thread(target=self._work, name="background results", daemon=True).start()
 
     def _work(self) -> None:
         while self._take_one():
@@ -85,17 +90,19 @@ class BackgroundResults(Generic[K, V]):
             self._busy = key
         try:
             value = self._compute(key)
-        except BaseException:  # the thread ends, the log has it; the next question starts another
+        except BaseException:  # the thread ends, the log has it; the next request starts another
             with self._changed:
-                self._failed.add(key)
+                self._failed[key] = None
+                while len(self._failed) > self._max_entries:
+                    self._failed.popitem(last=False)
                 self._busy = None
                 self._is_running = False
                 self._changed.notify_all()
             raise
         with self._changed:
             self._busy = None
-            self._kept[key] = value
-            while len(self._kept) > self._max_entries:
-                self._kept.popitem(last=False)
+            self._results[key] = value
+            while len(self._results) > self._max_entries:
+                self._results.popitem(last=False)
             self._changed.notify_all()
         return True

@@ -53,7 +53,7 @@ _explanations = cached(_explained, max_entries=8)
 
 
 def explanation(shelved: CachedSnapshot, resting: frozenset[str] = frozenset()) -> Explanation:
-    """Return the next shedding round on a kept snapshot.
+    """Return the next shedding round on a saved snapshot.
 
     Args:
         shelved: The snapshot.
@@ -120,7 +120,7 @@ explanation_with = cached(_explained_with, max_entries=4)
 
 
 def _sighted(shelved: CachedSnapshot) -> Sighting | None:
-    """What a kept snapshot tells of the leader; ``None`` when it was dropped meanwhile."""
+    """What a saved snapshot contains of the leader; ``None`` when it was dropped meanwhile."""
     try:
         _, manifest = load_manifest(shelved.path)
         table = pq.read_table(
@@ -139,18 +139,18 @@ _sightings = cached(_sighted, max_entries=400)
 
 
 def leader_of(
-    kept: ShelfState, shelved: CachedSnapshot, own_moves: Mapping[str, Sequence[datetime]]
+    saved: ShelfState, shelved: CachedSnapshot, own_moves: Mapping[str, Sequence[datetime]]
 ) -> LeaderFacts:
-    """Return what the kept snapshots up to one of them tell of its leader.
+    """Return what the saved snapshots up to one of them report of its leader.
 
     Args:
-        kept: All that is kept.
+        saved: All that is saved.
         shelved: The snapshot that is shown.
         own_moves: Bundles that runs of our own moved, and when.
     """
     settings = reading(shelved).settings
     back = max(_LOOKED_BACK, timedelta(minutes=settings.number(_GRACE)))
-    window = thinned(within(kept.entries, shelved.taken_at, back), _LOOKED_AT)
+    window = thinned(within(saved.entries, shelved.taken_at, back), _LOOKED_AT)
     seen = [sighting for sighting in map(_sightings, window) if sighting is not None]
     return leader_facts(
         seen,
@@ -170,7 +170,7 @@ def leader_of(
 def report_before(
     entries: Sequence[CachedSnapshot], shelved: CachedSnapshot, broker: str
 ) -> pa.Table | None:
-    """Return the broker's row with its report before the present one, ``None``: none is kept.
+    """Return the broker's row with its report before the present one, ``None``: none is saved.
 
     Only the latest hour is looked through, newest first.
     """

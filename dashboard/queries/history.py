@@ -48,7 +48,7 @@ _REMOTE_S: Final = 15
 _LOGS: Final = ("minutes", "events", "shadow")
 _MAX_ANSWERS: Final = 64
 _LATE: Final = 0.1
-"""Of a period: what is kept may begin so much later, before the record is asked."""
+"""Of a period: what is saved may begin so much later, before the record is read."""
 
 Weights = tuple[tuple[str, float], ...]
 
@@ -127,7 +127,7 @@ def weights_of(shelved: CachedSnapshot | None, system: str) -> Weights:
 
 @dataclass(frozen=True)
 class _Query:
-    """What was asked, of the history as it was then."""
+    """The query, of the history as it was then."""
 
     history: ClusterHistory
     sql: str
@@ -164,7 +164,7 @@ class Predicted:
     """What the shadow balancer predicted against what came.
 
     Attributes:
-        strategies: That were asked, sorted.
+        strategies: The requested ones, sorted.
         effective: Those of them that the cluster was configured with.
         agreement: Of the one that was chosen.
     """
@@ -190,7 +190,7 @@ def _predicted(key: tuple[ClusterHistory, Period, str | None]) -> Predicted | No
 
 predicted = cached(_predicted, max_entries=16)
 """What the shadow balancer predicted, by history, period and strategy (``None``: the configured
-one); ``None`` where it was not asked."""
+one); ``None`` where it was not requested."""
 
 
 def _span_of(history: ClusterHistory) -> tuple[datetime, datetime] | None:
@@ -307,12 +307,12 @@ _broker_tables = cached(_brokers_over, max_entries=8)
 def brokers_over(
     config: Config, cluster: Cluster, entries: Sequence[CachedSnapshot], period: Period
 ) -> list[tuple[datetime, pa.Table]]:
-    """Return the brokers' load over a period: as kept, or where that is too short, as recorded.
+    """Return the brokers' load over a period: as saved, or where that is too short, as recorded.
 
     Args:
         config: The configuration.
         cluster: Whose.
-        entries: Kept snapshots within the period, oldest first.
+        entries: Saved snapshots within the period, oldest first.
         period: When.
     Returns:
         Time and brokers table, oldest first, about ``MAX_POINTS`` of them.
@@ -320,12 +320,12 @@ def brokers_over(
     late = entries[0].taken_at - period.start if entries else period.span
     if late.total_seconds() <= max(_LATE * period.span.total_seconds(), config.collect_every_s):
         return broker_history(thinned(entries))
-    kept = broker_history(thinned(entries))
+    saved = broker_history(thinned(entries))
     try:
         recorded = _broker_tables((history_of(config, cluster), period))
     except SnapshotError:
-        return kept  # the History page says why
-    return recorded if len(recorded) > len(kept) else kept
+        return saved  # the History page says why
+    return recorded if len(recorded) > len(saved) else saved
 
 
 # -- any past minute -------------------------------------------------------------------------------
@@ -361,7 +361,7 @@ def past_at(config: Config, cluster: Cluster, text: str) -> CachedSnapshot | Non
 
 
 def shelved_at(
-    config: Config, cluster: Cluster, kept: ShelfState, moment: datetime
+    config: Config, cluster: Cluster, saved: ShelfState, moment: datetime
 ) -> CachedSnapshot | None:
     """Return the snapshot of a recorded minute: from the shelf, else from the history.
 
@@ -369,5 +369,5 @@ def shelved_at(
         SnapshotError: It was recorded, and cannot be read.
     """
     text = stamp(moment)
-    on_shelf = next((one for one in reversed(kept.entries) if stamp(one.taken_at) == text), None)
+    on_shelf = next((one for one in reversed(saved.entries) if stamp(one.taken_at) == text), None)
     return on_shelf or past_at(config, cluster, text)

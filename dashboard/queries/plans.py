@@ -21,7 +21,7 @@ _RENEW_AFTER_S: Final = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnloadRequest:
-    """What is asked; equal requests on the same snapshot have the same answer.
+    """What is requested; equal requests on the same snapshot have the same answer.
 
     Attributes:
         shelved: The snapshot.

@@ -25,7 +25,7 @@ _RENEW_AFTER_S: Final = 300
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """What limits a cluster, beside what it carries.
+    """What limits a cluster, next to what it carries.
 
     Attributes:
         use: By namespace.
@@ -52,7 +52,7 @@ def _limits(shelved: CachedSnapshot) -> Limits:
 
 
 limits_of = cached(_limits, max_entries=4)
-"""The limits of a kept snapshot."""
+"""The limits of a saved snapshot."""
 
 
 def _shared(key: tuple[CachedSnapshot, str, str]) -> SharedLimit:

@@ -91,7 +91,7 @@ def open_run(config: Config, cluster: str) -> RunView | None:
 
 
 def request(config: Config, plan: Plan, reason: str, options: RunOptions) -> RunId:
-    """Ask for a plan to be carried out, once: the same plan asked for again is the same run.
+    """Request a plan, once: the same plan requested again is the same run.
 
     Raises:
         InputError: No reason, or options beyond the cluster's limits.
@@ -136,19 +136,19 @@ def audit(config: Config) -> pd.DataFrame:
     Raises:
         RemoteError: The journal cannot be read.
     """
-    kept = _audits(config.journal_address.get_secret_value())
+    saved = _audits(config.journal_address.get_secret_value())
     journal = services.journal(config)
-    with kept.lock:
-        if kept.frame is None:
-            kept.seq = max(0, journal.newest()[0] - MAX_ENTRIES)
-        fresh = journal.entries(after=kept.seq)
-        if fresh or kept.frame is None:
+    with saved.lock:
+        if saved.frame is None:
+            saved.seq = max(0, journal.newest()[0] - MAX_ENTRIES)
+        fresh = journal.entries(after=saved.seq)
+        if fresh or saved.frame is None:
             grown = entries_frame(fresh)
-            if kept.frame is not None and len(kept.frame):
-                grown = pd.concat([kept.frame, grown], ignore_index=True)
-            kept.frame = grown.tail(MAX_ENTRIES).reset_index(drop=True)
-            kept.seq = fresh[-1].seq if fresh else kept.seq
-        return kept.frame
+            if saved.frame is not None and len(saved.frame):
+                grown = pd.concat([saved.frame, grown], ignore_index=True)
+            saved.frame = grown.tail(MAX_ENTRIES).reset_index(drop=True)
+            saved.seq = fresh[-1].seq if fresh else saved.seq
+        return saved.frame
 
 
 def newest(config: Config) -> tuple[int, str]:
@@ -168,9 +168,9 @@ def chain(config: Config, *, is_requested: bool) -> Chain | None:
     Raises:
         RemoteError: The journal cannot be read.
     """
-    kept = _chains((config.journal_address.get_secret_value(), *newest(config)))
-    if not kept and is_requested:
+    saved = _chains((config.journal_address.get_secret_value(), *newest(config)))
+    if not saved and is_requested:
         found = services.journal(config).verify()
         damage = None if found.damage is None else (found.damage.seq, found.damage.what)
-        kept.append(chain_of(found.entries, found.newest_digest, damage))
-    return kept[0] if kept else None
+        saved.append(chain_of(found.entries, found.newest_digest, damage))
+    return saved[0] if saved else None

@@ -1,4 +1,4 @@
-"""What the pages read: a kept snapshot with everything derived from it, computed once."""
+"""What the pages read: a saved snapshot with everything derived from it, computed once."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MAX_PAIRS: Final = 4_000
 
 
 class Reading:
-    """One kept snapshot and what follows from it; every part is computed when first asked for."""
+    """One saved snapshot and what follows from it; every part is computed at first use."""
 
     def __init__(self, shelved: CachedSnapshot) -> None:
         self.shelved = shelved
@@ -99,7 +99,7 @@ class Reading:
 
 
 reading = cached(Reading, max_entries=MAX_READINGS)
-"""The reading of a kept snapshot."""
+"""The reading of a saved snapshot."""
 
 
 def _summarised(shelved: CachedSnapshot) -> ClusterSummary:
@@ -108,7 +108,7 @@ def _summarised(shelved: CachedSnapshot) -> ClusterSummary:
 
 
 cluster_summary = cached(_summarised, max_entries=MAX_SUMMARIES)
-"""A cluster's row of the overview, for a kept snapshot."""
+"""A cluster's row of the overview, for a saved snapshot."""
 
 BROKER_COLUMNS: Final = (
     "broker",
@@ -122,7 +122,7 @@ _UNREADABLE: Final = (OSError, pa.ArrowException)
 
 
 def _broker_columns(shelved: CachedSnapshot) -> pa.Table | None:
-    """Broker loads of one kept snapshot; ``None`` when it was dropped meanwhile or is damaged."""
+    """Broker loads of one saved snapshot; ``None`` when it was dropped meanwhile or is damaged."""
     try:
         table = pq.read_table(shelved.path / "brokers.parquet", columns=list(BROKER_COLUMNS))
     except _UNREADABLE:
@@ -169,7 +169,7 @@ def span_minutes(entries: Sequence[CachedSnapshot]) -> float:
 
 
 def broker_history(entries: Sequence[CachedSnapshot]) -> list[tuple[datetime, pa.Table]]:
-    """Return broker loads of each entry that is still kept, in the order given."""
+    """Return broker loads of each entry that is still saved, in the order given."""
     tables = [(entry.taken_at, _broker_tables(entry)) for entry in entries]
     return [(moment, table) for moment, table in tables if table is not None]
 
@@ -227,14 +227,14 @@ def moves_seen(entries: Sequence[CachedSnapshot]) -> list[Move]:
     """Return the changes of owner from each entry to the next, oldest first.
 
     Cost:
-        Two columns a snapshot the first time; only the moves are kept.
+        Two columns a snapshot the first time; only the moves are stored.
     """
     return [move for pair in pairwise(entries) for move in _moves(pair)]
 
 
 @dataclass(frozen=True, slots=True)
 class ShelfState:
-    """What is kept for a cluster: the entries, oldest first."""
+    """What is saved of a cluster: the entries, oldest first."""
 
     entries: tuple[CachedSnapshot, ...]
 
@@ -244,11 +244,11 @@ class ShelfState:
         return self.entries[-1] if self.entries else None
 
     def joined_by(self, past: CachedSnapshot) -> ShelfState:
-        """Return what is kept with a minute of the history in its place."""
+        """Return what is saved with a minute of the history in its place."""
         return ShelfState(tuple(sorted((*self.entries, past), key=lambda one: one.taken_at)))
 
     def find(self, snapshot_id: str) -> CachedSnapshot | None:
-        """Return the entry with that id, if it is still kept."""
+        """Return the entry with that id, if it is still saved."""
         return next((one for one in self.entries if one.snapshot_id == snapshot_id), None)
 
 
@@ -260,18 +260,18 @@ def _listed(key: tuple[Path, str, int]) -> ShelfState:
 _listings = cached(_listed, max_entries=64)
 
 
-def newest_summary(kept: ShelfState) -> ClusterSummary | None:
-    """Return the row of what is kept; ``None`` where nothing is, or the newest is damaged."""
-    if kept.latest is None:
+def newest_summary(saved: ShelfState) -> ClusterSummary | None:
+    """Return the row of what is saved; ``None`` where nothing is, or the newest is damaged."""
+    if saved.latest is None:
         return None
     try:
-        return cluster_summary(kept.latest)
+        return cluster_summary(saved.latest)
     except SnapshotError:
         return None
 
 
 def shelf_state(shelf: Shelf, cluster: str) -> ShelfState:
-    """Return what is kept; the directory is read only after it changed."""
+    """Return what is saved; the directory is read only after it changed."""
     try:
         changed = (shelf.root / cluster).stat().st_mtime_ns
     except OSError:

@@ -109,7 +109,7 @@ def fetch_topics(cluster: ClusterConfig, broker_web_url: str, bundle: str | None
 
 
 def journal(config: TrimtabConfig) -> SqlJournal:
-    """Return the journal of a configuration; one is kept open for each address.
+    """Return the journal of a configuration; one stays open for each address.
 
     Raises:
         ConfigError: ``journal_url`` is none, or its driver is not installed.
@@ -174,7 +174,7 @@ def request_run(
     options: RunOptions,
     actor: str,
 ) -> RunId:
-    """Ask for a plan to be carried out: the worker of the cluster takes it up from the journal.
+    """Request a plan: the worker of the cluster takes it up from the journal.
 
     Raises:
         InputError: No reason, or options beyond the cluster's limits.
@@ -368,7 +368,7 @@ def run_collector(
 
 
 def worker_status(config: TrimtabConfig, cluster: str) -> Mapping[str, object]:
-    """Return how the worker of ``cluster`` beside this state directory is doing.
+    """Return how the worker of ``cluster`` in this state directory is doing.
 
     Returns:
         The fields of ``connectors.worker.status.WorkerStatus``; empty when none ever ran here.
@@ -393,7 +393,7 @@ def run_worker(
     stop: threading.Event,
     tell: Callable[[str], None],
 ) -> None:
-    """Carry out what is asked of clusters until ``stop`` is set."""
+    """Carry out what is requested of clusters until ``stop`` is set."""
     from connectors.worker import worker  # noqa: PLC0415  # commands must start fast
 
     worker.run_worker(config, clusters, stop, lambda event: tell(str(event)))

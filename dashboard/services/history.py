@@ -40,7 +40,7 @@ def past_minutes(config: Config) -> PastMinutes:
 
 
 def record_shelved(config: Config, cluster: Cluster, shelved: CachedSnapshot) -> bool:
-    """Record a kept snapshot, unless a collector of this state directory records anyway.
+    """Record a saved snapshot, unless a collector of this state directory records anyway.
 
     Returns:
         Whether it was recorded.

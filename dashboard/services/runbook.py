@@ -16,7 +16,7 @@ from core.actions.runs import RunView, fold
 from core.errors import InvariantError, UnknownNameError
 
 MOST_KEPT = 2000
-"""Runs kept in memory; the others are folded again on request."""
+"""Runs in memory; the others are folded again on request."""
 
 
 class Runs(Journal, Protocol):
@@ -72,13 +72,13 @@ class RunBook:
         return [view for view in found if view is not None]
 
     def _begin(self) -> int:
-        """Return up to where the kept views are complete; what was before is read run by run."""
+        """Return up to where the stored views are complete; what was before is read run by run."""
         if self._seen is None:
             self._seen = self._journal.newest()[0]
         return self._seen
 
     def _catch_up(self, seen: int) -> None:
-        """Fold what is new into the views that are kept; the others are read when asked for."""
+        """Fold what is new into the stored views; the others are read on request."""
         fresh = self._journal.entries(after=seen)
         for entry in fresh:
             view = self._views.get(entry.record.run_id)

@@ -266,10 +266,10 @@ def test_form_of_what_was_asked_asks_the_same(is_pegasus):
         unloads_per_day=3.0,
         is_pegasus=is_pegasus,
     )
-    again = GridForm.of(form.asked())
+    again = GridForm.of(form.parameters())
     assert again
-    assert again.asked() == form.asked()
-    assert GridForm.of(form.asked() | {"clusters": ["a", "b"]}) is None
+    assert again.parameters() == form.parameters()
+    assert GridForm.of(form.parameters() | {"clusters": ["a", "b"]}) is None
 
 
 def test_page_counts_minutes_as_the_configuration_says(tmp_path, monkeypatch):

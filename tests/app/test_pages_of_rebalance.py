@@ -77,7 +77,7 @@ def test_played_rounds_fill_the_columns_and_are_drawn(site, snapshot):
     app = site.open("rebalance")
     shelved = services.shelf(services.load_config(site.config, ())).entries("fleet")[-1]
     for name in MODULAR:
-        queries.played.wait(queries.Candidate(shelved=shelved, strategy=name), WAIT_S)
+        queries.simulated.wait(queries.Candidate(shelved=shelved, strategy=name), WAIT_S)
     app.run()
     assert_calm(app)
     row = ways(app)[("ThresholdShedder", "● active")]

@@ -297,7 +297,7 @@ def test_control_is_asked_for_once_and_shown_as_pending(site, snapshot, told, co
     assert_calm(app)
     asked = [one.record.event for one in entries(site)][-1]
     assert asked == ControlRequested(control=control)
-    assert f"{control.capitalize()} asked for by test@example.com" in texts(app)
+    assert f"{control.capitalize()} requested by test@example.com" in texts(app)
 
 
 def test_run_that_nobody_carries_out_says_how_to_start_a_worker(site, snapshot):

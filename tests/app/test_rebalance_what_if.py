@@ -80,13 +80,13 @@ def test_a_broker_of_the_address_that_is_not_there_is_told_and_left_out(site):
 def test_rounds_are_played_on_the_changed_fleet_and_what_failed_is_not_the_strategys(site):
     fleet = Fleet(failing=(GONE,))
     one = queries.Candidate(shelved=shelved(site), strategy="ThresholdShedder", fleet=fleet)
-    played = queries.played.wait(one, WAIT_S)
-    placed, *shed = played.rounds
+    simulated = queries.simulated.wait(one, WAIT_S)
+    placed, *shed = simulated.rounds
     assert placed.number == 0
     assert len(placed.moves) == len(scenarios((shelved(site), fleet)).change.moves) > 0
     others = ("OverloadShedder", "UniformLoadShedder", "AvgShedder")
     for name in others:
-        queries.played.wait(
+        queries.simulated.wait(
             queries.Candidate(shelved=shelved(site), strategy=name, fleet=fleet), WAIT_S
         )
     app = opened(site, fail=[GONE], play="true")

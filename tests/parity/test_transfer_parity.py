@@ -112,7 +112,8 @@ def _chain(fleet: TransferFleet) -> dict[str, list[str]]:
         return {}
     view, settings = _view(fleet)
     return {
-        bundle: sorted(place_bundle(view, bundle, settings).candidates) for bundle in fleet.asked()
+        bundle: sorted(place_bundle(view, bundle, settings).candidates)
+        for bundle in fleet.parameters()
     }
 
 

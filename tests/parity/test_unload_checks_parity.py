@@ -101,7 +101,9 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[list[list[s
         pytest.skip(command)
     seeds = range(FLEETS)
     folder: Path = tmp_path_factory.mktemp("unloads")
-    answers = ask_real_classes((_Case.of(seed).asked() for seed in seeds), folder, "UnloadDriver")
+    answers = ask_real_classes(
+        (_Case.of(seed).parameters() for seed in seeds), folder, "UnloadDriver"
+    )
     return {seed: answer["draws"] for seed, answer in zip(seeds, answers, strict=True)}
 
 

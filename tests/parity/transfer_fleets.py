@@ -42,7 +42,7 @@ class TransferFleet:
 
     def case(self) -> dict[str, Any]:
         """As the Java driver reads it."""
-        policed = {"policies": self.policies, "chain": self.asked()} if self.policies else {}
+        policed = {"policies": self.policies, "chain": self.parameters()} if self.policies else {}
         return {
             **policed,
             "conf": {

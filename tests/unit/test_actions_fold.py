@@ -343,4 +343,4 @@ def test_words_say_who_asked_and_why() -> None:
     assert words.why == "wrong idea"
     assert "from a lost worker" in describe_event(claimed(is_takeover=True)).what
     assert "from a lost worker" not in describe_event(claimed()).what
-    assert "Settled later" in describe_event(ended(0, is_reconciled=True)).what
+    assert "Reconciled later" in describe_event(ended(0, is_reconciled=True)).what

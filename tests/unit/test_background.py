@@ -1,4 +1,4 @@
-"""Results that are computed beside the pages: asked for without waiting, the latest first."""
+"""Results that are computed in the background: requested without waiting, the latest first."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def test_asking_does_not_wait_and_the_result_comes():
         gate.wait(WAIT_S)
         return key * 2
 
-    later = BackgroundResults(compute)
-    assert later(21) is None
+    results = BackgroundResults(compute)
+    assert results(21) is None
     gate.set()
-    assert later.wait(21, WAIT_S) == 42
-    assert later(21) == 42
+    assert results.wait(21, WAIT_S) == 42
+    assert results(21) == 42
 
 
 def test_what_was_asked_for_last_is_computed_first_and_each_once():
@@ -36,14 +36,14 @@ def test_what_was_asked_for_last_is_computed_first_and_each_once():
         order.append(key)
         return key
 
-    later = BackgroundResults(compute)
-    later("busy")
+    results = BackgroundResults(compute)
+    results("busy")
     assert begun.wait(WAIT_S)
     for key in ("old", "busy", "new", "old"):
-        later(key)
+        results(key)
     gate.set()
-    assert later.wait("old", WAIT_S) == "old"
-    assert later.wait("new", WAIT_S) == "new"
+    assert results.wait("old", WAIT_S) == "old"
+    assert results.wait("new", WAIT_S) == "new"
     assert order == ["busy", "old", "new"]
 
 
@@ -55,32 +55,47 @@ def test_a_key_that_is_pushed_out_comes_back_when_it_is_asked_for():
         gate.wait(WAIT_S)
         return key
 
-    later = BackgroundResults(compute, max_waiting=2)
-    later(0)
+    results = BackgroundResults(compute, max_waiting=2)
+    results(0)
     assert begun.wait(WAIT_S)
     for key in (1, 2, 3):
-        later(key)
+        results(key)
     gate.set()
-    assert later.wait(2, WAIT_S) == 2
-    assert later.wait(1, WAIT_S) == 1
+    assert results.wait(2, WAIT_S) == 2
+    assert results.wait(1, WAIT_S) == 1
 
 
-def test_only_so_many_results_are_kept():
-    later = BackgroundResults(lambda key: key, max_entries=2)
-    assert [later.wait(key, WAIT_S) for key in (1, 2, 3)] == [1, 2, 3]
-    assert later(3) == 3
-    assert later(1) is None  # computed anew
+def test_only_so_many_results_are_stored():
+    results = BackgroundResults(lambda key: key, max_entries=2)
+    assert [results.wait(key, WAIT_S) for key in (1, 2, 3)] == [1, 2, 3]
+    assert results(3) == 3
+    assert results(1) is None  # computed again
 
 
-def test_a_failure_is_told_logged_and_does_not_stop_the_rest(monkeypatch):
+def test_a_failure_is_raised_logged_and_does_not_stop_the_rest(monkeypatch):
     logged = Event()
     monkeypatch.setattr(threading, "excepthook", lambda _: logged.set())
 
     def compute(key: int) -> float:
         return 1 / key
 
-    later = BackgroundResults(compute)
+    results = BackgroundResults(compute)
     with pytest.raises(InvariantError, match="the log has the details"):
-        later.wait(0, WAIT_S)
+        results.wait(0, WAIT_S)
     assert logged.wait(WAIT_S)
-    assert later.wait(2, WAIT_S) == 0.5
+    assert results.wait(2, WAIT_S) == 0.5
+
+
+def test_a_failed_key_stays_failed_until_newer_failures_push_it_out(monkeypatch):
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    computed = []
+
+    def compute(key: int) -> int:
+        computed.append(key)
+        raise ValueError
+
+    results = BackgroundResults(compute, max_entries=2)
+    for key in (1, 1, 2, 3, 1):
+        with pytest.raises(InvariantError):
+            results.wait(key, WAIT_S)
+    assert computed == [1, 2, 3, 1]

@@ -114,7 +114,7 @@ def test_runs_can_be_chosen_by_cluster_and_number(trimtab) -> None:
     assert len(json.loads(out)["runs"]) == 1
     code, out, _ = trimtab("runs", "--cluster", "none")
     assert code == 0
-    assert out.startswith("No run was ever asked for on none, says the journal sqlite://")
+    assert out.startswith("No run was ever requested on none, says the journal sqlite://")
     assert out.rstrip().endswith("journal.db.")
 
 

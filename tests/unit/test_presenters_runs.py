@@ -259,11 +259,11 @@ def test_steps_that_did_not_go_as_asked_are_told_in_full():
 
 def test_control_that_was_asked_for_is_not_asked_again():
     view = view_of(*RUNNING, ControlRequested(control="stop", reason="enough"))
-    assert "Stop asked for by ann" in runs.pending_words(view, LATER)
+    assert "Stop requested by ann" in runs.pending_words(view, LATER)
     assert "(enough)" in runs.pending_words(view, LATER)
     assert runs.why_no_control(view, "pause") == "It is stopping already."
     paused = view_of(*RUNNING, ControlRequested(control="pause"))
-    assert runs.why_no_control(paused, "pause") == "Pause has been asked for already."
+    assert runs.why_no_control(paused, "pause") == "Pause was already requested."
     assert runs.why_no_control(paused, "stop") is None
     assert runs.why_no_control(view_of(*QUEUED), "pause") is not None
     assert runs.why_no_control(view_of(*DONE), "stop") == "The run is failed."

@@ -105,7 +105,7 @@ def test_a_strategy_whose_bundles_all_stay_is_not_said_to_do_nothing_and_unload(
             msg_rate_msgs_per_s=0.0,
             throughput_bytes_per_s=0.0,
         ),
-        played=None,
+        simulated=None,
     )
     assert answer(line, (), None) == (
         "UniformLoadShedder, active here, would unload nothing now: "

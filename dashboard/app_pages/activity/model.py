@@ -19,7 +19,7 @@ KINDS: Final = describe.KINDS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalFilter:
-    """What is asked of the journal; empty matches everything.
+    """Which entries of the journal; empty matches everything.
 
     Attributes:
         cluster: Name.

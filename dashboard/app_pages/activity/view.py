@@ -24,8 +24,8 @@ DATES: Final = "between dates"
 def pick(label: str, options: Sequence[str], key: str, width: int) -> str:
     """Draw a filter whose first choice is everything; return the choice, empty: everything."""
     every = f"every {label.lower()}"
-    asked = state.text(key)
-    more = [asked] if asked and asked not in (every, *options) else []  # so that it is not lost
+    named = state.text(key)
+    more = [named] if named and named not in (every, *options) else []  # so that it is not lost
     chosen = st.selectbox(
         label,
         [every, *options, *more],

@@ -100,7 +100,7 @@ def _asked(subject: Subject, given: dict[str, Number]) -> queries.BundlesRequest
 
 
 def draw_lookups(subject: Subject) -> None:
-    """Draw what unloading the whole namespace asks of the brokers, beside bundle by bundle."""
+    """Draw what unloading the whole namespace asks of the brokers, next to bundle by bundle."""
     said = st.container()
     facts = subject.facts
     pace = float(inputs.draw(LOOKUPS, {})["pace"])

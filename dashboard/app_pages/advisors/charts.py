@@ -103,7 +103,7 @@ def count_lines(
 
 
 def tally_bars(data: Tally) -> go.Figure:
-    """Return how many bundles hold so many partitions, beside random names and after the cuts."""
+    """Return how many bundles hold so many partitions, next to random names and after the cuts."""
     held = list(data.held)[: MAX_TALLY + 1]
     figure = go.Figure()
     for values, name, color in (
@@ -333,14 +333,14 @@ class CompactionCurve:
         dead: Percent of the log that is dead.
         wait_s: How long that stays at the most; NaN: for good.
         thresholds: Minor and major, percent.
-        asked: The share that is looked at, percent.
+        marked: The share that is looked at, percent.
     """
 
     live: Floats
     dead: Floats
     wait_s: Floats
     thresholds: tuple[float, float]
-    asked: float
+    marked: float
 
 
 def span(minutes: float) -> str:
@@ -442,7 +442,7 @@ def compaction_line(data: CompactionCurve) -> go.Figure:
             )
         )
     styled(figure, height=_STORAGE_HEIGHT_PX, legend=True)
-    figure.add_vline(x=data.asked, line={"color": LINE, "width": 1.6})
+    figure.add_vline(x=data.marked, line={"color": LINE, "width": 1.6})
     figure.update_xaxes(ticksuffix=" %", range=[0, 100], title_text="live data in an entry log")
     figure.update_yaxes(ticksuffix=" %", range=[0, 100], title_text="dead data in it")
     return figure

@@ -78,8 +78,8 @@ def _follow(key: str, begin: Number) -> None:
         st.session_state[key] = begin
     elif before and before[-1] == begin:
         return
-    kept = _REMEMBERED if isinstance(begin, float) else 1
-    st.session_state[seen] = (*[one for one in before if one != begin], begin)[-kept:]
+    remaining = _REMEMBERED if isinstance(begin, float) else 1
+    st.session_state[seen] = (*[one for one in before if one != begin], begin)[-remaining:]
 
 
 def preset(values: Mapping[str, Number]) -> None:
@@ -93,7 +93,7 @@ def preset(values: Mapping[str, Number]) -> None:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Subject:
-    """What an advisor is asked about.
+    """What an advisor is about.
 
     Attributes:
         page: The page.
@@ -134,7 +134,7 @@ def topics_button(subject: Subject) -> None:
     asked_of = [page.cluster.web_address(*web_addresses_of(snapshot, one)) for one in owners]
     addresses = [one for one in asked_of if one]
     with st.container(horizontal=True, vertical_alignment="center"):
-        asked = st.button(
+        is_clicked = st.button(
             "Fetch topics",
             icon=":material/cloud_download:",
             disabled=not addresses,
@@ -142,7 +142,7 @@ def topics_button(subject: Subject) -> None:
             help="Read from the owners of its bundles: where topics lie and what each carries.",
         )
         st.caption(words.plain(_told(subject, len(addresses))), width="content")
-    if not asked:
+    if not is_clicked:
         return
     try:
         with st.spinner(f"Asking {pluralize(len(addresses), 'broker')}", show_time=True):

@@ -53,7 +53,7 @@ EXAMPLE_WORDS: Final = (
 
 
 def bundles_answer(advice: BundleAdvice, present: int) -> str:
-    """Return the advice, beside what the namespace has."""
+    """Return the advice, next to what the namespace has."""
     if not present:
         return advice.sentence
     if present == advice.bundles:
@@ -106,7 +106,7 @@ def spread_answer(surgery: Surgery, expected: float, partitions: int) -> str:
 
 
 def tally(surgery: Surgery, partitions: int) -> Tally:
-    """Return the distribution of partitions per bundle, beside that of balls thrown into bins."""
+    """Return the distribution of partitions per bundle, next to that of balls thrown into bins."""
     before, bundles = surgery.before, surgery.before.boundaries.size - 1
     size = max(before.worst, surgery.after.worst) + 2
     held = np.arange(size)
@@ -142,7 +142,7 @@ def counts_table(counts: Sequence[CountAdvice], partitions: int) -> pd.DataFrame
         [
             {
                 "partitions": one.partitions,
-                "mark": "◆ asked" if one.partitions == partitions else "",
+                "mark": "◆ chosen" if one.partitions == partitions else "",
                 "worst": one.worst,
                 "expected": one.expected_worst,
                 "share": one.bundle_share * _PERCENT,
@@ -581,7 +581,7 @@ def compaction_curve(rule: CompactionRule, live_ratio: float) -> CompactionCurve
         dead=(1 - live) * 100,
         wait_s=np.array([np.nan if wait is None else wait for wait in waits], np.float64),
         thresholds=(rule.minor_threshold * 100, rule.major_threshold * 100),
-        asked=live_ratio * 100,
+        marked=live_ratio * 100,
     )
 
 

@@ -41,34 +41,34 @@ def draw_partitions(subject: Subject) -> None:
     given = inputs.draw(PARTITIONS, live_topic(subject.topic(topic)))
     _links(subject)
     try:
-        asked, facts = _asked(subject, topic, given)
-        found = queries.spread(asked)
+        request, facts = _request(subject, topic, given)
+        found = queries.spread(request)
     except OpsError as error:
         words.failed(error, what="That cannot be computed")
         return
     surgery = found.surgery
     with said:
-        words.answer(model.spread_answer(surgery, found.expected, asked.partitions))
-    _basis(subject, asked)
+        words.answer(model.spread_answer(surgery, found.expected, request.partitions))
+    _basis(subject, request)
     if facts is not None:
         st.caption(words.plain(model.owners_words(queries.owners_of(facts, surgery))))
     left, right = st.columns(2, gap="medium")
     with left:
         words.section("Partitions per bundle", "Hashes of the names; dashes: balls thrown in bins.")
         figures.chart(
-            tally_bars(model.tally(surgery, asked.partitions)),
+            tally_bars(model.tally(surgery, request.partitions)),
             key="advisor_tally",
             alt=f"Bundles by partitions; the fullest holds {surgery.before.worst}",
         )
     with right:
         words.section("Other numbers of partitions", "In the same bundles.")
         figures.chart(
-            curve_lines(found.curve, partitions=asked.partitions),
+            curve_lines(found.curve, partitions=request.partitions),
             key="advisor_curve",
             alt="Share of the traffic in the fullest bundle by number of partitions",
         )
-    _others(found, asked)
-    _surgeon(subject, asked, surgery, facts, given)
+    _others(found, request)
+    _surgeon(subject, request, surgery, facts, given)
 
 
 def _topic(subject: Subject) -> str:
@@ -121,10 +121,10 @@ def _example(partitions: int) -> None:
     inputs.preset({**model.EXAMPLE, "partitions": partitions})
 
 
-def _asked(
+def _request(
     subject: Subject, topic: str, given: dict[str, Number]
 ) -> tuple[queries.SpreadRequest, NamespaceFacts | None]:
-    """Return what is asked, and the namespace whose own bundles these are.
+    """Return the request, and the namespace whose own bundles these are.
 
     Raises:
         InputError: The topic has no name, or a number cannot be.
@@ -149,7 +149,7 @@ def _asked(
     bounds: Sequence[int] = (
         facts.boundaries.tolist() if facts and facts.boundaries is not None else ()
     )
-    asked = queries.SpreadRequest(
+    request = queries.SpreadRequest(
         topic=topic,
         partitions=int(given["partitions"]),
         even=even,
@@ -157,24 +157,24 @@ def _asked(
         max_bundles=int(page.reading.settings.number(_MAXIMUM)),
         boundaries=tuple(bounds),
     )
-    return asked, facts
+    return request, facts
 
 
-def _basis(subject: Subject, asked: queries.SpreadRequest) -> None:
-    real = subject.topic(asked.topic) is not None
-    whose = f"{asked.even} even bundles, assumed" if asked.even else "the namespace's own, live"
-    what = "a topic of the cluster" if real else "any name: nothing is asked of the cluster"
-    text = f"Bundles: {whose}. Topic: {asked.topic}, {what}."
-    if asked.topic == model.EXAMPLE_TOPIC and asked.even == model.EXAMPLE["even"]:
+def _basis(subject: Subject, request: queries.SpreadRequest) -> None:
+    real = subject.topic(request.topic) is not None
+    whose = f"{request.even} even bundles, assumed" if request.even else "the namespace's own, live"
+    what = "a topic of the cluster" if real else "any name: the cluster is not contacted"
+    text = f"Bundles: {whose}. Topic: {request.topic}, {what}."
+    if request.topic == model.EXAMPLE_TOPIC and request.even == model.EXAMPLE["even"]:
         text = f"{text} {model.EXAMPLE_WORDS} The name is ours, chosen to fall like theirs."
     st.caption(words.plain(text))
 
 
-def _others(found: queries.SpreadAnswer, asked: queries.SpreadRequest) -> None:
+def _others(found: queries.SpreadAnswer, request: queries.SpreadRequest) -> None:
     left, right = st.columns(2, gap="medium")
     with left:
         words.section("Side by side", "The same topic with fewer or more partitions.")
-        rows = model.counts_table(found.counts, asked.partitions)
+        rows = model.counts_table(found.counts, request.partitions)
         tables.table(
             rows,
             {
@@ -207,7 +207,7 @@ def _others(found: queries.SpreadAnswer, asked: queries.SpreadRequest) -> None:
 
 def _surgeon(
     subject: Subject,
-    asked: queries.SpreadRequest,
+    request: queries.SpreadRequest,
     surgery: Surgery,
     facts: NamespaceFacts | None,
     given: dict[str, Number],
@@ -219,16 +219,16 @@ def _surgeon(
     st.markdown(words.plain(surgery.verdict))
     limit = subject.page.reading.settings.number(_BANDWIDTH) * _MIB_BYTES
     try:
-        need = partitions_needed(given["topic_traffic"] * 1e6, asked.partitions, limit)
+        need = partitions_needed(given["topic_traffic"] * 1e6, request.partitions, limit)
     except InputError as error:
         words.failed(error, what="That cannot be computed")
         return
-    if sentence := model.need_words(need, asked.partitions):
+    if sentence := model.need_words(need, request.partitions):
         (st.info if need.is_enough else st.warning)(
             words.plain(sentence),
             icon=":material/speed:" if need.is_enough else ":material/warning:",
         )
-    _rings(asked, surgery)
+    _rings(request, surgery)
     if not surgery.cuts:
         return
     rows = model.cuts_table(surgery)
@@ -248,7 +248,7 @@ def _surgeon(
     if facts is None:
         st.caption("Even bundles are assumed: there is nothing to plan on the cluster.")
         return
-    if subject.topic(asked.topic) is None:
+    if subject.topic(request.topic) is None:
         st.info(
             "A split cannot be taken back, so it is planned only for a topic that was read from "
             "the cluster: choose its namespace above, then Fetch topics.",
@@ -258,7 +258,7 @@ def _surgeon(
     _plan(subject, facts, surgery)
 
 
-def _rings(asked: queries.SpreadRequest, surgery: Surgery) -> None:
+def _rings(request: queries.SpreadRequest, surgery: Surgery) -> None:
     moments = [("now", surgery.before), ("after the splits", surgery.after)]
     shown = moments if surgery.cuts else moments[:1]
     for column, (moment, spread) in zip(st.columns(2, gap="small"), shown, strict=False):
@@ -266,7 +266,7 @@ def _rings(asked: queries.SpreadRequest, surgery: Surgery) -> None:
             bundles = spread.boundaries.size - 1
             most = pluralize(spread.worst, "partition")
             st.caption(f"{pluralize(bundles, 'bundle')} {moment}: at most {most} in one")
-            ring = model.thin_ring(model.spread_ring(spread, most=asked.wanted))
+            ring = model.thin_ring(model.spread_ring(spread, most=request.wanted))
             figures.chart(
                 by_crowding(namespace_ring(ring, height=_RING_PX)),
                 key=f"advisor_ring_{moment.partition(' ')[0]}",

@@ -55,7 +55,7 @@ def _facts(key: tuple[CachedSnapshot, str]) -> NamespaceFacts:
 
 
 facts = cached(_facts, max_entries=32)
-"""What a kept snapshot shows of a namespace."""
+"""What a saved snapshot shows of a namespace."""
 
 
 def read_topics(cluster: Cluster, addresses: Sequence[str], namespace: str) -> pa.Table:

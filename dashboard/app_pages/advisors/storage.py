@@ -88,9 +88,9 @@ def _disks(subject: Subject, rule: RolloverRule, directories: int) -> None:
     st.markdown(words.plain(disks_words(found, directories)))
     figures.chart(disk_bars(found), key="advisor_disks", alt=disks_words(found, directories))
     st.caption(
-        "Live: topics and traffic of every bundle of the cluster. Assumed: topics of a bundle all "
-        "alike, one ledger each, numbered by chance, all on one bookie. More even ledgers (a lower "
-        "most size) make more even disks."
+        "Live: topics and traffic of every bundle of the cluster. Assumed: equal topics in a "
+        "bundle, one ledger each, numbered by chance, all on one bookie. More even ledgers (a "
+        "lower maximum size) make more even disks."
     )
 
 

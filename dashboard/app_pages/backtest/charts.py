@@ -32,7 +32,7 @@ class Point:
 
     Attributes:
         name: Its label.
-        mark: Written beside it: its rank.
+        mark: Written next to it: its rank.
         unloads_per_day: Mean over seeds.
         deviation: Farthest node from the mean, 95th percentile of the minutes, share of the mean.
         unloads_range: Least and greatest over seeds.
@@ -56,7 +56,7 @@ class Point:
 def readable(points: Sequence[Point]) -> list[Point]:
     """Return the points, those that would print over each other marked once, at the first.
 
-    Ranks that stand beside each other are written ``3, 5``; more than two ``3 +4``.
+    Ranks that stand next to each other are written ``3, 5``; more than two ``3 +4``.
     """
     width = max((one.unloads_per_day for one in points), default=0.0) * _NEAR_X or 1.0
     height = max((one.deviation for one in points), default=0.0) * _NEAR_Y or 1.0

@@ -158,7 +158,7 @@ def _start(about: Editing, form: model.GridForm, engine: str, problems: Sequence
 
 
 def _ask(about: Editing, form: model.GridForm, engine: str) -> None:
-    body = queries.body_of(form.asked(), engine)
+    body = queries.body_of(form.parameters(), engine)
     jobs.start(about.page.config, queries.KIND, body, "backtest")
 
 
@@ -380,10 +380,12 @@ def _values(about: Editing) -> tuple[dict[str, tuple[str, ...]], list[str]]:
 def _values_of(about: Editing, key: str, meaning: str) -> tuple[str, ...]:
     suggested = _suggested(about, key)
     _begin_with(value_key(key), suggested)
-    kept = st.query_params.get_all(value_key(key)) or st.session_state.get(value_key(key)) or []
+    remaining = (
+        st.query_params.get_all(value_key(key)) or st.session_state.get(value_key(key)) or []
+    )
     texts = st.multiselect(
         words.plain(meaning),
-        list(dict.fromkeys([*suggested, *kept])),
+        list(dict.fromkeys([*suggested, *remaining])),
         key=value_key(key),
         bind="query-params",
         accept_new_options=True,
@@ -410,9 +412,9 @@ _WIDGETS: Final = (
 
 
 def refill(job: Job, cluster: str) -> None:
-    """Fill the form with what a job was asked, once; call it before the form is drawn.
+    """Fill the form with the parameters of a job, once; call it before the form is drawn.
 
-    What a link says beside the job wins.
+    What a link says in addition to the job wins.
 
     Args:
         job: The one that is shown.
@@ -427,7 +429,7 @@ def refill(job: Job, cluster: str) -> None:
     try:
         form = GridForm.of(queries.asked_grid(job))
     except (OpsError, ValueError, TypeError, KeyError, AttributeError):
-        return  # asked by other means, in a form that this one does not have
+        return  # requested by other means, in a form that this one does not have
     if form is None or form.cluster != cluster:
         return
     st.session_state.update(_widgets(form, queries.engine_of(job)))

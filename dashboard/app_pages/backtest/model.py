@@ -129,7 +129,7 @@ def _short(value: float) -> str:
 
 
 def points_of(ranking: pd.DataFrame) -> list[Point]:
-    """Return the candidates that could be played, for the Pareto chart."""
+    """Return the candidates that could be simulated, for the Pareto chart."""
     rows = ranking[ranking["deviation_p95"].notna() & ranking["unloads_per_day"].notna()]
     return [
         Point(
@@ -161,17 +161,17 @@ def default_pick(ranking: pd.DataFrame) -> list[str]:
 
 
 def candidates_of(ranking: pd.DataFrame) -> list[str]:
-    """Return the labels of those that could be played."""
+    """Return the labels of those that could be simulated."""
     return list(ranking[ranking["problem"].isna()]["candidate"])
 
 
 def lines_of(timeline: pa.Table, names: Sequence[str], seed: int) -> list[Line]:
-    """Return the time lines of candidates, thinned to what a screen shows, peaks kept.
+    """Return the time lines of candidates, thinned to what a screen shows, with its peaks.
 
     Args:
-        timeline: One row a played minute of one cluster.
+        timeline: One row a simulated minute of one cluster.
         names: Labels of candidates.
-        seed: Of those that were played with several; what happened has none.
+        seed: Of those that were simulated with several; what happened has none.
     """
     frame = timeline.to_pandas()
     found = []
@@ -206,7 +206,7 @@ def _line(name: str, rows: pd.DataFrame) -> Line:
 
 
 def moves_frame(moves: pa.Table, seed: int) -> pd.DataFrame:
-    """Return the moves of one candidate, of one seed where it was played with several."""
+    """Return the moves of one candidate, of one seed where it was simulated with several."""
     frame: pd.DataFrame = moves.to_pandas()
     if seed in set(frame["seed"]):
         frame = frame[frame["seed"] == seed]
@@ -270,9 +270,9 @@ def upstream_text(value: object) -> str:
 
 
 def record_words(cluster: str, span: tuple[datetime, datetime] | None) -> str:
-    """Return what there is to play, in one sentence."""
+    """Return what there is to simulate, in one sentence."""
     if span is None:
-        return f"Nothing is recorded of {cluster} yet, so there is nothing to play again."
+        return f"Nothing is recorded of {cluster} yet, so there is nothing to replay."
     length = format_age((span[1] - span[0]).total_seconds())
     return (
         f"{length} of {cluster} are recorded, from {span[0]:%Y-%m-%d %H:%M} to "
@@ -281,7 +281,7 @@ def record_words(cluster: str, span: tuple[datetime, datetime] | None) -> str:
 
 
 def asked_words(grid: Mapping[str, Any]) -> str:
-    """Return what a back-test was asked, in one line."""
+    """Return the parameters of a back-test, in one line."""
     parts = [", ".join(grid.get("clusters") or ["every recorded cluster"])]
     if grid.get("from") or grid.get("to"):
         parts.append(f"{grid.get('from', 'the start')} to {grid.get('to', 'the end')}")
@@ -332,7 +332,7 @@ class GridForm:
         placement: Strategies; of Pegasus none.
         values: Texts of values by upstream key.
         seeds: How many.
-        window_minutes: Longest stretch that is played in one go.
+        window_minutes: Longest stretch that is simulated at once.
         deviation_pct: Own target; ``None``: that of vivo.
         unloads_per_day: Own target.
         minute_s: Seconds of the record that count as a minute of the cluster.
@@ -352,7 +352,7 @@ class GridForm:
     minute_s: float = 60.0
     is_pegasus: bool = False
 
-    def asked(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Any]:
         """Return the grid as JSON values.
 
         Raises:
@@ -388,30 +388,30 @@ class GridForm:
         return {key: value for key, value in body.items() if value not in (None, {}, [])}
 
     @classmethod
-    def of(cls, asked: Mapping[str, Any]) -> GridForm | None:
+    def of(cls, parameters: Mapping[str, Any]) -> GridForm | None:
         """Return the form that asks for this grid; ``None``: it is of several clusters, or none.
 
         Args:
-            asked: As :meth:`asked` gives it.
+            parameters: As :meth:`parameters` gives it.
         """
-        clusters, target = asked.get("clusters") or [], asked.get("target")
+        clusters, target = parameters.get("clusters") or [], parameters.get("target")
         own: dict[str, float] = target if isinstance(target, dict) else {}
-        is_pegasus = "policies" in asked or "switches" in asked
+        is_pegasus = "policies" in parameters or "switches" in parameters
         if len(clusters) != 1:
             return None
-        tried = asked.get("switches" if is_pegasus else "settings") or {}
+        tried = parameters.get("switches" if is_pegasus else "settings") or {}
         return cls(
             cluster=clusters[0],
-            start=_moment(asked.get("from")),
-            end=_moment(asked.get("to")),
-            shedding=tuple(asked.get("policies" if is_pegasus else "shedding") or ()),
-            placement=tuple(asked.get("placement") or ()),
+            start=_moment(parameters.get("from")),
+            end=_moment(parameters.get("to")),
+            shedding=tuple(parameters.get("policies" if is_pegasus else "shedding") or ()),
+            placement=tuple(parameters.get("placement") or ()),
             values={key: tuple(map(_text, values)) for key, values in tried.items()},
-            seeds=len(asked.get("seeds") or (1,)),
-            window_minutes=asked.get("window_minutes", 360),
+            seeds=len(parameters.get("seeds") or (1,)),
+            window_minutes=parameters.get("window_minutes", 360),
             deviation_pct=round(own["deviation"] * 100, 6) if own else None,
             unloads_per_day=own["unloads_per_day"] if own else None,
-            minute_s=asked.get("minute_s", 60.0),
+            minute_s=parameters.get("minute_s", 60.0),
             is_pegasus=is_pegasus,
         )
 
@@ -424,7 +424,7 @@ class GridForm:
         if not self.shedding:
             what = "policy" if self.is_pegasus else "shedding strategy"
             raise InputError(f"No {what} is chosen.", hint="Choose at least one, or take a preset.")
-        return grid_of(self.asked())
+        return grid_of(self.parameters())
 
 
 def _moment(text: str | None) -> datetime | None:
@@ -545,7 +545,7 @@ class Preset:
 
 
 def presets(effective: str, *, is_extensible: bool = False) -> tuple[Preset, ...]:
-    """Return the grids that are offered for Pulsar: only what can be played on such a record.
+    """Return the grids that are offered for Pulsar: only what can be simulated on such a record.
 
     Args:
         effective: Class name of the cluster's own shedding strategy; empty: unknown.
@@ -617,7 +617,7 @@ class Size:
         candidates: Ways that are tried, without what really happened.
         windows: Stretches of the record.
         runs: All together.
-        minutes: That are played, over all runs.
+        minutes: That are simulated, over all runs.
     """
 
     candidates: int

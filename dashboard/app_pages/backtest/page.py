@@ -1,4 +1,4 @@
-"""Back-test: which settings would have kept this cluster balanced, played on its own record."""
+"""Back-test: which settings would have kept this cluster balanced, replayed from its own record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the Back-test page works on: the record there is, how fast it is played, result tables."""
+"""What the Back-test page works on: the record, the pace of a simulation, result tables."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _spans = cached(_span, max_entries=32)
 
 
 def asked_grid(job: Job) -> dict[str, Any]:
-    """Return the grid that a job was asked, as JSON values."""
+    """Return the grid of a job, as JSON values."""
     grid = job.request.parameters.get("grid") if job.request else None
     return grid if isinstance(grid, dict) else {}
 
@@ -67,7 +67,7 @@ def body_of(grid: dict[str, Any], engine: str) -> dict[str, Any]:
 
 
 def target_of(job: Job) -> Target | None:
-    """Return what was good enough for a job; ``None``: what it was asked cannot be read."""
+    """Return what was good enough for a job; ``None``: its parameters cannot be read."""
     try:
         return grid_of(asked_grid(job)).target
     except OpsError:
@@ -75,7 +75,7 @@ def target_of(job: Job) -> Target | None:
 
 
 def nouns_of(job: Job) -> Wording:
-    """Return the terms of the system that a job asked about."""
+    """Return the terms of the system of a job."""
     try:
         return Wording.of(is_pegasus=grid_of(asked_grid(job)).is_pegasus)
     except OpsError:
@@ -83,15 +83,15 @@ def nouns_of(job: Job) -> Wording:
 
 
 def minutes_per_s(jobs: Sequence[Job], cluster: str, engine: str) -> float | None:
-    """Return how many minutes the newest finished back-test of a cluster played in a second."""
+    """Return how many minutes the newest finished back-test of a cluster simulated in a second."""
     for job in jobs:
         is_like = cluster in (asked_grid(job).get("clusters") or [cluster])
         if job.answer is None or engine_of(job) != engine or not is_like:
             continue
         passed_s = took_s(job, services.now())
-        played = job.answer.facts.get("minutes")
-        if isinstance(played, int | float) and played and passed_s:
-            return float(played) / passed_s
+        simulated = job.answer.facts.get("minutes")
+        if isinstance(simulated, int | float) and simulated and passed_s:
+            return float(simulated) / passed_s
     return None
 
 
@@ -115,7 +115,7 @@ def _read_found(job_id: str) -> Found:
 _found = cached(_read_found, max_entries=8)
 
 
-def played(job: Job, name: str, cluster: str, candidates: Sequence[str]) -> pa.Table | None:
+def simulated(job: Job, name: str, cluster: str, candidates: Sequence[str]) -> pa.Table | None:
     """Return the rows of a long result table on some candidates; ``None``: there is no such table.
 
     Raises:
@@ -123,7 +123,7 @@ def played(job: Job, name: str, cluster: str, candidates: Sequence[str]) -> pa.T
     """
     if job.answer is None or name not in job.answer.tables:
         return None
-    return _played((job.id, name, cluster, tuple(candidates)))
+    return _simulated((job.id, name, cluster, tuple(candidates)))
 
 
 def _read_played(key: tuple[str, str, str, tuple[str, ...]]) -> pa.Table:
@@ -133,11 +133,11 @@ def _read_played(key: tuple[str, str, str, tuple[str, ...]]) -> pa.Table:
     return services_jobs.result_of_names(job, name, where)
 
 
-_played = cached(_read_played, max_entries=8)
+_simulated = cached(_read_played, max_entries=8)
 
 
 def seeds_of(job: Job) -> tuple[int, ...]:
-    """Return the seeds that a job played."""
+    """Return the seeds that a job simulated."""
     try:
         return grid_of(asked_grid(job)).seeds
     except OpsError:

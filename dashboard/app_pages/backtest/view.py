@@ -44,7 +44,7 @@ class Shown:
         job: The job.
         found: Its ranking and what to change.
         target: What was good enough.
-        nouns: Of the system that was asked about.
+        nouns: Of the system of the job.
         cluster: Whose ranking is shown.
         ranking: That ranking.
         picked: Candidates whose time lines are shown.
@@ -90,7 +90,7 @@ def shown(job: Job) -> Shown | None:
         cluster = str(chosen) if chosen in found.clusters else cluster
     ranking = found.ranking(cluster)
     known = model.candidates_of(ranking)
-    asked = [name for name in state.listed(state.PICK) if name in known]
+    parameters = [name for name in state.listed(state.PICK) if name in known]
     return Shown(
         job=job,
         found=found,
@@ -98,7 +98,7 @@ def shown(job: Job) -> Shown | None:
         nouns=queries.nouns_of(job),
         cluster=cluster,
         ranking=ranking,
-        picked=asked[: model.MAX_LINES] or model.default_pick(ranking),
+        picked=parameters[: model.MAX_LINES] or model.default_pick(ranking),
     )
 
 
@@ -181,12 +181,12 @@ def _toggle_own(picked: list[str], whole: Mapping[str, str], short: str) -> None
 
 def _toggle(picked: list[str], name: str) -> None:
     """Show the time line of a candidate, or no more; for callbacks."""
-    kept = [one for one in picked if one != name]
-    state.keep_list(state.PICK, kept if name in picked else [*kept, name])
+    remaining = [one for one in picked if one != name]
+    state.keep_list(state.PICK, remaining if name in picked else [*remaining, name])
 
 
 def draw_timelines(view: Shown) -> None:
-    """Draw the picked candidates over time, beside what really happened."""
+    """Draw the picked candidates over time, next to what really happened."""
     words.section("Side by side over time", "What really happened, and what would have.")
     names = model.candidates_of(view.ranking)
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -211,7 +211,7 @@ def draw_timelines(view: Shown) -> None:
 
 
 def _over_time(view: Shown, picked: list[str], seed: int) -> None:
-    timeline = queries.played(view.job, "timeline", view.one_cluster, picked)
+    timeline = queries.simulated(view.job, "timeline", view.one_cluster, picked)
     lines = [] if timeline is None else model.lines_of(timeline, picked, seed)
     if not lines:
         st.caption("No timeline of these is recorded.")
@@ -253,7 +253,7 @@ def _moves(view: Shown, picked: list[str], seed: int) -> None:
         return
     with st.expander("Moves", icon=":material/swap_horiz:"):
         name = str(st.selectbox("Of", picked, index=len(picked) - 1, key="_moves_of"))
-        moves = queries.played(view.job, "moves", view.one_cluster, [name])
+        moves = queries.simulated(view.job, "moves", view.one_cluster, [name])
         if moves is None:
             return
         rows = model.moves_frame(moves, seed)

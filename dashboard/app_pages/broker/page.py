@@ -24,10 +24,10 @@ page = frame.open_page("Broker")
 reading = page.reading
 snapshot = reading.snapshot
 names = list(reading.measures.brokers)
-asked = state.text(state.BROKER)
-if asked and asked not in names:
+named = state.text(state.BROKER)
+if named and named not in names:
     words.failed(
-        UnknownNameError.of("broker", asked, names, place="this snapshot"),
+        UnknownNameError.of("broker", named, names, place="this snapshot"),
         what="No such broker",
     )
     st.session_state[state.BROKER] = None
@@ -116,7 +116,7 @@ else:
     )
 
 words.section("Gains and losses")
-window = thinned(within(page.kept.entries, page.shelved.taken_at, timedelta(hours=1)), 30)
+window = thinned(within(page.saved.entries, page.shelved.taken_at, timedelta(hours=1)), 30)
 moves = model.of_broker(moves_seen(window), broker)
 st.caption(moves_sentence(moves, span_minutes(window)) + " Inferred from snapshots.")
 if moves:

@@ -96,7 +96,7 @@ def heatmap_data(
     """Return the brokers with the largest last value over time, and the whole fleet's spread.
 
     Args:
-        history: Time and brokers table of each kept snapshot, oldest first.
+        history: Time and brokers table of each saved snapshot, oldest first.
         measure: What to compare.
         settings: Give the weights of the resources.
         max_rows: At most so many brokers are drawn; the fleet's mean is over all of them.

@@ -51,7 +51,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
     )
 measure = broker_measure(key)
 end, span = page.shelved.taken_at, WINDOWS[window or "1 h"]
-entries = within(page.kept.entries, end, span)
+entries = within(page.saved.entries, end, span)
 history = brokers_over(page.config, page.cluster, entries, Period(end - span, end))
 data = model.heatmap_data(history, measure, reading.settings)
 words.section(

@@ -1,4 +1,4 @@
-"""The metrics of kept snapshots: small files, each read once."""
+"""The metrics of saved snapshots: small files, each read once."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def _read(shelved: CachedSnapshot) -> pa.Table | None:
 
 
 broker_metrics_of = cached(_read, max_entries=_MAX_TABLES)
-"""``broker_metrics`` of a kept snapshot; ``None`` where it has none."""
+"""``broker_metrics`` of a saved snapshot; ``None`` where it has none."""
 
 
 def counted_and_seen(entries: Sequence[CachedSnapshot], shown: pa.Table, end: datetime) -> str:
-    """Return what the leader counted beside what the kept snapshots show.
+    """Return what the leader counted next to what the saved snapshots show.
 
     Args:
-        entries: Kept snapshots of the stretch of time, oldest first.
+        entries: Saved snapshots of the stretch of time, oldest first.
         shown: ``broker_metrics`` of the shown one.
         end: When that was taken.
     """

@@ -89,7 +89,7 @@ with left:
     if note := model.exposed_note(snapshot, exposed, owner):
         st.caption(words.plain(note))
     words.section("History", "Traffic over the saved snapshots; a triangle marks a new owner.")
-    past = within(page.kept.entries, page.shelved.taken_at, timedelta(hours=1))
+    past = within(page.saved.entries, page.shelved.taken_at, timedelta(hours=1))
     window = thinned(past, 40)
     history = bundle_history(window, namespace, lower)
     times, series, moves = model.history_series(history)
@@ -108,7 +108,7 @@ with right:
 
 explain.bundle_panels(page, bundle)
 past_of(page.config, page.name, bundle, key="bundle")
-words.section("Topics", "Read from the owner when asked: topics are not part of a snapshot.")
+words.section("Topics", "Read from the owner on request: topics are not part of a snapshot.")
 address = page.cluster.web_address(*web_addresses_of(snapshot, str(owner or "")))
 if st.button("Fetch topics", icon=":material/cloud_download:", disabled=not address):
     try:

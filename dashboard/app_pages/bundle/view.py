@@ -1,4 +1,4 @@
-"""Moves of one bundle as the kept snapshots show them."""
+"""Moves of one bundle as the saved snapshots show them."""
 
 from __future__ import annotations
 

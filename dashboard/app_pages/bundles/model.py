@@ -26,7 +26,7 @@ SORTS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleFilter:
-    """Which bundles are asked for.
+    """Which bundles are requested.
 
     Attributes:
         contains: Part of the bundle name, any case.
@@ -45,7 +45,7 @@ class BundleFilter:
 
 @dataclass(frozen=True, eq=False)
 class BundlePage:
-    """The rows that were asked for.
+    """The requested rows.
 
     Attributes:
         rows: At most ``limit`` of them, sorted.

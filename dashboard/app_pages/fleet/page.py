@@ -14,9 +14,9 @@ page = frame.open_fleet("Fleet overview")
 chosen = page.choice.cluster
 of_pulsar = page.config.of_kind("pulsar").clusters
 of_pegasus = page.config.of_kind("pegasus").clusters
-kept = frame.kept_by_cluster(page.config)
-pulsar = {one.name: snapshots.newest_summary(kept[one.name]) for one in of_pulsar}
-pegasus = {one.name: pegasus_snapshots.newest_summary(kept[one.name]) for one in of_pegasus}
+saved = frame.saved_by_cluster(page.config)
+pulsar = {one.name: snapshots.newest_summary(saved[one.name]) for one in of_pulsar}
+pegasus = {one.name: pegasus_snapshots.newest_summary(saved[one.name]) for one in of_pegasus}
 if page.pulsar is not None:
     pulsar[chosen.name] = snapshots.cluster_summary(page.pulsar.shelved)
 if page.pegasus is not None:
@@ -36,7 +36,7 @@ if page.pegasus is not None:
 if of_pulsar:
     head = "Pulsar clusters" if of_pegasus else "Clusters"
     words.section(head, "Click a cluster to open its brokers.")
-    view.pulsar_clusters(page.config, of_pulsar, kept, pulsar)
+    view.pulsar_clusters(page.config, of_pulsar, saved, pulsar)
 if of_pegasus:
     head = "Pegasus clusters" if of_pulsar else "Clusters"
     words.section(head, "Click a cluster to open its level, nodes and settings.")

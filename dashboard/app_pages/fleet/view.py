@@ -45,12 +45,13 @@ def _open_cluster(page: str, name: str) -> None:
 def pulsar_clusters(
     config: Config,
     clusters: Sequence[Cluster],
-    kept: Mapping[str, ShelfState],
+    saved: Mapping[str, ShelfState],
     summaries: Mapping[str, ClusterSummary | None],
 ) -> None:
     """Show one row a Pulsar cluster."""
     rows = [
-        (one.name, one.environment, summaries[one.name], _trend(kept[one.name])) for one in clusters
+        (one.name, one.environment, summaries[one.name], _trend(saved[one.name]))
+        for one in clusters
     ]
     acting = [acting_of(config, one) for one in clusters]
     tables.table(
@@ -118,7 +119,7 @@ def pegasus_clusters(
 
 def moved_bundles(page: frame.PageContext) -> None:
     """Show the bundles that changed hands in the last hour."""
-    window = thinned(within(page.kept.entries, page.shelved.taken_at, HOUR), 30)
+    window = thinned(within(page.saved.entries, page.shelved.taken_at, HOUR), 30)
     moves = moves_seen(window)
     st.caption(moves_sentence(moves, span_minutes(window)) + " Inferred from snapshots.")
     _moves_table(moves, "Bundle", frame.bundle_link)
@@ -126,7 +127,7 @@ def moved_bundles(page: frame.PageContext) -> None:
 
 def moved_primaries(page: frame.PegasusPage) -> None:
     """Show the partitions whose primary changed in the last hour."""
-    window = thinned(within(page.kept.entries, page.shelved.taken_at, HOUR), 30)
+    window = thinned(within(page.saved.entries, page.shelved.taken_at, HOUR), 30)
     moves = primary_moves(window)
     said = moves_sentence(moves, span_minutes(window), "node")
     st.caption(f"Primaries: {said} Inferred from snapshots.")
@@ -187,7 +188,7 @@ _PAGES_OF_CODES: Final = {
 
 
 def finding_list(findings: Sequence[Finding], *, key: str, limit: int = 12) -> None:
-    """Show findings; those beyond ``limit`` are shown when asked for."""
+    """Show findings; those beyond ``limit`` are shown on request."""
     if not findings:
         st.caption(":material/check_circle: Nothing to report, and nothing is unknown.")
         return

@@ -593,7 +593,7 @@ def configured_words(names: Sequence[str]) -> str:
 
 
 def notes(found: Agreement) -> list[str]:
-    """Return the figures beside the sentence."""
+    """Return the figures next to the sentence."""
     lines = []
     if found.judged:
         lines.append(

@@ -238,10 +238,10 @@ def looked_at(minutes: Recorded, newest_ms: int, default: datetime) -> Looked:
     at_ms = int(minutes.at_ms[row if row is not None else len(minutes) - 1])
     shown = stamp(ms_to_datetime(at_ms))
     is_default = shown == stamp(default)
-    kept = "" if is_default else shown  # what was not chosen goes on with time
-    st.session_state[state.MINUTE] = kept
-    state.keep_in_address(state.MINUTE, kept, default="")
-    misnamed.draw(state.MINUTE, kept)
+    saved = "" if is_default else shown  # what was not chosen goes on with time
+    st.session_state[state.MINUTE] = saved
+    state.keep_in_address(state.MINUTE, saved, default="")
+    misnamed.draw(state.MINUTE, saved)
     return Looked(at_ms, newest_ms)
 
 
@@ -312,7 +312,7 @@ def _steps(steps: Sequence[tuple[str, str, int | None]]) -> None:
 
 
 def draw_minute(query: HistoryQuery, measure: HistoryMeasure, looked: Looked) -> None:
-    """Draw the servers of the minute beside now, and the links to the pages at that minute."""
+    """Draw the servers of the minute next to now, and the links to the pages at that minute."""
     system = query.history.system
     queries = query.history.queries()
     then = queries.servers_at(looked.at_ms, weights=query.weighed)

@@ -145,7 +145,7 @@ def draw_agreement(query: HistoryQuery, forecast: Forecast | None = None) -> Non
     if known is None:
         st.caption(
             "Nothing was predicted in this time. While a collector records, the cluster's own "
-            "strategy is asked at every snapshot; more of them by `shadow` under `[history]`."
+            "strategy is evaluated at every snapshot; more of them by `shadow` under `[history]`."
         )
         return
     configured = model.configured_words(list(known.effective))
@@ -272,7 +272,7 @@ def draw_compare(
         st.caption("Write the other minute as 2026-11-21 14:05 (UTC), between two the earlier one.")
         return
     first, second = sorted((looked.moment, other))
-    pair = [shelved_at(config, choice.cluster, choice.kept, one) for one in (first, second)]
+    pair = [shelved_at(config, choice.cluster, choice.saved, one) for one in (first, second)]
     if pair[0] is None or pair[1] is None:
         st.caption("Nothing was recorded until then.")
         return

@@ -41,17 +41,17 @@ def answer(serving: Serving, violations: Sequence[Violation], groups: int, domai
     """Return the page's one sentence."""
     view = serving.view
     if not view.policies:
-        kept = "No isolation policy is set: every broker may serve every namespace"
+        remaining = "No isolation policy is set: every broker may serve every namespace"
     else:
         governed = sum(len(row.namespaces) for row in serving.rows[:-1])
         brokers = int(view.is_primary.any(axis=0).sum())
-        kept = (
+        remaining = (
             f"{_policies(len(view.policies))} "
             f"{brokers} of {pluralize(len(view.brokers), 'broker')} for "
             f"{pluralize(governed, 'namespace')}"
         )
     parts = [
-        kept,
+        remaining,
         f"{pluralize(groups, 'anti-affinity group')}, {pluralize(domains, 'failure domain')}",
     ]
     wrong = int(serving.misplaced.size)
@@ -149,7 +149,7 @@ def _spaces(row: ServingRow) -> str:
 
 
 def policy_facts(serving: Serving, name: str) -> dict[str, str]:
-    """Return the facts about one policy, upstream's names beside plain words."""
+    """Return the facts about one policy, upstream's names next to plain words."""
     view = serving.view
     at = next(row for row, policy in enumerate(view.policies) if policy.name == name)
     row, policy = serving.rows[at], view.policies[at]

@@ -50,7 +50,7 @@ def _isolation(shelved: CachedSnapshot) -> Isolation:
 
 
 isolation_of = cached(_isolation, max_entries=4)
-"""The isolation of a kept snapshot."""
+"""The isolation of a saved snapshot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -435,8 +435,8 @@ def lines_of(frame: pd.DataFrame, charts: Charts, value: str, group: str) -> pd.
     if not group:
         return pd.DataFrame(rows.groupby(charts.time)[[value]].mean())
     sums = rows.groupby(group)[value].sum().nlargest(MOST_GROUPS)
-    kept = rows[rows[group].isin(sums.index)]
-    wide = kept.pivot_table(index=charts.time, columns=group, values=value, aggfunc="mean")
+    remaining = rows[rows[group].isin(sums.index)]
+    wide = remaining.pivot_table(index=charts.time, columns=group, values=value, aggfunc="mean")
     step = max(1, -(-wide.size // MOST_POINTS))
     return pd.DataFrame(wide[list(sums.index)].iloc[::step])
 
@@ -531,8 +531,8 @@ def words_of(kind: str, measure: str) -> str:
 
 def only(table: pa.Table, kind: str, measure: str) -> pa.Table:
     """Return the rows of one measure."""
-    kept = table.filter(pc.equal(table[KIND], kind))
-    return kept.filter(pc.equal(kept[MEASURE], measure)) if measure else kept
+    remaining = table.filter(pc.equal(table[KIND], kind))
+    return remaining.filter(pc.equal(remaining[MEASURE], measure)) if measure else remaining
 
 
 def as_recorded(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Jobs: long computations over whole fleets: asked for, followed, read."""
+"""Jobs: long computations over whole fleets: requested, followed, read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ jobs.draw_under_way(config, [job.id for job in reversed(found) if not job.is_end
 
 if shown is not None and shown.is_ended:
     asked_at = shown.request.requested_at[:16].replace("T", " ") if shown.request else ""
-    words.section(presenter.title_of(shown, kinds), f"{shown.id}, asked {asked_at} UTC")
+    words.section(presenter.title_of(shown, kinds), f"{shown.id}, requested {asked_at} UTC")
     with st.container(horizontal=True):
         st.button("Close", icon=":material/close:", type="tertiary", on_click=jobs.close)
         st.button(

@@ -39,8 +39,8 @@ def cards(kinds: Mapping[str, JobKind], shown: Job | None) -> JobKind | None:
         shown: A job that is looked at: its kind is chosen unless the address says otherwise.
     """
     own = {name: kind for name, kind in kinds.items() if page_of(name) == JOBS}
-    asked = st.query_params.get(state.KIND) or (shown.kind if shown is not None else "")
-    chosen = own.get(asked) or next(iter(own.values()), None)
+    given_kind = st.query_params.get(state.KIND) or (shown.kind if shown is not None else "")
+    chosen = own.get(given_kind) or next(iter(own.values()), None)
     every = list(kinds.values())
     for first in range(0, len(every), _CARDS):
         row = every[first : first + _CARDS]
@@ -72,7 +72,7 @@ def _choose(name: str) -> None:
 
 
 def draw_form(config: Config, kind: JobKind, cluster: str, shown: Job | None) -> None:
-    """Draw the form of a kind, filled with what the shown job was asked.
+    """Draw the form of a kind, filled with the parameters of the shown job.
 
     Args:
         config: The configuration.
@@ -82,14 +82,14 @@ def draw_form(config: Config, kind: JobKind, cluster: str, shown: Job | None) ->
     """
     names = [one.name for one in config.clusters if kind.system in (None, one.kind)]
     fields = model.fields_of(kind, names, cluster if cluster in names else "")
-    asked = shown.request.parameters if shown and shown.request else {}
+    given_kind = shown.request.parameters if shown and shown.request else {}
     columns = st.columns(_COLUMNS, gap="medium")
     given: dict[str, Any] = {}
     stamp = shown.id if shown else "new"
     for rank, field in enumerate(fields):
         with columns[rank % _COLUMNS]:
             key = f"_field_{kind.name}_{stamp}_{field.name}"
-            given[field.name] = _widget(field, asked.get(field.name, field.default), key)
+            given[field.name] = _widget(field, given_kind.get(field.name, field.default), key)
     problem, body = "", {}
     missing = model.missing_of(fields, given)
     try:

@@ -68,7 +68,7 @@ if found is not None:
 elif not topic:
     words.answer("Type a full topic name to see its bundle and its owner, step by step.")
     st.caption(
-        "Nothing is asked of the cluster: the answer comes from the snapshot. "
+        "The cluster is not contacted: the answer comes from the snapshot. "
         "A real lookup would assign an unassigned bundle."
     )
 

@@ -33,7 +33,7 @@ def _owned(shelved: CachedSnapshot) -> Ownership:
 
 
 ownership = cached(_owned, max_entries=4)
-"""Who owns what in a kept snapshot."""
+"""Who owns what in a saved snapshot."""
 
 
 def _spread(shelved: CachedSnapshot) -> pa.Table:
@@ -41,7 +41,7 @@ def _spread(shelved: CachedSnapshot) -> pa.Table:
 
 
 spread = cached(_spread, max_entries=4)
-"""How wide the namespaces of a kept snapshot are spread."""
+"""How wide the namespaces of a saved snapshot are spread."""
 
 
 def _died(key: tuple[CachedSnapshot, str]) -> BrokerDeath:
@@ -81,7 +81,7 @@ def leader_created_at(snapshot: PulsarSnapshot) -> datetime | None:
 
 
 def leaders(config: Config, cluster: Cluster, shelved: CachedSnapshot) -> LeaderHistory:
-    """Return who led when, up to a kept snapshot.
+    """Return who led when, up to a saved snapshot.
 
     Raises:
         SnapshotError: The history cannot be read.

@@ -204,7 +204,7 @@ def namespace_facts(use: NamespaceUse, row: int) -> dict[str, str]:
 
 
 def quotas_table(quotas: Mapping[str, str], live: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
-    """Return one row a quota, everybody's first, beside what the bundle carries.
+    """Return one row a quota, everybody's first, next to what the bundle carries.
 
     Args:
         quotas: Bundle or ``default`` to its document.

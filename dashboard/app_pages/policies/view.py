@@ -235,10 +235,10 @@ def draw_rates(page: PageContext, limits: policies.Limits) -> None:
     words.section("Change a limit")
     left, right = st.columns([0.5, 0.5], gap="medium")
     with left:
-        asked = state.text(state.NAMESPACE)
+        named = state.text(state.NAMESPACE)
         namespace = st.selectbox(
             "Namespace",
-            offered(bundles.namespaces_by_load(page.reading.movable), asked),
+            offered(bundles.namespaces_by_load(page.reading.movable), named),
             format_func=option,
             key=state.NAMESPACE,
             bind="query-params",
@@ -363,10 +363,10 @@ def draw_quotas(page: PageContext, limits: policies.Limits) -> None:
     left, right = st.columns([0.5, 0.5], gap="medium")
     with left:
         words.section("Change a quota")
-        asked = state.text(state.BUNDLE)
+        named = state.text(state.BUNDLE)
         name = st.selectbox(
             "Bundle",
-            offered([DEFAULT_QUOTA_NAME, *quotas, *page.reading.hottest], asked),
+            offered([DEFAULT_QUOTA_NAME, *quotas, *page.reading.hottest], named),
             format_func=option,
             key=state.BUNDLE,
             bind="query-params",
@@ -560,7 +560,7 @@ def policy_form(
 
 
 def _key(kind: str, name: str, field: str, stored: str | None) -> str:
-    """Return the key of a field: what is stored is part of it, or a form kept its first values."""
+    """Return the key of a field; it has the stored value, or a form would show its first one."""
     at = "" if stored is None else f"_{blake2s(stored.encode(), digest_size=4).hexdigest()}"
     return f"_field_{kind}_{name}_{field}{at}"
 
@@ -590,6 +590,6 @@ def _add(kind: str, name: str, keys: dict[str, str]) -> None:
     policy_changes.add([DesiredPolicy(kind, name.strip(), value)])
 
 
-def offered(names: Sequence[str], asked: str) -> list[str]:
+def offered(names: Sequence[str], named: str) -> list[str]:
     """Return names to choose from, with the one that the address names."""
-    return list(dict.fromkeys([*([asked] if asked else []), *names]))
+    return list(dict.fromkeys([*([named] if named else []), *names]))

@@ -1,4 +1,4 @@
-"""The candidates of the Rebalance page side by side; rounds are played beside the page."""
+"""The candidates of the Rebalance page side by side; rounds are simulated in the background."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _LOOK_EVERY_S: Final = 1.0
 _RENEWED_AFTER: Final = timedelta(seconds=60)
 _GIVEN_UP_AFTER: Final = timedelta(minutes=10)
 _DONE: Final = "_rounds_done"
-_KEPT: Final = "_rounds_kept"
+_STORED: Final = "_rounds_kept"
 _GROUND: Final = "_rounds_ground"
-_MOST_KEPT: Final = 24
+_MAX_STORED: Final = 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class Choice:
         effective: The one that it goes by; empty: none that is known here.
         chosen: The chosen strategy with what is assumed for it; ``None``: the planner is chosen.
         least: What the planner proposes; ``None``: not computed.
-        is_played: Whether the rounds are played.
+        is_simulated: Whether the rounds are simulated.
         ground: On which snapshot they are.
         fleet: What of the fleet is supposed to be otherwise.
     """
@@ -59,7 +59,7 @@ class Choice:
     effective: str
     chosen: queries.Candidate | None
     least: Proposal | None
-    is_played: bool
+    is_simulated: bool
     ground: CachedSnapshot
     fleet: Fleet = REAL
 
@@ -93,8 +93,8 @@ def strategy_in_force(page: PageContext) -> str:
         return ""
 
 
-def play_switch(page: PageContext) -> bool:
-    """Draw the switch whether rounds are played until they settle."""
+def simulation_switch(page: PageContext) -> bool:
+    """Draw the switch whether rounds are simulated to convergence."""
     count = page.reading.view.bundles.size
     return st.toggle(
         "Simulate to convergence",
@@ -126,42 +126,42 @@ def lines_of(choice: Choice) -> list[presenter.Line]:
                 warning=unpaired_outcome(candidate.settings())
                 if candidate.unpaired_avg_shedder
                 else "",
-                played=_played(choice, candidate),
+                simulated=_simulated(choice, candidate),
             )
         )
     return lines
 
 
-def _played(choice: Choice, candidate: queries.Candidate) -> Simulation | str | None:
-    """Return a strategy's rounds; while newer ones are played, those of the snapshot before."""
-    if not choice.is_played:
+def _simulated(choice: Choice, candidate: queries.Candidate) -> Simulation | str | None:
+    """Return a strategy's rounds; while newer ones are simulated, those of the snapshot before."""
+    if not choice.is_simulated:
         return None
-    kept: dict[object, Simulation | str] = st.session_state.setdefault(_KEPT, {})
+    stored: dict[object, Simulation | str] = st.session_state.setdefault(_STORED, {})
     own = replace(candidate, shelved=choice.ground)
-    found = queries.played(own)
+    found = queries.simulated(own)
     key = (choice.page.name, own.strategy, own.assumed, own.pinned, own.fleet)
     if found is None:
-        return kept.get(key)
-    kept.pop(key, None)
-    kept[key] = found
-    while len(kept) > _MOST_KEPT:
-        kept.pop(next(iter(kept)))
+        return stored.get(key)
+    stored.pop(key, None)
+    stored[key] = found
+    while len(stored) > _MAX_STORED:
+        stored.pop(next(iter(stored)))
     return found
 
 
 def played_on(page: PageContext) -> CachedSnapshot:
-    """Return the snapshot on which rounds are played: renewed once a minute, not every time.
+    """Return the snapshot on which rounds are simulated: renewed once a minute, not every time.
 
-    Playing takes longer than the time between two snapshots may be: what was begun is finished.
+    A simulation may take longer than the time between two snapshots: what was begun is finished.
     """
-    kept: dict[str, CachedSnapshot] = st.session_state.setdefault(_GROUND, {})
-    ground = kept.get(page.name)
+    stored: dict[str, CachedSnapshot] = st.session_state.setdefault(_GROUND, {})
+    ground = stored.get(page.name)
     if ground is not None and not page.is_past:
         age = page.shelved.taken_at - ground.taken_at
         is_done = st.session_state.get(_DONE) == ground.snapshot_id
         if timedelta(0) <= age < (_RENEWED_AFTER if is_done else _GIVEN_UP_AFTER):
             return ground
-    kept[page.name] = page.shelved
+    stored[page.name] = page.shelved
     return page.shelved
 
 
@@ -184,8 +184,8 @@ def draw_answer(choice: Choice, lines: list[presenter.Line]) -> None:
 
 def draw_table(choice: Choice, lines: list[presenter.Line]) -> None:
     """Draw the candidates side by side; a click on one chooses it."""
-    waiting = choice.is_played and any(line.played is None for line in lines)
-    rows = presenter.table(lines, choice.least, queries.LEAST, is_playing=choice.is_played)
+    waiting = choice.is_simulated and any(line.simulated is None for line in lines)
+    rows = presenter.table(lines, choice.least, queries.LEAST, is_simulating=choice.is_simulated)
     count = partial(st.column_config.NumberColumn, format="%,.0f")
     share = partial(st.column_config.NumberColumn, format="%.1f %%", width=62)
     columns = {
@@ -195,7 +195,7 @@ def draw_table(choice: Choice, lines: list[presenter.Line]) -> None:
         ),
         "now": count("Now", help="Bundles that the next round unloads.", width=46),
     }
-    if choice.is_played:
+    if choice.is_simulated:
         off = "Farthest broker from the mean traffic, above or below, share of the mean"
         columns |= {
             "one": share("1 round", help=f"{off}, after one round."),
@@ -243,8 +243,8 @@ def warn_of_unpaired(candidate: queries.Candidate) -> None:
 
 
 def draw_progress(choice: Choice) -> None:
-    """Say on which snapshot rounds are played and how far that is; draw again when it is done."""
-    if not choice.is_played:
+    """Say on which snapshot rounds are simulated, and how far that is; draw again at the end."""
+    if not choice.is_simulated:
         st.caption("Results appear when the rounds are simulated.")
         return
     there = _played_count(choice)
@@ -257,8 +257,8 @@ def draw_progress(choice: Choice) -> None:
 
 
 def _played_count(choice: Choice) -> int:
-    asked = [replace(one, shelved=choice.ground) for one in choice.candidates]
-    return sum(queries.played(one) is not None for one in asked)
+    on_ground = [replace(one, shelved=choice.ground) for one in choice.candidates]
+    return sum(queries.simulated(one) is not None for one in on_ground)
 
 
 def _look(choice: Choice, shown: int) -> None:

@@ -45,7 +45,7 @@ class Fleet:
         return not (self.joining or self.failing or self.domains)
 
     def what_if(self, snapshot: PulsarSnapshot) -> WhatIf:
-        """Return it as simulations are asked, with names for those that join."""
+        """Return it as simulations take it, with names for those that join."""
         there = set(snapshot.brokers["broker"].to_pylist())
         numbers = range(1, self.joining + len(there) + 1)
         free = [name for name in map(_NEW.format, numbers) if name not in there]
@@ -106,7 +106,7 @@ def _scenario(key: tuple[CachedSnapshot, Fleet]) -> Scenario | str:
 
 scenarios = cached(_scenario, max_entries=8)
 scenarios_in_background = BackgroundResults(scenarios, max_entries=8)
-"""The changed fleet of a snapshot, or why there is none; computed here or beside the page."""
+"""The changed fleet of a snapshot, or why there is none; computed here or in the background."""
 
 
 def ground(shelved: CachedSnapshot, fleet: Fleet) -> Reading | Scenario:

@@ -30,9 +30,9 @@ supposed = st.container()
 answer = st.container()
 words.section("Side by side", "Every candidate on this snapshot. Click one to choose it.")
 compared = st.container()
-playing = st.container(horizontal=True, vertical_alignment="center")
-with playing:
-    is_played = candidates.play_switch(page)
+simulating = st.container(horizontal=True, vertical_alignment="center")
+with simulating:
+    is_simulated = candidates.simulation_switch(page)
     fleet = what_if.control(page)
 with supposed:
     what_if.banner(page, fleet)
@@ -67,7 +67,7 @@ with left:
 
 
 def proposal() -> Proposal | None:
-    """Return the optimal plan; on a huge fleet only when it is chosen, computed beside."""
+    """Return the optimal plan; on a huge fleet only when it is chosen, in the background."""
     run = optimization or queries.Optimization(
         shelved=page.shelved,
         request=OptimizeRequest(
@@ -88,7 +88,7 @@ choice = candidates.Choice(
     effective=effective,
     chosen=chosen,
     least=least,
-    is_played=is_played,
+    is_simulated=is_simulated,
     ground=candidates.played_on(page),
     fleet=fleet,
 )
@@ -97,12 +97,12 @@ with answer:
     candidates.draw_answer(choice, lines)
 with compared:
     candidates.draw_table(choice, lines)
-with playing:
+with simulating:
     candidates.draw_progress(choice)
 with left:
     words.section("Deviation vs. traffic moved", "Round by round.")
-    asked = optimization.request if optimization else None
-    goal = asked.within if asked and asked.relief is None else None
+    optimizer = optimization.request if optimization else None
+    goal = optimizer.within if optimizer and optimizer.relief is None else None
     candidates.draw_ways(choice, lines, goal)
 
 if chosen is not None:

@@ -42,10 +42,10 @@ LEAST: Final = "Optimizer"
 
 ROUNDS: Final = 60
 SYNC_BUNDLES: Final = 20_000
-"""Up to so many bundles the planner answers within the page; beyond, it is asked beside it."""
+"""Up to so many bundles the planner answers within the page; beyond, it runs in the background."""
 
 PLAY_BUNDLES: Final = 5_000
-"""Up to so many bundles the rounds are played unasked."""
+"""Up to so many bundles the rounds are simulated by default."""
 
 PLAN_MOVES: Final = 300
 """Of more bundles than that, a plan of the page holds at most so many moves."""
@@ -102,7 +102,7 @@ class Optimization:
 
     Attributes:
         shelved: The snapshot.
-        request: What is asked of it.
+        request: What is requested of it.
         fleet: The brokers, as they are or changed.
     """
 
@@ -160,10 +160,10 @@ def _proposed(run: Optimization) -> Proposal:
 
 proposed = cached(_proposed, max_entries=64)
 proposed_in_background = BackgroundResults(proposed)
-"""The smallest set of moves, computed here or beside the page."""
+"""The smallest set of moves, computed here or in the background."""
 
 
-def _played(candidate: Candidate) -> Simulation | str:
+def _simulated(candidate: Candidate) -> Simulation | str:
     snapshot = reading(candidate.shelved).snapshot
     run = Run(
         shedding=candidate.strategy,
@@ -177,8 +177,8 @@ def _played(candidate: Candidate) -> Simulation | str:
         return f"{error.message} {error.hint}".strip()
 
 
-played = BackgroundResults(_played, max_entries=128)
-"""The rounds of a strategy until it settles, or the sentence that says why they cannot be."""
+simulated = BackgroundResults(_simulated, max_entries=128)
+"""The rounds of a strategy to convergence, or the sentence that says why they cannot be."""
 
 
 def _turning(key: tuple[Candidate, str]) -> tuple[TurningPoint, ...]:
@@ -281,8 +281,8 @@ def _edited(request: PlanRequest, ground: PlanContext) -> Plan:
     own = _bundles_of(plan)
     refused = gone - own
     if refused & {bundle for bundle, _ in request.moves}:  # no step: then it is not asked at all
-        kept = tuple(move for move in request.moves if move[0] not in refused)
-        plan = _built(replace(request, moves=kept), ground)
+        remaining = tuple(move for move in request.moves if move[0] not in refused)
+        plan = _built(replace(request, moves=remaining), ground)
     if gone & own:
         plan = dropped(plan, gone & own, ground)
     left = _bundles_of(plan)
@@ -313,11 +313,11 @@ def _allowed(key: tuple[CachedSnapshot, str]) -> tuple[str, ...]:
     rule = STRATEGY_NAMES[0]
     placed = place_bundle(one.view, bundle, one.settings, strategy=rule)
     plain: list[str] = []
-    asked: list[str] = []
+    to_check: list[str] = []
     for broker in one.view.brokers:
         reason = placed.ruled_out.get(broker, rule).partition(": ")[0]
-        (plain if reason == rule else asked).append(broker)
-    fit = set(plain) | {name for name in asked[:_MOST_CHECKED] if _may_go(basis, bundle, name)}
+        (plain if reason == rule else to_check).append(broker)
+    fit = set(plain) | {name for name in to_check[:_MOST_CHECKED] if _may_go(basis, bundle, name)}
     owner = one.view.owner[one.view.bundle_row(bundle)]
     fit -= {one.view.brokers[owner]} if owner >= 0 else set()
     return tuple(

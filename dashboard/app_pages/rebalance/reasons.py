@@ -73,11 +73,11 @@ def _open(broker: str) -> None:
 def _one_broker(page: PageContext, candidate: queries.Candidate, traces: list[BrokerTrace]) -> None:
     by_name = {trace.broker or _CLUSTER: trace for trace in traces}
     first = next((trace.broker for trace in traces if trace.broker), _CLUSTER)
-    asked = state.text(state.BROKER)
+    named = state.text(state.BROKER)
     chosen = st.selectbox(
         "Gate by gate",
         list(by_name),
-        index=list(by_name).index(asked if asked in by_name else first),
+        index=list(by_name).index(named if named in by_name else first),
         format_func=option,
         key=state.BROKER,
         bind="query-params",
@@ -98,7 +98,7 @@ def _one_broker(page: PageContext, candidate: queries.Candidate, traces: list[Br
                 "why": st.column_config.TextColumn("Because", width=420),
             },
             key="trail",
-            alt=f"Gates of {chosen} in the order in which they are asked",
+            alt=f"Gates of {chosen} in the order in which they are checked",
         )
     if trace.broker is not None:
         _turning(page, candidate, trace.broker)

@@ -34,7 +34,7 @@ class Way:
     Attributes:
         name: Of the way.
         moves: All of its moves, in the order in which they are made.
-        reason: Kept with the plan.
+        reason: Stored with the plan.
         nothing: What is said when there is no plan.
         round: In which round it moves them; 0: it does not go by rounds, or moves nothing.
     """

@@ -125,7 +125,7 @@ def _reset(offered: Sequence[Slider], settings: EffectiveSettings) -> None:
 
 
 def optimization(page: PageContext, pinned: tuple[str, ...], fleet: Fleet) -> queries.Optimization:
-    """Draw what the optimizer is asked of a fleet, and return it."""
+    """Draw the request to the optimizer, and return it."""
     left, right = st.columns(_NARROW, gap="medium")
     with left:
         within = st.slider(

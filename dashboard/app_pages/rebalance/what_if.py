@@ -95,7 +95,7 @@ def banner(page: PageContext, fleet: fleets.Fleet) -> None:
 
 
 def _found(page: PageContext, fleet: fleets.Fleet) -> fleets.Scenario | str | None:
-    """Return the changed fleet, why there is none, or ``None``: it is computed beside the page."""
+    """Return the changed fleet, why there is none, or ``None`` while it is being computed."""
     key = (page.shelved, fleet)
     if page.reading.view.bundles.size <= queries.SYNC_BUNDLES:
         return fleets.scenarios(key)

@@ -65,7 +65,7 @@ if not run_id:
 found = read(config, run_id)
 if found is None:
     words.answer(f"The journal knows no run {run_id}.")
-    st.caption("Every run that was ever asked for is on the Activity page.")
+    st.caption("Every requested run is on the Activity page.")
     st.button("Activity", icon=":material/history:", on_click=state.go, args=("activity",))
     st.stop()
 

@@ -36,7 +36,7 @@ def _pegasus_order(rows: pd.DataFrame) -> list[str]:
 
 
 def headline(config: Config, view: RunView) -> None:
-    """Show how the run stands, what is known about it, and what may be asked of it."""
+    """Show how the run stands, what is known about it, and what may be requested of it."""
     now = services.now()
     ahead = run_ahead(config, view)
     is_next = view.state == "QUEUED" and ahead is None

@@ -159,8 +159,8 @@ def add_changes(options: Sequence[str]) -> None:
     """Add changes to the requested ones; for callbacks. Each key once."""
     held: list[str] = list(st.session_state.get(state.SET) or [])
     keys = {option.partition("=")[0] for option in options}
-    kept = [option for option in held if option.partition("=")[0] not in keys]
-    st.session_state[state.SET] = [*kept, *options]
+    remaining = [option for option in held if option.partition("=")[0] not in keys]
+    st.session_state[state.SET] = [*remaining, *options]
     st.toast("Added: see Changes for what they would do.", icon=":material/add:")
 
 
@@ -257,10 +257,10 @@ def presets(page: PageContext) -> None:
 def changes(page: PageContext) -> None:
     """Draw the requested changes, what they would do, and the plan of those that are dynamic."""
     words.section("Changes", "Nothing is set until a plan is applied.")
-    asked = st.query_params.get_all(state.SET) or st.session_state.get(state.SET) or []
+    options_named = st.query_params.get_all(state.SET) or st.session_state.get(state.SET) or []
     options = st.multiselect(
         "Changes, KEY=VALUE",
-        list(dict.fromkeys(asked)),
+        list(dict.fromkeys(options_named)),
         format_func=option,
         key=state.SET,
         bind="query-params",

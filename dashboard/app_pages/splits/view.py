@@ -84,7 +84,7 @@ def topics_button(chosen: Chosen) -> None:
     owner = chosen.explained("range_equally_divide").subject.owner
     address = page.cluster.web_address(*web_addresses_of(snapshot, str(owner or "")))
     with st.container(horizontal=True, vertical_alignment="center"):
-        asked = st.button(
+        is_clicked = st.button(
             "Fetch topics",
             icon=":material/cloud_download:",
             disabled=not address,
@@ -97,7 +97,7 @@ def topics_button(chosen: Chosen) -> None:
             else "Its topics were not read: what the parts carry is assumed by their width.",
             width="content",
         )
-    if not asked:
+    if not is_clicked:
         return
     try:
         with st.spinner(words.plain(f"Asking {owner}"), show_time=True):

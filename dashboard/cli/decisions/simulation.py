@@ -1,4 +1,4 @@
-"""``trimtab simulate``: the balancer's rounds played on a snapshot. Nothing is changed."""
+"""``trimtab simulate``: the balancer's rounds simulated on a snapshot. Nothing is changed."""
 
 from __future__ import annotations
 

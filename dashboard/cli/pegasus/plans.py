@@ -349,8 +349,8 @@ def move(
         raise _no_word("kind of move", kind, _MOVES)
 
     def make(snapshot: PegasusSnapshot, options: PlanOptions) -> Plan:
-        asked = RequestedMove(_gpid_of(snapshot, gpid), kind, from_node, to_node)
-        return moves_plan(snapshot, [asked], options, keep_level=steady)
+        move = RequestedMove(_gpid_of(snapshot, gpid), kind, from_node, to_node)
+        return moves_plan(snapshot, [move], options, keep_level=steady)
 
     return make
 

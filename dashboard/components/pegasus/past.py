@@ -35,7 +35,7 @@ def note_newer_runs(page: PegasusPage) -> None:
 
 def level_past(page: PegasusPage) -> None:
     """Say when another meta server took over, or the level changed, in the last hour."""
-    entries = within(page.kept.entries, page.shelved.taken_at, _HOUR)
+    entries = within(page.saved.entries, page.shelved.taken_at, _HOUR)
     words.notes(past.level_changes(moments(thinned(entries))))
 
 

@@ -67,7 +67,7 @@ def _last_change(view: RunView) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One kept snapshot: who led, and the number of the stored level; ``None``: not reported."""
+    """One saved snapshot: who led, and the number of the stored level; ``None``: not reported."""
 
     taken_at: datetime
     leader: str | None

@@ -37,14 +37,14 @@ class MovesRequest:
 
     Attributes:
         shelved: The snapshot.
-        asked: The moves, in order.
+        moves: The moves, in order.
         keep_level: Hold the level at steady while the run lasts.
         exclusions: Tables that the configuration keeps out of plans.
         reason: Where the moves come from.
     """
 
     shelved: CachedSnapshot
-    asked: tuple[RequestedMove, ...]
+    moves: tuple[RequestedMove, ...]
     keep_level: bool = False
     exclusions: tuple[str, ...] = ()
     reason: str = ""
@@ -54,7 +54,7 @@ def moves_plan_of(request: MovesRequest) -> Plan:
     """Return the plan of some moves.
 
     Raises:
-        InputError: Nothing was asked for.
+        InputError: Nothing was requested.
     """
     return _moves((request, _period()))
 
@@ -65,7 +65,7 @@ def _made(key: tuple[MovesRequest, int]) -> Plan:
         now=services.now(), reason=request.reason, exclusions=frozenset(request.exclusions)
     )
     snapshot = pegasus_reading(request.shelved).snapshot
-    return moves_plan(snapshot, request.asked, terms, keep_level=request.keep_level)
+    return moves_plan(snapshot, request.moves, terms, keep_level=request.keep_level)
 
 
 _moves = cached(_made, max_entries=32)

@@ -1,4 +1,4 @@
-"""What the pages of Pegasus clusters read: a kept snapshot with what follows from it, once."""
+"""What the pages of Pegasus clusters read: a saved snapshot with what follows from it, once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PEGASUS: Final = "pegasus"
 
 
 class PegasusReading:
-    """One kept snapshot and what follows from it; every part is computed when first asked for."""
+    """One saved snapshot and what follows from it; every part is computed at first use."""
 
     def __init__(self, shelved: CachedSnapshot) -> None:
         self.shelved = shelved
@@ -75,7 +75,7 @@ class PegasusReading:
 
 
 pegasus_reading = cached(PegasusReading, max_entries=MAX_READINGS)
-"""The reading of a kept snapshot of a Pegasus cluster."""
+"""The reading of a saved snapshot of a Pegasus cluster."""
 
 
 def _summarised(shelved: CachedSnapshot) -> PegasusSummary:
@@ -84,15 +84,15 @@ def _summarised(shelved: CachedSnapshot) -> PegasusSummary:
 
 
 cluster_summary = cached(_summarised, max_entries=MAX_SUMMARIES)
-"""A Pegasus cluster's row of the overview, for a kept snapshot."""
+"""A Pegasus cluster's row of the overview, for a saved snapshot."""
 
 
-def newest_summary(kept: ShelfState) -> PegasusSummary | None:
-    """Return the row of what is kept; ``None`` where nothing is, or the newest is damaged."""
-    if kept.latest is None:
+def newest_summary(saved: ShelfState) -> PegasusSummary | None:
+    """Return the row of what is saved; ``None`` where nothing is, or the newest is damaged."""
+    if saved.latest is None:
         return None
     try:
-        return cluster_summary(kept.latest)
+        return cluster_summary(saved.latest)
     except SnapshotError:
         return None
 
@@ -124,13 +124,13 @@ def primary_moves(entries: Sequence[CachedSnapshot]) -> list[Move]:
     """Return the changes of primary from each entry to the next, oldest first.
 
     Cost:
-        Three columns a snapshot the first time; only the moves are kept.
+        Three columns a snapshot the first time; only the moves are stored.
     """
     return [move for pair in pairwise(entries) for move in _moves(pair)]
 
 
 def manifest_of(kind: str, shelved: CachedSnapshot) -> Manifest:
-    """Return what a kept snapshot is about, whichever system it is of.
+    """Return what a saved snapshot is about, whichever system it is of.
 
     Args:
         kind: Of its cluster.
@@ -148,7 +148,7 @@ _MAX_MOMENTS: Final = 1_000
 
 
 def _read(shelved: CachedSnapshot) -> Moment | None:
-    """Two settings of one kept snapshot; ``None`` when it was dropped meanwhile, or is damaged."""
+    """Two settings of one saved snapshot; ``None`` when it was dropped meanwhile, or is damaged."""
     try:
         table = pq.read_table(shelved.path / "settings.parquet", columns=["name", "value"])
     except (OSError, pa.ArrowException):

@@ -1,4 +1,4 @@
-"""The ways to balance side by side; what takes long is computed beside the page."""
+"""The ways to balance side by side; what takes long is computed in the background."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Compared:
 
     @property
     def is_huge(self) -> bool:
-        """Whether the ends are computed beside the page."""
+        """Whether the ends are computed in the background."""
         return self.ground.view.partition_count > queries.SYNC_PARTITIONS
 
     def first(self, name: str) -> BalanceRound:
@@ -150,9 +150,9 @@ def _look(compared: Compared) -> None:
     partitions = compared.ground.view.partition_count
     is_slow = CLUSTER in compared.followed
     st.caption(
-        f":material/progress_activity: Following {partitions:,} partitions to the end, beside "
-        f"this page, which takes {'up to a minute' if is_slow else 'some seconds'}; it fills in "
-        "what comes of it."
+        f":material/progress_activity: Simulating {partitions:,} partitions to convergence in the "
+        f"background, which takes {'up to a minute' if is_slow else 'some seconds'}; the "
+        "results appear here."
     )
 
 
@@ -176,7 +176,7 @@ def draw_remarks(compared: Compared, name: str) -> None:
 
 
 def draw_terminal(
-    compared: Compared, pick: str, asked: Sequence[RequestedMove], *, is_held: bool
+    compared: Compared, pick: str, moves: Sequence[RequestedMove], *, is_held: bool
 ) -> None:
     """Show the line of the command line that shows, or prepares, the same."""
     page = compared.page
@@ -186,8 +186,8 @@ def draw_terminal(
     if pick in POLICIES:
         options = replace(compared.dials.options, policy=POLICIES[pick])
         line = model.policy_command(page.shelved.path, options, compared.dials.here)
-    elif pick == EVEN or not asked:
+    elif pick == EVEN or not moves:
         line = model.even_command(page.name, compared.even_run.request)
     else:
-        line = model.move_command(page.name, asked[0], is_held=is_held)
+        line = model.move_command(page.name, moves[0], is_held=is_held)
     st.code(f"{line}{config_option(page.config)}", language="bash")

@@ -480,7 +480,7 @@ def policy_command(snapshot: Path, options: BalanceOptions, here: BalanceOptions
     """Return the line that shows a policy's rounds to the end.
 
     Args:
-        snapshot: The directory of the kept snapshot.
+        snapshot: The directory of the saved snapshot.
         options: The policy with its switches.
         here: The cluster's own.
     """
@@ -506,8 +506,8 @@ def even_command(cluster: str, request: EvenRequest) -> str:
     return shlex.join(line if request.copy else [*line, "--no-copy"])
 
 
-def move_command(cluster: str, asked: RequestedMove, *, is_held: bool) -> str:
+def move_command(cluster: str, move: RequestedMove, *, is_held: bool) -> str:
     """Return the line that prepares one move by hand."""
-    line = ["trimtab", "pegasus", "move", cluster, asked.gpid, asked.move]
-    line += ["--from", asked.source, "--to", asked.target]
+    line = ["trimtab", "pegasus", "move", cluster, move.gpid, move.move]
+    line += ["--from", move.source, "--to", move.target]
     return shlex.join([*line, "--steady"] if is_held else line)

@@ -77,7 +77,7 @@ with compared_here:
     candidates.draw_table(compared)
     candidates.draw_progress(compared)
 
-asked: tuple[RequestedMove, ...] = ()
+requested: tuple[RequestedMove, ...] = ()
 before, listed = None, Listed((), ())
 if pick in switches.POLICIES:
     way = turned.way(page, switches.POLICIES[pick])
@@ -104,7 +104,7 @@ elif pick == switches.EVEN:
 else:
     with left:
         one = asked_move(page)
-        asked = () if one is None else (one,)
+        requested = () if one is None else (one,)
 
 if before is not None and not listed.plans:
     st.info(model.nothing_here(ground), icon=":material/check:")
@@ -119,10 +119,10 @@ if before is not None and listed.plans:
     most = page.cluster.apply.max_steps - 1
     if len(picked.plans) > most:
         st.caption(f"One run here may have {most + 1:,} steps: the first {most:,} are planned.")
-    asked = tuple(requested_moves(before, picked.plans[:most]))
+    requested = tuple(requested_moves(before, picked.plans[:most]))
 
 is_held = False
-if asked:
+if requested:
     words.section("The plan", "What a run of it would do, checked along its steps.")
     is_held = st.toggle(
         "Hold the level at steady while the run lasts",
@@ -134,7 +134,7 @@ if asked:
     plan = moves_plan_of(
         MovesRequest(
             shelved=page.shelved,
-            asked=asked,
+            moves=requested,
             keep_level=is_held,
             exclusions=tuple(page.cluster.exclusions),
             reason=f"{pick}, chosen on the Balance page",
@@ -142,4 +142,4 @@ if asked:
     )
     pegasus_plan.draw_plan(page, pegasus_plan.in_dialog(plan))
 
-candidates.draw_terminal(compared, pick, asked, is_held=is_held)
+candidates.draw_terminal(compared, pick, requested, is_held=is_held)

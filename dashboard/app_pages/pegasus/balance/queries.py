@@ -1,7 +1,7 @@
 """What the Balance page of Pegasus clusters asks of the kernels, each computed once a question.
 
 A *way* is a way to balance: one of the two policies of the meta server with its switches, or our
-own planner with its request. Both are asked about a healthy, whole snapshot; nothing is touched.
+own planner with its request. Both are run on a healthy, whole snapshot; nothing is touched.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ MEASURES: Final[tuple[Measure, ...]] = (
 )
 ORDERS: Final[tuple[Order, ...]] = ("learned", "names", "reversed", "drawn")
 SYNC_PARTITIONS: Final = 5_000
-"""Up to so many partitions everything is answered within the page; beyond, beside it."""
+"""Up to so many partitions everything is answered within the page; beyond, in the background."""
 
 MAX_ROUNDS: Final = 2_000
 """When the pages give up following a policy that goes on and on."""
@@ -250,7 +250,7 @@ likely = cached(_likely, max_entries=16)
 
 converged = cached(_converged, max_entries=16)
 converged_in_background = BackgroundResults(converged)
-"""The rounds of a policy until nothing is left to do, computed here or beside the page."""
+"""The rounds of a policy until nothing is left to do, computed here or in the background."""
 
 
 def _state_after(key: tuple[Way, int]) -> ClusterView:
@@ -285,7 +285,7 @@ class EvenRun:
 
     Attributes:
         shelved: The snapshot.
-        request: What is asked of it.
+        request: What is requested of it.
     """
 
     shelved: CachedSnapshot
@@ -315,7 +315,7 @@ def _even(run: EvenRun) -> EvenPlan:
 
 even = cached(_even, max_entries=32)
 even_in_background = BackgroundResults(even)
-"""The few steps of our own planner, computed here or beside the page."""
+"""The few steps of our own planner, computed here or in the background."""
 
 
 def disk_counts(view: ClusterView) -> NDArray[np.int64]:

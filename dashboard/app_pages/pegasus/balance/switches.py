@@ -76,7 +76,7 @@ def policy_dials(page: PegasusPage, own: Dials, policy: Policy) -> Dials:
     """Draw a policy's switches, and return them."""
     here, names = own.here, {table.name: key for key, table in page.facts.tables.items()}
     is_app = policy == "app"
-    with st.container(horizontal=True):  # flows: as many beside each other as there is room for
+    with st.container(horizontal=True):  # flows: as many next to each other as there is room for
         switches = {
             name: st.toggle(
                 f"`{name}`",
@@ -198,7 +198,7 @@ def draw_node_order(page: PegasusPage, ground: queries.Ground, own: Dials) -> No
 
 
 def even_run(page: PegasusPage, measure: queries.Measure) -> queries.EvenRun:
-    """Draw what our own planner is asked, and return it."""
+    """Draw the request to our own planner, and return it."""
     most_here = page.cluster.apply.max_steps
     with st.container(horizontal=True, vertical_alignment="bottom"):
         within = st.slider(

@@ -88,7 +88,7 @@ def choose(page: PegasusPage) -> tuple[model.WizardWords, WizardRequest | None]:
     """Draw the choice of a wizard, its nodes and its settings.
 
     Returns:
-        The wizard, and what is asked of it; ``None``: no node is chosen yet.
+        The wizard, and what is requested of it; ``None``: no node is chosen yet.
     """
     labels = list(model.BY_LABEL)
     words.tell_unknown("wizard", state.unknown_in_address(state.PICK, labels), labels)

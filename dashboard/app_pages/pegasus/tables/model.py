@@ -72,7 +72,7 @@ MAX_GRID_ROWS: Final = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFilter:
-    """What a person asked for.
+    """What a person requested.
 
     Attributes:
         contains: Part of the name or the whole id; empty: every table.
@@ -246,24 +246,24 @@ def _known_words(facts: PegasusFacts) -> list[str]:
     return [f"{one:,} of {of:,}" for one, of in zip(known.tolist(), every.tolist(), strict=True)]
 
 
-def table_page(frame: pd.DataFrame, asked: TableFilter) -> TablePage:
-    """Return the rows that match, sorted, at most as many as asked for; unknown last."""
+def table_page(frame: pd.DataFrame, filters: TableFilter) -> TablePage:
+    """Return the rows that match, sorted, at most as many as requested; unknown last."""
     keep = pd.Series(True, index=frame.index)  # noqa: FBT003  # a fill value, not a switch
-    if asked.contains:
-        text = asked.contains.casefold()
+    if filters.contains:
+        text = filters.contains.casefold()
         is_named = frame["table"].str.casefold().str.contains(text, regex=False)
         keep &= is_named | (frame["app_id"].astype(str) == text)
-    if asked.only == "unhealthy":
+    if filters.only == "unhealthy":
         keep &= (frame["unhealthy"] > 0) | (frame["guardian_ill"] > 0)
-    elif asked.only == "uneven":
+    elif filters.only == "uneven":
         keep &= frame["primary_gap"] > 1
-    elif asked.only == "not read":
+    elif filters.only == "not read":
         keep &= frame["unhealthy"].isna()
-    column, ascending = SORTS.get(asked.sort, SORTS["unhealthy"])
+    column, ascending = SORTS.get(filters.sort, SORTS["unhealthy"])
     matching = frame[keep].sort_values(
         [column, "app_id"], ascending=[ascending, True], na_position="last", kind="stable"
     )
-    return TablePage(matching.head(asked.limit), len(matching), len(frame))
+    return TablePage(matching.head(filters.limit), len(matching), len(frame))
 
 
 # -- node x table -------------------------------------------------------------------------------
