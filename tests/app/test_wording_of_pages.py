@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -32,7 +33,7 @@ _TEXTS = ("label", "body", "text", "help", "placeholder", "caption", "options")
 _NUMBERS = re.compile(r"[+\-\u2212]?\d[\d.,:]*")
 _UNITS = re.compile(r"# ?(?:[kMGT]?B/s|[kM]?\s?msg/s|[kMGT]i?B|ms|s|min|h|d|%)(?![a-z])")
 _NAMES = re.compile(
-    r"/tmp/[^\s`'\"]+"  # files
+    re.escape(tempfile.gettempdir()) + r"/[^\s`'\"]+"  # files
     r"|[\w.-]+/[\w.-]+/0x[0-9a-f]+_0x[0-9a-f]+"  # bundles
     r"|\b[0-9a-f]{8,}\b"  # identifiers of plans and snapshots
 )

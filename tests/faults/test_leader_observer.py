@@ -267,8 +267,8 @@ def test_a_round_is_judged_by_what_was_given_up_in_its_window() -> None:
     judge.gave_up("t/n/0x5_0x6", 990.0)
     judge.began(_predicted(1000.0, "t/n/0x0_0x1"))
     judge.gave_up("t/n/0x0_0x1", 1000.2)
-    assert not judge.settle(1001.0)
-    (judged,) = judge.settle(1040.0)
+    assert not judge.judge_due(1001.0)
+    (judged,) = judge.judge_due(1040.0)
     assert {score.lead_s: score.is_exact for score in judged.scores} == {0.0: True, 10.0: False}
     assert {score.lead_s: score.hits for score in judged.scores} == {0.0: 1, 10.0: 1}
 
@@ -278,7 +278,7 @@ def test_a_round_near_the_end_of_a_broker_is_not_judged() -> None:
     judge.began(_predicted(1000.0, "t/n/0x0_0x1"))
     judge.gave_up("t/n/0x0_0x1", 1000.2)
     judge.lost_broker(1002.0)
-    assert not judge.settle(1100.0)
+    assert not judge.judge_due(1100.0)
     assert not judge.rounds
 
 
