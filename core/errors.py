@@ -56,7 +56,7 @@ class OpsError(Exception):
 
 
 class InputError(OpsError):
-    """The caller asked for something that cannot be; asking again changes nothing."""
+    """The request cannot be fulfilled; the same request again changes nothing."""
 
     code = "input"
 
@@ -103,7 +103,7 @@ class SnapshotError(OpsError):
 
 
 class StaleSnapshotError(SnapshotError):
-    """The snapshot is too old for what was asked."""
+    """The snapshot is too old for the request."""
 
     code = "stale_snapshot"
 
@@ -150,7 +150,7 @@ class RemoteError(OpsError):
     Args:
         message: One sentence.
         endpoint: Where: URL without credentials, or ``zookeeper host:port``.
-        operation: What was asked, for example ``GET /admin/v2/brokers`` or ``read /loadbalance``.
+        operation: The request, for example ``GET /admin/v2/brokers`` or ``read /loadbalance``.
         outcome: ``not_sent`` (safe to repeat), ``refused`` (it answered no), ``unknown`` (it may
         have
             happened).
@@ -206,7 +206,7 @@ class ConflictError(RemoteError):
 
 
 class ThrottledError(RemoteError):
-    """The endpoint asked to be left alone for a while."""
+    """The endpoint throttles requests for a while."""
 
     code = "throttled"
 

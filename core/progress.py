@@ -8,7 +8,7 @@ from core.errors import ComputeError
 
 
 class JobStoppedError(ComputeError):
-    """Somebody asked for the computation to stop before it was done."""
+    """The computation was stopped before it was done."""
 
     code = "stopped"
 
@@ -24,7 +24,7 @@ class Progress(Protocol):
             total: Parts in all; 0: unknown.
             words: What is being done, in a few words.
         Raises:
-            JobStoppedError: Somebody asked for it to stop.
+            JobStoppedError: It was stopped.
         """
         ...
 

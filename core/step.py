@@ -122,8 +122,8 @@ class ResultFlags(NamedTuple):
         needs_grace: The subject has no owner; one reading cannot tell that from a subject in
             transfer, so it must be seen so for a while.
         is_needless: The step was skipped because nothing was left to do.
-        is_elsewhere: The subject went to another place than asked for.
-        differs: The step was done, but not as asked for.
+        is_elsewhere: The subject went to another place than requested.
+        differs: The step was done, but not as requested.
         is_external_change: Others moved the subject since the plan was made.
         is_doubtful: An incomplete reading gives the same result.
     """
@@ -299,7 +299,7 @@ class Step:
 
     @property
     def destination(self) -> str | None:
-        """Broker id that is asked to take it; ``None``: nobody in particular."""
+        """Broker id that is requested to take it; ``None``: none in particular."""
         return None
 
     @property

@@ -64,7 +64,7 @@ class Timeouts(Strict):
         read_s: For each answer of a broker.
         answer_s: For one whole answer of a broker, however its bytes trickle in.
         zookeeper_s: For a connection to ZooKeeper, and for each bulk read there.
-        session_s: Session timeout asked of ZooKeeper.
+        session_s: Session timeout requested of ZooKeeper.
         capture_s: For one whole capture, and half as long again for the brokers when ZooKeeper
             failed; what is not read by then is named as a problem.
     """
@@ -104,7 +104,7 @@ class ClusterConfig(Strict):
         zookeeper: ``host:port,host:port/chroot``; without it only the admin interface is read.
         admin_urls: Admin addresses of some or all brokers; others are learned from the cluster.
         credential_hosts: Brokers that get the credentials besides ``admin_urls``: ``host``,
-            ``host:port``, ``*.domain`` or ``10.0.0.0/24``; other brokers are not asked.
+            ``host:port``, ``*.domain`` or ``10.0.0.0/24``; other brokers are not queried.
         environment: Colours the header, and how careful the console is.
         read_only: Whether every action is refused.
         exclusions: What plans never touch: namespaces (``tenant/namespace`` or ``tenant/*``), or
@@ -205,7 +205,7 @@ class ClusterConfig(Strict):
         return self.auth.is_set or self.tls.cert_file is not None
 
     def web_address(self, plain: str | None, tls: str | None) -> str | None:
-        """Return which of a broker's own web addresses to ask; ``None``: neither may be asked.
+        """Return which of a broker's own web addresses to ask; ``None``: neither may be queried.
 
         Where every configured address is https, credentials never travel over plain http. An
         address with a path, a user name or a link-local host is none that a broker has.

@@ -72,6 +72,6 @@ def checked(kind: JobKind, values: Mapping[str, Any]) -> BaseModel | ScopedReque
         also = "".join(f"; {one}" for one in others[:3])
         more = f" ({len(others) - 3} more)" if others[3:] else ""
         raise InputError(
-            f"{kind.title} cannot be asked so: {first}{also}{more}.",
+            f"{kind.title} cannot be started with these parameters: {first}{also}{more}.",
             hint="Correct what was given and start it again.",
         ) from exc

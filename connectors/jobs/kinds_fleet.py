@@ -86,7 +86,7 @@ def sources_of(context: JobContext, scope: FleetScope, kind: str | None) -> Mapp
     if not found:
         what = f"{kind.capitalize()} cluster" if kind else "cluster"
         raise IncompleteSnapshotError(
-            f"No {what} that was asked for has a snapshot{' at that time' if scope.at else ''}.",
+            f"No {what} that was requested has a snapshot{' at that time' if scope.at else ''}.",
             hint="Let `trimtab collect` run for a minute, or name another time.",
         )
     return found

@@ -172,7 +172,7 @@ def _unasked(broker: str, fault: str) -> CheckResult:
     return CheckResult(
         what=f"Broker {broker}",
         ok=False,
-        detail=f"It registered a web address that is not asked: {fault}.",
+        detail=f"It registered a web address that is not queried: {fault}.",
         remedy="Check the broker's advertisedAddress, and who may write to ZooKeeper.",
     )
 
@@ -195,7 +195,7 @@ def _check_credentials(config: ClusterConfig, urls: list[str]) -> CheckResult:
     return CheckResult(
         what="Credentials",
         ok=False,
-        detail=f"{len(uncovered)} of {len(urls)} addresses get none and are not asked: "
+        detail=f"{len(uncovered)} of {len(urls)} addresses get none and are not queried: "
         f"{', '.join(uncovered[:_SHOWN])}{more}.",
         remedy=f"If they are brokers of yours: credential_hosts = {entries} under [[clusters]].",
     )

@@ -249,7 +249,7 @@ class PulsarCollector:
                     problems.add(
                         "unsupported",
                         name,
-                        f"The broker registered a web address that is not asked: {fault}.",
+                        f"The broker registered a web address that is not queried: {fault}.",
                         done="Its own settings are unknown.",
                     )
             elif problems is not None:
@@ -257,7 +257,7 @@ class PulsarCollector:
                     "unsupported",
                     plain or name,
                     "The broker registered no https address, and admin_urls are all https.",
-                    done="It is not asked, so that no credential travels in the clear.",
+                    done="It is not queried, so that no credential travels in the clear.",
                 )
         return urls
 

@@ -177,7 +177,7 @@ def _turn(event: object) -> tuple[str, str] | None:
         case RunClaimed():
             found = "RUNNING", f"{event.worker} carries it out."
         case ControlRequested():
-            found = f"{event.control} asked", event.reason
+            found = f"{event.control} requested", event.reason
         case RunPaused() | RunResumed() | RunRefused():
             found = _TURNS[type(event)], event.sentence
         case RunEnded():

@@ -1,4 +1,4 @@
-"""Which addresses are asked at all, and which of them get credentials.
+"""Which addresses are queried at all, and which of them get credentials.
 
 Brokers register their own addresses, so whoever can write a znode chooses them. Credentials go to
 what the configuration names only, and nothing goes to link-local addresses, where clouds serve
@@ -58,7 +58,7 @@ def origin_of(url: str) -> Origin | None:
 
 
 def address_fault(url: str) -> str:
-    """Return why the address that a server registered is not asked; empty when it may be."""
+    """Return why the address that a server registered is not queried; empty when it may be."""
     try:
         parts = urlsplit(url)
         origin = origin_of(url)
@@ -76,7 +76,7 @@ def address_fault(url: str) -> str:
 
 
 def host_fault(host: str) -> str:
-    """Return why nothing is sent to a host or IP address; empty when it may be asked."""
+    """Return why nothing is sent to a host or IP address; empty when it may be queried."""
     try:
         address: Any = ipaddress.ip_address(host.partition("%")[0].strip("[]"))
     except ValueError:

@@ -52,7 +52,7 @@ NODES: Final = pa.schema(
         _field("batch_get_p99_ms", pa.float64(), "ms"),
         _field("put_p99_ms", pa.float64(), "ms"),
         _field("multi_put_p99_ms", pa.float64(), "ms"),
-        _field("is_answering", pa.bool_()),  # it answered this capture; null: it was not asked
+        _field("is_answering", pa.bool_()),  # it answered this capture; null: it was not queried
     ]
 )
 """One row a replica server that the meta server knows, dead ones included, by host and port."""

@@ -157,7 +157,7 @@ TOPICS: Final = pa.schema(
         _field("storage_bytes", pa.int64(), "bytes"),
     ]
 )
-"""Topics of the bundles that were asked for (on demand), sorted by ``hash``."""
+"""Topics of the bundles that were requested (on demand), sorted by ``hash``."""
 
 BROKER_LOADS: Final = pa.schema(
     [

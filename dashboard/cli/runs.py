@@ -96,7 +96,9 @@ def _control(
     config: services.Config, run: str, control: Control, reason: str, *, as_json: bool
 ) -> int:
     services.ask_control(config, run, control, services.actor(), reason)
-    sentence = f"Run {run} was requested to {control}; its worker acts within about a second."
+    sentence = (
+        f"{control.capitalize()} of run {run} is requested; its worker acts within about a second."
+    )
     return emit(Answer({"run_id": run, "control": control}, lambda: say(sentence)), as_json=as_json)
 
 
@@ -191,7 +193,7 @@ def _say_head(view: RunView) -> None:
         again = f", taken over {pluralize(view.takeovers, 'time')}" if view.takeovers else ""
         say(f"Carried out by {view.worker}{again}.")
     if view.control is not None and view.is_control_pending:
-        say(f"{view.control.requested_by} requested to {view.control.control} it.")
+        say(f"{view.control.requested_by} requested: {view.control.control}.")
     if view.damage:
         say(view.damage)
 

@@ -284,7 +284,7 @@ def test_result_rows_are_filtered_and_sorted_and_names_are_checked(config, queue
 def test_kinds_have_names_of_their_own_and_a_model_that_says_what_is_wrong() -> None:
     with pytest.raises(InvariantError):
         by_name([COUNT, COUNT])
-    with pytest.raises(InputError, match="Count cannot be asked so: parts"):
+    with pytest.raises(InputError, match="Count cannot be started with these parameters: parts"):
         checked(COUNT, {"parts": "many"})
     assert all(kind.answers.endswith("?") for kind in kinds().values())
 

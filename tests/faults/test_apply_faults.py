@@ -243,8 +243,8 @@ def assert_no_overlap(site: ApplySite) -> None:
     ("faults", "state", "code", "words"),
     [
         ({"elsewhere_ratio": 1.0}, "DONE", "landed_elsewhere", "did not use the destination"),
-        ({"lost_answer_ratio": 1.0}, "DONE", "landed", "as asked"),
-        ({"slow_s": 3.0}, "DONE", "landed", "as asked"),
+        ({"lost_answer_ratio": 1.0}, "DONE", "landed", "as requested"),
+        ({"slow_s": 3.0}, "DONE", "landed", "as requested"),
         ({"accident": "leader_change"}, "DONE", "landed", "moved from"),
         ({"refuse_status": 409}, "FAILED", "refused", "answered 409"),
         ({"refuse_status": 503}, "FAILED", "not_done", "answers that it serves it"),

@@ -278,7 +278,7 @@ def test_options_that_exclude_each_other_are_bad_usage(trimtab, words) -> None:
 def test_a_run_is_asked_to_stop_with_a_reason_that_no_terminal_obeys(trimtab, site) -> None:
     code, out, _ = trimtab("runs", LATER, "--stop", "--reason", "too \x1b[31mhot\nnow")
     assert code == 0
-    assert "asked to stop" in out
+    assert f"Stop of run {LATER} is requested" in out
     entry = SqlJournal(f"sqlite:///{site / 'state' / 'journal.db'}").entries(run_id=LATER)[-1]
     event = entry.record.event
     assert isinstance(event, ControlRequested)

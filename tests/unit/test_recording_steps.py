@@ -142,7 +142,11 @@ def test_wishes_and_refusals_of_people_are_told(journal: SqlJournal) -> None:
         ControlRequested(control="stop", reason="lunch"),
         RunRefused(code="plan_expired", sentence="Too late."),
     )
-    assert [row["after"] for row in read(steps_of(journal))] == ["QUEUED", "stop asked", "REFUSED"]
+    assert [row["after"] for row in read(steps_of(journal))] == [
+        "QUEUED",
+        "stop requested",
+        "REFUSED",
+    ]
 
 
 def test_settings_changed_for_the_time_of_a_run_are_steps(journal: SqlJournal) -> None:

@@ -175,10 +175,10 @@ class UnloadAction:
     def _landed(self, before: Observation, now: Observation) -> StepResult:
         step, source = self._step, before.holder or self._step.owner
         bundle, target = step.bundle, step.destination
-        origin = f"{target} was asked for." if target else "the cluster placed it there."
+        origin = f"{target} was requested." if target else "the cluster placed it there."
         if now.holder == target or (target is None and now.holder != source):
             sentence = f"{bundle} moved from {source} to {now.holder}" + (
-                ", as asked." if target else "; the cluster placed it there."
+                ", as requested." if target else "; the cluster placed it there."
             )
             return StepResult(state="DONE", code="landed", sentence=sentence, after=now)
         if now.holder == source:
@@ -220,7 +220,7 @@ class UnloadAction:
                 state="DONE",
                 code="owner_lost",
                 sentence=f"{source} left the cluster; {bundle} lost its owner with it, and no "
-                f"client has asked for it since. {note}",
+                f"client has looked it up since. {note}",
                 hint="Take a fresh snapshot and plan again.",
                 after=now,
             )

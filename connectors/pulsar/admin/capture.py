@@ -348,7 +348,7 @@ class RestCapture:
             problems.add(
                 "budget",
                 base,
-                f"There are {len(spaces):,} namespaces; {_MAX_NAMESPACES:,} were asked for.",
+                f"There are {len(spaces):,} namespaces; {_MAX_NAMESPACES:,} were requested.",
                 done="Name zookeeper to see all boundaries.",
             )
         names_read = sorted(spaces)[:_MAX_NAMESPACES]

@@ -89,7 +89,7 @@ class Rules:
     def of(cls, series: LoadSeries, candidate: Candidate) -> Rules:
         """Return the rules of a candidate on a record's settings.
 
-        A strategy that is asked for by name sheds, whatever the switches say; the recorded one only
+        A strategy that is named sheds, whatever the switches say; the recorded one only
         if they are on.
 
         Raises:

@@ -1,4 +1,4 @@
-"""What a back-test is asked: candidates, windows, targets, and the units of work they make.
+"""What a back-test is made of: candidates, windows, targets, and the units of work they make.
 
 A unit is one cluster, one window of its record, one candidate and one seed. Units know nothing of
 each other: they run in any order and anywhere, and their tables are put together afterwards.

@@ -89,7 +89,7 @@ class HistoryReader:
         Returns:
             A table; ``None`` where nothing of that kind was recorded in the period.
         Raises:
-            SnapshotError: The history is damaged, or does not have what is asked for.
+            SnapshotError: The history is damaged, or does not have what is requested.
         """
         import duckdb  # noqa: PLC0415  # commands that ask nothing start fast
 

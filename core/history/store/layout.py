@@ -28,7 +28,7 @@ HOUR_MS: Final = 3_600_000
 
 
 class HistoryError(SnapshotError):
-    """The history cannot be read or written, or has nothing for what was asked."""
+    """The history cannot be read or written, or has nothing for the request."""
 
     code = "history"
 

@@ -87,7 +87,7 @@ def minutes(tables: Tables, cluster: str, span: Between) -> pa.Table:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which rows and columns of a kind are asked for; see :meth:`HistoryStore.rows`.
+    """Which rows and columns of a kind are requested; see :meth:`HistoryStore.rows`.
 
     Attributes:
         kind: The kind.

@@ -46,7 +46,7 @@ class HistoryLocation:
 class HistoryStore:
     """Everything recorded, of all clusters.
 
-    Opening costs nothing; tables are opened when they are asked for, and several threads may use
+    Opening costs nothing; tables are opened at first use, and several threads may use
     one store.
 
     Args:
@@ -134,7 +134,7 @@ class HistoryStore:
         """Return addresses of the Parquet files that may hold rows of the kind.
 
         ``cluster`` and ``day`` are in the path (``cluster=a/day=2026-11-21``). A row counts when
-        its ``segment`` is null, or when the files of ``minutes`` (asked for **first**) have a row
+        its ``segment`` is null, or when the files of ``minutes`` (requested **first**) have a row
         of the same cluster, ``taken_at`` and ``segment``.
 
         Raises:

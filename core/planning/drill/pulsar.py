@@ -88,7 +88,7 @@ def losses_of(view: LoadView, request: DrillRequest) -> list[Loss]:
     if not found:
         raise InputError(
             f"{view.cluster} has nothing that could be lost.",
-            hint="Its snapshot has no brokers, or no failure domains where only those were asked.",
+            hint="Its snapshot has no brokers, or none of the requested failure domains.",
         )
     return found
 

@@ -88,7 +88,7 @@ def pairs_of(
     ]
     if not found:
         raise InputError(
-            f"{snapshot.manifest.cluster} cannot run any of the pairs that were asked for.",
+            f"{snapshot.manifest.cluster} cannot run any of the requested pairs.",
             hint=f"Its {snapshot.manifest.load_manager} load manager of {settings.release} can run "
             + ", ".join(sorted({"/".join(pair) for pair in known}))
             + ".",

@@ -63,7 +63,7 @@ class UnloadBundle(BundleStep, frozen=True, kw_only=True, tag="unload_bundle"):
 
     def describe_dry_run(self, holder: str | None = None) -> str:
         """Return from where it would be unloaded, and where it is expected."""
-        asked = f", {self.destination} asked for" if self.destination else ""
+        asked = f", {self.destination} requested" if self.destination else ""
         predicted = ", ".join(
             f"{broker} ({format_ratio(self.predicted[broker])})" for broker in self.likely[:3]
         )

@@ -355,7 +355,7 @@ class PulsarShadow:
 
         Source:
             Pulsar ``ModularLoadManagerImpl#doLoadShedding``: what it unloaded rests for the grace
-            period. Whoever looks from outside knows what moved, not who asked for it.
+            period. Whoever looks from outside knows what moved, not who requested it.
         """
         if not isinstance(snapshot, PulsarSnapshot):
             return SHADOW.empty_table()

@@ -28,7 +28,7 @@ def requested_subjects(request: TrendsRequest, system: str) -> list[TrendSubject
 
 
 def chosen_clusters(store: HistoryStore, names: Sequence[str]) -> list[str]:
-    """Return the recorded clusters that are asked for.
+    """Return the requested recorded clusters.
 
     Raises:
         UnknownNameError: One that was not recorded.

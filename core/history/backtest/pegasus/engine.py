@@ -61,7 +61,7 @@ class SimulatedMinute:
 
     Attributes:
         number: Which.
-        members: Shape ``(n_partitions, n_roles)``; only until the next minute is asked for.
+        members: Shape ``(n_partitions, n_roles)``; only until the next minute is computed.
         version: The same number means the same members.
         steps: What happened since the minute before.
         headless_s: Seconds without primary, summed over partitions, since the minute before.

@@ -1,4 +1,4 @@
-"""Suggested mends of isolation: each one, set as it says, ends what it was suggested for."""
+"""Suggested fixes of isolation: each one, set as it says, ends what it was suggested for."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def found(snapshot: PulsarSnapshot, code: str):
     return [one for one in assess(snapshot, settings) if one.code == code]
 
 
-def mends(snapshot: PulsarSnapshot, code: str) -> tuple[IsolationFix, ...]:
+def fixes(snapshot: PulsarSnapshot, code: str) -> tuple[IsolationFix, ...]:
     settings = effective_settings(snapshot)
     serving = Serving.of(LoadView.of(snapshot, settings), settings)
     (finding,) = found(snapshot, code)
@@ -86,26 +86,26 @@ CASES = {
 def test_what_is_suggested_mends_it_and_nothing_else_breaks(code):
     snapshot = CASES[code]
     before = {one.code for one in assess(snapshot, effective_settings(snapshot))}
-    suggested = mends(snapshot, code)
+    suggested = fixes(snapshot, code)
     assert suggested
-    for mend in suggested:
-        assert mend.why.endswith(".")
-        plan = build_policy_plan(snapshot, mend.desired, PlanOptions(now=NOW))
-        assert not plan.by_severity("error"), mend
+    for fix in suggested:
+        assert fix.why.endswith(".")
+        plan = build_policy_plan(snapshot, fix.desired, PlanOptions(now=NOW))
+        assert not plan.by_severity("error"), fix
         after = with_policies(snapshot, plan.steps)
-        assert not found(after, code), mend
+        assert not found(after, code), fix
         came = {
             one.code
             for one in assess(after, effective_settings(after))
             if one.severity in ("error", "warning")
         }
-        assert came <= before | {"isolation_violated", "isolation_intruded"}, mend
+        assert came <= before | {"isolation_violated", "isolation_intruded"}, fix
 
 
 def test_secondaries_come_before_strangers_and_a_broker_stays_for_the_rest():
     second = (HOSTS[4], HOSTS[5])
     snapshot = fleet(apart=policy(ACME[:1], HOSTS[:1], least=3, second=second))
-    more, fewer = mends(snapshot, "isolation_short")
+    more, fewer = fixes(snapshot, "isolation_short")
     primary = json.loads(more.desired[0].value)["primary"]
     assert sorted(primary) == sorted([HOSTS[0], *second])
     assert "its secondaries" in more.why
@@ -114,22 +114,22 @@ def test_secondaries_come_before_strangers_and_a_broker_stays_for_the_rest():
         "usage_threshold": "80",
     }
     all_of_them = fleet(apart=policy(ACME[:1], HOSTS[:1], least=6))
-    (only,) = mends(all_of_them, "isolation_short")
+    (only,) = fixes(all_of_them, "isolation_short")
     assert only.label == "Lower min_limit to 1"
 
 
 def test_a_port_is_taken_out_before_brokers_are_added():
     snapshot = fleet(apart=policy(ACME[:1], [f"{HOSTS[0]}:8080"]))
-    (mend,) = mends(snapshot, "isolation_without_brokers")
-    assert json.loads(mend.desired[0].value)["primary"] == [HOSTS[0]]
+    (fix,) = fixes(snapshot, "isolation_without_brokers")
+    assert json.loads(fix.desired[0].value)["primary"] == [HOSTS[0]]
 
 
 def test_an_overlap_keeps_the_expressions_that_are_its_own():
-    (mend,) = mends(CASES["isolation_overlaps"], "isolation_overlaps")
-    assert json.loads(mend.desired[0].value)["namespaces"] == [*ACME[1:], SPACES[-1]]
+    (fix,) = fixes(CASES["isolation_overlaps"], "isolation_overlaps")
+    assert json.loads(fix.desired[0].value)["namespaces"] == [*ACME[1:], SPACES[-1]]
     twin = fleet(one=policy(ACME, HOSTS[:1]), two=policy(["acme/.*"], HOSTS[1:2]))
-    (mend,) = mends(twin, "isolation_overlaps")
-    assert mend.desired[0].value is None
+    (fix,) = fixes(twin, "isolation_overlaps")
+    assert fix.desired[0].value is None
 
 
 def test_of_very_many_findings_those_that_are_listed_have_suggestions():
@@ -138,10 +138,10 @@ def test_of_very_many_findings_those_that_are_listed_have_suggestions():
     settings = effective_settings(snapshot)
     mender = FixFinder(snapshot, Serving.of(LoadView.of(snapshot, settings), settings))
     told = violations(found(snapshot, "isolation_idle"), mender, ())
-    assert [bool(one.mends) for one in told] == [True] * 20 + [False]
+    assert [bool(one.fixes) for one in told] == [True] * 20 + [False]
     assert told[-1].sentence.startswith("2 more")
 
 
 def test_what_only_a_person_can_judge_has_no_suggestion():
     domains = with_domains(zone_a=BROKERS[:2])
-    assert mends(domains, "domain_missing") == ()
+    assert fixes(domains, "domain_missing") == ()
