@@ -36,9 +36,6 @@ NAME: Final = "queues"
 AUTO: Final = "auto_assign"
 
 
-# -- the snapshot ----------------------------------------------------------------------------------
-
-
 TABLES: Final = {
     "queues": pa.schema([("queue", pa.string()), ("worker", pa.string()), ("depth", pa.int64())]),
     "switches": pa.schema([("name", pa.string()), ("value", pa.string())]),
@@ -97,9 +94,6 @@ RECORD: Final = SystemRecord(
     load=QueueSnapshot.load,
     events=moves_between,
 )
-
-
-# -- the steps -------------------------------------------------------------------------------------
 
 
 class QueueStep(StepBase, frozen=True, kw_only=True):
@@ -181,9 +175,6 @@ class SetAuto(QueueStep, frozen=True, kw_only=True, tag="set_auto"):
 
     def inverse(self) -> QueueStep:
         return SetAuto(before=self.value, value=self.before)
-
-
-# -- the system ------------------------------------------------------------------------------------
 
 
 def plan_of(
@@ -294,9 +285,6 @@ class QueueSystem:
 
 
 QUEUES: Final[KnownSystem] = QueueSystem()
-
-
-# -- a cluster in memory ---------------------------------------------------------------------------
 
 
 @dataclass
