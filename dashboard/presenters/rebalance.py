@@ -39,7 +39,7 @@ class Line:
         simulated: Its rounds to convergence, the sentence why they cannot be, or ``None``:
             they are not there (yet).
         placement: Class that places what it sheds.
-        warning: What comes of half a pair; blank: it is none.
+        warning: What an unpaired AvgShedder does; blank: it is paired.
     """
 
     name: str
@@ -221,7 +221,7 @@ def _least_row(least: Proposal | None, name: str) -> dict[str, object]:
 def _verdict(line: Line) -> str:
     if isinstance(line.simulated, str):
         return line.simulated
-    pair = f" Half a pair: {line.warning}" if line.warning else ""
+    pair = f" Unpaired: {line.warning}" if line.warning else ""
     if line.acting > 1:
         return f"Acts in round {line.acting}. {line.first.decision.sentence}{pair}"
     skipped = len(line.first.skipped)

@@ -76,9 +76,9 @@ def test_half_a_pair_is_named_in_its_row_and_under_its_dials(site, version):
     app = opened(site, pick="ThresholdShedder")
     own, other = row(app, AVG, "● active"), row(app, "ThresholdShedder")
     assert own["placement"] == AVG
-    assert "Half a pair" not in own["verdict"]
+    assert "Unpaired" not in own["verdict"]
     assert other["placement"] == LEAST
-    assert f"Half a pair: {OUTCOME[version]}" in other["verdict"]
+    assert f"Unpaired: {OUTCOME[version]}" in other["verdict"]
     assert any(OUTCOME[version] in one.value for one in app.warning)
 
 
@@ -93,7 +93,7 @@ def test_the_other_half_can_be_turned_and_the_pair_stands_in_a_row(site):
     assert_calm(app)
     pair = row(app, AVG, "◇ what if")
     assert (pair["placement"], pair["settings"]) == (AVG, f"{PLACEMENT}={AVG}")
-    assert "Half a pair" not in pair["verdict"]
+    assert "Unpaired" not in pair["verdict"]
     assert not any("works as a pair" in one.value for one in app.warning)
     assert "Nothing is set on the cluster" in texts(app)
     app.button(key="_dials_reset").click().run()

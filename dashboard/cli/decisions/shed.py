@@ -161,7 +161,7 @@ def chosen(
 
 
 def placed_by(settings: EffectiveSettings, manager: LoadManager) -> dict[str, str]:
-    """Return who places what is shed, and the warning that it is half a pair."""
+    """Return who places what is shed, and the warning about an unpaired AvgShedder."""
     pair = unpaired_avg_shedder(settings, manager)
     return {
         "placement": active_placement(settings, manager),
