@@ -294,7 +294,7 @@ class TrimtabConfig(BaseSettings):
         return self
 
     @classmethod
-    def load(cls, path: Path | None = None, connectors: Sequence[Any] = ()) -> TrimtabConfig:
+    def load(cls, path: Path | None, connectors: Sequence[Any]) -> TrimtabConfig:
         """Read ``path``, or ``trimtab.toml`` here when there is one, and ``TRIMTAB_*``.
 
         Args:

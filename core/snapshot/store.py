@@ -142,7 +142,7 @@ def load_snapshot(directory: Path) -> PulsarSnapshot:
     if manifest.kind != PULSAR:
         raise SnapshotError(
             f"{directory} is a snapshot of a {manifest.kind} cluster, not of a Pulsar one.",
-            hint=f"Read it with `trimtab {manifest.kind} ...`.",
+            hint="`trimtab health` reads snapshots of every system.",
         )
     tables = {
         name: read_table(directory, name)

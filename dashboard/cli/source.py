@@ -90,7 +90,11 @@ def pulsar_cluster(
     if name in names:
         return config.cluster(name)
     if name in [one.name for one in config.clusters]:
-        raise UsageFaultError(f"{name} is no Pulsar cluster.", hint="See `trimtab pegasus --help`.")
+        kind = config.cluster(name).kind
+        raise UsageFaultError(
+            f"{name} is no Pulsar cluster.",
+            hint=f"It is a {kind} cluster; `trimtab --help` lists the commands.",
+        )
     raise UnknownNameError.of(what, name, names, place="the configuration")
 
 

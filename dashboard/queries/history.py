@@ -92,9 +92,8 @@ class ClusterHistory:
 
 def history_of(config: Config, cluster: Cluster) -> ClusterHistory:
     """Return a cluster's history as it is now."""
-    system = "pegasus" if cluster.kind == "pegasus" else "pulsar"
     store = services_history.history(config)
-    return ClusterHistory(store, cluster.name, system, _version(config.history_uri))
+    return ClusterHistory(store, cluster.name, cluster.kind, _version(config.history_uri))
 
 
 def _version(uri: str) -> tuple[int, ...]:

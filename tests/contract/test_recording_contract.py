@@ -43,7 +43,7 @@ class Site:
             f'zookeeper = "{sandbox.zookeeper}"\nadmin_urls = {json.dumps(sandbox.admin_urls)}\n'
             "read_only = false\n[clusters.apply]\npace_per_min = 600.0\n"
         )
-        self.config = TrimtabConfig.load(self.file)
+        self.config = TrimtabConfig.load(self.file, ())
 
     @property
     def store(self) -> HistoryStore:

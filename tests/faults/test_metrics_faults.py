@@ -312,7 +312,7 @@ def test_settings_that_cannot_be_are_refused_without_a_secret(tmp_path, values, 
     parts = ", ".join(f"{key} = {_toml(value)}" for key, value in values.items())
     file.write_text(f'[[clusters]]\nname = "a"\nzookeeper = "z:1"\nprometheus = {{ {parts} }}\n')
     with pytest.raises(ConfigError) as caught:
-        TrimtabConfig.load(file)
+        TrimtabConfig.load(file, ())
     assert expected in caught.value.message
     assert "secret" not in str(caught.value)
 

@@ -104,7 +104,7 @@ def test_cluster_made_read_only_in_the_file_stops_the_run_that_is_under_way(
 
     write("false", 1)
     run_id = site.ask(site.plan(4), replace(HASTE, pace_per_min=30.0))
-    with WorkerThreads(site, TrimtabConfig.load(path)):
+    with WorkerThreads(site, TrimtabConfig.load(path, ())):
         wait_until(lambda: site.view(run_id).counts["DONE"], "a step")
         write("true", 2)
         view = ended(site, run_id)

@@ -113,7 +113,7 @@ def _chain(fleet: TransferFleet) -> dict[str, list[str]]:
     view, settings = _view(fleet)
     return {
         bundle: sorted(place_bundle(view, bundle, settings).candidates)
-        for bundle in fleet.parameters()
+        for bundle in fleet.checked_bundles()
     }
 
 

@@ -61,7 +61,7 @@ class _Case:
     def overrides(self) -> dict[str, object]:
         return {**self.fleet.overrides(), "loadBalancerLoadSheddingStrategy": _CLASS + self.shedder}
 
-    def asked(self) -> dict[str, Any]:
+    def query(self) -> dict[str, Any]:
         body = self.fleet.case([])
         body["conf"]["loadBalancerLoadSheddingStrategy"] = _CLASS + self.shedder
         return {**body, "throughput": self.throughput, "draws": DRAWS}
@@ -101,9 +101,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[list[list[s
         pytest.skip(command)
     seeds = range(FLEETS)
     folder: Path = tmp_path_factory.mktemp("unloads")
-    answers = ask_real_classes(
-        (_Case.of(seed).parameters() for seed in seeds), folder, "UnloadDriver"
-    )
+    answers = ask_real_classes((_Case.of(seed).query() for seed in seeds), folder, "UnloadDriver")
     return {seed: answer["draws"] for seed, answer in zip(seeds, answers, strict=True)}
 
 

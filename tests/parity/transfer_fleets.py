@@ -42,7 +42,9 @@ class TransferFleet:
 
     def case(self) -> dict[str, Any]:
         """As the Java driver reads it."""
-        policed = {"policies": self.policies, "chain": self.parameters()} if self.policies else {}
+        policed = (
+            {"policies": self.policies, "chain": self.checked_bundles()} if self.policies else {}
+        )
         return {
             **policed,
             "conf": {
@@ -59,7 +61,7 @@ class TransferFleet:
             "draws": 60 + 40 * len(self.brokers) if len(self.brokers) <= 25 else 0,
         }
 
-    def asked(self) -> list[str]:
+    def checked_bundles(self) -> list[str]:
         """One bundle of each namespace: what the filters leave is the same for the others."""
         return sorted({name.rpartition("/")[0]: name for name in sorted(self.owners)}.values())
 

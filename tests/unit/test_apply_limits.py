@@ -34,7 +34,7 @@ class Site:
         self.said: list[str] = []
         self._second = 0
         self.write()
-        config = TrimtabConfig.load(self.file)
+        config = TrimtabConfig.load(self.file, ())
         self.cluster = config.cluster("prod")
         self.limits = Limits(config, self.cluster, self.said.append)
 

@@ -60,16 +60,16 @@ def test_lines_that_pages_offer_name_the_file_unless_it_is_the_default_one(nowhe
     ):
         folder.mkdir(exist_ok=True)
         (folder / "trimtab.toml").write_text("")
-        assert config_option(TrimtabConfig.load(folder / "trimtab.toml")) == words
+        assert config_option(TrimtabConfig.load(folder / "trimtab.toml", ())) == words
     (nowhere / "trimtab.toml").unlink()
-    assert config_option(TrimtabConfig.load()) == ""
+    assert config_option(TrimtabConfig.load(None, ())) == ""
 
 
 def test_a_file_name_with_a_space_is_quoted(nowhere) -> None:
     file = nowhere / "my folder" / "trimtab.toml"
     file.parent.mkdir()
     file.write_text("")
-    words = shlex.split(config_option(TrimtabConfig.load(file)))
+    words = shlex.split(config_option(TrimtabConfig.load(file, ())))
     assert words == ["--config", str(file)]
 
 

@@ -26,7 +26,7 @@ read_s = 3
 def load(folder: Path, text: str) -> TrimtabConfig:
     path = folder / "trimtab.toml"
     path.write_text(text)
-    return TrimtabConfig.load(path)
+    return TrimtabConfig.load(path, ())
 
 
 def test_whole_file_is_read(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_fault_names_its_place_and_never_repeats_a_secret(
 
 def test_missing_file_and_unknown_cluster_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"absent\.toml"):
-        TrimtabConfig.load(tmp_path / "absent.toml")
+        TrimtabConfig.load(tmp_path / "absent.toml", ())
     with pytest.raises(UnknownNameError):
         load(tmp_path, WHOLE).cluster("order")
 
@@ -135,7 +135,7 @@ def test_setting_of_the_environment_that_is_no_json_is_named(
 ) -> None:
     monkeypatch.setenv("TRIMTAB_CLUSTERS", "hush, no JSON")
     with pytest.raises(ConfigError, match="TRIMTAB_CLUSTERS") as caught:
-        TrimtabConfig.load()
+        TrimtabConfig.load(None, ())
     assert "hush" not in str(caught.value)
 
 
@@ -151,7 +151,7 @@ def test_paths_of_a_file_start_at_its_folder_and_a_tilde_at_the_home(
         ("~nobody-of-that-name/x", tmp_path / "~nobody-of-that-name" / "x"),
     ):
         path.write_text(f'state_dir = "{text}"')
-        assert TrimtabConfig.load(path).state_dir == place
+        assert TrimtabConfig.load(path, ()).state_dir == place
 
 
 def test_several_mistakes_are_all_named(tmp_path: Path) -> None:
@@ -167,4 +167,4 @@ def test_shadow_names_strategies_and_policies_that_there_are(tmp_path: Path) -> 
     file = tmp_path / "trimtab.toml"
     file.write_text('[history]\nshadow = ["OverlodShedder"]\n')
     with pytest.raises(ConfigError, match=r"no strategy named 'OverlodShedder'.*ThresholdShedder"):
-        TrimtabConfig.load(file)
+        TrimtabConfig.load(file, ())

@@ -304,4 +304,4 @@ def test_a_collector_keeps_and_records_it(console: Console) -> None:
 
 def test_a_kind_that_no_system_has_is_refused(console: Console) -> None:
     with pytest.raises(ConfigError, match="kind 'queues'"):
-        TrimtabConfig.load(console.config)
+        TrimtabConfig.load(console.config, ())

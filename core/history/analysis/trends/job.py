@@ -51,7 +51,8 @@ def recorded_of(store: HistoryStore, scope: RecordScope) -> dict[str, Recorded]:
 
     Raises:
         UnknownNameError: A cluster that was not recorded.
-        HistoryError: Nothing was recorded in that time, or of no system that has trends.
+        HistoryError: Nothing was recorded in that time, or a named cluster is of a system without
+            trends.
     """
     found = {}
     others = set()
@@ -72,7 +73,7 @@ def recorded_of(store: HistoryStore, scope: RecordScope) -> dict[str, Recorded]:
                 if one.names is not None
             },
         )
-    if others and not found:
+    if others and (scope.clusters or not found):
         raise HistoryError(
             f"Clusters of {' and '.join(sorted(others))} have no trends.",
             hint=f"Name a cluster of {' or '.join(TRENDS_OF)}.",
