@@ -248,7 +248,8 @@ def test_dump_of_zookeeper_gives_the_same_brokers_and_bundles_as_a_capture(
         if {line["path"]: line["value"] for line in lines} == znodes.values:
             break
     imported = import_zk_dump(dump, "real", captured.manifest.taken_at)
-    assert imported.manifest.problems == ()
+    # a znode written in the middle of a broker's update is a problem of both readings
+    assert set(imported.manifest.problems) <= set(captured.manifest.problems)
     assert imported.manifest.leader == captured.manifest.leader
     assert imported.brokers.to_pylist() == captured.brokers.to_pylist()
     assert imported.bundles.to_pylist() == captured.bundles.to_pylist()

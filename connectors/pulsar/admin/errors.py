@@ -33,6 +33,10 @@ _MAX_TEXT: Final = 8_000
 """Characters that are searched: what a server sends may be made to take long."""
 _HINT_AUTH: Final = "Check [clusters.auth] of the configuration and the role's rights."
 _HINT_REACH: Final = "Check that the broker runs and that this machine may reach that address."
+# TLS 1.3 refuses a client after the handshake: its alert may be lost with the connection
+_HINT_HUNG_UP: Final = (
+    "A server that requires a client certificate hangs up like this: check cert_file and key_file."
+)
 _KINDS: Final[dict[int, type[RemoteError]]] = {
     401: AuthError,
     403: AuthError,
@@ -159,12 +163,13 @@ def translate(exc: Exception, *, endpoint: str, operation: str) -> RemoteError:
         UnreachableError: _HINT_REACH,
         RemoteTimeoutError: _HINT_REACH,
     }
+    is_tls = endpoint.startswith("https://")
     return kind(
         f"{endpoint} {what} ({operation}).",
         endpoint=endpoint,
         operation=operation,
         outcome=outcome,
-        hint=hints.get(kind, ""),
+        hint=_HINT_HUNG_UP if is_dropped(exc) and is_tls else hints.get(kind, ""),
     )
 
 
