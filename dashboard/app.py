@@ -41,7 +41,7 @@ MARK: Final = (
 
 def _page(entry: Entry, *, is_default: bool) -> st.Page:
     """Return a page of the navigation, or one that only other pages open."""
-    file = state.PAGES[entry.name]
+    file = entry.file
     if not entry.answers:
         return st.Page(file, title=entry.title, url_path=entry.name, visibility="hidden")
     icon = f":material/{entry.icon}:"
@@ -58,9 +58,7 @@ PAGES = {
     for section, entries in SECTIONS.items()
 }
 FIRST = SECTIONS[""][0]
-PAGES[""].append(
-    st.Page(state.PAGES[FIRST.name], title=FIRST.title, url_path=FIRST.name, visibility="hidden")
-)
+PAGES[""].append(st.Page(FIRST.file, title=FIRST.title, url_path=FIRST.name, visibility="hidden"))
 
 st.set_page_config(
     page_title="Trimtab",

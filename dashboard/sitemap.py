@@ -12,16 +12,23 @@ class Entry:
     """One page.
 
     Attributes:
-        name: Of its folder in ``app_pages/``, and in the address.
+        name: In the address, and of its folder where that does not say otherwise.
         title: In the navigation.
         icon: Name of a Material symbol.
         answers: The question that it answers, shown on hover; empty: not in the navigation.
+        folder: In ``app_pages/``; empty: as the name.
     """
 
     name: str
     title: str
     icon: str = ""
     answers: str = ""
+    folder: str = ""
+
+    @property
+    def file(self) -> str:
+        """Its script, from the folder ``dashboard``."""
+        return f"app_pages/{self.folder or self.name}/page.py"
 
 
 SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
@@ -134,32 +141,41 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "Cluster",
             "schema",
             "Is it whole and balanced: level, nodes, partitions by state, settings.",
+            folder="pegasus/cluster",
         ),
         Entry(
             "pegasus_tables",
             "Tables & partitions",
             "table_rows",
             "Every table: health, traffic, size, nodes of its partitions; unhealthy ones first.",
+            folder="pegasus/tables",
         ),
         Entry(
             "pegasus_balance",
             "Balance",
             "balance",
             "What the cluster's balancer would do, round by round, what would be better, doing it.",
+            folder="pegasus/balance",
         ),
         Entry(
             "pegasus_maintenance",
             "Maintenance",
             "construction",
             "Take nodes out of service and back, one step after another.",
+            folder="pegasus/maintenance",
         ),
-        Entry("pegasus_undo", "Undo"),
+        Entry("pegasus_undo", "Undo", folder="pegasus/undo"),
     ),
 }
 """By the head of the section; the first page is the one that opens."""
 
-KINDS: Final = ("pulsar", "pegasus")
-"""Kinds of clusters, as the configuration names them."""
+KINDS: Final = tuple(head.lower() for head in SECTIONS if head)
+"""Kinds of clusters that have pages of their own, as the configuration names them."""
+
+FILES: Final[Mapping[str, str]] = {
+    entry.name: entry.file for entries in SECTIONS.values() for entry in entries
+}
+"""Every page's script by its name, from the folder ``dashboard``."""
 
 
 def kinds_of(page: str) -> tuple[str, ...]:

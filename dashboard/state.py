@@ -17,6 +17,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from dashboard.legible import original
+from dashboard.sitemap import FILES
 
 # -- query parameters, shared by every page --------------------------------------------------------
 CLUSTER: Final = "cluster"
@@ -95,33 +96,6 @@ TOLERANCE: Final = "tolerance"
 
 _PAGE: Final = "_page"
 _DRAWN: Final = "_drawn"
-
-PAGES: Final[Mapping[str, str]] = {
-    "fleet": "app_pages/fleet/page.py",
-    "brokers": "app_pages/brokers/page.py",
-    "broker": "app_pages/broker/page.py",
-    "bundles": "app_pages/bundles/page.py",
-    "bundle": "app_pages/bundle/page.py",
-    "unload": "app_pages/unload/page.py",
-    "rebalance": "app_pages/rebalance/page.py",
-    "splits": "app_pages/splits/page.py",
-    "advisors": "app_pages/advisors/page.py",
-    "settings": "app_pages/settings/page.py",
-    "lookup": "app_pages/lookup/page.py",
-    "ownership": "app_pages/ownership/page.py",
-    "policies": "app_pages/policies/page.py",
-    "isolation": "app_pages/isolation/page.py",
-    "run": "app_pages/run/page.py",
-    "activity": "app_pages/activity/page.py",
-    "backtest": "app_pages/backtest/page.py",
-    "jobs": "app_pages/jobs/page.py",
-    "history": "app_pages/history/page.py",
-    "pegasus": "app_pages/pegasus/cluster/page.py",
-    "pegasus_tables": "app_pages/pegasus/tables/page.py",
-    "pegasus_balance": "app_pages/pegasus/balance/page.py",
-    "pegasus_maintenance": "app_pages/pegasus/maintenance/page.py",
-    "pegasus_undo": "app_pages/pegasus/undo/page.py",
-}
 
 
 def text(key: str) -> str:
@@ -251,7 +225,7 @@ def go(page: str, **params: str | list[str]) -> None:
     The header's choices (cluster, time, refresh) stay as they are.
 
     Args:
-        page: Key of :data:`PAGES`.
+        page: Its name in the sitemap.
         params: Query parameter to value; empty ones are left out.
     """
     chosen = {
@@ -278,7 +252,7 @@ def leave_undo() -> None:
 
 
 def note_page(page: str) -> None:
-    """Note which page is drawn: key of :data:`PAGES`."""
+    """Note which page is drawn: its name in the sitemap."""
     if st.session_state.get(_PAGE) != page:
         note_ticked(is_any=False)
         set_dialog_open(is_open=False)
@@ -291,7 +265,7 @@ def note_page(page: str) -> None:
 
 
 def page() -> str:
-    """Return the page that is drawn: key of :data:`PAGES`."""
+    """Return the page that is drawn: its name in the sitemap."""
     return str(st.session_state.get(_PAGE, ""))
 
 
@@ -334,7 +308,7 @@ def _switch(page: str, params: Mapping[str, str | list[str]]) -> None:
                 binding = held.get_binding_for_param(key)
                 if binding is not None:
                     held.unbind_widget(binding.widget_id)
-    st.switch_page(PAGES[page], query_params=params)
+    st.switch_page(FILES[page], query_params=params)
 
 
 def is_busy() -> bool:

@@ -66,6 +66,34 @@ class PlaceRequest(Request, frozen=True, kw_only=True):
         )
 
 
+class PlaceBundleRequest(Request, frozen=True, kw_only=True):
+    """Show the placement candidates of one bundle."""
+
+    bundle: Annotated[
+        str, param("Bundle, tenant/namespace/0xLOW_0xHIGH", metavar="BUNDLE", min_length=1)
+    ]
+    strategy: Annotated[
+        str | None, param("Placement strategy; none: the active one", metavar="CLASS")
+    ] = None
+    candidates: Annotated[str | None, param("Restrict to these brokers", metavar="A,B")] = None
+    filters: Annotated[bool, param("Apply the broker filters first")] = True
+    non_persistent: Annotated[
+        bool | None,
+        param(
+            "Kind of the bundle's topics; default: as in the snapshot",
+            option="--non-persistent/--persistent",
+        ),
+    ] = None
+
+    def checked(self) -> Self:
+        """Return it with the strategy's name as Pulsar spells it.
+
+        Raises:
+            UnknownNameError: A strategy that Pulsar does not have.
+        """
+        return msgspec.structs.replace(self, strategy=_placement(self.strategy))
+
+
 class SimulateRequest(Request, frozen=True, kw_only=True):
     """Simulate the balancer's rounds to convergence."""
 

@@ -72,7 +72,7 @@ def _option(one: Param) -> inspect.Parameter:
         help=f"{one.meta.description}{' Several times.' * one.is_many}",
         min=one.limits.ge,
         max=one.limits.le,
-        metavar=one.metavar,
+        metavar=one.metavar or "|".join(one.choices) or None,
     )
     default = one.default
     if one.is_many:

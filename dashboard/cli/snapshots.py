@@ -13,6 +13,7 @@ from typing import Any
 
 from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
 from core.pulsar.placement import STRATEGIES, place_bundle
+from core.pulsar.requests import PlaceBundleRequest
 from core.pulsar.settings import (
     EffectiveSettings,
     find_release,
@@ -66,56 +67,40 @@ class Assumptions:
         return active_settings(snapshot, self.overrides, self.release)
 
 
-@dataclass(frozen=True)
-class OneBundle:
-    """A bundle that is placed, and among which brokers.
-
-    Attributes:
-        bundle: Name.
-        candidates: Broker ids with commas between; ``None``: all of them.
-        with_filters: Whether the load manager's filters come first.
-        non_persistent: Whether its topics are non-persistent; ``None``: as the snapshot shows.
-    """
-
-    bundle: str
-    candidates: str | None
-    with_filters: bool
-    non_persistent: bool | None = None
-
-
 def strategy_names() -> list[str]:
     """Return the names of the placement strategies there are."""
     return [strategy.name for strategy in STRATEGIES]
 
 
-def place(directory: Path, of: OneBundle, assumptions: Assumptions, *, as_json: bool) -> int:
+def place(
+    directory: Path, request: PlaceBundleRequest, assumptions: Assumptions, *, as_json: bool
+) -> int:
     """Print who gets a bundle of a snapshot directory."""
     snapshot = load_snapshot(directory)
     settings = assumptions.settings_of(snapshot)
     view = LoadView.of(snapshot, settings)
-    return print_placement(view, settings, of, assumptions, as_json=as_json)
+    return print_placement(view, settings, request, as_json=as_json)
 
 
 def print_placement(
     view: LoadView,
     settings: EffectiveSettings,
-    of: OneBundle,
-    assumptions: Assumptions,
+    request: PlaceBundleRequest,
     *,
     as_json: bool,
 ) -> int:
     """Print who gets a bundle that a view has."""
-    bundle = of.bundle
-    chosen = _candidates(of.candidates, view.brokers)
+    bundle = request.bundle
+    chosen = _candidates(request.candidates, view.brokers)
     started = time.perf_counter()
     placement = place_bundle(
         view,
         bundle,
         settings,
-        strategy=assumptions.strategy,
+        strategy=request.strategy,
         candidates=chosen,
-        with_filters=of.with_filters,
-        non_persistent=of.non_persistent,
+        with_filters=request.filters,
+        non_persistent=request.non_persistent,
     )
     elapsed_ms = (time.perf_counter() - started) * 1000
 

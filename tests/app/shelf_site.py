@@ -13,7 +13,7 @@ from streamlit.runtime.pages_manager import PagesManager
 from streamlit.testing.v1 import AppTest, app_test
 
 from core.snapshot.store import Shelf, Storable
-from dashboard import state
+from dashboard.sitemap import FILES
 
 APP = Path(__file__).parents[2] / "dashboard" / "app.py"
 # AppTest does not read the configuration next to the script, as a server does
@@ -107,7 +107,7 @@ class Site:
         app.run()
         if page == "fleet":  # the default page is drawn already
             return app
-        app.switch_page(state.PAGES[page])
+        app.switch_page(FILES[page])
         app.run()
         app._page_hash = ""  # from here on it stays where its own buttons lead
         return app

@@ -6,7 +6,7 @@ import pytest
 from fleet_builder import make_history, make_snapshot
 from shelf_site import Site, assert_calm, now, texts
 
-from dashboard import state
+from dashboard.sitemap import FILES
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_what_the_address_names_and_is_not_is_said_until_something_is_chosen(sit
     assert len(app.error) == 1, "drawing again does not take it away"
     app.selectbox(key="cluster").set_value("other").run()
     assert not (app.error and "cluster" in params)
-    app.switch_page(state.PAGES["settings"]).run()
+    app.switch_page(FILES["settings"]).run()
     assert not app.error
 
 
@@ -139,7 +139,7 @@ def test_chosen_moment_and_cluster_outlive_a_click_in_the_sidebar(site):
     app = site.open("brokers", cluster="other", at=stamp(history[0]))
     for page in ("bundles", "unload", "lookup"):
         app.query_params.clear()  # a link of the sidebar carries no parameters
-        app.switch_page(state.PAGES[page]).run()
+        app.switch_page(FILES[page]).run()
         assert_calm(app)
         assert "past: " in texts(app)
         assert app.query_params["at"] == stamp(history[0])

@@ -20,9 +20,8 @@ from shelf_site import (
 
 from core.pegasus.snapshot import PegasusFacts
 from core.snapshot import Problem
-from dashboard import state
 from dashboard.presenters.pegasus.search import search_pegasus
-from dashboard.sitemap import SECTIONS
+from dashboard.sitemap import FILES, SECTIONS
 
 
 @pytest.fixture
@@ -65,7 +64,7 @@ def test_page_offers_the_clusters_of_its_own_system(filled, page):
     assert_calm(app)
     assert not app.error
     assert cluster_box(app).options == ["peg", "peg2"]
-    app.switch_page(state.PAGES["brokers"]).run()
+    app.switch_page(FILES["brokers"]).run()
     assert_calm(app)
     assert cluster_box(app).options == ["fleet", "other"]
 
@@ -145,16 +144,16 @@ def test_header_counts_nodes_partitions_and_problems(site):
 def test_choice_of_each_kind_is_remembered_and_in_the_address(filled):
     app = filled.open("pegasus", cluster="peg2")
     assert address(app) == "peg2"
-    app.switch_page(state.PAGES["brokers"]).run()
+    app.switch_page(FILES["brokers"]).run()
     assert cluster_box(app).value == "fleet"
     cluster_box(app).set_value("other").run()
     assert address(app) == "other"
-    app.switch_page(state.PAGES["pegasus_tables"]).run()
+    app.switch_page(FILES["pegasus_tables"]).run()
     assert cluster_box(app).value == "peg2"
     assert address(app) == "peg2"
-    app.switch_page(state.PAGES["bundles"]).run()
+    app.switch_page(FILES["bundles"]).run()
     assert cluster_box(app).value == "other"
-    app.switch_page(state.PAGES["fleet"]).run()
+    app.switch_page(FILES["fleet"]).run()
     assert cluster_box(app).options == ["fleet", "other", "peg", "peg2"]
     assert cluster_box(app).value == "other"
 
@@ -165,7 +164,7 @@ def test_every_page_has_its_name_as_its_address_and_the_root_is_the_fleet(filled
     names = {entry.name for entries in SECTIONS.values() for entry in entries}
     assert [one["url_pathname"] for one in pages].count("") == 1
     assert {one["url_pathname"] for one in pages} == {"", *names}
-    of_fleet = [one["url_pathname"] for one in pages if state.PAGES["fleet"] in one["script_path"]]
+    of_fleet = [one["url_pathname"] for one in pages if FILES["fleet"] in one["script_path"]]
     assert of_fleet == ["", "fleet"]  # links and buttons of the pages lead to the first
 
 

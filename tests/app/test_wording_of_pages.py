@@ -25,7 +25,7 @@ from run_stories import RUN, Story
 from shelf_site import Site, assert_calm
 from streamlit.testing.v1 import AppTest
 
-from dashboard import state
+from dashboard.sitemap import FILES
 
 FOLDER = Path(__file__).parent / "wording"
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
@@ -96,7 +96,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, str, str]:
     return made, bundles["bundle"][0].as_py(), brokers["broker"][0].as_py()
 
 
-@pytest.mark.parametrize("page", sorted(state.PAGES))
+@pytest.mark.parametrize("page", sorted(FILES))
 def test_a_page_says_what_it_said(
     page: str, site: tuple[Site, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,4 +118,4 @@ def test_a_page_says_what_it_said(
 
 
 def test_no_wording_is_kept_of_a_page_that_is_gone() -> None:
-    assert sorted(file.stem for file in FOLDER.iterdir()) == sorted(state.PAGES)
+    assert sorted(file.stem for file in FOLDER.iterdir()) == sorted(FILES)

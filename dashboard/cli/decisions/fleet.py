@@ -22,7 +22,13 @@ import typer
 
 from core.errors import OpsError, UnknownNameError
 from core.progress import NoProgress, Progress
-from core.pulsar.requests import ALL, ShedRequest, SimulateRequest
+from core.pulsar.requests import (
+    ALL,
+    HealthRequest,
+    PlaceBundleRequest,
+    ShedRequest,
+    SimulateRequest,
+)
 from core.snapshot.store import load_manifest
 from core.spark.fleet import each_on_spark
 from dashboard.cli import snapshots as snapshots_commands
@@ -40,11 +46,10 @@ from dashboard.cli.options import (
     Settings,
     Snapshots,
     Sources,
-    Strategy,
 )
 from dashboard.cli.output import EXIT_DONE, UsageFaultError, fail, note, print_json, say
 from dashboard.cli.requests import takes
-from dashboard.cli.snapshots import Assumptions, OneBundle
+from dashboard.cli.snapshots import Assumptions
 from dashboard.cli.source import snapshot_directories
 from dashboard.services import spark as services_spark
 
@@ -94,51 +99,39 @@ class Engine:
 
 
 @app.command()
+@takes(HealthRequest)
 def health(
     sources: Sources,
-    target: Annotated[
-        str, typer.Option(help="Definition of balanced: vivo, tight or transfer.")
-    ] = "vivo",
+    request: HealthRequest,
     engine: EngineName = "local",
     config: Config = None,
     as_json: Json = False,
 ) -> int:
     """Show the findings of a cluster or a snapshot, with numbers."""
-    command = partial(systems.health, target_code=target)
-    large = partial(decisions_spark.health_of, target_code=target)
+    command = partial(systems.health, target_code=request.target)
+    large = partial(decisions_spark.health_of, target_code=request.target)
     with snapshot_directories(sources, config) as directories:
         return each(directories, command, Engine(engine, config), as_json=as_json, large=large)
 
 
 @app.command()
+@takes(PlaceBundleRequest)
 def place(
     snapshots: Snapshots,
-    bundle: Annotated[
-        str, typer.Option(metavar="BUNDLE", help="Bundle, tenant/namespace/0xLOW_0xHIGH.")
-    ],
-    strategy: Strategy = None,
+    request: PlaceBundleRequest,
     settings: Settings = None,
     release: Release = None,
-    candidates: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Restrict to these brokers.")
-    ] = None,
-    filters: Annotated[bool, typer.Option(help="Apply the broker filters first.")] = True,
-    non_persistent: Annotated[
-        bool | None,
-        typer.Option(
-            "--non-persistent/--persistent",
-            help="Kind of the bundle's topics; default: as in the snapshot.",
-        ),
-    ] = None,
     engine: EngineName = "local",
     config: Config = None,
     as_json: Json = False,
 ) -> int:
     """Show the placement candidates of a bundle with probabilities, and excluded brokers."""
-    of = OneBundle(bundle, candidates, with_filters=filters, non_persistent=non_persistent)
-    assumptions = Assumptions.of(strategy, settings, release)
-    command = partial(snapshots_commands.place, of=of, assumptions=assumptions)
-    large = partial(decisions_spark.place_of, of=of, assumptions=assumptions)
+    options: dict[str, Any] = {
+        "request": request,
+        "assumptions": Assumptions.of(None, settings, release),
+    }
+    command = partial(snapshots_commands.place, **options)
+    large = partial(decisions_spark.place_of, **options)
     return each(snapshots, command, Engine(engine, config), as_json=as_json, large=large)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from core.progress import Progress
-from core.pulsar.requests import ShedRequest, SimulateRequest
+from core.pulsar.requests import PlaceBundleRequest, ShedRequest, SimulateRequest
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_manifest
 from core.spark.large.size import is_large
@@ -19,7 +19,7 @@ from dashboard.cli.decisions import shed, simulation
 from dashboard.cli.decisions.shed import KnownBundles
 from dashboard.cli.decisions.shed_answer import ShedAnswer
 from dashboard.cli.pulsar import views
-from dashboard.cli.snapshots import Assumptions, OneBundle
+from dashboard.cli.snapshots import Assumptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,7 +73,7 @@ def place_of(
     directory: Path,
     progress: Progress,
     *,
-    of: OneBundle,
+    request: PlaceBundleRequest,
     assumptions: Assumptions,
 ) -> Callable[..., int] | None:
     """Return what answers ``trimtab place`` for a large cluster; ``None``: a task can hold it."""
@@ -81,12 +81,12 @@ def place_of(
         return None
     from core.spark.large.cluster import LargeCluster  # noqa: PLC0415  # commands start fast
 
-    return partial(_place, LargeCluster.of(spark, directory, progress), of, assumptions)
+    return partial(_place, LargeCluster.of(spark, directory, progress), request, assumptions)
 
 
 def _place(
     cluster: LargeCluster,
-    of: OneBundle,
+    request: PlaceBundleRequest,
     assumptions: Assumptions,
     _directory: Path,
     *,
@@ -95,8 +95,8 @@ def _place(
     from core.spark.large.place import view_of_namespace  # noqa: PLC0415  # the same
 
     settings = assumptions.settings_of(cluster.skeleton)
-    view = view_of_namespace(cluster, settings, of.bundle.rpartition("/")[0])
-    return snapshots.print_placement(view, settings, of, assumptions, as_json=as_json)
+    view = view_of_namespace(cluster, settings, request.bundle.rpartition("/")[0])
+    return snapshots.print_placement(view, settings, request, as_json=as_json)
 
 
 def _shed(
