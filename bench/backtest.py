@@ -27,9 +27,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 import numpy as np
 from backtest_records import fleet, waves
 
-from core.history.backtest.engine import simulate_window
 from core.history.backtest.model import Candidate
-from core.history.backtest.series import LoadSeries
+from core.history.backtest.pulsar.engine import simulate_window
+from core.history.backtest.pulsar.series import LoadSeries
 from core.simulation import Run, simulate
 from core.snapshot import PulsarSnapshot
 

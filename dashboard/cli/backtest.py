@@ -22,7 +22,7 @@ from core.history.backtest.model import AS_RECORDED, Grid
 from core.history.backtest.parsing import parse_grid
 from core.history.backtest.plan import recommended_plan, restart_words
 from core.history.backtest.results import UnitResult
-from core.history.backtest.wording import Wording
+from core.history.backtest.systems import system_named
 from core.plan.codec import dump_plan
 from core.plan.model import Plan
 from core.plan.options import PlanOptions
@@ -101,7 +101,7 @@ def backtest(
     rows = {name: outcome.tables[name].to_pylist() for name in ("candidates", "recommended")}
     body = {
         "sentence": outcome.sentence,
-        "rule": Wording.of(is_pegasus=outcome.is_pegasus).rule,
+        "rule": system_named(outcome.system).nouns.rule,
         "runs": len(work.units),
         "candidates": [_decoded(row) for row in rows["candidates"]],
         "recommended": [_decoded(row) for row in rows["recommended"]],
@@ -281,7 +281,7 @@ def _show(
     files: tuple[Path, Path | None],
 ) -> None:
     out, plan_file = files
-    nouns = Wording.of(is_pegasus=outcome.is_pegasus)
+    nouns = system_named(outcome.system).nouns
     say(outcome.sentence)
     clusters = list(dict.fromkeys(row["cluster"] for row in rows["candidates"]))
     for cluster in sorted(clusters, key=lambda name: (name is not None, name or "")):

@@ -11,14 +11,14 @@ from backtest_records import as_a_record, waves
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.history.backtest.engine import SimulatedRun, simulate_window
 from core.history.backtest.model import Candidate, Grid, Unit, Window
-from core.history.backtest.moves import KINDS
 from core.history.backtest.parsing import grid_as_json, grid_of
+from core.history.backtest.pulsar.engine import SimulatedRun, simulate_window
+from core.history.backtest.pulsar.moves import KINDS
+from core.history.backtest.pulsar.score import recorded_run, scores
+from core.history.backtest.pulsar.series import LoadSeries
+from core.history.backtest.pulsar.units import run_unit
 from core.history.backtest.ranking import pareto
-from core.history.backtest.results import run_unit
-from core.history.backtest.score import recorded_run, scores
-from core.history.backtest.series import LoadSeries
 from core.pulsar.placement import STRATEGY_NAMES
 from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES
 from core.units import ms_to_datetime

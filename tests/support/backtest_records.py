@@ -14,12 +14,12 @@ from fleet_builder import make_snapshot
 from fleet_edit import with_policies, with_settings
 
 from core.history.analysis.accuracy.accuracy import Agreement, agreement
-from core.history.backtest.engine import SimulatedRun
-from core.history.backtest.fleet import Bundles, fleet_at
-from core.history.backtest.moves import KINDS
-from core.history.backtest.replay import predicted
-from core.history.backtest.score import recorded_run
-from core.history.backtest.series import LoadSeries
+from core.history.backtest.pulsar.engine import SimulatedRun
+from core.history.backtest.pulsar.fleet import Bundles, fleet_at
+from core.history.backtest.pulsar.moves import KINDS
+from core.history.backtest.pulsar.replay import predicted
+from core.history.backtest.pulsar.score import recorded_run
+from core.history.backtest.pulsar.series import LoadSeries
 from core.history.store.layout import EVENT_COLUMNS
 from core.schemas import PULSAR_TABLES
 from core.simulation.averages import after_samples

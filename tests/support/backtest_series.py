@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from core.arrays import column_values
-from core.history.backtest.dense import (
+from core.history.backtest.pulsar.dense import (
     BROKER_NUMBERS,
     CLIENTS,
     Columns,
@@ -26,7 +26,7 @@ from core.history.backtest.dense import (
     sorted_rows,
     unseen_rows,
 )
-from core.history.backtest.series import LoadSeries, minutes_of
+from core.history.backtest.pulsar.series import LoadSeries, minutes_of
 from core.pulsar.view import counted_by
 from core.schemas.pulsar import RATES
 from core.snapshot import PulsarSnapshot

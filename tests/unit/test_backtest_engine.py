@@ -23,14 +23,14 @@ from fleet_builder import broker_names
 from fleet_edit import every, with_manifest
 
 from core.errors import InputError
-from core.history.backtest.engine import SimulatedRun, simulate_window
-from core.history.backtest.fleet import Bundles, Fleet
-from core.history.backtest.leader import Leader
 from core.history.backtest.model import RECORDED, Candidate
-from core.history.backtest.moves import KINDS
-from core.history.backtest.replay import predicted
-from core.history.backtest.score import deviations, recorded_run, scores
-from core.history.backtest.series import LoadSeries
+from core.history.backtest.pulsar.engine import SimulatedRun, simulate_window
+from core.history.backtest.pulsar.fleet import Bundles, Fleet
+from core.history.backtest.pulsar.leader import Leader
+from core.history.backtest.pulsar.moves import KINDS
+from core.history.backtest.pulsar.replay import predicted
+from core.history.backtest.pulsar.score import deviations, recorded_run, scores
+from core.history.backtest.pulsar.series import LoadSeries
 from core.pulsar.settings import effective_settings
 from core.simulation import Run, simulate
 from core.simulation.records import after_reports

@@ -21,6 +21,7 @@ from core.history.backtest.model import (
     backtest_units,
 )
 from core.history.backtest.parsing import grid_as_json, grid_of, parse_grid
+from core.history.backtest.pulsar.candidates import pulsar_candidates
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 THRESHOLD = "loadBalancerBrokerThresholdShedderPercentage"
@@ -90,7 +91,7 @@ def test_a_candidate_is_tried_once_however_often_it_comes_up():
     grid = parse_grid(
         f'{{"shedding": ["ThresholdShedder", "none"], "settings": {{"{THRESHOLD}": [10, 20]}}}}'
     )
-    labels = [candidate.label for candidate in grid.candidates()]
+    labels = [candidate.label for candidate in pulsar_candidates(grid)]
     assert labels == [
         AS_RECORDED,
         REPLAYED,
@@ -102,7 +103,7 @@ def test_a_candidate_is_tried_once_however_often_it_comes_up():
 
 def test_avg_shedder_comes_as_a_pair():
     grid = Grid(shedding=("AvgShedder", "ThresholdShedder"), placement=(None, "AvgShedder"))
-    pairs = [(one.shedding, one.placement) for one in grid.candidates()[2:]]
+    pairs = [(one.shedding, one.placement) for one in pulsar_candidates(grid)[2:]]
     assert pairs == [("AvgShedder", "AvgShedder"), ("ThresholdShedder", None)]
 
 
@@ -177,7 +178,9 @@ def test_values_are_checked_as_those_of_trimtab_set(settings, words):
 
 def test_the_record_is_one_run_a_window_whatever_the_seeds():
     grid = Grid(seeds=(1, 2), window_minutes=60)
-    units = backtest_units(grid, {"a": (START, START + timedelta(minutes=100))})
+    units = backtest_units(
+        grid, {"a": (START, START + timedelta(minutes=100))}, pulsar_candidates(grid)
+    )
     assert [(one.candidate_number, one.seed, one.window.number) for one in units] == [
         (0, 0, 0),
         (1, 1, 0),
@@ -198,7 +201,7 @@ def test_the_record_is_one_run_a_window_whatever_the_seeds():
 )
 def test_units_that_cannot_be_are_refused(grid, words):
     with pytest.raises(InputError, match=words):
-        backtest_units(grid, {"a": (START, START + timedelta(hours=20))})
+        backtest_units(grid, {"a": (START, START + timedelta(hours=20))}, pulsar_candidates(grid))
 
 
 def test_moves_of_primaries_hardly_count_unless_the_grid_says_so():
@@ -209,5 +212,5 @@ def test_moves_of_primaries_hardly_count_unless_the_grid_says_so():
 
 
 def test_a_strategy_is_the_recorded_one_unless_named():
-    assert Grid().candidates()[1].shedding == RECORDED
-    assert Grid().candidates()[1].label == "recorded settings, replayed"
+    assert pulsar_candidates(Grid())[1].shedding == RECORDED
+    assert pulsar_candidates(Grid())[1].label == "recorded settings, replayed"

@@ -27,12 +27,15 @@ from core.history.backtest.model import (
     backtest_units,
     window_key,
 )
+from core.history.backtest.pulsar.candidates import pulsar_candidates
+from core.history.backtest.pulsar.recorded import load_series
+from core.history.backtest.pulsar.score import deviations
+from core.history.backtest.pulsar.series import LoadSeries
+from core.history.backtest.pulsar.system import PULSAR
+from core.history.backtest.pulsar.units import run_unit
 from core.history.backtest.ranking import pareto, ranked
-from core.history.backtest.recorded import load_series
-from core.history.backtest.results import UnitResult, run_unit, together
+from core.history.backtest.results import UnitResult, together
 from core.history.backtest.schemas import CANDIDATES, RECOMMENDED, RUNS
-from core.history.backtest.score import deviations
-from core.history.backtest.series import LoadSeries
 from core.history.store.layout import HistoryError
 from core.history.store.store import HistoryLocation, HistoryStore
 from core.history.store.writer import Recorder
@@ -46,7 +49,7 @@ EAGER = {"loadBalancerBundleUnloadMinThroughputThreshold": (1.0,)}
 
 def units_of(series: LoadSeries, grid: Grid) -> tuple[Unit, ...]:
     first, last = (ms_to_datetime(int(series.taken_at[at])) for at in (0, -1))
-    return backtest_units(grid, {series.cluster: (first, last)})
+    return backtest_units(grid, {series.cluster: (first, last)}, pulsar_candidates(grid))
 
 
 def windows_run(
@@ -55,7 +58,7 @@ def windows_run(
     tick: Callable[[Unit, int, int], None] = lambda _unit, _minute, _minutes: None,
 ) -> Iterator[UnitResult]:
     for _, window in groupby(units, key=window_key):
-        yield from run_window(load, window, tick)
+        yield from run_window(load, run_unit, window, tick)
 
 
 def run_rows(*rows: dict[str, object]) -> pa.Table:
@@ -115,7 +118,7 @@ def test_a_candidate_that_cannot_be_played_says_why_and_the_others_go_on():
     problems = {row["shedding"]: row["problem"] for row in tables["runs"].to_pylist()[1:]}
     assert "this snapshot has none of it" in problems["TransferShedder"]
     assert problems["none"] is None
-    candidates = ranked(tables["runs"], WIDE).to_pylist()
+    candidates = ranked(tables["runs"], WIDE, PULSAR.nouns).to_pylist()
     assert [row["rank"] for row in candidates if row["problem"]] == [None]
 
 
@@ -166,7 +169,7 @@ def test_whoever_meets_the_target_comes_first_then_the_fewest_unloads():
         scored(4, 0.05, 40),
         scored(5, 0.30, 0),
     )
-    rows = ranked(runs, target).to_pylist()
+    rows = ranked(runs, target, PULSAR.nouns).to_pylist()
     assert [row["candidate_number"] for row in rows] == [3, 2, 1, 5, 4, 0]
     assert [row["rank"] for row in rows] == [1, 2, 3, 4, 5, None]
     assert [row["meets_target"] for row in rows] == [True, True, True, False, False, False]
@@ -184,7 +187,9 @@ def test_bars_are_over_seeds_and_windows_count_by_their_minutes():
         scored(1, 0.2, 20, seed=2, minutes=30),
         scored(1, 0.5, 50, seed=2, window=1, minutes=60),
     )
-    row = next(row for row in ranked(runs, WIDE).to_pylist() if row["candidate_number"] == 1)
+    row = next(
+        row for row in ranked(runs, WIDE, PULSAR.nouns).to_pylist() if row["candidate_number"] == 1
+    )
     assert row["deviation_p95"] == pytest.approx(0.35)
     assert (row["deviation_p95_low"], row["deviation_p95_high"]) == pytest.approx((0.3, 0.4))
     assert row["unloads_per_day"] == pytest.approx(35)
@@ -202,7 +207,7 @@ def test_several_clusters_are_ranked_each_and_together():
             ),
         ]
     )
-    rows = ranked(runs, WIDE)
+    rows = ranked(runs, WIDE, PULSAR.nouns)
     assert rows.schema.equals(CANDIDATES)
     best = {row["cluster"]: row["candidate_number"] for row in rows.to_pylist() if row["rank"] == 1}
     assert best == {"a": 1, "b": 2, None: 2}
@@ -238,7 +243,7 @@ def test_what_to_change_is_the_difference_to_the_settings_in_force():
         scored(1, 0.1, 5, shedding="UniformLoadShedder", settings=json.dumps(own)),
     )
     target = Target(name="own", deviation=0.2, unloads_per_day=10)
-    found = recommended(runs, ranked(runs, target), target)
+    found = recommended(runs, ranked(runs, target, PULSAR.nouns), target)
     assert found.schema.equals(RECOMMENDED)
     changes = {row["key"]: (row["old"], row["new"]) for row in found.to_pylist()}
     assert changes == {
@@ -260,7 +265,7 @@ def test_nothing_is_recommended_where_nothing_is_better():
         scored(2, 0.5, 0),
     )
     target = Target(name="own", deviation=0.2, unloads_per_day=10)
-    assert recommended(runs, ranked(runs, target), target).num_rows == 0
+    assert recommended(runs, ranked(runs, target, PULSAR.nouns), target).num_rows == 0
 
 
 TIGHT = Target(name="own", deviation=0.2, unloads_per_day=10)
@@ -272,13 +277,13 @@ def test_candidates_are_compared_with_the_model_of_the_record_and_its_error_is_t
         scored(1, 0.795, 934, candidate=REPLAYED),
         scored(2, 0.55, 900, settings='{"maxUnloadPercentage": 0.5}'),
     )
-    rows = ranked(runs, TIGHT)
+    rows = ranked(runs, TIGHT, PULSAR.nouns)
     best = chosen(rows.to_pylist(), TIGHT)
     assert best is not None
     assert best["candidate_number"] == 2
     why = recommended(runs, rows, TIGHT)["why"].to_pylist()[0]
     assert "from 79.5 % to 55.0 %" in why
-    words = describe_advice(runs, rows, TIGHT)
+    words = describe_advice(runs, rows, TIGHT, PULSAR.nouns)
     assert "The model is off by +21.1 points of deviation and +117.0 unloads a day" in words
     assert "Recommended: c2." in words
 
@@ -301,15 +306,15 @@ def test_fewer_unloads_are_no_better_where_the_nodes_drift_apart(
         scored(1, again, 50, candidate=REPLAYED),
         scored(2, deviation, unloads),
     )
-    best = chosen(ranked(runs, TIGHT).to_pylist(), TIGHT)
+    best = chosen(ranked(runs, TIGHT, PULSAR.nouns).to_pylist(), TIGHT)
     assert (best is not None) is is_chosen
 
 
 def test_without_the_recorded_settings_played_again_nothing_is_recommended():
     runs = run_rows(scored(0, 0.5, 45), scored(2, 0.1, 1))
-    rows = ranked(runs, TIGHT)
+    rows = ranked(runs, TIGHT, PULSAR.nouns)
     assert chosen(rows.to_pylist(), TIGHT) is None
-    assert "nothing to compare" in describe_advice(runs, rows, TIGHT)
+    assert "nothing to compare" in describe_advice(runs, rows, TIGHT, PULSAR.nouns)
 
 
 def test_of_equals_whoever_changes_least_is_first_and_has_the_mark():
@@ -320,7 +325,7 @@ def test_of_equals_whoever_changes_least_is_first_and_has_the_mark():
         scored(3, 0.6, 0, shedding="none"),
         scored(4, 0.6, 0, settings='{"maxUnloadPercentage": 0.2}'),
     )
-    rows = ranked(runs, TIGHT).to_pylist()
+    rows = ranked(runs, TIGHT, PULSAR.nouns).to_pylist()
     numbers = [row["candidate_number"] for row in rows if row["rank"]]
     assert numbers == [4, 3, 2, 1]
     assert [row["candidate_number"] for row in rows if row["is_pareto"]] == [4]
@@ -339,7 +344,7 @@ def test_a_candidate_that_missed_a_window_is_not_ranked_on_the_others():
         scored(2, 0.4, 40, window=1),
         {"candidate_number": 2, **failed, "window": 2},
     )
-    rows = {row["candidate_number"]: row for row in ranked(runs, TIGHT).to_pylist()}
+    rows = {row["candidate_number"]: row for row in ranked(runs, TIGHT, PULSAR.nouns).to_pylist()}
     assert (rows[1]["rank"], rows[1]["meets_target"], rows[1]["deviation_p95"]) == (
         None,
         False,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from core.history.backtest.wording import PEGASUS
+from core.history.backtest.pegasus.system import PEGASUS
+from core.history.backtest.pulsar.system import PULSAR
 from dashboard.app_pages.backtest.charts import Point, pareto_chart, readable
 
 
@@ -30,13 +31,13 @@ def test_points_apart_keep_their_labels():
 
 
 def test_the_target_has_a_name_in_the_legend():
-    figure = pareto_chart([point("1", 5, 0.3)], target=(10, 0.2))
+    figure = pareto_chart([point("1", 5, 0.3)], target=(10, 0.2), nouns=PULSAR.nouns)
     assert [(shape.name, shape.showlegend) for shape in figure.layout.shapes] == [
         ("good enough", True)
     ]
 
 
 def test_axes_are_in_the_terms_of_the_system():
-    layout = pareto_chart([point("1", 5, 0.3)], nouns=PEGASUS).layout
+    layout = pareto_chart([point("1", 5, 0.3)], nouns=PEGASUS.nouns).layout
     assert layout.xaxis.title.text == "moves a day"
     assert layout.yaxis.title.text.startswith("max node deviation")

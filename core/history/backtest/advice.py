@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from core.history.backtest.model import NO_SHEDDING, REPLAYED, Target
 from core.history.backtest.ranking import order_of, really, the
 from core.history.backtest.schemas import RECOMMENDED
-from core.history.backtest.wording import PULSAR, Wording
+from core.history.backtest.wording import Wording
 from core.pulsar.settings import SETTING_BY_KEY, SHEDDING_SWITCHES
 from core.pulsar.shedding import upstream_class
 from core.units import format_ratio, ms_to_datetime, pluralize
@@ -148,9 +148,7 @@ def _class(key: str, name: str | None, force: Mapping[str, Any]) -> dict[str, An
 # -- in words --------------------------------------------------------------------------------------
 
 
-def describe_advice(
-    runs: pa.Table, candidates: pa.Table, target: Target, nouns: Wording = PULSAR
-) -> str:
+def describe_advice(runs: pa.Table, candidates: pa.Table, target: Target, nouns: Wording) -> str:
     """Return how true a back-test is and what it comes to, in a few sentences.
 
     Args:

@@ -12,35 +12,28 @@ from datetime import datetime, timedelta
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from core.errors import InputError, SnapshotError, UnknownNameError
-from core.history.backtest.advice import describe_advice, recommended
-from core.history.backtest.dense import Ints
+from core.history.backtest.advice import describe_advice
 from core.history.backtest.model import Grid, Stretch, Unit, backtest_units, window_key
-from core.history.backtest.pegasus.advice import recommended_switches
-from core.history.backtest.pegasus.reading import tape_of_history
-from core.history.backtest.pegasus.rules import pegasus_candidates
-from core.history.backtest.pegasus.tape import PegasusTape
-from core.history.backtest.pegasus.units import run_pegasus_unit
 from core.history.backtest.ranking import ranked
-from core.history.backtest.recorded import load_series
-from core.history.backtest.results import UnitResult, run_unit, together
+from core.history.backtest.results import UnitResult, together
 from core.history.backtest.schemas import MOVES, RUNS, TIMELINE
-from core.history.backtest.series import LoadSeries
-from core.history.backtest.wording import Wording
+from core.history.backtest.system import Tick
+from core.history.backtest.systems import system_named, system_of, which_fields
 from core.history.store.store import HistoryLocation, HistoryStore
 from core.progress import Progress
 from core.snapshot.record import TAKEN_AT
 from core.units import datetime_to_ms, ms_to_datetime, pluralize
 
-Tick = Callable[[int, int], None]
-Record = LoadSeries | PegasusTape
+Ints = NDArray[np.int64]
 _JUST_AFTER: Final = timedelta(milliseconds=1)
 _TICK_MINUTES: Final = 16
 
@@ -55,7 +48,6 @@ TABLES: Final[Mapping[str, str]] = {
 
 _GAP_MINUTES: Final = 2.5
 """So many minutes, or usual distances of two snapshots, without one are a gap."""
-_RULES: Final = ("setting", "policy")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,14 +57,14 @@ class Records:
     Attributes:
         location: Of the history.
         ends: Last minute of each cluster that counts.
-        is_pegasus: Of which system they are.
+        system: Name of the system that they are of.
     """
 
     location: HistoryLocation
     ends: Mapping[str, datetime]
-    is_pegasus: bool
+    system: str
 
-    def load(self, unit: Unit) -> Record:
+    def load(self, unit: Unit) -> Any:
         """Return the record of a unit's window.
 
         Raises:
@@ -81,10 +73,11 @@ class Records:
         store = HistoryStore(self.location)
         window = unit.window
         window = replace(window, end=min(window.end, self.ends[unit.cluster] + _JUST_AFTER))
-        if self.is_pegasus:
-            start, end = window.start, window.end
-            return tape_of_history(store, unit.cluster, start, end, minute_s=unit.minute_s)
-        return load_series(store, unit.cluster, window, minute_s=unit.minute_s)
+        return system_named(self.system).load(store, unit.cluster, window, unit.minute_s)
+
+    def simulate(self, record: Any, unit: Unit, tick: Tick | None = None) -> UnitResult:
+        """Simulate one unit on its window's record: the same unit, the same tables."""
+        return system_named(self.system).simulate(record, unit, tick)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +105,8 @@ class Backtest:
                 too many runs.
         """
         spans = _spans(store, grid)
-        candidates = pegasus_candidates(grid) if grid.is_pegasus else None
+        system = system_of(grid)
+        candidates = system.candidates(grid)
         asked = replace(grid, clusters=tuple(sorted(spans)))
         sources = {
             name: stretches_of(store, name, minute_s=grid.minute_s, start=grid.start, end=grid.end)
@@ -120,7 +114,7 @@ class Backtest:
         }
         units = backtest_units(asked, spans, candidates, sources)
         ends = {name: end for name, (_, end) in spans.items()}
-        records = Records(location=store.location, ends=ends, is_pegasus=grid.is_pegasus)
+        records = Records(location=store.location, ends=ends, system=system.name)
         return cls(grid=grid, units=units, records=records)
 
     @property
@@ -137,23 +131,23 @@ class Backtest:
 
 def _spans(store: HistoryStore, grid: Grid) -> dict[str, tuple[datetime, datetime]]:
     """Return first and last minute of the clusters that the grid asks about."""
-    system = "pegasus" if grid.is_pegasus else "pulsar"
+    system = system_of(grid)
     recorded = store.clusters()
     for name in grid.clusters or ():
         if name not in recorded:
             raise UnknownNameError.of("cluster", name, recorded, place="the history")
-        if _system(store, name) != system:
+        if _system(store, name) != system.name:
             raise InputError(
-                f"The grid asks about {system.capitalize()}, and {name} is a "
+                f"The grid asks about {system.title}, and {name} is a "
                 f"{_system(store, name).capitalize()} cluster.",
-                hint="A grid of `policies` and `switches` is for Pegasus, every other for Pulsar.",
+                hint=which_fields(),
             )
-    names = grid.clusters or [name for name in recorded if _system(store, name) == system]
+    names = grid.clusters or [name for name in recorded if _system(store, name) == system.name]
     spans = {name: store.span(name) for name in names}
     found = {name: span for name, span in spans.items() if span is not None}
     if not found:
         raise InputError(
-            f"Nothing is recorded of any {system.capitalize()} cluster.",
+            f"Nothing is recorded of any {system.title} cluster.",
             hint="Let `trimtab collect` run for a while; `[history]` of the configuration says "
             "where the history is.",
         )
@@ -162,18 +156,14 @@ def _spans(store: HistoryStore, grid: Grid) -> dict[str, tuple[datetime, datetim
 
 def _system(store: HistoryStore, cluster: str) -> str:
     systems: list[str] = store.minutes(cluster)["system"].slice(0, 1).to_pylist()
-    return systems[0] if systems else "pulsar"
-
-
-def run_one(record: Record, unit: Unit, tick: Tick | None = None) -> UnitResult:
-    """Simulate one unit on its window's record. Deterministic: the same unit, the same tables."""
-    if isinstance(record, PegasusTape):
-        return run_pegasus_unit(record, unit, tick)
-    return run_unit(record, unit, tick)
+    return systems[0] if systems else ""
 
 
 def run_window(
-    load: Callable[[Unit], Record], units: Iterable[Unit], tick: Callable[[Unit, int, int], None]
+    load: Callable[[Unit], Any],
+    simulate: Callable[[Any, Unit, Tick], UnitResult],
+    units: Iterable[Unit],
+    tick: Callable[[Unit, int, int], None],
 ) -> Iterator[UnitResult]:
     """Simulate units of one window: its record is loaded once.
 
@@ -181,10 +171,11 @@ def run_window(
 
     Args:
         load: Returns the record of their window.
+        simulate: Runs a unit on it.
         units: Of one window.
         tick: Gets the unit, minutes done and minutes in all; may raise to stop it.
     """
-    record: Record | None = None
+    record: Any = None
     problem = ""
     for unit in units:
         tick(unit, 0, 0)
@@ -196,7 +187,7 @@ def run_window(
         if record is None:
             yield _unplayed(unit, problem)
         else:
-            yield run_one(record, unit, partial(tick, unit))
+            yield simulate(record, unit, partial(tick, unit))
 
 
 def _unplayed(unit: Unit, problem: str) -> UnitResult:
@@ -227,6 +218,7 @@ def run_here(backtest: Backtest, progress: Progress) -> list[UnitResult]:
     Raises:
         JobStoppedError: A stop was requested.
     """
+    records = backtest.records
     done: list[UnitResult] = []
     total = len(backtest.units)
 
@@ -237,7 +229,7 @@ def run_here(backtest: Backtest, progress: Progress) -> list[UnitResult]:
             progress.step(len(done), total, f"{where}: {unit.candidate.label}{part}")
 
     for _, group in groupby(backtest.units, key=window_key):
-        for result in run_window(backtest.records.load, group, tick):
+        for result in run_window(records.load, records.simulate, group, tick):
             done.append(result)  # noqa: PERF402  # tick counts them meanwhile
     progress.step(total, total, f"{pluralize(total, 'run')} done")
     return done
@@ -266,12 +258,12 @@ class Outcome:
     Attributes:
         tables: By the names of :data:`TABLES`.
         sentence: The best candidate, how far the model is off, and what is recommended.
-        is_pegasus: Of which system it is.
+        system: Name of the system of its clusters.
     """
 
     tables: Mapping[str, pa.Table]
     sentence: str
-    is_pegasus: bool
+    system: str
 
     @classmethod
     def of(cls, grid: Grid, results: Iterable[UnitResult]) -> Outcome:
@@ -282,18 +274,14 @@ class Outcome:
             results: In the order of the units.
         """
         tables = together(results)
-        nouns = Wording.of(is_pegasus=grid.is_pegasus)
-        candidates = ranked(tables["runs"], grid.target, nouns)
-        wanted = (
-            recommended_switches(tables["runs"], candidates, grid.target)
-            if grid.is_pegasus
-            else recommended(tables["runs"], candidates, grid.target)
-        )
+        system = system_of(grid)
+        candidates = ranked(tables["runs"], grid.target, system.nouns)
+        wanted = system.recommended(tables["runs"], candidates, grid.target)
         found = {**tables, "candidates": candidates, "recommended": wanted}
         whole = {name: found[name] for name in TABLES}
-        advice = describe_advice(tables["runs"], candidates, grid.target, nouns)
+        advice = describe_advice(tables["runs"], candidates, grid.target, system.nouns)
         words = f"{_sentence(candidates)} {advice}"
-        return cls(whole, words, grid.is_pegasus)
+        return cls(whole, words, system.name)
 
     def write(self, folder: Path) -> None:
         """Write every table as ``<name>.parquet``."""
@@ -334,9 +322,10 @@ def stretches_of(
     if not minutes.num_rows:
         return ()
     changed = np.zeros(0, np.int64)
-    if minutes["system"][0].as_py() == "pulsar":  # a Pegasus tape has its settings minute by minute
+    breaks = system_named(minutes["system"][0].as_py()).breaks
+    if breaks:
         events = store.rows("events", cluster, columns=["kind"])
-        changed = events.filter(pc.is_in(events["kind"], pa.array(_RULES)))[TAKEN_AT].to_numpy()
+        changed = events.filter(pc.is_in(events["kind"], pa.array(breaks)))[TAKEN_AT].to_numpy()
     moments = minutes[TAKEN_AT].to_numpy()
     return recorded_between(stretches_between(moments, changed, minute_s), moments, start, end)
 

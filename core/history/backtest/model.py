@@ -10,12 +10,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import product
 from typing import Final
 
 from core.errors import InputError
-from core.pulsar.placement import PAIRED_NAMES
-from core.pulsar.shedding import SHEDDING_STRATEGIES
 from core.units import datetime_to_ms, pluralize
 
 RECORDED: Final = "recorded"
@@ -35,9 +32,6 @@ MOST_UNITS: Final = 100_000
 
 DEVIATION_BOUND: Final = 0.2
 """Minutes with a node farther than this from the mean traffic are counted in every run."""
-
-_READ_BY_OTHERS: Final = frozenset({"loadBalancerBrokerOverloadedThresholdPercentage"})
-"""Settings of a shedder that placement goes by as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,29 +192,6 @@ class Grid:
     target: Target = TARGETS["vivo"]
     minute_s: float = 60.0
 
-    @property
-    def is_pegasus(self) -> bool:
-        """Whether it asks about policies of Pegasus."""
-        return bool(self.policies or self.switches)
-
-    def candidates(self) -> tuple[Candidate, ...]:
-        """Return every candidate for Pulsar once, what really happened and its replay first.
-
-        A setting that only other shedders read is left out of a candidate, so that it makes no
-        second candidate that does the same. Some shed and place as a pair.
-        """
-        found: dict[str, Candidate] = {RECORD.label: RECORD, AGAIN.label: AGAIN}
-        for shedding, placement in product(self.shedding, self.placement):
-            paired = _paired(shedding, placement)
-            for settings in _combined(self.settings):
-                candidate = Candidate(
-                    shedding=shedding,
-                    placement=paired,
-                    settings={k: v for k, v in settings.items() if _is_read(k, shedding)},
-                )
-                found.setdefault(candidate.label, candidate)
-        return tuple(found.values())
-
     def windows(
         self, start: datetime, end: datetime, stretches: Sequence[Stretch] | None = None
     ) -> tuple[Window, ...]:
@@ -247,7 +218,7 @@ class Grid:
 def backtest_units(
     grid: Grid,
     spans: Mapping[str, tuple[datetime, datetime]],
-    candidates: tuple[Candidate, ...] | None = None,
+    candidates: tuple[Candidate, ...],
     stretches: Mapping[str, Sequence[Stretch]] | None = None,
 ) -> tuple[Unit, ...]:
     """Return every run of a grid: by cluster, window, candidate and seed, in this order.
@@ -257,13 +228,12 @@ def backtest_units(
     Args:
         grid: What is tried.
         spans: First and last recorded minute of each recorded cluster.
-        candidates: In place of the grid's own.
+        candidates: What really happened first.
         stretches: What is simulated of a cluster without a break; without: all of it.
     Raises:
         InputError: A cluster without a record, no recorded minute in the range, or too many runs.
     """
-    tried = grid.candidates() if candidates is None else candidates
-    units = tuple(_units(grid, spans, tried, stretches or {}))
+    units = tuple(_units(grid, spans, candidates, stretches or {}))
     if not units:
         raise InputError(
             "No recorded minute lies in the range of the grid.",
@@ -306,27 +276,6 @@ def window_key(unit: Unit) -> tuple[str, int, int]:
     """Return what units that are simulated on the same rows of the record have in common."""
     window = unit.window
     return unit.cluster, datetime_to_ms(window.start), datetime_to_ms(window.end)
-
-
-def _paired(shedding: str | None, placement: str | None) -> str | None:
-    """A pair sheds to where its own placement then sends; neither half works alone."""
-    if shedding in PAIRED_NAMES:
-        return shedding
-    return None if placement in PAIRED_NAMES and shedding != RECORDED else placement
-
-
-def _is_read(key: str, shedding: str | None) -> bool:
-    """Whether a candidate goes by a setting: those of other shedders are nothing to it."""
-    if shedding == RECORDED or key in _READ_BY_OTHERS:
-        return True
-    readers = {one.name for one in SHEDDING_STRATEGIES if key in one.deciding}
-    return not readers or shedding in readers
-
-
-def _combined(settings: Mapping[str, tuple[object, ...]]) -> Iterator[dict[str, object]]:
-    keys = list(settings)
-    for values in product(*settings.values()):
-        yield dict(zip(keys, values, strict=True))
 
 
 def _plain(value: object) -> object:

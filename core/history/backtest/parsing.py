@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from core.errors import InputError, UnknownNameError
 from core.history.backtest.model import NO_SHEDDING, RECORDED, TARGETS, Grid, Target
+from core.history.backtest.systems import check_fields, system_of
 from core.pulsar.catalogue import Setting, Value
 from core.pulsar.placement import find_strategy
 from core.pulsar.plan.setting import check_value
@@ -63,18 +64,13 @@ def grid_of(values: Mapping[str, Any]) -> Grid:
         if value is not None
     }
     grid = Grid(**read)
-    if grid.is_pegasus and "target" not in read:
-        grid = replace(grid, target=TARGETS["pegasus"])
+    if "target" not in read:
+        grid = replace(grid, target=system_of(grid).target)
     if grid.start and grid.end and grid.start >= grid.end:
         raise InputError(
             "The grid's `from` is not before its `to`.", hint="Give the earlier time first."
         )
-    if grid.is_pegasus and (grid.settings or {"shedding", "placement"} & read.keys()):
-        raise InputError(
-            "A grid asks about Pulsar (`shedding`, `placement`, `settings`) or about Pegasus "
-            "(`policies`, `switches`), not about both.",
-            hint="Make two grids of it.",
-        )
+    check_fields([name for name, value in read.items() if value])
     return grid
 
 
@@ -98,7 +94,7 @@ def grid_as_json(grid: Grid) -> dict[str, Any]:
         "target": target,
         "minute_s": grid.minute_s,
     }
-    if not grid.is_pegasus:
+    if "shedding" in system_of(grid).fields:
         written["shedding"] = [NO_SHEDDING if name is None else name for name in grid.shedding]
         written["placement"] = [RECORDED if name is None else name for name in grid.placement]
     return {key: value for key, value in written.items() if value not in (None, [], {})}

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from core.errors import InputError
 from core.history.backtest.advice import is_plannable
-from core.history.backtest.pegasus.rules import LEVEL
-from core.pegasus.levels import parse_level
-from core.pegasus.plan.draft import Draft
+from core.history.backtest.setting_text import setting_text
+from core.history.backtest.systems import system_named
 from core.plan.model import Diagnostic, Plan
 from core.plan.options import PlanOptions
-from core.pulsar.plan.setting import build_setting_plan
 from core.snapshot import AnySnapshot
-from core.snapshot.pegasus import PegasusSnapshot
-
-_CLEAR: Final = "clear"
 
 
 def recommended_plan(
@@ -41,21 +36,8 @@ def recommended_plan(
             "Nothing is recommended that can be set while the cluster runs.",
             hint=restart_words(rows),
         )
-    if not isinstance(snapshot, PegasusSnapshot):
-        return build_setting_plan(
-            snapshot,
-            {key: text_of(one) for key, one in wanted.items()},
-            terms,
-            notes=[_left_out(row) for row in left],
-        )
-    draft = Draft(snapshot, terms)
-    for key, value in wanted.items():
-        if key == LEVEL:
-            draft.set_level(parse_level(str(value)), is_restored=False)
-        else:
-            draft.set_setting(key, text_of(value) or _CLEAR, server=None, is_restored=False)
-    draft.note("info", "not_persisted", "It is forgotten when the leading meta server restarts.")
-    return draft.seal()
+    system = system_named(snapshot.manifest.kind)
+    return system.plan(snapshot, wanted, [_left_out(row) for row in left], terms)
 
 
 def restart_words(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -65,7 +47,9 @@ def restart_words(rows: Sequence[Mapping[str, Any]]) -> str:
         rows: Of the table ``recommended``.
     """
     lines = [
-        f"{row['key']}={text_of(json.loads(row['new']))}" for row in rows if not is_plannable(row)
+        f"{row['key']}={setting_text(json.loads(row['new']))}"
+        for row in rows
+        if not is_plannable(row)
     ]
     if not lines:
         return ""
@@ -81,12 +65,3 @@ def _left_out(row: Mapping[str, Any]) -> Diagnostic:
         "this plan.",
         hint=restart_words([row]),
     )
-
-
-def text_of(value: object) -> str:
-    """Return a JSON value as servers write it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list | tuple):
-        return ",".join(str(one) for one in value)
-    return f"{value:g}" if isinstance(value, float) else str(value)

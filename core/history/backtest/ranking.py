@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from core.history.backtest.model import REPLAYED, Target
 from core.history.backtest.schemas import CANDIDATES, METRICS
-from core.history.backtest.wording import PULSAR, Wording
+from core.history.backtest.wording import Wording
 from core.units import format_ratio, pluralize
 
 _MAXIMA: Final = ("deviation_max",)
@@ -37,7 +37,7 @@ class _Bars:
     high: float | None
 
 
-def ranked(runs: pa.Table, target: Target, nouns: Wording = PULSAR) -> pa.Table:
+def ranked(runs: pa.Table, target: Target, nouns: Wording) -> pa.Table:
     """Return the candidates, best first, as ``CANDIDATES``; see the head of this module.
 
     Args:

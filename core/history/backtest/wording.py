@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,12 +27,3 @@ class Wording:
             "before the others, then those with the smaller deviation; of the rest, whoever misses "
             "the target least; of equals, whoever changes the fewest settings."
         )
-
-    @classmethod
-    def of(cls, *, is_pegasus: bool) -> Wording:
-        """Return those of a system."""
-        return PEGASUS if is_pegasus else PULSAR
-
-
-PULSAR: Final = Wording(server="broker", moves="unloads", subject="bundles")
-PEGASUS: Final = Wording(server="node", moves="moves", subject="partitions")

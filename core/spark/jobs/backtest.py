@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.history.backtest.job import Backtest, Record, Records, run_window, tasks_of
+from core.history.backtest.job import Backtest, Records, run_window, tasks_of
 from core.history.backtest.model import Unit, window_key
 from core.history.backtest.results import UnitResult
 from core.progress import Progress
@@ -65,13 +65,13 @@ class _Task:
     units: Mapping[str, tuple[Unit, ...]]
 
     def __call__(self, name: str) -> Mapping[str, pa.Table]:
-        results = list(run_window(self._load, self.units[name], _untold))
+        results = list(run_window(self._load, self.records.simulate, self.units[name], _untold))
         return {
             table: pa.concat_tables([_numbered(one, table, at) for at, one in enumerate(results)])
             for table in _TABLES
         }
 
-    def _load(self, unit: Unit) -> Record:
+    def _load(self, unit: Unit) -> Any:
         key = (self.records.location.uri, unit.minute_s, *window_key(unit))
         return _loaded(_Wanted((*key, self.records.ends[unit.cluster]), self.records, unit))
 
@@ -92,7 +92,7 @@ class _Wanted:
 
 
 @lru_cache(maxsize=1)
-def _loaded(wanted: _Wanted) -> Record:
+def _loaded(wanted: _Wanted) -> Any:
     """Keep the last window in the worker: most of its tasks simulate the same one."""
     return wanted.records.load(wanted.unit)
 

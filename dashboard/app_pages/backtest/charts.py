@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
-from core.history.backtest.wording import PULSAR, Wording
+from core.history.backtest.wording import Wording
 from dashboard.charts.heatmap import clock_format
 from dashboard.charts.template import ACCENT, FAINT, FAR, LINE, NEUTRAL, SERIES, styled
 
@@ -86,7 +86,7 @@ def pareto_chart(
     points: Sequence[Point],
     *,
     target: tuple[float, float] | None = None,
-    nouns: Wording = PULSAR,
+    nouns: Wording,
 ) -> go.Figure:
     """Return the candidates, the front, what happened and the target.
 
@@ -211,7 +211,7 @@ class Line:
 
 
 def timeline_chart(
-    lines: Sequence[Line], *, target: float | None = None, nouns: Wording = PULSAR
+    lines: Sequence[Line], *, target: float | None = None, nouns: Wording
 ) -> go.Figure:
     """Return deviation above and moves so far below, on one time axis.
 

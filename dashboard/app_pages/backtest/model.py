@@ -17,7 +17,8 @@ from core.errors import InputError
 from core.history.backtest.advice import is_plannable
 from core.history.backtest.model import AS_RECORDED, NO_SHEDDING, RECORDED, Grid
 from core.history.backtest.parsing import grid_of
-from core.history.backtest.pegasus.rules import LEVEL, SWITCHES, pegasus_candidates
+from core.history.backtest.pegasus.rules import LEVEL, SWITCHES
+from core.history.backtest.systems import system_of
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.settings import server_setting
 from core.pulsar.placement import STRATEGY_NAMES
@@ -633,7 +634,7 @@ def size_of(grid: Grid, span: tuple[datetime, datetime]) -> Size:
         grid: What is tried.
         span: First and last recorded minute.
     """
-    candidates = pegasus_candidates(grid) if grid.is_pegasus else grid.candidates()
+    candidates = system_of(grid).candidates(grid)
     windows = grid.windows(*span)
     tried = len(candidates) - 1
     each = 1 + tried * len(grid.seeds)

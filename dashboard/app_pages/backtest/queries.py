@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from core.errors import OpsError
 from core.history.backtest.model import Target
 from core.history.backtest.parsing import grid_of
-from core.history.backtest.wording import PULSAR, Wording
+from core.history.backtest.systems import SYSTEMS, system_of
+from core.history.backtest.wording import Wording
 from dashboard import services
 from dashboard.app_pages.backtest.model import Found, found_of
 from dashboard.presenters.jobs import took_s
@@ -77,9 +78,9 @@ def target_of(job: Job) -> Target | None:
 def nouns_of(job: Job) -> Wording:
     """Return the terms of the system of a job."""
     try:
-        return Wording.of(is_pegasus=grid_of(asked_grid(job)).is_pegasus)
+        return system_of(grid_of(asked_grid(job))).nouns
     except OpsError:
-        return PULSAR
+        return SYSTEMS[0].nouns
 
 
 def minutes_per_s(jobs: Sequence[Job], cluster: str, engine: str) -> float | None:

@@ -344,8 +344,8 @@ def _predicted_again(
 ) -> pa.Table:
     """Return what each round would have unloaded, from the recorded state of its minute."""
     from core.history.backtest.model import Candidate, Window  # noqa: PLC0415  # commands start fast
-    from core.history.backtest.recorded import load_series  # noqa: PLC0415  # the same
-    from core.history.backtest.replay import predicted  # noqa: PLC0415  # the same
+    from core.history.backtest.pulsar.recorded import load_series  # noqa: PLC0415  # the same
+    from core.history.backtest.pulsar.replay import predicted  # noqa: PLC0415  # the same
 
     end = window[1] + timedelta(milliseconds=1)  # a window ends before its last moment
     whole = Window(number=0, start=window[0], end=end)

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from core.arrays import column_values, row_of
-from core.history.backtest.dense import Codes, Flags, Floats, Ints
-from core.history.backtest.fleet import Bundles, Fleet
-from core.history.backtest.series import LoadSeries
+from core.history.backtest.pulsar.dense import Codes, Flags, Floats, Ints
+from core.history.backtest.pulsar.fleet import Bundles, Fleet
+from core.history.backtest.pulsar.series import LoadSeries
 from core.pulsar.extensible_loads import ExtensibleLoads, TopBundle
 from core.pulsar.load import (
     LONG_SAMPLES,

@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from core.history.analysis.accuracy.shadow import SHADOW, rows_of
-from core.history.backtest.engine import Rules, manager_for
-from core.history.backtest.fleet import Bundles, Fleet
-from core.history.backtest.leader import Leader
 from core.history.backtest.model import Candidate
-from core.history.backtest.score import recorded_run
-from core.history.backtest.series import LoadSeries
+from core.history.backtest.pulsar.engine import Rules, manager_for
+from core.history.backtest.pulsar.fleet import Bundles, Fleet
+from core.history.backtest.pulsar.leader import Leader
+from core.history.backtest.pulsar.score import recorded_run
+from core.history.backtest.pulsar.series import LoadSeries
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import Decision
 from core.pulsar.shedding.registry import AnyStrategy, active_shedding_strategy

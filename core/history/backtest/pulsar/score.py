@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from core.history.backtest.dense import Floats, Ints
-from core.history.backtest.engine import SimulatedRun
-from core.history.backtest.fleet import Bundles
 from core.history.backtest.model import DEVIATION_BOUND
-from core.history.backtest.moves import KINDS, Moves
-from core.history.backtest.series import LoadSeries
+from core.history.backtest.pulsar.dense import Floats, Ints
+from core.history.backtest.pulsar.engine import SimulatedRun
+from core.history.backtest.pulsar.fleet import Bundles
+from core.history.backtest.pulsar.moves import KINDS, Moves
+from core.history.backtest.pulsar.series import LoadSeries
 from core.simulation.managers import UNLOADS_PER_MINUTE
 
 MINUTES_PER_DAY: Final = 1440.0

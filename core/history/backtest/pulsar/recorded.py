@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from core.arrays import column_values
 from core.errors import InputError
-from core.history.backtest.dense import (
+from core.history.backtest.model import Window
+from core.history.backtest.pulsar.dense import (
     BROKER_NUMBERS,
     CLIENTS,
     Columns,
@@ -31,8 +32,7 @@ from core.history.backtest.dense import (
     sorted_rows,
     unseen_rows,
 )
-from core.history.backtest.model import Window
-from core.history.backtest.series import LoadSeries, minutes_of
+from core.history.backtest.pulsar.series import LoadSeries, minutes_of
 from core.history.store.layout import HistoryError
 from core.pulsar.view import counted_by
 from core.schemas.pulsar import RATES

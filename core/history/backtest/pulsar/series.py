@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from core.history.backtest.dense import Codes, Flags, Floats, Ints
+from core.history.backtest.pulsar.dense import Codes, Flags, Floats, Ints
 from core.pulsar.plan.load_transfer import usage_per_byte
 from core.snapshot import PulsarSnapshot
 

@@ -16,12 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 from core.errors import InputError
-from core.history.backtest.dense import Floats, Ints
-from core.history.backtest.fleet import Bundles, fleet_at
-from core.history.backtest.leader import Leader
 from core.history.backtest.model import RECORDED, Candidate
-from core.history.backtest.moves import Kind, Moves
-from core.history.backtest.series import LoadSeries
+from core.history.backtest.pulsar.dense import Floats, Ints
+from core.history.backtest.pulsar.fleet import Bundles, fleet_at
+from core.history.backtest.pulsar.leader import Leader
+from core.history.backtest.pulsar.moves import Kind, Moves
+from core.history.backtest.pulsar.series import LoadSeries
 from core.pulsar.placement import find_strategy
 from core.pulsar.settings import SHEDDING_SWITCHES, EffectiveSettings, effective_settings
 from core.pulsar.shedding import Move, find_shedding_strategy, strategies_run_by

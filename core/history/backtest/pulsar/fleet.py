@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from core.history.backtest.dense import SLOPED, Codes, Flags, Floats, Ints
-from core.history.backtest.series import LoadSeries
+from core.history.backtest.pulsar.dense import SLOPED, Codes, Flags, Floats, Ints
+from core.history.backtest.pulsar.series import LoadSeries
 from core.pulsar.load import WEIGHED, percent_usage
 from core.pulsar.releases import Rules
 

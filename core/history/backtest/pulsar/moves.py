@@ -7,9 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from core.history.backtest.dense import Codes, Floats, Ints
-from core.history.backtest.fleet import Bundles
-from core.history.backtest.series import LoadSeries
+from core.history.backtest.pulsar.dense import Codes, Floats, Ints
+from core.history.backtest.pulsar.fleet import Bundles
+from core.history.backtest.pulsar.series import LoadSeries
 
 Kind = Literal["unload", "placed again", "split"]
 KINDS: tuple[Kind, ...] = ("unload", "placed again", "split")

@@ -1,0 +1,1 @@
+"""What a Pulsar cluster would have done under other strategies or settings."""

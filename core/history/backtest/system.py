@@ -1,0 +1,54 @@
+"""What a system declares so that its recorded clusters can be back-tested."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from core.history.backtest.model import Candidate, Grid, Target, Unit, Window
+from core.history.backtest.results import UnitResult
+from core.history.backtest.wording import Wording
+from core.history.store.store import HistoryStore
+from core.plan.model import Diagnostic, Plan
+from core.plan.options import PlanOptions
+
+Tick = Callable[[int, int], None]
+"""Gets minutes done and minutes in all; may raise to stop a run."""
+
+RecommendedPlan = Callable[[Any, Mapping[str, Any], Sequence[Diagnostic], PlanOptions], Plan]
+"""Makes the plan that sets values by key; the diagnostics say what is not in it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BacktestSystem:
+    """How clusters of one system are back-tested.
+
+    Attributes:
+        name: The system's, as manifests have it.
+        title: The same, for people.
+        nouns: What it calls servers and moves.
+        target: What is good enough where a grid does not say.
+        fields: Fields of a grid that only this system has.
+        candidates: What a grid tries: the record first, then its own settings. Raises
+            ``InputError`` for a name that the system does not have.
+        load: Reads the record of a cluster's window; the last argument is seconds a minute.
+        simulate: Runs one unit on its window's record: the same unit, the same tables.
+        recommended: Makes ``RECOMMENDED`` of rows of ``RUNS`` and of the ranked candidates.
+        plan: Makes the plan that sets what is recommended.
+        breaks: Kinds of events that end a stretch which is simulated without a break.
+    """
+
+    name: str
+    title: str
+    nouns: Wording
+    target: Target
+    fields: tuple[str, ...]
+    candidates: Callable[[Grid], tuple[Candidate, ...]]
+    load: Callable[[HistoryStore, str, Window, float], Any]
+    simulate: Callable[[Any, Unit, Tick | None], UnitResult]
+    recommended: Callable[[pa.Table, pa.Table, Target], pa.Table]
+    plan: RecommendedPlan
+    breaks: tuple[str, ...] = ()

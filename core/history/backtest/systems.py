@@ -1,0 +1,62 @@
+"""The systems that can be back-tested: the one list of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from core.errors import InputError
+from core.history.backtest.model import Grid
+from core.history.backtest.pegasus.system import PEGASUS
+from core.history.backtest.pulsar.system import PULSAR
+from core.history.backtest.system import BacktestSystem
+
+SYSTEMS: Final[tuple[BacktestSystem, ...]] = (PULSAR, PEGASUS)
+"""The first one is meant by a grid that has no field of any."""
+
+_NAMED: Final = {one.name: one for one in SYSTEMS}
+
+
+def system_named(name: str) -> BacktestSystem:
+    """Return a system by its name.
+
+    Raises:
+        InputError: Its clusters cannot be back-tested.
+    """
+    if name not in _NAMED:
+        raise InputError(
+            f"A cluster of system {name!r} cannot be back-tested.",
+            hint=f"Choose a cluster of {' or '.join(one.title for one in SYSTEMS)}.",
+        )
+    return _NAMED[name]
+
+
+def system_of(grid: Grid) -> BacktestSystem:
+    """Return the system about which a grid asks."""
+    others = (one for one in SYSTEMS[1:] if any(getattr(grid, name) for name in one.fields))
+    return next(others, SYSTEMS[0])
+
+
+def check_fields(given: Collection[str]) -> None:
+    """Refuse a grid that asks about two systems.
+
+    Args:
+        given: Names of the fields that it has.
+    Raises:
+        InputError: Two systems have some of them.
+    """
+    if sum(not set(one.fields).isdisjoint(given) for one in SYSTEMS) > 1:
+        asked = (f"about {one.title} ({_quoted(one.fields, ', ')})" for one in SYSTEMS)
+        raise InputError(
+            f"A grid asks {' or '.join(asked)}, not about both.", hint="Make two grids of it."
+        )
+
+
+def which_fields() -> str:
+    """Return which grid is for which system, in one sentence."""
+    others = (f"A grid of {_quoted(one.fields, ' and ')} is for {one.title}" for one in SYSTEMS[1:])
+    return f"{', '.join(others)}, every other for {SYSTEMS[0].title}."
+
+
+def _quoted(names: Collection[str], between: str) -> str:
+    return between.join(f"`{name}`" for name in names)
