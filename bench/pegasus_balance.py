@@ -42,7 +42,7 @@ from core.pegasus.balance.score import count_spread
 from core.pegasus.even.planner import EvenGoal, even_out
 from core.pegasus.even.weights import primary_weights, replica_weights
 from core.pegasus.view import ClusterView
-from core.spark.pegasus_balance import SparkRounds
+from core.spark.pegasus.balance import SparkRounds
 from core.spark.session import SparkOptions, end_session, session
 
 TARGET_ROUND_MS: Final = 350.0

@@ -26,11 +26,11 @@ from core.spark.fleet import (
     Source,
     answer_here,
 )
-from core.spark.jobs.balance import BALANCE
 from core.spark.jobs.health import HEALTH_OF_CLUSTERS
-from core.spark.jobs.place import PLACE
-from core.spark.jobs.shed import SHED
-from core.spark.jobs.simulate import SIMULATE
+from core.spark.pegasus.jobs.balance import BALANCE
+from core.spark.pulsar.jobs.place import PLACE
+from core.spark.pulsar.jobs.shed import SHED
+from core.spark.pulsar.jobs.simulate import SIMULATE
 from core.units import pluralize
 
 _SNAPSHOTS: Final = "snapshots"

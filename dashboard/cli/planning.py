@@ -90,8 +90,8 @@ def _drill_on_spark(
 ) -> tuple[Drill, float]:
     """Drill on Spark, a large snapshot without loading it; return the drill and its time in ms."""
     if Path(source).is_dir() and is_large(Path(source)):
-        from core.spark.large.cluster import LargeCluster  # noqa: PLC0415  # seconds, only here
-        from core.spark.large.drill import large_drill  # noqa: PLC0415  # the same
+        from core.spark.pulsar.large.cluster import LargeCluster  # noqa: PLC0415  # seconds, only here
+        from core.spark.pulsar.large.drill import large_drill  # noqa: PLC0415  # the same
 
         cluster = LargeCluster.of(_session(config), Path(source), ProgressLine())
         settings = assumptions.settings_of(cluster.skeleton)

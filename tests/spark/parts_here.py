@@ -21,7 +21,7 @@ from pyspark import cloudpickle
 from core.schemas import conform
 from core.snapshot import store
 from core.spark.jobs.packed import unpack
-from core.spark.large import bundle_state, cluster, drill, evolved, place, scan
+from core.spark.pulsar.large import bundle_state, cluster, drill, evolved, place, scan
 
 ROWS_A_PART = 300
 

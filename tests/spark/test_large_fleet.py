@@ -16,12 +16,13 @@ from core.planning.what_if.request import WhatIfRequest
 from core.progress import JobStoppedError, NoProgress
 from core.snapshot.store import save_snapshot
 from core.spark.fleet import FleetRequest, InDirectory, answer_here
-from core.spark.jobs.balance import BALANCE
 from core.spark.jobs.planning import DRILL, WHAT_IF
-from core.spark.large import drill, size
 from core.spark.large import fleet as large_fleet
-from core.spark.large.cluster import LargeCluster
+from core.spark.large import size
 from core.spark.large.fleet import answer_fleet, large_answer
+from core.spark.pegasus.jobs.balance import BALANCE
+from core.spark.pulsar.large import drill
+from core.spark.pulsar.large.cluster import LargeCluster
 from core.units import pluralize
 
 EAGER = {

@@ -20,12 +20,12 @@ from core.simulation.averages import AVERAGES
 from core.snapshot import PulsarSnapshot, store
 from core.snapshot.store import save_snapshot
 from core.spark.fleet import FleetRequest
-from core.spark.jobs.simulate import SIMULATE
-from core.spark.large import bundle_state
-from core.spark.large import simulate as large_simulate
-from core.spark.large.cluster import LargeCluster
 from core.spark.large.fleet import large_answer
-from core.spark.large.simulate import large_simulation
+from core.spark.pulsar.jobs.simulate import SIMULATE
+from core.spark.pulsar.large import bundle_state
+from core.spark.pulsar.large import simulate as large_simulate
+from core.spark.pulsar.large.cluster import LargeCluster
+from core.spark.pulsar.large.simulate import large_simulation
 
 EAGER = {
     "loadBalancerBrokerThresholdShedderPercentage": 3.0,

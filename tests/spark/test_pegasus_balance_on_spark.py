@@ -11,7 +11,7 @@ from pegasus_builder import make_view
 from core.errors import InputError, PlanConflictError
 from core.pegasus.balance.model import BalanceOptions
 from core.pegasus.balance.rounds import balance_round, rounds_until_converged
-from core.spark.pegasus_balance import SparkRounds
+from core.spark.pegasus.balance import SparkRounds
 from core.spark.session import SparkOptions, session
 
 SWITCHES = [

@@ -1,1 +1,1 @@
-"""One very large Pulsar cluster on Spark: no task holds all of its bundles."""
+"""Which clusters are too large for one task, and what answers for them."""

@@ -39,20 +39,20 @@ from core.spark.fleet import (
     gathered,
     problem_of,
 )
-from core.spark.jobs.balance import BALANCE, balance_tables
 from core.spark.jobs.health import HEALTH_OF_CLUSTERS, health_tables, target_of
-from core.spark.jobs.place import PLACE
 from core.spark.jobs.planning import DRILL, WHAT_IF, drill_tables
-from core.spark.jobs.shed import SHED, shed_tables, throughput_by_bundle
-from core.spark.jobs.simulate import SIMULATE, simulate_tables
-from core.spark.large.cluster import LargeCluster
-from core.spark.large.drill import large_drill
-from core.spark.large.health import large_health
-from core.spark.large.place import large_placement
-from core.spark.large.shed import large_rounds
-from core.spark.large.simulate import cached_start, large_simulation
 from core.spark.large.size import is_large, is_large_pegasus
-from core.spark.pegasus_balance import SparkRounds
+from core.spark.pegasus.balance import SparkRounds
+from core.spark.pegasus.jobs.balance import BALANCE, balance_tables
+from core.spark.pulsar.jobs.place import PLACE
+from core.spark.pulsar.jobs.shed import SHED, shed_tables, throughput_by_bundle
+from core.spark.pulsar.jobs.simulate import SIMULATE, simulate_tables
+from core.spark.pulsar.large.cluster import LargeCluster
+from core.spark.pulsar.large.drill import large_drill
+from core.spark.pulsar.large.health import large_health
+from core.spark.pulsar.large.place import large_placement
+from core.spark.pulsar.large.shed import large_rounds
+from core.spark.pulsar.large.simulate import cached_start, large_simulation
 
 
 def answer_fleet(
@@ -216,7 +216,7 @@ def _by_cluster(table: pa.Table) -> pa.Table:
 
 @dataclass(frozen=True)
 class Spread:
-    """A cluster whose bundles stay on Spark; see :class:`core.spark.jobs.shed.Decider`."""
+    """A cluster whose bundles stay on Spark; see :class:`core.spark.pulsar.jobs.shed.Decider`."""
 
     cluster: LargeCluster
 

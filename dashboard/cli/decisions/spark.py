@@ -24,7 +24,7 @@ from dashboard.cli.snapshots import Assumptions
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from core.spark.large.cluster import LargeCluster
+    from core.spark.pulsar.large.cluster import LargeCluster
 
 _BUNDLES: Final = "bundles"
 
@@ -41,7 +41,7 @@ def shed_of(
     """Return what answers ``trimtab shed`` for a large cluster; ``None``: one task can hold it."""
     if not is_large(directory):
         return None
-    from core.spark.large.cluster import LargeCluster  # noqa: PLC0415  # commands start fast
+    from core.spark.pulsar.large.cluster import LargeCluster  # noqa: PLC0415  # commands start fast
 
     return partial(
         _shed, LargeCluster.of(spark, directory, progress), request, assumptions, recently_unloaded
@@ -54,13 +54,13 @@ def health_of(
     """Return what answers ``trimtab health`` for a large cluster; ``None``: a task can hold it."""
     if not is_large(directory):
         return None
-    from core.spark.large.cluster import LargeCluster  # noqa: PLC0415  # commands start fast
+    from core.spark.pulsar.large.cluster import LargeCluster  # noqa: PLC0415  # commands start fast
 
     return partial(_health, LargeCluster.of(spark, directory, progress), target_code)
 
 
 def _health(cluster: LargeCluster, target_code: str, directory: Path, *, as_json: bool) -> int:
-    from core.spark.large.health import large_health  # noqa: PLC0415  # the same
+    from core.spark.pulsar.large.health import large_health  # noqa: PLC0415  # the same
 
     target = views.target_of(target_code)
     found = large_health(cluster, target)
@@ -79,7 +79,7 @@ def place_of(
     """Return what answers ``trimtab place`` for a large cluster; ``None``: a task can hold it."""
     if not is_large(directory):
         return None
-    from core.spark.large.cluster import LargeCluster  # noqa: PLC0415  # commands start fast
+    from core.spark.pulsar.large.cluster import LargeCluster  # noqa: PLC0415  # commands start fast
 
     return partial(_place, LargeCluster.of(spark, directory, progress), request, assumptions)
 
@@ -92,7 +92,7 @@ def _place(
     *,
     as_json: bool,
 ) -> int:
-    from core.spark.large.place import view_of_namespace  # noqa: PLC0415  # the same
+    from core.spark.pulsar.large.place import view_of_namespace  # noqa: PLC0415  # the same
 
     settings = assumptions.settings_of(cluster.skeleton)
     view = view_of_namespace(cluster, settings, request.bundle.rpartition("/")[0])
@@ -108,7 +108,7 @@ def _shed(
     *,
     as_json: bool,
 ) -> int:
-    from core.spark.large.shed import large_rounds  # noqa: PLC0415  # the same
+    from core.spark.pulsar.large.shed import large_rounds  # noqa: PLC0415  # the same
 
     recent = _known(cluster, shed.read_bundle_list(recently_unloaded))
     strategy, assumptions = shed.chosen(cluster.skeleton, request, assumptions)
@@ -148,7 +148,7 @@ def simulate_of(
     """Return what answers ``trimtab simulate`` for a large one; ``None``: a task can hold it."""
     if not is_large(directory):
         return None
-    from core.spark.large.cluster import LargeCluster  # noqa: PLC0415  # commands start fast
+    from core.spark.pulsar.large.cluster import LargeCluster  # noqa: PLC0415  # commands start fast
 
     return partial(
         _simulate,
@@ -168,7 +168,7 @@ def _simulate(
     *,
     as_json: bool,
 ) -> int:
-    from core.spark.large.simulate import large_simulation  # noqa: PLC0415  # the same
+    from core.spark.pulsar.large.simulate import large_simulation  # noqa: PLC0415  # the same
 
     recent = _known(cluster, shed.read_bundle_list(recently_unloaded))
     simulated = partial(large_simulation, cluster)

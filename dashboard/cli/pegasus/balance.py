@@ -163,7 +163,7 @@ def _rounds_on_spark(
             "Spark spreads the app policy, which draws nothing at random.",
             hint="Leave out --seed and the cluster policy, or leave out --engine spark.",
         )
-    from core.spark.pegasus_balance import SparkRounds  # noqa: PLC0415  # seconds, only here
+    from core.spark.pegasus.balance import SparkRounds  # noqa: PLC0415  # seconds, only here
 
     spark = spark_session(read_config(config))
     return SparkRounds(spark).rounds(view, options)

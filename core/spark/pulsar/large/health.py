@@ -22,9 +22,9 @@ from core.pulsar.rules.bundle_facts import SHOWN, Guests, Misplaced, Picked, Uno
 from core.pulsar.rules.registry import assess
 from core.schemas.pulsar import NAMESPACES
 from core.snapshot import PulsarSnapshot
-from core.spark.large.cluster import LargeCluster
-from core.spark.large.scan import ROW
 from core.spark.progress import followed
+from core.spark.pulsar.large.cluster import LargeCluster
+from core.spark.pulsar.large.scan import ROW
 from core.spark.tables import collected
 
 _LISTED: Final = MAX_OF_ONE_CODE + 1

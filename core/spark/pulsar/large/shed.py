@@ -12,9 +12,9 @@ from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import Round, shed_rounds, strategy_rounds
 from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.view import LoadView
-from core.spark.large.cluster import LargeCluster
-from core.spark.large.map_order import BucketOrders
-from core.spark.large.reduced import Reduced, missing_of
+from core.spark.pulsar.large.cluster import LargeCluster
+from core.spark.pulsar.large.map_order import BucketOrders
+from core.spark.pulsar.large.reduced import Reduced, missing_of
 
 _MAX_TURNS: Final = 40
 TRACED_ROUNDS: Final = 10

@@ -24,8 +24,10 @@ from core.schemas import PULSAR_TABLES
 from core.schemas.pulsar import RATES
 from core.simulation.averages import after_each, seeds_of, set_column
 from core.snapshot import PulsarSnapshot
-from core.spark.large.cluster import NEEDED, LargeCluster
-from core.spark.large.scan import (
+from core.spark.lift import Kernel
+from core.spark.progress import followed
+from core.spark.pulsar.large.cluster import NEEDED, LargeCluster
+from core.spark.pulsar.large.scan import (
     CODE,
     NAMED,
     OWN,
@@ -36,9 +38,7 @@ from core.spark.large.scan import (
     joined,
     unpacked,
 )
-from core.spark.large.sums import HASH, KEYS, PAIRS, Chosen, view_of_group
-from core.spark.lift import Kernel
-from core.spark.progress import followed
+from core.spark.pulsar.large.sums import HASH, KEYS, PAIRS, Chosen, view_of_group
 from core.spark.tables import collected
 
 SIMULATED: Final = (

@@ -28,7 +28,9 @@ from core.pulsar.view import Floats
 from core.schemas import PULSAR_TABLES, conform
 from core.snapshot import Manifest, PulsarSnapshot
 from core.snapshot.store import load_manifest, read_table
-from core.spark.large.scan import (
+from core.spark.lift import Kernel
+from core.spark.progress import followed
+from core.spark.pulsar.large.scan import (
     CODE,
     NAMED,
     OWN,
@@ -43,7 +45,7 @@ from core.spark.large.scan import (
     each_part,
     parts_of,
 )
-from core.spark.large.sums import (
+from core.spark.pulsar.large.sums import (
     KEYS,
     OWNED,
     PAIRS,
@@ -59,8 +61,6 @@ from core.spark.large.sums import (
     owned,
     totaled,
 )
-from core.spark.lift import Kernel
-from core.spark.progress import followed
 from core.spark.tables import MAX_ROWS, collected, snapshot_rows
 
 SMALL: Final = ("brokers", "settings", "policies", "broker_loads", "top_bundles")
@@ -216,7 +216,7 @@ class LargeCluster:
         """Bring here what a kernel answers to the bundles, which it gets part by part.
 
         Args:
-            kernel: Gets the columns, and :mod:`core.spark.large.scan`'s own ones.
+            kernel: Gets the columns, and :mod:`core.spark.pulsar.large.scan`'s own ones.
             columns: Of the bundles table.
             schema: Of the answers, in no particular order.
             words: What is being done.
@@ -229,7 +229,9 @@ class LargeCluster:
             return collected(answers, schema, most=most)
 
     def pieces(self, cut: Cut, columns: Iterable[str]) -> DataFrame:
-        """Return the bundles cut into packed pieces; see :func:`core.spark.large.scan.each_group`.
+        """Return the bundles cut into packed pieces.
+
+        See :func:`core.spark.pulsar.large.scan.each_group`.
 
         Args:
             cut: By what.

@@ -40,13 +40,13 @@ from core.simulation.model import Landed
 from core.simulation.records import hottest, top_bundles
 from core.simulation.scenario import joined, without_brokers
 from core.snapshot import PulsarSnapshot
-from core.spark.large.bundle_state import SIMULATED
-from core.spark.large.cluster import LargeCluster
-from core.spark.large.evolved import Evolved
-from core.spark.large.map_order import BucketOrders
-from core.spark.large.reduced import Reduced, missing_of
-from core.spark.large.scan import CODE, NAMED, OWN, ROW, Edits, Part
 from core.spark.large.size import MAX_PLACED
+from core.spark.pulsar.large.bundle_state import SIMULATED
+from core.spark.pulsar.large.cluster import LargeCluster
+from core.spark.pulsar.large.evolved import Evolved
+from core.spark.pulsar.large.map_order import BucketOrders
+from core.spark.pulsar.large.reduced import Reduced, missing_of
+from core.spark.pulsar.large.scan import CODE, NAMED, OWN, ROW, Edits, Part
 from core.units import pluralize
 
 _MAX_TURNS: Final = 40
@@ -155,7 +155,7 @@ class Spread:
     def _asked(
         self, request: Callable[[LoadView], _Answer], placed: frozenset[str] = _NOTHING
     ) -> _Answer:
-        """Repeat until nothing is missing; see :func:`core.spark.large.shed.large_rounds`."""
+        """Repeat until nothing is missing, as :func:`core.spark.pulsar.large.shed.large_rounds`."""
         for _ in range(_MAX_TURNS):
             view = self._view(placed)
             answer = request(view)

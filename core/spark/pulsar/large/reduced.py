@@ -27,10 +27,10 @@ from core.pulsar.shedding.map_order import doubtful, ranks_within
 from core.pulsar.view import Floats, LoadView
 from core.schemas.pulsar import NAMESPACES
 from core.snapshot import PulsarSnapshot
-from core.spark.large.cluster import LargeCluster
-from core.spark.large.map_order import BucketOrders
-from core.spark.large.scan import CODE, NAMED, OWN, ROW
-from core.spark.large.sums import Chosen
+from core.spark.pulsar.large.cluster import LargeCluster
+from core.spark.pulsar.large.map_order import BucketOrders
+from core.spark.pulsar.large.scan import CODE, NAMED, OWN, ROW
+from core.spark.pulsar.large.sums import Chosen
 from core.units import pluralize
 
 

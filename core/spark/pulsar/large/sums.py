@@ -16,8 +16,8 @@ from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
-from core.spark.large.scan import CODE, NAMED, OWN, ROW
 from core.spark.lift import Kernel
+from core.spark.pulsar.large.scan import CODE, NAMED, OWN, ROW
 
 RATES: Final = tuple(
     f"{term}{kind}_{direction}"

@@ -24,12 +24,12 @@ from core.pulsar.placement.place import bound_brokers, place_namespaces
 from core.pulsar.requests import PlaceRequest
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import LoadView
-from core.spark.jobs.place import NAMESPACES, by_namespace, place_tables
-from core.spark.large.cluster import LargeCluster
-from core.spark.large.map_order import BucketOrders
-from core.spark.large.reduced import Reduced
-from core.spark.large.scan import CODE, OWN, ROW, Cut, each_group
 from core.spark.progress import followed
+from core.spark.pulsar.jobs.place import NAMESPACES, by_namespace, place_tables
+from core.spark.pulsar.large.cluster import LargeCluster
+from core.spark.pulsar.large.map_order import BucketOrders
+from core.spark.pulsar.large.reduced import Reduced
+from core.spark.pulsar.large.scan import CODE, OWN, ROW, Cut, each_group
 from core.spark.tables import collected
 
 _NAMESPACES_A_GROUP: Final = 64
@@ -39,7 +39,7 @@ _BASE_COLUMNS: Final = ("range_counts", "group_counts")
 
 
 def large_placement(cluster: LargeCluster, request: PlaceRequest) -> Mapping[str, pa.Table]:
-    """Return the tables that :func:`core.spark.jobs.place.place_cluster` gives.
+    """Return the tables that :func:`core.spark.pulsar.jobs.place.place_cluster` gives.
 
     Args:
         cluster: The whole.

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from core.pulsar.bundle_counts import Ints
 from core.pulsar.shedding.map_order import Arrivals
-from core.spark.large.cluster import LargeCluster
-from core.spark.large.scan import CODE
-from core.spark.large.sums import HASH
+from core.spark.pulsar.large.cluster import LargeCluster
+from core.spark.pulsar.large.scan import CODE
+from core.spark.pulsar.large.sums import HASH
 
 
 @dataclass(frozen=True, eq=False)

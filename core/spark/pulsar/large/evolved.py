@@ -26,12 +26,19 @@ from core.schemas.pulsar import RATES
 from core.simulation.averages import AVERAGES, known_sums, set_column, sums
 from core.simulation.model import Landed
 from core.snapshot import PulsarSnapshot
-from core.spark.large.bundle_state import MOVED, SIMULATED, SINCE, CachedBundles, Change, aged
-from core.spark.large.cluster import LargeCluster, Owned
-from core.spark.large.scan import CODE, NAMED, OWN, ROW, Coder
-from core.spark.large.sums import KEYS, PAIRS, TOTALS, Chosen, Measured, added_up, totaled
 from core.spark.lift import Kernel
 from core.spark.progress import followed
+from core.spark.pulsar.large.bundle_state import (
+    MOVED,
+    SIMULATED,
+    SINCE,
+    CachedBundles,
+    Change,
+    aged,
+)
+from core.spark.pulsar.large.cluster import LargeCluster, Owned
+from core.spark.pulsar.large.scan import CODE, NAMED, OWN, ROW, Coder
+from core.spark.pulsar.large.sums import KEYS, PAIRS, TOTALS, Chosen, Measured, added_up, totaled
 from core.spark.tables import MAX_ROWS, collected
 
 _SUMS: Final = pa.schema(

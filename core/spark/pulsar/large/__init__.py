@@ -1,0 +1,1 @@
+"""One very large Pulsar cluster on Spark: no task holds all of its bundles."""
