@@ -16,8 +16,8 @@ from connectors.pegasus.acting.pending import PendingProposals
 from connectors.pegasus.check import check_cluster
 from connectors.pegasus.collect import PegasusCollector
 from core.errors import OpsError
+from core.history.analysis.accuracy.pegasus import POLICIES, PegasusShadow
 from core.history.analysis.accuracy.shadow import Shadow
-from core.history.analysis.accuracy.shadow_pegasus import POLICIES, PegasusShadow
 from core.pegasus.system import PEGASUS as SYSTEM
 from core.snapshot.pegasus import load_pegasus_snapshot
 from core.systems import KnownSystem

@@ -15,8 +15,9 @@ from connectors.pulsar.acting.cluster import PulsarCluster
 from connectors.pulsar.check import check_cluster
 from connectors.pulsar.collect import PulsarCollector
 from connectors.pulsar.leader.observer import LeaderObserver, forecast_path, last_round
-from core.history.analysis.accuracy.shadow import PulsarShadow, Shadow
-from core.history.analysis.accuracy.shadow_pegasus import POLICIES
+from core.history.analysis.accuracy.pulsar import PulsarShadow
+from core.history.analysis.accuracy.shadow import Shadow
+from core.pulsar.shedding.registry import known_shedding_strategy
 from core.pulsar.system import PULSAR as SYSTEM
 from core.systems import KnownSystem
 
@@ -61,7 +62,7 @@ class PulsarConnector:
     def shadow(self, config: TrimtabConfig, cluster: ClusterConfig) -> Shadow:
         """Return what predicts the shedding of the configured strategies."""
         forecast = forecast_path(config.state_dir / "leader", cluster.name)
-        names = [name for name in config.history.shadow if name not in POLICIES]
+        names = [name for name in config.history.shadow if known_shedding_strategy(name)]
         return PulsarShadow(names, config.history.minute_s, partial(last_round, forecast))
 
 

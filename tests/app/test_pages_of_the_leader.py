@@ -10,7 +10,7 @@ import pytest
 from fleet_builder import make_history
 from shelf_site import Site, assert_calm, now, texts
 
-from core.history.analysis.accuracy.shadow import PulsarShadow
+from core.history.analysis.accuracy.pulsar import PulsarShadow
 from core.history.store.store import HistoryLocation, HistoryStore
 from core.history.store.writer import Recorder
 from core.pulsar.leader.prediction import (

@@ -12,7 +12,7 @@ from connectors.pulsar.collect import PulsarCollector
 from connectors.pulsar.leader.recording import LeaderRecording
 from connectors.sandbox.pulsar.fleet import Sandbox, SandboxOptions
 from connectors.sandbox.pulsar.shedding import HeldRound
-from core.history.analysis.accuracy.shadow import PulsarShadow
+from core.history.analysis.accuracy.pulsar import PulsarShadow
 from core.pulsar.catalogue import SETTINGS
 from core.pulsar.leader.events import ZnodeEvent, read_recording
 from core.pulsar.leader.prediction import RoundPrediction

@@ -14,7 +14,7 @@ from fleet_builder import broker_names, make_snapshot
 from fleet_edit import with_manifest
 
 from core.arrays import column_values
-from core.history.analysis.accuracy.shadow import CarriedAverages
+from core.history.analysis.accuracy.pulsar import CarriedAverages
 from core.schemas import PULSAR_TABLES
 from core.snapshot import PulsarSnapshot
 

@@ -11,7 +11,7 @@ import pytest
 from fleet_builder import NOON, make_history, make_snapshot
 from pegasus_snapshots import snapshot_of, whole
 
-from core.history.analysis.accuracy.shadow import PulsarShadow
+from core.history.analysis.accuracy.pulsar import PulsarShadow
 from core.history.store.store import HistoryLocation, HistoryStore
 from core.history.store.writer import Recorder
 from core.snapshot.store import Shelf, load_snapshot, save_snapshot

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 from fleet_builder import NOON, make_snapshot
 from fleet_edit import with_manifest, with_settings
-from pegasus_snapshots import NODES, generated, part_row, snapshot_of, table_row, whole
+from pegasus_snapshots import NODES, part_row, snapshot_of, table_row, whole
 
-from core.history.analysis.accuracy.shadow import SHADOW, CarriedAverages, PulsarShadow, is_due
-from core.history.analysis.accuracy.shadow_pegasus import PegasusShadow
+from core.history.analysis.accuracy.pegasus import PegasusShadow
+from core.history.analysis.accuracy.pulsar import CarriedAverages, PulsarShadow
+from core.history.analysis.accuracy.shadow import SHADOW, is_due
 from core.history.store.layout import SHADOW_COLUMNS
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import UnloadChecks, find_shedding_strategy, shed_round
@@ -188,11 +189,6 @@ def test_unknown_configured_strategy_is_a_failure_in_words() -> None:
     assert row["label"] == "failure"
     assert "com.example.Mine" in row["sentence"]
     assert not shadow.decide(strange).num_rows
-
-
-def test_each_shadow_leaves_snapshots_of_the_other_system_alone() -> None:
-    assert not PulsarShadow().decide(generated(1, 8, 5)).num_rows
-    assert not PegasusShadow().decide(make_snapshot()).num_rows
 
 
 def uneven(taken_at=NOON, **settings: str):

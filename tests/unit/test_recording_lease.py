@@ -13,7 +13,7 @@ from fleet_edit import edited, owned_by, with_manifest
 
 from connectors.journal.journal import SqlJournal
 from connectors.recording.minutes import ClusterMinutes
-from core.history.analysis.accuracy.shadow import PulsarShadow
+from core.history.analysis.accuracy.pulsar import PulsarShadow
 from core.history.store.lease import HeldError, Lease
 from core.history.store.store import HistoryLocation, HistoryStore
 from core.history.store.writer import Recorder

@@ -17,7 +17,7 @@ from connectors.journal.journal import SqlJournal
 from connectors.recording.minutes import ClusterMinutes
 from core.actions.events import RunEnded
 from core.errors import OpsError, UnreachableError
-from core.history.analysis.accuracy.shadow import PulsarShadow
+from core.history.analysis.accuracy.pulsar import PulsarShadow
 from core.history.store.store import HistoryError, HistoryLocation, HistoryStore
 from core.pulsar.steps.unload import UnloadBundle
 from core.snapshot import PulsarSnapshot

@@ -10,12 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from core.errors import OpsError
-from core.history.analysis.accuracy.shadow import (
-    SHADOW,
-    Snapshot,
-    is_due,
-    rows_of,
-)
+from core.history.analysis.accuracy.shadow import SHADOW, is_due, rows_of
 from core.pegasus.balance.model import BalanceOptions, BalancePlan, Policy
 from core.pegasus.balance.node_order import LikelyPlan, likely_plans
 from core.pegasus.balance.preconditions import disk_doubts, obstacles
@@ -51,13 +46,11 @@ class PegasusShadow:
     def remember(self, moved: Mapping[str, int]) -> None:
         """Do nothing: the balancer has no grace period."""
 
-    def decide(self, snapshot: Snapshot, moved: Collection[str] = ()) -> pa.Table:  # noqa: ARG002 - the balancer has no grace period
+    def decide(self, snapshot: PegasusSnapshot, moved: Collection[str] = ()) -> pa.Table:  # noqa: ARG002 - the balancer has no grace period
         """Return what each policy would do now, once a minute; see ``Shadow``.
 
         Once the level is lively the balancer begins at once, and so does its shadow.
         """
-        if not isinstance(snapshot, PegasusSnapshot):
-            return SHADOW.empty_table()
         taken_at = datetime_to_ms(snapshot.manifest.taken_at)
         facts = PegasusFacts(snapshot)
         is_on = facts.effective_level is FunctionLevel.LIVELY
