@@ -19,18 +19,18 @@ from dashboard.queries import explanations, runs
 
 if TYPE_CHECKING:
     from core.pulsar.explain import BrokerReason, BundleReason
-    from dashboard.components.frame import PageContext
+    from dashboard.components.pulsar.page import PulsarPage
 
 _TRIED_AT_ONCE: Final = 5_000
 """Up to so many bundles turning points are sought unasked: each takes some fifty rounds."""
 
 
-def leader_facts_of(page: PageContext) -> LeaderFacts:
+def leader_facts_of(page: PulsarPage) -> LeaderFacts:
     """Return what is known of the leader of the snapshot that is shown."""
     return explanations.leader_of(page.saved, page.shelved, _own_moves(page))
 
 
-def _own_moves(page: PageContext) -> dict[str, list[datetime]]:
+def _own_moves(page: PulsarPage) -> dict[str, list[datetime]]:
     """Bundles that our own runs moved, and when; none where the journal cannot be read."""
     try:
         views = runs.of_cluster(page.config, page.name)
@@ -48,7 +48,7 @@ def _resting(facts: LeaderFacts) -> frozenset[str]:
     return frozenset(one.bundle for one in facts.resting)
 
 
-def broker_panels(page: PageContext, broker: str) -> None:
+def broker_panels(page: PulsarPage, broker: str) -> None:
     """Explain one broker: shedding, its reports, and the leader's business when it leads."""
     facts = leader_facts_of(page)
     _why_it_sheds(page, broker, facts)
@@ -68,7 +68,7 @@ def broker_panels(page: PageContext, broker: str) -> None:
             )
 
 
-def _why_it_sheds(page: PageContext, broker: str, facts: LeaderFacts) -> None:
+def _why_it_sheds(page: PulsarPage, broker: str, facts: LeaderFacts) -> None:
     explanation = explanations.explanation(page.shelved, _resting(facts))
     try:
         name = explanation.strategy.name
@@ -127,7 +127,7 @@ def _because(rows: pd.DataFrame, columns: dict[str, tables.Column], *, key: str,
     )
 
 
-def _turning(page: PageContext, resting: frozenset[str], reason: BrokerReason) -> None:
+def _turning(page: PulsarPage, resting: frozenset[str], reason: BrokerReason) -> None:
     """Say at which value of a setting the verdict turns; tried with the strategy itself."""
     is_small = page.reading.view.bundles.size <= _TRIED_AT_ONCE
     if not is_small and not st.button(
@@ -143,7 +143,7 @@ def _turning(page: PageContext, resting: frozenset[str], reason: BrokerReason) -
         st.caption(words.plain(f"No single setting turns this verdict. {otherwise}"))
 
 
-def _when_it_reports(page: PageContext, broker: str) -> None:
+def _when_it_reports(page: PulsarPage, broker: str) -> None:
     words.section("When it reports", "The leader knows what the last load report says.")
     snapshot = page.reading.snapshot
     names = snapshot.brokers["broker"].to_pylist()
@@ -173,7 +173,7 @@ def _when_it_reports(page: PageContext, broker: str) -> None:
         st.caption("The extensible manager takes the unweighted usage here.")
 
 
-def _leader_panel(page: PageContext, facts: LeaderFacts) -> None:
+def _leader_panel(page: PulsarPage, facts: LeaderFacts) -> None:
     words.section("As the leader", facts.sentence)
     tables.table(
         presenter.timers_table(facts),
@@ -230,7 +230,7 @@ def _draw_resting(facts: LeaderFacts) -> None:
     )
 
 
-def bundle_panels(page: PageContext, bundle: str) -> None:
+def bundle_panels(page: PulsarPage, bundle: str) -> None:
     """Explain one bundle: whether it is shed next, and how near it is to a split."""
     facts = leader_facts_of(page)
     words.section("Would it be shed?", "What it has to get over in the next round, in order.")
@@ -258,7 +258,7 @@ def bundle_panels(page: PageContext, bundle: str) -> None:
     _would_it_split(page, bundle)
 
 
-def _bundle_turning(page: PageContext, resting: frozenset[str], reason: BundleReason) -> None:
+def _bundle_turning(page: PulsarPage, resting: frozenset[str], reason: BundleReason) -> None:
     """Say at which value of a setting the verdict on a bundle turns, or what else would have to."""
     is_small = page.reading.view.bundles.size <= _TRIED_AT_ONCE
     if not is_small and not st.button(
@@ -273,7 +273,7 @@ def _bundle_turning(page: PageContext, resting: frozenset[str], reason: BundleRe
         st.caption(words.plain(f"No single setting turns this verdict. {reason.otherwise}"))
 
 
-def _would_it_split(page: PageContext, bundle: str) -> None:
+def _would_it_split(page: PulsarPage, bundle: str) -> None:
     read = state.topics_of(page.name, bundle)
     snapshot = explanations.with_topics(page.reading.snapshot, read and read.table)
     found = explain_split(snapshot, page.reading.settings, bundle)

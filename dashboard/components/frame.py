@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import streamlit as st
 
@@ -12,88 +12,23 @@ from core.errors import ConfigError, OpsError, SnapshotError
 from dashboard import services, state
 from dashboard.components import words
 from dashboard.components.header import Choice, render_header
+from dashboard.components.page import ClusterPage
+from dashboard.components.systems import system_of
 from dashboard.components.waiting import no_clusters, no_snapshot
 from dashboard.queries import runs
-from dashboard.queries.pegasus.snapshots import PEGASUS, PegasusReading, pegasus_reading
-from dashboard.queries.snapshots import Reading, ShelfState, reading, shelf_state
+from dashboard.queries.snapshots import ShelfState, shelf_state
 from dashboard.sitemap import kinds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from core.pegasus.snapshot import PegasusFacts
-    from core.snapshot.pegasus import PegasusSnapshot
     from core.snapshot.store import CachedSnapshot
     from dashboard.services import Cluster, Config
 
 
 _FRAME: Final = "_frame"
 
-
-@dataclass(frozen=True, eq=False)
-class PageContext:
-    """What a page works on.
-
-    Attributes:
-        config: The configuration.
-        cluster: The chosen cluster.
-        saved: Its saved snapshots.
-        shelved: The one that is shown.
-        reading: That snapshot with everything derived from it.
-        is_past: It was chosen by hand and is not followed by newer ones.
-        now: When the page was drawn.
-    """
-
-    config: Config
-    cluster: Cluster
-    saved: ShelfState
-    shelved: CachedSnapshot
-    reading: Reading
-    is_past: bool
-    now: datetime
-
-    @property
-    def name(self) -> str:
-        """The cluster's name."""
-        return self.cluster.name
-
-
-@dataclass(frozen=True, eq=False)
-class PegasusPage:
-    """What a page of a Pegasus cluster works on.
-
-    Attributes:
-        config: The configuration.
-        cluster: The chosen cluster.
-        saved: Its saved snapshots.
-        shelved: The one that is shown.
-        reading: That snapshot with everything derived from it.
-        is_past: It was chosen by hand and is not followed by newer ones.
-        now: When the page was drawn.
-    """
-
-    config: Config
-    cluster: Cluster
-    saved: ShelfState
-    shelved: CachedSnapshot
-    reading: PegasusReading
-    is_past: bool
-    now: datetime
-
-    @property
-    def name(self) -> str:
-        """The cluster's name."""
-        return self.cluster.name
-
-    @property
-    def snapshot(self) -> PegasusSnapshot:
-        """The snapshot itself."""
-        return self.reading.snapshot
-
-    @property
-    def facts(self) -> PegasusFacts:
-        """The snapshot in the form that the kernels take."""
-        return self.reading.facts
+P = TypeVar("P", bound=ClusterPage[Any])
 
 
 def draw_header(page: str) -> None:
@@ -140,28 +75,20 @@ def _drawn(title: str) -> tuple[Config, Choice]:
     return config, choice
 
 
-def open_page(title: str) -> PageContext:
-    """Return what a page of a Pulsar cluster works on; stop where there is nothing to show.
+def open_page(title: str, kind: type[P]) -> P:
+    """Return what a page of a cluster works on; stop where there is nothing to show.
 
     Needs :func:`draw_header` in the same run.
+
+    Args:
+        title: Of the page.
+        kind: What pages of the cluster's system work on.
     """
     config, choice = _drawn(title)
     if choice.shelved is None:
         no_snapshot(config, choice)
         st.stop()
-    return _context(config, choice, choice.shelved)
-
-
-def open_pegasus_page(title: str) -> PegasusPage:
-    """Return what a page of a Pegasus cluster works on; stop where there is nothing to show.
-
-    Needs :func:`draw_header` in the same run.
-    """
-    config, choice = _drawn(title)
-    if choice.shelved is None:
-        no_snapshot(config, choice)
-        st.stop()
-    return _pegasus_context(config, choice, choice.shelved)
+    return _page(kind, config, choice, choice.shelved)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,15 +98,13 @@ class FleetContext:
     Attributes:
         config: The configuration.
         choice: What the header says.
-        pulsar: The chosen cluster and its snapshot, when it is a Pulsar one and has a snapshot.
-        pegasus: The same of a Pegasus one.
+        page: The chosen cluster and its snapshot; ``None``: it has no snapshot.
         now: When the page was drawn.
     """
 
     config: Config
     choice: Choice
-    pulsar: PageContext | None
-    pegasus: PegasusPage | None
+    page: ClusterPage[Any] | None
     now: datetime
 
 
@@ -193,7 +118,8 @@ def open_fleet(title: str, *, needs_snapshot: bool = True) -> FleetContext:
         needs_snapshot: Stop where no cluster has one.
     """
     config, choice = _drawn(title)
-    shelved, is_pegasus = choice.shelved, choice.cluster.kind == PEGASUS
+    shelved = choice.shelved
+    kind = system_of(choice.cluster.kind).page
     has_none = shelved is None and needs_snapshot
     if has_none and not any(one.latest for one in saved_by_cluster(config).values()):
         no_snapshot(config, choice)
@@ -201,8 +127,7 @@ def open_fleet(title: str, *, needs_snapshot: bool = True) -> FleetContext:
     return FleetContext(
         config=config,
         choice=choice,
-        pulsar=_context(config, choice, shelved) if shelved and not is_pegasus else None,
-        pegasus=_pegasus_context(config, choice, shelved) if shelved and is_pegasus else None,
+        page=_page(kind, config, choice, shelved) if shelved else None,
         now=services.now(),
     )
 
@@ -224,38 +149,19 @@ def open_history(title: str) -> tuple[Config, Choice]:
     return _drawn(title)
 
 
-def _pegasus_context(config: Config, choice: Choice, shelved: CachedSnapshot) -> PegasusPage:
-    chosen = pegasus_reading(shelved)
-    _read_or_stop(chosen)
-    return PegasusPage(
-        config=config,
-        cluster=choice.cluster,
-        saved=choice.saved,
-        shelved=shelved,
-        reading=chosen,
-        is_past=choice.is_past,
-        now=services.now(),
-    )
-
-
-def _read_or_stop(chosen: Reading | PegasusReading) -> None:
-    """Read the snapshot here, so that a damaged one is said in one place."""
+def _page(kind: type[P], config: Config, choice: Choice, shelved: CachedSnapshot) -> P:
+    reading = kind.read(shelved)
     try:
-        chosen.snapshot  # noqa: B018  # computed at first use
+        reading.snapshot  # noqa: B018  # read here, so that a damaged one is reported in one place
     except SnapshotError as error:
         words.failed(error, what="This snapshot cannot be read")
         st.stop()
-
-
-def _context(config: Config, choice: Choice, shelved: CachedSnapshot) -> PageContext:
-    chosen = reading(shelved)
-    _read_or_stop(chosen)
-    return PageContext(
+    return kind(
         config=config,
         cluster=choice.cluster,
         saved=choice.saved,
         shelved=shelved,
-        reading=chosen,
+        reading=reading,
         is_past=choice.is_past,
         now=services.now(),
     )
@@ -275,17 +181,6 @@ def broker_link(broker: str) -> None:
 def bundle_link(bundle: str) -> None:
     """Open the bundle's page."""
     state.go("bundle", bundle=bundle)
-
-
-def partition_link(gpid: str, tables: Mapping[int, str]) -> None:
-    """Open the page of the table of a partition.
-
-    Args:
-        gpid: ``app.index``.
-        tables: Names by id.
-    """
-    app_id, _, index = gpid.partition(".")
-    state.go("pegasus_tables", table=tables.get(int(app_id), ""), partition=index)
 
 
 def unload_link(bundles: list[str]) -> None:

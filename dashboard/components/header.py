@@ -15,26 +15,21 @@ from core.snapshot import Manifest
 from dashboard import services, state
 from dashboard.components import misnamed, words
 from dashboard.components.activity import draw_activity, is_busy_cluster
+from dashboard.components.systems import system_of
 from dashboard.presenters import freshness
 from dashboard.presenters.applying import describe
 from dashboard.presenters.moments import stamp
 from dashboard.presenters.naming import clock
-from dashboard.presenters.pegasus import headline
-from dashboard.presenters.pegasus.search import search_pegasus
-from dashboard.presenters.search import search
 from dashboard.queries.history import history_of, past_at
-from dashboard.queries.pegasus.snapshots import PEGASUS, manifest_of, pegasus_reading
-from dashboard.queries.snapshots import ShelfState, collector_status, reading, shelf_state
+from dashboard.queries.snapshots import ShelfState, collector_status, shelf_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from core.snapshot.store import CachedSnapshot
+    from dashboard.components.system import Searching
+    from dashboard.presenters.search import Hit
     from dashboard.services import Cluster, Config
-
-from collections.abc import Callable
-
-from dashboard.presenters.search import Hit
 
 NOW: Final = "now"
 _ANY: Final = "_any_minute"
@@ -239,32 +234,14 @@ def _search_button(cluster: Cluster, shelved: CachedSnapshot | None) -> None:
         icon=":material/search:",
         shortcut="Ctrl+K",
         disabled=shelved is None or state.open_dialog() is not None,
-        help="Nodes, tables, partitions"
-        if cluster.kind == PEGASUS
-        else "Brokers, bundles, namespaces, topics",
+        help=system_of(cluster.kind).search_help,
         key="_search_button",
     ):
         assert shelved is not None  # noqa: S101  # the button is disabled without a snapshot
         try:
-            search_dialog(_searching(cluster, shelved))
+            search_dialog(system_of(cluster.kind).searching(shelved))
         except SnapshotError:
             return  # the page itself says why
-
-
-def _searching(cluster: Cluster, shelved: CachedSnapshot) -> Searching:
-    if cluster.kind == PEGASUS:
-        return Searching(
-            find=partial(search_pegasus, pegasus_reading(shelved).facts),
-            label="Part of a name, or an id",
-            examples="localhost:34801, orders, 3, 3.12",
-            advice="Nodes and tables by part of their name; tables by id, partitions as id.index.",
-        )
-    return Searching(
-        find=partial(search, reading(shelved).snapshot),
-        label="Part of a name, or a full topic name",
-        examples="10.1.0.3, acme/orders, 0x40000000, persistent://acme/orders/topic-1",
-        advice="Brokers, namespaces and bundles by part of their name; topics by full name.",
-    )
 
 
 def _badges(config: Config, choice: Choice, every: int | None) -> None:
@@ -272,13 +249,8 @@ def _badges(config: Config, choice: Choice, every: int | None) -> None:
     manifest = _manifest(choice)
     if manifest is not None:
         assert choice.shelved is not None  # noqa: S101  # a manifest is a snapshot's
-        if choice.cluster.kind == PEGASUS:
-            trouble = headline.trouble(pegasus_reading(choice.shelved).facts)
-            words.badge(freshness.coverage_badge(manifest, trouble=trouble))
-        else:
-            words.badge(freshness.coverage_badge(manifest, _own_bundles(choice.shelved)))
-            if (unknown := freshness.release_badge(manifest)) is not None:
-                words.badge(unknown)
+        for badge in system_of(choice.cluster.kind).badges(manifest, choice.shelved):
+            words.badge(badge)
         item = freshness.problems_badge(manifest)
         if manifest.problems and st.button(
             item.text, icon=item.icon, type="tertiary", help=item.help, key="_problems_button"
@@ -293,20 +265,16 @@ def _badges(config: Config, choice: Choice, every: int | None) -> None:
         st.fragment(watch, run_every=state.ticking(every))()
 
 
-def _own_bundles(shelved: CachedSnapshot) -> int:
-    """How many bundles are the brokers' own and never move."""
-    saved = reading(shelved)
-    return int(saved.snapshot.bundles.num_rows - saved.movable.num_rows)
-
-
 def _manifest(choice: Choice) -> Manifest | None:
     """The chosen snapshot's manifest; ``None`` without one, or when it is damaged."""
     if choice.shelved is None:
         return None
     try:
-        return manifest_of(choice.cluster.kind, choice.shelved)
+        reading = system_of(choice.cluster.kind).page.read(choice.shelved)
+        manifest: Manifest = reading.snapshot.manifest
     except SnapshotError:
         return None  # the page itself says why
+    return manifest
 
 
 def _watch(config: Config, choice: Choice) -> None:
@@ -357,23 +325,6 @@ def _draw_freshness(
             manifest, now=now, every_s=every_s, status=status, is_past=choice.is_past
         )
     )
-
-
-@dataclass(frozen=True, eq=False)
-class Searching:
-    """What is searched.
-
-    Attributes:
-        find: Returns what a query names.
-        label: Of the field.
-        examples: Shown in the empty field.
-        advice: What may be searched for, in a sentence.
-    """
-
-    find: Callable[[str], list[Hit]]
-    label: str
-    examples: str
-    advice: str
 
 
 def _closed() -> None:

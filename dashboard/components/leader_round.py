@@ -17,7 +17,7 @@ from dashboard.services import leader
 
 if TYPE_CHECKING:
     from core.pulsar.leader.prediction import Forecast
-    from dashboard.components.frame import PageContext
+    from dashboard.components.pulsar.page import PulsarPage
 
 _LOOK_EVERY_S: Final = 2.0
 _BROKER_PX: Final = 115
@@ -26,7 +26,7 @@ _BROKER_PX: Final = 115
 _NOT_SELECTED: Final = "not selected"
 
 
-def next_round(page: PageContext) -> None:
+def next_round(page: PulsarPage) -> None:
     """Show when the next round is, its bundles with their shares, and the measured accuracy."""
     if page.is_past:
         st.caption(words.plain(presenter.missing(None, 0.0, is_past=True)))
@@ -34,7 +34,7 @@ def next_round(page: PageContext) -> None:
     st.fragment(partial(_look, page), run_every=state.ticking(_LOOK_EVERY_S))()
 
 
-def _look(page: PageContext) -> None:
+def _look(page: PulsarPage) -> None:
     forecast = leader.leader_forecast(page.config, page.name)
     now_s = services.now().timestamp()
     if forecast is None or not presenter.is_shown(forecast, now_s) or not forecast.next_round:
@@ -74,7 +74,7 @@ def _look(page: PageContext) -> None:
             accuracy(forecast)
 
 
-def one_line(page: PageContext, *, broker: str = "", bundle: str = "") -> None:
+def one_line(page: PulsarPage, *, broker: str = "", bundle: str = "") -> None:
     """Show what the next round does with one broker or one bundle, and what that goes by.
 
     The gates and distances below the line are those of the snapshot.

@@ -16,7 +16,7 @@ from dashboard.presenters.settings import is_shedding
 from dashboard.services import config_option
 
 if TYPE_CHECKING:
-    from dashboard.components.frame import PageContext
+    from dashboard.components.pulsar.page import PulsarPage
 
 _ICONS: Final = {
     "error": ":material/error:",
@@ -76,7 +76,7 @@ def draw_moves(preview: Preview) -> None:
     )
 
 
-def draw_apply(page: PageContext, plan: Plan, preview: Preview, *, sentence: str = "") -> None:
+def draw_apply(page: PulsarPage, plan: Plan, preview: Preview, *, sentence: str = "") -> None:
     """Draw what a person may do with the plan; ``sentence`` says what it would do."""
     name = draw_choices(
         ApplyDialog(

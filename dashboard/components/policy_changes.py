@@ -24,7 +24,7 @@ from dashboard.presenters import policy_edits as presenter
 from dashboard.queries import policies
 
 if TYPE_CHECKING:
-    from dashboard.components.frame import PageContext
+    from dashboard.components.pulsar.page import PulsarPage
 
 _FAULT: Final = "_change_fault"
 _MOST_SHOWN: Final = 30
@@ -90,7 +90,7 @@ def announce() -> None:
         )
 
 
-def changes(page: PageContext) -> policies.PolicyAnswer | None:
+def changes(page: PulsarPage) -> policies.PolicyAnswer | None:
     """Draw the pending changes and their plan; return the plan, ``None`` where there is none.
 
     Without changes nothing is drawn.
@@ -143,7 +143,7 @@ def _short(text: str) -> str:
     return f"{parts[0]} {parts[1].replace('_', ' ')} {parts[2]}"
 
 
-def _draw_plan(page: PageContext, answer: policies.PolicyAnswer) -> None:
+def _draw_plan(page: PulsarPage, answer: policies.PolicyAnswer) -> None:
     plan, preview = _shown(answer)
     draw_difference(plan, key="policy_difference")
     if plan.steps:

@@ -13,8 +13,8 @@ from core.errors import OpsError
 from core.step import Step
 from dashboard import services, state
 from dashboard.components import words
+from dashboard.components.systems import system_of_run
 from dashboard.presenters import runs as presenter
-from dashboard.presenters.pegasus.outcome import is_pegasus
 from dashboard.presenters.run_steps import notice as notice_of
 from dashboard.queries import runs
 from dashboard.services import config_option
@@ -115,8 +115,7 @@ def _undo(config: Config, view: RunView) -> None:
 
 def _preview_undo(view: RunView) -> None:
     st.session_state[state.CLUSTER] = view.cluster
-    page = "pegasus_undo" if is_pegasus(view) else "unload"
-    state.go(page, undo=view.run_id, cluster=view.cluster)
+    state.go(system_of_run(view).undo_page, undo=view.run_id, cluster=view.cluster)
 
 
 def next_moves(view: RunView) -> None:

@@ -15,10 +15,10 @@ from dashboard.presenters.settings import wanted_words
 from dashboard.queries import explanations
 
 if TYPE_CHECKING:
-    from dashboard.components.frame import PageContext
+    from dashboard.components.pulsar.page import PulsarPage
 
 
-def draw_plan(page: PageContext, changes: Mapping[str, Any]) -> None:
+def draw_plan(page: PulsarPage, changes: Mapping[str, Any]) -> None:
     """Draw the plan; what is not dynamic is named and left to the brokers' files."""
     fixed = [key for key in changes if not SETTING_BY_KEY[key].is_dynamic]
     dynamic = {key: value for key, value in changes.items() if key not in fixed}

@@ -10,6 +10,7 @@ import streamlit as st
 
 from dashboard import services
 from dashboard.components import words
+from dashboard.components.systems import system_of
 from dashboard.presenters.freshness import last_error
 from dashboard.queries.snapshots import collector_status, shelf_state
 
@@ -17,17 +18,6 @@ if TYPE_CHECKING:
     from dashboard.components.header import Choice
     from dashboard.services import Config
 
-_EXAMPLE = """[[clusters]]
-name = "orders"
-zookeeper = "zk1:2181,zk2:2181,zk3:2181"
-admin_urls = ["http://broker1:8080"]
-"""
-_EXAMPLE_PEGASUS = """[[clusters]]
-name = "sessions"
-kind = "pegasus"
-meta_servers = ["meta1:34601", "meta2:34601"]
-"""
-_EXAMPLES = {"pulsar": _EXAMPLE, "pegasus": _EXAMPLE_PEGASUS}
 _LOOK_EVERY_S = 2.0
 
 
@@ -42,7 +32,7 @@ def no_clusters(config: Config, kinds: Sequence[str]) -> None:
         st.markdown(
             "Name one in `trimtab.toml`, then start `trimtab dashboard --config trimtab.toml`:"
         )
-    st.code(_EXAMPLES[kind], language="toml")
+    st.code(system_of(kind).example, language="toml")
     st.markdown("Without a cluster at hand, `trimtab demo` shows everything on an embedded fleet.")
 
 

@@ -16,6 +16,7 @@ from dashboard.app_pages.brokers.model import BROKER_MEASURES, broker_measure
 from dashboard.app_pages.bundle import model as bundle
 from dashboard.app_pages.bundles import model as bundle_list
 from dashboard.app_pages.fleet import model as fleet_page
+from dashboard.app_pages.pulsar.fleet import model as pulsar_fleet
 from dashboard.charts.bars import (
     BeforeAfter,
     before_after_bars,
@@ -321,7 +322,7 @@ def test_no_move_is_said_so():
 
 def test_fleet_row_of_a_cluster_without_a_snapshot_is_unknown():
     summary = fleet.summary(SNAPSHOT.manifest, MEASURES, assess(SNAPSHOT, SETTINGS), SETTINGS)
-    table = fleet_page.clusters_table(
+    table = pulsar_fleet.clusters_table(
         [("one", "demo", summary, [1.0]), ("two", "production", None, [])],
         [fleet.Acting(access="may act", run="2 of 3")] * 2,
         SNAPSHOT.manifest.taken_at,
@@ -333,7 +334,7 @@ def test_fleet_row_of_a_cluster_without_a_snapshot_is_unknown():
 
 def test_deviation_trend_leaves_out_what_is_unknown():
     nothing = HISTORY[0][1].slice(0, 0)
-    assert len(fleet_page.deviation_trend([*HISTORY, (HISTORY[0][0], nothing)])) == len(HISTORY)
+    assert len(pulsar_fleet.deviation_trend([*HISTORY, (HISTORY[0][0], nothing)])) == len(HISTORY)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from dashboard.presenters.advisors_inputs import Knob, Live, Number, live_value
 from dashboard.presenters.topics import read_words, web_addresses_of
 
 if TYPE_CHECKING:
-    from dashboard.components.frame import PageContext
+    from dashboard.components.pulsar.page import PulsarPage
 
 
 # -- inputs ----------------------------------------------------------------------------------------
@@ -103,14 +103,14 @@ class Subject:
         partitioned: Those of them that are partitioned, most traffic first.
     """
 
-    page: PageContext
+    page: PulsarPage
     facts: NamespaceFacts
     topics: pa.Table | None
     read_at: datetime | None
     partitioned: tuple[PartitionedTopic, ...]
 
     @classmethod
-    def of(cls, page: PageContext, namespace: str) -> Subject:
+    def of(cls, page: PulsarPage, namespace: str) -> Subject:
         """Take what the snapshot shows, and the topics that this session has read."""
         read = state.topics_of(page.name, namespace)
         return cls(

@@ -13,6 +13,7 @@ from dashboard.app_pages.advisors.partitions import draw_partitions
 from dashboard.app_pages.advisors.producer import draw_producer
 from dashboard.app_pages.advisors.storage import draw_ledgers, draw_retention
 from dashboard.components import frame, words
+from dashboard.components.pulsar.page import PulsarPage
 from dashboard.legible import option
 from dashboard.presenters.bundles import namespaces_by_load
 
@@ -25,7 +26,7 @@ ADVISORS: dict[str, Callable[[Subject], None]] = {
     "lookups": draw_lookups,
 }
 
-page = frame.open_page("Advisors")
+page = frame.open_page("Advisors", PulsarPage)
 movable = page.reading.movable
 if movable.num_rows == 0:
     words.nothing("No bundle is in this snapshot", page.reading.snapshot.manifest)

@@ -16,6 +16,8 @@ from dashboard import state
 from dashboard.app_pages.backtest import model, queries
 from dashboard.app_pages.backtest.model import GridForm
 from dashboard.components import choice, jobs, misnamed, words
+from dashboard.components.pegasus.page import PegasusPage
+from dashboard.components.pulsar.page import PulsarPage
 
 if TYPE_CHECKING:
     from dashboard.app_pages.backtest.queries import Span
@@ -74,11 +76,11 @@ def editing(page: FleetContext, span: Span, earlier: Sequence[Job]) -> Editing:
     """Return what the form is about, for the cluster that the header shows."""
     config, cluster = page.config, page.choice.cluster
     settings, bundles = EffectiveSettings.defaults(), 1_000
-    if page.pulsar is not None:
-        settings = page.pulsar.reading.settings
-        bundles = page.pulsar.reading.snapshot.bundles.num_rows
-    elif page.pegasus is not None:
-        bundles = page.pegasus.snapshot.tables["partitions"].num_rows
+    if isinstance(page.page, PulsarPage):
+        settings = page.page.reading.settings
+        bundles = page.page.reading.snapshot.bundles.num_rows
+    elif isinstance(page.page, PegasusPage):
+        bundles = page.page.snapshot.tables["partitions"].num_rows
     return Editing(
         page=page,
         span=span,
@@ -165,8 +167,8 @@ def _ask(about: Editing, form: model.GridForm, engine: str) -> None:
 def _presets(about: Editing) -> None:
     offered: Sequence[model.Preset] = model.PEGASUS_PRESETS
     if not about.is_pegasus:
-        pulsar = about.page.pulsar
-        manager = pulsar.reading.snapshot.manifest.load_manager if pulsar else None
+        page = about.page.page
+        manager = page.reading.snapshot.manifest.load_manager if page else None
         offered = model.presets(_in_force(about.settings), is_extensible=manager == "extensible")
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.caption("Grids that make sense:", width="content")

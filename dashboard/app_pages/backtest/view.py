@@ -17,6 +17,8 @@ from dashboard.app_pages.backtest import model, queries
 from dashboard.app_pages.backtest.charts import pareto_chart, timeline_chart
 from dashboard.components import figures, setting_plan, tables, words
 from dashboard.components.pegasus import plan
+from dashboard.components.pegasus.page import PegasusPage
+from dashboard.components.pulsar.page import PulsarPage
 from dashboard.legible import option
 from dashboard.presenters import candidates
 from dashboard.presenters.settings import typed
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
     from core.history.backtest.wording import Wording
     from dashboard.app_pages.backtest.model import Found
-    from dashboard.components.frame import FleetContext, PageContext, PegasusPage
+    from dashboard.components.frame import FleetContext
     from dashboard.services.jobs import Job
 
 
@@ -318,10 +320,10 @@ def draw_change(page: FleetContext, view: Shown) -> None:
     )
     if not is_planned:
         return
-    if page.pulsar is not None:
-        _pulsar(page.pulsar, changes)
-    elif page.pegasus is not None:
-        _pegasus(page.pegasus, changes)
+    if isinstance(page.page, PulsarPage):
+        _pulsar(page.page, changes)
+    elif isinstance(page.page, PegasusPage):
+        _pegasus(page.page, changes)
     else:
         st.info(
             f"A plan is made on a snapshot, and there is none of {words.plain(name)} yet.",
@@ -333,7 +335,7 @@ def _choose(cluster: str) -> None:
     st.session_state[state.CLUSTER] = cluster
 
 
-def _pulsar(page: PageContext, changes: pd.DataFrame) -> None:
+def _pulsar(page: PulsarPage, changes: pd.DataFrame) -> None:
     with st.container(border=True):
         st.button(
             "See what they would do at once, under Settings",

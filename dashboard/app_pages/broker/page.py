@@ -14,13 +14,14 @@ from dashboard.charts.bars import resource_bars
 from dashboard.charts.treemap import bundle_treemap
 from dashboard.components import explain, figures, frame, metrics, tables, words
 from dashboard.components.activity import past_of
+from dashboard.components.pulsar.page import PulsarPage
 from dashboard.legible import option
 from dashboard.presenters import bundles as bundle_rows
 from dashboard.presenters.metrics import facts as metric_facts
 from dashboard.presenters.moves import moves_frame, moves_sentence
 from dashboard.queries.snapshots import moves_seen, span_minutes, thinned, within
 
-page = frame.open_page("Broker")
+page = frame.open_page("Broker", PulsarPage)
 reading = page.reading
 snapshot = reading.snapshot
 names = list(reading.measures.brokers)

@@ -14,6 +14,7 @@ from dashboard.app_pages.brokers.model import BROKER_MEASURES, broker_measure
 from dashboard.app_pages.brokers.queries import counted_and_seen
 from dashboard.charts.heatmap import broker_heatmap
 from dashboard.components import choice, figures, frame, metrics, tables, words
+from dashboard.components.pulsar.page import PulsarPage
 from dashboard.presenters.metrics import source_line
 from dashboard.queries.history import brokers_over
 from dashboard.queries.snapshots import thinned, within
@@ -25,7 +26,7 @@ WINDOWS = {
     "24 h": timedelta(hours=24),
 }
 
-page = frame.open_page("Brokers")
+page = frame.open_page("Brokers", PulsarPage)
 reading = page.reading
 words.answer(balance_sentence(reading.measures))
 

@@ -16,6 +16,7 @@ from dashboard.charts.lines import history_lines
 from dashboard.charts.ring import namespace_ring
 from dashboard.components import explain, figures, frame, tables, words
 from dashboard.components.activity import past_of
+from dashboard.components.pulsar.page import PulsarPage
 from dashboard.presenters.bundles import ring_data
 from dashboard.presenters.topics import read_words, web_addresses_of
 from dashboard.queries.snapshots import bundle_history, span_minutes, thinned, within
@@ -40,7 +41,7 @@ def missing(snapshot: PulsarSnapshot, name: str) -> None:
     words.failed(unknown, what="No such bundle")
 
 
-page = frame.open_page("Bundle")
+page = frame.open_page("Bundle", PulsarPage)
 reading = page.reading
 snapshot = reading.snapshot
 name = st.text_input(

@@ -9,13 +9,14 @@ from dashboard.app_pages.bundles import model
 from dashboard.charts.ring import NOT_OWNED, namespace_ring
 from dashboard.charts.treemap import bundle_treemap
 from dashboard.components import figures, frame, tables, words
+from dashboard.components.pulsar.page import PulsarPage
 from dashboard.legible import option
 from dashboard.presenters import bundles as presenter
 
 GROUPS: dict[str, presenter.GroupBy] = {"by broker": "owner", "by namespace": "namespace"}
 ROWS = (100, 500, 2_000)
 
-page = frame.open_page("Bundles")
+page = frame.open_page("Bundles", PulsarPage)
 reading = page.reading
 movable = reading.movable
 words.answer(model.answer(movable))

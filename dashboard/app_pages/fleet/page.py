@@ -2,59 +2,47 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import streamlit as st
 
 from dashboard.app_pages.fleet import model, view
+from dashboard.app_pages.systems import FLEET
 from dashboard.components import frame, words
 from dashboard.components.waiting import no_snapshot
-from dashboard.queries import snapshots
-from dashboard.queries.pegasus import snapshots as pegasus_snapshots
 
 page = frame.open_fleet("Fleet overview")
 chosen = page.choice.cluster
-of_pulsar = page.config.of_kind("pulsar").clusters
-of_pegasus = page.config.of_kind("pegasus").clusters
+shown = page.page
 saved = frame.saved_by_cluster(page.config)
-pulsar = {one.name: snapshots.newest_summary(saved[one.name]) for one in of_pulsar}
-pegasus = {one.name: pegasus_snapshots.newest_summary(saved[one.name]) for one in of_pegasus}
-if page.pulsar is not None:
-    pulsar[chosen.name] = snapshots.cluster_summary(page.pulsar.shelved)
-if page.pegasus is not None:
-    pegasus[chosen.name] = pegasus_snapshots.cluster_summary(page.pegasus.shelved)
-rows = {**pulsar, **pegasus}
+clusters = {kind: page.config.of_kind(kind).clusters for kind in FLEET}
+rows: dict[str, Any] = {
+    one.name: FLEET[kind].newest(saved[one.name]) for kind in FLEET for one in clusters[kind]
+}
+system = FLEET[chosen.kind]
+if shown is not None:
+    rows[chosen.name] = system.summary(shown.shelved)
 words.answer(model.answer(list(rows.items())))
 mine = rows[chosen.name]
 if len(rows) > 1 and mine is not None:
     st.markdown(words.plain(f"{chosen.name}: {mine.sentence}"))
 
-if page.pulsar is not None:
-    of_chosen = page.pulsar.reading
-    view.figures(model.key_figures(of_chosen.measures, of_chosen.movable))
-if page.pegasus is not None:
-    view.figures(model.pegasus_figures(page.pegasus.facts))
+if shown is not None:
+    view.figures(system.figures(shown))
 
-if of_pulsar:
-    head = "Pulsar clusters" if of_pegasus else "Clusters"
-    words.section(head, "Click a cluster to open its brokers.")
-    view.pulsar_clusters(page.config, of_pulsar, saved, pulsar)
-if of_pegasus:
-    head = "Pegasus clusters" if of_pulsar else "Clusters"
-    words.section(head, "Click a cluster to open its level, nodes and settings.")
-    view.pegasus_clusters(page.config, of_pegasus, pegasus)
+is_mixed = sum(bool(found) for found in clusters.values()) > 1
+for kind, one in FLEET.items():
+    if clusters[kind]:
+        words.section(f"{one.title} clusters" if is_mixed else "Clusters", one.caption)
+        one.clusters(page.config, clusters[kind], saved, rows)
 
-if page.choice.shelved is None:
+if shown is None:
     no_snapshot(page.config, page.choice, is_answer=False)
     st.stop()
 left, right = st.columns([0.6, 0.4], gap="medium")
 with left:
     words.section(f"Findings on {chosen.name}", "Worst first.")
-    if page.pulsar is not None:
-        view.finding_list(page.pulsar.reading.findings, key="findings")
-    if page.pegasus is not None:
-        view.finding_list(page.pegasus.reading.findings, key="findings")
+    view.finding_list(shown.reading.findings, system, key="findings")
 with right:
     words.section("Moved")
-    if page.pulsar is not None:
-        view.moved_bundles(page.pulsar)
-    if page.pegasus is not None:
-        view.moved_primaries(page.pegasus)
+    system.moved(shown)

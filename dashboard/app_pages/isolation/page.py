@@ -8,6 +8,7 @@ from dashboard import state
 from dashboard.app_pages.isolation import model, view
 from dashboard.app_pages.isolation.queries import isolation_of
 from dashboard.components import frame, words
+from dashboard.components.pulsar.page import PulsarPage
 
 DRAW = {
     "policies": view.draw_policies,
@@ -15,7 +16,7 @@ DRAW = {
     "domains": view.draw_domains,
 }
 
-page = frame.open_page("Isolation & domains")
+page = frame.open_page("Isolation & domains", PulsarPage)
 reading = page.reading
 if not reading.view.brokers:
     words.nothing("No broker is in this snapshot", reading.snapshot.manifest)

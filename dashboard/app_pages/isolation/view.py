@@ -25,7 +25,7 @@ from dashboard.presenters.isolation_words import NO_POLICY, Violation, who_serve
 if TYPE_CHECKING:
     from core.planning.isolation_fixes import IsolationFix
     from dashboard.app_pages.isolation.queries import Isolation
-    from dashboard.components.frame import PageContext
+    from dashboard.components.pulsar.page import PulsarPage
 
 
 # -- violations, policies, groups, domains ---------------------------------------------------------
@@ -96,7 +96,7 @@ def _mend(one: Violation, key: str) -> None:
         )
 
 
-def draw_policies(page: PageContext, found: Isolation) -> None:
+def draw_policies(page: PulsarPage, found: Isolation) -> None:
     """Draw who may serve what, one policy, and the form that changes it."""
     serving = found.serving
     words.section("Who may serve what", model.matrix_note(serving))
@@ -160,7 +160,7 @@ def _one_policy(found: Isolation) -> None:
     )
 
 
-def _one_namespace(page: PageContext, found: Isolation) -> None:
+def _one_namespace(page: PulsarPage, found: Isolation) -> None:
     """Say who may serve a namespace that a person names."""
     view = found.serving.view
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -196,7 +196,7 @@ def _bundles_of(name: str) -> None:
     state.go("bundles", namespace=name)
 
 
-def draw_groups(page: PageContext, found: Isolation) -> None:
+def draw_groups(page: PulsarPage, found: Isolation) -> None:
     """Draw the anti-affinity groups with their members, and the form that changes one."""
     note = (
         "Members are separated by failure domain, then by broker."
@@ -230,7 +230,7 @@ def _edit_member(namespace: str) -> None:
     st.session_state[state.NAMESPACE] = namespace
 
 
-def draw_domains(page: PageContext, found: Isolation) -> None:
+def draw_domains(page: PulsarPage, found: Isolation) -> None:
     """Draw the failure domains with what they carry, and the form that changes one."""
     words.section(
         "Failure domains",
@@ -261,7 +261,7 @@ def draw_domains(page: PageContext, found: Isolation) -> None:
 # -- the changes: before and after, destinations, plan ---------------------------------------------
 
 
-def draw_changes(page: PageContext) -> None:
+def draw_changes(page: PulsarPage) -> None:
     """Draw the pending changes and their effect; nothing without changes."""
     texts = state.listed(state.CHANGE)
     if not texts:
@@ -298,7 +298,7 @@ def _wants_unloads(change: PolicyOutlook) -> bool:
     )
 
 
-def _draw(page: PageContext, answer: ChangeAnswer) -> None:
+def _draw(page: PulsarPage, answer: ChangeAnswer) -> None:
     change = answer.change
     plan, preview = in_dialog() or (change.plan, answer.preview)
     if not plan.errored:
@@ -409,7 +409,7 @@ def _chosen(label: str, known: list[str], key: str) -> str:
     return str(chosen)
 
 
-def policy_form(page: PageContext) -> None:
+def policy_form(page: PulsarPage) -> None:
     """Draw the form of an isolation policy."""
     words.section("Change a policy", "Previewed first; nothing is sent from here.")
     stored = policies_of(page.reading.snapshot, "isolation")
@@ -427,7 +427,7 @@ def policy_form(page: PageContext) -> None:
     policy_changes.draw_fault()
 
 
-def _expressions(page: PageContext, at: str, fields: dict[str, Any]) -> dict[str, Any]:
+def _expressions(page: PulsarPage, at: str, fields: dict[str, Any]) -> dict[str, Any]:
     view = page.reading.view
     hosts = model.host_expressions(view.brokers)
     offered = {
@@ -456,7 +456,7 @@ def _expressions(page: PageContext, at: str, fields: dict[str, Any]) -> dict[str
     }
 
 
-def _numbers(page: PageContext, at: str, fields: dict[str, Any]) -> dict[str, Any]:
+def _numbers(page: PulsarPage, at: str, fields: dict[str, Any]) -> dict[str, Any]:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         entered: dict[str, Any] = {
             "min_limit": st.number_input(
@@ -507,7 +507,7 @@ def _advise_ports(entered: dict[str, Any]) -> None:
         )
 
 
-def group_form(page: PageContext) -> None:
+def group_form(page: PulsarPage) -> None:
     """Draw the form that puts a namespace into a group, or takes it out."""
     words.section("Change a namespace's group", "Previewed first; nothing is sent from here.")
     stored = policies_of(page.reading.snapshot, "anti_affinity")
@@ -539,7 +539,7 @@ def group_form(page: PageContext) -> None:
     policy_changes.draw_fault()
 
 
-def domain_form(page: PageContext, found: Isolation) -> None:
+def domain_form(page: PulsarPage, found: Isolation) -> None:
     """Draw the form of a failure domain."""
     words.section("Change a domain", "Previewed first; nothing is sent from here.")
     with st.container(horizontal=True, vertical_alignment="bottom"):

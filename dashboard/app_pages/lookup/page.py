@@ -12,11 +12,12 @@ from dashboard.app_pages.lookup import model
 from dashboard.charts.ring import namespace_ring
 from dashboard.components import figures, frame, words
 from dashboard.components.placement import placement_panel
+from dashboard.components.pulsar.page import PulsarPage
 from dashboard.presenters.bundles import ring_data
 
 ACTIVE = "active"
 
-page = frame.open_page("Placement & lookup")
+page = frame.open_page("Placement & lookup", PulsarPage)
 reading = page.reading
 snapshot = reading.snapshot
 topic = st.text_input(

@@ -7,6 +7,7 @@ import streamlit as st
 from dashboard import state
 from dashboard.app_pages.ownership import model, queries, view
 from dashboard.components import frame, words
+from dashboard.components.pulsar.page import PulsarPage
 
 PANELS = {
     model.OWNERS: view.bundles,
@@ -16,7 +17,7 @@ PANELS = {
     model.DEATH: view.failure,
 }
 
-page = frame.open_page("Ownership")
+page = frame.open_page("Ownership", PulsarPage)
 if page.reading.snapshot.bundles.num_rows == 0:
     words.nothing("No bundle is in this snapshot", page.reading.snapshot.manifest)
     st.stop()

@@ -12,10 +12,10 @@ from core.pulsar.owner_spread import spread_sentence
 from dashboard import state
 from dashboard.app_pages.ownership import model, queries
 from dashboard.components import choice, frame, tables, words
-from dashboard.components.frame import PageContext
+from dashboard.components.pulsar.page import PulsarPage
 
 
-def bundles(page: PageContext) -> None:
+def bundles(page: PulsarPage) -> None:
     """Show the states, then the bundles in the chosen one."""
     found, taken_at = queries.ownership(page.shelved), page.shelved.taken_at
     states = model.states_table(found)
@@ -71,7 +71,7 @@ def bundles(page: PageContext) -> None:
     tables.downloads(rows, cluster=page.name, what="ownership", moment=taken_at)
 
 
-def sessions(page: PageContext) -> None:
+def sessions(page: PulsarPage) -> None:
     """Show every session and what hangs on it."""
     found, taken_at = queries.ownership(page.shelved), page.shelved.taken_at
     words.section("Sessions with ZooKeeper", model.sessions_answer(found))
@@ -96,7 +96,7 @@ def sessions(page: PageContext) -> None:
     tables.downloads(rows, cluster=page.name, what="sessions", moment=taken_at)
 
 
-def spread(page: PageContext) -> None:
+def spread(page: PulsarPage) -> None:
     """Show the namespaces that sit on few brokers first."""
     table = queries.spread(page.shelved)
     words.section("Spread of the namespaces", spread_sentence(table))
@@ -133,7 +133,7 @@ def spread(page: PageContext) -> None:
     tables.downloads(rows, cluster=page.name, what="spread", moment=page.shelved.taken_at)
 
 
-def leader(page: PageContext) -> None:
+def leader(page: PulsarPage) -> None:
     """Show who led when, and what a change costs."""
     reading = page.reading
     try:
@@ -167,7 +167,7 @@ def leader(page: PageContext) -> None:
 # -- a broker fails -------------------------------------------------------------------------------
 
 
-def failure(page: PageContext) -> None:
+def failure(page: PulsarPage) -> None:
     """Let a person choose a broker, and show its death."""
     names = list(page.reading.view.brokers)
     if not names:
@@ -289,7 +289,7 @@ def _groups(death: BrokerDeath) -> None:
     )
 
 
-def _each(page: PageContext, death: BrokerDeath) -> None:
+def _each(page: PulsarPage, death: BrokerDeath) -> None:
     rows = model.bundles_of(death)
     tables.table(
         rows,

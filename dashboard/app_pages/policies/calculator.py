@@ -18,7 +18,7 @@ from dashboard.queries import policies
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dashboard.components.frame import PageContext
+    from dashboard.components.pulsar.page import PulsarPage
 
 _LIMIT: Final = "100"
 _USAGE: Final = "10,50,30"
@@ -39,7 +39,7 @@ _FACTS: Final = (
 )
 
 
-def draw_calculator(page: PageContext, limits: policies.Limits) -> None:
+def draw_calculator(page: PulsarPage, limits: policies.Limits) -> None:
     """Draw the calculator and the simulation; both are wholly in the address."""
     words.section("Quota calculator", "How a group's limit falls to its brokers.")
     _from_cluster(page, limits)
@@ -63,7 +63,7 @@ def _text(label: str, key: str, default: str, *, width: int, help_text: str = ""
     return value or ""
 
 
-def _from_cluster(page: PageContext, limits: policies.Limits) -> None:
+def _from_cluster(page: PulsarPage, limits: policies.Limits) -> None:
     if not limits.groups:
         st.caption(
             "This cluster has no resource group to take figures from; the example is PIP-82's."
@@ -92,7 +92,7 @@ def _from_cluster(page: PageContext, limits: policies.Limits) -> None:
         )
 
 
-def _take(page: PageContext, name: str, quantity: str) -> None:
+def _take(page: PulsarPage, name: str, quantity: str) -> None:
     shared = policies.shared_of((page.shelved, name, quantity))
     used = [f"{value:.0f}" for value in shared.used if value > 0]
     st.session_state[state.LIMIT] = str(shared.limit)
@@ -114,7 +114,7 @@ def _table(rows: pd.DataFrame) -> None:
     )
 
 
-def _course(page: PageContext, limit: str) -> None:
+def _course(page: PulsarPage, limit: str) -> None:
     words.section("Over time", "Circles: a broker reports. Lines: what holds for the interval.")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         steps = _text(

@@ -7,6 +7,7 @@ import streamlit as st
 from dashboard import state
 from dashboard.app_pages.policies import calculator, model, view
 from dashboard.components import frame, policy_changes, words
+from dashboard.components.pulsar.page import PulsarPage
 from dashboard.queries import policies
 
 DRAW = {
@@ -17,7 +18,7 @@ DRAW = {
     "calculator": calculator.draw_calculator,
 }
 
-page = frame.open_page("Policies & quotas")
+page = frame.open_page("Policies & quotas", PulsarPage)
 limits = policies.limits_of(page.shelved)
 words.answer(model.answer(limits, page.reading.settings))
 chosen = st.segmented_control(

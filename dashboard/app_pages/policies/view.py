@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from core.planning.limits.tenants import TenantUse
-    from dashboard.components.frame import PageContext
+    from dashboard.components.pulsar.page import PulsarPage
 
 
 # -- resource groups -------------------------------------------------------------------------------
@@ -39,7 +39,7 @@ _NAME: Final = "_group_name"
 _MOST_OFFERED: Final = 2_000
 
 
-def draw_enforcement(page: PageContext) -> None:
+def draw_enforcement(page: PulsarPage) -> None:
     """Say whether limits of groups hold on this cluster."""
     holds, sentence = enforcement_words(page.reading.settings)
     if holds:
@@ -48,7 +48,7 @@ def draw_enforcement(page: PageContext) -> None:
         st.warning(words.plain(sentence), icon=":material/power_off:")
 
 
-def draw_groups(page: PageContext, limits: policies.Limits) -> None:
+def draw_groups(page: PulsarPage, limits: policies.Limits) -> None:
     """Draw the groups, the chosen one by broker, and its form."""
     draw_enforcement(page)
     words.section("Resource groups", "A limit is for all attached namespaces and brokers together.")
@@ -96,7 +96,7 @@ _GROUP_FACTS: Final = (
 )
 
 
-def _groups_table(page: PageContext, limits: policies.Limits) -> None:
+def _groups_table(page: PulsarPage, limits: policies.Limits) -> None:
     rows = model.groups_table(limits.groups)
     columns = {"group": tables.opener("Group", "_group_key", _choose_group)}
     for key, kind in QUANTITIES.items():
@@ -124,7 +124,7 @@ def _choose_group(name: str) -> None:
     st.session_state[state.RESOURCE_GROUP] = name
 
 
-def _edit(page: PageContext, limits: policies.Limits, group: GroupUse | None) -> None:
+def _edit(page: PulsarPage, limits: policies.Limits, group: GroupUse | None) -> None:
     if group is None:
         words.section("Make a group")
         name = st.text_input("Name", key=_NAME, placeholder="gold", width=320) or ""
@@ -168,7 +168,7 @@ def _change_attached(group: str, come: list[str], gone: list[str]) -> None:
     )
 
 
-def _by_broker(page: PageContext, group: GroupUse) -> None:
+def _by_broker(page: PulsarPage, group: GroupUse) -> None:
     words.section(
         "Each broker's share", f"Shared out again every {period_of(page.reading.settings)} s."
     )
@@ -221,7 +221,7 @@ def _calculate(limit: int, usage: list[int]) -> None:
 # -- rate limits of namespaces ---------------------------------------------------------------------
 
 
-def draw_rates(page: PageContext, limits: policies.Limits) -> None:
+def draw_rates(page: PulsarPage, limits: policies.Limits) -> None:
     """Draw who is limited and how near, and the form of one namespace's limit."""
     words.section(
         "Rate limits of namespaces",
@@ -282,7 +282,7 @@ _RATE_FACTS = {
 }
 
 
-def _rates_table(page: PageContext, rows: pd.DataFrame) -> None:
+def _rates_table(page: PulsarPage, rows: pd.DataFrame) -> None:
     tables.table(
         rows,
         {
@@ -343,7 +343,7 @@ _QUOTA_FACTS: Final = (
 _EXTENSIBLE: Final = "The extensible load manager, which decides here, takes no quota at all."
 
 
-def draw_quotas(page: PageContext, limits: policies.Limits) -> None:
+def draw_quotas(page: PulsarPage, limits: policies.Limits) -> None:
     """Draw the quotas and the form of one."""
     del limits
     snapshot = page.reading.snapshot
@@ -381,7 +381,7 @@ def draw_quotas(page: PageContext, limits: policies.Limits) -> None:
         words.notes(notes)
 
 
-def _quotas_table(page: PageContext, quotas: dict[str, str]) -> None:
+def _quotas_table(page: PulsarPage, quotas: dict[str, str]) -> None:
     bundles = page.reading.snapshot.bundles
     named = bundles.filter(pc.is_in(bundles["bundle"], pa.array(list(quotas), pa.string())))
     live = {row["bundle"]: row for row in named.select(["bundle", *RATES]).to_pylist()}
@@ -423,7 +423,7 @@ _TENANT_FACTS: Final = (
 )
 
 
-def draw_tenants(page: PageContext, limits: policies.Limits) -> None:
+def draw_tenants(page: PulsarPage, limits: policies.Limits) -> None:
     """Draw every tenant, and the namespaces of the chosen one."""
     words.section("Tenants", model.tenants_answer(limits.tenants))
     if not limits.tenants:
@@ -517,7 +517,7 @@ _COLUMNS: Final = 2
 
 
 def policy_form(
-    page: PageContext, kind: str, name: str, *, delete: str = "Remove", new: bool = False
+    page: PulsarPage, kind: str, name: str, *, delete: str = "Remove", new: bool = False
 ) -> None:
     """Draw the fields of a policy with what is stored, and the buttons that add a change.
 

@@ -28,7 +28,7 @@ from dashboard.presenters.naming import clock
 from dashboard.presenters.sliders import sliders
 
 if TYPE_CHECKING:
-    from dashboard.components.frame import PageContext
+    from dashboard.components.pulsar.page import PulsarPage
 
 _LOOK_EVERY_S: Final = 1.0
 _RENEWED_AFTER: Final = timedelta(seconds=60)
@@ -54,7 +54,7 @@ class Choice:
         fleet: What of the fleet is supposed to be otherwise.
     """
 
-    page: PageContext
+    page: PulsarPage
     names: tuple[str, ...]
     effective: str
     chosen: queries.Candidate | None
@@ -74,13 +74,13 @@ class Choice:
         return [*plain, self.chosen] if self.chosen is not None and extra else plain
 
 
-def known_strategies(page: PageContext) -> tuple[str, ...]:
+def known_strategies(page: PulsarPage) -> tuple[str, ...]:
     """Return the strategies that the cluster's load manager can run."""
     manager = page.reading.snapshot.manifest.load_manager
     return tuple(strategy.name for strategy in strategies_run_by(manager))
 
 
-def strategy_in_force(page: PageContext) -> str:
+def strategy_in_force(page: PulsarPage) -> str:
     """Return the strategy in force; warn and return nothing when it is none that is known."""
     try:
         manager = page.reading.snapshot.manifest.load_manager
@@ -93,7 +93,7 @@ def strategy_in_force(page: PageContext) -> str:
         return ""
 
 
-def simulation_switch(page: PageContext) -> bool:
+def simulation_switch(page: PulsarPage) -> bool:
     """Draw the switch whether rounds are simulated to convergence."""
     count = page.reading.view.bundles.size
     return st.toggle(
@@ -149,7 +149,7 @@ def _simulated(choice: Choice, candidate: queries.Candidate) -> Simulation | str
     return found
 
 
-def played_on(page: PageContext) -> CachedSnapshot:
+def played_on(page: PulsarPage) -> CachedSnapshot:
     """Return the snapshot on which rounds are simulated: renewed once a minute, not every time.
 
     A simulation may take longer than the time between two snapshots: what was begun is finished.

@@ -15,8 +15,9 @@ from dashboard.app_pages.rebalance import (
     what_if,
 )
 from dashboard.components import frame, leader_round, words
+from dashboard.components.pulsar.page import PulsarPage
 
-page = frame.open_page("Rebalance")
+page = frame.open_page("Rebalance", PulsarPage)
 reading = page.reading
 if reading.movable.num_rows == 0:
     words.nothing("No bundle is in this snapshot", reading.snapshot.manifest)

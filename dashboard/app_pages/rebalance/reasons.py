@@ -16,7 +16,7 @@ from dashboard.legible import option
 from dashboard.presenters import rebalance as presenter
 
 if TYPE_CHECKING:
-    from dashboard.components.frame import PageContext
+    from dashboard.components.pulsar.page import PulsarPage
 
 _TRIED_AT_ONCE: Final = 5_000
 """Up to so many bundles turning points are sought unasked: each takes some fifty rounds."""
@@ -30,7 +30,7 @@ def why_least(least: Proposal) -> None:
     words.notes([*presenter.bounds_words(least), *least.notes])
 
 
-def why_strategy(page: PageContext, candidate: queries.Candidate) -> None:
+def why_strategy(page: PulsarPage, candidate: queries.Candidate) -> None:
     """Draw the gates of the chosen strategy on every broker, and of one broker in full."""
     done = queries.decided(candidate)
     decision = done.first.decision
@@ -70,7 +70,7 @@ def _open(broker: str) -> None:
         frame.broker_link(broker)
 
 
-def _one_broker(page: PageContext, candidate: queries.Candidate, traces: list[BrokerTrace]) -> None:
+def _one_broker(page: PulsarPage, candidate: queries.Candidate, traces: list[BrokerTrace]) -> None:
     by_name = {trace.broker or _CLUSTER: trace for trace in traces}
     first = next((trace.broker for trace in traces if trace.broker), _CLUSTER)
     named = state.text(state.BROKER)
@@ -104,7 +104,7 @@ def _one_broker(page: PageContext, candidate: queries.Candidate, traces: list[Br
         _turning(page, candidate, trace.broker)
 
 
-def _turning(page: PageContext, candidate: queries.Candidate, broker: str) -> None:
+def _turning(page: PulsarPage, candidate: queries.Candidate, broker: str) -> None:
     """Say at which value of a setting the verdict turns; tried with the strategy itself."""
     is_small = page.reading.view.bundles.size <= _TRIED_AT_ONCE
     if not is_small and not st.button(

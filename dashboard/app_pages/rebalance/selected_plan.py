@@ -22,7 +22,7 @@ from dashboard.legible import option
 from dashboard.presenters import rebalance_plan
 
 if TYPE_CHECKING:
-    from dashboard.components.frame import PageContext
+    from dashboard.components.pulsar.page import PulsarPage
 
 Moves = tuple[tuple[str, str | None], ...]
 
@@ -88,7 +88,7 @@ class Shown:
     most: int
 
 
-def planned(page: PageContext, way: Way) -> Shown:
+def planned(page: PulsarPage, way: Way) -> Shown:
     """Return the plan of a way, as it was edited."""
     first = queries.first_moves(page.shelved, way.moves, page.cluster.apply.max_steps)
     made, nothing = None, way.nothing
@@ -130,7 +130,7 @@ def draw_answer(shown: Shown) -> None:
     moves_plan.draw_bars(shown.made[1])
 
 
-def draw_plan(page: PageContext, shown: Shown) -> None:
+def draw_plan(page: PulsarPage, shown: Shown) -> None:
     """Draw the moves, their editor, and what to do with the plan."""
     edits_panel()
     if shown.made is None:
@@ -204,7 +204,7 @@ def edits_panel() -> None:
         )
 
 
-def editor(page: PageContext, preview: Preview) -> None:
+def editor(page: PulsarPage, preview: Preview) -> None:
     """Draw the line with which one move is edited."""
     steps = {one.step.bundle: one.step for one in preview.steps}
     with st.container(horizontal=True, vertical_alignment="bottom"):

@@ -19,7 +19,7 @@ from dashboard.components import words
 from dashboard.presenters.sliders import Number, Slider, sliders
 
 if TYPE_CHECKING:
-    from dashboard.components.frame import PageContext
+    from dashboard.components.pulsar.page import PulsarPage
 
 _MEASURES: Final = {"traffic": "throughput", "usage": "usage"}
 _NARROW: Final = 2
@@ -124,7 +124,7 @@ def _reset(offered: Sequence[Slider], settings: EffectiveSettings) -> None:
     st.session_state[_PLACEMENT] = settings.text(_PLACEMENT).rpartition(".")[2]
 
 
-def optimization(page: PageContext, pinned: tuple[str, ...], fleet: Fleet) -> queries.Optimization:
+def optimization(page: PulsarPage, pinned: tuple[str, ...], fleet: Fleet) -> queries.Optimization:
     """Draw the request to the optimizer, and return it."""
     left, right = st.columns(_NARROW, gap="medium")
     with left:

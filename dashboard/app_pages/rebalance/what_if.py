@@ -14,13 +14,13 @@ from dashboard.components import words
 from dashboard.legible import option
 
 if TYPE_CHECKING:
-    from dashboard.components.frame import PageContext
+    from dashboard.components.pulsar.page import PulsarPage
 
 _LOOK_EVERY_S: Final = 1.0
 _MOST_JOINING: Final = 1_000
 
 
-def control(page: PageContext) -> fleets.Fleet:
+def control(page: PulsarPage) -> fleets.Fleet:
     """Draw the question which brokers there are; return what is supposed."""
     snapshot = page.reading.snapshot
     brokers = snapshot.brokers["broker"].to_pylist()
@@ -73,7 +73,7 @@ def back() -> None:
     st.session_state[state.FAIL_DOMAIN] = []
 
 
-def banner(page: PageContext, fleet: fleets.Fleet) -> None:
+def banner(page: PulsarPage, fleet: fleets.Fleet) -> None:
     """Say that this fleet does not exist, and how it begins; stop where it cannot be computed."""
     if fleet.is_real:
         return
@@ -94,7 +94,7 @@ def banner(page: PageContext, fleet: fleets.Fleet) -> None:
         st.stop()
 
 
-def _found(page: PageContext, fleet: fleets.Fleet) -> fleets.Scenario | str | None:
+def _found(page: PulsarPage, fleet: fleets.Fleet) -> fleets.Scenario | str | None:
     """Return the changed fleet, why there is none, or ``None`` while it is being computed."""
     key = (page.shelved, fleet)
     if page.reading.view.bundles.size <= queries.SYNC_BUNDLES:
@@ -102,7 +102,7 @@ def _found(page: PageContext, fleet: fleets.Fleet) -> fleets.Scenario | str | No
     return fleets.scenarios_in_background(key)
 
 
-def _look(page: PageContext, fleet: fleets.Fleet) -> None:
+def _look(page: PulsarPage, fleet: fleets.Fleet) -> None:
     st.caption(":material/hourglass_top: Placing the bundles of the brokers that go.")
     if fleets.scenarios_in_background((page.shelved, fleet)) is not None and not state.is_busy():
         st.rerun()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-import pandas as pd
 import streamlit as st
 
 from core.actions.views import RunView
@@ -15,6 +14,7 @@ from dashboard.app_pages.run.charts import outcome_bars
 from dashboard.components import figures, frame, tables, words
 from dashboard.components.activity import run_link
 from dashboard.components.run_controls import controls, next_moves, notice
+from dashboard.components.systems import system_of_run
 from dashboard.presenters import runs as presenter
 from dashboard.presenters.journal import entries_frame
 from dashboard.presenters.pegasus import outcome
@@ -23,16 +23,6 @@ from dashboard.services.run_queue import run_ahead
 
 if TYPE_CHECKING:
     from dashboard.services import Config
-
-
-_MORE_PX: Final = 18
-"""One line more a row: sentences about partitions and servers are long."""
-
-
-def _pegasus_order(rows: pd.DataFrame) -> list[str]:
-    """Subjects are short there, and stand first; where nothing went anywhere, no columns for it."""
-    ways = [name for name in ("before", "after") if any(rows[name])]
-    return ["no", "state", "bundle", "asked", "sentence", *ways, "elapsed_s"]
 
 
 def headline(config: Config, view: RunView) -> None:
@@ -80,14 +70,13 @@ def steps(view: RunView) -> None:
     """Show every step with its state, owners and what happened."""
     words.section("Steps", "Every value is read from the cluster.")
     rows = presenter.steps_frame(view, services.now())
-    is_pegasus = outcome.is_pegasus(view)
-    ends_px = 88 if is_pegasus else 118
+    layout = system_of_run(view).steps_table
     columns = {
         "no": st.column_config.NumberColumn("", format="%d", width=36, pinned=True),
         "state": tables.words("State"),
-        "before": st.column_config.TextColumn("From", width=ends_px),
-        "after": st.column_config.TextColumn("To", width=ends_px),
-        "sentence": st.column_config.TextColumn("What happened", width=238 if is_pegasus else 330),
+        "before": st.column_config.TextColumn("From", width=layout.ends),
+        "after": st.column_config.TextColumn("To", width=layout.ends),
+        "sentence": st.column_config.TextColumn("What happened", width=layout.sentence),
         "bundle": tables.opener(
             "Subject", "_run_bundle", partial(_open_subject, view), is_pinned=False
         ),
@@ -101,14 +90,12 @@ def steps(view: RunView) -> None:
     if not any(rows["predicted"]):
         del columns["predicted"]
     if any(asked != "any" for asked in rows["asked"]):
-        columns["asked"] = st.column_config.TextColumn(
-            "Asked for", width=238 if is_pegasus else 118
-        )
-    row_px = tables.WRAPPED_PX + (_MORE_PX if is_pegasus else 0)
+        columns["asked"] = st.column_config.TextColumn("Asked for", width=layout.asked)
+    row_px = tables.WRAPPED_PX + layout.row
     tables.grid(
         rows,
         hide_index=True,
-        column_order=_pegasus_order(rows) if is_pegasus else list(columns),
+        column_order=list(columns) if layout.order is None else layout.order(rows),
         column_config=columns,
         key="run_steps",
         alt="Steps of the run",
@@ -126,8 +113,8 @@ def steps(view: RunView) -> None:
 def around(view: RunView) -> None:
     """Show what else changed during the run: moves of others, and settings of ours."""
     if view.external_changes:
-        what = "Partitions" if outcome.is_pegasus(view) else "Bundles"
-        words.section("Moved by others", f"{what} that changed hands meanwhile, and not by it.")
+        what = system_of_run(view).system.unit.capitalize()
+        words.section("Moved by others", f"{what}s that changed hands meanwhile, and not by it.")
         words.notes([move.sentence for move in view.external_changes[:50]])
     if view.settings:
         words.section("Settings", "Changed for the time of the run.")
@@ -142,7 +129,7 @@ def around(view: RunView) -> None:
 
 def _open_subject(view: RunView, subject: str) -> None:
     """Open the page of what a step acts on, of the cluster that the run was on."""
-    found = outcome.subject_page(view, subject)
+    found = system_of_run(view).subject_page(view, subject)
     if found is not None:
         page, params = found
         st.session_state[state.CLUSTER] = view.cluster

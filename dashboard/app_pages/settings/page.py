@@ -9,8 +9,9 @@ from dashboard import state
 from dashboard.app_pages.settings import model, view
 from dashboard.app_pages.settings.queries import examination
 from dashboard.components import frame, tables, words
+from dashboard.components.pulsar.page import PulsarPage
 
-page = frame.open_page("Settings")
+page = frame.open_page("Settings", PulsarPage)
 reading = page.reading
 manager = reading.snapshot.manifest.load_manager
 found = examination(page.config, page.name, page.shelved)

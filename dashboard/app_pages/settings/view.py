@@ -23,7 +23,7 @@ from dashboard.legible import option
 from dashboard.queries import explanations
 
 if TYPE_CHECKING:
-    from dashboard.components.frame import PageContext
+    from dashboard.components.pulsar.page import PulsarPage
 
 
 # -- the doctor: diagnoses, brokers compared -------------------------------------------------------
@@ -38,7 +38,7 @@ _MOST_OF_A_CODE: Final = 3
 _MOST_OPEN: Final = 5
 
 
-def diagnoses(page: PageContext, found: Examination) -> None:
+def diagnoses(page: PulsarPage, found: Examination) -> None:
     """Draw what was found: what needs a look openly, the rest folded away."""
     words.section("Doctor", "Conflicts and fixes.")
     urgent = [one for one in found.diagnoses if one.severity != "info"]
@@ -164,7 +164,7 @@ def add_changes(options: Sequence[str]) -> None:
     st.toast("Added: see Changes for what they would do.", icon=":material/add:")
 
 
-def one_setting(page: PageContext) -> None:
+def one_setting(page: PulsarPage) -> None:
     """Draw everything about one setting, and the way to change it."""
     settings = page.reading.settings
     words.section("One setting")
@@ -214,7 +214,7 @@ def one_setting(page: PageContext) -> None:
             )
 
 
-def presets(page: PageContext) -> None:
+def presets(page: PulsarPage) -> None:
     """Draw what a preset has otherwise, and the way to take it over."""
     settings = page.reading.settings
     words.section("Presets", "Sets that go together, as what would change here.")
@@ -254,7 +254,7 @@ def presets(page: PageContext) -> None:
     )
 
 
-def changes(page: PageContext) -> None:
+def changes(page: PulsarPage) -> None:
     """Draw the requested changes, what they would do, and the plan of those that are dynamic."""
     words.section("Changes", "Nothing is set until a plan is applied.")
     options_named = st.query_params.get_all(state.SET) or st.session_state.get(state.SET) or []
@@ -279,7 +279,7 @@ def changes(page: PageContext) -> None:
         words.failed(error, what="These changes cannot be read")
 
 
-def _what_if(page: PageContext, changed: Mapping[str, Any]) -> None:
+def _what_if(page: PulsarPage, changed: Mapping[str, Any]) -> None:
     """Say what the next round would be, and what would not fit any more."""
     reading = page.reading
     assumed = tuple((key, value) for key, value in changed.items() if value is not None)
@@ -302,7 +302,7 @@ def _what_if(page: PageContext, changed: Mapping[str, Any]) -> None:
 
 
 def _rebalance_button(
-    page: PageContext, changed: Mapping[str, Any], settings: EffectiveSettings
+    page: PulsarPage, changed: Mapping[str, Any], settings: EffectiveSettings
 ) -> None:
     manager = page.reading.snapshot.manifest.load_manager
     try:

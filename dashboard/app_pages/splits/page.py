@@ -10,10 +10,11 @@ from core.pulsar.split.watch import split_watch
 from dashboard import state
 from dashboard.app_pages.splits import model, view
 from dashboard.components import frame, tables, words
+from dashboard.components.pulsar.page import PulsarPage
 
 MOST = 100
 
-page = frame.open_page("Splits")
+page = frame.open_page("Splits", PulsarPage)
 reading = page.reading
 snapshot, settings = reading.snapshot, reading.settings
 if reading.movable.num_rows == 0:

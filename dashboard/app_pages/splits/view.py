@@ -28,7 +28,7 @@ from dashboard.presenters.topics import read_words, web_addresses_of
 from dashboard.queries import explanations
 
 if TYPE_CHECKING:
-    from dashboard.components.frame import PageContext
+    from dashboard.components.pulsar.page import PulsarPage
 
 _RING_PX: Final = 240
 
@@ -45,14 +45,14 @@ class Chosen:
         snapshot: The snapshot, with these topics.
     """
 
-    page: PageContext
+    page: PulsarPage
     bundle: str
     topics: pa.Table | None
     read_at: datetime | None
     snapshot: PulsarSnapshot
 
     @classmethod
-    def of(cls, page: PageContext, bundle: str) -> Chosen:
+    def of(cls, page: PulsarPage, bundle: str) -> Chosen:
         """Take the topics that this session has read."""
         read = state.topics_of(page.name, bundle)
         topics, read_at = (None, None) if read is None else (read.table, read.read_at)

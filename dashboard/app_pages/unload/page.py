@@ -7,9 +7,10 @@ import streamlit as st
 from core.pulsar.steps.base import policy_change_of
 from dashboard import state
 from dashboard.app_pages.unload import view
+from dashboard.app_pages.unload.form import picked_plan, undo_of
 from dashboard.components import frame, policy_changes, words
 from dashboard.components.applying import ApplyDialog, draw_choices, in_dialog
-from dashboard.components.asked_plan import picked_plan, undo_of
+from dashboard.components.pulsar.page import PulsarPage
 from dashboard.presenters import unload as presenter
 from dashboard.presenters.settings import is_shedding
 from dashboard.services import config_option
@@ -18,7 +19,7 @@ ICONS = {"error": ":material/error:", "warning": ":material/warning:", "info": "
 
 
 undo = state.text(state.UNDO)
-page = frame.open_page("Undo" if undo else "Unload preview")
+page = frame.open_page("Undo" if undo else "Unload preview", PulsarPage)
 reading = page.reading
 if reading.movable.num_rows == 0:
     words.nothing("No bundle is in this snapshot", reading.snapshot.manifest)

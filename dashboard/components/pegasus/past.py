@@ -19,7 +19,7 @@ from dashboard.queries.snapshots import thinned, within
 
 if TYPE_CHECKING:
     from core.actions.views import RunView
-    from dashboard.components.frame import PegasusPage
+    from dashboard.components.pegasus.page import PegasusPage
 
 _HOUR: Final = timedelta(hours=1)
 

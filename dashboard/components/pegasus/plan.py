@@ -16,7 +16,7 @@ from dashboard.presenters.unload import remarks
 from dashboard.services import config_option
 
 if TYPE_CHECKING:
-    from dashboard.components.frame import PegasusPage
+    from dashboard.components.pegasus.page import PegasusPage
 
 _ICONS: Final = {
     "error": ":material/error:",

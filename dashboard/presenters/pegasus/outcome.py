@@ -5,13 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from core.actions.views import RunView
-from core.pegasus.steps.base import PegasusStep
 from core.units import format_age, pluralize
-
-
-def is_pegasus(view: RunView) -> bool:
-    """Return whether a run is one on a Pegasus cluster: its steps tell."""
-    return any(isinstance(step, PegasusStep) for step in view.plan.steps)
 
 
 def nodes_table(view: RunView) -> pd.DataFrame:
@@ -77,8 +71,6 @@ def subject_page(view: RunView, subject: str) -> tuple[str, dict[str, str]] | No
         view: The run.
         subject: As the table of steps shows it.
     """
-    if not is_pegasus(view):
-        return ("bundle", {"bundle": subject}) if "/" in subject else None
     for step in view.plan.steps:
         if step.subject != subject:
             continue

@@ -17,20 +17,17 @@ from core.pegasus.rules.registry import assess_pegasus
 from core.pegasus.snapshot import STORED_LEVEL, PegasusFacts
 from core.pegasus.summary import NodeSummary, TableSummary, summarize_nodes, summarize_tables
 from core.pegasus.verdict import BalanceVerdict
-from core.snapshot import Manifest
 from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
 from core.snapshot.store import CachedSnapshot
 from dashboard.presenters.moves import Move, moves_between
 from dashboard.presenters.pegasus.fleet import PegasusSummary, pegasus_summary
 from dashboard.presenters.pegasus.past import Moment
 from dashboard.queries.cache import cached
-from dashboard.queries.snapshots import ShelfState, reading
+from dashboard.queries.snapshots import ShelfState
 
 MAX_READINGS: Final = 4
 MAX_SUMMARIES: Final = 512
 MAX_PAIRS: Final = 4_000
-PEGASUS: Final = "pegasus"
-"""Kind of these clusters in the configuration."""
 
 
 class PegasusReading:
@@ -127,20 +124,6 @@ def primary_moves(entries: Sequence[CachedSnapshot]) -> list[Move]:
         Three columns a snapshot the first time; only the moves are stored.
     """
     return [move for pair in pairwise(entries) for move in _moves(pair)]
-
-
-def manifest_of(kind: str, shelved: CachedSnapshot) -> Manifest:
-    """Return what a saved snapshot is about, whichever system it is of.
-
-    Args:
-        kind: Of its cluster.
-        shelved: The snapshot.
-    Raises:
-        SnapshotError: It is damaged, or was dropped meanwhile.
-    """
-    if kind == PEGASUS:
-        return pegasus_reading(shelved).snapshot.manifest
-    return reading(shelved).snapshot.manifest
 
 
 _LEADER: Final = "primary_meta_server"

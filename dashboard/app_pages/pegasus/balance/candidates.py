@@ -19,7 +19,7 @@ from dashboard.components import tables, words
 from dashboard.services import config_option
 
 if TYPE_CHECKING:
-    from dashboard.components.frame import PegasusPage
+    from dashboard.components.pegasus.page import PegasusPage
 
 _LOOK_EVERY_S: Final = 1.0
 

@@ -15,7 +15,7 @@ from dashboard.components import tables, words
 from dashboard.legible import option
 
 if TYPE_CHECKING:
-    from dashboard.components.frame import PegasusPage
+    from dashboard.components.pegasus.page import PegasusPage
 
 _KIND = "move"
 _MOST_PX = 320

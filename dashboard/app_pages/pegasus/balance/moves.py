@@ -16,7 +16,7 @@ from dashboard.components import figures, tables, words
 from dashboard.legible import option
 
 if TYPE_CHECKING:
-    from dashboard.components.frame import PegasusPage
+    from dashboard.components.pegasus.page import PegasusPage
 
 ALL_TABLES: Final = "every table"
 _MOST_PX: Final = 420

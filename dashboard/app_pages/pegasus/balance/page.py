@@ -16,9 +16,10 @@ from dashboard.app_pages.pegasus.balance.changes import Listed
 from dashboard.app_pages.pegasus.balance.hand import asked_move
 from dashboard.components import frame, words
 from dashboard.components.pegasus import plan as pegasus_plan
+from dashboard.components.pegasus.page import PegasusPage
 from dashboard.queries.pegasus.plans import MovesRequest, moves_plan_of
 
-page = frame.open_pegasus_page("Balance")
+page = frame.open_page("Balance", PegasusPage)
 try:
     with st.spinner("Reading the partitions"):
         ground = queries.ground(page.shelved)

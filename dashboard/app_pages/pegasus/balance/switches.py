@@ -17,7 +17,7 @@ from dashboard.legible import option
 from dashboard.presenters.pegasus import node_order
 
 if TYPE_CHECKING:
-    from dashboard.components.frame import PegasusPage
+    from dashboard.components.pegasus.page import PegasusPage
 
 APP: Final = "App policy"
 CLUSTER: Final = "Cluster policy"

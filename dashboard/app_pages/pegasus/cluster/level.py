@@ -16,7 +16,7 @@ from dashboard.components.pegasus.past import level_past
 from dashboard.queries.pegasus.plans import LevelRequest, level_plan_of
 
 if TYPE_CHECKING:
-    from dashboard.components.frame import PegasusPage
+    from dashboard.components.pegasus.page import PegasusPage
 
 WISH: Final = "level"
 """Query parameter: the level that is looked at, when it is not the stored one."""

@@ -13,7 +13,7 @@ from dashboard.components import choice, tables, words
 from dashboard.components.pegasus.past import past_of
 
 if TYPE_CHECKING:
-    from dashboard.components.frame import PegasusPage
+    from dashboard.components.pegasus.page import PegasusPage
 
 
 def choose(node: str) -> None:

@@ -10,9 +10,10 @@ from dashboard.app_pages.pegasus.cluster.node import node_columns
 from dashboard.charts.nodes import node_bars
 from dashboard.components import choice, figures, frame, tables, words
 from dashboard.components.pegasus import past
+from dashboard.components.pegasus.page import PegasusPage
 from dashboard.presenters.pegasus import cluster, headline
 
-page = frame.open_pegasus_page("Cluster")
+page = frame.open_page("Cluster", PegasusPage)
 facts = page.facts
 verdict = page.reading.verdict
 words.answer(headline.answer(facts, verdict))

@@ -16,7 +16,7 @@ from dashboard.components.pegasus import plan as pegasus_plan
 from dashboard.queries.pegasus.plans import ServerSettingRequest, server_setting_plan_of
 
 if TYPE_CHECKING:
-    from dashboard.components.frame import PegasusPage
+    from dashboard.components.pegasus.page import PegasusPage
 
 _NEW: Final = "_new_server_value"
 _ROW_PX: Final = tables.WRAPPED_PX

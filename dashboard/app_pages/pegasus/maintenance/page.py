@@ -8,10 +8,11 @@ from core.errors import InputError
 from dashboard.app_pages.pegasus.maintenance import model, view
 from dashboard.components import frame, words
 from dashboard.components.pegasus import plan as pegasus_plan
+from dashboard.components.pegasus.page import PegasusPage
 from dashboard.queries.pegasus.plans import wizard_plan_of
 from dashboard.services import config_option
 
-page = frame.open_pegasus_page("Maintenance")
+page = frame.open_page("Maintenance", PegasusPage)
 run = view.going(page)
 words.answer(model.answer(page.facts, run))
 if run is not None:

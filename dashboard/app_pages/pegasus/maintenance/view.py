@@ -19,7 +19,7 @@ from dashboard.queries import runs
 from dashboard.queries.pegasus.plans import WizardRequest
 
 if TYPE_CHECKING:
-    from dashboard.components.frame import PegasusPage
+    from dashboard.components.pegasus.page import PegasusPage
 
 _LOOK_EVERY_S: Final = 2.0
 _MOST_PX: Final = 320

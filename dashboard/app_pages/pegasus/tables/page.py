@@ -10,10 +10,11 @@ from dashboard.app_pages.pegasus.tables import view as pegasus_partitions
 from dashboard.app_pages.pegasus.tables.view import table_columns
 from dashboard.components import choice, frame, tables, words
 from dashboard.components.pegasus import past
+from dashboard.components.pegasus.page import PegasusPage
 
 ROWS = (100, 500, 2_000)
 
-page = frame.open_pegasus_page("Tables & partitions")
+page = frame.open_page("Tables & partitions", PegasusPage)
 facts = page.facts
 named = state.text(state.TABLE)
 is_named = named in facts.columns.app_names

@@ -18,7 +18,7 @@ from dashboard.components.pegasus.past import past_of
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dashboard.components.frame import PegasusPage
+    from dashboard.components.pegasus.page import PegasusPage
 
 _GRID: Final = "grid"
 _STRETCH: Final = "stretch"

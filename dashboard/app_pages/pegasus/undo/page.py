@@ -9,13 +9,14 @@ from dashboard import state
 from dashboard.app_pages.pegasus.undo.queries import undo_plan_of
 from dashboard.components import frame, words
 from dashboard.components.activity import run_link
-from dashboard.components.asked_plan import is_too_early
 from dashboard.components.pegasus import plan as pegasus_plan
+from dashboard.components.pegasus.page import PegasusPage
+from dashboard.components.undo import is_too_early
 from dashboard.queries import runs
 from dashboard.queries.plans import UndoRequest
 from dashboard.services import config_option
 
-page = frame.open_pegasus_page("Undo")
+page = frame.open_page("Undo", PegasusPage)
 run_id = state.text(state.UNDO)
 if not run_id:
     words.answer("Name a run, or open one from the Activity page.")

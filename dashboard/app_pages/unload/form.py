@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
-from core.actions.views import RunView
 from core.errors import OpsError, PlanConflictError
 from core.plan.model import Plan
 from core.pulsar.placement import STRATEGY_NAMES
 from core.pulsar.plan.preview import Preview
-from dashboard import services, state
+from dashboard import state
 from dashboard.components import words
 from dashboard.components.activity import run_link
+from dashboard.components.undo import is_too_early
 from dashboard.legible import option
-from dashboard.presenters.naming import clock
 from dashboard.queries import runs
 from dashboard.queries.plans import UndoRequest, UnloadRequest, undo_preview, unload_preview
-from dashboard.queries.snapshots import shelf_state
 
 if TYPE_CHECKING:
-    from dashboard.components.frame import PageContext, PegasusPage
-    from dashboard.services import Config
+    from dashboard.components.pulsar.page import PulsarPage
 
 ACTIVE: Final = "active"
 ANY: Final = "any broker"
-_LOOK_EVERY_S: Final = 2.0
 
 
-def picked_plan(page: PageContext) -> tuple[Plan, Preview] | None:
+def picked_plan(page: PulsarPage) -> tuple[Plan, Preview] | None:
     """Draw the pickers, and return the plan for what is picked; ``None``: nothing is."""
     reading = page.reading
     active = reading.settings.text("loadBalancerLoadPlacementStrategy").rpartition(".")[2]
@@ -78,7 +73,7 @@ def picked_plan(page: PageContext) -> tuple[Plan, Preview] | None:
     )
 
 
-def undo_of(page: PageContext, run_id: str) -> tuple[Plan, Preview] | None:
+def undo_of(page: PulsarPage, run_id: str) -> tuple[Plan, Preview] | None:
     """Say which run is taken back, and return the plan for it; ``None``: there is none now."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f":material/undo: This takes back run **{words.plain(run_id)}**.")
@@ -116,27 +111,3 @@ def undo_of(page: PageContext, run_id: str) -> tuple[Plan, Preview] | None:
     except OpsError as error:
         words.failed(error, what="The undo cannot be planned")
     return None
-
-
-def is_too_early(page: PageContext | PegasusPage, view: RunView) -> bool:
-    """Return whether the snapshot is from before the run ended; then wait for the next one."""
-    ended = view.ended_at
-    if view.cluster != page.name or ended is None or page.shelved.taken_at > ended:
-        return False
-    words.answer(f"The newest snapshot is from before run {view.run_id} ended.")
-    if page.is_past:
-        st.caption("An earlier snapshot was chosen: choose Now under Time.")
-        return True
-    st.caption(
-        f"It was taken at {clock(page.shelved.taken_at)}, the run ended at {clock(ended)}. "
-        "The undo is planned on what the cluster looks like now; the next snapshot is due within "
-        f"{page.config.collect_every_s:g} s, and this page goes on by itself."
-    )
-    st.fragment(partial(_look, page.config, page), run_every=_LOOK_EVERY_S)()
-    return True
-
-
-def _look(config: Config, page: PageContext | PegasusPage) -> None:
-    latest = shelf_state(services.shelf(config), page.name).latest
-    if latest is not None and latest.taken_at > page.shelved.taken_at:
-        st.rerun()

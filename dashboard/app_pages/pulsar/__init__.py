@@ -1,0 +1,1 @@
+"""What the pages about clusters of every system show of Pulsar."""

@@ -1,0 +1,1 @@
+"""What the fleet overview shows of Pulsar clusters."""

@@ -1,0 +1,65 @@
+"""Pegasus, as header, frame and runs use it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from core.pegasus.system import PEGASUS as PEGASUS_SYSTEM
+from core.systems import KnownSystem
+from dashboard.components.pegasus.page import PegasusPage
+from dashboard.components.system import Searching, StepsTable
+from dashboard.presenters.freshness import Badge, coverage_badge
+from dashboard.presenters.pegasus import headline, outcome
+from dashboard.presenters.pegasus.search import search_pegasus
+from dashboard.queries.pegasus.snapshots import pegasus_reading
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from core.actions.views import RunView
+    from core.snapshot import Manifest
+    from core.snapshot.store import CachedSnapshot
+
+
+def _order(rows: pd.DataFrame) -> list[str]:
+    """Subjects are short and come first; where nothing went anywhere, no columns for it."""
+    ends = [name for name in ("before", "after") if any(rows[name])]
+    return ["no", "state", "bundle", "asked", "sentence", *ends, "elapsed_s"]
+
+
+class PegasusPages:
+    """Pegasus; see :class:`dashboard.components.system.PageSystem`."""
+
+    system: KnownSystem = PEGASUS_SYSTEM
+    page = PegasusPage
+    example = """[[clusters]]
+name = "sessions"
+kind = "pegasus"
+meta_servers = ["meta1:34601", "meta2:34601"]
+"""
+    search_help = "Nodes, tables, partitions"
+    undo_page = "pegasus_undo"
+    # one line more a row: sentences about partitions and servers are long
+    steps_table = StepsTable(ends=88, sentence=238, asked=238, row=18, order=_order)
+
+    def searching(self, shelved: CachedSnapshot) -> Searching:
+        """Return the search over nodes, tables and partitions."""
+        return Searching(
+            find=partial(search_pegasus, pegasus_reading(shelved).facts),
+            label="Part of a name, or an id",
+            examples="localhost:34801, orders, 3, 3.12",
+            advice="Nodes and tables by part of their name; tables by id, partitions as id.index.",
+        )
+
+    def badges(self, manifest: Manifest, shelved: CachedSnapshot) -> list[Badge]:
+        """Return how much was read, and what is wrong with it."""
+        trouble = headline.trouble(pegasus_reading(shelved).facts)
+        return [coverage_badge(manifest, trouble=trouble)]
+
+    def subject_page(self, view: RunView, subject: str) -> tuple[str, dict[str, str]] | None:
+        """Return the page of a node or a partition."""
+        return outcome.subject_page(view, subject)
+
+
+PEGASUS: Final = PegasusPages()

@@ -1,0 +1,1 @@
+"""What two pages of a Pulsar cluster share."""

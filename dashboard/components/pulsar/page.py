@@ -1,0 +1,22 @@
+"""What a page of a Pulsar cluster works on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dashboard.components.page import ClusterPage
+from dashboard.queries.snapshots import Reading, reading
+
+if TYPE_CHECKING:
+    from core.snapshot.store import CachedSnapshot
+
+
+@dataclass(frozen=True, eq=False)
+class PulsarPage(ClusterPage[Reading]):
+    """What a page of a Pulsar cluster works on."""
+
+    @staticmethod
+    def read(shelved: CachedSnapshot) -> Reading:
+        """Return a saved snapshot with what follows from it."""
+        return reading(shelved)

@@ -1,0 +1,58 @@
+"""Pulsar, as header, frame and runs use it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from core.pulsar.system import PULSAR as PULSAR_SYSTEM
+from core.systems import KnownSystem
+from dashboard.components.pulsar.page import PulsarPage
+from dashboard.components.system import Searching, StepsTable
+from dashboard.presenters.freshness import Badge, coverage_badge, release_badge
+from dashboard.presenters.search import search
+from dashboard.queries.snapshots import reading
+
+if TYPE_CHECKING:
+    from core.actions.views import RunView
+    from core.snapshot import Manifest
+    from core.snapshot.store import CachedSnapshot
+
+
+class PulsarPages:
+    """Pulsar; see :class:`dashboard.components.system.PageSystem`."""
+
+    system: KnownSystem = PULSAR_SYSTEM
+    page = PulsarPage
+    example = """[[clusters]]
+name = "orders"
+zookeeper = "zk1:2181,zk2:2181,zk3:2181"
+admin_urls = ["http://broker1:8080"]
+"""
+    search_help = "Brokers, bundles, namespaces, topics"
+    undo_page = "unload"
+    steps_table = StepsTable(ends=118, sentence=330, asked=118)
+
+    def searching(self, shelved: CachedSnapshot) -> Searching:
+        """Return the search over brokers, namespaces, bundles and topics."""
+        return Searching(
+            find=partial(search, reading(shelved).snapshot),
+            label="Part of a name, or a full topic name",
+            examples="10.1.0.3, acme/orders, 0x40000000, persistent://acme/orders/topic-1",
+            advice="Brokers, namespaces and bundles by part of their name; topics by full name.",
+        )
+
+    def badges(self, manifest: Manifest, shelved: CachedSnapshot) -> list[Badge]:
+        """Return how much was read, and whether the release is unknown."""
+        saved = reading(shelved)
+        own = int(saved.snapshot.bundles.num_rows - saved.movable.num_rows)
+        unknown = release_badge(manifest)
+        return [coverage_badge(manifest, own), *([unknown] if unknown is not None else [])]
+
+    def subject_page(self, view: RunView, subject: str) -> tuple[str, dict[str, str]] | None:
+        """Return the page of a bundle."""
+        del view  # the name of a bundle is enough
+        return ("bundle", {"bundle": subject}) if "/" in subject else None
+
+
+PULSAR: Final = PulsarPages()

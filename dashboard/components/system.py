@@ -1,0 +1,100 @@
+"""What a system declares to the parts that every page has: header, waiting, run controls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from core.actions.views import RunView
+    from core.snapshot import Manifest
+    from core.snapshot.store import CachedSnapshot
+    from core.systems import KnownSystem
+    from dashboard.components.page import ClusterPage
+    from dashboard.presenters.freshness import Badge
+    from dashboard.presenters.search import Hit
+
+
+@dataclass(frozen=True, eq=False)
+class Searching:
+    """What is searched.
+
+    Attributes:
+        find: Returns what a query names.
+        label: Of the field.
+        examples: Shown in the empty field.
+        advice: What may be searched for, in a sentence.
+    """
+
+    find: Callable[[str], list[Hit]]
+    label: str
+    examples: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepsTable:
+    """How wide the columns of a run's steps are, in pixels, and how high a row.
+
+    Attributes:
+        ends: Of the columns "From" and "To".
+        sentence: Of what happened.
+        asked: Of what was requested.
+        row: Height of a row beyond the usual one.
+        order: Returns the columns to show, of the rows; ``None``: all, as they come.
+    """
+
+    ends: int
+    sentence: int
+    asked: int
+    row: int = 0
+    order: Callable[[pd.DataFrame], Sequence[str]] | None = None
+
+
+class PageSystem(Protocol):
+    """One system, as header, frame and runs use it."""
+
+    @property
+    def system(self) -> KnownSystem:
+        """The system itself: its name is the ``kind`` of its clusters in the configuration."""
+
+    @property
+    def page(self) -> type[ClusterPage[Any]]:
+        """What its pages work on, which can read its snapshots."""
+
+    @property
+    def example(self) -> str:
+        """Lines of ``trimtab.toml`` that name a cluster."""
+
+    @property
+    def search_help(self) -> str:
+        """What can be searched, as the search button explains it."""
+
+    @property
+    def undo_page(self) -> str:
+        """The page that shows the plan to undo a run."""
+
+    @property
+    def steps_table(self) -> StepsTable:
+        """How the table of a run's steps is laid out."""
+
+    def searching(self, shelved: CachedSnapshot) -> Searching:
+        """Return the search over a snapshot.
+
+        Raises:
+            SnapshotError: It is damaged, or was dropped meanwhile.
+        """
+
+    def badges(self, manifest: Manifest, shelved: CachedSnapshot) -> list[Badge]:
+        """Return how much was read, and what else the header shows of a snapshot."""
+
+    def subject_page(self, view: RunView, subject: str) -> tuple[str, dict[str, str]] | None:
+        """Return the page of what a step acts on, with its parameters; ``None``: there is none.
+
+        Args:
+            view: The run.
+            subject: As the table of steps shows it.
+        """

@@ -1,0 +1,37 @@
+"""The systems that have pages: the one list of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from core.errors import ConfigError
+from dashboard.components.pegasus.system import PEGASUS
+from dashboard.components.pulsar.system import PULSAR
+
+if TYPE_CHECKING:
+    from core.actions.views import RunView
+    from dashboard.components.system import PageSystem
+
+SYSTEMS: Final[tuple[PageSystem, ...]] = (PULSAR, PEGASUS)
+"""The first one is taken for a run without steps."""
+
+
+def system_of(kind: str) -> PageSystem:
+    """Return a system by the kind of its clusters.
+
+    Raises:
+        ConfigError: Its clusters have no pages.
+    """
+    for one in SYSTEMS:
+        if one.system.name == kind:
+            return one
+    raise ConfigError(
+        f"Clusters of kind {kind!r} have no pages.",
+        hint=f"Known: {', '.join(one.system.name for one in SYSTEMS)}.",
+    )
+
+
+def system_of_run(view: RunView) -> PageSystem:
+    """Return the system whose steps a run has."""
+    kinds = {type(step) for step in view.plan.steps}
+    return next((one for one in SYSTEMS if kinds.intersection(one.system.steps)), SYSTEMS[0])
