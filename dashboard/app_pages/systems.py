@@ -6,9 +6,18 @@ from typing import Final
 
 from core.pegasus.system import PEGASUS
 from core.pulsar.system import PULSAR
+from dashboard.app_pages.backtest.system import BacktestPages
 from dashboard.app_pages.fleet.system import FleetSystem
+from dashboard.app_pages.pegasus.backtest.view import PEGASUS as PEGASUS_BACKTEST
 from dashboard.app_pages.pegasus.fleet.view import PEGASUS as PEGASUS_FLEET
+from dashboard.app_pages.pulsar.backtest.view import PULSAR as PULSAR_BACKTEST
 from dashboard.app_pages.pulsar.fleet.view import PULSAR as PULSAR_FLEET
 
 FLEET: Final[dict[str, FleetSystem]] = {PULSAR.name: PULSAR_FLEET, PEGASUS.name: PEGASUS_FLEET}
 """What the fleet overview shows, by the kind of the cluster, in the order of its sections."""
+
+BACKTEST: Final[dict[str, BacktestPages]] = {
+    PULSAR.name: PULSAR_BACKTEST,
+    PEGASUS.name: PEGASUS_BACKTEST,
+}
+"""What a back-test tries, by the kind of the cluster."""

@@ -13,6 +13,7 @@ from core.history.store.store import HistoryLocation, HistoryStore
 from core.history.store.writer import Recorder
 from dashboard.app_pages.backtest import model as presenter
 from dashboard.app_pages.backtest.model import GridForm
+from dashboard.app_pages.systems import BACKTEST
 from dashboard.presenters import candidates
 from dashboard.services import jobs
 
@@ -253,8 +254,9 @@ def test_back_test_that_is_opened_again_refills_the_form(site):
     assert app.number_input(key="seeds").value == 5, "what a person turns stays"
 
 
-@pytest.mark.parametrize("is_pegasus", [False, True])
-def test_form_of_what_was_asked_asks_the_same(is_pegasus):
+@pytest.mark.parametrize("kind", BACKTEST)
+def test_form_of_what_was_asked_asks_the_same(kind):
+    is_pegasus, system = kind == "pegasus", BACKTEST[kind].grid
     form = GridForm(
         cluster="fleet",
         start=now(),
@@ -264,12 +266,12 @@ def test_form_of_what_was_asked_asks_the_same(is_pegasus):
         seeds=4,
         deviation_pct=12.5,
         unloads_per_day=3.0,
-        is_pegasus=is_pegasus,
+        system=system,
     )
-    again = GridForm.of(form.parameters())
+    again = GridForm.of(form.parameters(), system)
     assert again
     assert again.parameters() == form.parameters()
-    assert GridForm.of(form.parameters() | {"clusters": ["a", "b"]}) is None
+    assert GridForm.of(form.parameters() | {"clusters": ["a", "b"]}, system) is None
 
 
 def test_page_counts_minutes_as_the_configuration_says(tmp_path, monkeypatch):

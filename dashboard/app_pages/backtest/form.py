@@ -10,17 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 import streamlit as st
 
 from core.errors import OpsError
-from core.history.backtest.model import NO_SHEDDING, RECORDED, TARGETS
-from core.pulsar.settings import EffectiveSettings
 from dashboard import state
 from dashboard.app_pages.backtest import model, queries
 from dashboard.app_pages.backtest.model import GridForm
 from dashboard.components import choice, jobs, misnamed, words
-from dashboard.components.pegasus.page import PegasusPage
-from dashboard.components.pulsar.page import PulsarPage
 
 if TYPE_CHECKING:
     from dashboard.app_pages.backtest.queries import Span
+    from dashboard.app_pages.backtest.system import BacktestPages, GridSystem, Preset
     from dashboard.components.frame import FleetContext
     from dashboard.services.jobs import Job
 
@@ -44,9 +41,6 @@ ENGINE: Final = "engine"
 STRETCH: Final = "stretch"
 WINDOW, MINUTE_S, OFF, UNLOADS = "window", "minute_s", "off", "unloads"
 OWN_TARGET: Final = "own"
-_LARGE: Final = "The first is what one large operator reached and reported."
-_SHEDDING: Final = "loadBalancerLoadSheddingStrategy"
-_PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,38 +50,27 @@ class Editing:
     Attributes:
         page: The page.
         span: First and last recorded minute of the cluster.
-        settings: In force; class defaults where no snapshot tells them.
-        bundles: Bundles or partitions of the cluster.
-        is_pegasus: The cluster's kind.
+        system: Of the cluster.
         minute_s: Seconds of the record that count as a minute, as the configuration says.
         earlier: Back-tests, the newest first.
     """
 
     page: FleetContext
     span: Span
-    settings: EffectiveSettings
-    bundles: int
-    is_pegasus: bool
+    system: BacktestPages
     minute_s: float
     earlier: Sequence[Job]
 
 
-def editing(page: FleetContext, span: Span, earlier: Sequence[Job]) -> Editing:
+def editing(
+    page: FleetContext, system: BacktestPages, span: Span, earlier: Sequence[Job]
+) -> Editing:
     """Return what the form is about, for the cluster that the header shows."""
-    config, cluster = page.config, page.choice.cluster
-    settings, bundles = EffectiveSettings.defaults(), 1_000
-    if isinstance(page.page, PulsarPage):
-        settings = page.page.reading.settings
-        bundles = page.page.reading.snapshot.bundles.num_rows
-    elif isinstance(page.page, PegasusPage):
-        bundles = page.page.snapshot.tables["partitions"].num_rows
     return Editing(
         page=page,
         span=span,
-        settings=settings,
-        bundles=bundles,
-        is_pegasus=cluster.kind == "pegasus",
-        minute_s=config.history.minute_s,
+        system=system,
+        minute_s=page.config.history.minute_s,
         earlier=earlier,
     )
 
@@ -100,9 +83,9 @@ def draw(about: Editing) -> None:
         start, end = _stretch(about.span)
         seeds, window, minute_s = _runs(about)
     with second:
-        shedding, placement = _strategies(about)
+        shedding, placement = about.system.strategies(about.page.page)
     with third:
-        deviation, unloads = _target(is_pegasus=about.is_pegasus)
+        deviation, unloads = _target(about.system)
         engine = choice.segmented(
             "Computed on",
             list(model.ENGINES),
@@ -124,7 +107,7 @@ def draw(about: Editing) -> None:
         deviation_pct=deviation,
         unloads_per_day=unloads,
         minute_s=minute_s,
-        is_pegasus=about.is_pegasus,
+        system=about.system.grid,
     )
     _start(about, form, str(engine or model.LOCAL), problems)
 
@@ -153,7 +136,7 @@ def _start(about: Editing, form: model.GridForm, engine: str, problems: Sequence
             st.caption(f":material/block: {words.coded(refusal)}", width="content")
         elif size is not None:
             pace = queries.minutes_per_s(about.earlier, form.cluster, engine)
-            seconds = model.estimate_s(size, engine, about.bundles, pace)
+            seconds = model.estimate_s(size, engine, about.system.subjects(about.page.page), pace)
             text = model.size_words(size, seconds, is_measured=pace is not None)
             st.caption(words.plain(text), width="content")
     jobs.draw_refusal()
@@ -165,14 +148,9 @@ def _ask(about: Editing, form: model.GridForm, engine: str) -> None:
 
 
 def _presets(about: Editing) -> None:
-    offered: Sequence[model.Preset] = model.PEGASUS_PRESETS
-    if not about.is_pegasus:
-        page = about.page.page
-        manager = page.reading.snapshot.manifest.load_manager if page else None
-        offered = model.presets(_in_force(about.settings), is_extensible=manager == "extensible")
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.caption("Grids that make sense:", width="content")
-        for preset in offered:
+        for preset in about.system.presets(about.page.page):
             st.button(
                 words.plain(preset.title),
                 icon=":material/grid_view:",
@@ -183,25 +161,19 @@ def _presets(about: Editing) -> None:
             )
 
 
-def _take(about: Editing, preset: model.Preset) -> None:
+def _take(about: Editing, preset: Preset) -> None:
     """Fill the form with a preset; for callbacks."""
     st.session_state[SHEDDING] = list(preset.shedding)
-    if not about.is_pegasus:
+    if about.system.grid.placement:
         st.session_state[PLACEMENT] = list(preset.placement)
     st.session_state[TRIED] = list(preset.keys)
     for key in preset.keys:
-        st.session_state[value_key(key)] = _suggested(about, key)
+        st.session_state[value_key(key)] = list(about.system.suggestions(about.page.page, key))
 
 
 def value_key(key: str) -> str:
     """Return the key of the widget that holds the values of a setting."""
     return f"grid_{key}"
-
-
-def _suggested(about: Editing, key: str) -> list[str]:
-    if about.is_pegasus:
-        return list(model.switch_suggestions(key))
-    return list(model.suggestions(key, about.settings))
 
 
 def _stretch(span: Span) -> tuple[datetime | None, datetime | None]:
@@ -265,59 +237,15 @@ def _runs(about: Editing) -> tuple[int, int, float]:
     return int(seeds or 3), int(window or 360), float(minute_s or about.minute_s)
 
 
-def _strategies(about: Editing) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    if about.is_pegasus:
-        _begin_with(SHEDDING, model.POLICIES)
-        policies = st.multiselect("Policies", model.POLICIES, key=SHEDDING, bind="query-params")
-        return tuple(policies), ()
-    settings = about.settings
-    _begin_with(SHEDDING, [_in_force(settings)] if settings.shedding_off else [RECORDED])
-    _begin_with(PLACEMENT, [RECORDED])
-    shedding = st.multiselect(
-        "Shedding strategies",
-        model.SHEDDINGS,
-        key=SHEDDING,
-        bind="query-params",
-        format_func=lambda one: _named(str(one), settings, _SHEDDING),
-        help=_SHEDDING,
-    )
-    placement = st.multiselect(
-        "Placement strategies",
-        model.PLACEMENTS,
-        key=PLACEMENT,
-        bind="query-params",
-        format_func=lambda one: _named(str(one), settings, _PLACEMENT),
-        help=_PLACEMENT,
-    )
-    return tuple(shedding), tuple(placement)
-
-
-def _begin_with(key: str, values: Sequence[str]) -> None:
+def begin_with(key: str, values: Sequence[str]) -> None:
     """Give a list that presets fill, too, its first values; those of the address win."""
     if key not in st.session_state and key not in st.query_params:
         st.session_state[key] = list(values)
 
 
-def _in_force(settings: EffectiveSettings) -> str:
-    """Return the class name of the cluster's own shedding strategy; another one: ours to offer."""
-    name = settings.text(_SHEDDING).rpartition(".")[2]
-    return name if name in model.SHEDDINGS else model.SHEDDINGS[1]
-
-
-def _named(name: str, settings: EffectiveSettings, key: str) -> str:
-    if name == NO_SHEDDING:
-        return "no shedding at all"
-    if name == RECORDED and key == _SHEDDING and settings.shedding_off:
-        return f"as recorded ({settings.shedding_off[0]}=false)"
-    if name == RECORDED:
-        return f"as recorded ({settings.text(key).rpartition('.')[2]})"
-    return name
-
-
-def _target(*, is_pegasus: bool) -> tuple[float | None, float | None]:
+def _target(system: BacktestPages) -> tuple[float | None, float | None]:
     """Draw what is good enough; ``None``: the preset."""
-    preset = TARGETS["pegasus" if is_pegasus else "vivo"]
-    noun = "moves" if is_pegasus else "unloads"
+    preset, noun = system.grid.system.target, system.grid.system.nouns.moves
     words = f"≤ {preset.deviation:.0%} off, ≤ {preset.unloads_per_day:,g} {noun} a day"
     chosen = choice.segmented(
         "Good enough",
@@ -326,7 +254,7 @@ def _target(*, is_pegasus: bool) -> tuple[float | None, float | None]:
         say=lambda one: words if one == "vivo" else "own",
         has_label=True,
     )
-    st.caption("A new primary copies nothing: evenness decides." if is_pegasus else _LARGE)
+    st.caption(system.target_caption)
     if chosen != OWN_TARGET:
         return None, None
     with st.container(horizontal=True):
@@ -351,14 +279,13 @@ def _target(*, is_pegasus: bool) -> tuple[float | None, float | None]:
 
 def _values(about: Editing) -> tuple[dict[str, tuple[str, ...]], list[str]]:
     """Draw the settings that are tried; return their values, and what is wrong with them."""
-    offered = model.offered_switches() if about.is_pegasus else model.offered_settings()
-    say = model.switch_words if about.is_pegasus else model.setting_words
+    grid = about.system.grid
     tried = st.multiselect(
-        "Switches to try" if about.is_pegasus else "Settings to try",
-        offered,
+        about.system.values_label,
+        grid.keys,
         key=TRIED,
         bind="query-params",
-        format_func=lambda one: f"{one}: {say(str(one))}",
+        format_func=lambda one: f"{one}: {grid.describe(str(one))}",
         placeholder="Choose by upstream name or by meaning",
         help="Every combination of their values is tried with each strategy that reads them.",
     )
@@ -367,8 +294,8 @@ def _values(about: Editing) -> tuple[dict[str, tuple[str, ...]], list[str]]:
     problems: list[str] = []
     for rank, key in enumerate(tried):
         with columns[rank % 2]:
-            texts = _values_of(about, str(key), say(str(key)))
-        problem = model.problem_of(str(key), texts, is_pegasus=about.is_pegasus)
+            texts = _values_of(about, str(key), grid.describe(str(key)))
+        problem = model.problem_of(grid, str(key), texts)
         if problem:
             problems.append(problem)
             with columns[rank % 2]:
@@ -380,8 +307,8 @@ def _values(about: Editing) -> tuple[dict[str, tuple[str, ...]], list[str]]:
 
 
 def _values_of(about: Editing, key: str, meaning: str) -> tuple[str, ...]:
-    suggested = _suggested(about, key)
-    _begin_with(value_key(key), suggested)
+    suggested = list(about.system.suggestions(about.page.page, key))
+    begin_with(value_key(key), suggested)
     remaining = (
         st.query_params.get_all(value_key(key)) or st.session_state.get(value_key(key)) or []
     )
@@ -394,9 +321,8 @@ def _values_of(about: Editing, key: str, meaning: str) -> tuple[str, ...]:
         select_all=False,
         placeholder="Write a value",
     )
-    here = ""
-    if not about.is_pegasus:
-        here = f" · here {words.plain(str(about.settings.value(key)))}"
+    present = about.system.present(about.page.page, key)
+    here = f" · here {present}" if present else ""
     st.caption(f":small[{words.plain(key)}]{here}")
     return tuple(str(text) for text in texts)
 
@@ -413,7 +339,7 @@ _WIDGETS: Final = (
 )
 
 
-def refill(job: Job, cluster: str) -> None:
+def refill(job: Job, cluster: str, system: GridSystem) -> None:
     """Fill the form with the parameters of a job, once; call it before the form is drawn.
 
     What a link says in addition to the job wins.
@@ -421,6 +347,7 @@ def refill(job: Job, cluster: str) -> None:
     Args:
         job: The one that is shown.
         cluster: The one that the header shows: a form of another cluster is left alone.
+        system: Of that cluster.
     """
     before = st.session_state.get(_REFILLED)
     if before == job.id:
@@ -429,7 +356,7 @@ def refill(job: Job, cluster: str) -> None:
     if before is None and any(key in st.query_params for key in _WIDGETS):
         return
     try:
-        form = GridForm.of(queries.asked_grid(job))
+        form = GridForm.of(queries.asked_grid(job), system)
     except (OpsError, ValueError, TypeError, KeyError, AttributeError):
         return  # requested by other means, in a form that this one does not have
     if form is None or form.cluster != cluster:
@@ -450,7 +377,7 @@ def _widgets(form: GridForm, engine: str) -> dict[str, Any]:
         TARGET: "vivo",
         **{value_key(key): list(texts) for key, texts in form.values.items()},
     }
-    if not form.is_pegasus:
+    if form.system.placement:
         held[PLACEMENT] = list(form.placement)
     if form.start is not None or form.end is not None:
         held[STRETCH] = OWN

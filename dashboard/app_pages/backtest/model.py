@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
@@ -15,19 +15,14 @@ import pyarrow as pa
 
 from core.errors import InputError
 from core.history.backtest.advice import is_plannable
-from core.history.backtest.model import AS_RECORDED, NO_SHEDDING, RECORDED, Grid
+from core.history.backtest.model import AS_RECORDED, Grid
 from core.history.backtest.parsing import grid_of
-from core.history.backtest.pegasus.rules import LEVEL, SWITCHES
 from core.history.backtest.systems import system_of
-from core.pegasus.levels import FunctionLevel
-from core.pegasus.settings import server_setting
-from core.pulsar.placement import STRATEGY_NAMES
-from core.pulsar.setting_values import typed_value
-from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings, known_setting
-from core.pulsar.shedding import SHEDDING_STRATEGIES, SHEDDING_STRATEGY_NAMES, strategies_run_by
 from core.units import format_age, pluralize
 from dashboard.app_pages.backtest.charts import Line, Point
-from dashboard.presenters.sliders import Slider, sliders
+
+if TYPE_CHECKING:
+    from dashboard.app_pages.backtest.system import GridSystem
 
 # -- what was found --------------------------------------------------------------------------------
 
@@ -265,11 +260,6 @@ def set_options(changes: pd.DataFrame) -> list[str]:
     return [f"{key}={new}" for key, new in zip(changes["key"], changes["new"], strict=True)]
 
 
-def upstream_text(value: object) -> str:
-    """Return a value as the servers of Pegasus take it."""
-    return value if isinstance(value, str) else json.dumps(value)
-
-
 def record_words(cluster: str, span: tuple[datetime, datetime] | None) -> str:
     """Return what there is to simulate, in one sentence."""
     if span is None:
@@ -302,23 +292,8 @@ def asked_words(grid: Mapping[str, Any]) -> str:
 LOCAL: Final = "local"
 SPARK: Final = "spark"
 ENGINES: Final[Mapping[str, str]] = {LOCAL: "this machine", SPARK: "Spark"}
-SHEDDINGS: Final = (RECORDED, *SHEDDING_STRATEGY_NAMES, NO_SHEDDING)
-PLACEMENTS: Final = (RECORDED, *STRATEGY_NAMES)
-POLICIES: Final = ("app", "cluster")
-
-_ADJUSTABLE: Final = tuple(
-    dict.fromkeys(key for strategy in SHEDDING_STRATEGIES for key in strategy.adjustable)
-)
-_EXTENSIBLE_ONLY: Final = tuple(one.name for one in strategies_run_by("extensible"))
-_SHARE: Final = "maxUnloadPercentage"
-_COMPARING: Final = tuple(one.name for one in SHEDDING_STRATEGIES if _SHARE in one.adjustable)
-_STEPS: Final = (0.25, 0.5, 1.0, 1.5, 2.0)
 _ASSUMED_BUNDLE_MINUTES_PER_S: Final = 400_000.0
 _SPARK_START_S: Final = 25.0
-_SELECTED_BY_NAME: Final = (
-    "loadBalancerLoadSheddingStrategy",
-    "loadBalancerLoadPlacementStrategy",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -327,20 +302,21 @@ class GridForm:
 
     Attributes:
         cluster: Whose record.
+        system: Of the cluster.
         start: From when; ``None``: its start.
         end: Until when; ``None``: its end.
-        shedding: Strategies, or policies of Pegasus.
-        placement: Strategies; of Pegasus none.
+        shedding: Strategies, or policies.
+        placement: Strategies, where the system has any.
         values: Texts of values by upstream key.
         seeds: How many.
         window_minutes: Longest stretch that is simulated at once.
         deviation_pct: Own target; ``None``: that of vivo.
         unloads_per_day: Own target.
         minute_s: Seconds of the record that count as a minute of the cluster.
-        is_pegasus: The cluster's kind.
     """
 
     cluster: str
+    system: GridSystem
     start: datetime | None = None
     end: datetime | None = None
     shedding: tuple[str, ...] = ()
@@ -351,7 +327,6 @@ class GridForm:
     deviation_pct: float | None = None
     unloads_per_day: float | None = None
     minute_s: float = 60.0
-    is_pegasus: bool = False
 
     def parameters(self) -> dict[str, Any]:
         """Return the grid as JSON values.
@@ -360,7 +335,7 @@ class GridForm:
             InputError: A value that its setting does not take.
         """
         tried = {
-            key: [_value(key, text, is_pegasus=self.is_pegasus) for text in texts]
+            key: [self.system.typed(key, text) for text in texts]
             for key, texts in self.values.items()
             if texts
         }
@@ -370,7 +345,7 @@ class GridForm:
             "to": self.end and self.end.isoformat(),
             "seeds": list(range(1, self.seeds + 1)),
             "window_minutes": self.window_minutes,
-            "target": ("pegasus" if self.is_pegasus else "vivo")
+            "target": self.system.system.target.name
             if self.deviation_pct is None
             else {
                 "deviation": self.deviation_pct / 100,
@@ -378,42 +353,39 @@ class GridForm:
             },
             "minute_s": self.minute_s,
         }
-        if self.is_pegasus:
-            body |= {"policies": list(self.shedding), "switches": tried}
-        else:
-            body |= {
-                "shedding": list(self.shedding),
-                "placement": list(self.placement) or [RECORDED],
-                "settings": tried,
-            }
+        body |= {
+            self.system.strategies_field: list(self.shedding),
+            "placement": list(self.placement or self.system.placement),
+            self.system.values_field: tried,
+        }
         return {key: value for key, value in body.items() if value not in (None, {}, [])}
 
     @classmethod
-    def of(cls, parameters: Mapping[str, Any]) -> GridForm | None:
+    def of(cls, parameters: Mapping[str, Any], system: GridSystem) -> GridForm | None:
         """Return the form that asks for this grid; ``None``: it is of several clusters, or none.
 
         Args:
             parameters: As :meth:`parameters` gives it.
+            system: Of the cluster.
         """
         clusters, target = parameters.get("clusters") or [], parameters.get("target")
         own: dict[str, float] = target if isinstance(target, dict) else {}
-        is_pegasus = "policies" in parameters or "switches" in parameters
         if len(clusters) != 1:
             return None
-        tried = parameters.get("switches" if is_pegasus else "settings") or {}
+        tried = parameters.get(system.values_field) or {}
         return cls(
             cluster=clusters[0],
             start=_moment(parameters.get("from")),
             end=_moment(parameters.get("to")),
-            shedding=tuple(parameters.get("policies" if is_pegasus else "shedding") or ()),
+            shedding=tuple(parameters.get(system.strategies_field) or ()),
             placement=tuple(parameters.get("placement") or ()),
-            values={key: tuple(map(_text, values)) for key, values in tried.items()},
+            values={key: tuple(map(text_of, values)) for key, values in tried.items()},
             seeds=len(parameters.get("seeds") or (1,)),
             window_minutes=parameters.get("window_minutes", 360),
             deviation_pct=round(own["deviation"] * 100, 6) if own else None,
             unloads_per_day=own["unloads_per_day"] if own else None,
             minute_s=parameters.get("minute_s", 60.0),
-            is_pegasus=is_pegasus,
+            system=system,
         )
 
     def grid(self) -> Grid:
@@ -423,8 +395,10 @@ class GridForm:
             InputError: It cannot be; the sentence names what.
         """
         if not self.shedding:
-            what = "policy" if self.is_pegasus else "shedding strategy"
-            raise InputError(f"No {what} is chosen.", hint="Choose at least one, or take a preset.")
+            raise InputError(
+                f"No {self.system.strategy} is chosen.",
+                hint="Choose at least one, or take a preset.",
+            )
         return grid_of(self.parameters())
 
 
@@ -432,182 +406,31 @@ def _moment(text: str | None) -> datetime | None:
     return None if text is None else datetime.fromisoformat(text)
 
 
-def _value(key: str, text: str, *, is_pegasus: bool) -> object:
-    """Return the typed value of one text.
-
-    Raises:
-        InputError: Its setting does not take it.
-    """
+def parsed(text: str) -> object:
+    """Return the value of a text: JSON, or the text itself."""
     try:
-        value = json.loads(text)
+        return json.loads(text)
     except ValueError:
-        value = text.strip()
-    if is_pegasus:
-        return text.strip() if isinstance(value, str) else value
-    typed = typed_value(known_setting(key), value)
-    return list(typed) if isinstance(typed, tuple) else typed
+        return text.strip()
 
 
-def problem_of(key: str, texts: Sequence[str], *, is_pegasus: bool) -> str:
+def problem_of(system: GridSystem, key: str, texts: Sequence[str]) -> str:
     """Return what is wrong with the values of a setting, empty: nothing."""
     for text in texts:
         try:
-            _value(key, text, is_pegasus=is_pegasus)
+            system.typed(key, text)
         except InputError as error:
             return error.message
     return ""
 
 
-def offered_settings() -> tuple[str, ...]:
-    """Return the keys that may be tried, those that decide shedding first."""
-    rest = [key for key in SETTING_BY_KEY if key not in _ADJUSTABLE]
-    return tuple(key for key in (*_ADJUSTABLE, *rest) if key not in _SELECTED_BY_NAME)
-
-
-def offered_switches() -> tuple[str, ...]:
-    """Return the switches of Pegasus that may be tried."""
-    return SWITCHES
-
-
-def setting_words(key: str) -> str:
-    """Return what a setting of Pulsar is, in plain words."""
-    setting = SETTING_BY_KEY[key]
-    return setting.label if key in _ADJUSTABLE else setting.meaning
-
-
-def switch_words(name: str) -> str:
-    """Return what a switch of Pegasus is, in plain words."""
-    return "Function level" if name == LEVEL else server_setting(name).meaning
-
-
-def suggestions(key: str, settings: EffectiveSettings) -> tuple[str, ...]:
-    """Return values of a setting worth trying as texts, the one in force among them."""
-    setting = SETTING_BY_KEY[key]
-    if setting.kind == "bool":
-        return ("true", "false")
-    if setting.kind in ("text", "names"):
-        return (_text(settings.value(key)),)
-    slider = Slider(setting)
-    present = slider.present(settings)
-    tried = {present, *(_within(slider, present * step) for step in _STEPS)}
-    if present == 0:
-        tried |= {
-            _within(slider, slider.low + (slider.high - slider.low) * step / 4) for step in _STEPS
-        }
-    return tuple(_text(value) for value in sorted(tried))
-
-
-def _within(slider: Slider, value: float) -> bool | int | float:
-    """Return a value on the slider's grid, within its span."""
-    step = slider.step or 1.0
-    rounded = round(value / step) * step if value >= step else value
-    held = min(rounded, slider.high) if slider.high else rounded
-    return slider.number(round(max(held, slider.low), 6))
-
-
-def switch_suggestions(name: str) -> tuple[str, ...]:
-    """Return values of a switch of Pegasus worth trying."""
-    if name == LEVEL:
-        return tuple(level.word for level in reversed(FunctionLevel))
-    default = server_setting(name).default
-    if default in ("true", "false"):
-        return ("true", "false")
-    if default.isdigit():
-        number = int(default)
-        return tuple(dict.fromkeys(str(int(number * step)) for step in (0.5, 1, 2, 4)))
-    return (default,) if default else ()
-
-
-def _text(value: object) -> str:
+def text_of(value: object) -> str:
+    """Return a value as people write it, and as :func:`parsed` reads it."""
     if isinstance(value, tuple):
         return json.dumps(list(value))
     if isinstance(value, str):
         return value
     return json.dumps(value)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preset:
-    """A grid that makes sense.
-
-    Attributes:
-        title: For people.
-        help: What it answers.
-        shedding: Strategies or policies.
-        placement: Strategies.
-        keys: Settings to try, each at the suggested values.
-    """
-
-    title: str
-    help: str
-    shedding: tuple[str, ...]
-    placement: tuple[str, ...] = (RECORDED,)
-    keys: tuple[str, ...] = ()
-
-
-def presets(effective: str, *, is_extensible: bool = False) -> tuple[Preset, ...]:
-    """Return the grids that are offered for Pulsar: only what can be simulated on such a record.
-
-    Args:
-        effective: Class name of the cluster's own shedding strategy; empty: unknown.
-        is_extensible: The brokers run the extensible load manager.
-    """
-    sheddings = tuple(one for one in SHEDDINGS if is_extensible or one not in _EXTENSIBLE_ONLY)
-    offered = sliders(effective)
-    found = [
-        Preset(
-            title="Every strategy",
-            help="Each shedding strategy with the cluster's own settings, and none at all.",
-            shedding=sheddings,
-        ),
-        Preset(
-            title="Every pair",
-            help="Each shedding strategy with each placement strategy.",
-            shedding=tuple(one for one in sheddings if one != RECORDED),
-            placement=PLACEMENTS,
-        ),
-    ]
-    if offered:
-        found.insert(
-            0,
-            Preset(
-                title=f"Turn {effective}",
-                help="The active strategy at several "
-                f"{' and '.join(one.key for one in offered[:2])}.",
-                shedding=(effective, NO_SHEDDING),
-                keys=tuple(slider.key for slider in offered[:2]),
-            ),
-        )
-    found.append(
-        Preset(
-            title="Fewer moves",
-            help="Strategies that compare brokers, moving several shares of the gap a round.",
-            shedding=tuple(dict.fromkeys((effective or RECORDED, *_COMPARING))),
-            keys=(_SHARE,),
-        )
-    )
-    return tuple(found)
-
-
-PEGASUS_PRESETS: Final = (
-    Preset(
-        title="Both policies",
-        help="Balance by table, and over the cluster.",
-        shedding=POLICIES,
-    ),
-    Preset(
-        title="Both policies, both ways",
-        help="With and without copying, all tables at once and in turn.",
-        shedding=POLICIES,
-        keys=("only_move_primary", "balancer_in_turn"),
-    ),
-    Preset(
-        title="Operations a round",
-        help="How many changes the cluster policy may begin at once.",
-        shedding=("cluster",),
-        keys=("balance_op_count_per_round",),
-    ),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

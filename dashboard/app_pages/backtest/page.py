@@ -6,12 +6,14 @@ import streamlit as st
 
 from core.errors import OpsError
 from dashboard.app_pages.backtest import form, model, queries, view
+from dashboard.app_pages.systems import BACKTEST
 from dashboard.components import frame, jobs, words
 from dashboard.presenters.jobs import outcome
 from dashboard.services import config_option
 
 page = frame.open_fleet("Back-test", needs_snapshot=False)
 config, cluster = page.config, page.choice.cluster
+system = BACKTEST[cluster.kind]
 every = [job for job in jobs.listed(config) if job.kind == queries.KIND]
 shown = jobs.chosen(config)
 server = jobs.server_of(config)
@@ -50,7 +52,7 @@ if shown is not None and shown.is_ended:
                 words.section("Fewer moves, or more even?", "Each mark is one candidate.")
                 view.draw_pareto(chosen)
             with right:
-                view.draw_change(page, chosen)
+                view.draw_change(page, system, chosen)
             words.section(
                 "Ranking",
                 "First what meets the target, fewest moves first; then what misses it least, by "
@@ -70,9 +72,9 @@ if span is None:
     st.code(f"trimtab collect {cluster.name}{more}\ntrimtab history import FILE{more}", "bash")
 else:
     if shown is not None:
-        form.refill(shown, cluster.name)
+        form.refill(shown, cluster.name, system.grid)
     with st.container(key="backtest_form"):
-        form.draw(form.editing(page, span, every))
+        form.draw(form.editing(page, system, span, every))
 
 ended = [job for job in every if job.is_ended]
 if ended:

@@ -10,25 +10,21 @@ from typing import TYPE_CHECKING, Final
 import pandas as pd
 import streamlit as st
 
-from core.errors import InputError, OpsError, UnknownNameError
+from core.errors import OpsError
 from core.history.backtest.model import AS_RECORDED, Target
 from dashboard import services, state
 from dashboard.app_pages.backtest import model, queries
 from dashboard.app_pages.backtest.charts import pareto_chart, timeline_chart
-from dashboard.components import figures, setting_plan, tables, words
-from dashboard.components.pegasus import plan
-from dashboard.components.pegasus.page import PegasusPage
-from dashboard.components.pulsar.page import PulsarPage
+from dashboard.components import figures, tables, words
 from dashboard.legible import option
 from dashboard.presenters import candidates
-from dashboard.presenters.settings import typed
-from dashboard.queries.pegasus.plans import ServerSettingRequest, server_setting_plan_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from core.history.backtest.wording import Wording
     from dashboard.app_pages.backtest.model import Found
+    from dashboard.app_pages.backtest.system import BacktestPages
     from dashboard.components.frame import FleetContext
     from dashboard.services.jobs import Job
 
@@ -285,10 +281,9 @@ def _moves(view: Shown, picked: list[str], seed: int) -> None:
 # -- what to change, and its plan ------------------------------------------------------------------
 
 PLAN: Final = "plan"
-_LEVEL: Final = "level"
 
 
-def draw_change(page: FleetContext, view: Shown) -> None:
+def draw_change(page: FleetContext, system: BacktestPages, view: Shown) -> None:
     """Draw what to change on the cluster, and the plan of it."""
     name = view.one_cluster
     changes = view.found.changes(name)
@@ -320,10 +315,8 @@ def draw_change(page: FleetContext, view: Shown) -> None:
     )
     if not is_planned:
         return
-    if isinstance(page.page, PulsarPage):
-        _pulsar(page.page, changes)
-    elif isinstance(page.page, PegasusPage):
-        _pegasus(page.page, changes)
+    if page.page is not None:
+        system.draw_plan(page.page, changes, model.wanted(changes))
     else:
         st.info(
             f"A plan is made on a snapshot, and there is none of {words.plain(name)} yet.",
@@ -333,43 +326,3 @@ def draw_change(page: FleetContext, view: Shown) -> None:
 
 def _choose(cluster: str) -> None:
     st.session_state[state.CLUSTER] = cluster
-
-
-def _pulsar(page: PulsarPage, changes: pd.DataFrame) -> None:
-    with st.container(border=True):
-        st.button(
-            "See what they would do at once, under Settings",
-            icon=":material/settings:",
-            type="tertiary",
-            on_click=_open_settings,
-            args=(page.name, model.set_options(changes)),
-        )
-        try:
-            setting_plan.draw_plan(page, typed(model.wanted(changes)))
-        except OpsError as error:
-            words.failed(error, what="These changes cannot be planned")
-
-
-def _open_settings(cluster: str, options: list[str]) -> None:
-    state.go("settings", cluster=cluster, set=options)
-
-
-def _pegasus(page: PegasusPage, changes: pd.DataFrame) -> None:
-    """Draw the plan of one switch: each is set by a plan of its own."""
-    wanted = model.wanted(changes)
-    keys = list(wanted)
-    key = str(st.selectbox("One switch a plan", keys, key="_planned_switch") or keys[0])
-    if key == _LEVEL:
-        st.caption("The level is a switch of its own, on the Cluster page.")
-        st.button("Open the Cluster page", on_click=state.go, args=("pegasus",))
-        return
-    request = ServerSettingRequest(
-        shelved=page.shelved, key=key, value=model.upstream_text(wanted[key])
-    )
-    try:
-        made = server_setting_plan_of(request)
-    except (InputError, UnknownNameError) as error:
-        words.failed(error, what="This value cannot be set")
-        return
-    with st.container(border=True):
-        plan.draw_plan(page, plan.in_dialog(made))

@@ -1,0 +1,113 @@
+"""What a system declares to the back-test page: what its grids try, and how they are drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pandas as pd
+
+    from core.history.backtest.system import BacktestSystem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """A grid that makes sense.
+
+    Attributes:
+        title: For people.
+        help: What it answers.
+        shedding: Strategies or policies.
+        placement: Strategies, where the system has any.
+        keys: Settings to try, each at the suggested values.
+    """
+
+    title: str
+    help: str
+    shedding: tuple[str, ...]
+    placement: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+
+
+class GridSystem(Protocol):
+    """One system, as a grid in the form uses it."""
+
+    @property
+    def system(self) -> BacktestSystem:
+        """How its clusters are back-tested."""
+
+    @property
+    def strategy(self) -> str:
+        """What one of its strategies is called."""
+
+    @property
+    def strategies_field(self) -> str:
+        """Field of a grid with the strategies."""
+
+    @property
+    def values_field(self) -> str:
+        """Field of a grid with the values to try."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Settings that may be tried, in the order in which they are offered."""
+
+    @property
+    def placement(self) -> tuple[str, ...]:
+        """Placement if none is chosen; empty: the system has no such strategies."""
+
+    def describe(self, key: str) -> str:
+        """Return what a setting is, in plain words."""
+
+    def typed(self, key: str, text: str) -> object:
+        """Return a value as a grid takes it.
+
+        Args:
+            key: Of the setting.
+            text: JSON, or a text as people write it.
+        Raises:
+            InputError: The setting does not take it.
+        """
+
+
+class BacktestPages(Protocol):
+    """One system, as the back-test page uses it; a page is ``None`` without a snapshot."""
+
+    @property
+    def grid(self) -> GridSystem:
+        """What its grids are."""
+
+    @property
+    def values_label(self) -> str:
+        """Label of the list of settings to try."""
+
+    @property
+    def target_caption(self) -> str:
+        """Why the preset target is what it is."""
+
+    def subjects(self, page: Any) -> int:
+        """Return how many subjects the cluster has; a guess without a snapshot."""
+
+    def presets(self, page: Any) -> Sequence[Preset]:
+        """Return the grids that make sense."""
+
+    def suggestions(self, page: Any, key: str) -> tuple[str, ...]:
+        """Return values of a setting worth trying, as texts."""
+
+    def present(self, page: Any, key: str) -> str:
+        """Return the value of a setting on the cluster, as Markdown; empty: it is not shown."""
+
+    def strategies(self, page: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Draw the choice of strategies; return those for shedding and for placement."""
+
+    def draw_plan(self, page: Any, changes: pd.DataFrame, wanted: Mapping[str, Any]) -> None:
+        """Draw the plan that makes the changes.
+
+        Args:
+            page: With a snapshot.
+            changes: Rows of what is recommended.
+            wanted: Those that a plan can change, by key.
+        """

@@ -1,0 +1,1 @@
+"""What the back-test page shows of Pegasus clusters."""

@@ -1,0 +1,79 @@
+"""What a back-test tries on a Pegasus cluster: policies, switches with their values, presets."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from core.history.backtest.pegasus.rules import LEVEL, SWITCHES
+from core.history.backtest.pegasus.system import PEGASUS
+from core.history.backtest.system import BacktestSystem
+from core.pegasus.levels import FunctionLevel
+from core.pegasus.settings import server_setting
+from dashboard.app_pages.backtest.model import parsed
+from dashboard.app_pages.backtest.system import Preset
+
+POLICIES: Final = ("app", "cluster")
+
+
+class PegasusGrid:
+    """Pegasus; see :class:`dashboard.app_pages.backtest.system.GridSystem`."""
+
+    system: BacktestSystem = PEGASUS
+    strategy = "policy"
+    strategies_field = "policies"
+    values_field = "switches"
+    placement: tuple[str, ...] = ()
+    keys: tuple[str, ...] = SWITCHES
+
+    def describe(self, key: str) -> str:
+        """Return what a switch is, in plain words."""
+        return "Function level" if key == LEVEL else server_setting(key).meaning
+
+    def typed(self, key: str, text: str) -> object:
+        """Return a number or a truth value as such, anything else as it is written."""
+        del key  # servers take texts
+        value = parsed(text)
+        return text.strip() if isinstance(value, str) else value
+
+
+GRID: Final = PegasusGrid()
+
+
+def suggestions(name: str) -> tuple[str, ...]:
+    """Return values of a switch worth trying."""
+    if name == LEVEL:
+        return tuple(level.word for level in reversed(FunctionLevel))
+    default = server_setting(name).default
+    if default in ("true", "false"):
+        return ("true", "false")
+    if default.isdigit():
+        number = int(default)
+        return tuple(dict.fromkeys(str(int(number * step)) for step in (0.5, 1, 2, 4)))
+    return (default,) if default else ()
+
+
+def upstream_text(value: object) -> str:
+    """Return a value as the servers take it."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+PRESETS: Final = (
+    Preset(
+        title="Both policies",
+        help="Balance by table, and over the cluster.",
+        shedding=POLICIES,
+    ),
+    Preset(
+        title="Both policies, both ways",
+        help="With and without copying, all tables at once and in turn.",
+        shedding=POLICIES,
+        keys=("only_move_primary", "balancer_in_turn"),
+    ),
+    Preset(
+        title="Operations a round",
+        help="How many changes the cluster policy may begin at once.",
+        shedding=("cluster",),
+        keys=("balance_op_count_per_round",),
+    ),
+)

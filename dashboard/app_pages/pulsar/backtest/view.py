@@ -1,0 +1,104 @@
+"""Widgets of the back-test page for Pulsar clusters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import streamlit as st
+
+from core.errors import OpsError
+from core.history.backtest.model import RECORDED
+from core.pulsar.settings import EffectiveSettings
+from dashboard import state
+from dashboard.app_pages.backtest import form
+from dashboard.app_pages.backtest.model import set_options
+from dashboard.app_pages.backtest.system import GridSystem, Preset
+from dashboard.app_pages.pulsar.backtest import model
+from dashboard.components import setting_plan, words
+from dashboard.presenters.settings import typed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pandas as pd
+
+    from dashboard.components.pulsar.page import PulsarPage
+
+
+def _settings(page: PulsarPage | None) -> EffectiveSettings:
+    """Return the active settings; class defaults where no snapshot has them."""
+    return EffectiveSettings.defaults() if page is None else page.reading.settings
+
+
+class PulsarBacktest:
+    """Pulsar; see :class:`dashboard.app_pages.backtest.system.BacktestPages`."""
+
+    grid: GridSystem = model.GRID
+    values_label = "Settings to try"
+    target_caption = "The first is what one large operator reached and reported."
+
+    def subjects(self, page: PulsarPage | None) -> int:
+        """Return how many bundles the cluster has."""
+        return 1_000 if page is None else int(page.reading.snapshot.bundles.num_rows)
+
+    def presets(self, page: PulsarPage | None) -> Sequence[Preset]:
+        """Return the grids that make sense with the brokers' load manager."""
+        manager = page.reading.snapshot.manifest.load_manager if page else None
+        active = model.active_strategy(_settings(page))
+        return model.presets(active, is_extensible=manager == "extensible")
+
+    def suggestions(self, page: PulsarPage | None, key: str) -> tuple[str, ...]:
+        """Return values of a setting worth trying, the active one among them."""
+        return model.suggestions(key, _settings(page))
+
+    def present(self, page: PulsarPage | None, key: str) -> str:
+        """Return the active value of a setting."""
+        return words.plain(str(_settings(page).value(key)))
+
+    def strategies(self, page: PulsarPage | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Draw the choice of shedding and placement strategies."""
+        settings = _settings(page)
+        first = model.active_strategy(settings) if settings.shedding_off else RECORDED
+        form.begin_with(form.SHEDDING, [first])
+        form.begin_with(form.PLACEMENT, [RECORDED])
+        shedding = st.multiselect(
+            "Shedding strategies",
+            model.SHEDDINGS,
+            key=form.SHEDDING,
+            bind="query-params",
+            format_func=lambda one: model.describe_strategy(str(one), settings, model.SHEDDING_KEY),
+            help=model.SHEDDING_KEY,
+        )
+        placement = st.multiselect(
+            "Placement strategies",
+            model.PLACEMENTS,
+            key=form.PLACEMENT,
+            bind="query-params",
+            format_func=lambda one: model.describe_strategy(
+                str(one), settings, model.PLACEMENT_KEY
+            ),
+            help=model.PLACEMENT_KEY,
+        )
+        return tuple(shedding), tuple(placement)
+
+    def draw_plan(self, page: PulsarPage, changes: pd.DataFrame, wanted: Mapping[str, Any]) -> None:
+        """Draw the plan that sets the settings, and the link to try them under Settings."""
+        with st.container(border=True):
+            st.button(
+                "See what they would do at once, under Settings",
+                icon=":material/settings:",
+                type="tertiary",
+                on_click=_open_settings,
+                args=(page.name, set_options(changes)),
+            )
+            try:
+                setting_plan.draw_plan(page, typed(wanted))
+            except OpsError as error:
+                words.failed(error, what="These changes cannot be planned")
+
+
+def _open_settings(cluster: str, options: list[str]) -> None:
+    state.go("settings", cluster=cluster, set=options)
+
+
+PULSAR: Final = PulsarBacktest()
