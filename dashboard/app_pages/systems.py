@@ -8,13 +8,22 @@ from core.pegasus.system import PEGASUS
 from core.pulsar.system import PULSAR
 from dashboard.app_pages.backtest.system import BacktestPages
 from dashboard.app_pages.fleet.system import FleetSystem
+from dashboard.app_pages.history.system import HistorySystem
 from dashboard.app_pages.pegasus.backtest.view import PEGASUS as PEGASUS_BACKTEST
 from dashboard.app_pages.pegasus.fleet.view import PEGASUS as PEGASUS_FLEET
+from dashboard.app_pages.pegasus.history import PEGASUS as PEGASUS_HISTORY
 from dashboard.app_pages.pulsar.backtest.view import PULSAR as PULSAR_BACKTEST
 from dashboard.app_pages.pulsar.fleet.view import PULSAR as PULSAR_FLEET
+from dashboard.app_pages.pulsar.history import PULSAR as PULSAR_HISTORY
 
 FLEET: Final[dict[str, FleetSystem]] = {PULSAR.name: PULSAR_FLEET, PEGASUS.name: PEGASUS_FLEET}
 """What the fleet overview shows, by the kind of the cluster, in the order of its sections."""
+
+HISTORY: Final[dict[str, HistorySystem]] = {
+    PULSAR.name: PULSAR_HISTORY,
+    PEGASUS.name: PEGASUS_HISTORY,
+}
+"""What the History page shows, by the kind of the cluster."""
 
 BACKTEST: Final[dict[str, BacktestPages]] = {
     PULSAR.name: PULSAR_BACKTEST,

@@ -23,7 +23,6 @@ from core.history.queries.query import (
     step_of,
 )
 from core.history.queries.sql import HistoryReader, Period, is_local, local_paths
-from core.pulsar.load import WEIGHED, resource_weights
 from core.snapshot.clock import is_ahead
 from core.snapshot.store import CachedSnapshot
 from core.units import ms_to_datetime
@@ -35,7 +34,6 @@ from dashboard.queries.snapshots import (
     MAX_POINTS,
     ShelfState,
     broker_history,
-    reading,
     thinned,
 )
 from dashboard.services import history as services_history
@@ -60,7 +58,7 @@ class ClusterHistory:
     Attributes:
         store: The history.
         cluster: Whose.
-        system: ``pulsar`` or ``pegasus``.
+        system: Name of its system.
         version: Changes whenever something was recorded.
     """
 
@@ -108,17 +106,6 @@ def _changed_at(folder: Path) -> int:
         return folder.stat().st_mtime_ns
     except OSError:
         return 0
-
-
-def weights_of(shelved: CachedSnapshot | None, system: str) -> Weights:
-    """Return the weights of the resources in force in a snapshot; all 1 without one."""
-    plain = tuple((name, 1.0) for name in WEIGHED)
-    if shelved is None or system != "pulsar":
-        return plain
-    try:
-        return tuple(resource_weights(reading(shelved).settings).items())
-    except SnapshotError:
-        return plain
 
 
 # -- answers, each computed once -------------------------------------------------------------------

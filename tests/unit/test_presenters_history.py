@@ -21,7 +21,9 @@ from dashboard.app_pages.history.events import (
     lanes,
     what_words,
 )
-from dashboard.app_pages.history.model import PEGASUS, PULSAR, by_time
+from dashboard.app_pages.history.model import by_time
+from dashboard.app_pages.pegasus.history import PEGASUS
+from dashboard.app_pages.pulsar.history import PULSAR
 from dashboard.presenters.moments import parse_stamp, stamp
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -62,7 +64,7 @@ def test_moves_off_lost_servers_are_told_apart():
     table = MOVES.set_column(place, "orphans", pa.array([4, 0, 0, 0]))
     events_seen = presenter.EventCounts.of(table)
     assert (events_seen.number("move"), events_seen.orphans) == (8, 4)
-    said = presenter.answer("fleet", "pulsar", events_seen, evenness(0.2), timedelta(hours=2))
+    said = presenter.answer("fleet", PULSAR, events_seen, evenness(0.2), timedelta(hours=2))
     assert "saw 8 bundle moves" in said
     assert "4 more off servers that were lost" in said
 
@@ -78,7 +80,7 @@ def test_second_halves_of_moves_and_first_owners_are_no_moves():
 def test_answer_tells_moves_by_the_hour_who_did_them_and_how_even_it_was():
     events_seen = presenter.EventCounts.of(MOVES)
     words = presenter.answer(
-        "fleet", "pulsar", events_seen, evenness(0.1, 0.3, 0.3, 0.1), timedelta(hours=6)
+        "fleet", PULSAR, events_seen, evenness(0.1, 0.3, 0.3, 0.1), timedelta(hours=6)
     )
     assert words == (
         "In 6 h, fleet saw 12 bundle moves (2.0 an hour, 3 of them by Trimtab), 1 split or merge, "
@@ -89,13 +91,13 @@ def test_answer_tells_moves_by_the_hour_who_did_them_and_how_even_it_was():
 
 def test_answer_of_a_quiet_cluster_that_told_nothing():
     events_seen = presenter.EventCounts.of(counts())
-    words = presenter.answer("fleet", "pulsar", events_seen, evenness(NAN), timedelta(minutes=4))
+    words = presenter.answer("fleet", PULSAR, events_seen, evenness(NAN), timedelta(minutes=4))
     assert words == "In 4 min, fleet saw no bundle move; how even the load was is unknown."
 
 
 def test_answer_of_a_pegasus_cluster_is_about_primaries():
     events_seen = presenter.EventCounts.of(counts((AT, "primary", "", 1, AT, "1.2", "a", "b")))
-    words = presenter.answer("peg", "pegasus", events_seen, evenness(0.1, 0.3), timedelta(hours=2))
+    words = presenter.answer("peg", PEGASUS, events_seen, evenness(0.1, 0.3), timedelta(hours=2))
     assert "1 primary move (0.5 an hour)" in words
     assert "2.0 apart on average, 3 at most" in words
 
@@ -181,8 +183,8 @@ def test_hottest_on_average_are_drawn_and_all_count_in_the_range():
     data = presenter.timeline(
         grid(values),
         evenness(0.5, NAN),
-        PULSAR[0],
-        "pulsar",
+        PULSAR.measures[0],
+        PULSAR,
         lanes=lanes(MOVES),
         period=Period(NOON, NOON + timedelta(minutes=1)),
     )
@@ -199,8 +201,8 @@ def test_picture_without_events_still_has_its_time_axis():
     data = presenter.timeline(
         grid([[1.0]]),
         evenness(0.0),
-        PEGASUS[0],
-        "pegasus",
+        PEGASUS.measures[0],
+        PEGASUS,
         lanes=[],
         period=Period(NOON, NOON + timedelta(hours=1)),
     )
@@ -215,8 +217,8 @@ def test_many_minutes_of_evenness_are_drawn_by_their_worst():
     data = presenter.timeline(
         grid([[1.0]]),
         many,
-        PULSAR[0],
-        "pulsar",
+        PULSAR.measures[0],
+        PULSAR,
         lanes=[],
         period=Period(NOON, NOON + timedelta(hours=1)),
     )
@@ -225,9 +227,9 @@ def test_many_minutes_of_evenness_are_drawn_by_their_worst():
 
 
 def test_note_says_what_a_column_is_and_what_is_left_out():
-    assert "each column is a recorded minute" in presenter.picture_note(grid([[1.0]]), "pulsar")
+    assert "each column is a recorded minute" in presenter.picture_note(grid([[1.0]]), PULSAR)
     large = grid([[1.0]] * 50, step_ms=300_000)
-    note = presenter.picture_note(large, "pegasus")
+    note = presenter.picture_note(large, PEGASUS)
     assert "each column is the mean of 5 min" in note
     assert "The 40 hottest of 50 nodes are drawn." in note
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
@@ -14,22 +14,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from core.errors import UnknownNameError
 from core.history.analysis.accuracy.accuracy import Agreement
 from core.history.queries.query import Evenness, Grid, event_step_of
 from core.history.queries.sql import Period
 from core.history.store.events import events_between
 from core.history.store.store import KINDS
-from core.pegasus.summary import NodeSummary
-from core.pulsar.measures import DEFAULT_TARGET, Measures
-from core.schemas.pulsar import RATES
-from core.snapshot import AnySnapshot
-from core.units import format_age, format_bytes_per_s, format_ratio, ms_to_datetime, pluralize
+from core.units import format_age, format_ratio, ms_to_datetime, pluralize
 from dashboard.app_pages.history.charts import Lane, MovesByTime, Timeline
 from dashboard.app_pages.history.events import what_words
-from dashboard.charts.scale import Unit, scale_of
+from dashboard.charts.scale import scale_of
 from dashboard.presenters.moments import stamp
 from dashboard.presenters.naming import listed
+
+if TYPE_CHECKING:
+    from core.snapshot.store import CachedSnapshot
+    from dashboard.app_pages.history.system import HistoryMeasure, HistorySystem
 
 # -- headline and picture --------------------------------------------------------------------------
 
@@ -107,13 +106,17 @@ class EventCounts:
 
 
 def answer(
-    cluster: str, system: str, counts: EventCounts, evenness: Evenness, recorded: timedelta
+    cluster: str,
+    system: HistorySystem,
+    counts: EventCounts,
+    evenness: Evenness,
+    recorded: timedelta,
 ) -> str:
     """Return the sentence that answers the page's question.
 
     Args:
         cluster: Whose history.
-        system: ``pulsar`` or ``pegasus``.
+        system: Of the cluster.
         counts: What happened.
         evenness: How even the load was.
         recorded: From the first to the last recorded minute of the period.
@@ -123,8 +126,8 @@ def answer(
     return f"In {span}, {cluster} saw {happened}; {_even(system, evenness)}."
 
 
-def _happened(system: str, counts: EventCounts, recorded: timedelta) -> str:
-    kind, noun = ("primary", "primary move") if system == "pegasus" else ("move", "bundle move")
+def _happened(system: HistorySystem, counts: EventCounts, recorded: timedelta) -> str:
+    kind, noun = system.move_kind, system.move
     moves = counts.number(kind)
     saw = pluralize(moves, noun) if moves else f"no {noun}"
     parts = [f"{saw}{_rate(moves, counts.ours(kind), recorded)}"]
@@ -166,22 +169,11 @@ def _rate(moves: int, ours: int, recorded: timedelta) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _even(system: str, evenness: Evenness) -> str:
+def _even(system: HistorySystem, evenness: Evenness) -> str:
     known = evenness.deviation[np.isfinite(evenness.deviation)]
     if not known.size:
         return "how even the load was is unknown"
-    if system == "pegasus":
-        spread = evenness.spread[np.isfinite(evenness.spread)]
-        return (
-            f"primaries of two nodes were {np.mean(spread):.1f} apart on average, "
-            f"{np.max(spread):.0f} at most"
-        )
-    bound = DEFAULT_TARGET.bound
-    return (
-        f"the busiest broker stood {format_ratio(float(known.mean()))} over the mean on average, "
-        f"and beyond {format_ratio(bound)} in {format_ratio(evenness.share_over(bound))} of the "
-        "minutes"
-    )
+    return system.describe_even(evenness)
 
 
 def span_words(span: timedelta) -> str:
@@ -203,7 +195,7 @@ def timeline(
     grid: Grid,
     evenness: Evenness,
     measure: HistoryMeasure,
-    system: str,
+    system: HistorySystem,
     *,
     lanes: Sequence[Lane],
     period: Period,
@@ -221,9 +213,9 @@ def timeline(
         high=_over(grid.mean, np.nanmax),
         even_times=[ms_to_datetime(int(at)) for at in even_at.tolist()],
         even=even,
-        even_unit="count" if system == "pegasus" else "ratio",
-        even_label="primaries apart" if system == "pegasus" else "deviation of traffic",
-        bound=float("nan") if system == "pegasus" else DEFAULT_TARGET.bound,
+        even_unit=system.even_unit,
+        even_label=system.even_label,
+        bound=system.bound,
         unit=measure.unit,
         label=measure.label,
         lanes=lanes,
@@ -241,9 +233,9 @@ def _over(values: Floats, reduce: object) -> Floats:
     return result
 
 
-def _thinned(evenness: Evenness, system: str) -> tuple[NDArray[np.int64], Floats]:
+def _thinned(evenness: Evenness, system: HistorySystem) -> tuple[NDArray[np.int64], Floats]:
     """Return evenness by time, the worst of each of at most so many equal parts."""
-    values = evenness.spread if system == "pegasus" else evenness.deviation
+    values = system.evenness(evenness)
     size = values.size
     if size <= _EVEN_POINTS:
         return evenness.at_ms, values
@@ -252,10 +244,10 @@ def _thinned(evenness: Evenness, system: str) -> tuple[NDArray[np.int64], Floats
     return evenness.at_ms[edges], np.where(np.isfinite(worst), worst, np.nan)
 
 
-def picture_note(grid: Grid, system: str) -> str:
+def picture_note(grid: Grid, system: HistorySystem) -> str:
     """Return the line that explains the picture."""
     shown = min(len(grid.subjects), MAX_ROWS)
-    name = "node" if system == "pegasus" else "broker"
+    name = system.server
     each = (
         f"each column is the mean of {span_words(timedelta(milliseconds=grid.step_ms))}"
         if grid.step_ms >= 60_000
@@ -268,14 +260,9 @@ def picture_note(grid: Grid, system: str) -> str:
         if shown < len(grid.subjects)
         else ""
     )
-    even = (
-        "most minus fewest primaries"
-        if system == "pegasus"
-        else "how far the busiest broker's traffic stood over the mean"
-    )
     return (
-        f"From the top: mean and range over all {name}s; {even}; {each}; events.{part} "
-        "Click an event to look at its minute."
+        f"From the top: mean and range over all {name}s; {system.even_caption}; {each}; "
+        f"events.{part} Click an event to look at its minute."
     )
 
 
@@ -283,14 +270,14 @@ def picture_note(grid: Grid, system: str) -> str:
 
 
 def then_and_now(
-    then: pa.Table, now: pa.Table, system: str, measure: HistoryMeasure
+    then: pa.Table, now: pa.Table, system: HistorySystem, measure: HistoryMeasure
 ) -> pd.DataFrame:
     """Return each server's measure at two minutes, the largest difference first.
 
     Args:
         then: As ``HistoryQueries.servers_at`` returns it.
         now: The same of the minute to compare with.
-        system: ``pulsar`` or ``pegasus``.
+        system: Of the cluster.
         measure: Which.
     Returns:
         ``subject``, ``then``, ``now``, ``difference`` in the measure's shown unit, and every
@@ -305,7 +292,7 @@ def then_and_now(
     joined = pd.concat(frames, axis=1)
     joined["difference"] = joined["now"] - joined["then"]
     others = then.to_pandas().set_index("subject")
-    for one in measures_of(system):
+    for one in system.measures:
         joined[one.key] = others[one.key].astype(float) * scale_of(one.unit).factor
     joined = joined.rename_axis("subject").reset_index()
     ranked: pd.DataFrame = joined.sort_values(
@@ -314,62 +301,7 @@ def then_and_now(
     return ranked
 
 
-# -- measures --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryMeasure:
-    """One measure of the servers.
-
-    Attributes:
-        key: Of :mod:`core.history.queries.query`, and in the address.
-        label: For people.
-        unit: Of its values.
-    """
-
-    key: str
-    label: str
-    unit: Unit
-
-
-PULSAR: Final = (
-    HistoryMeasure("usage", "Weighted maximum", "ratio"),
-    HistoryMeasure("cpu", "CPU", "ratio"),
-    HistoryMeasure("bandwidth_in", "NIC in", "ratio"),
-    HistoryMeasure("bandwidth_out", "NIC out", "ratio"),
-    HistoryMeasure("rate", "Message rate", "msgs/s"),
-    HistoryMeasure("throughput", "Throughput", "bytes/s"),
-    HistoryMeasure("bundles", "Bundles", "bundles"),
-)
-PEGASUS: Final = (
-    HistoryMeasure("primaries", "Primaries", "count"),
-    HistoryMeasure("replicas", "Replicas", "count"),
-    HistoryMeasure("requests", "Requests a second", "count"),
-    HistoryMeasure("memory", "Memory", "MB"),
-)
-_OF: Final = {"pulsar": PULSAR, "pegasus": PEGASUS}
-
-
-def measures_of(system: str) -> tuple[HistoryMeasure, ...]:
-    """Return the measures of a system; the first is what its balancer compares."""
-    return _OF[system]
-
-
-def history_measure(system: str, key: str) -> HistoryMeasure:
-    """Return a measure by its key.
-
-    Raises:
-        UnknownNameError: There is none.
-    """
-    for one in _OF[system]:
-        if one.key == key:
-            return one
-    raise UnknownNameError.of("measure", key, [one.key for one in _OF[system]])
-
-
 # -- two minutes compared --------------------------------------------------------------------------
-
-_TOLD_APART: Final = ("move", "primary")
 
 
 @dataclass(frozen=True, eq=False)
@@ -386,14 +318,17 @@ class Compared:
     sentence: str
 
 
-def compare(before: AnySnapshot, after: AnySnapshot, even: str) -> Compared:
+def compare(system: HistorySystem, first: CachedSnapshot, second: CachedSnapshot) -> Compared:
     """Compare two snapshots of one cluster, the earlier one first.
 
     Args:
-        before: The earlier one.
-        after: The later one.
-        even: How evenness changed, in words.
+        system: Of the cluster.
+        first: The earlier one.
+        second: The later one.
+    Raises:
+        SnapshotError: One of them is damaged, or was dropped meanwhile.
     """
+    before, after, even = system.read_pair(first, second)
     found = events_between(KINDS.system(after.manifest.kind), before, after).to_pandas()
     rows = pd.DataFrame(
         {
@@ -407,63 +342,19 @@ def compare(before: AnySnapshot, after: AnySnapshot, even: str) -> Compared:
             "after": found["after"].fillna(""),
         }
     )
-    rows = _with_load(rows, after)
+    rows = system.with_load(rows, after)
     ends = f"From {stamp(before.manifest.taken_at)} to {stamp(after.manifest.taken_at)} UTC"
-    return Compared(rows, f"{ends}: {_what_changed(rows)}; {even}.")
+    return Compared(rows, f"{ends}: {_what_changed(rows, system)}; {even}.")
 
 
-def _with_load(rows: pd.DataFrame, after: AnySnapshot) -> pd.DataFrame:
-    table = after.tables.get("bundles")
-    if table is None:
-        return rows
-    names = ["bundle", *RATES, "producer_count", "consumer_count"]
-    loads = table.select(names).to_pandas().set_index("bundle").astype(float)
-    mine = loads.reindex(rows["subject"])
-    moved = (rows["kind"] == "move").to_numpy()
-
-    def sums(*columns: str) -> np.ndarray:
-        return np.where(moved, mine[list(columns)].sum(axis=1, min_count=1).to_numpy(), np.nan)
-
-    return rows.assign(
-        throughput=sums("msg_throughput_in", "msg_throughput_out") / 1e6,
-        msg_rate=sums("msg_rate_in", "msg_rate_out"),
-        clients=sums("producer_count", "consumer_count"),
-    )
-
-
-def _what_changed(rows: pd.DataFrame) -> str:
+def _what_changed(rows: pd.DataFrame, system: HistorySystem) -> str:
     kinds = Counter(rows["kind"])
-    others = Counter(rows.loc[~rows["kind"].isin(_TOLD_APART), "what"])
+    others = Counter(rows.loc[rows["kind"] != system.move_kind, "what"])
     if not kinds:
         return "nothing moved and nothing was changed"
-    parts = []
-    if kinds["move"]:
-        load = rows.loc[rows["kind"] == "move", ["throughput", "clients"]].sum()
-        parts.append(
-            f"{pluralize(kinds['move'], 'bundle')} moved "
-            f"({format_bytes_per_s(float(load['throughput']) * 1e6)}, "
-            f"{pluralize(round(load['clients']), 'client')})"
-        )
-    if kinds["primary"]:
-        parts.append(f"{pluralize(kinds['primary'], 'partition')} with another primary")
+    parts = [system.describe_moves(rows)] if kinds[system.move_kind] else []
     parts += [f"{what}: {number:,}" for what, number in others.items()]
     return ", ".join(parts)
-
-
-def even_words(before: Measures, after: Measures) -> str:
-    """Return how the deviation of a Pulsar cluster's traffic changed."""
-    then, now = (one.throughput.max_deviation_ratio for one in (before, after))
-    return f"deviation of traffic {format_ratio(then)} then, {format_ratio(now)} after"
-
-
-def even_words_pegasus(before: list[NodeSummary], after: list[NodeSummary]) -> str:
-    """Return how far apart the primaries of nodes were, then and after."""
-    then, now = (
-        max(counts) - min(counts) if (counts := [one.primaries for one in nodes]) else None
-        for nodes in (before, after)
-    )
-    words = ["unknown" if one is None else str(one) for one in (then, now)]
-    return f"most minus fewest primaries {words[0]} then, {words[1]} after"
 
 
 # -- movers and flaps ------------------------------------------------------------------------------

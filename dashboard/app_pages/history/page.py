@@ -20,15 +20,16 @@ from dashboard.app_pages.history.timeline import (
     pick_range,
 )
 from dashboard.app_pages.history.view import draw_compare, draw_movers, draw_series
+from dashboard.app_pages.systems import HISTORY
 from dashboard.components import frame, words
-from dashboard.queries.history import HistoryQuery, history_of, picture, weights_of
-from dashboard.services import leader
+from dashboard.queries.history import HistoryQuery, history_of, picture
 
 MINUTE, EVENTS, COMPARE, MOVERS = "This minute", "Events", "Compare", "Movers and flaps"
 AGREEMENT, SERIES, EXPORT = "Agreement", "Series", "Export"
 VIEWS = (MINUTE, EVENTS, COMPARE, MOVERS, AGREEMENT, SERIES, EXPORT)
 
 config, choice = frame.open_history("History")
+system = HISTORY[choice.cluster.kind]
 try:
     history = history_of(config, choice.cluster)
     span = history.span()
@@ -43,8 +44,8 @@ if span is None:
 
 newest = min(choice.shelved.taken_at, span[1]) if choice.is_past and choice.shelved else span[1]
 answered = st.container()
-period, measure = pick_range(span, newest, history.system)
-weights = weights_of(choice.shelved, history.system)
+period, measure = pick_range(span, newest, system)
+weights = system.weights(choice.shelved)
 servers = servers_of(history.store, history.system)
 query = HistoryQuery(history, period, measure.key, servers.evenness, weights)
 try:
@@ -60,14 +61,12 @@ if not len(shown.minutes):
 recorded = timedelta(milliseconds=int(shown.minutes.at_ms[-1] - shown.minutes.at_ms[0]))
 with answered:
     events_seen = model.EventCounts.of(shown.counts)
-    words.answer(
-        model.answer(choice.cluster.name, history.system, events_seen, shown.evenness, recorded)
-    )
+    words.answer(model.answer(choice.cluster.name, system, events_seen, shown.evenness, recorded))
     states.tell_gap(config, choice, span[1])
 
 lanes = pick_lanes(shown)
 looked = looked_at(shown.minutes, datetime_to_ms(span[1]), newest)
-draw_picture(query, shown, measure, looked, lanes)
+draw_picture(query, shown, system, measure, looked, lanes)
 draw_scrubber(query, shown, looked)
 
 chosen = st.segmented_control(
@@ -83,16 +82,16 @@ try:
     if chosen == EVENTS:
         view.draw_events(query, lanes)
     elif chosen == COMPARE:
-        draw_compare(config, choice, query, shown, looked)
+        draw_compare(config, choice, system, shown, looked)
     elif chosen == MOVERS:
-        draw_movers(query, shown, config.history.minute_s)
+        draw_movers(query, system, shown, config.history.minute_s)
     elif chosen == AGREEMENT:
-        view.draw_agreement(query, leader.leader_forecast(config, query.history.cluster))
+        view.draw_agreement(config, query, system)
     elif chosen == SERIES:
-        draw_series(query, shown)
+        draw_series(query, system, shown)
     elif chosen == EXPORT:
         view.draw_export(config, query)
     else:
-        draw_minute(query, measure, looked)
+        draw_minute(query, system, measure, looked)
 except SnapshotError as error:
     words.failed(error, what="This part of the history cannot be read")

@@ -20,11 +20,9 @@ from dashboard.app_pages.history.events import LANES, lane_of, lanes
 from dashboard.app_pages.history.model import (
     FREE,
     PRESETS,
-    HistoryMeasure,
-    history_measure,
-    measures_of,
     period_of,
 )
+from dashboard.app_pages.history.system import HistoryMeasure, HistorySystem
 from dashboard.charts.scale import scale_of
 from dashboard.components import choice, figures, misnamed, tables, words
 from dashboard.presenters.moments import parse_stamp, stamp
@@ -36,14 +34,14 @@ _FIRST_PRESET = "6 h"
 
 
 def pick_range(
-    span: tuple[datetime, datetime], newest: datetime, system: str
+    span: tuple[datetime, datetime], newest: datetime, system: HistorySystem
 ) -> tuple[Period, HistoryMeasure]:
     """Draw the pickers; return the period and the measure.
 
     Args:
         span: First and last recorded minute.
         newest: Where presets end.
-        system: ``pulsar`` or ``pegasus``.
+        system: Of the cluster.
     """
     misnamed.check_times(state.START)
     misnamed.check_times(state.END, may_be_ahead=True)
@@ -58,19 +56,18 @@ def pick_range(
             label_visibility="collapsed",
             help="Presets end at the minute that the header shows",
         )
-        known = measures_of(system)
         key = choice.segmented(
             "Measure",
-            [one.key for one in known],
+            [one.key for one in system.measures],
             key=state.MEASURE,
-            say=lambda key: history_measure(system, key).label,
+            say=lambda key: system.measure(key).label,
         )
         free = _dates(span) if preset == FREE else (None, None)
     for name, end in ((state.START, free[0]), (state.END, free[1])):
         misnamed.draw(name, (preset, end))
     return (
         period_of(str(preset or _FIRST_PRESET), span[0], newest, free),
-        history_measure(system, key),
+        system.measure(key),
     )
 
 
@@ -135,12 +132,12 @@ def pick_lanes(picture: Picture) -> list[str]:
 def draw_picture(
     query: HistoryQuery,
     picture: Picture,
+    system: HistorySystem,
     measure: HistoryMeasure,
     looked: Looked,
     wanted: list[str],
 ) -> None:
     """Draw the picture, the minute that is looked at marked."""
-    system = query.history.system
     data = model.timeline(
         picture.grid,
         picture.evenness,
@@ -175,23 +172,6 @@ def _clicked() -> None:
 
 _SLIDER: Final = "_scrub"
 _SECOND: Final = timedelta(seconds=1)
-_OPEN: Final = {
-    "pulsar": (
-        ("fleet", "Fleet"),
-        ("brokers", "Brokers"),
-        ("bundles", "Bundles"),
-        ("rebalance", "Rebalance"),
-        ("splits", "Splits"),
-        ("lookup", "Placement & lookup"),
-        ("settings", "Settings"),
-    ),
-    "pegasus": (
-        ("fleet", "Fleet"),
-        ("pegasus", "Cluster"),
-        ("pegasus_tables", "Tables & partitions"),
-        ("pegasus_balance", "Balance"),
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -311,9 +291,10 @@ def _steps(steps: Sequence[tuple[str, str, int | None]]) -> None:
         )
 
 
-def draw_minute(query: HistoryQuery, measure: HistoryMeasure, looked: Looked) -> None:
+def draw_minute(
+    query: HistoryQuery, system: HistorySystem, measure: HistoryMeasure, looked: Looked
+) -> None:
     """Draw the servers of the minute next to now, and the links to the pages at that minute."""
-    system = query.history.system
     queries = query.history.queries()
     then = queries.servers_at(looked.at_ms, weights=query.weighed)
     now = queries.servers_at(looked.newest_ms, weights=query.weighed)
@@ -324,7 +305,7 @@ def draw_minute(query: HistoryQuery, measure: HistoryMeasure, looked: Looked) ->
     )
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
         st.caption("Open at this minute:", width="content")
-        for page, name in _OPEN[system]:
+        for page, name in system.pages:
             st.button(
                 name,
                 key=f"_open_{page}",
@@ -347,15 +328,13 @@ def draw_minute(query: HistoryQuery, measure: HistoryMeasure, looked: Looked) ->
     )
 
 
-def _columns(system: str, measure: HistoryMeasure, *, is_now: bool) -> dict[str, Any]:
-    columns: dict[str, Any] = {
-        "subject": tables.words("Node" if system == "pegasus" else "Broker", pinned=True)
-    }
+def _columns(system: HistorySystem, measure: HistoryMeasure, *, is_now: bool) -> dict[str, Any]:
+    columns: dict[str, Any] = {"subject": tables.words(system.server.capitalize(), pinned=True)}
     if not is_now:
         columns["then"] = _number(f"{measure.label} then", measure)
         columns["now"] = _number("Now", measure)
         columns["difference"] = _number("Now minus then", measure, sign="+")
-    for one in measures_of(system):
+    for one in system.measures:
         if is_now or one.key != measure.key:
             columns[one.key] = _number(one.label if is_now else f"{one.label} then", one)
     return columns

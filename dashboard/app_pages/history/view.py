@@ -19,18 +19,15 @@ from dashboard import services, state
 from dashboard.app_pages.history import model
 from dashboard.app_pages.history.charts import moves_by_time
 from dashboard.app_pages.history.events import MOVE_KINDS, details_of, events_frame
-from dashboard.app_pages.history.model import HistoryMeasure, measures_of
 from dashboard.app_pages.history.timeline import Looked, look_at, period_words
 from dashboard.charts.lines import Series, history_lines
-from dashboard.components import choice, figures, leader_round, tables, words
+from dashboard.components import choice, figures, tables, words
 from dashboard.components.activity import run_link
 from dashboard.components.header import Choice
 from dashboard.legible import option
 from dashboard.presenters.moments import parse_stamp, stamp
 from dashboard.presenters.naming import file_name
 from dashboard.queries.history import HistoryQuery, Picture, predicted, shelved_at
-from dashboard.queries.pegasus.snapshots import pegasus_reading
-from dashboard.queries.snapshots import reading
 from dashboard.services import config_option
 
 if TYPE_CHECKING:
@@ -38,8 +35,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from core.pulsar.leader.prediction import Forecast
-    from core.snapshot.store import CachedSnapshot
+    from dashboard.app_pages.history.system import HistoryMeasure, HistorySystem, SubjectSeries
     from dashboard.queries.history import HistoryQuery
     from dashboard.services import Config
 
@@ -129,16 +125,15 @@ def _draw_ticked(rows: pd.DataFrame) -> None:
             )
 
 
-def draw_agreement(query: HistoryQuery, forecast: Forecast | None = None) -> None:
+def draw_agreement(config: Config, query: HistoryQuery, system: HistorySystem) -> None:
     """Draw what the shadow balancer predicted against what the real leader did.
 
     Args:
+        config: The configuration.
         query: Cluster and period.
-        forecast: What the leader observer published last, with its measured accuracy.
+        system: Of the cluster.
     """
-    if forecast is not None and forecast.accuracy:
-        words.section("Accuracy by lead time", "Predicted from ZooKeeper events, newest rounds.")
-        leader_round.accuracy(forecast)
+    if system.draw_accuracy(config, query.history.cluster):
         words.section("By snapshots")
     cluster, period = query.history.cluster, query.period
     known = predicted((query.history, period, None))
@@ -264,7 +259,11 @@ _MAX_ROWS: Final = 5_000
 
 
 def draw_compare(
-    config: Config, choice: Choice, query: HistoryQuery, picture: Picture, looked: Looked
+    config: Config,
+    choice: Choice,
+    system: HistorySystem,
+    picture: Picture,
+    looked: Looked,
 ) -> None:
     """Draw what differs between the minute that is looked at and another one."""
     other = _pick(picture, looked)
@@ -279,7 +278,7 @@ def draw_compare(
     if pair[0].snapshot_id == pair[1].snapshot_id:
         st.caption("It is the same minute: look at another one above, or compare with another.")
         return
-    found = _compared(query.history.system, pair[0], pair[1])
+    found = model.compare(system, pair[0], pair[1])
     st.markdown(words.plain(found.sentence))
     if found.rows.empty:
         return
@@ -306,16 +305,6 @@ def draw_compare(
     tables.downloads(
         found.rows, cluster=choice.cluster.name, what="history-difference", moment=second
     )
-
-
-def _compared(system: str, first: CachedSnapshot, second: CachedSnapshot) -> model.Compared:
-    if system == "pegasus":
-        one, two = pegasus_reading(first), pegasus_reading(second)
-        even = model.even_words_pegasus(one.nodes, two.nodes)
-        return model.compare(one.snapshot, two.snapshot, even)
-    earlier, later = reading(first), reading(second)
-    even = model.even_words(earlier.measures, later.measures)
-    return model.compare(earlier.snapshot, later.snapshot, even)
 
 
 def _pick(picture: Picture, looked: Looked) -> datetime | None:
@@ -353,20 +342,21 @@ _SIDE: Final = "history_flaps_side"
 _SETTLE: Final = "history_flaps_settle"
 
 
-def draw_movers(query: HistoryQuery, picture: Picture, minute_s: float) -> None:
+def draw_movers(
+    query: HistoryQuery, system: HistorySystem, picture: Picture, minute_s: float
+) -> None:
     """Draw the moves by time, the top movers, the flaps, and the rounds that did not help.
 
     Args:
         query: What the page is about.
+        system: Of its cluster.
         picture: What was read for its picture.
         minute_s: Seconds that count as a minute of the cluster, as the configuration says.
     """
     cluster, events = query.history.cluster, query.history.events()
-    is_pegasus = query.history.system == "pegasus"
     moves = events.events(query.period, kinds=MOVE_KINDS, most=_MAX_MOVES)
     if not moves.num_rows:
-        noun = "partition" if is_pegasus else "bundle"
-        st.caption(f"No {noun} changed hands in this time.")
+        st.caption(f"No {system.subject} changed hands in this time.")
         return
     evenness = picture.evenness
     minutes = pa.table({"taken_at": evenness.at_ms, "deviation": evenness.deviation})
@@ -380,7 +370,7 @@ def draw_movers(query: HistoryQuery, picture: Picture, minute_s: float) -> None:
     )
     left, right = st.columns(2)
     with left:
-        _draw_top(query, is_pegasus=is_pegasus)
+        _draw_top(query, system)
     with right:
         _draw_flaps(found["flaps"], cluster, query)
     _draw_rounds(found["rounds"], query, minute_s)
@@ -393,13 +383,13 @@ def _flaps_request() -> FlapsRequest:
     return FlapsRequest(side_minutes=float(side), settle_minutes=float(settle))
 
 
-def _draw_top(query: HistoryQuery, *, is_pegasus: bool) -> None:
+def _draw_top(query: HistoryQuery, system: HistorySystem) -> None:
     rows = model.movers_frame(query.history.events().movers(query.period))
     words.section("Moved most often")
     opener = (
-        tables.words("Partition", pinned=True)
-        if is_pegasus
-        else tables.opener("Bundle", "_open_mover", lambda name: state.go("bundle", bundle=name))
+        tables.words(system.subject.capitalize(), pinned=True)
+        if system.open_subject is None
+        else tables.opener(system.subject.capitalize(), "_open_mover", system.open_subject)
     )
     tables.table(
         rows,
@@ -509,42 +499,36 @@ def _draw_rounds(rounds: pa.Table, query: HistoryQuery, minute_s: float) -> None
 
 # -- one subject over time -------------------------------------------------------------------------
 
-_BUNDLE_MEASURES = (
-    HistoryMeasure("rate", "Message rate", "msgs/s"),
-    HistoryMeasure("throughput", "Throughput", "bytes/s"),
-)
 
-
-def draw_series(query: HistoryQuery, picture: Picture) -> None:
+def draw_series(query: HistoryQuery, system: HistorySystem, picture: Picture) -> None:
     """Draw the load of one subject over the period, with what happened to it."""
-    is_pegasus = query.history.system == "pegasus"
-    _begin_with_busiest(state.NODE if is_pegasus else state.BROKER, picture)
+    _begin_with_busiest(system.server_parameter, picture)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         server = st.selectbox(
-            "Node" if is_pegasus else "Broker",
+            system.server.capitalize(),
             list(picture.grid.subjects),
             format_func=option,
-            key=state.NODE if is_pegasus else state.BROKER,
+            key=system.server_parameter,
             bind="query-params",
             width=320,
         )
-        bundle = ""
-        if not is_pegasus:
+        subjects, subject = system.subjects, ""
+        if subjects is not None:
             text = st.text_input(
-                "or a bundle",
-                key=state.BUNDLE,
+                subjects.label,
+                key=subjects.parameter,
                 bind="query-params",
-                placeholder="tenant/namespace/0x00000000_0x40000000",
+                placeholder=subjects.placeholder,
                 width=420,
             )
-            bundle = (text or "").strip()
-    if bundle:
-        _draw_bundle(query, picture, bundle)
+            subject = (text or "").strip()
+    if subjects is not None and subject:
+        _draw_subject(query, picture, system.subject, subjects, subject)
     elif server:
         table = query.history.queries().server_series(
             str(server), query.period, step_ms=picture.step_ms, weights=query.weighed
         )
-        _draw(query, str(server), table, measures_of(query.history.system))
+        _draw(query, str(server), table, system.measures)
 
 
 def _begin_with_busiest(key: str, picture: Picture) -> None:
@@ -557,19 +541,19 @@ def _begin_with_busiest(key: str, picture: Picture) -> None:
     st.session_state[key] = grid.subjects[int(means.argmax())]
 
 
-def _draw_bundle(query: HistoryQuery, picture: Picture, bundle: str) -> None:
-    table = query.history.queries().bundle_series(
-        bundle, picture.minutes, query.period, picture.step_ms
-    )
+def _draw_subject(
+    query: HistoryQuery, picture: Picture, noun: str, subjects: SubjectSeries, name: str
+) -> None:
+    table = subjects.read(query, picture, name)
     if not np.asarray(table["rate"].to_numpy()).any():
         st.caption(
             words.plain(
-                f"{bundle} carried nothing in this time, or there is no bundle of that name: "
-                "names are tenant/namespace/range."
+                f"{name} carried nothing in this time, or there is no {noun} of that name: "
+                f"names are {subjects.names}."
             )
         )
         return
-    _draw(query, bundle, table, _BUNDLE_MEASURES)
+    _draw(query, name, table, subjects.measures)
 
 
 def _draw(

@@ -1,0 +1,97 @@
+"""What the History page shows of a Pegasus cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pandas as pd
+
+from core.history.queries.query import Evenness
+from core.pegasus.summary import NodeSummary
+from core.snapshot.store import CachedSnapshot, Storable
+from core.units import pluralize
+from dashboard import state
+from dashboard.app_pages.history.system import HistoryMeasure, HistorySystem
+from dashboard.queries.pegasus.snapshots import pegasus_reading
+
+if TYPE_CHECKING:
+    from dashboard.queries.history import Weights
+    from dashboard.services import Config
+
+
+def _describe_even(evenness: Evenness) -> str:
+    spread = evenness.spread[np.isfinite(evenness.spread)]
+    return (
+        f"primaries of two nodes were {np.mean(spread):.1f} apart on average, "
+        f"{np.max(spread):.0f} at most"
+    )
+
+
+def _describe_moves(rows: pd.DataFrame) -> str:
+    moved = int((rows["kind"] == "primary").sum())
+    return f"{pluralize(moved, 'partition')} with another primary"
+
+
+def _as_they_are(rows: pd.DataFrame, after: Storable) -> pd.DataFrame:
+    """Return the rows: of single partitions no load is recorded."""
+    del after
+    return rows
+
+
+def _read_pair(first: CachedSnapshot, second: CachedSnapshot) -> tuple[Storable, Storable, str]:
+    pair = pegasus_reading(first), pegasus_reading(second)
+    then, now = (_primaries_apart(one.nodes) for one in pair)
+    even = f"most minus fewest primaries {then} then, {now} after"
+    return pair[0].snapshot, pair[1].snapshot, even
+
+
+def _primaries_apart(nodes: list[NodeSummary]) -> str:
+    counts = [one.primaries for one in nodes]
+    return str(max(counts) - min(counts)) if counts else "unknown"
+
+
+def _weights(shelved: CachedSnapshot | None) -> Weights:
+    """Return none: nodes have no resources with weights."""
+    del shelved
+    return ()
+
+
+def _draw_accuracy(config: Config, cluster: str) -> bool:
+    """Return that there is nothing: the meta server's rounds are not predicted."""
+    del config, cluster
+    return False
+
+
+PEGASUS: Final = HistorySystem(
+    server="node",
+    server_parameter=state.NODE,
+    subject="partition",
+    move="primary move",
+    move_kind="primary",
+    measures=(
+        HistoryMeasure("primaries", "Primaries", "count"),
+        HistoryMeasure("replicas", "Replicas", "count"),
+        HistoryMeasure("requests", "Requests a second", "count"),
+        HistoryMeasure("memory", "Memory", "MB"),
+    ),
+    evenness=lambda evenness: evenness.spread,
+    even_unit="count",
+    even_label="primaries apart",
+    even_caption="most minus fewest primaries",
+    bound=float("nan"),
+    describe_even=_describe_even,
+    describe_moves=_describe_moves,
+    with_load=_as_they_are,
+    read_pair=_read_pair,
+    weights=_weights,
+    draw_accuracy=_draw_accuracy,
+    pages=(
+        ("fleet", "Fleet"),
+        ("pegasus", "Cluster"),
+        ("pegasus_tables", "Tables & partitions"),
+        ("pegasus_balance", "Balance"),
+    ),
+    open_subject=None,
+    subjects=None,
+)

@@ -1,0 +1,147 @@
+"""What the History page shows of a Pulsar cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from core.errors import SnapshotError
+from core.history.queries.query import Evenness
+from core.pulsar.load import WEIGHED, resource_weights
+from core.pulsar.measures import DEFAULT_TARGET
+from core.schemas.pulsar import RATES
+from core.snapshot.store import CachedSnapshot, Storable
+from core.units import format_bytes_per_s, format_ratio, pluralize
+from dashboard import state
+from dashboard.app_pages.history.system import HistoryMeasure, HistorySystem, SubjectSeries
+from dashboard.components import leader_round, words
+from dashboard.components.frame import bundle_link
+from dashboard.queries.snapshots import reading
+from dashboard.services import leader
+
+if TYPE_CHECKING:
+    from dashboard.queries.history import HistoryQuery, Picture, Weights
+    from dashboard.services import Config
+
+
+def _describe_even(evenness: Evenness) -> str:
+    known = evenness.deviation[np.isfinite(evenness.deviation)]
+    bound = DEFAULT_TARGET.bound
+    return (
+        f"the busiest broker stood {format_ratio(float(known.mean()))} over the mean on average, "
+        f"and beyond {format_ratio(bound)} in {format_ratio(evenness.share_over(bound))} of the "
+        "minutes"
+    )
+
+
+def _describe_moves(rows: pd.DataFrame) -> str:
+    moved = rows[rows["kind"] == "move"]
+    load = moved[["throughput", "clients"]].sum()
+    return (
+        f"{pluralize(len(moved), 'bundle')} moved "
+        f"({format_bytes_per_s(float(load['throughput']) * 1e6)}, "
+        f"{pluralize(round(load['clients']), 'client')})"
+    )
+
+
+def _with_load(rows: pd.DataFrame, after: Storable) -> pd.DataFrame:
+    names = ["bundle", *RATES, "producer_count", "consumer_count"]
+    loads = after.tables["bundles"].select(names).to_pandas().set_index("bundle").astype(float)
+    mine = loads.reindex(rows["subject"])
+    moved = (rows["kind"] == "move").to_numpy()
+
+    def sums(*columns: str) -> np.ndarray:
+        return np.where(moved, mine[list(columns)].sum(axis=1, min_count=1).to_numpy(), np.nan)
+
+    return rows.assign(
+        throughput=sums("msg_throughput_in", "msg_throughput_out") / 1e6,
+        msg_rate=sums("msg_rate_in", "msg_rate_out"),
+        clients=sums("producer_count", "consumer_count"),
+    )
+
+
+def _read_pair(first: CachedSnapshot, second: CachedSnapshot) -> tuple[Storable, Storable, str]:
+    pair = reading(first), reading(second)
+    then, now = (one.measures.throughput.max_deviation_ratio for one in pair)
+    even = f"deviation of traffic {format_ratio(then)} then, {format_ratio(now)} after"
+    return pair[0].snapshot, pair[1].snapshot, even
+
+
+def _weights(shelved: CachedSnapshot | None) -> Weights:
+    """Return the active weights of the resources; all 1 without a snapshot."""
+    plain = tuple((name, 1.0) for name in WEIGHED)
+    if shelved is None:
+        return plain
+    try:
+        return tuple(resource_weights(reading(shelved).settings).items())
+    except SnapshotError:
+        return plain
+
+
+def _draw_accuracy(config: Config, cluster: str) -> bool:
+    """Draw how well the leader's rounds were predicted from its events."""
+    forecast = leader.leader_forecast(config, cluster)
+    if forecast is None or not forecast.accuracy:
+        return False
+    words.section("Accuracy by lead time", "Predicted from ZooKeeper events, newest rounds.")
+    leader_round.accuracy(forecast)
+    return True
+
+
+def _bundle_series(query: HistoryQuery, picture: Picture, bundle: str) -> pa.Table:
+    return query.history.queries().bundle_series(
+        bundle, picture.minutes, query.period, picture.step_ms
+    )
+
+
+PULSAR: Final = HistorySystem(
+    server="broker",
+    server_parameter=state.BROKER,
+    subject="bundle",
+    move="bundle move",
+    move_kind="move",
+    measures=(
+        HistoryMeasure("usage", "Weighted maximum", "ratio"),
+        HistoryMeasure("cpu", "CPU", "ratio"),
+        HistoryMeasure("bandwidth_in", "NIC in", "ratio"),
+        HistoryMeasure("bandwidth_out", "NIC out", "ratio"),
+        HistoryMeasure("rate", "Message rate", "msgs/s"),
+        HistoryMeasure("throughput", "Throughput", "bytes/s"),
+        HistoryMeasure("bundles", "Bundles", "bundles"),
+    ),
+    evenness=lambda evenness: evenness.deviation,
+    even_unit="ratio",
+    even_label="deviation of traffic",
+    even_caption="how far the busiest broker's traffic stood over the mean",
+    bound=DEFAULT_TARGET.bound,
+    describe_even=_describe_even,
+    describe_moves=_describe_moves,
+    with_load=_with_load,
+    read_pair=_read_pair,
+    weights=_weights,
+    draw_accuracy=_draw_accuracy,
+    pages=(
+        ("fleet", "Fleet"),
+        ("brokers", "Brokers"),
+        ("bundles", "Bundles"),
+        ("rebalance", "Rebalance"),
+        ("splits", "Splits"),
+        ("lookup", "Placement & lookup"),
+        ("settings", "Settings"),
+    ),
+    open_subject=bundle_link,
+    subjects=SubjectSeries(
+        label="or a bundle",
+        parameter=state.BUNDLE,
+        placeholder="tenant/namespace/0x00000000_0x40000000",
+        names="tenant/namespace/range",
+        measures=(
+            HistoryMeasure("rate", "Message rate", "msgs/s"),
+            HistoryMeasure("throughput", "Throughput", "bytes/s"),
+        ),
+        read=_bundle_series,
+    ),
+)
