@@ -52,14 +52,14 @@ from core.simulation.averages import AVERAGES
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_manifest, read_table, save_snapshot
 from core.spark.fleet import FleetRequest, InDirectory, answer_here, answer_on_spark
-from core.spark.jobs.health import HEALTH_OF_CLUSTERS
-from core.spark.large.fleet import large_answer
 from core.spark.pulsar.jobs.place import PLACE
 from core.spark.pulsar.jobs.shed import SHED
+from core.spark.pulsar.large.answers import large_answer
 from core.spark.pulsar.large.cluster import LargeCluster
 from core.spark.pulsar.large.shed import large_rounds
 from core.spark.pulsar.large.simulate import large_simulation
 from core.spark.session import SparkOptions, end_session, session
+from core.spark.systems import HEALTH_OF_CLUSTERS
 
 A_NAMESPACE: Final = 500
 A_PART: Final = 200_000

@@ -27,6 +27,11 @@ class Manifest(Protocol):
         ...
 
     @property
+    def kind(self) -> str:
+        """Name of its system."""
+        ...
+
+    @property
     def taken_at(self) -> datetime:
         """When it was taken, aware UTC."""
         ...

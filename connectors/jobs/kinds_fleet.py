@@ -26,11 +26,11 @@ from core.spark.fleet import (
     Source,
     answer_here,
 )
-from core.spark.jobs.health import HEALTH_OF_CLUSTERS
 from core.spark.pegasus.jobs.balance import BALANCE
 from core.spark.pulsar.jobs.place import PLACE
 from core.spark.pulsar.jobs.shed import SHED
 from core.spark.pulsar.jobs.simulate import SIMULATE
+from core.spark.systems import HEALTH_OF_CLUSTERS
 from core.units import pluralize
 
 _SNAPSHOTS: Final = "snapshots"
@@ -113,7 +113,7 @@ def _answers_of(
     """Ask, write the result tables, and return them."""
     sources = sources_of(context, scope, kind)
     if scope.engine == "spark":
-        from core.spark.large.fleet import answer_fleet  # noqa: PLC0415  # no pyspark before it
+        from core.spark.large import answer_fleet  # noqa: PLC0415  # no pyspark before it
 
         found = answer_fleet(context.spark(), sources, request, context.progress)
     else:

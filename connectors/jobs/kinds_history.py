@@ -28,7 +28,9 @@ from core.planning.what_if.compare import totals_of, what_if_sentence
 from core.planning.what_if.request import WhatIfRequest
 from core.snapshot import PulsarSnapshot
 from core.spark.fleet import PROBLEMS, Answers, FleetRequest
-from core.spark.jobs.planning import DRILL, WHAT_IF, answer_in_pool
+from core.spark.pool import answer_in_pool
+from core.spark.pulsar.jobs.what_if import WHAT_IF
+from core.spark.systems import DRILL
 from core.units import format_ratio, pluralize
 
 if TYPE_CHECKING:
@@ -160,7 +162,7 @@ def _answers_of(
 ) -> Answers:
     sources = sources_of(context, scope, kind)
     if scope.engine == "spark":
-        from core.spark.large.fleet import answer_fleet  # noqa: PLC0415  # no pyspark before it
+        from core.spark.large import answer_fleet  # noqa: PLC0415  # no pyspark before it
 
         return answer_fleet(context.spark(), sources, request, context.progress)
     workers = scope.workers if isinstance(scope, PoolScope) else 0

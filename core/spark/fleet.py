@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
-from core.errors import OpsError
+from core.errors import InputError, OpsError
 from core.progress import Progress
 from core.request import Request
 from core.schemas import conform
-from core.snapshot import PulsarSnapshot
-from core.snapshot.pegasus import PegasusSnapshot
 from core.snapshot.store import load_manifest
+from core.system import Snapshot
 from core.systems import record_of
 from core.units import pluralize
 
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
     from core.history.store.store import HistoryLocation
 
-Snapshot = PulsarSnapshot | PegasusSnapshot
 R = TypeVar("R", bound=Request)
 PROBLEMS: Final = "problems"
 CLUSTER: Final = "cluster"
@@ -99,7 +97,7 @@ class Operation(Generic[R]):
         tables: Schemas of the answer's tables, without the column ``cluster``.
     """
 
-    compute: Callable[[Snapshot, R], Mapping[str, pa.Table]]
+    compute: Callable[[Any, R], Mapping[str, pa.Table]]
     tables: Mapping[str, pa.Schema]
 
 
@@ -118,6 +116,24 @@ class FleetRequest(Generic[R]):
     def answer(self, snapshot: Snapshot) -> Mapping[str, pa.Table]:
         """Return the rows of one cluster."""
         return self.operation.compute(snapshot, self.request)
+
+
+def require_system(snapshot: Snapshot, system: str, what: str) -> None:
+    """Refuse a cluster of another system.
+
+    Args:
+        snapshot: Of any cluster.
+        system: The only one whose clusters answer.
+        what: What only they do.
+    Raises:
+        InputError: It is of another system.
+    """
+    if snapshot.manifest.kind != system:
+        raise InputError(
+            f"{snapshot.manifest.cluster} is a {snapshot.manifest.kind.capitalize()} cluster: "
+            f"it does not {what}.",
+            hint=f"Name {system.capitalize()} clusters only.",
+        )
 
 
 Parts = list[tuple[str, Mapping[str, pa.Table]]]

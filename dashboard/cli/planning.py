@@ -20,7 +20,7 @@ from core.planning.topics.ring import TopicRing
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_manifest, load_snapshot
-from core.spark.large.size import is_large
+from core.spark.pulsar.large.size import is_large
 from core.units import format_bytes_per_s, format_ratio
 from dashboard.cli.config import read_config
 from dashboard.cli.engine import ProgressLine, is_spark, spark_session, write_tables
@@ -98,7 +98,7 @@ def _drill_on_spark(
         started = time.perf_counter()
         done = large_drill(cluster, settings, request)
     else:
-        from core.spark.jobs.drill import drill_on_spark  # noqa: PLC0415  # the same
+        from core.spark.pulsar.jobs.drill import drill_on_spark  # noqa: PLC0415  # the same
 
         snapshot, settings = _snapshot_and_settings(source, config, assumptions)
         spark = _session(config)
@@ -176,7 +176,7 @@ def _drill_pegasus(
     spark = _session(config) if on_spark else None
     started = time.perf_counter()
     if spark is not None:
-        from core.spark.jobs.drill import drill_pegasus_on_spark  # noqa: PLC0415  # takes seconds
+        from core.spark.pegasus.jobs.drill import drill_pegasus_on_spark  # noqa: PLC0415  # takes seconds
 
         done = drill_pegasus_on_spark(spark, facts, ProgressLine(), only=request.only)
     else:

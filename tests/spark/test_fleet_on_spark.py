@@ -11,11 +11,11 @@ from core.progress import NoProgress
 from core.pulsar.requests import HealthRequest, PlaceRequest, ShedRequest, SimulateRequest
 from core.snapshot.store import save_snapshot
 from core.spark.fleet import PROBLEMS, FleetRequest, InDirectory, answer_here, answer_on_spark
-from core.spark.jobs.health import HEALTH_OF_CLUSTERS
 from core.spark.pegasus.jobs.balance import BALANCE
 from core.spark.pulsar.jobs.place import PLACE
 from core.spark.pulsar.jobs.shed import SHED
 from core.spark.pulsar.jobs.simulate import SIMULATE
+from core.spark.systems import HEALTH_OF_CLUSTERS
 
 QUESTIONS = {
     "health": FleetRequest(HEALTH_OF_CLUSTERS, HealthRequest()),

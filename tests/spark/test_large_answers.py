@@ -14,10 +14,10 @@ from core.pulsar.requests import HealthRequest, PlaceRequest
 from core.pulsar.rules.registry import assess
 from core.snapshot.store import save_snapshot
 from core.spark.fleet import FleetRequest
-from core.spark.jobs.health import HEALTH_OF_CLUSTERS
-from core.spark.large.fleet import large_answer
 from core.spark.pulsar.jobs.place import PLACE
+from core.spark.pulsar.large.answers import large_answer
 from core.spark.pulsar.large.cluster import LargeCluster
+from core.spark.systems import HEALTH_OF_CLUSTERS
 
 FLEETS = {
     "trouble": (lambda one: with_trouble(with_gaps(with_ties(one))), 40, 4_000),

@@ -16,13 +16,14 @@ from core.planning.what_if.request import WhatIfRequest
 from core.progress import JobStoppedError, NoProgress
 from core.snapshot.store import save_snapshot
 from core.spark.fleet import FleetRequest, InDirectory, answer_here
-from core.spark.jobs.planning import DRILL, WHAT_IF
-from core.spark.large import fleet as large_fleet
-from core.spark.large import size
-from core.spark.large.fleet import answer_fleet, large_answer
+from core.spark.large import answer_fleet
+from core.spark.pegasus import large as large_pegasus
 from core.spark.pegasus.jobs.balance import BALANCE
-from core.spark.pulsar.large import drill
+from core.spark.pulsar.jobs.what_if import WHAT_IF
+from core.spark.pulsar.large import drill, size
+from core.spark.pulsar.large.answers import large_answer
 from core.spark.pulsar.large.cluster import LargeCluster
+from core.spark.systems import DRILL
 from core.units import pluralize
 
 EAGER = {
@@ -70,15 +71,15 @@ class Rounds:
     def rounds(self, view, options):
         Rounds.asked += 1
         self.progress.step(0, 1, "balancing tables")
-        return large_fleet.rounds_until_converged(view, options)
+        return large_pegasus.rounds_until_converged(view, options)
 
 
 @pytest.mark.parametrize(("policy", "spread"), [("app", 1), ("cluster", 0)])
 def test_a_large_pegasus_cluster_is_dealt_out_by_table_where_the_policy_allows(
     tmp_path, monkeypatch, policy, spread
 ):
-    monkeypatch.setattr(size, "MAX_PARTITIONS", 10)
-    monkeypatch.setattr(large_fleet, "SparkRounds", Rounds)
+    monkeypatch.setattr(large_pegasus, "MAX_PARTITIONS", 10)
+    monkeypatch.setattr(large_pegasus, "SparkRounds", Rounds)
     monkeypatch.setattr(Rounds, "asked", 0)
     save_snapshot(generated(3, 16, 5), tmp_path)
     sources, question = (
@@ -96,8 +97,8 @@ def test_who_stops_a_large_cluster_stops_all(tmp_path, monkeypatch):
         def step(self, done, total, words):
             raise JobStoppedError("Stopped.")
 
-    monkeypatch.setattr(size, "MAX_PARTITIONS", 10)
-    monkeypatch.setattr(large_fleet, "SparkRounds", Rounds)
+    monkeypatch.setattr(large_pegasus, "MAX_PARTITIONS", 10)
+    monkeypatch.setattr(large_pegasus, "SparkRounds", Rounds)
     save_snapshot(generated(3, 16, 5), tmp_path)
     with pytest.raises(JobStoppedError):
         answer_fleet(

@@ -19,8 +19,8 @@ from core.pulsar.shedding import (
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import save_snapshot
-from core.spark.large.fleet import Spread
 from core.spark.pulsar.jobs.shed import shed_cluster, shed_tables
+from core.spark.pulsar.large.answers import Spread
 from core.spark.pulsar.large.cluster import LargeCluster
 from core.spark.pulsar.large.shed import large_rounds
 

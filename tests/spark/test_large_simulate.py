@@ -20,10 +20,10 @@ from core.simulation.averages import AVERAGES
 from core.snapshot import PulsarSnapshot, store
 from core.snapshot.store import save_snapshot
 from core.spark.fleet import FleetRequest
-from core.spark.large.fleet import large_answer
 from core.spark.pulsar.jobs.simulate import SIMULATE
 from core.spark.pulsar.large import bundle_state
 from core.spark.pulsar.large import simulate as large_simulate
+from core.spark.pulsar.large.answers import large_answer
 from core.spark.pulsar.large.cluster import LargeCluster
 from core.spark.pulsar.large.simulate import large_simulation
 

@@ -28,10 +28,11 @@ from core.planning.topics.files import parts_of
 from core.planning.topics.ring import TopicRing
 from core.progress import NoProgress
 from core.pulsar.settings import effective_settings
-from core.spark.jobs.drill import drill_on_spark, drill_pegasus_on_spark
 from core.spark.jobs.flaps import flaps_on_spark
 from core.spark.jobs.topics import place_topics_on_spark
 from core.spark.jobs.trends import trends_on_spark
+from core.spark.pegasus.jobs.drill import drill_pegasus_on_spark
+from core.spark.pulsar.jobs.drill import drill_on_spark
 
 SEED = 3
 

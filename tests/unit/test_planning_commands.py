@@ -28,7 +28,8 @@ from core.progress import JobStoppedError, NoProgress
 from core.snapshot.pegasus import load_pegasus_snapshot
 from core.snapshot.store import Shelf, load_snapshot, save_snapshot
 from core.spark.fleet import FleetRequest, InDirectory, answer_here
-from core.spark.jobs.planning import DRILL, answer_in_pool
+from core.spark.pool import answer_in_pool
+from core.spark.systems import DRILL
 from dashboard import services
 from dashboard.cli.main import run
 from dashboard.services import pegasus

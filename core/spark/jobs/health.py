@@ -1,25 +1,15 @@
-"""Health of many clusters: what is wrong in each, and how even its load is."""
+"""The tables in which every system answers for the health of its clusters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 
 from core.findings.finding import Finding, findings_sentence, overall_state
-from core.pegasus.balance.score import count_spread
-from core.pegasus.rules.registry import assess_pegasus
-from core.pegasus.snapshot import PegasusFacts
-from core.pulsar.measures import TARGETS, Measures, Target, balance_sentence, measure
-from core.pulsar.requests import HealthRequest
-from core.pulsar.rules.registry import assess
-from core.pulsar.settings import effective_settings
-from core.snapshot import Manifest
-from core.snapshot.pegasus import PegasusSnapshot
-from core.spark.fleet import Operation, Snapshot
+from core.system import Manifest
 from core.units import datetime_to_ms
 
 HEALTH: Final = pa.schema(
@@ -68,101 +58,20 @@ FINDINGS: Final = pa.schema(
 """One row a finding, worst first."""
 
 
-def health_cluster(snapshot: Snapshot, request: HealthRequest) -> Mapping[str, pa.Table]:
-    """Return the findings of a cluster of either system."""
-    if isinstance(snapshot, PegasusSnapshot):
-        return _pegasus(snapshot)
-    target = target_of(request)
-    settings = effective_settings(snapshot)
-    found = assess(snapshot, settings, target=target)
-    identity = (snapshot.snapshot_id, snapshot.manifest)
-    return health_tables(identity, measure(snapshot, settings), found, target)
-
-
 def health_tables(
-    identity: tuple[str, Manifest],
-    measures: Measures,
-    found: tuple[Finding, ...],
-    target: Target,
-) -> Mapping[str, pa.Table]:
-    """Return the tables of one Pulsar cluster, whoever measured it.
-
-    Args:
-        identity: Id and manifest of the snapshot.
-        measures: How even its load is.
-        found: Its findings.
-        target: What counts as balanced.
-    """
-    verdict = (measures.verdict(target), balance_sentence(measures, target))
-    return _tables(identity, verdict, list(_spreads(measures)), found)
-
-
-def target_of(request: HealthRequest) -> Target:
-    """Return the target that a request names."""
-    return next(target for target in TARGETS if target.code == request.target)
-
-
-HEALTH_OF_CLUSTERS: Final = Operation(
-    health_cluster, {"health": HEALTH, "measures": MEASURES, "findings": FINDINGS}
-)
-"""The findings of each cluster, and how even its load is."""
-
-
-def _spreads(measures: Measures) -> Iterator[dict[str, Any]]:
-    for spread in measures:
-        yield {
-            "measure": spread.name,
-            "unit": spread.unit,
-            "mean": spread.mean,
-            "std": spread.std,
-            "maximum": spread.maximum,
-            "minimum": spread.minimum,
-            "max_deviation_ratio": spread.max_deviation_ratio,
-            "worst": spread.worst,
-            "known": spread.known_count,
-            "count": len(spread.brokers),
-        }
-
-
-def _pegasus(snapshot: PegasusSnapshot) -> Mapping[str, pa.Table]:
-    facts = PegasusFacts(snapshot)
-    found = assess_pegasus(facts)
-    verdict = facts.verdict()
-    view = facts.view()
-    spread = count_spread(view)
-    rows = [
-        _counted(view.nodes, name, counts, std)
-        for name, counts, std in (
-            ("primaries", spread.primaries, spread.primary_stddev),
-            ("replicas", spread.replicas, spread.replica_stddev),
-        )
-    ]
-    identity = (snapshot.snapshot_id, snapshot.manifest)
-    return _tables(identity, (verdict.state, verdict.sentence), rows, found)
-
-
-def _counted(nodes: tuple[str, ...], name: str, counts: np.ndarray, std: float) -> dict[str, Any]:
-    mean = float(counts.mean()) if counts.size else None
-    return {
-        "measure": name,
-        "unit": name,
-        "mean": mean,
-        "std": std,
-        "maximum": float(counts.max()) if counts.size else None,
-        "minimum": float(counts.min()) if counts.size else None,
-        "max_deviation_ratio": float(counts.max()) / mean - 1 if mean else None,
-        "worst": nodes[int(counts.argmax())] if counts.size else None,
-        "known": len(nodes),
-        "count": len(nodes),
-    }
-
-
-def _tables(
     identity: tuple[str, Manifest],
     verdict: tuple[str, str],
     spreads: list[dict[str, Any]],
     found: tuple[Finding, ...],
 ) -> Mapping[str, pa.Table]:
+    """Return the tables of one cluster.
+
+    Args:
+        identity: Id and manifest of the snapshot.
+        verdict: How even its load is, as a code and as a sentence.
+        spreads: Rows of :data:`MEASURES`.
+        found: Its findings, worst first.
+    """
     snapshot_id, manifest = identity
     row = {
         "system": manifest.kind,
@@ -191,3 +100,6 @@ def _tables(
         "measures": pa.Table.from_pylist(spreads, schema=MEASURES),
         "findings": pa.Table.from_pylist(findings, schema=FINDINGS),
     }
+
+
+HEALTH_TABLES: Final = {"health": HEALTH, "measures": MEASURES, "findings": FINDINGS}

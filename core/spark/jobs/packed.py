@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -19,6 +19,10 @@ PACKED: Final = pa.schema(
 """``table``: an Arrow stream."""
 
 Tables = Mapping[str, pa.Table]
+_T = TypeVar("_T")
+
+MAX_GROUPS: Final = 64
+"""Tasks for the failures of a drill at most: each lays out the snapshot once."""
 
 
 def pack(task: int, tables: Tables) -> pa.Table:
@@ -71,3 +75,9 @@ def each(
     with followed(spark, progress, words):
         asked = arrow_rows(spark, numbers).repartition(max(len(parts), 1), "task")
         return unpack(lift(asked, ["task"], kernel, PACKED).toArrow())
+
+
+def dealt(items: Sequence[_T], maximum: int) -> list[list[_T]]:
+    """Deal items out in turn, so that groups are of about equal work."""
+    count = max(min(len(items), maximum), 1)
+    return [list(items[at::count]) for at in range(count)]

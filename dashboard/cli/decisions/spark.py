@@ -13,7 +13,7 @@ from core.progress import Progress
 from core.pulsar.requests import PlaceBundleRequest, ShedRequest, SimulateRequest
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_manifest
-from core.spark.large.size import is_large
+from core.spark.pulsar.large.size import is_large
 from dashboard.cli import snapshots
 from dashboard.cli.decisions import shed, simulation
 from dashboard.cli.decisions.shed import KnownBundles

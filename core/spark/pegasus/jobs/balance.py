@@ -23,8 +23,8 @@ from core.pegasus.balance.score import count_spread
 from core.pegasus.balance.settings import set_options
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.view import ClusterView
-from core.spark.fleet import Operation, Snapshot
-from core.spark.jobs.systems import pegasus_of
+from core.snapshot.pegasus import PegasusSnapshot
+from core.spark.fleet import Operation, require_system
 
 BALANCES: Final = pa.schema(
     [
@@ -56,14 +56,15 @@ PLANS: Final = pa.schema(
 Rounds = Callable[[ClusterView, BalanceOptions, Pick], Iterator[BalanceRound]]
 
 
-def balance_cluster(snapshot: Snapshot, request: BalanceRequest) -> Mapping[str, pa.Table]:
+def balance_cluster(snapshot: PegasusSnapshot, request: BalanceRequest) -> Mapping[str, pa.Table]:
     """Simulate the rounds of a cluster.
 
     Raises:
         InputError: It is no Pegasus cluster, or a switch does not exist.
         IncompleteSnapshotError: Partitions of some table were not read.
     """
-    facts = PegasusFacts(pegasus_of(snapshot, "propose plans"))
+    require_system(snapshot, "pegasus", "propose plans")
+    facts = PegasusFacts(snapshot)
     return balance_tables(facts, request, rounds_until_converged)
 
 

@@ -14,8 +14,8 @@ from core.pulsar.placement.model import PlacementTable
 from core.pulsar.requests import PlaceRequest
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
-from core.spark.fleet import Operation, Snapshot
-from core.spark.jobs.systems import pulsar_of
+from core.snapshot import PulsarSnapshot
+from core.spark.fleet import Operation, require_system
 
 PLACEMENT: Final = pa.schema(
     [
@@ -42,16 +42,16 @@ NAMESPACES: Final = pa.schema(
 """One row a namespace: its bundles share one distribution."""
 
 
-def place_cluster(snapshot: Snapshot, request: PlaceRequest) -> Mapping[str, pa.Table]:
+def place_cluster(snapshot: PulsarSnapshot, request: PlaceRequest) -> Mapping[str, pa.Table]:
     """Place all bundles of a cluster.
 
     Raises:
         InputError: It is no Pulsar cluster.
         UnknownNameError: No such strategy.
     """
-    pulsar = pulsar_of(snapshot, "place bundles")
-    settings = effective_settings(pulsar, overrides=request.settings)
-    table = place_all(LoadView.of(pulsar, settings), settings, strategy=request.strategy)
+    require_system(snapshot, "pulsar", "place bundles")
+    settings = effective_settings(snapshot, overrides=request.settings)
+    table = place_all(LoadView.of(snapshot, settings), settings, strategy=request.strategy)
     return place_tables(table.strategy, table.why, by_namespace(table))
 
 

@@ -24,8 +24,7 @@ from core.pulsar.shedding import (
 from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.view import LoadView
 from core.snapshot import LoadManager, PulsarSnapshot
-from core.spark.fleet import Operation, Snapshot
-from core.spark.jobs.systems import pulsar_of
+from core.spark.fleet import Operation, require_system
 
 _CONFIGURED: Final = "loadBalancerLoadSheddingStrategy"
 
@@ -83,14 +82,15 @@ class Decider(Protocol):
         ...
 
 
-def shed_cluster(snapshot: Snapshot, request: ShedRequest) -> Mapping[str, pa.Table]:
+def shed_cluster(snapshot: PulsarSnapshot, request: ShedRequest) -> Mapping[str, pa.Table]:
     """Return what a cluster's strategies would unload; switches that keep it from it are ignored.
 
     Raises:
         InputError: It is no Pulsar cluster.
         UnknownNameError: No such strategy.
     """
-    return shed_tables(_Whole(pulsar_of(snapshot, "shed bundles")), request)
+    require_system(snapshot, "pulsar", "shed bundles")
+    return shed_tables(_Whole(snapshot), request)
 
 
 def shed_tables(decider: Decider, request: ShedRequest) -> Mapping[str, pa.Table]:

@@ -14,8 +14,7 @@ from core.pulsar.shedding import active_shedding_strategy
 from core.simulation import Run, Simulation, simulate
 from core.simulation.model import run_of
 from core.snapshot import PulsarSnapshot
-from core.spark.fleet import Operation, Snapshot
-from core.spark.jobs.systems import pulsar_of
+from core.spark.fleet import Operation, require_system
 
 SIMULATIONS: Final = pa.schema(
     [
@@ -62,19 +61,19 @@ MOVES: Final = pa.schema(
 """One row a bundle that went."""
 
 
-def simulate_cluster(snapshot: Snapshot, request: SimulateRequest) -> Mapping[str, pa.Table]:
+def simulate_cluster(snapshot: PulsarSnapshot, request: SimulateRequest) -> Mapping[str, pa.Table]:
     """Simulate the rounds of a cluster, once a seed.
 
     Raises:
         InputError: It is no Pulsar cluster, or cannot be simulated.
         UnknownNameError: No such strategy.
     """
-    pulsar = pulsar_of(snapshot, "shed bundles")
+    require_system(snapshot, "pulsar", "shed bundles")
     options: dict[str, Any] = {
         "placement": request.placement,
         "overrides": dict(request.settings),
     }
-    return simulate_tables(pulsar, request, lambda run: simulate(pulsar, run, **options))
+    return simulate_tables(snapshot, request, lambda run: simulate(snapshot, run, **options))
 
 
 def simulate_tables(

@@ -20,13 +20,12 @@ from core.planning.drill.request import DrillRequest
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Floats, LoadView
 from core.snapshot import PulsarSnapshot
-from core.spark.jobs.drill import dealt
-from core.spark.jobs.packed import each, pack
-from core.spark.large.size import MAX_PLACED
+from core.spark.jobs.packed import dealt, each, pack
 from core.spark.pulsar.large.cluster import NEEDED, LargeCluster
 from core.spark.pulsar.large.map_order import BucketOrders
 from core.spark.pulsar.large.place import sendable
 from core.spark.pulsar.large.reduced import Reduced
+from core.spark.pulsar.large.size import MAX_PLACED
 from core.units import pluralize
 
 _GROUPS: Final = 16

@@ -40,13 +40,13 @@ from core.simulation.model import Landed
 from core.simulation.records import hottest, top_bundles
 from core.simulation.scenario import joined, without_brokers
 from core.snapshot import PulsarSnapshot
-from core.spark.large.size import MAX_PLACED
 from core.spark.pulsar.large.bundle_state import SIMULATED
 from core.spark.pulsar.large.cluster import LargeCluster
 from core.spark.pulsar.large.evolved import Evolved
 from core.spark.pulsar.large.map_order import BucketOrders
 from core.spark.pulsar.large.reduced import Reduced, missing_of
 from core.spark.pulsar.large.scan import CODE, NAMED, OWN, ROW, Edits, Part
+from core.spark.pulsar.large.size import MAX_PLACED
 from core.units import pluralize
 
 _MAX_TURNS: Final = 40

@@ -1,4 +1,4 @@
-"""Planning questions to many clusters: what-ifs and failure drills, a cluster a task."""
+"""One question to many clusters, answered by the processes of this machine."""
 
 from __future__ import annotations
 
@@ -12,65 +12,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from core.errors import ComputeError
-from core.pegasus.snapshot import PegasusFacts
-from core.planning.drill.pegasus import NODE_FAILURES, drill_pegasus
-from core.planning.drill.pulsar import Drill, drill
-from core.planning.drill.request import DrillRequest
-from core.planning.drill.tables import TABLES
-from core.planning.what_if.compare import PAIRS, compare
-from core.planning.what_if.request import WhatIfRequest
 from core.progress import NoProgress, Progress
-from core.pulsar.settings import effective_settings
-from core.snapshot.pegasus import PegasusSnapshot
-from core.spark.fleet import (
-    PROBLEMS,
-    Answers,
-    FleetRequest,
-    Operation,
-    Snapshot,
-    Source,
-    answer_here,
-    problems_of,
-)
-from core.spark.jobs.systems import pulsar_of
+from core.spark.fleet import Answers, FleetRequest, Source, answer_here
 
 _POLL_S: Final = 0.5
-
-
-def compare_cluster(snapshot: Snapshot, request: WhatIfRequest) -> Mapping[str, pa.Table]:
-    """Simulate the pairs on a cluster.
-
-    Raises:
-        InputError: It is no Pulsar cluster, or cannot be simulated.
-    """
-    return {"pairs": compare(pulsar_of(snapshot, "shed bundles"), request)}
-
-
-def drill_cluster(snapshot: Snapshot, request: DrillRequest) -> Mapping[str, pa.Table]:
-    """Drill a cluster of either system.
-
-    Raises:
-        InputError: It cannot be computed.
-        IncompleteSnapshotError: Its snapshot lacks what that needs.
-    """
-    if isinstance(snapshot, PegasusSnapshot):
-        facts = PegasusFacts(snapshot)
-        return {"nodes": drill_pegasus(facts, NoProgress(), only=request.only).failures}
-    snapshot.require("brokers", "bundles")
-    return drill_tables(drill(snapshot, effective_settings(snapshot), request, NoProgress()))
-
-
-def drill_tables(done: Drill) -> Mapping[str, pa.Table]:
-    """Return the tables of a Pulsar cluster; what was left out is a problem of it."""
-    tables = {"failures": done.failures, "hot": done.hot, "groups": done.groups}
-    return {**tables, PROBLEMS: problems_of(done.skipped)} if done.skipped else tables
-
-
-WHAT_IF: Final = Operation(compare_cluster, {"pairs": PAIRS})
-"""Every shedding strategy with every placement strategy."""
-
-DRILL: Final = Operation(drill_cluster, {**TABLES, "nodes": NODE_FAILURES})
-"""Each broker or node, and each failure domain, lost in turn."""
 
 
 def answer_in_pool(

@@ -15,9 +15,6 @@ MAX_PLACED: Final = 100_000
 """Up to so many bundles that lose their broker are brought to one process, some 60 MB, which places
 them one after the other as the leader does."""
 
-MAX_PARTITIONS: Final = 50_000
-"""Up to so many partitions of Pegasus, one task is done before several would have begun."""
-
 
 def is_large(directory: Path) -> bool:
     """Return whether the snapshot in a directory is better spread over tasks.
@@ -25,18 +22,5 @@ def is_large(directory: Path) -> bool:
     Raises:
         SnapshotError: There is none.
     """
-    return _has_more(directory, "bundles", MAX_BUNDLES)
-
-
-def is_large_pegasus(directory: Path) -> bool:
-    """Return whether the Pegasus cluster in a directory is better spread over tasks by table.
-
-    Raises:
-        SnapshotError: There is none.
-    """
-    return _has_more(directory, "partitions", MAX_PARTITIONS)
-
-
-def _has_more(directory: Path, table: str, rows: int) -> bool:
-    found = load_manifest(directory)[1].tables.get(table)
-    return found is not None and found.rows > rows
+    found = load_manifest(directory)[1].tables.get("bundles")
+    return found is not None and found.rows > MAX_BUNDLES

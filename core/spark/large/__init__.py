@@ -1,1 +1,0 @@
-"""Which clusters are too large for one task, and what answers for them."""

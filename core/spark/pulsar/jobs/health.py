@@ -1,0 +1,64 @@
+"""Health of Pulsar clusters: what is wrong in each, and how even its load is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from core.findings.finding import Finding
+from core.pulsar.measures import TARGETS, Measures, Target, balance_sentence, measure
+from core.pulsar.requests import HealthRequest
+from core.pulsar.rules.registry import assess
+from core.pulsar.settings import effective_settings
+from core.snapshot import Manifest, PulsarSnapshot
+from core.spark.jobs.health import health_tables
+
+
+def pulsar_health(snapshot: PulsarSnapshot, request: HealthRequest) -> Mapping[str, pa.Table]:
+    """Return the findings of a cluster."""
+    target = target_of(request)
+    settings = effective_settings(snapshot)
+    found = assess(snapshot, settings, target=target)
+    identity = (snapshot.snapshot_id, snapshot.manifest)
+    return measured_tables(identity, measure(snapshot, settings), found, target)
+
+
+def measured_tables(
+    identity: tuple[str, Manifest],
+    measures: Measures,
+    found: tuple[Finding, ...],
+    target: Target,
+) -> Mapping[str, pa.Table]:
+    """Return the tables of one cluster, measured here or on Spark.
+
+    Args:
+        identity: Id and manifest of the snapshot.
+        measures: How even its load is.
+        found: Its findings.
+        target: What counts as balanced.
+    """
+    verdict = (measures.verdict(target), balance_sentence(measures, target))
+    return health_tables(identity, verdict, list(_spreads(measures)), found)
+
+
+def target_of(request: HealthRequest) -> Target:
+    """Return the target that a request names."""
+    return next(target for target in TARGETS if target.code == request.target)
+
+
+def _spreads(measures: Measures) -> Iterator[dict[str, Any]]:
+    for spread in measures:
+        yield {
+            "measure": spread.name,
+            "unit": spread.unit,
+            "mean": spread.mean,
+            "std": spread.std,
+            "maximum": spread.maximum,
+            "minimum": spread.minimum,
+            "max_deviation_ratio": spread.max_deviation_ratio,
+            "worst": spread.worst,
+            "known": spread.known_count,
+            "count": len(spread.brokers),
+        }
