@@ -39,9 +39,10 @@ import pyarrow.parquet as pq
 from fleet_builder import NIC_KBIT_PER_S, make_snapshot
 
 from connectors.sandbox.java import find_java
+from core.findings.request import HealthRequest
 from core.progress import NoProgress
 from core.pulsar.load import LONG_SAMPLES, SHORT_SAMPLES
-from core.pulsar.requests import HealthRequest, PlaceRequest, ShedRequest
+from core.pulsar.requests import PlaceRequest, ShedRequest
 from core.pulsar.settings import SHEDDING_SWITCHES, effective_settings
 from core.pulsar.shedding import Round, find_shedding_strategy, shed_rounds
 from core.pulsar.view import LoadView

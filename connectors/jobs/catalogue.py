@@ -16,13 +16,16 @@ from core.request import parse
 @lru_cache(maxsize=1)
 def kinds() -> Mapping[str, JobKind]:
     """Return the kinds by name, in the order in which pages show them."""
-    from connectors.jobs import (  # noqa: PLC0415  # they take seconds
-        kinds_backtest,
-        kinds_fleet,
-        kinds_history,
+    from connectors.jobs.kinds import (  # noqa: PLC0415  # they take seconds
+        backtest,
+        fleet,
+        history,
+        pegasus,
+        pulsar,
     )
 
-    return by_name((*kinds_backtest.KINDS, *kinds_history.KINDS, *kinds_fleet.KINDS))
+    found = (one.KINDS for one in (backtest, history, fleet, pulsar, pegasus))
+    return by_name(kind for kinds_of_one in found for kind in kinds_of_one)
 
 
 def by_name(found: Iterable[JobKind]) -> Mapping[str, JobKind]:

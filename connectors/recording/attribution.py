@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from core.actions.views import RunView, StepView
 from core.ids import is_part
-from core.pegasus.server_settings import CHANGEABLE
-from core.pegasus.steps.level import LEVEL_KEY
 from core.units import datetime_to_ms
 
 LEVEL: Final = "level"
@@ -94,19 +92,6 @@ def _run_change(view: RunView, step: StepView, subject: str, ended_at: int | Non
         actor=view.requested_by,
         reason=view.reason,
     )
-
-
-def setting_subjects(key: str) -> Sequence[str]:
-    """Return the names that a setting of a run has in events of snapshots, its key included.
-
-    Args:
-        key: As a run has it; the remote command of a Pegasus server, with ``@`` and the server.
-    """
-    if key == LEVEL_KEY:
-        return [LEVEL, key]
-    name = key.partition("@")[0]
-    found = next((one for one in CHANGEABLE if one.key == name), None)
-    return [key] if found is None else list(dict.fromkeys((key, found.setting.name)))
 
 
 def attributed(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
 import filelock
 import msgspec
@@ -22,7 +22,6 @@ import msgspec
 from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.config.private import keep_private
 from connectors.connector import Collector, Observer
-from connectors.pulsar.leader.observer import ObserverStatus
 from connectors.recording.loop import Recording
 from connectors.recording.status import RecordingStatus
 from connectors.systems import connector_of
@@ -89,7 +88,7 @@ class CollectorStatus:
     next_due_at: str | None = None
     stopped_at: str | None = None
     history: RecordingStatus | None = None
-    leader: ObserverStatus | None = None
+    leader: Any = None
     retention_paused: str = ""
 
 

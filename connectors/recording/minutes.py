@@ -81,6 +81,7 @@ class ClusterMinutes:
         self._steps: RunSteps | None = None
         self._since = 0
         self._taken_at = 0
+        self._kind = ""
         self._reported_count = 0
         self._moved: list[str] = []
         self._problem: OpsError | None = None
@@ -98,6 +99,7 @@ class ClusterMinutes:
         """
         taken_at = datetime_to_ms(snapshot.manifest.taken_at)
         self._taken_at = taken_at
+        self._kind = snapshot.manifest.kind
         self._reported_count, self._moved, self._problem = 0, [], None
         try:
             if self._place is None:
@@ -180,7 +182,10 @@ class ClusterMinutes:
     def _read_steps(self) -> RunSteps:
         if self._steps is None:
             journal = self._open_journal()
-            self._steps = RunSteps(journal, self._cluster, self._place or 0, self._since)
+            system = self._store.tables.kinds.system(self._kind)
+            self._steps = RunSteps(
+                journal, self._cluster, self._place or 0, self._since, system.setting_subjects
+            )
         self._steps.read()
         return self._steps
 

@@ -8,10 +8,10 @@ the next recorder goes on exactly behind the last event that counts.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from connectors.recording.attribution import BY_US, RunChange, run_changes_of, setting_subjects
+from connectors.recording.attribution import BY_US, RunChange, run_changes_of
 from core.actions.events import (
     ControlRequested,
     Entry,
@@ -45,9 +45,19 @@ class RunSteps:
         cluster: Trimtab's name of the cluster.
         position: Place of the last entry that is an event of the history already; 0: none is.
         since: Where none is: entries before this moment (ms) are older than the history.
+        setting_subjects: Returns the subjects that a setting of a run has in events; see
+            :class:`core.snapshot.record.SystemRecord`.
     """
 
-    def __init__(self, journal: Journal, cluster: str, position: int, since: int) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        cluster: str,
+        position: int,
+        since: int,
+        setting_subjects: Callable[[str], Sequence[str]],
+    ) -> None:
+        self._setting_subjects = setting_subjects
         self._journal = journal
         self._cluster = cluster
         self._position = position
@@ -137,7 +147,7 @@ class RunSteps:
                 actor=view.requested_by,
                 reason=view.reason,
             )
-            for subject in setting_subjects(event.key)
+            for subject in self._setting_subjects(event.key)
         ]
 
 

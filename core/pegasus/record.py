@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from core.pegasus.server_settings import CHANGEABLE
+from core.pegasus.steps.level import LEVEL_KEY
 from core.schemas.pegasus import PEGASUS_TABLES
 from core.snapshot.pegasus import KIND, PegasusSnapshot, load_pegasus_snapshot
 from core.snapshot.record import Kind, ServerLoad, SystemRecord, changing, part_of
@@ -179,6 +182,19 @@ def _texts(column: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.object_]]:
     return texts
 
 
+def setting_subjects(key: str) -> Sequence[str]:
+    """Return the subjects that a setting has in events of snapshots, its key included.
+
+    Args:
+        key: As a run has it: the level, or a remote command, with ``@`` and the server.
+    """
+    if key == LEVEL_KEY:
+        return ["level", key]
+    name = key.partition("@")[0]
+    found = next((one for one in CHANGEABLE if one.key == name), None)
+    return [key] if found is None else list(dict.fromkeys((key, found.setting.name)))
+
+
 PEGASUS_RECORD: Final = SystemRecord(
     system=KIND,
     tables=PEGASUS_TABLES,
@@ -187,6 +203,7 @@ PEGASUS_RECORD: Final = SystemRecord(
     build=PegasusSnapshot.build,
     load=load_pegasus_snapshot,
     events=pegasus_events,
+    setting_subjects=setting_subjects,
     servers=ServerLoad(
         rows="nodes",
         key="node",

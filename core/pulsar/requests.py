@@ -1,8 +1,8 @@
-"""The requests of decisions of Pulsar's balancer: health, shed, place, simulate."""
+"""The requests of decisions of Pulsar's balancer: shed, place, simulate."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Self
 
 import msgspec
 
@@ -15,14 +15,6 @@ _SETTINGS: Final = param(
     'Temporary broker.conf settings, as JSON: {"loadBalancerSheddingEnabled": true}; by default '
     "each cluster's own"
 )
-
-
-class HealthRequest(Request, frozen=True, kw_only=True):
-    """Show the findings of a cluster, and how even its load is."""
-
-    target: Annotated[
-        Literal["vivo", "tight", "transfer"], param("Definition of balanced of Pulsar clusters")
-    ] = "vivo"
 
 
 class ShedRequest(Request, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ Each system declares its own :class:`SystemRecord`; the history is made of what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -114,6 +114,8 @@ class SystemRecord:
         events: Returns rows of ``events`` for what happened between two snapshots, without who did
             it.
         servers: How the load of its servers is read; ``None``: no page shows it.
+        setting_subjects: Returns the subjects that a setting, by its key in runs, has in rows of
+            ``events``; the key is one of them.
     """
 
     system: str
@@ -124,6 +126,7 @@ class SystemRecord:
     load: Callable[[Path], Any]
     events: Callable[[Any, Any], list[dict[str, Any]]]
     servers: ServerLoad | None = None
+    setting_subjects: Callable[[str], Sequence[str]] = lambda key: (key,)
 
 
 def part_of(table: pa.Schema, names: tuple[str, ...]) -> pa.Schema:

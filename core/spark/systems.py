@@ -9,10 +9,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from core.errors import InputError
-from core.planning.drill.pegasus import NODE_FAILURES
+from core.findings.request import HealthRequest
+from core.planning.drill.pegasus import NODE_FAILURES, refuses
 from core.planning.drill.request import DrillRequest
-from core.planning.drill.tables import TABLES
-from core.pulsar.requests import HealthRequest
+from core.planning.drill.tables import TABLES, hurts
 from core.spark.fleet import Operation
 from core.spark.jobs.health import HEALTH_TABLES
 from core.spark.pegasus.jobs.drill import pegasus_drill
@@ -31,15 +31,41 @@ class FleetSystem:
     Attributes:
         health: Returns ``HEALTH_TABLES`` of a snapshot.
         drill: Returns some of the system's own tables of failures.
+        drill_tables: What these tables hold, by name, in a sentence each.
+        failures: Name of the one with a row a failure.
+        is_harmful: Returns which of these rows cost clients something.
+        harm: What such failures do, as it follows their number.
     """
 
     health: Callable[[Any, HealthRequest], Tables]
     drill: Callable[[Any, DrillRequest], Tables]
+    drill_tables: Mapping[str, str]
+    failures: str
+    is_harmful: Callable[[pa.Table], pa.ChunkedArray]
+    harm: str
 
 
 SYSTEMS: Final = {
-    "pulsar": FleetSystem(health=pulsar_health, drill=pulsar_drill),
-    "pegasus": FleetSystem(health=pegasus_health, drill=pegasus_drill),
+    "pulsar": FleetSystem(
+        health=pulsar_health,
+        drill=pulsar_drill,
+        drill_tables={
+            "failures": "Each broker or failure domain of Pulsar clusters lost, worst first.",
+            "hot": "Brokers that are over the usage that counts as hot, after a failure.",
+            "groups": "What is left of isolation groups that a failure touches.",
+        },
+        failures="failures",
+        is_harmful=hurts,
+        harm="make brokers hot or leave bundles or isolation groups without a broker",
+    ),
+    "pegasus": FleetSystem(
+        health=pegasus_health,
+        drill=pegasus_drill,
+        drill_tables={"nodes": "Each node of Pegasus clusters lost, worst first."},
+        failures="nodes",
+        is_harmful=refuses,
+        harm="leave Pegasus partitions that refuse reads or writes",
+    ),
 }
 """By the kind of the snapshot's manifest."""
 

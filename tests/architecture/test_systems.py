@@ -11,7 +11,16 @@ from core.systems import STEPS, SYSTEMS
 ROOT = Path(__file__).parents[2]
 NEUTRAL = (
     *("core/plan", "core/actions", "core/step.py", "core/system.py"),
-    *("connectors/worker", "connectors/journal"),
+    *("core/findings", "core/history/store", "core/history/transfer"),
+    *("core/snapshot/record.py", "core/history/analysis/accuracy/shadow.py"),
+    *("core/history/analysis/flaps", "core/history/analysis/accuracy/accuracy.py"),
+    *("core/history/backtest/system.py", "core/history/backtest/job.py"),
+    *("core/spark/fleet.py", "core/spark/pool.py", "core/spark/session.py", "core/spark/lift.py"),
+    *("connectors/worker", "connectors/journal", "connectors/recording", "connectors/connector.py"),
+    *("connectors/jobs/kinds/fleet.py", "connectors/jobs/kinds/history.py"),
+    *("connectors/jobs/kinds/backtest.py", "connectors/jobs/queue.py", "connectors/jobs/server.py"),
+    *("connectors/jobs/model.py", "connectors/jobs/record.py", "connectors/jobs/results.py"),
+    *("connectors/transport", "connectors/zookeeper"),
 )
 
 

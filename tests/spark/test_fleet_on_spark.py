@@ -6,9 +6,10 @@ import pytest
 from fleet_builder import make_snapshot
 from pegasus_snapshots import generated
 
+from core.findings.request import HealthRequest
 from core.pegasus.balance.request import BalanceRequest
 from core.progress import NoProgress
-from core.pulsar.requests import HealthRequest, PlaceRequest, ShedRequest, SimulateRequest
+from core.pulsar.requests import PlaceRequest, ShedRequest, SimulateRequest
 from core.snapshot.store import save_snapshot
 from core.spark.fleet import PROBLEMS, FleetRequest, InDirectory, answer_here, answer_on_spark
 from core.spark.pegasus.jobs.balance import BALANCE

@@ -8,9 +8,10 @@ from large_fleets import extensible, unread, with_gaps, with_ties, with_trouble
 
 from core.errors import UnknownNameError
 from core.findings.engine import MAX_OF_ONE_CODE
+from core.findings.request import HealthRequest
 from core.progress import NoProgress
 from core.pulsar.measures import TARGETS
-from core.pulsar.requests import HealthRequest, PlaceRequest
+from core.pulsar.requests import PlaceRequest
 from core.pulsar.rules.registry import assess
 from core.snapshot.store import save_snapshot
 from core.spark.fleet import FleetRequest

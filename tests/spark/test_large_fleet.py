@@ -8,7 +8,7 @@ from fleet_builder import make_snapshot
 from large_fleets import extensible, unread, with_gaps, with_ties
 from pegasus_snapshots import generated
 
-from connectors.jobs.kinds_history import skipped
+from connectors.jobs.kinds.fleet import skipped
 from core.errors import InputError
 from core.pegasus.balance.request import BalanceRequest
 from core.planning.drill.request import DrillRequest

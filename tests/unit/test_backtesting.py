@@ -17,7 +17,7 @@ from backtest_clusters import PEGASUS, PULSAR, START, history_in, living
 from history_worlds import pegasus_minutes
 
 from connectors.config.model import TrimtabConfig
-from connectors.jobs.kinds_backtest import KINDS, BacktestJob
+from connectors.jobs.kinds.backtest import KINDS, BacktestJob
 from connectors.jobs.model import JobContext
 from core.errors import InputError, UnknownNameError
 from core.history.backtest.advice import is_plannable

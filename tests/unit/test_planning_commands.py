@@ -15,8 +15,7 @@ from msgspec import structs
 from pegasus_snapshots import generated
 
 from connectors.config.model import TrimtabConfig
-from connectors.jobs.catalogue import checked
-from connectors.jobs.kinds_history import KINDS
+from connectors.jobs.catalogue import checked, kinds
 from connectors.jobs.model import JobAnswer, JobContext
 from core.errors import ComputeError, InputError
 from core.history.store.store import HistoryLocation, HistoryStore
@@ -34,7 +33,7 @@ from dashboard import services
 from dashboard.cli.main import run
 from dashboard.services import pegasus
 
-KIND = {kind.name: kind for kind in KINDS}
+KIND = kinds()
 
 
 @pytest.fixture(scope="module")

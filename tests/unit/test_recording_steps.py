@@ -23,6 +23,7 @@ from core.actions.events import (
     SettingSaved,
 )
 from core.actions.model import RunId
+from core.pegasus.record import PEGASUS_RECORD
 from core.pegasus.steps.setting import SetServerSetting
 from core.units import datetime_to_ms
 
@@ -44,7 +45,7 @@ def write(journal: SqlJournal, *events: Event, start: int = 0, **more: Any) -> N
 
 
 def steps_of(journal: SqlJournal, position: int = 0, since: int = START) -> RunSteps:
-    return RunSteps(journal, "prod", position, since)
+    return RunSteps(journal, "prod", position, since, PEGASUS_RECORD.setting_subjects)
 
 
 def read(steps: RunSteps) -> list[dict[str, Any]]:

@@ -21,14 +21,9 @@ import pyarrow as pa
 import typer
 
 from core.errors import OpsError, UnknownNameError
+from core.findings.request import HealthRequest
 from core.progress import NoProgress, Progress
-from core.pulsar.requests import (
-    ALL,
-    HealthRequest,
-    PlaceBundleRequest,
-    ShedRequest,
-    SimulateRequest,
-)
+from core.pulsar.requests import ALL, PlaceBundleRequest, ShedRequest, SimulateRequest
 from core.snapshot.store import load_manifest
 from core.spark.fleet import each_on_spark
 from dashboard.cli import snapshots as snapshots_commands

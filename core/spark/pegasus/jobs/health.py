@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from core.findings.request import HealthRequest
 from core.pegasus.balance.score import count_spread
 from core.pegasus.rules.registry import assess_pegasus
 from core.pegasus.snapshot import PegasusFacts
-from core.pulsar.requests import HealthRequest
 from core.snapshot.pegasus import PegasusSnapshot
 from core.spark.jobs.health import health_tables
 

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from core.findings.finding import Finding
+from core.findings.request import HealthRequest
 from core.pulsar.measures import TARGETS, Measures, Target, balance_sentence, measure
-from core.pulsar.requests import HealthRequest
 from core.pulsar.rules.registry import assess
 from core.pulsar.settings import effective_settings
 from core.snapshot import Manifest, PulsarSnapshot

@@ -12,11 +12,12 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from core.errors import InputError
+from core.findings.request import HealthRequest
 from core.planning.drill.request import DrillRequest
 from core.planning.what_if.compare import compared
 from core.planning.what_if.request import WhatIfRequest
 from core.progress import Progress
-from core.pulsar.requests import HealthRequest, ShedRequest, SimulateRequest
+from core.pulsar.requests import ShedRequest, SimulateRequest
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import Round
 from core.pulsar.shedding.registry import AnyStrategy

@@ -1,4 +1,4 @@
-"""Jobs on the present, or on one past minute, of many clusters at once."""
+"""Jobs on the present, or on one past minute, of clusters of every system."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from connectors.config.credentials import Strict
 from connectors.jobs.model import JobAnswer, JobContext, JobKind, ScopedRequest
 from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
-from core.pegasus.balance.request import BalanceRequest
-from core.pulsar.requests import HealthRequest, PlaceRequest, ShedRequest, SimulateRequest
+from core.findings.request import HealthRequest
+from core.planning.drill.request import DrillRequest
 from core.snapshot.store import Shelf
 from core.spark.fleet import (
     PROBLEMS,
@@ -26,11 +26,8 @@ from core.spark.fleet import (
     Source,
     answer_here,
 )
-from core.spark.pegasus.jobs.balance import BALANCE
-from core.spark.pulsar.jobs.place import PLACE
-from core.spark.pulsar.jobs.shed import SHED
-from core.spark.pulsar.jobs.simulate import SIMULATE
-from core.spark.systems import HEALTH_OF_CLUSTERS
+from core.spark.pool import answer_in_pool
+from core.spark.systems import DRILL, HEALTH_OF_CLUSTERS, SYSTEMS
 from core.units import pluralize
 
 _SNAPSHOTS: Final = "snapshots"
@@ -59,13 +56,23 @@ class FleetScope(Strict):
         return value
 
 
+class PoolScope(FleetScope):
+    """Which clusters, and by how many processes.
+
+    Attributes:
+        workers: Processes that share the work on this machine; 0: one a core. Spark has its own.
+    """
+
+    workers: int = Field(default=0, ge=0, le=1_024)
+
+
 def sources_of(context: JobContext, scope: FleetScope, kind: str | None) -> Mapping[str, Source]:
     """Return where the snapshots of the clusters are.
 
     Args:
         context: Configuration and history.
         scope: Which clusters, and when.
-        kind: ``pulsar`` or ``pegasus``; ``None``: of any kind.
+        kind: Of which system; ``None``: of any.
     Raises:
         UnknownNameError: A cluster that is not configured.
         IncompleteSnapshotError: None of them has a snapshot.
@@ -107,24 +114,31 @@ def _present(context: JobContext, names: list[str]) -> dict[str, Source]:
     }
 
 
-def _answers_of(
+def answers_of(
     context: JobContext, scope: FleetScope, request: FleetRequest[Any], kind: str | None
 ) -> Answers:
-    """Ask, write the result tables, and return them."""
+    """Return the answers of the clusters; see :func:`sources_of`.
+
+    A scope with workers has processes answer where Spark does not.
+    """
     sources = sources_of(context, scope, kind)
     if scope.engine == "spark":
         from core.spark.large import answer_fleet  # noqa: PLC0415  # no pyspark before it
 
-        found = answer_fleet(context.spark(), sources, request, context.progress)
-    else:
-        found = answer_here(sources, request, context.progress)
-    for name, table in found.items():
+        return answer_fleet(context.spark(), sources, request, context.progress)
+    if isinstance(scope, PoolScope):
+        return answer_in_pool(sources, request, context.progress, scope.workers)
+    return answer_here(sources, request, context.progress)
+
+
+def write(context: JobContext, tables: Mapping[str, pa.Table]) -> None:
+    """Write the result tables; that of problems only where there are some."""
+    for name, table in tables.items():
         if table.num_rows or name != PROBLEMS:
             pq.write_table(table, context.out / f"{name}.parquet", compression="zstd")
-    return found
 
 
-def _answer(found: Answers, first: str, said: str, tables: Mapping[str, str]) -> JobAnswer:
+def counted_answer(found: Answers, first: str, said: str, tables: Mapping[str, str]) -> JobAnswer:
     """Return the answer, with a word on the clusters that could not be answered for."""
     failed = found[PROBLEMS]
     answered = len(set(found[first]["cluster"].to_pylist()))
@@ -150,12 +164,36 @@ def unanswered(problems: pa.Table) -> str:
     )
 
 
+def failed(found: Answers, tables: dict[str, str]) -> str:
+    """Return a word on clusters that could not be answered for, and name their table."""
+    if not found[PROBLEMS].num_rows:
+        return ""
+    tables[PROBLEMS] = _PROBLEM_TABLE
+    return unanswered(found[PROBLEMS])
+
+
+def skipped(found: Answers, tables: dict[str, str]) -> str:
+    """Return the same of drills, whose clusters may be answered for but for some failures."""
+    problems = found[PROBLEMS]
+    answered = pa.chunked_array(
+        chunk for one in SYSTEMS.values() for chunk in found[one.failures]["cluster"].chunks
+    )
+    is_part = pc.is_in(problems["cluster"], pc.unique(answered))
+    words = failed({**found, PROBLEMS: problems.filter(pc.invert(is_part))}, tables)
+    parts = problems.filter(is_part)
+    if parts.num_rows:
+        tables[PROBLEMS] = "Clusters and failures that could not be answered for, and why."
+        words += f" {pluralize(parts.num_rows, 'failure')} left out: {parts['sentence'][0]}"
+    return words
+
+
 def _health(context: JobContext, job: ScopedRequest) -> JobAnswer:
-    found = _answers_of(context, job.scope, FleetRequest(HEALTH_OF_CLUSTERS, job.request), None)
+    found = answers_of(context, job.scope, FleetRequest(HEALTH_OF_CLUSTERS, job.request), None)
+    write(context, found)
     states = found["health"]["state"].to_pylist()
     words = {"bad": "bad", "attention": "need attention", "unknown": "unknown", "ok": "well"}
     parts = [f"{states.count(code)} {word}" for code, word in words.items() if code in states]
-    return _answer(
+    return counted_answer(
         found,
         "health",
         f"{', '.join(parts) or 'nothing is known'}.",
@@ -167,66 +205,21 @@ def _health(context: JobContext, job: ScopedRequest) -> JobAnswer:
     )
 
 
-def _shed(context: JobContext, job: ScopedRequest) -> JobAnswer:
-    found = _answers_of(context, job.scope, FleetRequest(SHED, job.request), "pulsar")
-    moves = pc.sum(found["rounds"]["moves"]).as_py() or 0
-    count = len(set(found["rounds"]["strategy"].to_pylist()))
-    names = "1 strategy" if count == 1 else f"{count} strategies"
-    return _answer(
-        found,
-        "rounds",
-        f"{names} would unload {pluralize(moves, 'bundle')} in all.",
-        {
-            "rounds": "What each strategy would do in each cluster, and why.",
-            "moves": "Every bundle that was picked, with its most likely destination.",
-        },
-    )
-
-
-def _place(context: JobContext, job: ScopedRequest) -> JobAnswer:
-    found = _answers_of(context, job.scope, FleetRequest(PLACE, job.request), "pulsar")
-    bundles = pc.sum(found["placement"]["bundles"]).as_py() or 0
-    unassigned = pc.sum(found["placement"]["unassigned"]).as_py() or 0
-    said = f"{pluralize(bundles, 'bundle')} placed"
-    return _answer(
-        found,
-        "placement",
-        f"{said}; {unassigned:,} stay unassigned." if unassigned else f"{said}.",
-        {
-            "placement": "Strategy and bundles without a broker, by cluster.",
-            "namespaces": "The most likely broker of each namespace's bundles, and who stays.",
-        },
-    )
-
-
-def _simulate(context: JobContext, job: ScopedRequest) -> JobAnswer:
-    found = _answers_of(context, job.scope, FleetRequest(SIMULATE, job.request), "pulsar")
-    settled = found["simulations"]["is_converged"].to_pylist()
-    moves = pc.sum(found["simulations"]["moves"]).as_py() or 0
-    return _answer(
-        found,
-        "simulations",
-        f"{settled.count(True)} of {pluralize(len(settled), 'simulation')} converge, after "
-        f"{pluralize(moves, 'move')} in all.",
-        {
-            "simulations": "How each simulation ends: moves, clients, deviation before and after.",
-            "rounds": "Every round.",
-            "moves": "Every bundle that moved, with its destination.",
-        },
-    )
-
-
-def _balance(context: JobContext, job: ScopedRequest) -> JobAnswer:
-    found = _answers_of(context, job.scope, FleetRequest(BALANCE, job.request), "pegasus")
-    plans = pc.sum(found["balances"]["plans"]).as_py() or 0
-    return _answer(
-        found,
-        "balances",
-        f"the meta servers would carry out {pluralize(plans, 'plan')}.",
-        {
-            "balances": "Rounds and plans of each cluster, and the spread before and after.",
-            "plans": "Every partition that changes, round by round.",
-        },
+def _drill(context: JobContext, job: ScopedRequest) -> JobAnswer:
+    found = answers_of(context, job.scope, FleetRequest(DRILL, job.request), None)
+    write(context, found)
+    tables = {name: held for one in SYSTEMS.values() for name, held in one.drill_tables.items()}
+    problem = skipped(found, tables)
+    count = sum(found[one.failures].num_rows for one in SYSTEMS.values())
+    harmful = {
+        name: pc.sum(pc.cast(one.is_harmful(found[one.failures]), pa.int64())).as_py() or 0
+        for name, one in SYSTEMS.items()
+    }
+    harm = ", ".join(f"{harmful[name]:,} {one.harm}" for name, one in SYSTEMS.items())
+    return JobAnswer(
+        sentence=f"{pluralize(count, 'failure')} simulated: {harm}.{problem}",
+        tables=tables,
+        facts={"failures": count, "hurt": sum(harmful.values())},
     )
 
 
@@ -240,39 +233,11 @@ KINDS: Final = (
         run=_health,
     ),
     JobKind(
-        name="shed",
-        title="What each strategy would unload",
-        answers="What would every shedding strategy do in every cluster, and why?",
-        scope=FleetScope,
-        request=ShedRequest,
-        run=_shed,
-        system="pulsar",
-    ),
-    JobKind(
-        name="place",
-        title="Where every bundle would go",
-        answers="Who would get each bundle, and which would stay unassigned?",
-        scope=FleetScope,
-        request=PlaceRequest,
-        run=_place,
-        system="pulsar",
-    ),
-    JobKind(
-        name="simulate",
-        title="Simulate the balancers",
-        answers="What would the balancers do from here on, and do they converge?",
-        scope=FleetScope,
-        request=SimulateRequest,
-        run=_simulate,
-        system="pulsar",
-    ),
-    JobKind(
-        name="balance",
-        title="What the Pegasus balancers would propose",
-        answers="Which replicas would move in each Pegasus cluster, round by round?",
-        scope=FleetScope,
-        request=BalanceRequest,
-        run=_balance,
-        system="pegasus",
+        name="drill",
+        title="Failure drill",
+        answers="Which brokers get hot, and which bundles stay unassigned when a broker fails?",
+        scope=PoolScope,
+        request=DrillRequest,
+        run=_drill,
     ),
 )

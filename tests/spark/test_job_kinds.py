@@ -10,15 +10,14 @@ from fleet_builder import NOON, make_snapshot
 from pegasus_snapshots import generated
 
 from connectors.config.model import TrimtabConfig
-from connectors.jobs.catalogue import checked
-from connectors.jobs.kinds_fleet import KINDS
+from connectors.jobs.catalogue import checked, kinds
 from connectors.jobs.model import JobAnswer, JobContext
 from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
 from core.history.store.store import HistoryLocation, HistoryStore
 from core.progress import NoProgress
 from core.snapshot.store import Shelf
 
-KIND = {kind.name: kind for kind in KINDS}
+KIND = kinds()
 ASKED = {
     "health": {},
     "shed": {"rounds": 2},

@@ -1,0 +1,1 @@
+"""The kinds of jobs: on clusters of every system, of one system, and on the history."""

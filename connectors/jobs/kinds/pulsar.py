@@ -1,0 +1,209 @@
+"""Jobs on Pulsar clusters: shed, place, simulate, what-ifs, and where topics land."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import field_validator
+
+from connectors.jobs.kinds.fleet import (
+    FleetScope,
+    PoolScope,
+    answers_of,
+    counted_answer,
+    failed,
+    sources_of,
+    write,
+)
+from connectors.jobs.model import JobAnswer, JobContext, JobKind, ScopedRequest
+from core.planning.topics.distribution import TopicLoads, place_topics
+from core.planning.topics.files import parts_of
+from core.planning.topics.ring import TopicRing
+from core.planning.what_if.compare import totals_of, what_if_sentence
+from core.planning.what_if.request import WhatIfRequest
+from core.pulsar.requests import PlaceRequest, ShedRequest, SimulateRequest
+from core.snapshot import PulsarSnapshot
+from core.spark.fleet import FleetRequest
+from core.spark.pulsar.jobs.place import PLACE
+from core.spark.pulsar.jobs.shed import SHED
+from core.spark.pulsar.jobs.simulate import SIMULATE
+from core.spark.pulsar.jobs.what_if import WHAT_IF
+from core.units import pluralize
+
+
+class TopicsScope(FleetScope):
+    """Where the topics of a file land; the file must be where the job runs.
+
+    Attributes:
+        file: Whole path on the machine of the job server: .parquet, .csv, or one JSON a line in
+            .jsonl. It has a column topic, and where known msg_rate_in, msg_rate_out (messages/s),
+            msg_throughput_in and msg_throughput_out (bytes/s).
+    """
+
+    file: Path
+
+    @field_validator("file")
+    @classmethod
+    def _is_whole(cls, value: Path) -> Path:
+        if not value.is_absolute():
+            raise ValueError("name the file by its whole path")
+        return value
+
+
+def _shed(context: JobContext, job: ScopedRequest) -> JobAnswer:
+    found = answers_of(context, job.scope, FleetRequest(SHED, job.request), "pulsar")
+    write(context, found)
+    moves = pc.sum(found["rounds"]["moves"]).as_py() or 0
+    count = len(set(found["rounds"]["strategy"].to_pylist()))
+    names = "1 strategy" if count == 1 else f"{count} strategies"
+    return counted_answer(
+        found,
+        "rounds",
+        f"{names} would unload {pluralize(moves, 'bundle')} in all.",
+        {
+            "rounds": "What each strategy would do in each cluster, and why.",
+            "moves": "Every bundle that was picked, with its most likely destination.",
+        },
+    )
+
+
+def _place(context: JobContext, job: ScopedRequest) -> JobAnswer:
+    found = answers_of(context, job.scope, FleetRequest(PLACE, job.request), "pulsar")
+    write(context, found)
+    bundles = pc.sum(found["placement"]["bundles"]).as_py() or 0
+    unassigned = pc.sum(found["placement"]["unassigned"]).as_py() or 0
+    said = f"{pluralize(bundles, 'bundle')} placed"
+    return counted_answer(
+        found,
+        "placement",
+        f"{said}; {unassigned:,} stay unassigned." if unassigned else f"{said}.",
+        {
+            "placement": "Strategy and bundles without a broker, by cluster.",
+            "namespaces": "The most likely broker of each namespace's bundles, and who stays.",
+        },
+    )
+
+
+def _simulate(context: JobContext, job: ScopedRequest) -> JobAnswer:
+    found = answers_of(context, job.scope, FleetRequest(SIMULATE, job.request), "pulsar")
+    write(context, found)
+    settled = found["simulations"]["is_converged"].to_pylist()
+    moves = pc.sum(found["simulations"]["moves"]).as_py() or 0
+    return counted_answer(
+        found,
+        "simulations",
+        f"{settled.count(True)} of {pluralize(len(settled), 'simulation')} converge, after "
+        f"{pluralize(moves, 'move')} in all.",
+        {
+            "simulations": "How each simulation ends: moves, clients, deviation before and after.",
+            "rounds": "Every round.",
+            "moves": "Every bundle that moved, with its destination.",
+        },
+    )
+
+
+def _what_if(context: JobContext, job: ScopedRequest) -> JobAnswer:
+    request: WhatIfRequest = job.request
+    found = dict(answers_of(context, job.scope, FleetRequest(WHAT_IF, request), "pulsar"))
+    totals = totals_of(found["pairs"])
+    write(context, {**found, "totals": totals})
+    tables = {
+        "pairs": "Every pair of strategies in each cluster, best first.",
+        "totals": "The same pairs summed over the clusters.",
+    }
+    problem = failed(found, tables)
+    return JobAnswer(
+        sentence=what_if_sentence(found["pairs"], totals) + problem,
+        tables=tables,
+        facts={"pairs": found["pairs"].num_rows, "target": request.target},
+    )
+
+
+def _topics(context: JobContext, scope: TopicsScope) -> JobAnswer:
+    sources = sources_of(context, scope, "pulsar")
+    parts = parts_of(scope.file)
+    sentences: list[str] = []
+    whole: dict[str, list[pa.Table]] = {}
+    for name, source in sorted(sources.items()):
+        snapshot = source.load()
+        if not isinstance(snapshot, PulsarSnapshot):  # pragma: no cover - only such were requested
+            continue
+        ring = TopicRing.of(snapshot)
+        if scope.engine == "spark":
+            from core.spark.jobs.topics import place_topics_on_spark  # noqa: PLC0415  # takes seconds
+
+            found = place_topics_on_spark(context.spark(), ring, parts, context.progress)
+        else:
+            found = place_topics(ring, parts, context.progress)
+        sentences.append(f"{name}: {found.sentence}")
+        for key, table in topic_tables(found).items():
+            column = pa.repeat(pa.scalar(name), table.num_rows)
+            whole.setdefault(key, []).append(table.add_column(0, "cluster", column))
+    write(context, {key: pa.concat_tables(tables) for key, tables in whole.items()})
+    return JobAnswer(
+        sentence=" ".join(sentences),
+        tables={
+            "bundles": "What each bundle would carry, most throughput first.",
+            "brokers": "The same by the brokers that own the bundles now.",
+            "concentrated": "Partitioned topics with most partitions in one bundle.",
+            "spread": "How many partitioned topics there are of each size and crowding.",
+        },
+        facts={"clusters": len(sentences)},
+    )
+
+
+def topic_tables(found: TopicLoads) -> dict[str, pa.Table]:
+    """Return the tables by name."""
+    names = ("bundles", "brokers", "concentrated", "spread")
+    return {name: getattr(found, name) for name in names}
+
+
+KINDS: Final = (
+    JobKind(
+        name="shed",
+        title="What each strategy would unload",
+        answers="What would every shedding strategy do in every cluster, and why?",
+        scope=FleetScope,
+        request=ShedRequest,
+        run=_shed,
+        system="pulsar",
+    ),
+    JobKind(
+        name="place",
+        title="Where every bundle would go",
+        answers="Who would get each bundle, and which would stay unassigned?",
+        scope=FleetScope,
+        request=PlaceRequest,
+        run=_place,
+        system="pulsar",
+    ),
+    JobKind(
+        name="simulate",
+        title="Simulate the balancers",
+        answers="What would the balancers do from here on, and do they converge?",
+        scope=FleetScope,
+        request=SimulateRequest,
+        run=_simulate,
+        system="pulsar",
+    ),
+    JobKind(
+        name="what_if",
+        title="Every pair of strategies on every cluster",
+        answers="Which shedding and placement would bring each cluster within the target?",
+        scope=PoolScope,
+        request=WhatIfRequest,
+        run=_what_if,
+        system="pulsar",
+    ),
+    JobKind(
+        name="topics",
+        title="Where millions of topics land",
+        answers="Which bundles and brokers would carry the topics of a file?",
+        scope=TopicsScope,
+        run=_topics,
+        system="pulsar",
+    ),
+)
