@@ -33,8 +33,8 @@ from core.pegasus.steps.level import SetMetaLevel
 from core.pulsar.steps.setting import SetDynamicSetting
 from core.pulsar.steps.split import SplitBundle
 from dashboard.app_pages.activity import model as activity
-from dashboard.app_pages.run import model as outcome
-from dashboard.app_pages.run.charts import outcome_bars
+from dashboard.app_pages.pulsar.run import model as outcome
+from dashboard.app_pages.pulsar.run.charts import outcome_bars
 from dashboard.presenters import applying, journal, past, run_steps, runs, workers
 
 LATER = NOON + timedelta(minutes=3)

@@ -12,8 +12,9 @@ from core.actions.views import RunView
 from core.errors import OpsError
 from dashboard import services, state
 from dashboard.app_pages.run import view
-from dashboard.app_pages.run.model import QUANTITIES
+from dashboard.app_pages.systems import OUTCOME
 from dashboard.components import frame, words
+from dashboard.components.systems import system_of_run
 from dashboard.queries import runs
 from dashboard.services import config_option
 
@@ -71,19 +72,7 @@ if found is None:
 
 st.fragment(partial(draw, config, found), run_every=look_every_s(found))()
 
-if found.plan.is_placed_by_cluster:
-    words.section("Predicted vs. actual", "Grey: before. Diamond: expected. Circle: measured.")
-    quantity = st.segmented_control(
-        "Quantity",
-        list(QUANTITIES),
-        default="traffic",
-        required=True,
-        key=state.QUANTITY,
-        bind="query-params",
-        label_visibility="collapsed",
-    )
-    view.predicted(found, quantity or "traffic")
-view.nodes(found)
+OUTCOME[system_of_run(found).system.name](found)
 view.related(config, found)
 if found.is_ended:
     with st.expander("Journal of this run", icon=":material/menu_book:"):

@@ -9,15 +9,12 @@ import streamlit as st
 
 from core.actions.views import RunView
 from dashboard import services, state
-from dashboard.app_pages.run import model
-from dashboard.app_pages.run.charts import outcome_bars
-from dashboard.components import figures, frame, tables, words
+from dashboard.components import tables, words
 from dashboard.components.activity import run_link
 from dashboard.components.run_controls import controls, next_moves, notice
 from dashboard.components.systems import system_of_run
 from dashboard.presenters import runs as presenter
 from dashboard.presenters.journal import entries_frame
-from dashboard.presenters.pegasus import outcome
 from dashboard.queries import runs
 from dashboard.services.run_queue import run_ahead
 
@@ -134,70 +131,6 @@ def _open_subject(view: RunView, subject: str) -> None:
         page, params = found
         st.session_state[state.CLUSTER] = view.cluster
         state.go(page, cluster=view.cluster, **params)
-
-
-def nodes(view: RunView) -> None:
-    """Show each touched node before, as expected and as counted."""
-    rows = outcome.nodes_table(view)
-    if rows.empty:
-        return
-    words.section("Predicted vs. actual", "Partitions that a node leads, and that it keeps.")
-    st.caption(words.plain(outcome.nodes_sentence(view)))
-    tables.table(
-        rows,
-        {
-            "node": tables.opener("Node", "_run_node", partial(_open_node, view)),
-            **{
-                f"{what}_{when}": tables.whole(f"{what.capitalize()} {label}")
-                for what in ("primaries", "replicas")
-                for when, label in (
-                    ("before", "before"),
-                    ("expected", "expected"),
-                    ("came", "counted"),
-                )
-            },
-            "received_mb": tables.whole("Copied onto it MB"),
-        },
-        key="run_nodes",
-        alt="Touched nodes before, as expected and as counted",
-        height=min(300, tables.height_of(len(rows))),
-    )
-
-
-def _open_node(view: RunView, node: str) -> None:
-    st.session_state[state.CLUSTER] = view.cluster
-    state.go("pegasus", cluster=view.cluster, node=node)
-
-
-def predicted(view: RunView, quantity: str) -> None:
-    """Show each touched broker before, as expected and as measured."""
-    data = model.outcome(view, quantity)
-    st.caption(words.plain(model.outcome_sentence(view)))
-    if data.brokers:
-        figures.chart(
-            outcome_bars(data),
-            key="run_outcome",
-            alt=f"{quantity} of the touched brokers: before, expected, measured",
-        )
-        rows = model.outcome_table(view)
-        tables.table(
-            rows,
-            {
-                "broker": tables.opener("Broker", "_run_broker", frame.broker_link),
-                **{
-                    f"{what}_{when}": tables.words(f"{what.capitalize()} {label}")
-                    for what in model.QUANTITIES
-                    for when, label in (
-                        ("before", "before"),
-                        ("expected", "expected"),
-                        ("came", "measured"),
-                    )
-                },
-            },
-            key="run_brokers",
-            alt="Touched brokers before, as expected and as measured",
-            height=min(300, tables.height_of(len(rows))),
-        )
 
 
 def journal(config: Config, view: RunView) -> None:

@@ -11,7 +11,7 @@ from core.actions.events import Measured
 from core.actions.views import RunView
 from core.plan.model import BrokerExpectation
 from core.units import format_age, format_bytes_per_s, format_ratio
-from dashboard.app_pages.run.charts import Outcome
+from dashboard.app_pages.pulsar.run.charts import Outcome
 from dashboard.charts.scale import Unit
 
 MAX_BARS: Final = 24

@@ -1,0 +1,1 @@
+"""What the run page shows of runs on Pulsar clusters."""
