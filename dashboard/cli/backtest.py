@@ -27,7 +27,7 @@ from core.plan.codec import dump_plan
 from core.plan.model import Plan
 from core.plan.options import PlanOptions
 from core.progress import JobStoppedError
-from core.snapshot import AnySnapshot
+from core.snapshot.store import Storable
 from core.units import format_ratio, pluralize
 from dashboard import services
 from dashboard.cli import plan_answers
@@ -37,7 +37,6 @@ from dashboard.cli.options import Config, EngineName, Json, PlanReason
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
 from dashboard.cli.plan_answers import refusal, write_plan
 from dashboard.presenters.candidates import shortened
-from dashboard.services import pegasus
 
 _EVERY_S: Final = 0.2
 _MOST_SHOWN: Final = 30
@@ -247,16 +246,14 @@ def _plan(past: Past, outcome: Outcome, plan_file: Path | None, reason: str) -> 
     return plan
 
 
-def _now(past: Past, cluster: str) -> tuple[AnySnapshot, frozenset[str]]:
+def _now(past: Past, cluster: str) -> tuple[Storable, frozenset[str]]:
     """Return the cluster as it is, where the configuration knows it; else as recorded last."""
     configured = next((one for one in past.config.clusters if one.name == cluster), None)
     if configured is None:
         _, last = past.span_of(cluster)
         return past.store.snapshot_at(cluster, last), frozenset()
     try:
-        if configured.kind == "pegasus":
-            return pegasus.capture(configured), frozenset(configured.exclusions)
-        return services.capture(configured), frozenset(configured.exclusions)
+        return services.snapshot_of(past.config, configured), frozenset(configured.exclusions)
     except OpsError as exc:
         note(f"{cluster} cannot be read now ({exc.message}); the plan is made on the last minute.")
         return past.store.snapshot_at(cluster, past.span_of(cluster)[1]), frozenset()

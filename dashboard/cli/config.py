@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 from core.errors import ConfigError
 from dashboard import services
-from dashboard.cli.output import UsageFaultError
 from dashboard.cli.registry import CONNECTORS
 
 if TYPE_CHECKING:
@@ -46,22 +45,6 @@ def configured(given: Path | None) -> services.Config:
     config = read_config(path)
     must_name_clusters(config, path)
     return config
-
-
-def led_cluster(config: services.Config, name: str) -> services.Cluster:
-    """Return a cluster whose leader sheds.
-
-    Raises:
-        ConfigError: There is none of that name.
-        UsageFaultError: It runs Pegasus.
-    """
-    found = config.cluster(name)
-    if found.kind != "pulsar":
-        raise UsageFaultError(
-            f"Cluster {name} runs Pegasus: only a Pulsar cluster has a leader that sheds.",
-            hint="Name a Pulsar cluster.",
-        )
-    return found
 
 
 def configured_journal(given: Path | None) -> services.Config:

@@ -27,7 +27,7 @@ from core.pulsar.shedding import find_shedding_strategy
 from core.units import format_ratio, pluralize
 from dashboard import services
 from dashboard.cli.clusters import duration_s
-from dashboard.cli.config import configured, led_cluster
+from dashboard.cli.config import configured
 from dashboard.cli.options import Config, Json, Release
 from dashboard.cli.output import EXIT_DONE, Answer, UsageFaultError, emit, note, say, table
 from dashboard.cli.supervisor import shutting_down
@@ -219,7 +219,7 @@ def next_round(
 ) -> int:
     """Show the next shedding round as the running collector predicts it."""
     loaded = configured(config)
-    known = led_cluster(loaded, cluster)
+    known = _led_cluster(loaded, cluster)
     forecast = leader.leader_forecast(loaded, known.name)
     now_s = services.now().timestamp()
     if forecast is None:
@@ -291,7 +291,7 @@ def record(
     for_s = None if duration is None else duration_s(duration)
     if for_s == 0:
         raise UsageFaultError("--for 0 records nothing.", hint="Write 10min, or leave it out.")
-    known = led_cluster(configured(config), cluster)
+    known = _led_cluster(configured(config), cluster)
 
     def begun(count: int) -> None:
         note(f"{cluster}: {pluralize(count, 'znode')} read; recording into {out}. Ctrl-C ends it.")
@@ -300,3 +300,20 @@ def record(
         events = leader.record_leader(known, out, stop, begun, for_s)
     note(f"{out}: {pluralize(events, 'event')}.")
     return EXIT_DONE
+
+
+def _led_cluster(config: services.Config, name: str) -> services.Cluster:
+    """Return a cluster whose leader sheds.
+
+    Raises:
+        ConfigError: There is none of that name.
+        UsageFaultError: It is of another system.
+    """
+    found = config.cluster(name)
+    if found.kind != "pulsar":
+        raise UsageFaultError(
+            f"Cluster {name} runs {found.kind.capitalize()}: "
+            "only a Pulsar cluster has a leader that sheds.",
+            hint="Name a Pulsar cluster.",
+        )
+    return found

@@ -99,6 +99,8 @@ COMMANDS: Final = {
     "dashboard.cli.demo": {
         "demo": "Run the dashboard on embedded clusters: sandboxes, collector, worker and jobs.",
         "sandbox": "Run the embedded fleet: a real ZooKeeper and simulated brokers, until Ctrl-C.",
+    },
+    "dashboard.cli.pegasus.sandbox": {
         "sandbox-node": (
             "Inject or end a fault in a node of the Pegasus sandbox; without NODE, show the nodes."
         ),
@@ -106,11 +108,13 @@ COMMANDS: Final = {
     "dashboard.cli.backtest": {
         "backtest": "Simulate recorded load under other strategies and settings, and rank them.",
     },
-    "dashboard.cli.planning": {
+    "dashboard.cli.drill": {
         "drill": (
             "Simulate the failure of each broker, failure domain or node: hot brokers, lost"
             " capacity."
         ),
+    },
+    "dashboard.cli.pulsar.topics": {
         "topics": "Map topics of a file to bundles and brokers, and find crowded partitions.",
     },
     "dashboard.cli.ownership": {

@@ -1,10 +1,9 @@
-"""Answers about clusters of any system; what Pulsar and Pegasus show beyond them is theirs."""
+"""Answers about clusters of any system; what a system shows beyond them is in its own modules."""
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from core.findings.finding import overall_state
 from core.plan.model import Plan
@@ -12,11 +11,9 @@ from core.snapshot.store import Storable, load_manifest
 from core.systems import KnownSystem
 from dashboard import services
 from dashboard.cli import answers, plan_answers
-from dashboard.cli.config import systems
+from dashboard.cli.config import read_config, systems
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say
-
-_VIEWS: Final = {"pulsar": "dashboard.cli.pulsar.views", "pegasus": "dashboard.cli.pegasus.views"}
-"""Modules whose ``health`` and ``preview`` show more of a system than what all systems have."""
+from dashboard.cli.parts import part
 
 
 def snapshot_in(directory: Path) -> tuple[KnownSystem, Any]:
@@ -34,6 +31,23 @@ def snapshot_in(directory: Path) -> tuple[KnownSystem, Any]:
             hint=f"Known systems: {', '.join(known)}.",
         )
     return known[kind], known[kind].record.load(directory)
+
+
+def kind_of(source: str, config: Path | None) -> str:
+    """Return the kind of the cluster of a snapshot directory, or of a configured cluster.
+
+    Args:
+        source: Directory, or name of the cluster.
+        config: What ``--config`` says.
+    Returns:
+        Empty: it is neither.
+    Raises:
+        SnapshotError: The directory holds no snapshot.
+        ConfigError: The configuration cannot be read.
+    """
+    if Path(source).is_dir():
+        return load_manifest(Path(source))[1].kind
+    return next((one.kind for one in read_config(config).clusters if one.name == source), "")
 
 
 def health(directory: Path, target_code: str, *, as_json: bool) -> int:
@@ -60,8 +74,7 @@ def preview(directory: Path, plan: Plan, *, as_json: bool) -> int:
 
 def _views(directory: Path) -> Any:
     """Return the module with a system's own views; ``None``: it has none."""
-    module = _VIEWS.get(load_manifest(directory)[1].kind)
-    return None if module is None else import_module(module)
+    return part(load_manifest(directory)[1].kind, "views")
 
 
 def _health(system: KnownSystem, snapshot: Storable, *, as_json: bool) -> int:

@@ -16,8 +16,9 @@ import pytest
 from core.errors import ConfigError
 from dashboard import services
 from dashboard.cli.clusters import duration_s
-from dashboard.cli.demo import demo, sections_of, write_sandbox_config
+from dashboard.cli.demo import demo
 from dashboard.cli.output import UsageFaultError
+from dashboard.cli.sandbox_config import sections_of, write_sandbox_config
 from dashboard.cli.supervisor import (
     Child,
     ChildEndedError,

@@ -12,11 +12,11 @@ from core.history.backtest.setting_text import setting_text
 from core.history.backtest.systems import system_named
 from core.plan.model import Diagnostic, Plan
 from core.plan.options import PlanOptions
-from core.snapshot import AnySnapshot
+from core.snapshot.store import Storable
 
 
 def recommended_plan(
-    snapshot: AnySnapshot, rows: Sequence[Mapping[str, Any]], terms: PlanOptions
+    snapshot: Storable, rows: Sequence[Mapping[str, Any]], terms: PlanOptions
 ) -> Plan:
     """Return the plan that sets what a back-test recommends.
 

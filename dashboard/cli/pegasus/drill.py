@@ -1,0 +1,82 @@
+"""``trimtab drill`` of a Pegasus cluster: failures of nodes."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from core.pegasus.snapshot import PegasusFacts
+from core.planning.drill.pegasus import drill_pegasus
+from core.planning.drill.request import DrillRequest
+from core.units import format_ratio
+from dashboard.cli.config import read_config
+from dashboard.cli.engine import ProgressLine, spark_session, write_tables
+from dashboard.cli.output import Answer, emit, say, table
+from dashboard.cli.pegasus.live import pegasus_snapshot
+from dashboard.cli.snapshots import Assumptions
+
+_MAX_SHOWN: Final = 20
+
+
+def drill(
+    request: DrillRequest,
+    source: str,
+    assumptions: Assumptions,
+    out: Path | None,
+    config: Path | None,
+    *,
+    on_spark: bool,
+    as_json: bool,
+) -> int:
+    """Simulate each failure and show which partitions lose their primary or may not write.
+
+    Args:
+        request: Which failures.
+        source: Snapshot directory or cluster.
+        assumptions: Of Pulsar settings: nothing here depends on them.
+        out: Folder for the result table.
+        config: What ``--config`` says.
+        on_spark: Compute on Spark.
+        as_json: Print one JSON object.
+    """
+    del assumptions
+    facts = PegasusFacts(pegasus_snapshot(source, config))
+    spark = spark_session(read_config(config)) if on_spark else None
+    started = time.perf_counter()
+    if spark is not None:
+        from core.spark.pegasus.jobs.drill import drill_pegasus_on_spark  # noqa: PLC0415  # takes seconds
+
+        done = drill_pegasus_on_spark(spark, facts, ProgressLine(), only=request.only)
+    else:
+        done = drill_pegasus(facts, ProgressLine(), only=request.only)
+    elapsed_ms = (time.perf_counter() - started) * 1000
+    write_tables(out, {"nodes": done.failures})
+    body: dict[str, Any] = {
+        "answer": done.sentence,
+        "nodes": done.failures.to_pylist(),
+        "elapsed_ms": round(elapsed_ms, 3),
+    }
+
+    def show() -> None:
+        say(done.sentence)
+        say()
+        table(
+            ("lost", "primaries", "no primary", "no writes", "one replica", "busiest", "over mean"),
+            [
+                (
+                    row["node"],
+                    f"{row['primaries']:,}",
+                    f"{row['without_primary']:,}",
+                    f"{row['without_writes']:,}",
+                    f"{row['single']:,}",
+                    row["busiest"] or "no broker",
+                    format_ratio(row["deviation_after"]),
+                )
+                for row in done.failures.slice(0, _MAX_SHOWN).to_pylist()
+            ],
+        )
+        if done.failures.num_rows > _MAX_SHOWN:
+            say(f"... and {done.failures.num_rows - _MAX_SHOWN:,} more; --json has them all.")
+
+    return emit(Answer(body, show), as_json=as_json)

@@ -1,0 +1,64 @@
+"""The configuration that a sandbox writes: it points at the sandbox while that runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from core.errors import ConfigError
+
+PERIOD_S: Final = 10.0
+"""Seconds between two snapshots of a sandbox."""
+
+_WRITTEN_BY_US: Final = "# Points at the sandbox that wrote it; worthless once that has ended."
+SECTION: Final = "[[clusters]]"
+"""Begins the lines of a cluster."""
+
+
+def write_sandbox_config(
+    path: Path, sections: Sequence[str], state_dir: Path, minute_s: float = 60.0
+) -> None:
+    """Write a configuration of sandboxes; it appears whole or not at all.
+
+    Args:
+        path: Of the file.
+        sections: Lines of each cluster.
+        state_dir: Folder of snapshots, history and journal.
+        minute_s: Seconds that count as a minute of the clusters' settings.
+    """
+    head = [
+        _WRITTEN_BY_US,
+        f"state_dir = {json.dumps(str(state_dir))}",
+        f"collect_every_s = {PERIOD_S}",
+        "",
+    ]
+    if minute_s != 60.0:  # a minute as it is
+        head += ["[history]", f"minute_s = {minute_s:g}", ""]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_suffix(".partial")
+    aside.write_text("\n".join(head) + "\n" + "\n".join(sections), encoding="utf-8")
+    aside.replace(path)
+
+
+def sections_of(path: Path) -> str:
+    """Return the lines of the clusters in a configuration that a sandbox wrote."""
+    _, mark, rest = path.read_text(encoding="utf-8").partition(SECTION)
+    return mark + rest
+
+
+def clear_own_config(path: Path) -> None:
+    """Remove what an earlier demo wrote.
+
+    Raises:
+        ConfigError: A demo did not write it: it may point at real clusters.
+    """
+    if not path.exists():
+        return
+    if not path.read_text(encoding="utf-8", errors="replace").startswith(_WRITTEN_BY_US):
+        raise ConfigError(
+            f"{path} is not the demo's own: it would be overwritten.",
+            hint="Name another --state-dir.",
+        )
+    path.unlink()
