@@ -277,12 +277,12 @@ def effective_settings(
         UnknownNameError: A release or an override that does not exist.
         InputError: An override of the wrong type.
     """
-    asked = tuple(sorted((key, repr(value)) for key, value in (overrides or {}).items()))
+    assumed = tuple(sorted((key, repr(value)) for key, value in (overrides or {}).items()))
     target = Release.of(_common_version(snapshot))
     if release is not None and (release != target.line or not target.is_known):
         target = find_release(release)
     return snapshot.derived.get(
-        ("settings", target, asked), lambda: _effective(snapshot, overrides or {}, target)
+        ("settings", target, assumed), lambda: _effective(snapshot, overrides or {}, target)
     )
 
 

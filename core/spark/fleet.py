@@ -213,10 +213,10 @@ def each_on_spark(
         ]
         return pa.Table.from_pylist(rows, schema=_CARRIED)
 
-    asked = pa.table({CLUSTER: pa.array(sorted(names), pa.string())})
-    count = min(max(asked.num_rows, 1), _MAX_GROUPS)
-    rows = spark.createDataFrame(asked).repartition(count, CLUSTER)
-    described = words or f"asking {pluralize(asked.num_rows, 'cluster')}"
+    clusters = pa.table({CLUSTER: pa.array(sorted(names), pa.string())})
+    count = min(max(clusters.num_rows, 1), _MAX_GROUPS)
+    rows = spark.createDataFrame(clusters).repartition(count, CLUSTER)
+    described = words or f"asking {pluralize(clusters.num_rows, 'cluster')}"
     with followed(spark, progress, described):
         found = lift(rows, [CLUSTER], kernel, _CARRIED).toArrow()
     by_name: dict[str, dict[str, pa.Table]] = {}

@@ -1,4 +1,4 @@
-"""What clusters of every system are asked, and who answers for which: the one list of them."""
+"""The requests that clusters of every system answer, and how: the one list of them."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _system_of(snapshot: Snapshot) -> FleetSystem:
     kind = snapshot.manifest.kind
     if kind not in SYSTEMS:
         raise InputError(
-            f"{snapshot.manifest.cluster} is of system {kind!r}: fleets are not asked about it.",
+            f"{snapshot.manifest.cluster} is of system {kind!r}, which answers no request to a fleet.",
             hint=f"Name clusters of {' or '.join(one.capitalize() for one in SYSTEMS)}.",
         )
     return SYSTEMS[kind]

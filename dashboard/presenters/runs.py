@@ -109,15 +109,13 @@ def answer(view: RunView, now: datetime, ahead: RunView | None = None) -> str:
         now: The moment.
         ahead: The run that has to end before this one begins; ``None``: there is none.
     """
-    asked = f"requested by {view.requested_by} {ago(view.requested_at, now)}"
+    request = f"requested by {view.requested_by} {ago(view.requested_at, now)}"
     steps = plan_words.things(view.plan.steps)
     if view.state == "QUEUED" and ahead is not None:
         waits = waits_for(ahead).rstrip(".")
-        return (
-            f"Run {view.run_id} {waits[:1].lower()}{waits[1:]}: {steps} on {view.cluster}, {asked}."
-        )
+        return f"Run {view.run_id} {waits[:1].lower()}{waits[1:]}: {steps} on {view.cluster}, {request}."
     if view.state == "QUEUED":
-        return f"Run {view.run_id} waits for a worker: {steps} on {view.cluster}, {asked}."
+        return f"Run {view.run_id} waits for a worker: {steps} on {view.cluster}, {request}."
     if view.state == "REFUSED":
         return f"Run {view.run_id} was refused: {view.sentence}"
     head = f"Run {view.run_id} on {view.cluster}: {_done_words(view)}"
@@ -153,8 +151,8 @@ _NOT_DONE: Final[dict[StepState, str]] = {
 
 
 def _done_words(view: RunView) -> str:
-    counts, asked = view.counts, view.plan.steps
-    head = f"{counts.get('DONE', 0)} of {plan_words.things_done(asked)}"
+    counts, request = view.counts, view.plan.steps
+    head = f"{counts.get('DONE', 0)} of {plan_words.things_done(request)}"
     rest = [f"{counts[state]} {word}" for state, word in _NOT_DONE.items() if counts.get(state)]
     return f"{head}, {', '.join(rest)}" if rest else head
 
@@ -439,19 +437,19 @@ def _held(seen: Observation | None) -> str | None:
 def about_to_begin(view: RunView, now: datetime) -> str:
     """Return how a run stands that is requested while its worker is there and free."""
     steps = things(view.plan.steps)
-    asked = f"requested by {view.requested_by} {ago(view.requested_at, now)}"
-    return f"Run {view.run_id} is about to begin: {steps} on {view.cluster}, {asked}."
+    request = f"requested by {view.requested_by} {ago(view.requested_at, now)}"
+    return f"Run {view.run_id} is about to begin: {steps} on {view.cluster}, {request}."
 
 
 def pending_words(view: RunView, now: datetime) -> str:
     """Return what was requested of the run and not followed yet; empty: nothing."""
     if view.control is None or not view.is_control_pending:
         return ""
-    asked = view.control
-    why = f" ({asked.reason})" if asked.reason else ""
+    request = view.control
+    why = f" ({request.reason})" if request.reason else ""
     return (
-        f"{asked.control.capitalize()} requested by {asked.requested_by} "
-        f"{ago(asked.requested_at, now)}{why}; it acts once the step under way has ended."
+        f"{request.control.capitalize()} requested by {request.requested_by} "
+        f"{ago(request.requested_at, now)}{why}; it acts once the step under way has ended."
     )
 
 

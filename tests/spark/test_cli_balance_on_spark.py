@@ -21,9 +21,9 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for one in cases
         if one["input"]["policy"] == "app" and not one["input"]["checker"] and one["expected"]
     )
-    asked = {key: case[key] for key in ("input", "node_numbering")}
+    needed = {key: case[key] for key in ("input", "node_numbering")}
     path = tmp_path_factory.mktemp("state") / "state.json"
-    path.write_text(json.dumps(asked))
+    path.write_text(json.dumps(needed))
     return path
 
 

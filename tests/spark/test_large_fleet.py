@@ -63,13 +63,13 @@ def test_a_what_if_of_the_extensible_manager_is_that_of_a_process(
 class Rounds:
     """Stands for Spark: counts who asks."""
 
-    asked = 0
+    needed = 0
 
     def __init__(self, _spark, progress):
         self.progress = progress
 
     def rounds(self, view, options):
-        Rounds.asked += 1
+        Rounds.needed += 1
         self.progress.step(0, 1, "balancing tables")
         return large_pegasus.rounds_until_converged(view, options)
 
@@ -89,7 +89,7 @@ def test_a_large_pegasus_cluster_is_dealt_out_by_table_where_the_policy_allows(
     assert answer_fleet(None, sources, question, NoProgress()) == answer_here(
         sources, question, NoProgress()
     )
-    assert Rounds.asked == spread
+    assert Rounds.needed == spread
 
 
 def test_who_stops_a_large_cluster_stops_all(tmp_path, monkeypatch):

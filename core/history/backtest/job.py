@@ -107,12 +107,12 @@ class Backtest:
         spans = _spans(store, grid)
         system = system_of(grid)
         candidates = system.candidates(grid)
-        asked = replace(grid, clusters=tuple(sorted(spans)))
+        requested = replace(grid, clusters=tuple(sorted(spans)))
         sources = {
             name: stretches_of(store, name, minute_s=grid.minute_s, start=grid.start, end=grid.end)
             for name in spans
         }
-        units = backtest_units(asked, spans, candidates, sources)
+        units = backtest_units(requested, spans, candidates, sources)
         ends = {name: end for name, (_, end) in spans.items()}
         records = Records(location=store.location, ends=ends, system=system.name)
         return cls(grid=grid, units=units, records=records)

@@ -44,12 +44,12 @@ def named_by(unit: Unit) -> dict[str, Any]:
 
 def failed_unit(unit: Unit, problem: str) -> UnitResult:
     """Return the row of a unit that could not be simulated, with the sentence that says why."""
-    asked = unit.candidate.as_json()
+    values = unit.candidate.as_json()
     row = {
         "is_record": unit.candidate.is_record,
-        "shedding": None if unit.candidate.is_record else asked["shedding"],
-        "placement": asked["placement"],
-        "settings": json.dumps(asked["settings"], sort_keys=True),
+        "shedding": None if unit.candidate.is_record else values["shedding"],
+        "placement": values["placement"],
+        "settings": json.dumps(values["settings"], sort_keys=True),
         "minutes": 0,
         "days": 0.0,
         "problem": problem,

@@ -46,9 +46,9 @@ def check_fields(given: Collection[str]) -> None:
         InputError: Two systems have some of them.
     """
     if sum(not set(one.fields).isdisjoint(given) for one in SYSTEMS) > 1:
-        asked = (f"about {one.title} ({_quoted(one.fields, ', ')})" for one in SYSTEMS)
+        subjects = (f"about {one.title} ({_quoted(one.fields, ', ')})" for one in SYSTEMS)
         raise InputError(
-            f"A grid asks {' or '.join(asked)}, not about both.", hint="Make two grids of it."
+            f"A grid asks {' or '.join(subjects)}, not about both.", hint="Make two grids of it."
         )
 
 

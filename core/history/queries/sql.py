@@ -120,31 +120,31 @@ class HistoryReader:
         self, sql: str, kind: str, period: Period, values: dict[str, object]
     ) -> pa.Table | None:
         connection = _database().cursor()
-        asked = dict(values) | {"first_ms": period.first_ms, "last_ms": period.last_ms}
+        parameters = dict(values) | {"first_ms": period.first_ms, "last_ms": period.last_ms}
         if is_local(self._store.location.uri):
-            body = self._in_files(kind, period, asked)
+            body = self._in_files(kind, period, parameters)
         else:
             body = self._handed_over(connection, kind, period)
         if not body:
             return None
-        answer = connection.sql(f"WITH rows AS ({body}) {sql}", params=asked)
+        answer = connection.sql(f"WITH rows AS ({body}) {sql}", params=parameters)
         table: pa.Table = answer.to_arrow_table()
         return table
 
-    def _in_files(self, kind: str, period: Period, asked: dict[str, object]) -> str:
-        """Return SQL of the rows in the files, their names added to ``asked``; empty: no files."""
+    def _in_files(self, kind: str, period: Period, parameters: dict[str, object]) -> str:
+        """Return SQL of the rows in the files; ``parameters`` gets their names. Empty: no files."""
         # the minutes first: rows that are listed later hold all of theirs
-        minutes = self._files(MINUTES, period, asked)
+        minutes = self._files(MINUTES, period, parameters)
         if kind == MINUTES:
             return _within(minutes) if minutes else ""
-        rows = self._files(kind, period, asked)
+        rows = self._files(kind, period, parameters)
         return _committed(rows, minutes, has_free_rows=kind in _FREE) if rows else ""
 
-    def _files(self, kind: str, period: Period, asked: dict[str, object]) -> str:
+    def _files(self, kind: str, period: Period, parameters: dict[str, object]) -> str:
         files = self._store.files(kind, self._cluster, period.start, period.end)
         if not files:
             return ""
-        asked[f"{kind}_files"] = local_paths(files)
+        parameters[f"{kind}_files"] = local_paths(files)
         return f"read_parquet(${kind}_files, union_by_name=true, hive_partitioning=false)"
 
     def _handed_over(self, connection: duckdb.DuckDBPyConnection, kind: str, period: Period) -> str:

@@ -118,7 +118,7 @@ def _unloads(plan: Plan) -> tuple[UnloadBundle, ...]:
 
 
 def _known(plan: Plan, bundles: Iterable[str]) -> set[str]:
-    asked, own = set(bundles), {step.bundle for step in _unloads(plan)}
-    if strangers := asked - own:
+    requested, own = set(bundles), {step.bundle for step in _unloads(plan)}
+    if strangers := requested - own:
         raise UnknownNameError.of("step", min(strangers), own, place=f"plan {plan.short_id}")
-    return asked
+    return requested

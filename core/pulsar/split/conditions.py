@@ -211,7 +211,7 @@ def split_conditions(
         by_default: Of :func:`default_positions`; the extensible manager wants one boundary.
     """
     limits = SplitLimits.of(settings)
-    asked = triggers(subject, limits, by_average=not is_extensible)
+    triggered = triggers(subject, limits, by_average=not is_extensible)
     switch = _switch(settings, "loadBalancerAutoBundleSplitEnabled")
     if not is_extensible:
         least = 2 if settings.rules.splits_need_second else 1
@@ -225,7 +225,7 @@ def split_conditions(
             is_met=subject.reporter is not None,
         )
         cut = _cut(settings, by_default, who=_LEADER)
-        return (switch, brokers, reported, *asked, *_guards(subject, limits), cut)
+        return (switch, brokers, reported, *triggered, *_guards(subject, limits), cut)
     owned = _fact(
         "has an owner",
         "guard",
@@ -237,7 +237,7 @@ def split_conditions(
     enabled = _switch(settings, "loadBalancerEnabled")
     memory = _extensible_memory(settings)
     cut = _cut(settings, by_default, who=_OWNER)
-    return (enabled, switch, owned, *asked, *_guards(subject, limits), cut, *memory)
+    return (enabled, switch, owned, *triggered, *_guards(subject, limits), cut, *memory)
 
 
 def _cut(settings: EffectiveSettings, by_default: Positions, *, who: str) -> SplitCondition:

@@ -63,12 +63,12 @@ class UnloadBundle(BundleStep, frozen=True, kw_only=True, tag="unload_bundle"):
 
     def describe_dry_run(self, holder: str | None = None) -> str:
         """Return from where it would be unloaded, and where it is expected."""
-        asked = f", {self.destination} requested" if self.destination else ""
+        requested = f", {self.destination} requested" if self.destination else ""
         predicted = ", ".join(
             f"{broker} ({format_ratio(self.predicted[broker])})" for broker in self.likely[:3]
         )
         ends = f"; predicted on {predicted}" if predicted else ""
-        return f"{self.bundle} would be unloaded from {holder or self.owner}{asked}{ends}."
+        return f"{self.bundle} would be unloaded from {holder or self.owner}{requested}{ends}."
 
     def describe_target(self) -> str:
         """Return the destination, or ``any`` with the most likely broker."""

@@ -73,8 +73,8 @@ def each(
     """
     numbers = pa.table({"task": pa.array(range(len(parts)), pa.int64())})
     with followed(spark, progress, words):
-        asked = arrow_rows(spark, numbers).repartition(max(len(parts), 1), "task")
-        return unpack(lift(asked, ["task"], kernel, PACKED).toArrow())
+        tasks = arrow_rows(spark, numbers).repartition(max(len(parts), 1), "task")
+        return unpack(lift(tasks, ["task"], kernel, PACKED).toArrow())
 
 
 def dealt(items: Sequence[_T], maximum: int) -> list[list[_T]]:

@@ -43,8 +43,8 @@ def place_topics_on_spark(
     """
     with followed(spark, progress, "placing topics"):
         numbers = pa.table({"part": pa.array(range(len(parts)), pa.int64())})
-        asked = spark.createDataFrame(numbers).repartition(max(len(parts), 1), "part")
-        tallies = lift(asked, ["part"], _kernel(ring, tuple(parts)), TALLY).persist()
+        tasks = spark.createDataFrame(numbers).repartition(max(len(parts), 1), "part")
+        tallies = lift(tasks, ["part"], _kernel(ring, tuple(parts)), TALLY).persist()
         try:
             sums = tallies.where("base is null").drop("base").toArrow()
             shares = _shares(tallies.where("base is not null"))

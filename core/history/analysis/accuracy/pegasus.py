@@ -67,9 +67,9 @@ class PegasusShadow:
             view = facts.view()
         except (OpsError, ValueError) as exc:
             return self._failed(common | {"strategy": "configured", "is_configured": True}, exc)
-        asked = [one for one in POLICIES if one == options.policy or one in self.others]
+        policies = [one for one in POLICIES if one == options.policy or one in self.others]
         parts = []
-        for policy in asked:
+        for policy in policies:
             head = common | {"strategy": policy, "is_configured": policy == options.policy}
             parts.append(self._round(head, facts, view, replace(options, policy=policy)))
         return pa.concat_tables(parts)

@@ -278,8 +278,8 @@ class _Simulation:
                 is_primary = cure.action.type is not ConfigType.REMOVE
                 if is_primary:
                     _count(nodes, config.app_id, cure.action.node, as_primary=True)
-        asked = [(config, action) for _, config, action in wanted]
-        for at in adds_to_send(asked, most_per_node=self.rules.most_added):
+        additions = [(config, action) for _, config, action in wanted]
+        for at in adds_to_send(additions, most_per_node=self.rules.most_added):
             self._send(wanted[at][0], wanted[at][2])
 
     def _wait(self, row: int) -> None:

@@ -1,6 +1,6 @@
 """``PegasusTape``: one window of a Pegasus cluster's record as dense columns.
 
-Load belongs to the partition: what its primary was asked for, whoever that was. Rows are
+Load belongs to the partition: what its primary served, whichever node that was. Rows are
 partitions, all that were there at some minute of the window, in the order of table and index.
 """
 

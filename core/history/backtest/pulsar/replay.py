@@ -39,8 +39,8 @@ def predicted(series: LoadSeries, candidate: Candidate | None = None) -> pa.Tabl
     """
     force = effective_settings(series.template)
     strategy = active_shedding_strategy(series.template.manifest.load_manager, force)
-    asked = candidate or Candidate(shedding=strategy.name)
-    replay = _Replay(series, Rules.of(series, asked), is_configured=candidate is None)
+    requested = candidate or Candidate(shedding=strategy.name)
+    replay = _Replay(series, Rules.of(series, requested), is_configured=candidate is None)
     parts = [replay.minute(row) for row in range(series.shape[0])]
     return pa.concat_tables([SHADOW.empty_table(), *parts])
 

@@ -1,1 +1,1 @@
-"""What is asked of many Pegasus clusters at once."""
+"""The requests that many Pegasus clusters answer at once."""

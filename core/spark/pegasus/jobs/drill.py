@@ -54,9 +54,9 @@ def drill_pegasus_on_spark(
     groups = dealt(nodes_of(facts, only), MAX_GROUPS)
     bare = replace(facts.snapshot)
 
-    def kernel(asked: pa.Table) -> pa.Table:
+    def kernel(tasks: pa.Table) -> pa.Table:
         own = PegasusFacts(bare)
-        numbers = asked["task"].to_pylist()
+        numbers = tasks["task"].to_pylist()
         done = [pack(one, {"failures": simulate_node_losses(own, groups[one])}) for one in numbers]
         return pa.concat_tables(done)
 

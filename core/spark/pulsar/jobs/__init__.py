@@ -1,1 +1,1 @@
-"""What is asked of many Pulsar clusters at once."""
+"""The requests that many Pulsar clusters answer at once."""

@@ -67,8 +67,8 @@ def drill_on_spark(
     groups = dealt(losses, MAX_GROUPS)
     bare = replace(snapshot)  # without what was derived from it here
 
-    def kernel(asked: pa.Table) -> pa.Table:
-        numbers = asked["task"].to_pylist()
+    def kernel(tasks: pa.Table) -> pa.Table:
+        numbers = tasks["task"].to_pylist()
         done = [pack(one, simulate_losses(bare, settings, groups[one], request)) for one in numbers]
         return pa.concat_tables(done)
 

@@ -115,8 +115,8 @@ def _simulated(
     snapshot = PulsarSnapshot.build(cluster.manifest, reduced.snapshot.tables)  # nothing derived
     groups = dealt(wave, _GROUPS)
 
-    def kernel(asked: pa.Table) -> pa.Table:
-        numbers = asked["task"].to_pylist()
+    def kernel(tasks: pa.Table) -> pa.Table:
+        numbers = tasks["task"].to_pylist()
         done = [
             pack(one, simulate_losses(snapshot, settings, groups[one], request, view))
             for one in numbers

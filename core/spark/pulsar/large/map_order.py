@@ -25,12 +25,12 @@ class BucketOrders:
     Attributes:
         cluster: The whole.
         known: Rank of each bundle that was ever needed, by bucket.
-        asked: Buckets that are needed and not known yet.
+        needed: Buckets that are needed and not known yet.
     """
 
     cluster: LargeCluster
     known: dict[int, Mapping[str, int]] = field(default_factory=dict)
-    asked: set[int] = field(default_factory=set)
+    needed: set[int] = field(default_factory=set)
 
     def find(self) -> None:
         """Find the orders that are needed, all of them in one job.
@@ -38,16 +38,16 @@ class BucketOrders:
         Raises:
             ComputeError: Spark failed.
         """
-        buckets = np.array(sorted(self.asked), np.int64)
+        buckets = np.array(sorted(self.needed), np.int64)
         arrivals = Arrivals.of(self.cluster.brokers, self.cluster.total("measured"))
         found = self.cluster.map_keys(_Deciding(arrivals, buckets), "ordering equal bundles")
         code, hashes = found[CODE].to_numpy(), found[HASH].to_numpy()
         self.known.update(arrivals.orders(found["bundle"].to_pylist(), code, hashes, buckets))
-        self.asked.clear()
+        self.needed.clear()
 
     def of(self, buckets: Ints) -> Mapping[int, Mapping[str, int]]:
         """Return what is known of some buckets; one that is not known yet is noted."""
-        self.asked.update(set(buckets.tolist()) - self.known.keys())
+        self.needed.update(set(buckets.tolist()) - self.known.keys())
         return {at: self.known[at] for at in buckets.tolist() if at in self.known}
 
 

@@ -42,13 +42,13 @@ class ReducedBasis(SheddingBasis):
         cluster: The whole.
         here: Rows of the brokers whose bundles are in the view.
         orders: Orders of equal bundles within a bucket of a map that holds all of them.
-        asked: Rows of the brokers that a kernel needs and that are not here.
+        needed: Rows of the brokers that a kernel needs and that are not here.
     """
 
     cluster: LargeCluster
     here: frozenset[int]
     orders: BucketOrders
-    asked: set[int] = field(default_factory=set)
+    needed: set[int] = field(default_factory=set)
 
     @cached_property
     def bundle_counts(self) -> Ints:
@@ -58,7 +58,7 @@ class ReducedBasis(SheddingBasis):
     def bundles_of(self, broker: int) -> Ints:
         """Return the movable bundles of a broker; none, and a note, where they are not here."""
         if broker not in self.here:
-            self.asked.add(broker)
+            self.needed.add(broker)
             return np.zeros(0, np.int64)
         return super().bundles_of(broker)
 
@@ -233,7 +233,7 @@ class Reduced:
 def missing_of(view: LoadView) -> frozenset[int]:
     """Return rows of the brokers whose bundles are needed and not in a reduced view."""
     basis = SheddingBasis.of(view)
-    return frozenset(basis.asked) if isinstance(basis, ReducedBasis) else frozenset()
+    return frozenset(basis.needed) if isinstance(basis, ReducedBasis) else frozenset()
 
 
 def _always(cluster: LargeCluster, rows: pa.Table | None = None) -> frozenset[int]:

@@ -178,8 +178,8 @@ def each_part(
             for number in batch.column(0).to_pylist():
                 yield from kernel(reader.read(parts[number])).select(schema.names).to_batches()
 
-    asked = spark.range(0, len(parts), 1, max(len(parts), 1))
-    return asked.mapInArrow(run, from_arrow_schema(schema))
+    parts_read = spark.range(0, len(parts), 1, max(len(parts), 1))
+    return parts_read.mapInArrow(run, from_arrow_schema(schema))
 
 
 @dataclass(frozen=True, eq=False)

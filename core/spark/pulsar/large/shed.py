@@ -53,14 +53,14 @@ def large_rounds(
     for _ in range(_MAX_TURNS):
         view = reduced.view(settings, orders, is_placed=False)
         rounds = turn.of(start, view)
-        if is_placed and not missing_of(view) and not orders.asked:
+        if is_placed and not missing_of(view) and not orders.needed:
             view = reduced.view(settings, orders, is_placed=True)
             rounds = turn.of(shed_rounds, view)
         missing = missing_of(view)
         if missing:
             wanted |= missing
             reduced = Reduced.of(cluster, wanted)
-        elif orders.asked:
+        elif orders.needed:
             orders.find()
         else:
             return rounds

@@ -162,7 +162,7 @@ class Spread:
             missing = missing_of(view)
             if missing:
                 self._bring(self.wanted | missing)
-            elif self._orders.asked:
+            elif self._orders.needed:
                 self._orders.find()
                 self._views.clear()
             else:
