@@ -25,13 +25,13 @@ class View:
         contains: Part of any of its texts, in any case; empty: all rows.
         sort: Column to sort by; empty: as they were written.
         is_descending: The greatest first; nulls always last.
-        most: How many rows.
+        limit: How many rows.
     """
 
     contains: str = ""
     sort: str = ""
     is_descending: bool = True
-    most: int = 2_000
+    limit: int = 2_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -108,10 +108,10 @@ def rows(path: Path, view: View) -> Rows:
             found = _sorted(source, view, wanted)
             matching: int | None = total if wanted is None else source.count_rows(filter=wanted)
             return Rows(table=found, matching=matching, total=total, is_sorted=True)
-        found = source.scanner(filter=wanted, batch_size=16_384).head(view.most)
+        found = source.scanner(filter=wanted, batch_size=16_384).head(view.limit)
     except (OSError, pa.ArrowException) as exc:
         raise _unreadable(path, exc) from exc
-    is_all = found.num_rows < view.most
+    is_all = found.num_rows < view.limit
     matching = found.num_rows if is_all else total if wanted is None else None
     return Rows(table=found, matching=matching, total=total, is_sorted=not view.sort)
 
@@ -122,7 +122,7 @@ def _sorted(source: Any, view: View, wanted: Any) -> pa.Table:
     table = source.to_table(filter=wanted)
     keys = table.select([view.sort])
     picks = pc.sort_indices(keys, sort_keys=[(view.sort, order)])  # nulls at the end
-    return table.take(picks.slice(0, view.most))
+    return table.take(picks.slice(0, view.limit))
 
 
 def _matching(schema: pa.Schema, contains: str) -> Any:

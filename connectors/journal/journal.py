@@ -117,14 +117,14 @@ class SqlJournal:
         return is_there
 
     def entries(
-        self, *, run_id: RunId | None = None, after: int = 0, most: int | None = None
+        self, *, run_id: RunId | None = None, after: int = 0, limit: int | None = None
     ) -> Sequence[Entry]:
         """Return entries with ``seq > after`` in order, of one run or of all.
 
         Raises:
             RemoteError: The journal cannot be read, or an entry in it is damaged.
         """
-        query = sa.select(ENTRIES).where(ENTRIES.c.seq > after).order_by(ENTRIES.c.seq).limit(most)
+        query = sa.select(ENTRIES).where(ENTRIES.c.seq > after).order_by(ENTRIES.c.seq).limit(limit)
         if run_id is not None:
             query = query.where(ENTRIES.c.run_id == run_id)
         with self.database.reading("read entries") as connection:
@@ -174,7 +174,7 @@ class SqlJournal:
             self._open[cluster] = (rows[-1].seq if rows else seen, workers)
             return tuple(RunId(run_id) for run_id in workers)
 
-    def run_ids(self, *, cluster: str | None = None, most: int | None = None) -> Sequence[RunId]:
+    def run_ids(self, *, cluster: str | None = None, limit: int | None = None) -> Sequence[RunId]:
         """Return the runs that were ever requested, newest first.
 
         Raises:
@@ -183,7 +183,7 @@ class SqlJournal:
         query = sa.select(ENTRIES.c.run_id).where(ENTRIES.c.kind == "RunRequested")
         if cluster is not None:
             query = query.where(ENTRIES.c.cluster == cluster)
-        return self._run_ids(query.order_by(ENTRIES.c.seq.desc()).limit(most))
+        return self._run_ids(query.order_by(ENTRIES.c.seq.desc()).limit(limit))
 
     def _run_ids(self, query: sa.Select[Any]) -> list[RunId]:
         with self.database.reading("list runs") as connection:
@@ -282,13 +282,13 @@ class SqlJournal:
         """
         return verify_rows(self._rows(), expected)
 
-    def recent_damage(self, most: int = 2_000) -> Damage | None:
-        """Return the first of the last ``most`` entries that is not as it was written, if any.
+    def recent_damage(self, limit: int = 2_000) -> Damage | None:
+        """Return the first of the last ``limit`` entries that is not as it was written, if any.
 
         Raises:
             RemoteError: The journal cannot be read.
         """
-        query = sa.select(ENTRIES).order_by(ENTRIES.c.seq.desc()).limit(most)
+        query = sa.select(ENTRIES).order_by(ENTRIES.c.seq.desc()).limit(limit)
         with self.database.reading("read the end") as connection:
             rows = connection.execute(query).mappings().all()
         if not rows:

@@ -72,14 +72,14 @@ class RunSteps:
         Raises:
             RemoteError: It cannot be read; it is tried again next time.
         """
-        entries = self._journal.entries(after=self._position, most=_BATCH)
+        entries = self._journal.entries(after=self._position, limit=_BATCH)
         while entries:
             for entry in entries:
                 if entry.record.cluster == self._cluster:
                     self._take(entry)
                 self._position = entry.seq
             self._forget(self._since)
-            entries = self._journal.entries(after=self._position, most=_BATCH)
+            entries = self._journal.entries(after=self._position, limit=_BATCH)
 
     def pending(self) -> list[dict[str, Any]]:
         """Return the events that no committed minute holds, without ``taken_at``."""

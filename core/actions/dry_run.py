@@ -277,10 +277,10 @@ class _PaperJournal:
         return entry
 
     def entries(
-        self, *, run_id: RunId | None = None, after: int = 0, most: int | None = None
+        self, *, run_id: RunId | None = None, after: int = 0, limit: int | None = None
     ) -> Sequence[Entry]:
         found = [entry for entry in self._entries[after:] if run_id in (None, entry.record.run_id)]
-        return found[:most]
+        return found[:limit]
 
     def open_runs(self, cluster: str) -> Sequence[RunId]:
         request = self._entries[:1]

@@ -30,7 +30,7 @@ class Journal(Protocol):
         ...
 
     def entries(
-        self, *, run_id: RunId | None = None, after: int = 0, most: int | None = None
+        self, *, run_id: RunId | None = None, after: int = 0, limit: int | None = None
     ) -> Sequence[Entry]:
         """Return entries with ``seq > after`` in order, of one run or of all."""
         ...

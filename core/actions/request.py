@@ -79,13 +79,13 @@ def check_options(options: RunOptions, limits: RunLimits) -> None:
     Raises:
         InputError: Not a positive number, or beyond its limit.
     """
-    for name, value, most in (
+    for name, value, limit in (
         ("pace_per_min", options.pace_per_min, limits.pace_per_min),
         ("max_failures", options.max_failures, limits.max_failures),
     ):
-        if not 0 < value <= most:
+        if not 0 < value <= limit:
             raise InputError(
-                f"{name} = {value:g} is not between 0 and {most:g}, this cluster's limit.",
+                f"{name} = {value:g} is not between 0 and {limit:g}, this cluster's limit.",
                 hint=f"Ask for less, or raise {name} under [clusters.apply].",
             )
     if not 1 <= options.verify_within_s <= 600:

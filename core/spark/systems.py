@@ -93,7 +93,7 @@ def _system_of(snapshot: Snapshot) -> FleetSystem:
     kind = snapshot.manifest.kind
     if kind not in SYSTEMS:
         raise InputError(
-            f"{snapshot.manifest.cluster} is of system {kind!r}, which answers no request to a fleet.",
+            f"{snapshot.manifest.cluster} is of system {kind!r}, which no fleet is asked about.",
             hint=f"Name clusters of {' or '.join(one.capitalize() for one in SYSTEMS)}.",
         )
     return SYSTEMS[kind]

@@ -92,21 +92,21 @@ def arrow_rows(spark: SparkSession, table: pa.Table, partitions: int = 0) -> Dat
     return rows.repartition(partitions) if partitions else rows
 
 
-def collected(rows: DataFrame, schema: pa.Schema, *, most: int = MAX_ROWS) -> pa.Table:
+def collected(rows: DataFrame, schema: pa.Schema, *, limit: int = MAX_ROWS) -> pa.Table:
     """Bring an answer into this process; in no particular order.
 
     Args:
         rows: Spark table with at least the columns of ``schema``.
         schema: What is wanted.
-        most: Rows; reading stops past them.
+        limit: Rows; reading stops past them.
     Raises:
         ComputeError: There are more rows.
         SchemaError: A column does not fit.
     """
-    found = rows.select(*schema.names).limit(most + 1).toArrow()
-    if found.num_rows > most:
+    found = rows.select(*schema.names).limit(limit + 1).toArrow()
+    if found.num_rows > limit:
         raise ComputeError(
-            f"The answer has more than {most:,} rows.",
+            f"The answer has more than {limit:,} rows.",
             hint="Ask for fewer clusters or a shorter time, or let the job write files.",
         )
     return conform(found, schema, name="answer")

@@ -112,9 +112,9 @@ def _add_after(figure: go.Figure, data: BeforeAfter, color: str, label: str) -> 
                     text_of(float(value), data.unit),
                     deviation_text(float(value), data.mean_after),
                     text_of(float(least), data.unit),
-                    text_of(float(most), data.unit),
+                    text_of(float(limit), data.unit),
                 ]
-                for value, least, most in zip(after, low, high, strict=True)
+                for value, least, limit in zip(after, low, high, strict=True)
             ],
             hovertemplate="%{y}<br><b>%{customdata[0]}</b>, %{customdata[1]}<br>"
             "between %{customdata[2]} and %{customdata[3]}<extra>after</extra>",

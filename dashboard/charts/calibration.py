@@ -28,7 +28,7 @@ def calibration_chart(bins: Sequence[ShareBin], *, height: int = 300) -> go.Figu
         bins: At least one bundle each.
         height: Pixels.
     """
-    most = max((one.shown for one in bins), default=1)
+    limit = max((one.shown for one in bins), default=1)
     shown = [100 * one.share_total / one.shown for one in bins]
     came = [100 * one.came_true / one.shown for one in bins]
     ranges = [came_true_range(one) for one in bins]
@@ -52,7 +52,7 @@ def calibration_chart(bins: Sequence[ShareBin], *, height: int = 300) -> go.Figu
             marker={
                 "color": ACCENT,
                 "size": [
-                    _SMALLEST_PX + (_LARGEST_PX - _SMALLEST_PX) * (one.shown / most) ** 0.5
+                    _SMALLEST_PX + (_LARGEST_PX - _SMALLEST_PX) * (one.shown / limit) ** 0.5
                     for one in bins
                 ],
                 "sizemode": "diameter",

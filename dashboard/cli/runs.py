@@ -375,12 +375,12 @@ def _export(
 def _entries(config: services.Config, run: str | None, cluster: str | None) -> Iterator[Entry]:
     journal = services.journal(config)
     run_id = services.run_view(config, run).run_id if run else None
-    batch: Sequence[Entry] = journal.entries(run_id=run_id, most=_BATCH)
+    batch: Sequence[Entry] = journal.entries(run_id=run_id, limit=_BATCH)
     while batch:
         for entry in batch:
             if cluster in (None, entry.record.cluster):
                 yield entry
-        batch = journal.entries(run_id=run_id, after=batch[-1].seq, most=_BATCH)
+        batch = journal.entries(run_id=run_id, after=batch[-1].seq, limit=_BATCH)
 
 
 def _summary_json(view: RunView) -> dict[str, Any]:

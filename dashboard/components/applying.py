@@ -214,14 +214,14 @@ def _moves(preview: Preview) -> None:
 
 def _options(dialog: ApplyDialog) -> None:
     """No tooltips here: on the way of the Tab key they cover the reason above."""
-    most = float(dialog.cluster.apply.pace_per_min)
+    limit = float(dialog.cluster.apply.pace_per_min)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.number_input(
-            f"Steps a minute, at most {most:g}",
-            min_value=min(0.1, most),
-            max_value=most,
-            value=most,
-            step=1.0 if most >= 2.0 else 0.1,
+            f"Steps a minute, at most {limit:g}",
+            min_value=min(0.1, limit),
+            max_value=limit,
+            value=limit,
+            step=1.0 if limit >= 2.0 else 0.1,
             format="%g",
             key=PACE,
             width=180,

@@ -73,8 +73,8 @@ def short_keys(labels: Collection[str]) -> dict[str, str]:
 
 def _alike(words: Sequence[Sequence[str]]) -> int:
     """Return how many words all begin with, one of each left over."""
-    most = min(len(one) for one in words) - 1
-    return next((at for at in range(most) if len({one[at] for one in words}) > 1), max(most, 0))
+    limit = min(len(one) for one in words) - 1
+    return next((at for at in range(limit) if len({one[at] for one in words}) > 1), max(limit, 0))
 
 
 def with_short_keys(names: Mapping[str, str], short: Mapping[str, str]) -> dict[str, str]:

@@ -113,7 +113,8 @@ def answer(view: RunView, now: datetime, ahead: RunView | None = None) -> str:
     steps = plan_words.things(view.plan.steps)
     if view.state == "QUEUED" and ahead is not None:
         waits = waits_for(ahead).rstrip(".")
-        return f"Run {view.run_id} {waits[:1].lower()}{waits[1:]}: {steps} on {view.cluster}, {request}."
+        waits = f"{waits[:1].lower()}{waits[1:]}"
+        return f"Run {view.run_id} {waits}: {steps} on {view.cluster}, {request}."
     if view.state == "QUEUED":
         return f"Run {view.run_id} waits for a worker: {steps} on {view.cluster}, {request}."
     if view.state == "REFUSED":

@@ -68,7 +68,7 @@ def of_cluster(config: Config, cluster: str) -> Sequence[RunView]:
     Raises:
         RemoteError: The journal cannot be read.
     """
-    return services.runs(config, cluster, most=MAX_OF_CLUSTER)
+    return services.runs(config, cluster, limit=MAX_OF_CLUSTER)
 
 
 def every(config: Config) -> Sequence[RunView]:
@@ -77,7 +77,7 @@ def every(config: Config) -> Sequence[RunView]:
     Raises:
         RemoteError: The journal cannot be read.
     """
-    return services.runs(config, most=MAX_RUNS)
+    return services.runs(config, limit=MAX_RUNS)
 
 
 def open_run(config: Config, cluster: str) -> RunView | None:
@@ -99,7 +99,7 @@ def request(config: Config, plan: Plan, reason: str, options: RunOptions) -> Run
         RemoteError: The journal cannot be written.
     """
     with _REQUESTING:
-        for view in services.runs(config, plan.cluster, most=_RECENT):
+        for view in services.runs(config, plan.cluster, limit=_RECENT):
             if view.plan.plan_id == plan.plan_id and view.state != "REFUSED":
                 return view.run_id
         return services.request_run(config, plan.cluster, plan, reason, options, person())

@@ -142,14 +142,16 @@ def run_view(config: TrimtabConfig, run_id: str) -> RunView:
 
 
 def runs(
-    config: TrimtabConfig, cluster: str | None = None, most: int | None = 200
+    config: TrimtabConfig, cluster: str | None = None, limit: int | None = 200
 ) -> list[RunView]:
     """Return the latest runs of a cluster, or of all, newest first.
 
     Raises:
         RemoteError: The journal cannot be read.
     """
-    return _runbook_at(config.journal_address, config.connectors).views(cluster=cluster, most=most)
+    return _runbook_at(config.journal_address, config.connectors).views(
+        cluster=cluster, limit=limit
+    )
 
 
 def default_options(config: TrimtabConfig, cluster: str) -> RunOptions:

@@ -149,7 +149,7 @@ def result_rows(
     contains: str = "",
     sort: str = "",
     is_descending: bool = True,
-    most: int = 2_000,
+    limit: int = 2_000,
 ) -> Rows:
     """Return the rows of a result table that a page shows.
 
@@ -159,14 +159,14 @@ def result_rows(
         contains: Part of any of its texts; empty: all rows.
         sort: Column to sort by; empty: as written.
         is_descending: The greatest first.
-        most: How many rows.
+        limit: How many rows.
     Raises:
         UnknownNameError: The job has no such table, or it has no such column.
         ComputeError: It cannot be read.
     """
     from connectors.jobs import results  # noqa: PLC0415  # commands must start fast
 
-    view = results.View(contains=contains, sort=sort, is_descending=is_descending, most=most)
+    view = results.View(contains=contains, sort=sort, is_descending=is_descending, limit=limit)
     return results.rows(found.table(name), view)
 
 

@@ -22,7 +22,7 @@ MOST_KEPT = 2000
 class Runs(Journal, Protocol):
     """A journal that can also list its runs."""
 
-    def run_ids(self, *, cluster: str | None = None, most: int | None = None) -> Sequence[RunId]:
+    def run_ids(self, *, cluster: str | None = None, limit: int | None = None) -> Sequence[RunId]:
         """Return the runs that were ever requested, newest first."""
         ...
 
@@ -55,17 +55,17 @@ class RunBook:
             self._begin()
             view = self._brought_up(run_id)
         if view is None:
-            known = self._journal.run_ids(most=500)
+            known = self._journal.run_ids(limit=500)
             raise UnknownNameError.of("run", run_id, known, place="the journal")
         return view
 
-    def views(self, *, cluster: str | None = None, most: int | None = None) -> list[RunView]:
+    def views(self, *, cluster: str | None = None, limit: int | None = None) -> list[RunView]:
         """Return the latest runs, of one cluster or of all, newest first.
 
         Raises:
             RemoteError: The journal cannot be read.
         """
-        wanted = self._journal.run_ids(cluster=cluster, most=most)
+        wanted = self._journal.run_ids(cluster=cluster, limit=limit)
         with self._lock:
             self._catch_up(self._begin())
             found = [self._views.get(run_id) or self._brought_up(run_id) for run_id in wanted]

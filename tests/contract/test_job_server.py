@@ -271,7 +271,7 @@ def test_result_rows_are_filtered_and_sorted_and_names_are_checked(config, queue
     job_id = ask(queue, parts=12)
     with serving(config):
         job = ended(queue, job_id)
-    found = rows(job.table("parts"), View(contains="P1", sort="part", most=2))
+    found = rows(job.table("parts"), View(contains="P1", sort="part", limit=2))
     assert found.table["part"].to_pylist() == [11, 10]
     assert (found.matching, found.total, found.is_sorted) == (3, 12, True)
     assert rows(job.table("parts"), View(contains="nowhere")).matching == 0

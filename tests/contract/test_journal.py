@@ -104,7 +104,7 @@ def test_entries_can_be_asked_for_by_run_place_and_number(journal) -> None:
         journal.append(record_of(ControlRequested(control="stop"), run_id=run_id))
     assert [entry.seq for entry in journal.entries(run_id=RUN)] == [1, 3]
     assert [entry.seq for entry in journal.entries(after=1)] == [2, 3]
-    assert [entry.seq for entry in journal.entries(after=1, most=1)] == [2]
+    assert [entry.seq for entry in journal.entries(after=1, limit=1)] == [2]
     assert [entry.seq for entry in journal.entries(run_id=RUN, after=1)] == [3]
 
 
@@ -119,7 +119,7 @@ def test_open_runs_are_those_requested_and_not_ended_oldest_first(journal) -> No
     assert list(journal.open_runs("prod")) == [runs[0], runs[2], runs[4]]
     assert list(journal.open_runs("test")) == ["elsewhere"]
     assert journal.run_ids(cluster="prod") == runs[::-1]
-    assert journal.run_ids(most=2) == ["elsewhere", runs[4]]
+    assert journal.run_ids(limit=2) == ["elsewhere", runs[4]]
 
 
 def test_open_runs_are_followed_as_they_come_and_go(journal, url) -> None:

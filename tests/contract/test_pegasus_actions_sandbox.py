@@ -223,13 +223,13 @@ def test_a_second_proposal_for_the_same_partition_is_of_somebody_else_is_refused
 # -- many at once ------------------------------------------------------------------------------
 
 
-def leaving(site: PegasusSite, node: str, most: int = 400) -> ProposeMany:
+def leaving(site: PegasusSite, node: str, limit: int = 400) -> ProposeMany:
     items = [
         Proposed(partition=Partition.of(config, table), target=config.secondaries[0])
         for table, config in site.every()
         if config.primary == node
     ]
-    return ProposeMany(node=node, verb="move_pri", items=tuple(items[:most]))
+    return ProposeMany(node=node, verb="move_pri", items=tuple(items[:limit]))
 
 
 def busiest(site: PegasusSite) -> str:

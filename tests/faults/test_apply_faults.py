@@ -678,8 +678,8 @@ def test_journal_without_room_in_a_run_loses_and_repeats_nothing(
 
     def limited(connection: sa.Connection) -> None:
         # SQLite's own limit: no page more than there are, and it answers SQLITE_FULL
-        most = 1 if is_full.is_set() else 2**30
-        connection.exec_driver_sql(f"PRAGMA max_page_count = {most}")
+        limit = 1 if is_full.is_set() else 2**30
+        connection.exec_driver_sql(f"PRAGMA max_page_count = {limit}")
         begin(connection)
 
     monkeypatch.setattr(engine, "_on_begin", limited)

@@ -279,9 +279,9 @@ def split_case(seed: int) -> tuple[Case, list[PulsarSnapshot]]:
 
 def is_concentrated(case: Case) -> bool:
     """Whether a namespace may run into its largest number of bundles: then order decides."""
-    most = case["conf"]["loadBalancerNamespaceMaximumBundles"]
+    limit = case["conf"]["loadBalancerNamespaceMaximumBundles"]
     given = case.get("modular") or case["extensible"]
-    return any(2 * count > most for count in given["counts"].values())
+    return any(2 * count > limit for count in given["counts"].values())
 
 
 def split_answer(case: Case, told: dict[str, Any]) -> Any:

@@ -76,10 +76,10 @@ def each_group(pieces: Frame, kernel: Any, _schema: Any) -> Frame:
     return Frame(tuple(kernel(whole.filter(pc.equal(whole["group"], one))) for one in groups))
 
 
-def collected(rows: Frame, schema: pa.Schema, *, most: int = 10**9) -> pa.Table:
+def collected(rows: Frame, schema: pa.Schema, *, limit: int = 10**9) -> pa.Table:
     tables: Iterable[pa.Table] = (conform(table, schema, name="answer") for table in rows.tables)
     found = pa.concat_tables([schema.empty_table(), *tables])
-    assert found.num_rows <= most
+    assert found.num_rows <= limit
     return found
 
 

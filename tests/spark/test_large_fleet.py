@@ -126,14 +126,14 @@ def test_failures_that_are_too_large_are_named_beside_the_others(tasks_here, tmp
     save_snapshot(snapshot, tmp_path)
     whole = FleetRequest(DRILL, DrillRequest()).answer(snapshot)
     sizes = {row["failure"]: row["bundles"] for row in whole["failures"].to_pylist()}
-    most = sorted(sizes.values())[len(sizes) // 2]
-    monkeypatch.setattr(drill, "MAX_PLACED", most)
+    limit = sorted(sizes.values())[len(sizes) // 2]
+    monkeypatch.setattr(drill, "MAX_PLACED", limit)
     monkeypatch.setattr(size, "MAX_BUNDLES", 10)
     sources = {"a": InDirectory(str(tmp_path))}
     found = answer_fleet(None, sources, FleetRequest(DRILL, DrillRequest()), NoProgress())
-    fitting = pc.less_equal(whole["failures"]["bundles"], most)
+    fitting = pc.less_equal(whole["failures"]["bundles"], limit)
     assert found["failures"].drop_columns("cluster") == whole["failures"].filter(fitting)
-    too_large = [name for name, own in sizes.items() if own > most]
+    too_large = [name for name, own in sizes.items() if own > limit]
     sentences = found["problems"]["sentence"].to_pylist()
     assert len(sentences) == len(too_large) > 0
     assert all(any(f" {name} of " in one for one in sentences) for name in too_large)

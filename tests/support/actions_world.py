@@ -356,7 +356,7 @@ class _Journal(Port):
         return entry
 
     def entries(
-        self, *, run_id: RunId | None = None, after: int = 0, most: int | None = None
+        self, *, run_id: RunId | None = None, after: int = 0, limit: int | None = None
     ) -> Sequence[Entry]:
         if self.worker.is_dead:
             raise Death
@@ -364,7 +364,7 @@ class _Journal(Port):
         found = [
             entry for entry in self.world.entries[after:] if run_id in (None, entry.record.run_id)
         ]
-        return found[:most]
+        return found[:limit]
 
     def open_runs(self, cluster: str) -> Sequence[RunId]:
         ended = {e.record.run_id for e in self.world.entries if _is_end(e)}

@@ -130,11 +130,11 @@ class Plain:
                 row for row in self.primaries(table, source) if destination in self.serves(row)[1:]
             ]
             for _ in range(amount):
-                best, most = -1, -(10**9)
+                best, limit = -1, -(10**9)
                 for row in candidates:
                     gap = load_prev[self.disk(row, source)] - load_cur[self.disk(row, destination)]
-                    if gap > most:
-                        best, most = row, gap
+                    if gap > limit:
+                        best, limit = row, gap
                 self.result[best] = ("move_primary", source, destination)
                 load_prev[self.disk(best, source)] -= 1
                 load_cur[self.disk(best, destination)] += 1
@@ -157,26 +157,26 @@ class Plain:
         queue = list(count)
         while len(queue) > 1:
             queue.sort(key=lambda v: (count[v], v))
-            least, most = queue[0], queue[-1]
+            least, limit = queue[0], queue[-1]
             if is_primary:
-                done = count[least] >= low if have_less else count[most] - count[least] <= 1
+                done = count[least] >= low if have_less else count[limit] - count[least] <= 1
             else:
-                done = count[most] <= low or count[most] - count[least] <= 1
+                done = count[limit] <= low or count[limit] - count[least] <= 1
             if done:
                 return
             chosen = None
-            for row in mine[most]:
+            for row in mine[limit]:
                 if row in self.result:
                     continue
-                if not is_primary and (self.primary(row) == most or least in self.serves(row)):
+                if not is_primary and (self.primary(row) == limit or least in self.serves(row)):
                     continue
-                if chosen is None or load[most][self.disk(row, most)] > load[most][chosen[1]]:
-                    chosen = (row, self.disk(row, most))
+                if chosen is None or load[limit][self.disk(row, limit)] > load[limit][chosen[1]]:
+                    chosen = (row, self.disk(row, limit))
             if chosen is None:
-                queue.remove(most)
+                queue.remove(limit)
                 continue
-            self.result[chosen[0]] = (kind, most, least)
-            count[most] -= 1
+            self.result[chosen[0]] = (kind, limit, least)
+            count[limit] -= 1
             count[least] += 1
 
     # -- cluster policy -----------------------------------------------------------------------
@@ -268,8 +268,8 @@ def spread(counts: dict[int, int]) -> int:
 
 
 def ends(counts: dict[int, int]) -> tuple[set[int], set[int]]:
-    least, most = min(counts.values()), max(counts.values())
+    least, limit = min(counts.values()), max(counts.values())
     return (
         {v for v, one in counts.items() if one == least},
-        {v for v, one in counts.items() if one == most},
+        {v for v, one in counts.items() if one == limit},
     )

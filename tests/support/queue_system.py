@@ -221,16 +221,16 @@ class QueueSystem:
 
     def findings(self, snapshot: QueueSnapshot) -> tuple[Finding, ...]:
         counts = Counter(snapshot.workers.values())
-        worker, most = counts.most_common(1)[0]
+        worker, limit = counts.most_common(1)[0]
         crowded = Finding(
             code="crowded",
             severity="warning",
             subject_kind="node",
             subject=worker,
-            sentence=f"{worker} has {most} of {counts.total()} queues.",
+            sentence=f"{worker} has {limit} of {counts.total()} queues.",
             hint="Move a queue.",
         )
-        return (crowded,) if most > 1 else ()
+        return (crowded,) if limit > 1 else ()
 
     def preview(self, snapshot: QueueSnapshot, plan: Plan) -> str:
         after = snapshot.workers | {

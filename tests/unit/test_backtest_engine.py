@@ -345,9 +345,9 @@ def test_splits_of_the_record_are_not_made_twice():
 
 def test_a_full_namespace_is_split_no_further():
     series = waves(4)
-    most = {"loadBalancerNamespaceMaximumBundles": 1}
+    limit = {"loadBalancerNamespaceMaximumBundles": 1}
     assert not simulate_window(
-        series, Candidate(shedding=None, settings=SPLITS | most), 1
+        series, Candidate(shedding=None, settings=SPLITS | limit), 1
     ).splits.any()
 
 

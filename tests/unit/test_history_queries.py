@@ -232,7 +232,7 @@ def test_events_are_filtered_by_kind_and_name_and_the_newest_come_first(store, e
     )
     assert events.events(HOUR)["subject"].to_pylist() == ["acme/y", "leader", "acme/x"]
     assert events.events(HOUR, kinds=["move"], subject="x")["subject"].to_pylist() == ["acme/x"]
-    assert events.events(HOUR, most=1).num_rows == 1
+    assert events.events(HOUR, limit=1).num_rows == 1
     assert events.neighbours(AT - MINUTE, HOUR) == (AT - 2 * MINUTE, AT)
 
 

@@ -84,8 +84,8 @@ def test_without_sizes_nothing_is_copied_where_room_is_limited():
 
 def test_a_budget_stops_the_search_and_more_of_it_never_harms():
     reached = [
-        even_out(VIEW, MEASURES["disk"], EvenGoal(sizes_mb=SIZES_MB, max_steps=most))
-        for most in (0, 5, 12)
+        even_out(VIEW, MEASURES["disk"], EvenGoal(sizes_mb=SIZES_MB, max_steps=limit))
+        for limit in (0, 5, 12)
     ]
     assert [len(plan.steps) for plan in reached] == [0, 5, 12]
     squares = [float((plan.after**2).sum()) for plan in reached]

@@ -247,7 +247,7 @@ def test_lonely_broker_is_explained_too():
 
 def test_bundles_that_are_split_next_stand_first_in_the_watch(fleet):
     settings = effective_settings(fleet)
-    watch = split_watch(fleet, settings, most=1_000)
+    watch = split_watch(fleet, settings, limit=1_000)
     assert watch.schema.equals(WATCH)
     over = {row["bundle"] for row in watch.to_pylist() if (row["ratio"] or 0) > 1}
     assert {choice.bundle for choice in find_bundles_to_split(fleet, settings)[0]} <= over

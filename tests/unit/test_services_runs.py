@@ -197,7 +197,7 @@ def test_the_list_is_bounded_and_by_cluster(journal) -> None:
     for number in range(4):
         cluster = "even" if number % 2 == 0 else "odd"
         journal.append(record_of(requested(1), run_id=RunId(f"run-{number}"), cluster=cluster))
-    assert [view.run_id for view in book.views(most=2)] == ["run-3", "run-2"]
+    assert [view.run_id for view in book.views(limit=2)] == ["run-3", "run-2"]
     assert [view.run_id for view in book.views(cluster="even")] == ["run-2", "run-0"]
     journal.append(record_of(claimed(), run_id=RunId("run-0"), cluster="even"))
     assert book.views(cluster="even")[1].state == "RUNNING"

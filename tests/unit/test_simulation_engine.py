@@ -217,10 +217,10 @@ def test_a_bundle_that_comes_back_is_a_flap(ways, flaps):
 
 
 @pytest.mark.parametrize("count", [1, 3, 25])
-@pytest.mark.parametrize(("term", "most"), [("short", 10), ("long", 1000)])
-def test_samples_move_the_averages_as_upstream_does(count, term, most):
+@pytest.mark.parametrize(("term", "limit"), [("short", 10), ("long", 1000)])
+def test_samples_move_the_averages_as_upstream_does(count, term, limit):
     rng = np.random.default_rng(count)
-    held = rng.integers(0, most + 1, 124).tolist()
+    held = rng.integers(0, limit + 1, 124).tolist()
     snapshot = small()
     names = snapshot.bundles["bundle"].to_pylist()
     cells = {name: {f"{term}_samples": samples} for name, samples in zip(names, held, strict=False)}
@@ -230,23 +230,23 @@ def test_samples_move_the_averages_as_upstream_does(count, term, most):
     samples = snapshot.bundles[f"{term}_samples"].to_numpy()
     value = snapshot.bundles["msg_rate_in"].to_numpy()
     for _ in range(count):
-        average, samples = next_average(average, samples, value, max_samples=most)
+        average, samples = next_average(average, samples, value, max_samples=limit)
     after = after_samples(snapshot, count)
     assert np.allclose(after.bundles[name].to_numpy(), average)
     assert after.bundles[f"{term}_samples"].to_pylist() == samples.tolist()
     assert after.brokers[name].to_numpy().sum() == pytest.approx(average.sum())
 
 
-@pytest.mark.parametrize("most", [10, 1000])
-def test_an_average_that_is_its_sample_stays_to_the_bit(most):
+@pytest.mark.parametrize("limit", [10, 1000])
+def test_an_average_that_is_its_sample_stays_to_the_bit(limit):
     """A large cluster on Spark takes sums of such bundles over from round to round."""
-    rng = np.random.default_rng(most)
+    rng = np.random.default_rng(limit)
     last = np.concatenate(
         [rng.random(500) * 10.0 ** rng.integers(-9, 12, 500), [0.0, -0.0, 5e-324]]
     )
-    held = rng.integers(0, most + 3, last.size)
+    held = rng.integers(0, limit + 3, last.size)
     for count in (0, 1, 7, 4000):
-        begun = (np.full(last.size, 3.0), (held, most))
+        begun = (np.full(last.size, 3.0), (held, limit))
         values, _ = sampled(last, last, np.ones(last.size, np.bool_), count, begun)
         assert (values == last).all()
 
@@ -298,8 +298,8 @@ def test_hottest_bundles_are_the_hottest_and_in_rising_order():
             if row["owner"] == broker and not row["is_broker_bound"]
         ]
         assert len(listed) == min(10, len(owned))
-        most = sorted((round(row["msg_throughput_in"] / 1e5) for row in owned), reverse=True)
-        assert sizes == sorted(most[:10])
+        limit = sorted((round(row["msg_throughput_in"] / 1e5) for row in owned), reverse=True)
+        assert sizes == sorted(limit[:10])
 
 
 def test_transfer_shedder_without_published_loads_is_refused():

@@ -45,7 +45,7 @@ def measured(snapshot: PulsarSnapshot, bundle: str, word: str) -> float | None:
 
 
 def row_of_watch(snapshot: PulsarSnapshot, bundle: str) -> dict[str, object]:
-    table = split_watch(snapshot, effective_settings(snapshot), most=snapshot.bundles.num_rows)
+    table = split_watch(snapshot, effective_settings(snapshot), limit=snapshot.bundles.num_rows)
     return next(row for row in table.to_pylist() if row["bundle"] == bundle)
 
 

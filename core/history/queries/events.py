@@ -43,7 +43,7 @@ class EventQueries:
         self._reader = reader or HistoryReader(store, cluster)
 
     def events(
-        self, period: Period, *, kinds: Sequence[str] = (), subject: str = "", most: int = 2_000
+        self, period: Period, *, kinds: Sequence[str] = (), subject: str = "", limit: int = 2_000
     ) -> pa.Table:
         """Return the events of a period, the newest first.
 
@@ -51,7 +51,7 @@ class EventQueries:
             period: When.
             kinds: Only these; empty: all.
             subject: Only of these: a part of the name; empty: all.
-            most: At most so many rows.
+            limit: At most so many rows.
         Returns:
             Table with :data:`EVENT_COLUMNS`.
         """
@@ -59,12 +59,12 @@ class EventQueries:
             f"SELECT {_LISTED} FROM rows "  # noqa: S608  # our own names
             "WHERE (len($kinds) = 0 OR list_contains($kinds, kind)) "
             "AND ($subject = '' OR contains(subject, $subject)) "
-            "ORDER BY taken_at DESC, kind, subject LIMIT $most",
+            "ORDER BY taken_at DESC, kind, subject LIMIT $limit",
             _EVENTS,
             period,
             kinds=list(kinds),
             subject=subject,
-            most=most,
+            limit=limit,
         )
         if table is None:
             return pa.table({name: pa.array([], pa.string()) for name in EVENT_COLUMNS})
@@ -96,7 +96,7 @@ class EventQueries:
         )
         return pa.table({name: pa.array([]) for name in _COUNTS}) if table is None else table
 
-    def movers(self, period: Period, *, most: int = 200) -> pa.Table:
+    def movers(self, period: Period, *, limit: int = 200) -> pa.Table:
         """Return what changed hands most often.
 
         A return is a move back to where the one before it came from (A to B to A). One that was
@@ -123,10 +123,10 @@ class EventQueries:
             "AND NOT EXISTS (FROM rows AS down WHERE down.kind IN ('broker_down', 'node_down') "
             "AND down.taken_at = moved.taken_at AND down.subject = moved.before) "
             "WINDOW w AS (PARTITION BY subject ORDER BY taken_at)) "
-            "GROUP BY subject ORDER BY returns DESC, moves DESC, subject LIMIT $most",
+            "GROUP BY subject ORDER BY returns DESC, moves DESC, subject LIMIT $limit",
             _EVENTS,
             period,
-            most=most,
+            limit=limit,
         )
         return pa.table({name: pa.array([]) for name in _MOVERS}) if table is None else table
 

@@ -207,19 +207,19 @@ class HistoryQueries:
         names = ["subject", *chosen]
         return pa.table({name: pa.array([]) for name in names}) if table is None else table
 
-    def servers_over(self, period: Period, columns: Sequence[str], most: int) -> pa.Table:
+    def servers_over(self, period: Period, columns: Sequence[str], limit: int) -> pa.Table:
         """Return rows of the servers as they were recorded, at so many minutes at most.
 
         Args:
             period: When.
             columns: Of the kind's rows, besides the server's name.
-            most: Minutes; of more, the last of each of so many equal parts.
+            limit: Minutes; of more, the last of each of so many equal parts.
         Returns:
             ``taken_at``, the server's name and ``columns``, by time and name.
         """
         minutes = self.minutes(period).at_ms
         size = minutes.size
-        rows = np.unique(np.linspace(0, size - 1, min(size, most)).round().astype(np.int64))
+        rows = np.unique(np.linspace(0, size - 1, min(size, limit)).round().astype(np.int64))
         named = ", ".join(dict.fromkeys(("taken_at", self.servers.key, *columns)))
         table = self._reader.ask(
             f"SELECT {named} FROM rows WHERE list_contains($minutes, taken_at) "  # noqa: S608  # our own names
@@ -297,7 +297,7 @@ def servers_of(store: HistoryStore, system: str) -> ServerLoad:
     return servers
 
 
-def step_of(minutes: Recorded, most: int = MAX_COLUMNS) -> int:
+def step_of(minutes: Recorded, limit: int = MAX_COLUMNS) -> int:
     """Return the length in ms of the stretches in which minutes are drawn.
 
     Stretches are fixed on the clock and hold two minutes at least, so that none is empty because
@@ -306,18 +306,18 @@ def step_of(minutes: Recorded, most: int = MAX_COLUMNS) -> int:
     Returns:
         0 where there are few enough minutes to draw each by itself.
     """
-    if len(minutes) <= most * 6 // 5:
+    if len(minutes) <= limit * 6 // 5:
         return 0
     span_ms = int(minutes.at_ms[-1] - minutes.at_ms[0])
-    least = max(span_ms / most, 2 * minutes.every_ms)
+    least = max(span_ms / limit, 2 * minutes.every_ms)
     return next((step * 1000 for step in _STEPS_S if step * 1000 >= least), _STEPS_S[-1] * 1000)
 
 
-def event_step_of(period: Period, most: int = MAX_MARKS) -> int:
+def event_step_of(period: Period, limit: int = MAX_MARKS) -> int:
     """Return the length in ms of the stretches in which events are drawn, one mark a stretch."""
     span_ms = period.last_ms - period.first_ms
     return next(
-        (step * 1000 for step in _STEPS_S if step * 1000 * most >= span_ms), _STEPS_S[-1] * 1000
+        (step * 1000 for step in _STEPS_S if step * 1000 * limit >= span_ms), _STEPS_S[-1] * 1000
     )
 
 

@@ -106,9 +106,9 @@ def plan_cuts(
     room = max(max_bundles - (before.boundaries.size - 1), 0)
     needed = _needed(before.per_bundle, wanted)
     reached = next(
-        most
-        for most in range(wanted, max(before.worst, wanted) + 1)
-        if _needed(before.per_bundle, most) <= room
+        limit
+        for limit in range(wanted, max(before.worst, wanted) + 1)
+        if _needed(before.per_bundle, limit) <= room
     )
     order = np.argsort(-before.per_bundle, kind="stable")
     cuts = tuple(
@@ -131,15 +131,15 @@ def plan_cuts(
     )
 
 
-def _needed(per_bundle: Ints, most: int) -> int:
-    """Cuts that leave no bundle with more than ``most``."""
-    return int(np.maximum(-(-per_bundle // most) - 1, 0).sum())
+def _needed(per_bundle: Ints, limit: int) -> int:
+    """Cuts that leave no bundle with more than ``limit``."""
+    return int(np.maximum(-(-per_bundle // limit) - 1, 0).sum())
 
 
-def _cuts_of(spread: PartitionSpread, bundle: int, most: int) -> list[Cut]:
+def _cuts_of(spread: PartitionSpread, bundle: int, limit: int) -> list[Cut]:
     lower, upper = (int(spread.boundaries[bundle + side]) for side in (0, 1))
     inside = np.sort(spread.hashes[spread.bundle_of == bundle])
-    parts = -(-inside.size // most)
+    parts = -(-inside.size // limit)
     cuts: list[Cut] = []
     for part in range(1, parts):
         first = part * inside.size // parts
@@ -168,8 +168,8 @@ def _verdict(
     spent = f"{pluralize(cuts, 'split')} ({bundles} to {bundles + cuts} bundles)"
     verb = "leaves" if cuts == 1 else "leave"
     if after.worst <= wanted:
-        most = pluralize(after.worst, "partition")
-        return f"{spent} {verb} at most {most} in a bundle, from {before.worst}."
+        worst = pluralize(after.worst, "partition")
+        return f"{spent} {verb} at most {worst} in a bundle, from {before.worst}."
     if needed <= room:
         return (
             f"{spent} {verb} {after.worst} partitions in the fullest bundle: some share one place "

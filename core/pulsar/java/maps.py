@@ -104,14 +104,14 @@ def concurrent_buckets(count: int) -> int:
     return buckets
 
 
-def hash_map_order(spread: Ints, most: int = 0) -> Ints:
+def hash_map_order(spread: Ints, peak: int = 0) -> Ints:
     """Return positions in the order of a ``HashMap`` that took the keys in the given order.
 
     Args:
         spread: Of :func:`spread_hashes`, in the order of insertion.
-        most: Keys that the map held at most before it was emptied: it does not shrink.
+        peak: Keys that the map held at most before it was emptied: it does not shrink.
     """
-    slots = spread & (hash_map_buckets(max(spread.size, most)) - 1)
+    slots = spread & (hash_map_buckets(max(spread.size, peak)) - 1)
     return np.argsort(slots, kind="stable")
 
 

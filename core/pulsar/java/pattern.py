@@ -729,8 +729,8 @@ class _Parser:
     def octal(self) -> int:
         r"""Parse ``\0n``, ``\0nn`` or ``\0mnn`` with m up to 3."""
         digits = ""
-        most = 3 if self.peek() and self.peek() in "0123" else 2
-        while len(digits) < most and self.peek() and self.peek() in "01234567":
+        limit = 3 if self.peek() and self.peek() in "0123" else 2
+        while len(digits) < limit and self.peek() and self.peek() in "01234567":
             digits += self.read()
         if not digits:
             raise self.invalid("Illegal octal escape sequence")

@@ -137,9 +137,9 @@ class ThresholdTrial:
         head = f"Nothing to unload: {which}, but"
         if self._reason() == "no_bundles":
             return f"{head} none of them has a bundle to give."
-        most = format_bytes_per_s(float(self.needed[self.is_over].max()))
+        largest = format_bytes_per_s(float(self.needed[self.is_over].max()))
         least = format_bytes_per_s(self.minimum)
-        return f"{head} the most that one would give is {most}, and the minimum is {least}."
+        return f"{head} the most that one would give is {largest}, and the minimum is {least}."
 
     def trace(self) -> tuple[BrokerTrace, ...]:
         """Return the gates of every broker."""

@@ -107,21 +107,21 @@ class Pairs:
 
     @classmethod
     def of(
-        cls, score: Floats, spread: Ints, most: int = 0, *, ranks_by_points: bool = False
+        cls, score: Floats, spread: Ints, peak: int = 0, *, ranks_by_points: bool = False
     ) -> Pairs:
         """Pair brokers from both ends of the ranking.
 
         Args:
             score: Percent, in the order of ``basis.brokers``.
             spread: Their Java hashes: brokers of equal score rank in hash order.
-            most: Brokers ranked at once at most, so far.
+            peak: Brokers ranked at once at most, so far.
             ranks_by_points: Scores less than one point apart compare as equal, so that the order
                 also follows from which of them Java's sort compares.
 
         Raises:
             ContractError: Java's sort fails on such scores.
         """
-        order = hash_map_order(spread, most)
+        order = hash_map_order(spread, peak)
         if ranks_by_points:
             values = score.tolist()
             ranked = java_sorted(order.tolist(), lambda a, b: _points(values[a] - values[b]))
@@ -201,7 +201,7 @@ class _Trial:
         rows, keys = self.candidates(pair, unit)
         order = self.basis.falling(rows, keys)
         picked = pick_within(
-            keys[order], amount, lambda left, key: left - key, most=rows.size, slack=0.0
+            keys[order], amount, lambda left, key: left - key, limit=rows.size, slack=0.0
         )
         return rows[order[picked]]
 
@@ -219,7 +219,7 @@ class _Trial:
         turn = Turn.of(self.basis, row, (rows, keys), unit)
         if turn is None:
             return without_traffic(unit)
-        return turn.within(amount, lambda left, key: left - key, most=rows.size, slack=0.0)
+        return turn.within(amount, lambda left, key: left - key, limit=rows.size, slack=0.0)
 
     def trace(self) -> tuple[BrokerTrace, ...]:
         """Return the gates of every pair, under the broker that would give; then the others."""
@@ -355,16 +355,16 @@ class AvgShedder(UncountedStrategy[AvgState]):
         """Return what this round unloads, and the hit counts for the next."""
         basis = SheddingBasis.of(view)
         names = [view.brokers[row] for row in basis.brokers]
-        most = max(state.most_brokers, len(names))
+        peak = max(state.most_brokers, len(names))
         try:
             pairs = Pairs.of(
                 view.usage[basis.brokers] * 100,
                 basis.broker_spread,
-                most,
+                peak,
                 ranks_by_points=config.ranks_by_points,
             )
         except ContractError:
-            return _unsorted(basis), replace(state, most_brokers=most)
+            return _unsorted(basis), replace(state, most_brokers=peak)
         low = np.array([state.low_hits.get(name, 0) for name in names], np.int64)
         high = np.array([state.high_hits.get(name, 0) for name in names], np.int64)
         count_hits(pairs, config, low, high)
@@ -376,13 +376,13 @@ class AvgShedder(UncountedStrategy[AvgState]):
         if state == AvgState():
             decision = replace(decision, notes=(*decision.notes, _COUNTED_FROM_NOW))
         if not trial.is_wide.any():
-            return decision, AvgState(most_brokers=most)
+            return decision, AvgState(most_brokers=peak)
         low_after, high_after = low.copy(), high.copy()
         for counts in (low_after, high_after):
             counts[pairs.idle[acting]] = 0
             counts[pairs.busy[acting]] = 0
         low_hits = _carried(state.low_hits, names, low_after)
-        return decision, AvgState(low_hits, _carried(state.high_hits, names, high_after), most)
+        return decision, AvgState(low_hits, _carried(state.high_hits, names, high_after), peak)
 
 
 def count_hits(pairs: Pairs, config: AvgConfig, low: Ints, high: Ints) -> None:

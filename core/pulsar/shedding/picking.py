@@ -70,13 +70,13 @@ class Turn:
             sentence = f"bigger ones carry {carried} already, and {amount} is to be given away"
         return _gate(needed, before, self.unit, sentence, is_open=is_open)
 
-    def within(self, room: float, spend: Spend, *, most: int, slack: float) -> Gate:
+    def within(self, room: float, spend: Spend, *, limit: int, slack: float) -> Gate:
         """Return the gate where each that fits into what is left goes, biggest first."""
-        picked = pick_within(self.ordered[: self.place], room, spend, most=most, slack=slack)
+        picked = pick_within(self.ordered[: self.place], room, spend, limit=limit, slack=slack)
         for position in picked:
             room = spend(room, float(self.ordered[position]))
-        if len(picked) >= most:
-            sentence = f"a round takes no more than {most:,}, and bigger ones are as many"
+        if len(picked) >= limit:
+            sentence = f"a round takes no more than {limit:,}, and bigger ones are as many"
             return _gate(0.0, 1.0, "bundles", sentence, is_open=False)
         left, own = in_words(room, self.unit), in_words(self.key, self.unit)
         return _gate(

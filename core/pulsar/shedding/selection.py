@@ -40,7 +40,7 @@ def pick_until(basis: SheddingBasis, rows: Ints, keys: Floats, needed: float) ->
 
 
 def pick_within(
-    ordered: Floats, room: float, spend: Spend, *, most: int, slack: float
+    ordered: Floats, room: float, spend: Spend, *, limit: int, slack: float
 ) -> list[int]:
     """Return positions picked greedily, largest first, each no larger than what is left.
 
@@ -48,7 +48,7 @@ def pick_within(
         ordered: Keys in falling order.
         room: Amount to give away.
         spend: What is left after a pick; never more than before.
-        most: Picks at most.
+        limit: Picks at most.
         slack: A bundle may be this much larger than what is left.
     Cost:
         One binary search a pick; what is too large is skipped at once, what weighs nothing taken at
@@ -57,14 +57,14 @@ def pick_within(
     rising = -ordered
     picked: list[int] = []
     at = 0
-    while len(picked) < most:
+    while len(picked) < limit:
         # the first one from here on that fits
         at = max(at, int(np.searchsorted(rising, -(room + slack), side="left")))
         if at >= ordered.size:
             break
         key = float(ordered[at])
         if key == 0.0:
-            picked.extend(range(at, min(ordered.size, at + most - len(picked))))
+            picked.extend(range(at, min(ordered.size, at + limit - len(picked))))
             break
         picked.append(at)
         room = spend(room, key)

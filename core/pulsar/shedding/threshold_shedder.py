@@ -163,8 +163,8 @@ class ThresholdShedder(UncountedStrategy[ThresholdState]):
             )
         notes = (*decision.notes, *_unknown_past(past, config.history_ratio))
         decision = replace(decision, notes=notes)
-        most = max(state.max_sources, source_count(decision.moves))
-        return decision, ThresholdState(dict(zip(names, usage.tolist(), strict=True)), most)
+        limit = max(state.max_sources, source_count(decision.moves))
+        return decision, ThresholdState(dict(zip(names, usage.tolist(), strict=True)), limit)
 
 
 def _idle_trace() -> BrokerTrace:

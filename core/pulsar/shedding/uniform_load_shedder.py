@@ -96,15 +96,15 @@ class Extremes:
         unit: ``msg/s`` or ``bytes/s``.
         high: Position of the busiest in ``basis.brokers``; -1: there is no broker.
         low: Position of the idlest.
-        most: Value of the busiest.
-        least: Value of the idlest, as the class computes with it: 1 for nearly 0, at most 2^31-1.
+        highest: Value of the busiest.
+        lowest: Value of the idlest, as the class computes with it: 1 for nearly 0, at most 2^31-1.
     """
 
     unit: str
     high: int
     low: int
-    most: float
-    least: float
+    highest: float
+    lowest: float
 
     @classmethod
     def of(cls, values: Floats, unit: str) -> Extremes:
@@ -116,8 +116,8 @@ class Extremes:
         if not values.size:
             return cls(unit, -1, -1, -1.0, float(_LARGEST_INT))
         high, low = int(np.argmax(values)), int(np.argmin(values))
-        least = min(float(values[low]), float(_LARGEST_INT))
-        return cls(unit, high, low, float(values[high]), _divisor(least))
+        lowest = min(float(values[low]), float(_LARGEST_INT))
+        return cls(unit, high, low, float(values[high]), _divisor(lowest))
 
     @classmethod
     def jointly(cls, rate: Floats, throughput: Floats, rows: Ints) -> tuple[Extremes, Extremes]:
@@ -133,33 +133,33 @@ class Extremes:
             rate or a higher throughput than the busiest so far replaces it, the idlest likewise.
         """
         high = low = -1
-        most, least = (-1.0, -1.0), (float(_LARGEST_INT), float(_LARGEST_INT))
+        highest, lowest = (-1.0, -1.0), (float(_LARGEST_INT), float(_LARGEST_INT))
         for row in rows.tolist():
             here = (float(rate[row]), float(throughput[row]))
-            if here[0] > most[0] or here[1] > most[1]:
-                high, most = row, here
-            if here[0] < least[0] or here[1] < least[1]:
-                low, least = row, here
+            if here[0] > highest[0] or here[1] > highest[1]:
+                high, highest = row, here
+            if here[0] < lowest[0] or here[1] < lowest[1]:
+                low, lowest = row, here
         low = high if low < 0 else low  # every value is above the cap, which is then the lowest
         return (
-            cls(_RATE, high, low, most[0], _divisor(least[0])),
-            cls(_THROUGHPUT, high, low, most[1], _divisor(least[1])),
+            cls(_RATE, high, low, highest[0], _divisor(lowest[0])),
+            cls(_THROUGHPUT, high, low, highest[1], _divisor(lowest[1])),
         )
 
     @property
     def gap_percent(self) -> float:
         """Excess of the busiest over the idlest, percent of the idlest."""
-        return (self.most - self.least) * 100 / self.least
+        return (self.highest - self.lowest) * 100 / self.lowest
 
     @property
     def times(self) -> float:
         """How many times the idlest the busiest carries."""
-        return self.most / self.least
+        return self.highest / self.lowest
 
 
-def _divisor(least: float) -> float:
+def _divisor(lowest: float) -> float:
     """Return the lowest value as the class divides by it: 1 for nearly 0."""
-    return 1.0 if abs(least) <= _NEARLY_ZERO else least
+    return 1.0 if abs(lowest) <= _NEARLY_ZERO else lowest
 
 
 def _spend(left: float, key: float) -> float:
@@ -214,7 +214,7 @@ class _Trial:
 
     def amount(self, by: Extremes) -> int:
         """Return what is to be given away, in the unit of the measure; a 32-bit whole number."""
-        return java_int((by.most - by.least) * self.config.share_ratio)
+        return java_int((by.highest - by.lowest) * self.config.share_ratio)
 
     def _minimum(self, by: Extremes) -> int:
         is_rate = by.unit == _RATE
@@ -255,7 +255,7 @@ class _Trial:
             keys[order],
             float(self.amount(by)),
             _spend,
-            most=rows.size if cap == _UNLIMITED else max(cap, 0),
+            limit=rows.size if cap == _UNLIMITED else max(cap, 0),
             slack=self.config.slack(by.unit),
         )
         return rows[order[picked]]
@@ -269,9 +269,9 @@ class _Trial:
         keyed = (rows, self.keys(by, rows))
         turn = Turn.of(self.basis, self.basis.view.bundle_row(bundle), keyed, by.unit)
         cap = self.config.most_bundles
-        most = rows.size if cap == _UNLIMITED else max(cap, 0)
+        limit = rows.size if cap == _UNLIMITED else max(cap, 0)
         room, slack = float(self.amount(by)), self.config.slack(by.unit)
-        return None if turn is None else turn.within(room, _spend, most=most, slack=slack)
+        return None if turn is None else turn.within(room, _spend, limit=limit, slack=slack)
 
     def trace(self) -> tuple[BrokerTrace, ...]:
         """Return the gates of the gap, and those of the broker that would give."""
@@ -308,7 +308,9 @@ class _Trial:
             broker = view.brokers[brokers[at]]
             if at == by.high:
                 continue
-            gate = at_least(f"{name} {broker}", float(values[at]), by.most, by.unit, is_strict=True)
+            gate = at_least(
+                f"{name} {broker}", float(values[at]), by.highest, by.unit, is_strict=True
+            )
             gate = replace(gate, name=f"highest {measure} of all")
             yield BrokerTrace(broker=broker, sheds=False, gates=(gate,), sentence=gate.sentence)
 
@@ -410,7 +412,7 @@ def _decision(trial: _Trial) -> Decision:
     rows = trial.rows(by) if gates[-1].is_open else np.zeros(0, np.int64)
     names = trial.basis.view.brokers
     busiest, idlest = (names[trial.basis.brokers[at]] for at in (by.high, by.low))
-    gap = f"{in_words(by.most, by.unit)} against {in_words(by.least, by.unit)} of {idlest}"
+    gap = f"{in_words(by.highest, by.unit)} against {in_words(by.lowest, by.unit)} of {idlest}"
     if rows.size:
         return Decision(
             label="success",

@@ -111,7 +111,7 @@ def _extensible(
     """Every broker for its own bundles; the caps are per broker."""
     limits = SplitLimits.of(settings)
     columns = _columns(snapshot, limits, "owner")
-    threshold, most = int(settings.number(_HITS)), int(settings.number(_MAX))
+    threshold, limit = int(settings.number(_HITS)), int(settings.number(_MAX))
     looked_at = columns.has_topics & columns.is_wide
     is_over = looked_at & columns.over.any(axis=0)
     calm = {columns.names[row] for row in np.flatnonzero(looked_at & ~is_over)}
@@ -122,7 +122,7 @@ def _extensible(
     for row in np.flatnonzero(is_over).tolist():
         name, broker, space = columns.names[row], columns.brokers[row], columns.spaces[row]
         mine = chosen.setdefault(broker, [])
-        if 0 < most <= len(mine):
+        if 0 < limit <= len(mine):
             continue
         hits[name] = hits.get(name, 0) + 1
         room = rooms.setdefault(broker, _Room(snapshot, limits))

@@ -39,7 +39,7 @@ known. ``is_single``: fewer than two topics, so it is never split."""
 
 
 def split_watch(
-    snapshot: PulsarSnapshot, settings: EffectiveSettings, *, most: int = 200
+    snapshot: PulsarSnapshot, settings: EffectiveSettings, *, limit: int = 200
 ) -> pa.Table:
     """Return the bundles nearest to one of the four limits, as :data:`WATCH`.
 
@@ -48,7 +48,7 @@ def split_watch(
     Args:
         snapshot: The cluster.
         settings: Effective ones.
-        most: Rows at most.
+        limit: Rows at most.
     Cost:
         O(n_bundles), no Python loop.
     """
@@ -72,7 +72,7 @@ def split_watch(
     best = known.max(axis=0, initial=-np.inf)
     free = ~np.asarray(bundles.column("is_broker_bound"), np.bool_)
     rows = np.flatnonzero(free)
-    rows = rows[np.argsort(-best[rows], kind="stable")][:most]
+    rows = rows[np.argsort(-best[rows], kind="stable")][:limit]
     shown = bundles.take(pa.array(rows))
     is_known = np.isfinite(best[rows])
     nearest = np.array(MEASURES, dtype=object)[known[:, rows].argmax(axis=0)]

@@ -66,12 +66,12 @@ def _shares(pairs: DataFrame) -> TopicShares:
     """Add up partitions by topic and bundle, natively: only the worst and the counts come back."""
     each = pairs.groupBy("base", "bundle").agg(sf.sum("topics").alias("count"))
     # of equal counts the first bundle: the least of (-count, bundle)
-    most = each.groupBy("base").agg(
+    largest = each.groupBy("base").agg(
         sf.sum("count").alias("partitions"),
         sf.count("bundle").alias("bundles"),
         sf.min(sf.struct((-sf.col("count")).alias("less"), "bundle")).alias("worst"),
     )
-    whole = most.select(
+    whole = largest.select(
         "base",
         "partitions",
         "bundles",

@@ -157,10 +157,10 @@ def owners_words(owners: Mapping[str, int]) -> str:
     """Return who would serve most of the partitions with the present owners."""
     if not owners:
         return ""
-    name, most = next(iter(owners.items()))
+    name, highest = next(iter(owners.items()))
     total = sum(owners.values())
     return (
-        f"With the present owners {name} serves most of them, {most} of {total}; "
+        f"With the present owners {name} serves most of them, {highest} of {total}; "
         f"{pluralize(len(owners), 'broker')} serve at least one."
     )
 
@@ -195,15 +195,15 @@ def cuts_table(surgery: Surgery) -> pd.DataFrame:
     )
 
 
-def spread_ring(spread: PartitionSpread, *, most: int) -> RingData:
+def spread_ring(spread: PartitionSpread, *, wanted: int) -> RingData:
     """Return a ring whose bundles are as long as they hold partitions, each of these a tick.
 
     Args:
         spread: Partitions over bundles.
-        most: Partitions of a bundle that are wanted: those with more are coloured apart.
+        wanted: Partitions of a bundle that are wanted: those with more are coloured apart.
     """
     held = spread.per_bundle
-    owners = np.where(held > most, f"more than {most}", np.where(held > 0, "within", "none"))
+    owners = np.where(held > wanted, f"more than {wanted}", np.where(held > 0, "within", "none"))
     return RingData(
         lower=spread.boundaries[:-1],
         upper=spread.boundaries[1:],

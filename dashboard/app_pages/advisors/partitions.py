@@ -264,9 +264,9 @@ def _rings(request: queries.SpreadRequest, surgery: Surgery) -> None:
     for column, (moment, spread) in zip(st.columns(2, gap="small"), shown, strict=False):
         with column:
             bundles = spread.boundaries.size - 1
-            most = pluralize(spread.worst, "partition")
-            st.caption(f"{pluralize(bundles, 'bundle')} {moment}: at most {most} in one")
-            ring = model.thin_ring(model.spread_ring(spread, most=request.wanted))
+            worst = pluralize(spread.worst, "partition")
+            st.caption(f"{pluralize(bundles, 'bundle')} {moment}: at most {worst} in one")
+            ring = model.thin_ring(model.spread_ring(spread, wanted=request.wanted))
             figures.chart(
                 by_crowding(namespace_ring(ring, height=_RING_PX)),
                 key=f"advisor_ring_{moment.partition(' ')[0]}",

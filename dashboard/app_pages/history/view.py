@@ -61,7 +61,7 @@ def draw_events(query: HistoryQuery, wanted: Sequence[str]) -> None:
         label_visibility="collapsed",
     )
     table = query.history.events().events(
-        query.period, subject=(text or "").strip(), most=MAX_EVENTS
+        query.period, subject=(text or "").strip(), limit=MAX_EVENTS
     )
     rows = events_frame(table, wanted)
     more = f" The newest {MAX_EVENTS:,} are shown." if table.num_rows == MAX_EVENTS else ""
@@ -354,7 +354,7 @@ def draw_movers(
         minute_s: Seconds that count as a minute of the cluster, as the configuration says.
     """
     cluster, events = query.history.cluster, query.history.events()
-    moves = events.events(query.period, kinds=MOVE_KINDS, most=_MAX_MOVES)
+    moves = events.events(query.period, kinds=MOVE_KINDS, limit=_MAX_MOVES)
     if not moves.num_rows:
         st.caption(f"No {system.subject} changed hands in this time.")
         return
@@ -563,7 +563,7 @@ def _draw(
         st.caption(words.plain(f"Nothing of {subject} was recorded in this range."))
         return
     times = [ms_to_datetime(int(at)) for at in table["at"].to_pylist()]
-    happened = events_frame(query.history.events().events(query.period, subject=subject, most=60))
+    happened = events_frame(query.history.events().events(query.period, subject=subject, limit=60))
     marks: list[tuple[datetime, str]] = [
         (row["at"], f"{row['what']}: {row['before'] or 'none'} → {row['after'] or 'none'}")
         for row in happened.to_dict("records")

@@ -209,7 +209,7 @@ def draw_table(job: Job, name: str) -> None:
 
 
 def _table(job: Job, name: str) -> None:
-    head = services_jobs.result_rows(job, name, most=50).table
+    head = services_jobs.result_rows(job, name, limit=50).table
     labels = model.labels_of(head)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         contains = st.text_input(
@@ -235,7 +235,7 @@ def _table(job: Job, name: str) -> None:
         contains=model.as_recorded(wanted) if model.is_mixed(head) else wanted,
         sort="" if sort in (None, AS_WRITTEN) else str(sort),
         is_descending=is_descending,
-        most=MAX_ROWS,
+        limit=MAX_ROWS,
     )
     rows = model.described(found.table)
     columns = model.shown_columns(rows)

@@ -129,7 +129,7 @@ def sessions_answer(found: Ownership) -> str:
     known = table.filter(pc.is_valid(table["session_id"]))
     if not known.num_rows:
         return "Sessions are unknown; what each broker owns is listed by its name."
-    most = max(known.to_pylist(), key=lambda row: row["bundles"])
+    busiest = max(known.to_pylist(), key=lambda row: row["bundles"])
     old = known.filter(pc.invert(known["is_registered"])).num_rows
     of_none = (
         "each belongs to a registered broker"
@@ -137,8 +137,8 @@ def sessions_answer(found: Ownership) -> str:
         else (f"{old} of them {'is' if old == 1 else 'are'} no registered broker's own")
     )
     return (
-        f"{pluralize(known.num_rows, 'session')}; {of_none}. Most hangs on {most['broker']}: "
-        f"{pluralize(most['bundles'], 'bundle')} go the moment its session ends."
+        f"{pluralize(known.num_rows, 'session')}; {of_none}. Most hangs on {busiest['broker']}: "
+        f"{pluralize(busiest['bundles'], 'bundle')} go the moment its session ends."
     )
 
 

@@ -62,7 +62,7 @@ def _recorded(
     if span is None or span[0] > until:
         return [], None
     period = Period(span[0], min(span[1], until))
-    rows = history.events().events(period, kinds=_LEADER, most=_MOST).to_pylist()
+    rows = history.events().events(period, kinds=_LEADER, limit=_MOST).to_pylist()
     changes = [
         LeaderChange(ms_to_datetime(row["taken_at"]), row["before"] or None, row["after"] or None)
         for row in rows

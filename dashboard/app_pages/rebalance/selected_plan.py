@@ -79,13 +79,13 @@ class Shown:
         way: The way.
         made: Plan and preview; ``None``: there is none.
         nothing: Why there is none.
-        most: Most moves of one plan.
+        limit: Most moves of one plan.
     """
 
     way: Way
     made: tuple[Plan, Preview] | None
     nothing: str
-    most: int
+    limit: int
 
 
 def planned(page: PulsarPage, way: Way) -> Shown:
@@ -108,7 +108,7 @@ def planned(page: PulsarPage, way: Way) -> Shown:
     # behind an open dialog stands what it is about
     if isinstance(dialog, ApplyDialog) and dialog.preview is not None:
         made = dialog.plan, dialog.preview
-    return Shown(way=way, made=made, nothing=nothing, most=len(first))
+    return Shown(way=way, made=made, nothing=nothing, limit=len(first))
 
 
 def draw_answer(shown: Shown) -> None:
@@ -121,10 +121,10 @@ def draw_answer(shown: Shown) -> None:
     st.markdown(words.plain(rebalance_plan.answer(*shown.made)))
     if way.round > 1:
         st.caption(f"These are the moves of round {way.round}: it does not act before.")
-    if shown.most < len(way.moves):
+    if shown.limit < len(way.moves):
         st.caption(
             f"{way.name} has {pluralize(len(way.moves), 'move')}; the plan holds the first "
-            f"{shown.most:,}, in the order in which they are made. That is as many as one plan "
+            f"{shown.limit:,}, in the order in which they are made. That is as many as one plan "
             "of this page takes: apply them, then look again."
         )
     moves_plan.draw_bars(shown.made[1])

@@ -137,7 +137,7 @@ def optimization(page: PulsarPage, pinned: tuple[str, ...], fleet: Fleet) -> que
             bind="query-params",
             help="The goal: no broker farther from the mean than this.",
         )
-        most = st.number_input(
+        limit = st.number_input(
             "Most moves (0: no limit)",
             min_value=0,
             value=page.cluster.apply.max_steps,
@@ -169,7 +169,7 @@ def optimization(page: PulsarPage, pinned: tuple[str, ...], fleet: Fleet) -> que
         within=int(within or 5) / 100,
         measure="usage" if relief or load == "usage" else "throughput",
         relief=relief / 100 if relief else None,
-        max_moves=int(most) if most else None,
+        max_moves=int(limit) if limit else None,
         exclusions=tuple(page.cluster.exclusions),
         recently_moved=pinned,
     )

@@ -59,13 +59,13 @@ def near_counts(watch: pa.Table, due: Collection[str]) -> Near:
     return Near(len(due), over, int(np.count_nonzero(ratio >= NEAR_RATIO)) - over)
 
 
-def answer(counts: Near, *, most: int, is_extensible: bool, is_on: bool) -> str:
+def answer(counts: Near, *, limit: int, is_extensible: bool, is_on: bool) -> str:
     """Return the sentence that says how many bundles are split next, and how many are near."""
     line = f"{NEAR_RATIO * _PERCENT:.0f} %"
     if not counts.over:
         near = f"{pluralize(counts.near, 'bundle')} above {line} of one"
         return f"No bundle is over a limit; {near if counts.near else 'none is near one'}."
-    start = f"{pluralize(counts.over, 'bundle')}{' or more' if counts.over >= most else ''}"
+    start = f"{pluralize(counts.over, 'bundle')}{' or more' if counts.over >= limit else ''}"
     start += f" {'is' if counts.over == 1 else 'are'} over a limit"
     tail = f"{counts.near:,} more above {line} of one" if counts.near else "no other is near"
     if not is_on:

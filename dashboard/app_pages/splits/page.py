@@ -20,13 +20,13 @@ snapshot, settings = reading.snapshot, reading.settings
 if reading.movable.num_rows == 0:
     words.nothing("No bundle is in this snapshot", snapshot.manifest)
     st.stop()
-watch = split_watch(snapshot, settings, most=MOST)
+watch = split_watch(snapshot, settings, limit=MOST)
 choices, _ = find_bundles_to_split(snapshot, settings)
 due = {choice.bundle for choice in choices}
 words.answer(
     model.answer(
         model.near_counts(watch, due),
-        most=MOST,
+        limit=MOST,
         is_extensible=snapshot.manifest.load_manager == "extensible",
         is_on=settings.flag("loadBalancerAutoBundleSplitEnabled"),
     )

@@ -77,8 +77,8 @@ def queue(
     }
 
     def show() -> None:
-        most = f"{load.queue:,} messages" if load.queue else "as many as memory allows"
-        say(f"Queue of each partition: {most}.")
+        limit = f"{load.queue:,} messages" if load.queue else "as many as memory allows"
+        say(f"Queue of each partition: {limit}.")
         say(
             f"A batch closes by {batch.closes_by} after {batch.wait_s * 1000:.2f} ms with "
             f"{batch.messages:,.1f} messages; {batch.per_s:,.0f} a second over all partitions."

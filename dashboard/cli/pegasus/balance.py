@@ -173,14 +173,14 @@ def _most(options: BalanceOptions, request: BalanceRequest) -> int:
     return 1 if options.is_check else request.rounds or MAX_ROUNDS
 
 
-def _timed(rounds: Iterator[BalanceRound], most: int) -> tuple[list[BalanceRound], list[float]]:
+def _timed(rounds: Iterator[BalanceRound], limit: int) -> tuple[list[BalanceRound], list[float]]:
     done: list[BalanceRound] = []
     elapsed_ms: list[float] = []
     started = time.perf_counter()
     for one in rounds:
         elapsed_ms.append((time.perf_counter() - started) * 1000)
         done.append(one)
-        if len(done) >= most:
+        if len(done) >= limit:
             break
         started = time.perf_counter()
     return done, elapsed_ms

@@ -74,12 +74,12 @@ class Moment:
     level: str | None
 
 
-def level_changes(moments: Sequence[Moment], most: int = 5) -> list[str]:
+def level_changes(moments: Sequence[Moment], limit: int = 5) -> list[str]:
     """Return the changes of the leading meta server and of the level, the newest first.
 
     Args:
         moments: Oldest first; those that tell nothing are passed over.
-        most: Sentences.
+        limit: Sentences.
     """
     known = [one for one in moments if one.leader is not None and one.level is not None]
     found = [
@@ -87,7 +87,7 @@ def level_changes(moments: Sequence[Moment], most: int = 5) -> list[str]:
         for before, after in pairwise(known)
         if (before.leader, before.level) != (after.leader, after.level)
     ]
-    return found[::-1][:most]
+    return found[::-1][:limit]
 
 
 def _change_words(before: Moment, after: Moment) -> str:

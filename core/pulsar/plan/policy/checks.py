@@ -122,14 +122,14 @@ def _check_rates(
         return
     yield from _check_switches(change)
     for field, value in _numbers(change):
-        most = _INT_MAX if field in _INTS else _LONG_MAX
+        limit = _INT_MAX if field in _INTS else _LONG_MAX
         least = 1 if field == "ratePeriodInSecond" else UNLIMITED
         if not isinstance(value, int) or isinstance(value, bool):
             sentence = f"{field} of the {change.subject} is {value!r}; it must be a whole number."
             yield finding("error", "rate_value", change, sentence)
-        elif not least <= value <= most:
+        elif not least <= value <= limit:
             sentence = (
-                f"{field} of the {change.subject} is {value:,}; it goes from {least} to {most:,}."
+                f"{field} of the {change.subject} is {value:,}; it goes from {least} to {limit:,}."
             )
             yield finding("error", "rate_range", change, sentence, f"{UNLIMITED} means no limit.")
         elif value == 0:
@@ -361,10 +361,10 @@ def _wrong_in(body: Mapping[str, Any]) -> Iterator[str]:
         yield "auto_failover_policy needs the type min_available."
         return
     parameters = failover.get("parameters")
-    for name, most in (("min_limit", _INT_MAX), ("usage_threshold", 100)):
+    for name, limit in (("min_limit", _INT_MAX), ("usage_threshold", 100)):
         text = str(parameters.get(name, "")) if isinstance(parameters, dict) else ""
-        if not text.isdigit() or int(text) > most:
-            yield f"{name} is {text or 'missing'}; it must be a whole number from 0 to {most:,}."
+        if not text.isdigit() or int(text) > limit:
+            yield f"{name} is {text or 'missing'}; it must be a whole number from 0 to {limit:,}."
 
 
 def _wrong_expressions(field: str, expressions: object) -> Iterator[str]:

@@ -142,9 +142,9 @@ def _course(
     return preview_plan(after, plan) if plan.steps else None
 
 
-def busiest(snapshot: PulsarSnapshot, bundles: Sequence[str], most: int = MAX_MOVES) -> list[str]:
+def busiest(snapshot: PulsarSnapshot, bundles: Sequence[str], limit: int = MAX_MOVES) -> list[str]:
     """Return those of the bundles with most traffic, at most so many, the busiest first."""
-    if len(bundles) <= most:
+    if len(bundles) <= limit:
         return list(bundles)
     table = snapshot.bundles.select(["bundle", "msg_throughput_in", "msg_throughput_out"])
     table = table.filter(pc.is_in(table["bundle"], pa.array(bundles, pa.string())))
@@ -153,7 +153,7 @@ def busiest(snapshot: PulsarSnapshot, bundles: Sequence[str], most: int = MAX_MO
         pc.fill_null(table["msg_throughput_out"], 0.0),
     )
     picks = pc.select_k_unstable(
-        table.append_column("total", total), most, [("total", "descending")]
+        table.append_column("total", total), limit, [("total", "descending")]
     )
     names: list[str] = table["bundle"].take(picks).to_pylist()
     return names

@@ -82,9 +82,9 @@ def balance_tables(
     options = set_options(stored, request.settings)
     if request.policy is not None:
         options = replace(options, policy=request.policy)
-    most = 1 if options.is_check else min(request.rounds or MAX_ROUNDS, MAX_ROUNDS)
+    limit = 1 if options.is_check else min(request.rounds or MAX_ROUNDS, MAX_ROUNDS)
     pick = pick_first if request.seed is None else pick_by_seed(request.seed)
-    rounds = list(itertools.islice(rounds_of(facts.view(), options, pick), most))
+    rounds = list(itertools.islice(rounds_of(facts.view(), options, pick), limit))
     plans = [row for number, one in enumerate(rounds, 1) for row in _plans(number, one)]
     return {
         "balances": pa.Table.from_pylist([_summary(options, rounds, assumed)], schema=BALANCES),

@@ -211,7 +211,7 @@ class LargeCluster:
         schema: pa.Schema,
         words: str,
         *,
-        most: int = MAX_ROWS,
+        limit: int = MAX_ROWS,
     ) -> pa.Table:
         """Bring here what a kernel answers to the bundles, which it gets part by part.
 
@@ -220,13 +220,13 @@ class LargeCluster:
             columns: Of the bundles table.
             schema: Of the answers, in no particular order.
             words: What is being done.
-            most: Rows of all answers.
+            limit: Rows of all answers.
         Raises:
             ComputeError: Spark failed, or there are more rows.
         """
         answers = each_part(self.spark, self.parts, self._reader(columns), kernel, schema)
         with followed(self.spark, self.progress, words):
-            return collected(answers, schema, most=most)
+            return collected(answers, schema, limit=limit)
 
     def pieces(self, cut: Cut, columns: Iterable[str]) -> DataFrame:
         """Return the bundles cut into packed pieces.
@@ -307,7 +307,7 @@ class LargeCluster:
         """Return how many bundles of namespaces each broker has; see :data:`PAIRS`."""
         kernel = Pairs(tuple(sorted(namespaces)))
         words = "counting bundles by namespace"
-        return added_up([self.ask(kernel, ("namespace",), PAIRS, words, most=_MAX_PAIRS)])
+        return added_up([self.ask(kernel, ("namespace",), PAIRS, words, limit=_MAX_PAIRS)])
 
     def map_keys(self, shared: Kernel, words: str) -> pa.Table:
         """Bring here some keys of the leader's map of averages.

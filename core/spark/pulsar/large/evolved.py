@@ -151,22 +151,22 @@ class Evolved(LargeCluster):
         schema: pa.Schema,
         words: str,
         *,
-        most: int = MAX_ROWS,
+        limit: int = MAX_ROWS,
     ) -> pa.Table:
         """Bring here what a kernel answers to the bundles as they are now, some brokers at once.
 
         Of bundles that are only picked, those of other brokers are not looked at.
         """
         keys = self._keys_of(kernel) if isinstance(kernel, Chosen) else None
-        return self._asked(kernel, schema, words, keys, most)
+        return self._asked(kernel, schema, words, keys, limit)
 
     def _asked(
-        self, kernel: Kernel, schema: pa.Schema, words: str, keys: Ints | None, most: int
+        self, kernel: Kernel, schema: pa.Schema, words: str, keys: Ints | None, limit: int
     ) -> pa.Table:
         change = self._change
         answers = change.answer_with(self.cached.chosen(keys), kernel, schema)
         with followed(self.spark, self.progress, words):
-            found = collected(answers, schema, most=most)
+            found = collected(answers, schema, limit=limit)
         # those that came to brokers without cached bundles
         ends = np.unique(self.cached.key_of(self.moved[CODE].to_numpy()))
         new = np.setdiff1d(ends if keys is None else np.intersect1d(ends, keys), self.cached.there)

@@ -86,10 +86,10 @@ def time_words(cost: CopyCost, ground: Ground, rate_mb_per_s: float) -> str:
     if not cost.copy_count:
         return "no time"
     disks = min((count for count in ground.disk_counts.values() if count), default=1)
-    least, most = cost.seconds(rate_mb_per_s * disks)
-    if format_age(least) == format_age(most):
-        return f"about {format_age(max(most, 1.0))}"
-    return f"{format_age(max(least, 1.0))} to {format_age(max(most, 1.0))}"
+    shortest, longest = cost.seconds(rate_mb_per_s * disks)
+    if format_age(shortest) == format_age(longest):
+        return f"about {format_age(max(longest, 1.0))}"
+    return f"{format_age(max(shortest, 1.0))} to {format_age(max(longest, 1.0))}"
 
 
 def total_cost(costs: Iterable[CopyCost], nodes: int) -> CopyCost:

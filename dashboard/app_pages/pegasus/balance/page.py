@@ -117,10 +117,10 @@ if before is not None and listed.plans:
     moves.draw_cost(before, ground, picked, rate)
     with st.expander("Tables that change", icon=":material/table_rows:"):
         moves.draw_tables(before, after, ground, listed)
-    most = page.cluster.apply.max_steps - 1
-    if len(picked.plans) > most:
-        st.caption(f"One run here may have {most + 1:,} steps: the first {most:,} are planned.")
-    requested = tuple(requested_moves(before, picked.plans[:most]))
+    limit = page.cluster.apply.max_steps - 1
+    if len(picked.plans) > limit:
+        st.caption(f"One run here may have {limit + 1:,} steps: the first {limit:,} are planned.")
+    requested = tuple(requested_moves(before, picked.plans[:limit]))
 
 is_held = False
 if requested:

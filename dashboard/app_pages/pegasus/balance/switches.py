@@ -99,7 +99,7 @@ def policy_dials(page: PegasusPage, own: Dials, policy: Policy) -> Dials:
             help="Not a switch of Pegasus: what the cluster policy was meant to do (PB-1).",
         )
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        most = st.number_input(
+        limit = st.number_input(
             "`balance_op_count_per_round`",
             min_value=0,
             value=here.balance_op_count_per_round,
@@ -127,7 +127,7 @@ def policy_dials(page: PegasusPage, own: Dials, policy: Policy) -> Dials:
         only_move_primary=bool(switches["only_move_primary"]),
         only_primary_balancer=bool(switches["only_primary_balancer"]),
         balancer_in_turn=bool(switches["balancer_in_turn"]),
-        balance_op_count_per_round=int(most or 0),
+        balance_op_count_per_round=int(limit or 0),
         ignored_app_ids=frozenset(names[name] for name in ignored),
         intended_skew=bool(skew),
     )
@@ -210,7 +210,7 @@ def even_run(page: PegasusPage, measure: queries.Measure) -> queries.EvenRun:
             bind="query-params",
             width=250,
         )
-        most = st.number_input(
+        limit = st.number_input(
             "Most changes (0: no limit)",
             min_value=0,
             value=most_here,
@@ -234,7 +234,7 @@ def even_run(page: PegasusPage, measure: queries.Measure) -> queries.EvenRun:
     request = EvenRequest(
         measure=queries.MEASURE_OF[measure],
         within_percent=int(within or 5),
-        max_moves=int(most) if most else None,
+        max_moves=int(limit) if limit else None,
         copy=bool(may_copy),
     )
     return queries.EvenRun(shelved=page.shelved, request=request)
