@@ -30,7 +30,7 @@ from dashboard.cli.output import (
     EXIT_DONE,
     note,
 )
-from dashboard.cli.parts import FIRST, PACKAGES, Kind, part
+from dashboard.cli.parts import FIRST, KIND_HELP, PACKAGES, Kind, part
 from dashboard.cli.requests import takes
 from dashboard.cli.sandbox_config import (
     PERIOD_S,
@@ -142,9 +142,7 @@ def run_sandbox(
     write_config: Annotated[
         Path | None, typer.Option(help="Write a trimtab.toml for the fleet.")
     ] = None,
-    kind: Annotated[
-        Kind, typer.Option(help="pegasus: meta and replica servers, no ZooKeeper.")
-    ] = FIRST,
+    kind: Annotated[Kind, typer.Option(help=KIND_HELP)] = FIRST,
     state_dir: StateDir = None,
     as_json: Json = False,
 ) -> int:

@@ -12,6 +12,8 @@ from typing import Any, Final, Literal, get_args
 Kind = Literal["pulsar", "pegasus"]
 FIRST: Final[Kind] = "pulsar"
 """Meant where nothing says which."""
+KIND_HELP: Final = "pegasus: meta and replica servers, no ZooKeeper."
+"""How the sandboxes of the kinds differ."""
 PACKAGES: Final[Mapping[str, str]] = {kind: f"dashboard.cli.{kind}" for kind in get_args(Kind)}
 """By kind, the package with its ``views``, ``drill`` and ``sandbox``."""
 

@@ -483,7 +483,7 @@ def configured_words(names: Sequence[str]) -> str:
     return f"{CONFIGURED} ({', '.join(sorted(names))})" if names else CONFIGURED
 
 
-def notes(found: Agreement) -> list[str]:
+def notes(found: Agreement, system: HistorySystem) -> list[str]:
     """Return the figures next to the sentence."""
     lines = []
     if found.judged:
@@ -493,8 +493,8 @@ def notes(found: Agreement) -> list[str]:
         )
     if found.moves:
         lines.append(
-            "The leader's are all moves that were not Trimtab's: manual unloads "
-            "(pulsar-admin) counts among them."
+            "The leader's are all moves that were not Trimtab's: "
+            f"{system.by_hand} counts among them."
         )
     if found.landing_ratio is not None and found.landing_expected is not None:
         lines.append(

@@ -67,6 +67,7 @@ class HistorySystem:
         subject: What moves.
         move: What one move is called.
         move_kind: Kind of its event.
+        by_hand: What people do by hand, with the tool.
         measures: Of the servers; the first is what the balancer compares.
         evenness: Returns how even the load was, by minute.
         even_unit: Of these values.
@@ -90,6 +91,7 @@ class HistorySystem:
     subject: str
     move: str
     move_kind: str
+    by_hand: str
     measures: tuple[HistoryMeasure, ...]
     evenness: Callable[[Evenness], NDArray[np.float64]]
     even_unit: Unit

@@ -155,7 +155,7 @@ def draw_agreement(config: Config, query: HistoryQuery, system: HistorySystem) -
         known = predicted((query.history, period, chosen)) or known
     found = known.agreement
     st.markdown(words.plain(found.sentence))
-    words.notes(model.notes(found))
+    words.notes(model.notes(found, system))
     rows = model.agreement_frame(found)
     acting = st.toggle("Only rounds with a move, predicted or actual", value=True, key="_acting")
     shown = rows[rows["acting"]] if acting else rows

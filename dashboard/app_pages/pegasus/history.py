@@ -69,6 +69,7 @@ PEGASUS: Final = HistorySystem(
     subject="partition",
     move="primary move",
     move_kind="primary",
+    by_hand="manual balancing (Pegasus shell)",
     measures=(
         HistoryMeasure("primaries", "Primaries", "count"),
         HistoryMeasure("replicas", "Replicas", "count"),

@@ -103,6 +103,7 @@ PULSAR: Final = HistorySystem(
     subject="bundle",
     move="bundle move",
     move_kind="move",
+    by_hand="manual unloads (pulsar-admin)",
     measures=(
         HistoryMeasure("usage", "Weighted maximum", "ratio"),
         HistoryMeasure("cpu", "CPU", "ratio"),
