@@ -21,7 +21,7 @@ def site(tmp_path, monkeypatch):
 def test_the_address_says_the_upstream_name_and_old_words_are_read(site, said):
     app = site.open("policies", view="rates", kind=said)
     assert_calm(app)
-    assert "to all its subscriptions together" in texts(app)
+    assert "subscriptions together" in texts(app)
     assert app.query_params["kind"] == "dispatch_rate"
 
 

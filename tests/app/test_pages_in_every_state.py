@@ -69,7 +69,7 @@ def test_page_without_a_snapshot_tells_the_collector_error(site, page):
     )
     app = site.open(page)
     assert_calm(app)
-    assert "No connection to zookeeper 127.0.0.1:1." in texts(app)
+    assert "zookeeper 127.0.0.1:1" in texts(app)
     assert "trimtab check" in texts(app)
 
 
@@ -96,7 +96,7 @@ def test_page_of_a_cluster_that_no_longer_answers_is_called_stale(site, page):
     )
     app = site.open(page, **params_of(page, snapshot))
     assert_calm(app)
-    assert "stale: 20 min ago" in texts(app)
+    assert "stale: 20 min" in texts(app)
 
 
 @pytest.mark.slow
@@ -133,7 +133,7 @@ def test_problems_are_counted_in_the_header(site):
     assert [button for button in app.button if button.label == "1 problem"]
     app.button(key="_problems_button").click().run()
     assert_calm(app)
-    assert "The load report is not JSON." in texts(app)
+    assert "not JSON" in texts(app)
 
 
 def test_no_cluster_configured_is_said_with_an_example(tmp_path, monkeypatch):

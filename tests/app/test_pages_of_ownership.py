@@ -34,12 +34,12 @@ def test_sound_fleet_says_so_in_every_view(site, fleet):
         app = site.open("ownership", view=view, broker=broker)
         assert_calm(app)
         said[view] = texts(app)
-        assert "all sessions are valid" in said[view]
-    assert "each belongs to a registered broker" in said[presenter.SESSIONS]
+        assert "sessions are valid" in said[view]
+    assert "registered broker" in said[presenter.SESSIONS]
     assert "0x1000" in said[presenter.SESSIONS]
     assert "as chance would" in said[presenter.SPREAD]
-    assert "What each change costs" in said[presenter.LEADER]
-    assert "are down for 30 s and more" in said[presenter.DEATH]
+    assert "change costs" in said[presenter.LEADER]
+    assert "down for 30" in said[presenter.DEATH]
     assert "metadataStoreSessionTimeoutMillis" in said[presenter.DEATH]
 
 
@@ -51,7 +51,7 @@ def test_orphans_are_counted_listed_and_explained(site):
     app = site.open("ownership")
     assert_calm(app)
     said = texts(app)
-    assert "orphaned: owned by a broker that is not registered any more" in said
+    assert "orphaned: owned" in said
     listed = app.dataframe[1].value
     assert set(listed["bundle"]) >= set(orphans)
     assert set(listed["state"]) == {presenter.marked(ORPHANED)}

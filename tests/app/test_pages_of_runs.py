@@ -83,7 +83,7 @@ def test_plan_that_is_shown_is_the_plan_that_is_requested(site, snapshot):
     assert event.reason == "level the peak"
     assert entry.record.actor == "test@example.com"
     assert app.title[0].value == "Run"
-    assert "is about to begin" in texts(app)
+    assert "about to begin" in texts(app)
 
 
 def test_nothing_is_requested_before_a_reason_is_given(site, snapshot):
@@ -102,7 +102,7 @@ def test_many_bundles_are_confirmed_by_typing_the_name_of_the_cluster(site, snap
     apply_button(app).click().run()
     fill(app, typed="fleet2")
     assert app.button(key=GO).disabled
-    assert "Type the cluster's name, fleet" in texts(app)
+    assert "cluster's name, fleet" in texts(app)
     fill(app, typed="fleet")
     app.button(key=GO).click().run()
     assert len(entries(site)) == 1
@@ -215,7 +215,7 @@ def test_plan_that_expires_in_the_open_dialog_is_not_requested(site, snapshot, m
     site.worker_says(silent_s=-1200.0)
     app.button(key=GO).click().run()
     assert_calm(app)
-    assert "Make the plan again" in texts(app)
+    assert "plan again" in texts(app)
     assert not entries(site)
 
 
@@ -402,7 +402,7 @@ def setting_story(site, snapshot):
 def test_run_of_a_setting_is_taken_back_like_any_other(site, setting_story):
     app = site.open("run", run=setting_story.run_id)
     said = texts(app)
-    assert "until now not set dynamically" in said
+    assert "set dynamically" in said
     assert "Predicted vs. actual" not in said
     app.button(key="_undo").click().run()
     assert_calm(app)
@@ -432,7 +432,7 @@ def test_run_of_splits_alone_says_that_it_cannot_be_taken_back(site, snapshot):
     assert_calm(app)
     assert app.button(key="_undo").disabled
     said = texts(app)
-    assert "A split cannot be undone" in said
+    assert "cannot be undone" in said
     assert "Predicted vs. actual" not in said
 
 
@@ -440,7 +440,7 @@ def test_undo_waits_for_a_snapshot_that_is_younger_than_the_run(site, snapshot):
     story = Story(site, snapshot, steps=1, began=now()).done()
     app = site.open("unload", undo=story.run_id)
     assert_calm(app)
-    assert "is from before run" in texts(app)
+    assert "from before run" in texts(app)
     assert not [one for one in app.button if one.key == APPLY]
 
 
@@ -472,7 +472,7 @@ def listed(app):
 def test_activity_of_an_empty_journal_says_where_runs_begin(site, snapshot):
     app = site.open("activity")
     assert_calm(app)
-    assert "the journal is empty" in texts(app)
+    assert "journal is empty" in texts(app)
 
 
 @pytest.mark.parametrize(

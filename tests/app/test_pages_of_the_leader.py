@@ -90,7 +90,7 @@ def test_rebalance_shows_the_next_round_with_shares_and_accuracy(site, fleet):
     said = texts(app)
     assert "Next round in" in said
     assert "1 bundle, 90%" in said
-    assert "due within 0.3 s" in said
+    assert "due within 0.3" in said
     shown = next(one.value for one in app.dataframe if "share" in one.value.columns)
     assert shown["share"].tolist() == [0.9, 0.8, 0.25]
     by_lead = next(one.value for one in app.dataframe if "lead" in one.value.columns)
@@ -119,7 +119,7 @@ def test_where_no_futures_are_drawn_no_share_is_shown(site, fleet, capsys):
     assert "1 bundle" in said
     assert "1 bundle, 90%" not in said
     assert unknown in said
-    assert "TransferShedder: no shares are drawn." in said
+    assert "TransferShedder: no shares" in said
     shown = next(one.value for one in app.dataframe if "note" in one.value.columns)
     assert "share" not in shown.columns
     assert run(["leader", "next", made.cluster]) == 0
@@ -131,14 +131,14 @@ def test_where_no_futures_are_drawn_no_share_is_shown(site, fleet, capsys):
 def test_without_an_observer_rebalance_says_what_it_goes_by(site, fleet):
     app = site.open("rebalance")
     assert_calm(app)
-    assert "No leader observer runs for this cluster" in texts(app)
+    assert "No leader observer" in texts(app)
 
 
 def test_a_prediction_of_a_stopped_collector_is_not_shown(site, fleet):
     publish(site, fleet, next_round=predicted(fleet, now().timestamp() - 600))
     app = site.open("rebalance")
     assert_calm(app)
-    assert "wrote its last prediction" in texts(app)
+    assert "last prediction" in texts(app)
     assert "Next round in" not in texts(app)
 
 
@@ -148,11 +148,11 @@ def test_a_forecast_that_a_killed_collector_left_is_not_shown(site, fleet, capsy
     old = publish(site, fleet, written_at_s=at_s - 300, next_round=predicted(fleet, at_s + 600))
     app = site.open("rebalance")
     assert_calm(app)
-    assert "wrote its last prediction" in texts(app)
+    assert "last prediction" in texts(app)
     assert "Next round in" not in texts(app)
     assert run(["leader", "next", old.cluster]) == 0
     said = "".join(capsys.readouterr())
-    assert "wrote its last prediction 5" in said
+    assert "last prediction 5" in said
     assert "Next round in" not in said
     assert "Measured until" in said
     future = publish(site, fleet, written_at_s=at_s + 86_400)
@@ -180,16 +180,16 @@ def test_explain_uses_the_forecast_of_a_live_cluster(site, fleet, capsys, monkey
     folder = tmp_path / "saved"
     save_snapshot(fleet, folder)
     said = explained(str(folder))
-    assert "Predicted from the snapshot, not from the leader's events." in said
+    assert "from the snapshot" in said
     assert "Next round in" not in said
     body = json.loads(explained(str(folder), "--json"))
     assert (body["predicted_from"], body["predicted_round"]) == ("snapshot", None)
     assumed = explained(made.cluster, "--set", "loadBalancerBrokerThresholdShedderPercentage=5")
-    assert "Predicted from the snapshot" in assumed
+    assert "from the snapshot" in assumed
     assert run(["shed", str(folder), "--strategy", "ThresholdShedder"]) == 0
-    assert "Predicted from the snapshot" in capsys.readouterr().out
+    assert "from the snapshot" in capsys.readouterr().out
     publish(site, fleet, status="lost", next_round=None)
-    assert "The next round is predicted from the snapshot." in explained(made.cluster)
+    assert "from the snapshot" in explained(made.cluster)
 
 
 def test_a_broker_s_and_a_bundle_s_page_show_the_observed_round(site, fleet):
@@ -200,7 +200,7 @@ def test_a_broker_s_and_a_bundle_s_page_show_the_observed_round(site, fleet):
     app = site.open("broker", broker=broker)
     assert_calm(app)
     assert f"1 bundle of {broker}, 90%" in texts(app)
-    assert "Predicted from the leader's events." in texts(app)
+    assert "leader's events" in texts(app)
     app = site.open("bundle", bundle=bundle)
     assert_calm(app)
     assert f"{bundle} stays, 75%" in texts(app)

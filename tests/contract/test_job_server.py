@@ -162,7 +162,7 @@ def test_an_unknown_kind_and_damaged_files_are_one_sentence_each(config, queue) 
     status = ask(queue)
     change(queue, status, state="failed", status="\N{REPLACEMENT CHARACTER}")
     with serving(config):
-        assert "Did you mean count?" in (ended(queue, unknown).status.error or {})["hint"]
+        assert "count?" in (ended(queue, unknown).status.error or {})["hint"]
         ended(queue, ask(queue))
     for job_id in (broken, status):
         job = queue.find(job_id)

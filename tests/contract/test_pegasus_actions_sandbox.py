@@ -482,7 +482,7 @@ def test_the_level_says_what_it_was_and_that_pending_proposals_are_gone(site: Pe
     assert code_of(acted) == ("DONE", "set")
     acted = site.act(SetMetaLevel(before="lively", level="steady"))
     assert code_of(acted) == ("DONE", "set")
-    assert "Pending proposals are discarded." in acted.result.sentence
+    assert "proposals are discarded" in acted.result.sentence
     stale = site.act(SetMetaLevel(before="lively", level="freezed"))
     assert stale.refusal is not None
     assert stale.refusal.code == "changed_meanwhile"
@@ -505,7 +505,7 @@ def test_balanced_is_believed_after_four_readings_at_lively(site: PegasusSite) -
         return wait.check_precondition(seen) is None
 
     wait_until(is_reached, "balance")
-    assert "The balancer has nothing to do on 3 of 4 readings, 0.3 s apart." in told
+    assert "3 of 4" in told
 
 
 def test_a_restart_is_told_by_the_process_and_a_dead_node_is_gone(
@@ -578,7 +578,7 @@ def test_a_dry_run_judges_no_close_by_what_the_node_still_serves(
     found = services.rehearse(site.trimtab(tmp_path), site.config.name, plan, HASTE)
     closing = [item for item in found.steps if isinstance(item.step, CloseReplicas)]
     assert [item.code for item in closing] == ["would_send"]
-    assert not [item for item in found.steps if "when the plan was made" in item.sentence]
+    assert not [item for item in found.steps if "plan was made" in item.sentence]
     assert "still serves" not in closing[0].sentence
     asked = [step for step in plan.steps if isinstance(step, SetServerSetting)]
     assert found.settings[: len(asked)] == tuple((step.subject, step.value) for step in asked)

@@ -423,7 +423,7 @@ def test_zookeeper_that_is_down_is_named_and_rest_takes_over(broker: SmallBroker
     (problem,) = snapshot.manifest.problems
     assert problem.code == "unreachable"
     assert problem.severity == "error"
-    assert "REST is read instead" in problem.done
+    assert "read instead" in problem.done
     assert snapshot.bundles.num_rows == 1
 
 

@@ -357,7 +357,7 @@ def test_server_that_stops_in_the_middle_is_named_and_what_was_read_stays(
         proxy.cut()
     (problem,) = [each for each in snapshot.manifest.problems if each.severity == "error"]
     assert problem.code == "unreachable"
-    assert "znodes were not read" in problem.done
+    assert "znodes were not" in problem.done
     assert snapshot.brokers.num_rows == 3
     assert snapshot.brokers.column("cpu_usage").null_count == 0
 

@@ -96,7 +96,7 @@ def test_killed_leader_is_unreachable_until_another_one_leads(
     assert problems_at(first, dead) == {"unreachable"}
     silent = [finding for finding in assess(first) if finding.code == "broker_silent"]
     assert [finding.subject for finding in silent] == [dead]
-    assert "It is the leader" in silent[0].sentence
+    assert "is the leader" in silent[0].sentence
     wait_until(
         "another broker leads",
         lambda: truth.leader() not in (None, dead),

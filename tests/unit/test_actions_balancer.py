@@ -52,7 +52,7 @@ def test_what_others_set_meanwhile_is_theirs() -> None:
     assert world.work() == "DONE"
     assert world.settings == {SHEDDING: "true"}
     assert [e.result for e in _restored(world)] == ["changed_by_others"]
-    assert "is true: it was changed externally during the run" in _restored(world)[0].sentence
+    assert "changed externally during" in _restored(world)[0].sentence
 
 
 def test_a_cluster_that_refuses_the_pause_ends_the_run_before_its_first_step() -> None:
@@ -63,7 +63,7 @@ def test_a_cluster_that_refuses_the_pause_ends_the_run_before_its_first_step() -
     result = world.view.steps[0].result
     assert result is not None
     assert result.code == "balancer_not_paused"
-    assert "could not be paused: The broker answered 401" in result.sentence
+    assert "broker answered 401" in result.sentence
     assert [e.result for e in _restored(world)] == ["restored"]
     assert f"{SHEDDING} is as it was before the run" in _restored(world)[0].sentence
 

@@ -341,6 +341,6 @@ def test_words_say_who_asked_and_why() -> None:
     words = describe_event(requested(5, undoes=RUN, reason="wrong idea"))
     assert f"5 bundles, to undo run {RUN}" in words.what
     assert words.why == "wrong idea"
-    assert "from a lost worker" in describe_event(claimed(is_takeover=True)).what
-    assert "from a lost worker" not in describe_event(claimed()).what
+    assert "lost worker" in describe_event(claimed(is_takeover=True)).what
+    assert "lost worker" not in describe_event(claimed()).what
     assert "Reconciled later" in describe_event(ended(0, is_reconciled=True)).what

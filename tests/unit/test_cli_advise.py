@@ -108,7 +108,7 @@ def test_the_surgeon_plans_only_for_a_topic_that_the_snapshot_holds(capsys, tmp_
     asked = f"advise partitions acme/orders/created --partitions 16 --wanted 2 --plan {out}"
     code, body = _json(capsys, *f"{asked} --snapshot {bare}".split())
     assert (code, body["error"]["code"]) == (1, "incomplete_snapshot")
-    assert "cannot be taken back" in body["error"]["message"]
+    assert "cannot be taken" in body["error"]["message"]
     assert not out.exists()
     snapshot = load_snapshot(bare)
     names = [f"{TOPIC}-partition-{number}" for number in range(16)]

@@ -89,7 +89,7 @@ THREE = [broker(name) for name in ("a:1", "b:1", "c:1")]
 def test_the_broker_far_enough_below_the_mean_wins() -> None:
     placed = ask(THREE, {"a:1": 0.5, "b:1": 0.6, "c:1": 0.2})
     assert placed.distribution == {"c:1": 1.0}
-    assert "points below the mean" in placed.ruled_out["a:1"]
+    assert "below the mean" in placed.ruled_out["a:1"]
 
 
 def test_nobody_far_enough_below_the_mean_means_anybody() -> None:
@@ -112,7 +112,7 @@ def test_the_most_topics_are_one_too_many_and_nothing_is_restored() -> None:
     assert ask(brokers, loads, overrides=limit).distribution == {"b:1": 1.0}
     none = ask(brokers, loads, overrides={"loadBalancerBrokerMaxTopics": 9})
     assert (none.distribution, none.is_known) == ({}, True)
-    assert "No broker is eligible" in none.why
+    assert "No broker is" in none.why
 
 
 def test_brokers_of_another_load_manager_or_an_older_version_are_left_out() -> None:

@@ -88,7 +88,7 @@ def test_one_pause_within_two_seconds_tells_nothing() -> None:
 def test_slow_writes_of_an_idle_broker_are_not_its_load() -> None:
     (finding,) = of_code(exposing({}, {"write_p99_ms": 90.0}), "slow_writes")
     assert finding.subject == BROKERS[1]
-    assert "an unload would not help" in finding.hint
+    assert "would not help" in finding.hint
     assert finding.evidence["median_p99_ms"] == 12.0
 
 

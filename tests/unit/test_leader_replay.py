@@ -248,7 +248,7 @@ def test_a_recording_without_znodes_is_named(trimtab: Trimtab, tmp_path: Path) -
     path.write_bytes(gzip.compress(b'{"te": 1.0, "k": "ready"}\n'))
     code, out, _ = trimtab("leader", "replay", path, "--strategy", "AvgShedder", "--json")
     assert code == 1
-    assert "has no znode events" in json.loads(out)["error"]["message"]
+    assert "no znode events" in json.loads(out)["error"]["message"]
 
 
 def test_values_are_read_as_broker_conf_reads_them() -> None:

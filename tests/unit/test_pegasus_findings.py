@@ -49,7 +49,7 @@ def test_ill_partitions_are_named_by_their_worst_state(members, code, severity):
     findings = found(whole(parts(members), settings=BALANCED))
     assert findings[code].severity == severity
     assert findings[code].subject == "temp"
-    assert "of 4 partitions 1 " in findings[code].sentence
+    assert "4 partitions 1" in findings[code].sentence
     assert "not_balanced" not in findings
     assert "balance_unknown" not in findings
 

@@ -315,11 +315,11 @@ def test_of_the_last_two_the_newest_data_wins_or_nobody(second, latest, chosen, 
 def test_a_lost_partition_waits_for_both_of_its_last_holders():
     memory = PartitionMemory(dropped=(DroppedReplica("b:1", 0, 5, 12, 12),))
     gone = cure(LOST, memory, with_nodes(a={"is_alive": False}))
-    assert "a:1 has not come back" in gone.reason
+    assert "a:1 has not" in gone.reason
     silent = cure(LOST, memory, with_nodes(a={"has_collected_replicas": False}))
-    assert "a:1 is back, but" in silent.reason
+    assert "a:1 is back" in silent.reason
     neither = cure(LOST, PartitionMemory())
-    assert "Neither of the last two" in neither.reason
+    assert "last two" in neither.reason
 
 
 def test_a_single_former_holder_is_taken_without_a_look():

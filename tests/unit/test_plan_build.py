@@ -123,7 +123,7 @@ def test_an_unknown_bundle_offers_near_names(fleet, hottest) -> None:
 
 def test_an_unknown_namespace_is_named(fleet) -> None:
     plan = planned(fleet, "acme/ordes/0x00000000_0x40000000")
-    assert "namespace 'acme/ordes' is unknown" in sentence(plan, "unknown_bundle")
+    assert "'acme/ordes' is unknown" in sentence(plan, "unknown_bundle")
     assert "acme/orders" in plan.diagnostics[0].hint
 
 

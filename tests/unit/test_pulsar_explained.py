@@ -225,7 +225,7 @@ def test_bundle_that_rests_or_never_moves_is_told_what_would_have_to_change(flee
     picked = explanation(fleet, **on).decision.moves[0].bundle
     resting = explanation(fleet, [picked], **on)
     assert list(resting.bundle_turning_points(picked)) == []
-    assert "grace period of 30 min" in resting.of_bundle(picked).otherwise
+    assert "period of 30" in resting.of_bundle(picked).otherwise
     heartbeat = "pulsar/10.1.0.1:8080/0x00000000_0xffffffff"
     assert list(resting.bundle_turning_points(heartbeat)) == []
     assert "Nothing changes that" in resting.of_bundle(heartbeat).otherwise

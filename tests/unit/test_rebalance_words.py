@@ -51,7 +51,7 @@ def test_the_plan_speaks_of_the_farthest_broker_and_who_takes_the_bundles():
     plan = build_unload_plan(snapshot, [hot["bundle"]], destination="10.1.0.4:8080", now=NOW)
     said = rebalance_plan.answer(plan, preview_plan(snapshot, plan))
     assert said.startswith("Unloading 1 bundle (")
-    assert "the farthest broker from" in said
+    assert "farthest broker" in said
     assert said.endswith("deviation from mean traffic; 10.1.0.4:8080 is asked to take it.")
 
 
@@ -68,7 +68,7 @@ def test_a_value_divided_by_next_to_nothing_is_said_in_words(unit, value, words)
     assert gate.is_open
     assert gate.measured == value
     assert words in gate.sentence
-    assert ("the lowest has almost none" in gate.sentence) == (value > 1_000)
+    assert ("lowest has almost" in gate.sentence) == (value > 1_000)
 
 
 def test_every_colour_of_the_diamonds_has_its_entry_in_the_legend():

@@ -46,7 +46,7 @@ def test_the_first_in_line_waits_for_a_worker_only(tmp_path: Path) -> None:
     services.journal(config).append(record_of(requested(), run_id=FIRST))
     view = services.run_view(config, FIRST)
     assert run_ahead(config, view) is None
-    assert "waits for a worker" in answer(view, NOON)
+    assert "for a worker" in answer(view, NOON)
 
 
 def test_a_run_with_nothing_left_but_a_setting_says_that_it_is_being_put_back() -> None:
