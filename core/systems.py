@@ -19,7 +19,7 @@ class KnownSystem(System[Any], Protocol):
 
     @property
     def record(self) -> SystemRecord:
-        """How its snapshots are kept in directories and in the history."""
+        """How its snapshots are stored in directories and in the history."""
         ...
 
     def findings(self, snapshot: Any) -> tuple[Finding, ...]:
@@ -35,7 +35,7 @@ SYSTEMS: Final[tuple[KnownSystem, ...]] = (PULSAR, PEGASUS)
 
 
 def record_of(kind: str, systems: Iterable[KnownSystem] = SYSTEMS) -> SystemRecord:
-    """Return how snapshots of a system are kept.
+    """Return how snapshots of a system are stored.
 
     Args:
         kind: The system's name, as a manifest has it.

@@ -52,7 +52,7 @@ def capped(
     findings: Iterable[Finding | Unlisted], limit: int | None = MAX_OF_ONE_CODE
 ) -> list[Finding]:
     """Keep the first ``limit`` findings of each code and count the others in one more."""
-    kept: list[Finding] = []
+    remaining: list[Finding] = []
     count: dict[str, int] = {}
     first_over: dict[str, Finding] = {}
     for finding in findings:
@@ -61,12 +61,12 @@ def capped(
             continue
         count[finding.code] = count.get(finding.code, 0) + 1
         if limit is None or count[finding.code] <= limit:
-            kept.append(finding)
+            remaining.append(finding)
         else:
             first_over.setdefault(finding.code, finding)
     for code, finding in first_over.items():
         more = count[code] - (limit or 0)
-        kept.append(
+        remaining.append(
             Finding(
                 code=code,
                 severity=finding.severity,
@@ -77,4 +77,4 @@ def capped(
                 hint=finding.hint,
             )
         )
-    return kept
+    return remaining

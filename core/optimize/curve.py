@@ -73,14 +73,14 @@ def efficiency(
     fleet = balance.fleet
     used = fleet.used.copy()
     load = load_of(used)
-    kept = set(np.linspace(0, len(order), MAX_POINTS + 1).round().astype(int).tolist())
+    drawn = set(np.linspace(0, len(order), MAX_POINTS + 1).round().astype(int).tolist())
     moved, clients = 0.0, 0
     points = [_point(fleet, load, relief, (0, 0.0, 0))]
     for count, bundle in enumerate(order, 1):
         _apply(balance, used, load, bundle)
         moved += float(fleet.bytes_per_s[bundle])
         clients += int(np.nan_to_num(fleet.clients[bundle]))
-        if count in kept:
+        if count in drawn:
             points.append(_point(fleet, load, relief, (count, moved, clients)))
     return tuple(points)
 

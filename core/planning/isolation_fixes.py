@@ -194,12 +194,12 @@ class FixFinder:
         """Leave to the first policy what is its own already."""
         later = self._policies[name]
         mine = {one for one, policy in self._governors.items() if policy is later}
-        kept: list[str] = []
+        covering: list[str] = []
         for expression in later.namespaces:
             matched = list(filter(matcher_of([expression]), self._namespaces))
             own = [_escaped(one) for one in matched if one in mine]
-            kept += [expression] if len(own) == len(matched) else own
-        if len(kept) > _MAX_NAMED:
+            covering += [expression] if len(own) == len(matched) else own
+        if len(covering) > _MAX_NAMED:
             return
         if not mine:
             yield IsolationFix(
@@ -214,7 +214,7 @@ class FixFinder:
             why=f"Names for {name} just {pluralize(len(mine), 'namespace')} that no earlier policy "
             "has. Nothing moves: the others are placed by the earlier policy already. New "
             "namespaces are to be added by hand.",
-            desired=(self._changed(name, namespaces=list(dict.fromkeys(kept))),),
+            desired=(self._changed(name, namespaces=list(dict.fromkeys(covering))),),
         )
 
     def idle(self, name: str) -> Iterator[IsolationFix]:
@@ -256,12 +256,12 @@ class FixFinder:
         """Leave a broker in one domain, a fix for each: which is right only a person knows."""
         domains = failure_domains(self.snapshot.policies)
         held = [name for name, brokers in domains.items() if broker in brokers]
-        for kept in held:
-            others = [name for name in held if name != kept]
+        for policy in held:
+            others = [name for name in held if name != policy]
             yield IsolationFix(
-                label=f"Leave it in {kept}",
+                label=f"Leave it in {policy}",
                 why=f"Takes {broker} out of {', '.join(others)}: right if it fails together with "
-                f"the others of {kept}.",
+                f"the others of {policy}.",
                 desired=tuple(_domain_without(name, domains[name], broker) for name in others),
             )
 

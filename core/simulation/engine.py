@@ -229,8 +229,8 @@ class _Engine:
         moves = self._drawn(landings)
         fleet.unloaded_at |= {move.bundle: fleet.minute for move in moves}
         fleet.minute += len(moves) / self.manager.unloads_per_minute
-        kept = [Move(str(move.source), move.bundle, move.destination) for move in moves]
-        fleet.state = fleet.cluster.remembered(fleet.state, kept)
+        recorded = [Move(str(move.source), move.bundle, move.destination) for move in moves]
+        fleet.state = fleet.cluster.remembered(fleet.state, recorded)
         fleet.cluster = fleet.cluster.after(moves)
         return moves
 

@@ -152,8 +152,8 @@ def hottest(
     order = np.lexsort((-rate, -keys[1], -keys[0], owner))
     listed, owner = listed[order], owner[order]
     rank = np.arange(owner.size) - np.searchsorted(owner, owner)
-    kept = rank < int(settings.number("loadBalancerMaxNumberOfBundlesInBundleLoadReport"))
-    return listed[kept], owner[kept], rank[kept]
+    is_reported = rank < int(settings.number("loadBalancerMaxNumberOfBundlesInBundleLoadReport"))
+    return listed[is_reported], owner[is_reported], rank[is_reported]
 
 
 def _is_listed(view: LoadView, settings: EffectiveSettings) -> Flags:

@@ -19,7 +19,7 @@ class ProblemLog:
 
     def __init__(self) -> None:
         self._seen: set[tuple[str, str]] = set()
-        self._kept: list[Problem] = []
+        self._listed: list[Problem] = []
         self._count: Counter[str] = Counter()
         self._worst: dict[str, Severity] = {}
 
@@ -50,13 +50,13 @@ class ProblemLog:
         self._count[code] += 1
         if self._count[code] <= MAX_PER_CODE:
             problem = Problem(code=code, place=place, what=what, done=done, severity=severity)
-            self._kept.append(problem)
+            self._listed.append(problem)
         else:
             self._note_unlisted(code, severity)
 
     def extend(self, other: ProblemLog) -> None:
         """Note what another log found, those that it only counted included."""
-        for each in other._kept:
+        for each in other._listed:
             self.add(each.code, each.place, each.what, done=each.done, severity=each.severity)
         for code, count in other._count.items():
             if count > MAX_PER_CODE:
@@ -83,4 +83,4 @@ class ProblemLog:
             for code, count in self._count.items()
             if count > MAX_PER_CODE
         ]
-        return (*self._kept, *rest)
+        return (*self._listed, *rest)

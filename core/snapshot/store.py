@@ -215,12 +215,12 @@ class Shelf:
         if not self.root.is_dir():
             return []
         return sorted(
-            entry.name for entry in self.root.iterdir() if entry.is_dir() and any(_kept(entry))
+            entry.name for entry in self.root.iterdir() if entry.is_dir() and any(_saved_in(entry))
         )
 
     def entries(self, cluster: str) -> list[CachedSnapshot]:
         """Saved snapshots of the cluster, oldest first; empty when there are none."""
-        return sorted(_kept(self.root / cluster), key=lambda shelved: shelved.path.name)
+        return sorted(_saved_in(self.root / cluster), key=lambda shelved: shelved.path.name)
 
     def latest(self, cluster: str, now: datetime) -> CachedSnapshot | None:
         """The newest saved snapshot of the cluster; see :func:`current`."""
@@ -346,7 +346,7 @@ def _sweep(folder: Path, now: datetime) -> None:
             shutil.rmtree(left, ignore_errors=True)
 
 
-def _kept(directory: Path) -> Iterator[CachedSnapshot]:
+def _saved_in(directory: Path) -> Iterator[CachedSnapshot]:
     if not directory.is_dir():
         return
     for entry in directory.iterdir():

@@ -108,9 +108,9 @@ def _present(context: JobContext, names: list[str]) -> dict[str, Source]:
     shelf = Shelf(context.config.state_dir / _SNAPSHOTS)
     newest = {name: shelf.latest(name, datetime.now(UTC)) for name in names}
     return {
-        name: InDirectory(str(kept.path.absolute()))
-        for name, kept in newest.items()
-        if kept is not None
+        name: InDirectory(str(entry.path.absolute()))
+        for name, entry in newest.items()
+        if entry is not None
     }
 
 

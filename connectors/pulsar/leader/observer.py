@@ -174,12 +174,12 @@ class RoundJudge:
     """Keeps the predictions of rounds until what came of them is known.
 
     Args:
-        kept: Rounds that were judged before.
+        earlier: Rounds that were judged before.
     """
 
-    def __init__(self, kept: list[JudgedRound]) -> None:
+    def __init__(self, earlier: list[JudgedRound]) -> None:
         self.interval_s = 60.0
-        self.rounds: deque[JudgedRound] = deque(kept, maxlen=MAX_ROUNDS)
+        self.rounds: deque[JudgedRound] = deque(earlier, maxlen=MAX_ROUNDS)
         self._made: dict[float, RoundPrediction | None] = {}
         self._expected_s = 0.0
         self._awaited: deque[_Awaited] = deque()

@@ -187,7 +187,7 @@ def _moments(
             session_s,
             session_s + 1,
             "Another leader is elected",
-            "It led: shedding, splits and averages stopped when it died, and what it kept in "
+            "It led: shedding, splits and averages stopped when it died, and what it had in "
             "memory is lost.",
         )
     yield _taken_over(snapshot, settings, failure, session_s)

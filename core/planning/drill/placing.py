@@ -276,8 +276,8 @@ class _Fleets(PlacementContext):
         excluded = np.isin(spaces, list(self.excluded_namespaces))[:, None]
         picks = np.where(excluded, candidates, self.strategy.picks(self, candidates, None))
         chances = uniform(picks)
-        is_kept = self.strategy.is_paired and self.view.release < "5.0"
-        bad = picks & self.is_overloaded & (excluded if is_kept else True)
+        is_remembered = self.strategy.is_paired and self.view.release < "5.0"
+        bad = picks & self.is_overloaded & (excluded if is_remembered else True)
         retry = np.where(bad, chances, 0.0).sum(axis=1)
         if (retry > 0).any():
             again = uniform(self.strategy.picks(self, candidates | allowed, candidates & ~excluded))

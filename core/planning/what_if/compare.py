@@ -211,10 +211,10 @@ def _worth(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _totals(pairs: pa.Table) -> Iterator[dict[str, Any]]:
-    kept: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    by_pair: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in pairs.to_pylist():
-        kept.setdefault((row["shedding"], row["placement"]), []).append(row)
-    for (shedding, placement), rows in kept.items():
+        by_pair.setdefault((row["shedding"], row["placement"]), []).append(row)
+    for (shedding, placement), rows in by_pair.items():
         known = [row["deviation_after"] for row in rows if row["deviation_after"] is not None]
         yield {
             "shedding": shedding,

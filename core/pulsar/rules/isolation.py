@@ -44,24 +44,24 @@ def isolation_intruders(context: HealthContext) -> Iterator[Finding]:
     policies, _ = parse_isolation_policies(context.snapshot.policies)
     release = context.settings.release
     brokers = context.snapshot.brokers["broker"].to_pylist()
-    kept = {
+    reserved = {
         broker: policy.name
         for policy in reversed(policies)
         for broker in brokers
         if policy.placement_role_of(broker, release) == "primary"
     }
-    if not kept:
+    if not reserved:
         return
     owned = context.bundles.owned_namespaces()
     free = [name for name in owned if governing_policy(policies, name) is None]
     if not free:
         return
-    if not set(brokers) - kept.keys():
+    if not set(brokers) - reserved.keys():
         yield _nothing_shared(len(brokers), len(free))
         return
-    guests = context.bundles.guests(free, list(kept))
+    guests = context.bundles.guests(free, list(reserved))
     if guests.bundles:
-        yield _intruders(guests, kept)
+        yield _intruders(guests, reserved)
 
 
 def domains_shape(context: HealthContext) -> Iterator[Finding]:
@@ -162,9 +162,9 @@ def _nothing_shared(brokers: int, namespaces: int) -> Finding:
     )
 
 
-def _intruders(guests: Guests, kept: Mapping[str, str]) -> Finding:
+def _intruders(guests: Guests, reserved: Mapping[str, str]) -> Finding:
     bundles, spaces, owners = guests.bundles, guests.namespaces, guests.owners
-    policies = sorted({kept[owner] for owner in owners})
+    policies = sorted({reserved[owner] for owner in owners})
     return Finding(
         code="isolation_intruded",
         severity="warning",

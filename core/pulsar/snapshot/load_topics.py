@@ -174,14 +174,14 @@ def _top_table(tops: Mapping[str, TopBundles]) -> pa.Table:
 
 
 def _states_table(units: Mapping[str, UnitState]) -> pa.Table:
-    kept = {bundle: unit for bundle, unit in units.items() if unit.state}
+    known = {bundle: unit for bundle, unit in units.items() if unit.state}
     columns = {
-        "bundle": list(kept),
-        "state": [unit.state for unit in kept.values()],
-        "broker": [unit.dst_broker for unit in kept.values()],
-        "source_broker": [unit.source_broker for unit in kept.values()],
-        "changed_at": [unit.timestamp for unit in kept.values()],
-        "version": [unit.version_id for unit in kept.values()],
+        "bundle": list(known),
+        "state": [unit.state for unit in known.values()],
+        "broker": [unit.dst_broker for unit in known.values()],
+        "source_broker": [unit.source_broker for unit in known.values()],
+        "changed_at": [unit.timestamp for unit in known.values()],
+        "version": [unit.version_id for unit in known.values()],
     }
     return pa.Table.from_pydict(columns, schema=UNIT_STATES)
 

@@ -34,7 +34,7 @@ _LOOK_EVERY_S: Final = 1.0
 _RENEWED_AFTER: Final = timedelta(seconds=60)
 _GIVEN_UP_AFTER: Final = timedelta(minutes=10)
 _DONE: Final = "_rounds_done"
-_STORED: Final = "_rounds_kept"
+_STORED: Final = "_stored_rounds"
 _GROUND: Final = "_rounds_ground"
 _MAX_STORED: Final = 24
 

@@ -58,7 +58,7 @@ class Spaces:
     named: set[str] = field(default_factory=set)
 
     def take(self, namespace: str, bounds: list[int] | None, source: str) -> None:
-        """Keep boundaries unless better ones are kept already."""
+        """Keep boundaries unless better ones are there already."""
         if bounds is not None and namespace not in self.boundaries:
             self.boundaries[namespace] = bounds
             self.sources[namespace] = source
