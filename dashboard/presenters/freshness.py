@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Literal
 
-from core.pulsar.releases import Release
 from core.snapshot import Manifest
 from core.snapshot.clock import is_ahead
 from core.systems import record_of
@@ -156,19 +155,6 @@ def problems_badge(manifest: Manifest) -> Badge:
         icon=":material/error:" if errors else ":material/warning:",
         tone="red" if errors else "orange" if number else "gray",
         help="What could not be read, and what was done instead.",
-    )
-
-
-def release_badge(manifest: Manifest) -> Badge | None:
-    """Return the badge of a Pulsar release that is unknown; ``None`` if it is known."""
-    release = Release.of(manifest.release)
-    if release.is_known or manifest.release is None:
-        return None
-    return Badge(
-        text=f"release {release.label}",
-        icon=":material/help:",
-        tone="orange",
-        help=release.warning,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -14,13 +14,10 @@ from core.actions.model import Control, Observation, RunState, StepState
 from core.actions.views import RunView, StepView
 from core.plan import describe as plan_words
 from core.plan.describe import things
-from core.pulsar.policy_kinds import PolicyChange
-from core.pulsar.steps.base import policy_change_of
-from core.pulsar.steps.policy import NOT_THERE
 from core.units import format_age, pluralize
 from dashboard.presenters.freshness import Badge, Tone
-from dashboard.presenters.policy_edits import difference, fields_told, says_nothing
 from dashboard.presenters.run_steps import has_waits_to_come, is_waiting, waiting_step, waiting_word
+from dashboard.presenters.systems import step_text
 
 RUN_WORDS: Final[dict[RunState, str]] = {
     "QUEUED": "○ queued",
@@ -239,8 +236,8 @@ def landed(step: StepView) -> str | None:
 def _asked(step: StepView) -> str:
     if step.step.is_placed_by_cluster:
         return step.step.destination or "any"
-    policy = policy_change_of(step.step)
-    return step.step.describe() if policy is None else asked_told(policy)
+    own = step_text(step.step)
+    return step.step.describe() if own is None else own.requested()
 
 
 def predicted_label(step: StepView) -> str:
@@ -275,8 +272,8 @@ def what_happened(step: StepView) -> str:
         what = "new owner" if step.step.is_placed_by_cluster else "effect"
         return f"Waiting for its {what} to show."
     looked = " Reconciled later." if step.is_reconciled else ""
-    policy = policy_change_of(step.step)
-    read = "" if policy is None else changed_told(step, policy)
+    own = step_text(step.step)
+    read = "" if own is None else own.changed(step)
     return (read or f"{step.result.sentence} {step.result.hint}".strip()) + looked
 
 
@@ -368,44 +365,13 @@ def settings_frame(view: RunView) -> pd.DataFrame:
     )
 
 
-def value_told(change: PolicyChange, value: str | None) -> str:
-    """Return a value of a policy, its telling fields; ``not set``: it has none."""
-    return NOT_THERE if value is None else fields_told(change.policy, value)
-
-
-def asked_told(change: PolicyChange) -> str:
-    """Return what a step asks for: ``Msg/s, each topic: 5,000``, or that it be removed."""
-    return (
-        "Remove it" if change.value is None else f"Set {fields_told(change.policy, change.value)}"
-    )
-
-
-def changed_told(view: StepView, change: PolicyChange) -> str:
-    """Return what a step changed, as it was read before and after; empty: nothing was read."""
-    result = view.result
-    if result is None or result.after is None or result.state != "DONE":
-        return ""
-    seen = replace(change, before=_value(view.before, change.before), value=result.after.value)
-    rows = difference((seen,)).to_dict("records")
-    values = "; ".join(
-        f"{row['field'].partition(' (')[0]} {row['now']} → {row['then']}"
-        for row in rows
-        if not says_nothing(row)
-    )
-    return f"Read back: {values}." if values else ""
-
-
-def _value(seen: Observation | None, planned: str | None) -> str | None:
-    return planned if seen is None else seen.value
-
-
 def before_words(step: StepView) -> str:
     """Return who held it, or what it was, before the step; empty: unknown, or it has none."""
     if not step.step.has_before_and_after:
         return ""
-    policy = policy_change_of(step.step)
-    if policy is not None:
-        return value_told(policy, step.before.value if step.before else policy.before)
+    own = step_text(step.step)
+    if own is not None:
+        return own.before(step)
     known = _held(step.before)
     return (_of_plan(step) if known is None else known) or ""
 
@@ -423,9 +389,9 @@ def after_words(step: StepView) -> str:
     if not step.step.has_before_and_after:
         return ""
     seen = step.result.after if step.result else None
-    policy = policy_change_of(step.step)
-    if policy is not None:
-        return value_told(policy, seen.value) if seen else ""
+    own = step_text(step.step)
+    if own is not None:
+        return own.value(seen.value) if seen else ""
     return _held(seen) or ""
 
 

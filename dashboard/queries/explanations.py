@@ -26,7 +26,8 @@ from core.snapshot import PulsarSnapshot
 from core.snapshot.store import CachedSnapshot, load_manifest
 from dashboard import services
 from dashboard.queries.cache import cached
-from dashboard.queries.snapshots import ShelfState, moves_seen, reading, thinned, within
+from dashboard.queries.pulsar.snapshots import moves_seen, reading
+from dashboard.queries.snapshots import ShelfState, thinned, within
 
 _RENEW_AFTER_S: Final = 300
 _LOOKED_BACK: Final = timedelta(hours=1)

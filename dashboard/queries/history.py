@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import pyarrow as pa
 
 from core.errors import SnapshotError
@@ -29,13 +28,7 @@ from core.units import ms_to_datetime
 from dashboard import services
 from dashboard.presenters.moments import parse_stamp, stamp
 from dashboard.queries.cache import cached
-from dashboard.queries.snapshots import (
-    BROKER_COLUMNS,
-    MAX_POINTS,
-    ShelfState,
-    broker_history,
-    thinned,
-)
+from dashboard.queries.snapshots import ShelfState
 from dashboard.services import history as services_history
 
 if TYPE_CHECKING:
@@ -45,8 +38,6 @@ if TYPE_CHECKING:
 _REMOTE_S: Final = 15
 _LOGS: Final = ("minutes", "events", "shadow")
 _MAX_ANSWERS: Final = 64
-_LATE: Final = 0.1
-"""Of a period: what is saved may begin so much later, before the record is read."""
 
 Weights = tuple[tuple[str, float], ...]
 
@@ -268,50 +259,6 @@ def _picture_of(query: HistoryQuery) -> Picture:
 
 picture = cached(_picture_of, max_entries=16)
 """Load and events of a period, for the picture."""
-
-
-# -- brokers over time, for the Brokers page -------------------------------------------------------
-
-
-def _brokers_over(key: tuple[ClusterHistory, Period]) -> list[tuple[datetime, pa.Table]]:
-    history, period = key
-    rows = history.queries().servers_over(period, BROKER_COLUMNS, MAX_POINTS)
-    if not rows.num_rows:
-        return []
-    at = rows["taken_at"].to_numpy()
-    starts = np.flatnonzero(np.diff(at, prepend=-1))
-    table = rows.drop_columns(["taken_at"])
-    return [
-        (ms_to_datetime(int(at[first])), table.slice(int(first), int(last - first)))
-        for first, last in zip(starts, [*starts[1:], at.size], strict=True)
-    ]
-
-
-_broker_tables = cached(_brokers_over, max_entries=8)
-
-
-def brokers_over(
-    config: Config, cluster: Cluster, entries: Sequence[CachedSnapshot], period: Period
-) -> list[tuple[datetime, pa.Table]]:
-    """Return the brokers' load over a period: as saved, or where that is too short, as recorded.
-
-    Args:
-        config: The configuration.
-        cluster: Whose.
-        entries: Saved snapshots within the period, oldest first.
-        period: When.
-    Returns:
-        Time and brokers table, oldest first, about ``MAX_POINTS`` of them.
-    """
-    late = entries[0].taken_at - period.start if entries else period.span
-    if late.total_seconds() <= max(_LATE * period.span.total_seconds(), config.collect_every_s):
-        return broker_history(thinned(entries))
-    saved = broker_history(thinned(entries))
-    try:
-        recorded = _broker_tables((history_of(config, cluster), period))
-    except SnapshotError:
-        return saved  # the History page says why
-    return recorded if len(recorded) > len(saved) else saved
 
 
 # -- any past minute -------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from core.pulsar.steps.base import policy_changes
 from core.snapshot.store import CachedSnapshot
 from dashboard import services
 from dashboard.queries.cache import cached
-from dashboard.queries.snapshots import reading
+from dashboard.queries.pulsar.snapshots import reading
 
 _RENEW_AFTER_S: Final = 300
 

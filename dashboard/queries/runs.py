@@ -15,6 +15,7 @@ from core.actions.model import RunId, RunOptions
 from core.actions.views import RunView
 from core.errors import UnknownNameError
 from core.plan.model import Plan
+from core.snapshot.store import CachedSnapshot
 from dashboard import services
 from dashboard.presenters.journal import Chain, chain_of, entries_frame
 from dashboard.presenters.workers import WorkerState, worker_state
@@ -34,6 +35,25 @@ MAX_OF_CLUSTER: Final = 100
 _RECENT: Final = 30
 
 _REQUESTING: Final = Lock()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoRequest:
+    """A run to take back; equal requests on the same snapshot have the same answer.
+
+    Attributes:
+        shelved: The snapshot, taken after the run ended.
+        run_id: The run.
+        last_seq: Its latest entry in the journal.
+        view: What is known of it up to there.
+        exclusions: Namespaces that the configuration keeps out of plans.
+    """
+
+    shelved: CachedSnapshot
+    run_id: str
+    last_seq: int
+    view: RunView = field(compare=False, repr=False)
+    exclusions: tuple[str, ...] = ()
 
 
 def person() -> str:

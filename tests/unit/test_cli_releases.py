@@ -11,7 +11,7 @@ from fleet_builder import NOON
 
 from core.snapshot import Manifest
 from dashboard.cli.main import run
-from dashboard.presenters.freshness import release_badge
+from dashboard.components.pulsar.system import release_badge
 
 DUMP = Path(__file__).parent.parent / "fixtures" / "pulsar" / "zk-dump-idle.jsonl"
 EXCLUDED = "loadBalancerSheddingExcludedNamespaces"

@@ -28,7 +28,9 @@ from dashboard.charts.lines import history_lines
 from dashboard.charts.ring import namespace_ring
 from dashboard.charts.scale import text_grid, text_of
 from dashboard.charts.treemap import REST, ROOT, bundle_treemap
-from dashboard.presenters import bundles, fleet, moves
+from dashboard.presenters import bundles, moves
+from dashboard.presenters.fleet import Acting
+from dashboard.presenters.pulsar import fleet
 
 SNAPSHOT = make_snapshot()
 SETTINGS = effective_settings(SNAPSHOT)
@@ -324,7 +326,7 @@ def test_fleet_row_of_a_cluster_without_a_snapshot_is_unknown():
     summary = fleet.summary(SNAPSHOT.manifest, MEASURES, assess(SNAPSHOT, SETTINGS), SETTINGS)
     table = pulsar_fleet.clusters_table(
         [("one", "demo", summary, [1.0]), ("two", "production", None, [])],
-        [fleet.Acting(access="may act", run="2 of 3")] * 2,
+        [Acting(access="may act", run="2 of 3")] * 2,
         SNAPSHOT.manifest.taken_at,
     )
     assert table["state"].tolist()[1] == "? no snapshot"

@@ -7,14 +7,8 @@ from fleet_builder import make_history
 from core.ids import SnapshotId
 from core.snapshot.store import CachedSnapshot, Shelf
 from dashboard.presenters.moves import moves_between
-from dashboard.queries.snapshots import (
-    bundle_history,
-    moves_seen,
-    shelf_state,
-    span_minutes,
-    thinned,
-    within,
-)
+from dashboard.queries.pulsar.snapshots import bundle_history, moves_seen
+from dashboard.queries.snapshots import shelf_state, span_minutes, thinned, within
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from core.actions.model import Observation, StepResult
 from core.actions.views import StepView
 from core.pulsar.steps.policy import SetPolicy
-from dashboard.presenters import runs as presenter
+from dashboard.presenters.pulsar.steps import PolicyText
 from dashboard.presenters.runs import after_words, before_words, what_happened
 
 RATE = '{"publishThrottlingRateInByte":-1,"publishThrottlingRateInMsg":5000}'
@@ -34,7 +34,7 @@ def test_what_was_and_is_stands_field_by_field():
     assert after_words(step) == "Msg/s, each topic: 5,000"
     assert "set → 5,000" in what_happened(step)
     assert "{" not in what_happened(step)
-    assert presenter.asked_told(SET.policy_change) == "Set Msg/s, each topic: 5,000"
+    assert PolicyText(SET.policy_change).requested() == "Set Msg/s, each topic: 5,000"
 
 
 def test_what_was_taken_away_is_not_set_any_more():
@@ -42,7 +42,7 @@ def test_what_was_taken_away_is_not_set_any_more():
     step = _done(gone, RATE, None)
     assert (before_words(step), after_words(step)) == ("Msg/s, each topic: 5,000", "not set")
     assert "topic 5,000 →" in what_happened(step)
-    assert presenter.asked_told(gone.policy_change) == "Remove it"
+    assert PolicyText(gone.policy_change).requested() == "Remove it"
 
 
 def test_a_step_that_failed_keeps_its_own_sentence():
@@ -54,9 +54,9 @@ def test_a_step_that_failed_keeps_its_own_sentence():
 
 def test_a_text_and_a_limit_of_nothing_are_told_as_such():
     group = SetPolicy(policy="namespace_resource_group", name="acme/mail", value="gold")
-    assert presenter.asked_told(group.policy_change) == "Set gold"
+    assert PolicyText(group.policy_change).requested() == "Set gold"
     none = '{"publishThrottlingRateInByte":-1,"publishThrottlingRateInMsg":-1}'
-    assert presenter.value_told(SET.policy_change, none) == "no limit"
+    assert PolicyText(SET.policy_change).value(none) == "no limit"
 
 
 def test_what_says_nothing_is_left_out_and_an_empty_list_is_told():

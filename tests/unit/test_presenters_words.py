@@ -11,7 +11,8 @@ from core.pulsar.plan.preview import preview_plan
 from core.snapshot import Problem
 from core.units import pluralize
 from dashboard.app_pages.lookup.model import answer as lookup_answer
-from dashboard.presenters import freshness, naming, search, unload
+from dashboard.presenters import freshness, naming, unload
+from dashboard.presenters.pulsar import search
 from dashboard.queries.cache import cached
 
 SNAPSHOT = make_snapshot()

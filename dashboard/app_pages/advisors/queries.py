@@ -37,7 +37,7 @@ from dashboard import services
 from dashboard.presenters.advisors_facts import NamespaceFacts, namespace_facts, topic_loads
 from dashboard.queries.cache import cached
 from dashboard.queries.explanations import with_topics
-from dashboard.queries.snapshots import reading
+from dashboard.queries.pulsar.snapshots import reading
 
 if TYPE_CHECKING:
     from dashboard.services import Cluster

@@ -19,7 +19,8 @@ from dashboard.legible import option
 from dashboard.presenters import bundles as bundle_rows
 from dashboard.presenters.metrics import facts as metric_facts
 from dashboard.presenters.moves import moves_frame, moves_sentence
-from dashboard.queries.snapshots import moves_seen, span_minutes, thinned, within
+from dashboard.queries.pulsar.snapshots import moves_seen
+from dashboard.queries.snapshots import span_minutes, thinned, within
 
 page = frame.open_page("Broker", PulsarPage)
 reading = page.reading

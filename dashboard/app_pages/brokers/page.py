@@ -11,12 +11,11 @@ from core.pulsar.measures import balance_sentence
 from dashboard import state
 from dashboard.app_pages.brokers import model
 from dashboard.app_pages.brokers.model import BROKER_MEASURES, broker_measure
-from dashboard.app_pages.brokers.queries import counted_and_seen
+from dashboard.app_pages.brokers.queries import brokers_over, counted_and_seen
 from dashboard.charts.heatmap import broker_heatmap
 from dashboard.components import choice, figures, frame, metrics, tables, words
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.presenters.metrics import source_line
-from dashboard.queries.history import brokers_over
 from dashboard.queries.snapshots import thinned, within
 
 WINDOWS = {

@@ -1,18 +1,27 @@
-"""The metrics of saved snapshots: small files, each read once."""
+"""What the Brokers page reads: metrics of saved snapshots, brokers over time, each once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow as pa
 
 from core.errors import SnapshotError
+from core.history.queries.sql import Period
 from core.schemas.pulsar import BROKER_METRICS
 from core.snapshot.store import CachedSnapshot, read_table
+from core.units import ms_to_datetime
 from dashboard.presenters.metrics import counters_sentence
 from dashboard.queries.cache import cached
-from dashboard.queries.snapshots import moves_seen, span_minutes
+from dashboard.queries.history import ClusterHistory, history_of
+from dashboard.queries.pulsar.snapshots import BROKER_COLUMNS, broker_history, moves_seen
+from dashboard.queries.snapshots import MAX_POINTS, span_minutes, thinned
+
+if TYPE_CHECKING:
+    from dashboard.services import Cluster, Config
 
 _MAX_TABLES = 64
 
@@ -42,3 +51,48 @@ def counted_and_seen(entries: Sequence[CachedSnapshot], shown: pa.Table, end: da
         return ""
     before = broker_metrics_of(window[0])
     return counters_sentence(before, shown, len(moves_seen(window)), span_minutes(window))
+
+
+_LATE: Final = 0.1
+"""Of a period: what is saved may begin so much later, before the record is read."""
+
+
+def _brokers_over(key: tuple[ClusterHistory, Period]) -> list[tuple[datetime, pa.Table]]:
+    history, period = key
+    rows = history.queries().servers_over(period, BROKER_COLUMNS, MAX_POINTS)
+    if not rows.num_rows:
+        return []
+    at = rows["taken_at"].to_numpy()
+    starts = np.flatnonzero(np.diff(at, prepend=-1))
+    table = rows.drop_columns(["taken_at"])
+    return [
+        (ms_to_datetime(int(at[first])), table.slice(int(first), int(last - first)))
+        for first, last in zip(starts, [*starts[1:], at.size], strict=True)
+    ]
+
+
+_recorded_tables = cached(_brokers_over, max_entries=8)
+
+
+def brokers_over(
+    config: Config, cluster: Cluster, entries: Sequence[CachedSnapshot], period: Period
+) -> list[tuple[datetime, pa.Table]]:
+    """Return the brokers' load over a period: as saved, or where that is too short, as recorded.
+
+    Args:
+        config: The configuration.
+        cluster: Whose.
+        entries: Saved snapshots within the period, oldest first.
+        period: When.
+    Returns:
+        Time and brokers table, oldest first, about ``MAX_POINTS`` of them.
+    """
+    late = entries[0].taken_at - period.start if entries else period.span
+    if late.total_seconds() <= max(_LATE * period.span.total_seconds(), config.collect_every_s):
+        return broker_history(thinned(entries))
+    saved = broker_history(thinned(entries))
+    try:
+        recorded = _recorded_tables((history_of(config, cluster), period))
+    except SnapshotError:
+        return saved  # the History page says why
+    return recorded if len(recorded) > len(saved) else saved

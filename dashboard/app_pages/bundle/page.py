@@ -19,7 +19,8 @@ from dashboard.components.activity import past_of
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.presenters.bundles import ring_data
 from dashboard.presenters.topics import read_words, web_addresses_of
-from dashboard.queries.snapshots import bundle_history, span_minutes, thinned, within
+from dashboard.queries.pulsar.snapshots import bundle_history
+from dashboard.queries.snapshots import span_minutes, thinned, within
 
 
 def missing(snapshot: PulsarSnapshot, name: str) -> None:

@@ -16,7 +16,7 @@ from core.snapshot.store import CachedSnapshot
 from dashboard import services
 from dashboard.presenters.isolation_words import Violation, violations
 from dashboard.queries.cache import cached
-from dashboard.queries.snapshots import reading
+from dashboard.queries.pulsar.snapshots import reading
 
 _RENEW_AFTER_S = 300
 

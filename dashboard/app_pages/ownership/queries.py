@@ -18,7 +18,7 @@ from core.snapshot.store import CachedSnapshot
 from core.units import ms_to_datetime
 from dashboard.queries.cache import cached
 from dashboard.queries.history import ClusterHistory, history_of
-from dashboard.queries.snapshots import reading
+from dashboard.queries.pulsar.snapshots import reading
 
 if TYPE_CHECKING:
     from dashboard.services import Cluster, Config

@@ -19,7 +19,7 @@ from dashboard import state
 from dashboard.app_pages.history.system import HistoryMeasure, HistorySystem, SubjectSeries
 from dashboard.components import leader_round, words
 from dashboard.components.frame import bundle_link
-from dashboard.queries.snapshots import reading
+from dashboard.queries.pulsar.snapshots import reading
 from dashboard.services import leader
 
 if TYPE_CHECKING:

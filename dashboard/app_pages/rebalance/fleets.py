@@ -20,7 +20,7 @@ from core.snapshot import PulsarSnapshot
 from core.snapshot.store import CachedSnapshot
 from dashboard.queries.background import BackgroundResults
 from dashboard.queries.cache import cached
-from dashboard.queries.snapshots import Reading, reading
+from dashboard.queries.pulsar.snapshots import Reading, reading
 
 _NEW: Final = "new-broker-{}:8080"
 

@@ -33,7 +33,7 @@ from dashboard import services
 from dashboard.app_pages.rebalance.fleets import REAL, Fleet, ground
 from dashboard.queries.background import BackgroundResults
 from dashboard.queries.cache import cached
-from dashboard.queries.snapshots import reading
+from dashboard.queries.pulsar.snapshots import reading
 
 Assumed = tuple[tuple[str, bool | int | float | str], ...]
 

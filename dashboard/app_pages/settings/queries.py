@@ -11,7 +11,7 @@ from core.pulsar.rules.recorded_past import RecordedPast
 from core.snapshot.store import CachedSnapshot
 from core.units import ms_to_datetime
 from dashboard.queries.cache import cached
-from dashboard.queries.snapshots import reading
+from dashboard.queries.pulsar.snapshots import reading
 from dashboard.services.recorded_week import recorded_week, silence_words
 
 if TYPE_CHECKING:

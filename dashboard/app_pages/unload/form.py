@@ -11,12 +11,13 @@ from core.plan.model import Plan
 from core.pulsar.placement import STRATEGY_NAMES
 from core.pulsar.plan.preview import Preview
 from dashboard import state
+from dashboard.app_pages.unload.queries import UnloadRequest, undo_preview, unload_preview
 from dashboard.components import words
 from dashboard.components.activity import run_link
 from dashboard.components.undo import is_too_early
 from dashboard.legible import option
 from dashboard.queries import runs
-from dashboard.queries.plans import UndoRequest, UnloadRequest, undo_preview, unload_preview
+from dashboard.queries.runs import UndoRequest
 
 if TYPE_CHECKING:
     from dashboard.components.pulsar.page import PulsarPage

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dashboard.components.page import ClusterPage
-from dashboard.queries.snapshots import Reading, reading
+from dashboard.queries.pulsar.snapshots import Reading, reading
 
 if TYPE_CHECKING:
     from core.snapshot.store import CachedSnapshot

@@ -5,18 +5,32 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from core.pulsar.releases import Release
 from core.pulsar.system import PULSAR as PULSAR_SYSTEM
 from core.systems import KnownSystem
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.components.system import Searching, StepsTable
-from dashboard.presenters.freshness import Badge, coverage_badge, release_badge
-from dashboard.presenters.search import search
-from dashboard.queries.snapshots import reading
+from dashboard.presenters.freshness import Badge, coverage_badge
+from dashboard.presenters.pulsar.search import search
+from dashboard.queries.pulsar.snapshots import reading
 
 if TYPE_CHECKING:
     from core.actions.views import RunView
     from core.snapshot import Manifest
     from core.snapshot.store import CachedSnapshot
+
+
+def release_badge(manifest: Manifest) -> Badge | None:
+    """Return the badge of a Pulsar release that is unknown; ``None`` if it is known."""
+    release = Release.of(manifest.release)
+    if release.is_known or manifest.release is None:
+        return None
+    return Badge(
+        text=f"release {release.label}",
+        icon=":material/help:",
+        tone="orange",
+        help=release.warning,
+    )
 
 
 class PulsarPages:

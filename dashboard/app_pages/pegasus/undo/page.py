@@ -13,7 +13,7 @@ from dashboard.components.pegasus import plan as pegasus_plan
 from dashboard.components.pegasus.page import PegasusPage
 from dashboard.components.undo import is_too_early
 from dashboard.queries import runs
-from dashboard.queries.plans import UndoRequest
+from dashboard.queries.runs import UndoRequest
 from dashboard.services import config_option
 
 page = frame.open_page("Undo", PegasusPage)

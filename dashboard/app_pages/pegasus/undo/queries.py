@@ -9,7 +9,7 @@ from core.plan.model import Plan
 from dashboard import services
 from dashboard.queries.cache import cached
 from dashboard.queries.pegasus.snapshots import pegasus_reading
-from dashboard.queries.plans import UndoRequest
+from dashboard.queries.runs import UndoRequest
 
 _RENEW_AFTER_S: Final = 300
 

@@ -14,7 +14,8 @@ from core.arrays import column_values
 from core.pulsar.measures import Measures
 from core.units import format_ago, format_bytes_per_s, format_msgs_per_s, format_ratio
 from dashboard.app_pages.fleet.model import NO_SNAPSHOT, STATE_WORDS
-from dashboard.presenters.fleet import Acting, ClusterSummary
+from dashboard.presenters.fleet import Acting
+from dashboard.presenters.pulsar.fleet import ClusterSummary
 
 
 def deviation_trend(history: Sequence[tuple[datetime, pa.Table]]) -> list[float]:

@@ -13,10 +13,11 @@ from dashboard.app_pages.fleet import view
 from dashboard.app_pages.pulsar.fleet import model
 from dashboard.components import frame, tables
 from dashboard.components.activity import acting_of
-from dashboard.presenters.fleet import ClusterSummary
 from dashboard.presenters.moves import moves_sentence
-from dashboard.queries import snapshots
-from dashboard.queries.snapshots import broker_history, moves_seen, span_minutes, thinned, within
+from dashboard.presenters.pulsar.fleet import ClusterSummary
+from dashboard.queries.pulsar import snapshots
+from dashboard.queries.pulsar.snapshots import broker_history, moves_seen
+from dashboard.queries.snapshots import span_minutes, thinned, within
 
 if TYPE_CHECKING:
     from core.snapshot.store import CachedSnapshot

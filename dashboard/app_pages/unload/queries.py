@@ -1,11 +1,10 @@
-"""Plans and previews for the pages, each computed once a request."""
+"""Plans of the unload preview with what they do, each computed once a request."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
-from core.actions.views import RunView
 from core.plan.model import Plan
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.edit import PlanContext
@@ -14,7 +13,8 @@ from core.pulsar.plan.undo import undo_plan
 from core.snapshot.store import CachedSnapshot
 from dashboard import services
 from dashboard.queries.cache import cached
-from dashboard.queries.snapshots import reading
+from dashboard.queries.pulsar.snapshots import reading
+from dashboard.queries.runs import UndoRequest
 
 _RENEW_AFTER_S: Final = 300
 
@@ -63,25 +63,6 @@ def _previewed(key: tuple[UnloadRequest, int]) -> tuple[Plan, Preview]:
 
 
 _previews = cached(_previewed, max_entries=64)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UndoRequest:
-    """A run to take back; equal requests on the same snapshot have the same answer.
-
-    Attributes:
-        shelved: The snapshot, taken after the run ended.
-        run_id: The run.
-        last_seq: Its latest entry in the journal.
-        view: What is known of it up to there.
-        exclusions: Namespaces that the configuration keeps out of plans.
-    """
-
-    shelved: CachedSnapshot
-    run_id: str
-    last_seq: int
-    view: RunView = field(compare=False, repr=False)
-    exclusions: tuple[str, ...] = ()
 
 
 def undo_preview(request: UndoRequest) -> tuple[Plan, Preview]:

@@ -1,0 +1,1 @@
+"""Results about Pulsar clusters as tables and chart numbers."""

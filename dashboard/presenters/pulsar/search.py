@@ -1,0 +1,90 @@
+"""One search over brokers, bundles, namespaces and topics of a Pulsar snapshot."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from core.errors import OpsError
+from core.pulsar.lookup import lookup_topic
+from core.snapshot import PulsarSnapshot
+from dashboard.presenters.search import Hit
+
+PER_KIND: Final = 5
+
+
+def search(snapshot: PulsarSnapshot, query: str) -> list[Hit]:
+    """Return what the query names, at most a few of each kind, exact names first.
+
+    Args:
+        snapshot: Where to look.
+        query: Part of a name, any case; a full topic name is resolved by the ring.
+    """
+    text = query.strip()
+    if len(text) < 2:
+        return []
+    hits = _topic(snapshot, text)
+    needle = text.lower()
+    for name in _matching(snapshot.brokers["broker"], needle):
+        hits.append(
+            Hit(kind="broker", name=name, detail="", page="broker", params={"broker": name})
+        )
+    for name in _matching(snapshot.namespaces["namespace"], needle):
+        params = {"namespace": name}
+        hits.append(Hit(kind="namespace", name=name, detail="", page="bundles", params=params))
+    bundles = snapshot.bundles
+    for row in _matching_rows(bundles["bundle"], needle):
+        name = bundles["bundle"][row].as_py()
+        detail = _where(bundles["owner"][row].as_py(), bundles["owner_source"][row].as_py())
+        hits.append(
+            Hit(kind="bundle", name=name, detail=detail, page="bundle", params={"bundle": name})
+        )
+    return hits
+
+
+def _topic(snapshot: PulsarSnapshot, text: str) -> list[Hit]:
+    if not looks_like_topic(text):
+        return []
+    try:
+        found = lookup_topic(snapshot, text)
+    except OpsError:
+        return []
+    return [
+        Hit(
+            kind="topic",
+            name=found.topic,
+            detail=f"{found.bundle}, {_where(found.owner, found.is_owner_known)}",
+            page="lookup",
+            params={"topic": found.topic},
+        )
+    ]
+
+
+def _where(owner: str | None, source: object) -> str:
+    return f"on {owner}" if owner else "not owned" if source else "owner unknown"
+
+
+def looks_like_topic(text: str) -> bool:
+    """Return whether the text reads as a full topic name, with or without its domain."""
+    domain, sign, rest = text.partition("://")
+    name = rest if sign and domain in ("persistent", "non-persistent") else "" if sign else text
+    parts = name.split("/")
+    return len(parts) >= 3 and all(parts) and not parts[-1].startswith("0x")
+
+
+def _matching(column: pa.ChunkedArray, needle: str) -> list[str]:
+    return [column[row].as_py() for row in _matching_rows(column, needle)]
+
+
+def _matching_rows(column: pa.ChunkedArray, needle: str) -> list[int]:
+    """Rows whose text holds ``needle``: equal first, then beginning with it, then the others."""
+    mask = pc.match_substring(column, needle, ignore_case=True)
+    rows: list[int] = pc.indices_nonzero(mask)[:200].to_pylist()
+
+    def rank(row: int) -> tuple[bool, bool, int]:
+        name = column[row].as_py().lower()
+        return name != needle, not name.startswith(needle), row
+
+    return sorted(rows, key=rank)[:PER_KIND]

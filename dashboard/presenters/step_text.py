@@ -1,0 +1,24 @@
+"""What a system declares so that runs show its steps in the field's words, not as documents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from core.actions.views import StepView
+
+
+class StepText(Protocol):
+    """The texts of one step whose values are no plain texts."""
+
+    def requested(self) -> str:
+        """Return what the step asks for."""
+
+    def value(self, value: str | None) -> str:
+        """Return a value of its subject; ``None``: not set."""
+
+    def before(self, view: StepView) -> str:
+        """Return what its subject was before the step; as planned where nothing was read."""
+
+    def changed(self, view: StepView) -> str:
+        """Return what the step changed, as read before and after; empty: nothing was read."""

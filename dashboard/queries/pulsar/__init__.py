@@ -1,0 +1,1 @@
+"""Cached reads that two pages of Pulsar clusters share."""

@@ -1,0 +1,205 @@
+"""What the pages of Pulsar clusters read: a saved snapshot with what follows from it, once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import cached_property
+from itertools import pairwise
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from core.errors import SnapshotError
+from core.findings.finding import Finding
+from core.pulsar.measures import Measures, measure
+from core.pulsar.rules.registry import assess
+from core.pulsar.settings import EffectiveSettings, effective_settings
+from core.pulsar.view import LoadView
+from core.schemas import PULSAR_TABLES
+from core.schemas.pulsar import RATES, RESOURCES
+from core.snapshot import PulsarSnapshot
+from core.snapshot.store import CachedSnapshot, load_snapshot
+from dashboard.presenters.moves import Move, moves_between
+from dashboard.presenters.pulsar.fleet import ClusterSummary, summary
+from dashboard.queries.cache import cached
+from dashboard.queries.snapshots import ShelfState
+
+MAX_READINGS: Final = 4
+MAX_TABLES: Final = 400
+MAX_SUMMARIES: Final = 512
+MAX_OFFERED: Final = 100
+MAX_PAIRS: Final = 4_000
+
+
+class Reading:
+    """One saved snapshot and what follows from it; every part is computed at first use."""
+
+    def __init__(self, shelved: CachedSnapshot) -> None:
+        self.shelved = shelved
+
+    @cached_property
+    def snapshot(self) -> PulsarSnapshot:
+        """The snapshot itself.
+
+        Raises:
+            SnapshotError: It is damaged, or was dropped meanwhile.
+        """
+        return load_snapshot(self.shelved.path)
+
+    @cached_property
+    def settings(self) -> EffectiveSettings:
+        """The settings in force, with their origin."""
+        return effective_settings(self.snapshot)
+
+    @cached_property
+    def measures(self) -> Measures:
+        """How evenly the brokers are loaded."""
+        return measure(self.snapshot, self.settings)
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is wrong, worst first."""
+        return assess(self.snapshot, self.settings)
+
+    @cached_property
+    def view(self) -> LoadView:
+        """Integer-coded columns for the kernels."""
+        return LoadView.of(self.snapshot, self.settings)
+
+    @cached_property
+    def bundles(self) -> pa.Table:
+        """The bundles with ``throughput`` and ``msg_rate`` (in plus out) added."""
+        table = self.snapshot.bundles
+        for name, part in (("throughput", "msg_throughput"), ("msg_rate", "msg_rate")):
+            for prefix in ("", "short_", "long_"):
+                total = pc.add(table[f"{prefix}{part}_in"], table[f"{prefix}{part}_out"])
+                table = table.append_column(f"{prefix}{name}", total)
+        return table
+
+    @cached_property
+    def movable(self) -> pa.Table:
+        """:attr:`bundles` without those that belong to one broker (heartbeat, SLA)."""
+        return self.bundles.filter(pc.invert(self.bundles["is_broker_bound"]))
+
+    @cached_property
+    def hottest(self) -> list[str]:
+        """Names of the bundles with most traffic, at most :data:`MAX_OFFERED`, hottest first."""
+        table = self.movable
+        size = min(MAX_OFFERED, table.num_rows)
+        picks = pc.select_k_unstable(table, size, [("throughput", "descending")])
+        names: list[str] = table["bundle"].take(picks).to_pylist()
+        return names
+
+
+reading = cached(Reading, max_entries=MAX_READINGS)
+"""The reading of a saved snapshot."""
+
+
+def _summarised(shelved: CachedSnapshot) -> ClusterSummary:
+    one = reading(shelved)
+    return summary(one.snapshot.manifest, one.measures, one.findings, one.settings)
+
+
+cluster_summary = cached(_summarised, max_entries=MAX_SUMMARIES)
+"""A cluster's row of the overview, for a saved snapshot."""
+
+BROKER_COLUMNS: Final = (
+    "broker",
+    *(f"{resource}_{part}" for resource in RESOURCES for part in ("usage", "limit", "ratio")),
+    *RATES,
+    "bundle_count",
+)
+
+
+_UNREADABLE: Final = (OSError, pa.ArrowException)
+
+
+def _broker_columns(shelved: CachedSnapshot) -> pa.Table | None:
+    """Broker loads of one saved snapshot; ``None`` when it was dropped meanwhile or is damaged."""
+    try:
+        table = pq.read_table(shelved.path / "brokers.parquet", columns=list(BROKER_COLUMNS))
+    except _UNREADABLE:
+        return None
+    return table.cast(
+        pa.schema([PULSAR_TABLES["brokers"].field(name) for name in table.schema.names])
+    )
+
+
+_broker_tables = cached(_broker_columns, max_entries=MAX_TABLES)
+
+
+def broker_history(entries: Sequence[CachedSnapshot]) -> list[tuple[datetime, pa.Table]]:
+    """Return broker loads of each entry that is still saved, in the order given."""
+    tables = [(entry.taken_at, _broker_tables(entry)) for entry in entries]
+    return [(moment, table) for moment, table in tables if table is not None]
+
+
+_BUNDLE_HISTORY: Final = (
+    *("bundle", "namespace", "lower", "upper", "owner", "owner_source"),
+    *RATES,
+)
+
+
+def bundle_history(entries: Sequence[CachedSnapshot], namespace: str, lower: int) -> pa.Table:
+    """Return the rows of the bundles of a namespace that begin at ``lower``, with ``taken_at``.
+
+    Cost:
+        One small file a snapshot, with the row groups that cannot hold the bundle left out.
+    """
+    parts: list[pa.Table] = []
+    for entry in entries:
+        try:
+            part = pq.read_table(
+                entry.path / "bundles.parquet",
+                columns=list(_BUNDLE_HISTORY),
+                filters=[("namespace", "=", namespace), ("lower", "=", lower)],
+            )
+        except _UNREADABLE:
+            continue
+        moments = pa.array([entry.taken_at] * part.num_rows, pa.timestamp("ms", tz="UTC"))
+        parts.append(part.append_column("taken_at", moments))
+    return pa.concat_tables(parts) if parts else pa.table({})
+
+
+def _owners(shelved: CachedSnapshot) -> pa.Table | None:
+    """Bundles whose owner, or that they have none, is known: an unknown owner is no move."""
+    columns = ["bundle", "owner", "owner_source"]
+    try:
+        table = pq.read_table(shelved.path / "bundles.parquet", columns=columns)
+    except _UNREADABLE:
+        return None
+    known = pc.or_(pc.is_valid(table["owner"]), pc.is_valid(table["owner_source"]))
+    return table.filter(known).select(["bundle", "owner"])
+
+
+_owner_tables = cached(_owners, max_entries=2)
+
+
+def _pair_moves(pair: tuple[CachedSnapshot, CachedSnapshot]) -> list[Move]:
+    tables = [(entry.taken_at, _owner_tables(entry)) for entry in pair]
+    return moves_between([(moment, table) for moment, table in tables if table is not None])
+
+
+_moves = cached(_pair_moves, max_entries=MAX_PAIRS)
+
+
+def moves_seen(entries: Sequence[CachedSnapshot]) -> list[Move]:
+    """Return the changes of owner from each entry to the next, oldest first.
+
+    Cost:
+        Two columns a snapshot the first time; only the moves are stored.
+    """
+    return [move for pair in pairwise(entries) for move in _moves(pair)]
+
+
+def newest_summary(saved: ShelfState) -> ClusterSummary | None:
+    """Return the row of what is saved; ``None`` where nothing is, or the newest is damaged."""
+    if saved.latest is None:
+        return None
+    try:
+        return cluster_summary(saved.latest)
+    except SnapshotError:
+        return None
