@@ -240,10 +240,10 @@ class FixFinder:
     ) -> IsolationFix:
         names = ", ".join(self.serving.view.brokers[row] for row in rows)
         desired = []
-        for policy in held:
-            hosts = dict.fromkeys(host_of(one) for one in self._primaries(policy))
+        for domain in held:
+            hosts = dict.fromkeys(host_of(one) for one in self._primaries(domain))
             left = [host_expression(one) for one in hosts if one != host]
-            desired.append(self._changed(policy.name, primary=left))
+            desired.append(self._changed(domain.name, primary=left))
         return IsolationFix(
             label=f"Share {names}",
             why=f"Takes {names} out of primary of {', '.join(one.name for one in held)}: it "
@@ -256,18 +256,18 @@ class FixFinder:
         """Leave a broker in one domain, a fix for each: which is right only a person knows."""
         domains = failure_domains(self.snapshot.policies)
         held = [name for name, brokers in domains.items() if broker in brokers]
-        for policy in held:
-            others = [name for name in held if name != policy]
+        for domain in held:
+            others = [name for name in held if name != domain]
             yield IsolationFix(
-                label=f"Leave it in {policy}",
+                label=f"Leave it in {domain}",
                 why=f"Takes {broker} out of {', '.join(others)}: right if it fails together with "
-                f"the others of {policy}.",
+                f"the others of {domain}.",
                 desired=tuple(_domain_without(name, domains[name], broker) for name in others),
             )
 
 
-def _is_primary(mender: FixFinder, policy: IsolationPolicy, rows: Sequence[int]) -> bool:
-    view = mender.serving.view
+def _is_primary(finder: FixFinder, policy: IsolationPolicy, rows: Sequence[int]) -> bool:
+    view = finder.serving.view
     roles = [policy.placement_role_of(view.brokers[row], view.release) for row in rows]
     return "primary" in roles
 

@@ -276,9 +276,9 @@ def quoted(text: str) -> str:
 
 
 def _tagged(measure: Measure, by: Iterable[str], labels: Mapping[str, str], window_s: int) -> str:
-    kept = ", ".join(by)
+    label_names = ", ".join(by)
     each = [
-        f"max by ({kept}) ({'sum' if measure.is_sum else 'max'} by ({kept}, job) "
+        f"max by ({label_names}) ({'sum' if measure.is_sum else 'max'} by ({label_names}, job) "
         f"({_counted(measure, selector(series, labels), window_s)}))"
         for series in measure.series
     ]

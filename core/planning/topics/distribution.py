@@ -316,8 +316,8 @@ def _brokers(ring: TopicRing, topics: Ints, rates: dict[str, Floats]) -> pa.Tabl
     bundles = np.bincount(at[held], minlength=size)
     sums = {name: _summed(at, values, size) for name, values in rates.items()}
     count = np.bincount(at, weights=topics, minlength=size).astype(np.int64)
-    kept = np.append(np.arange(size - 1), [size - 1] if bundles[-1] else []).astype(np.int64)
-    order = kept[np.lexsort((kept, -count[kept], -_flow(sums)[kept]))]
+    filled = np.append(np.arange(size - 1), [size - 1] if bundles[-1] else []).astype(np.int64)
+    order = filled[np.lexsort((filled, -count[filled], -_flow(sums)[filled]))]
     return pa.table(
         {
             "broker": _named(ring, np.where(order == size - 1, NOWHERE, order).astype(np.int32)),

@@ -81,14 +81,14 @@ def _salvage(
 ) -> T:
     """Return the record made of those fields that can be read."""
     hints = _hints(kind)
-    kept = {}
+    decoded = {}
     for field in msgspec.structs.fields(kind):
         if field.encode_name in value:
             subject = f"{within}{field.encode_name}"
-            kept[field.name] = _field(
+            decoded[field.name] = _field(
                 hints[field.name], value[field.encode_name], place, subject, problems
             )
-    return kind(**kept)
+    return kind(**decoded)
 
 
 @cache
