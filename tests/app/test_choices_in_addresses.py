@@ -6,7 +6,7 @@ import pytest
 from fleet_builder import make_snapshot
 from shelf_site import Site, assert_calm, now, texts
 
-from dashboard.app_pages.ownership.model import DEATH
+from dashboard.app_pages.pulsar.ownership.model import DEATH
 
 
 @pytest.fixture

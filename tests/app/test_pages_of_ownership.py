@@ -10,7 +10,7 @@ from shelf_site import Site, assert_calm, now, texts
 
 from core.pulsar.owners import DOUBLE, ORPHANED
 from dashboard import state
-from dashboard.app_pages.ownership import model as presenter
+from dashboard.app_pages.pulsar.ownership import model as presenter
 
 
 @pytest.fixture

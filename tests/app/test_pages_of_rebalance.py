@@ -13,7 +13,7 @@ from core.actions.events import RunRequested
 from core.pulsar.shedding.registry import strategies_run_by
 from core.pulsar.snapshot.znodes.assemble import EXTENSIBLE_LACKS
 from dashboard import services
-from dashboard.app_pages.rebalance import queries
+from dashboard.app_pages.pulsar.rebalance import queries
 
 MODULAR = tuple(strategy.name for strategy in strategies_run_by("modular"))
 TRIGGER = "loadBalancerBrokerThresholdShedderPercentage"

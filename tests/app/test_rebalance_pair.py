@@ -11,7 +11,7 @@ from core.pulsar.placement import place_bundle
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
 from dashboard import services
-from dashboard.app_pages.rebalance import queries
+from dashboard.app_pages.pulsar.rebalance import queries
 
 SHEDDER = "loadBalancerLoadSheddingStrategy"
 PLACEMENT = "loadBalancerLoadPlacementStrategy"

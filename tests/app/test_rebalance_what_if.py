@@ -7,8 +7,8 @@ from fleet_builder import make_snapshot
 from shelf_site import Site, assert_calm, now, texts
 
 from dashboard import services
-from dashboard.app_pages.rebalance import queries
-from dashboard.app_pages.rebalance.fleets import REAL, Fleet, scenarios
+from dashboard.app_pages.pulsar.rebalance import queries
+from dashboard.app_pages.pulsar.rebalance.fleets import REAL, Fleet, scenarios
 
 WAIT_S = 120.0
 GONE = "10.1.0.1:8080"

@@ -8,7 +8,7 @@ import pyarrow as pa
 from fleet_builder import make_snapshot
 
 from core.schemas.pulsar import BUNDLE_METRICS
-from dashboard.app_pages.bundle import model as presenter
+from dashboard.app_pages.pulsar.bundle import model as presenter
 
 
 def exposing(*rows):

@@ -27,7 +27,7 @@ from core.pulsar.steps.unload import UnloadBundle
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import save_snapshot
-from dashboard.app_pages.isolation import model as isolation_model
+from dashboard.app_pages.pulsar.isolation import model as isolation_model
 from dashboard.cli.main import run
 from dashboard.presenters.isolation_words import NO_POLICY
 

@@ -15,7 +15,7 @@ from core.pulsar.plan.policy.build import DesiredPolicy, build_policy_plan
 from core.pulsar.settings import effective_settings
 from core.pulsar.steps.base import policy_changes
 from core.snapshot import PulsarSnapshot
-from dashboard.app_pages.policies import model as calculator
+from dashboard.app_pages.pulsar.policies import model as calculator
 from dashboard.presenters import policy_edits as presenter
 
 ORDERS, MAIL = "acme/orders", "acme/mail"

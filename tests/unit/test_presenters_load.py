@@ -10,12 +10,12 @@ from core.ids import FULL_UPPER
 from core.pulsar.measures import measure
 from core.pulsar.rules.registry import assess
 from core.pulsar.settings import effective_settings
-from dashboard.app_pages.broker import model as one_broker
-from dashboard.app_pages.brokers import model as brokers
-from dashboard.app_pages.brokers.model import BROKER_MEASURES, broker_measure
-from dashboard.app_pages.bundle import model as bundle
-from dashboard.app_pages.bundles import model as bundle_list
 from dashboard.app_pages.fleet import model as fleet_page
+from dashboard.app_pages.pulsar.broker import model as one_broker
+from dashboard.app_pages.pulsar.brokers import model as brokers
+from dashboard.app_pages.pulsar.brokers.model import BROKER_MEASURES, broker_measure
+from dashboard.app_pages.pulsar.bundle import model as bundle
+from dashboard.app_pages.pulsar.bundles import model as bundle_list
 from dashboard.app_pages.pulsar.fleet import model as pulsar_fleet
 from dashboard.charts.bars import (
     BeforeAfter,

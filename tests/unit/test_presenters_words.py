@@ -10,7 +10,7 @@ from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.preview import preview_plan
 from core.snapshot import Problem
 from core.units import pluralize
-from dashboard.app_pages.lookup.model import answer as lookup_answer
+from dashboard.app_pages.pulsar.lookup.model import answer as lookup_answer
 from dashboard.presenters import freshness, naming, unload
 from dashboard.presenters.pulsar import search
 from dashboard.queries.cache import cached

@@ -1,1 +1,1 @@
-"""The pages of Pegasus clusters."""
+"""The pages of Pegasus clusters, and what the pages about every cluster show of them."""

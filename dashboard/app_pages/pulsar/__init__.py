@@ -1,1 +1,1 @@
-"""What the pages about clusters of every system show of Pulsar."""
+"""The pages of Pulsar clusters, and what the pages about every cluster show of them."""

@@ -1,0 +1,181 @@
+"""What every advisor begins with: its inputs, live or assumed, and the topics of a namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import streamlit as st
+
+from core.errors import InputError, RemoteError
+from core.units import pluralize
+from dashboard import services, state
+from dashboard.app_pages.pulsar.advisors import queries
+from dashboard.components import choice, words
+from dashboard.presenters.advisors_facts import (
+    NamespaceFacts,
+    PartitionedTopic,
+    partitioned_topics,
+)
+from dashboard.presenters.advisors_inputs import Knob, Live, Number, live_value
+from dashboard.presenters.topics import read_words, web_addresses_of
+
+if TYPE_CHECKING:
+    from dashboard.components.pulsar.page import PulsarPage
+
+
+# -- inputs ----------------------------------------------------------------------------------------
+
+_WIDTH_PX: Final = 208
+_REMEMBERED: Final = 8
+
+
+def draw(knobs: Sequence[Knob], live: Mapping[str, Live]) -> dict[str, Number]:
+    """Draw the inputs in rows that wrap, and return what they hold by key.
+
+    What has not been changed follows the cluster from snapshot to snapshot.
+
+    Args:
+        knobs: In their order.
+        live: What the cluster gives, by key.
+    """
+    with st.container(horizontal=True, gap="small"):
+        return {knob.key: _draw(knob, live) for knob in knobs}
+
+
+def _draw(knob: Knob, live: Mapping[str, Live]) -> Number:
+    begin, origin = live_value(knob, live)
+    _follow(knob.key, begin)
+    with st.container(gap=None, width=_WIDTH_PX):
+        given = st.number_input(
+            knob.label,
+            value=begin,
+            step=knob.step,
+            format=None if isinstance(begin, int) else "%g",
+            key=knob.key,
+            bind="query-params",
+            help=knob.help or None,
+        )
+        value = begin if given is None else given
+        mark = "◇ yours; " if value != begin else ""
+        name = f":small[{words.plain(knob.key)}] · " if knob.is_upstream else ""
+        st.caption(f"{name}{mark}{words.plain(origin)}")
+    return value
+
+
+def _follow(key: str, begin: Number) -> None:
+    """Move an input on with the cluster, unless it was changed.
+
+    A browser that is behind sends what a measured input began with some snapshots ago:
+    that is no choice.
+    """
+    seen = f"_began_{key}"
+    before: tuple[Number, ...] = st.session_state.get(seen, ())
+    if st.session_state.get(key) in before:
+        st.session_state[key] = begin
+    elif before and before[-1] == begin:
+        return
+    remaining = _REMEMBERED if isinstance(begin, float) else 1
+    st.session_state[seen] = (*[one for one in before if one != begin], begin)[-remaining:]
+
+
+def preset(values: Mapping[str, Number]) -> None:
+    """Put values into inputs; from a callback."""
+    for key, value in values.items():
+        st.session_state[key] = value
+
+
+# -- the namespace and its topics ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Subject:
+    """What an advisor is about.
+
+    Attributes:
+        page: The page.
+        facts: The namespace.
+        topics: Its topics, where they were read.
+        read_at: When that was.
+        partitioned: Those of them that are partitioned, most traffic first.
+    """
+
+    page: PulsarPage
+    facts: NamespaceFacts
+    topics: pa.Table | None
+    read_at: datetime | None
+    partitioned: tuple[PartitionedTopic, ...]
+
+    @classmethod
+    def of(cls, page: PulsarPage, namespace: str) -> Subject:
+        """Take what the snapshot shows, and the topics that this session has read."""
+        read = state.topics_of(page.name, namespace)
+        return cls(
+            page=page,
+            facts=queries.facts((page.shelved, namespace)),
+            topics=None if read is None else read.table,
+            read_at=None if read is None else read.read_at,
+            partitioned=() if read is None else tuple(partitioned_topics(read.table)),
+        )
+
+    def topic(self, name: str) -> PartitionedTopic | None:
+        """Return the partitioned topic of that name, if it was read."""
+        return next((one for one in self.partitioned if one.topic == name), None)
+
+
+def topics_button(subject: Subject) -> None:
+    """Offer to read the namespace's topics from the owners of its bundles."""
+    page, facts = subject.page, subject.facts
+    snapshot = page.reading.snapshot
+    owners = sorted({owner for owner in facts.owners if owner})
+    asked_of = [page.cluster.web_address(*web_addresses_of(snapshot, one)) for one in owners]
+    addresses = [one for one in asked_of if one]
+    with st.container(horizontal=True, vertical_alignment="center"):
+        is_clicked = st.button(
+            "Fetch topics",
+            icon=":material/cloud_download:",
+            disabled=not addresses,
+            key="_advisor_topics",
+            help="Read from the owners of its bundles: where topics lie and what each carries.",
+        )
+        st.caption(words.plain(_told(subject, len(addresses))), width="content")
+    if not is_clicked:
+        return
+    try:
+        with st.spinner(f"Asking {pluralize(len(addresses), 'broker')}", show_time=True):
+            topics = queries.read_topics(page.cluster, addresses, facts.namespace)
+    except (RemoteError, InputError) as error:
+        words.failed(error, what="The topics could not be read")
+        return
+    state.keep_topics(page.name, facts.namespace, state.ReadTopics(topics, services.now()))
+    st.rerun()
+
+
+def _told(subject: Subject, brokers: int) -> str:
+    if subject.topics is not None and subject.read_at is not None:
+        return (
+            f"{pluralize(subject.topics.num_rows, 'topic')} of {subject.facts.namespace}, "
+            f"{len(subject.partitioned):,} of them partitioned. "
+            f"{read_words(subject.read_at, services.now())}"
+        )
+    if not brokers:
+        return "No broker with a known address owns a bundle of it, so its topics cannot be read."
+    return f"Its topics were not read; {pluralize(brokers, 'broker')} would be queried."
+
+
+def topic_choice(subject: Subject) -> PartitionedTopic | None:
+    """Offer the partitioned topics that were read; ``None``: the average of the namespace."""
+    if not subject.partitioned:
+        return None
+    names = ["", *(one.topic for one in subject.partitioned[:500])]
+    chosen = choice.selected(
+        "Rates of",
+        names,
+        key=state.OF,
+        say=lambda name: name or "the namespace's average",
+        width=460,
+    )
+    return subject.topic(chosen)

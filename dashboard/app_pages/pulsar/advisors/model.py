@@ -1,0 +1,643 @@
+"""Numbers and texts of the advisors: bundles, lookups, partitions, producers, storage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from core.ids import range_text
+from core.planning.advisors.bundle_reasons import BundleAdvice
+from core.planning.advisors.client_queue import Batch, ProducerLoad
+from core.planning.advisors.ledger import (
+    Rollover,
+    RolloverRule,
+    next_rollover,
+)
+from core.planning.advisors.lookups import UnloadPressure
+from core.planning.advisors.partitions import CountAdvice, PartitionSpread
+from core.planning.advisors.retention import (
+    CompactionRule,
+    Phase,
+    RetentionRule,
+    fate_of_log,
+)
+from core.planning.advisors.stalls import RoutedStall
+from core.planning.advisors.surgery import PartitionNeed, Surgery
+from core.units import format_age, format_bytes_per_s, format_ratio, pluralize
+from dashboard.app_pages.pulsar.advisors.charts import CompactionCurve, Filling, Tally, span
+from dashboard.charts.ring import RingData
+from dashboard.presenters.advisors_inputs import Number
+
+# -- bundles, lookups, partitions ------------------------------------------------------------------
+
+Floats = NDArray[np.float64]
+
+_PERCENT: Final = 100.0
+_BOUNDS: Final = {"least": "at least", "most": "at most", "cost": "cost"}
+EXAMPLE: Final[Mapping[str, int]] = {"partitions": 30, "even": 180, "each": 1}
+EXAMPLE_TOPIC: Final = "persistent://acme/orders/search-raw"
+"""A name whose partitions fall as those of the hot topic in the vivo report did."""
+
+EXAMPLE_WORDS: Final = (
+    "vivo reported a hot topic of 30 partitions over 180 bundles: 4 of them fell into one bundle, "
+    "and balancing moved bundles about 200 times a day. With 120 partitions it was about 10 times."
+)
+
+
+# -- how many bundles ------------------------------------------------------------------------------
+
+
+def bundles_answer(advice: BundleAdvice, present: int) -> str:
+    """Return the advice, next to what the namespace has."""
+    if not present:
+        return advice.sentence
+    if present == advice.bundles:
+        return f"{advice.sentence} It has exactly that."
+    if present > advice.bundles:
+        return f"{advice.sentence} It has {present}: enough, and bundles are never merged."
+    return f"{advice.sentence} It has {present}, {advice.bundles - present} too few."
+
+
+def reasons_table(advice: BundleAdvice) -> pd.DataFrame:
+    """Return one row a reason."""
+    return pd.DataFrame(
+        [
+            {
+                "name": one.name,
+                "bound": _BOUNDS[one.bound],
+                "bundles": one.bundles,
+                "formula": one.formula,
+                "why": one.why,
+            }
+            for one in advice.reasons
+        ]
+    )
+
+
+def basis_words(advice: BundleAdvice, topics: int | None) -> str:
+    """Return what the topics are that the curve is computed from."""
+    if advice.is_assumed:
+        return (
+            "The topics are assumed uniform and random. Fetch the topics to compute "
+            "with their real places and loads."
+        )
+    return f"Computed from the real places and loads of {pluralize(topics or 0, 'topic')}."
+
+
+# -- partitions over bundles -----------------------------------------------------------------------
+
+
+def spread_answer(surgery: Surgery, expected: float, partitions: int) -> str:
+    """Return how the partitions fall, as one sentence."""
+    before = surgery.before
+    bundles = before.boundaries.size - 1
+    share = before.worst / partitions
+    luck = "as a random name would" if before.worst <= np.ceil(expected) else "worse than chance"
+    return (
+        f"{pluralize(partitions, 'partition')} over {pluralize(bundles, 'bundle')}: the fullest "
+        f"bundle gets {before.worst} of them, {format_ratio(share)} of the topic's traffic, "
+        f"{share * bundles:.1f} times the mean bundle; {luck} ({expected:.1f} expected)."
+    )
+
+
+def tally(surgery: Surgery, partitions: int) -> Tally:
+    """Return the distribution of partitions per bundle, next to that of balls thrown into bins."""
+    before, bundles = surgery.before, surgery.before.boundaries.size - 1
+    size = max(before.worst, surgery.after.worst) + 2
+    held = np.arange(size)
+    return Tally(
+        held=held.tolist(),
+        bundles=_filled(before, size),
+        random=bundles * _binomial(partitions, bundles, size),
+        after=_filled(surgery.after, size) if surgery.cuts else (),
+    )
+
+
+def _filled(spread: PartitionSpread, size: int) -> list[int]:
+    counts: list[int] = np.bincount(spread.per_bundle, minlength=size).tolist()
+    return counts
+
+
+def _binomial(balls: int, bins: int, size: int) -> Floats:
+    """Chance that one of ``bins`` holds 0, 1 ... of ``balls``, exactly."""
+    held = np.arange(size)
+    if bins == 1:
+        return np.asarray(held == balls, np.float64)
+    ratios = np.zeros(size)
+    ratios[0] = balls * np.log1p(-1 / bins)
+    with np.errstate(divide="ignore"):  # more than there are: a chance of 0
+        steps = np.log(np.maximum(balls - held[:-1], 0)) - np.log(held[1:]) - np.log(bins - 1)
+    ratios[1:] = ratios[0] + np.cumsum(steps)
+    return np.asarray(np.exp(ratios), np.float64)
+
+
+def counts_table(counts: Sequence[CountAdvice], partitions: int) -> pd.DataFrame:
+    """Return one row a number of partitions."""
+    return pd.DataFrame(
+        [
+            {
+                "partitions": one.partitions,
+                "mark": "◆ chosen" if one.partitions == partitions else "",
+                "worst": one.worst,
+                "expected": one.expected_worst,
+                "share": one.bundle_share * _PERCENT,
+                "unevenness": one.unevenness,
+            }
+            for one in counts
+        ]
+    )
+
+
+def owners_words(owners: Mapping[str, int]) -> str:
+    """Return who would serve most of the partitions with the present owners."""
+    if not owners:
+        return ""
+    name, highest = next(iter(owners.items()))
+    total = sum(owners.values())
+    return (
+        f"With the present owners {name} serves most of them, {highest} of {total}; "
+        f"{pluralize(len(owners), 'broker')} serve at least one."
+    )
+
+
+def need_words(need: PartitionNeed, partitions: int) -> str:
+    """Return whether splits can help at all; empty where the traffic is not given."""
+    if need.bytes_per_s <= 0:
+        return ""
+    each, limit = format_bytes_per_s(need.bytes_per_s), format_bytes_per_s(need.limit_bytes_per_s)
+    if need.is_enough:
+        return f"One partition carries {each}, within the {limit} of a bundle: splits can help."
+    return (
+        f"One partition alone carries {each}, over the {limit} that a bundle may: no split helps. "
+        f"The topic needs {pluralize(need.least, 'partition')} or more, not {partitions}."
+    )
+
+
+def cuts_table(surgery: Surgery) -> pd.DataFrame:
+    """Return one row a cut."""
+    return pd.DataFrame(
+        [
+            {
+                "range": range_text(cut.lower, cut.upper),
+                "at": f"0x{cut.position:08x}",
+                "held": cut.partitions_before,
+                "left": cut.partitions_left,
+                "right": cut.partitions_before - cut.partitions_left,
+            }
+            for cut in surgery.cuts
+        ],
+        columns=["range", "at", "held", "left", "right"],
+    )
+
+
+def spread_ring(spread: PartitionSpread, *, wanted: int) -> RingData:
+    """Return a ring whose bundles are as long as they hold partitions, each of these a tick.
+
+    Args:
+        spread: Partitions over bundles.
+        wanted: Partitions of a bundle that are wanted: those with more are coloured apart.
+    """
+    held = spread.per_bundle
+    owners = np.where(held > wanted, f"more than {wanted}", np.where(held > 0, "within", "none"))
+    return RingData(
+        lower=spread.boundaries[:-1],
+        upper=spread.boundaries[1:],
+        owners=owners.tolist(),
+        values=held.astype(np.float64),
+        unit="count",
+        topic_hashes=spread.hashes[:2_000].tolist(),
+    )
+
+
+def thin_ring(data: RingData, limit: int = 1_024) -> RingData:
+    """Return the ring with at most ``limit`` bundles: only those that hold something beyond it."""
+    if data.lower.size <= limit:
+        return data
+    rows = np.argsort(-data.values, kind="stable")[:limit]
+    rows.sort()
+    return replace(
+        data,
+        lower=data.lower[rows],
+        upper=data.upper[rows],
+        owners=[data.owners[row] for row in rows.tolist()],
+        values=data.values[rows],
+    )
+
+
+# -- lookups ---------------------------------------------------------------------------------------
+
+
+def pressure_words(found: UnloadPressure) -> list[str]:
+    """Return the arithmetic behind the sentence."""
+    per_bundle = found.clients / found.bundles if found.bundles else 0.0
+    worst = found.worst_bundle.rpartition("/")[2]
+    remarks_found = [
+        f"At once: {pluralize(found.bundles, 'bundle')}, {found.at_once:,} lookups at one moment.",
+        f"One by one: {per_bundle:,.0f} clients a bundle, {found.worst_clients:,} in {worst}.",
+        f"Then {found.clients:,} / ({found.minutes:,.1f} min x 60) = {found.per_s:,.1f} a second.",
+    ]
+    if found.unknown_bundles:
+        unknown = pluralize(found.unknown_bundles, "bundle")
+        remarks_found.append(f"The clients of {unknown} are unknown and not counted.")
+    return remarks_found
+
+
+# -- producers -------------------------------------------------------------------------------------
+
+VIVO: Final[Mapping[str, Number]] = {
+    "maxPendingMessages": 2000,
+    "maxPendingMessagesAcrossPartitions": 40_000,
+    "memoryLimitBytes": 200.0,
+    "batchingMaxPublishDelay": 0.05,
+    "batchingMaxMessages": 2000,
+    "batchingMaxBytes": 5120.0,
+}
+"""What the vivo report set, in the units of the inputs."""
+
+CURVE: Final = tuple(sorted({*range(1, 33), *np.geomspace(33, 1000, 40).astype(int).tolist()}))
+_CLOSES: Final = {
+    "delay": "its delay is over",
+    "messages": "it has as many messages as it may",
+    "bytes": "it is as large as it may be",
+}
+
+
+def load_of(given: Mapping[str, Number]) -> ProducerLoad:
+    """Return the producer that the inputs describe.
+
+    Raises:
+        InputError: It cannot be.
+    """
+    return ProducerLoad(
+        msgs_per_s=float(given["rate"]),
+        message_bytes=float(given["message"]),
+        partitions=int(given["partitions"]),
+        max_pending=int(given["maxPendingMessages"]),
+        max_pending_across=int(given["maxPendingMessagesAcrossPartitions"]),
+        memory_limit_bytes=int(given["memoryLimitBytes"] * 1024**2),
+        batch_messages=int(given["batchingMaxMessages"]),
+        batch_bytes=int(given["batchingMaxBytes"] * 1024),
+        batch_delay_s=given["batchingMaxPublishDelay"] / 1000,
+        send_timeout_s=float(given["sendTimeout"]),
+    )
+
+
+def answer(load: ProducerLoad, found: RoutedStall) -> str:
+    """Return what may wait and what a bad broker does, in one sentence."""
+    queue = (
+        f"{load.queue:,} messages may wait for each of {pluralize(load.partitions, 'partition')}, "
+        f"{seconds(buffered_s(load))} of its traffic"
+        if load.queue
+        else f"only the client's memory limits what waits for {load.partitions:,} partitions"
+    )
+    return f"{queue[0].upper()}{queue[1:]}; {_stall_words(found)}."
+
+
+def buffered_s(load: ProducerLoad) -> float:
+    """Return how long a partition's queue lasts when nothing is acknowledged, seconds."""
+    return load.queue / load.msgs_per_partition_s
+
+
+def seconds(value: float) -> str:
+    """Return a span from microseconds to hours.
+
+    Example:
+        >>> seconds(0.00005), seconds(0.25), seconds(4.0), seconds(5400)
+        ('50 µs', '250 ms', '4.0 s', '90 min')
+    """
+    for below, factor, text in ((1e-3, 1e6, "{:.0f} µs"), (1.0, 1e3, "{:.0f} ms")):
+        if value < below:
+            return text.format(value * factor)
+    return f"{value:,.1f} s" if value < 120 else f"{value / 60:,.0f} min"
+
+
+def _stall_words(found: RoutedStall) -> str:
+    stall = found.stall
+    broker = f"a bad broker with {pluralize(found.silent, 'partition')}"
+    if stall.blocked_after_s is None:
+        return f"{broker} never fills a queue, but messages to it fail or wait"
+    full = "a queue is" if stall.by == "queue" else "the client's memory is"
+    who = (
+        "the producer" if found.hit_ratio == 1 else f"{format_ratio(found.hit_ratio)} of producers"
+    )
+    verb = "holds up"
+    return f"{broker} {verb} {who} after {seconds(stall.blocked_after_s)}, when {full} full"
+
+
+def comes_to(load: ProducerLoad, batch: Batch, found: RoutedStall) -> pd.DataFrame:
+    """Return what the numbers come to, each with its formula."""
+    stall = found.stall
+    across, own = load.max_pending_across, load.max_pending
+    queue_formula = (
+        f"min({own or 'no limit'}, {across:,} / {load.partitions})"
+        if across
+        else f"{own or 'no limit'}"
+    )
+    rows = [
+        (
+            "Queue of a partition",
+            f"{load.queue:,} messages" if load.queue else "no limit",
+            queue_formula,
+        ),
+        (
+            "It lasts, unacknowledged",
+            seconds(buffered_s(load)) if load.queue else "until memory is full",
+            f"{load.queue:,} / ({load.msgs_per_s:,.0f} / {load.partitions} msg/s)",
+        ),
+        (
+            "A batch has",
+            f"{batch.messages:,.1f} messages",
+            f"sent when {_CLOSES[batch.closes_by]}, after {seconds(batch.wait_s)}",
+        ),
+        (
+            "Batches sent",
+            f"{batch.per_s:,.0f} a second",
+            f"{load.msgs_per_s:,.0f} / {batch.messages:,.1f}",
+        ),
+        *_stall_rows(load, found),
+    ]
+    if stall.timeouts_before:
+        rows.append(("Messages fail before", seconds(load.send_timeout_s), "sendTimeout"))
+    return pd.DataFrame(rows, columns=["what", "value", "formula"])
+
+
+def _stall_rows(load: ProducerLoad, found: RoutedStall) -> list[tuple[str, str, str]]:
+    stall = found.stall
+    if stall.blocked_after_s is None:
+        return [("Held up after", "never", "no queue and no memory limit")]
+    megabytes = stall.waiting_bytes / 1024**2
+    return [
+        (
+            "Held up after",
+            seconds(stall.blocked_after_s),
+            f"{stall.waiting_messages:,.0f} messages for a bad partition, {megabytes:,.1f} MiB",
+        ),
+        (
+            "Goes on at",
+            format_ratio(stall.left_ratio),
+            f"messages go in turn: one full queue of {load.partitions} holds up the rest"
+            if found.hit_ratio == 1
+            else "of those whose one partition is there",
+        ),
+    ]
+
+
+def remarks(load: ProducerLoad, batch: Batch) -> list[str]:
+    """Return what of the settings does not go together."""
+    remarks_found = []
+    if load.queue and batch.messages >= load.queue:
+        remarks_found.append(
+            f"A batch may hold {load.batch_messages:,} messages, but only {load.queue:,} may wait "
+            "for a partition: batches never get that full. Raise the pending messages, or lower "
+            "batchingMaxMessages."
+        )
+    if load.max_pending_across and load.max_pending and load.queue < load.max_pending:
+        remarks_found.append(
+            f"maxPendingMessages is {load.max_pending:,}, but the common limit leaves "
+            f"{load.queue:,} for each partition: more partitions make every queue shorter. Clients "
+            "must be restarted to change it."
+        )
+    if load.queue and load.memory_limit_bytes:
+        whole = load.queue * load.partitions * load.message_bytes
+        if whole > load.memory_limit_bytes:
+            remarks_found.append(
+                f"All queues together would hold {whole / 1024**2:,.0f} MiB, the client's memory "
+                f"limit is {load.memory_limit_bytes / 1024**2:,.0f} MiB: memory may be full first."
+            )
+    if batch.messages < 2:
+        remarks_found.append(
+            "Batches hold one message: the delay is too short for the rate of one partition. Every "
+            "message is an entry of its own."
+        )
+    return remarks_found
+
+
+# -- ledgers, disks, retention ---------------------------------------------------------------------
+
+_MIB_BYTES: Final = 1024**2
+_CAUSES: Final = {"entries": "its entries", "size": "its size", "age": "its age"}
+_POINTS: Final = 81
+
+
+# -- rollover --------------------------------------------------------------------------------------
+
+
+def rule_of(given: Mapping[str, Number]) -> RolloverRule:
+    """Return the rule that the inputs describe.
+
+    Raises:
+        InputError: It cannot be.
+    """
+    prefix = "managedLedger"
+    return RolloverRule(
+        min_minutes=float(given[f"{prefix}MinLedgerRolloverTimeMinutes"]),
+        max_minutes=float(given[f"{prefix}MaxLedgerRolloverTimeMinutes"]),
+        max_entries=int(given[f"{prefix}MaxEntriesPerLedger"]),
+        max_megabytes=int(given[f"{prefix}MaxSizePerLedgerMbytes"]),
+    )
+
+
+def rollover_of(rule: RolloverRule, given: Mapping[str, Number]) -> Rollover | None:
+    """Return when the ledger ends, its content taken from its age and the rates.
+
+    Raises:
+        InputError: A negative number.
+    """
+    entries_per_s, bytes_per_s = float(given["entries"]), given["written"] * 1e6
+    age_s = given["age"] * 60
+    return next_rollover(
+        rule,
+        entries_per_s=entries_per_s,
+        bytes_per_s=bytes_per_s,
+        age_minutes=float(given["age"]),
+        entries=entries_per_s * age_s,
+        size_bytes=bytes_per_s * age_s,
+    )
+
+
+def rollover_answer(found: Rollover | None) -> str:
+    """Return when the next ledger begins, in one sentence."""
+    if found is None:
+        return "Never: nothing is written, and an empty ledger is not rolled over."
+    held = ""
+    if found.held_by_minimum:
+        held = (
+            "; it is full earlier, but the least age keeps it open and it grows beyond its bounds"
+        )
+    late = ""
+    if found.latest_minutes > found.age_minutes:
+        late = f" (up to {found.latest_minutes:,.0f} min: the timer may be 5 % late)"
+    return (
+        f"The next ledger begins in {found.in_minutes:,.1f} min, at an age of "
+        f"{found.age_minutes:,.1f} min{late}, by {_CAUSES[found.cause]}: {found.entries:,.0f} "
+        f"entries and {found.size_bytes / _MIB_BYTES:,.0f} MiB{held}."
+    )
+
+
+def bounds_table(rule: RolloverRule, found: Rollover, given: Mapping[str, Number]) -> pd.DataFrame:
+    """Return one row a bound: when it is reached, and how full it is at the rollover."""
+    minutes = {
+        "entries": _until(rule.max_entries, float(given["entries"])),
+        "size": _until(rule.max_megabytes * _MIB_BYTES, given["written"] * 1e6),
+        "age": rule.max_minutes,
+    }
+    max_bytes = rule.max_megabytes * _MIB_BYTES
+    full = {
+        "entries": found.entries / rule.max_entries,
+        "size": found.size_bytes / max_bytes,
+        "age": found.age_minutes / rule.max_minutes,
+    }
+    formulas = {
+        "entries": f"{rule.max_entries:,} / {given['entries']:,g} entries/s",
+        "size": f"{rule.max_megabytes:,} MiB / {given['written']:,g} MB/s",
+        "age": f"{rule.max_minutes:g} min",
+    }
+    return pd.DataFrame(
+        [
+            {
+                "bound": name,
+                "mark": "◆ ends it" if name == found.cause else "",
+                "minutes": minutes[name] if np.isfinite(minutes[name]) else None,
+                "full": full[name] * 100,
+                "formula": formulas[name],
+            }
+            for name in minutes
+        ]
+    )
+
+
+def _until(bound: float, per_s: float) -> float:
+    return bound / per_s / 60 if per_s > 0 else np.inf
+
+
+def filling(rule: RolloverRule, found: Rollover, given: Mapping[str, Number]) -> Filling:
+    """Return how a ledger fills up to a little after its end."""
+    minutes = np.linspace(0, max(found.age_minutes, rule.min_minutes) * 1.15, _POINTS)
+    entries, size = float(given["entries"]) * minutes * 60, given["written"] * 1e6 * minutes * 60
+    return Filling(
+        minutes=minutes,
+        shares={
+            "entries": entries / rule.max_entries * 100,
+            "size": size / (rule.max_megabytes * _MIB_BYTES) * 100,
+            "age": minutes / rule.max_minutes * 100,
+        },
+        least_minutes=rule.min_minutes,
+        ends_at=found.age_minutes,
+        now=float(given["age"]),
+    )
+
+
+# -- compaction ------------------------------------------------------------------------------------
+
+
+def compaction_of(given: Mapping[str, Number]) -> CompactionRule:
+    """Return the rule that the inputs describe.
+
+    Raises:
+        InputError: It cannot be.
+    """
+    return CompactionRule(
+        minor_threshold=float(given["minorCompactionThreshold"]),
+        minor_interval_s=float(given["minorCompactionInterval"]),
+        major_threshold=float(given["majorCompactionThreshold"]),
+        major_interval_s=float(given["majorCompactionInterval"]),
+    )
+
+
+def compaction_words(rule: CompactionRule, live_ratio: float) -> str:
+    """Return what becomes of a log with so much live data, and what dead data stay for good.
+
+    Raises:
+        InputError: A share outside 0..1.
+    """
+    fate = fate_of_log(rule, live_ratio)
+    stays = (
+        f"Logs with {format_ratio(rule.major_threshold)} live data or more are never rewritten: up "
+        f"to {format_ratio(1 - rule.major_threshold)} of the disk may hold dead data for good."
+    )
+    if fate.within_s is None:
+        return f"A log with {format_ratio(live_ratio)} of live data stays as it is. {stays}"
+    when = format_age(fate.within_s)
+    if fate.action == "deleted":
+        return f"A log without live data is deleted, within {when} or sooner. {stays}"
+    return (
+        f"A log with {format_ratio(live_ratio)} of live data is rewritten by {fate.action} "
+        f"compaction within {when}: {format_ratio(fate.freed_ratio)} of it comes back, for "
+        f"{format_ratio(fate.rewritten_ratio)} written again. {stays}"
+    )
+
+
+def compaction_curve(rule: CompactionRule, live_ratio: float) -> CompactionCurve:
+    """Return how long dead data stay, for every share of live data."""
+    live = np.linspace(0, 1, 101)
+    waits = [fate_of_log(rule, share).within_s for share in live.tolist()]
+    return CompactionCurve(
+        live=live * 100,
+        dead=(1 - live) * 100,
+        wait_s=np.array([np.nan if wait is None else wait for wait in waits], np.float64),
+        thresholds=(rule.minor_threshold * 100, rule.major_threshold * 100),
+        marked=live_ratio * 100,
+    )
+
+
+# -- retention -------------------------------------------------------------------------------------
+
+
+def retention_of(given: Mapping[str, Number]) -> RetentionRule:
+    """Return the rule that the inputs describe.
+
+    Raises:
+        InputError: It cannot be.
+    """
+    return RetentionRule(
+        retention_minutes=float(given["defaultRetentionTimeInMinutes"]),
+        retention_megabytes=float(given["defaultRetentionSizeInMB"]),
+        ttl_s=float(given["ttlDurationDefaultInSeconds"]),
+        rollover_minutes=float(given["managedLedgerMaxLedgerRolloverTimeMinutes"]),
+        expiry_check_s=float(given["messageExpiryCheckIntervalInMinutes"]) * 60,
+        retention_check_s=float(given["retentionCheckIntervalInSeconds"]),
+        copies=int(given["managedLedgerDefaultWriteQuorum"]),
+    )
+
+
+def consumed_after(given: Mapping[str, Number]) -> float | None:
+    """Return when everybody has read a message, minutes; ``None``: never."""
+    return None if given["consumed"] == -1 else float(given["consumed"])
+
+
+def retention_answer(phases: Sequence[Phase], held: str) -> str:
+    """Return how long a message lives and what that takes on disk, in one sentence.
+
+    Args:
+        phases: Of its life.
+        held: By :func:`core.planning.advisors.retention.held_words`.
+    """
+    last = phases[-1]
+    if last.ends is None:
+        verb = "is never deleted" if last.name == "kept" else "stays in the backlog"
+        return f"A message {verb}: {last.why}."
+    first = phases[0].ends or 0.0
+    return (
+        f"A message is backlog for {span(first)} and gone after {span(last.ends)} at the latest; "
+        f"until then {held}."
+    )
+
+
+def phases_table(phases: Sequence[Phase]) -> pd.DataFrame:
+    """Return one row a phase."""
+    return pd.DataFrame(
+        [
+            {
+                "phase": one.name,
+                "from": span(one.begins),
+                "until": "without end" if one.ends is None else span(one.ends),
+                "why": one.why,
+            }
+            for one in phases
+        ]
+    )

@@ -1,0 +1,596 @@
+"""Widgets of the isolation page: what is wrong, who may serve what, groups, domains, changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import streamlit as st
+
+from core.errors import OpsError, UnknownNameError
+from core.pulsar.plan.policy.build import DesiredPolicy
+from core.pulsar.plan.policy.moves import PolicyOutlook
+from core.pulsar.plan.policy.state import policies_of
+from core.pulsar.plan.policy.unload_scope import SCOPE_WORDS, SCOPES, has_scope
+from dashboard import state
+from dashboard.app_pages.pulsar.isolation import model
+from dashboard.app_pages.pulsar.isolation.queries import ChangeAnswer, ChangeRequest, change_of
+from dashboard.components import frame, moves_plan, policy_changes, tables, words
+from dashboard.components.applying import in_dialog
+from dashboard.legible import option
+from dashboard.presenters import policy_edits
+from dashboard.presenters.isolation_words import NO_POLICY, Violation, who_serves
+
+if TYPE_CHECKING:
+    from core.planning.isolation_fixes import IsolationFix
+    from dashboard.app_pages.pulsar.isolation.queries import Isolation
+    from dashboard.components.pulsar.page import PulsarPage
+
+
+# -- violations, policies, groups, domains ---------------------------------------------------------
+
+_ICONS: Final = {
+    "error": ":red[:material/error:]",
+    "warning": ":orange[:material/warning:]",
+    "unknown": ":gray[:material/help:]",
+    "info": ":gray[:material/info:]",
+}
+_FIRST: Final = 8
+
+
+def draw_violations(found: Sequence[Violation]) -> None:
+    """Draw what is wrong now, each with how to fix it."""
+    words.section("What is wrong now")
+    if not found:
+        st.caption(":material/check_circle: Every bundle lies where it may, and no policy is odd.")
+        return
+    shown = list(found)
+    if len(found) > _FIRST and not st.toggle(f"Show all {len(found)}", key="_violations_all"):
+        shown = shown[:_FIRST]
+    for number, one in enumerate(shown):
+        with st.container(horizontal=True, vertical_alignment="center", gap="small", wrap=False):
+            hint = f" :gray[{words.plain(one.hint)}]" if one.hint and not one.fixes else ""
+            st.markdown(f"{_ICONS[one.severity]} {words.plain(one.sentence)}{hint}")
+            if not one.fixes:
+                _mend(one, f"_fix_{number}")
+        for rank, fix in enumerate(one.fixes):
+            _suggest(one, fix, f"_fix_{number}_{rank}")
+
+
+def _suggest(one: Violation, fix: IsolationFix, key: str) -> None:
+    """Offer a change that fixes it, with the reason."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", wrap=False):
+        st.caption(f":material/subdirectory_arrow_right: {words.plain(fix.why)}")
+        st.button(
+            fix.label,
+            key=key,
+            type="tertiary",
+            icon=":material/build:",
+            help="Put into the changes, and into the form: previewed first, nothing is sent",
+            on_click=take,
+            args=(fix.desired, one.policy),
+        )
+
+
+def _mend(one: Violation, key: str) -> None:
+    if one.bundles:
+        count = len(one.bundles)
+        st.button(
+            "Preview the unload",
+            key=key,
+            type="tertiary",
+            icon=":material/swap_horiz:",
+            help=f"Of {count:,} bundle{'' if count == 1 else 's'}, the busiest first",
+            on_click=frame.unload_link,
+            args=(list(one.bundles),),
+        )
+    elif one.policy or one.is_domain:
+        st.button(
+            "Open the form",
+            key=key,
+            type="tertiary",
+            icon=":material/edit:",
+            on_click=edit_domains if one.is_domain else edit_policy,
+            args=() if one.is_domain else (one.policy,),
+        )
+
+
+def draw_policies(page: PulsarPage, found: Isolation) -> None:
+    """Draw who may serve what, one policy, and the form that changes it."""
+    serving = found.serving
+    words.section("Who may serve what", model.matrix_note(serving))
+    contains = (
+        st.text_input(
+            "Contains",
+            key=state.CONTAINS,
+            bind="query-params",
+            placeholder="Part of a policy, namespace or broker",
+            label_visibility="collapsed",
+            width=300,
+        )
+        or ""
+    ).strip()
+    rows = model.matrix(serving, contains)
+    classes = [name for name in rows.columns if name not in model.FIXED]
+    tables.table(
+        rows,
+        {
+            "policy": tables.opener("Policy", "_iso_policy", _choose_policy),
+            "namespaces": tables.words("Namespaces"),
+            "bundles": tables.whole("Bundles"),
+            "misplaced": tables.whole("Misplaced", "Bundles on brokers that may not serve them."),
+            **{name: tables.words(name, model.class_help(serving, name)) for name in classes},
+        },
+        key="isolation_matrix",
+        alt="Policies by brokers: primary, secondary, shared or not",
+        height=min(420, tables.height_of(len(rows))),
+    )
+    st.caption(model.ROLES_NOTE)
+    _one_namespace(page, found)
+    left, right = st.columns([0.42, 0.58], gap="medium")
+    with right:
+        policy_form(page)
+    with left:
+        _one_policy(found)
+
+
+def _choose_policy(name: str) -> None:
+    if name != NO_POLICY:
+        edit_policy(name)
+
+
+def _one_policy(found: Isolation) -> None:
+    name = state.text(state.POLICY)
+    known = [policy.name for policy in found.serving.view.policies]
+    words.section("As it is now")
+    if fault := found.serving.view.unreadable_policies.get(name):
+        st.caption(
+            words.plain(f"Trimtab cannot read this policy: {fault}. Whom it governs is unknown.")
+        )
+        return
+    if name not in known:
+        st.caption("A new policy: there is nothing of it yet.")
+        return
+    facts = model.policy_facts(found.serving, name)
+    st.table(
+        {words.plain(key): words.plain(text) for key, text in facts.items()},
+        border="horizontal",
+        alt=f"Facts about {name}",
+    )
+
+
+def _one_namespace(page: PulsarPage, found: Isolation) -> None:
+    """Say who may serve a namespace that a person names."""
+    view = found.serving.view
+    with st.container(horizontal=True, vertical_alignment="center"):
+        name = (
+            st.text_input(
+                "Namespace",
+                key=state.NAMESPACE,
+                bind="query-params",
+                placeholder="tenant/namespace: who may serve it?",
+                label_visibility="collapsed",
+                width=300,
+            )
+            or ""
+        ).strip()
+        if not name:
+            return
+        if name in view.namespace_index:
+            st.markdown(words.plain(who_serves(found.serving, name)))
+            st.button(
+                "Its bundles",
+                icon=":material/donut_small:",
+                type="tertiary",
+                on_click=_bundles_of,
+                args=(name,),
+            )
+            return
+    place = f"the snapshot of {page.name}"
+    unknown = UnknownNameError.of("namespace", name, view.namespaces, place=place)
+    words.failed(unknown, what="No such namespace")
+
+
+def _bundles_of(name: str) -> None:
+    state.go("bundles", namespace=name)
+
+
+def draw_groups(page: PulsarPage, found: Isolation) -> None:
+    """Draw the anti-affinity groups with their members, and the form that changes one."""
+    note = (
+        "Members are separated by failure domain, then by broker."
+        if found.spread.by_domain
+        else "Members are separated by broker: failureDomainsEnabled is off, or no domain is known."
+    )
+    words.section("Anti-affinity groups", note)
+    rows = model.groups_table(found.spread, found.collisions)
+    if rows.empty:
+        st.caption("No namespace is in a group.")
+    else:
+        tables.table(
+            rows,
+            {
+                "group": tables.words("Group", pinned=True),
+                "namespace": tables.opener("Namespace", "_member", _edit_member, is_pinned=False),
+                "bundles": tables.whole("Bundles"),
+                "brokers": tables.words("On brokers"),
+                "domains": tables.words("In domains"),
+                "mark": tables.words("State"),
+            },
+            key="isolation_groups",
+            alt="Members of anti-affinity groups and where they lie",
+            height=min(420, tables.height_of(len(rows))),
+        )
+        tables.downloads(rows, cluster=page.name, what="groups", moment=page.shelved.taken_at)
+    group_form(page)
+
+
+def _edit_member(namespace: str) -> None:
+    st.session_state[state.NAMESPACE] = namespace
+
+
+def draw_domains(page: PulsarPage, found: Isolation) -> None:
+    """Draw the failure domains with what they carry, and the form that changes one."""
+    words.section(
+        "Failure domains",
+        "Brokers that fail together. They only play a part in anti-affinity, and there only with "
+        "failureDomainsEnabled.",
+    )
+    rows = model.domains_table(found.serving, found.domains)
+    if rows.empty:
+        st.caption("No failure domain is set.")
+    else:
+        tables.table(
+            rows,
+            {
+                "domain": tables.opener("Domain", "_domain_row", edit_domain),
+                "brokers": tables.words("Brokers"),
+                "count": tables.whole("In it"),
+                "registered": tables.whole("Registered", "Of those, known to the cluster now."),
+                "traffic": tables.megabytes("Traffic"),
+                "share": tables.percent("Of the fleet"),
+            },
+            key="isolation_domains",
+            alt="Failure domains and their brokers",
+            height=min(330, tables.height_of(len(rows))),
+        )
+    domain_form(page, found)
+
+
+# -- the changes: before and after, destinations, plan ---------------------------------------------
+
+
+def draw_changes(page: PulsarPage) -> None:
+    """Draw the pending changes and their effect; nothing without changes."""
+    texts = state.listed(state.CHANGE)
+    if not texts:
+        return
+    words.section("Changes", "Nothing is set until a plan is applied.")
+    policy_changes.draw_pending(texts)
+    try:
+        desired = tuple(policy_edits.parse_change(text) for text in texts)
+        ask = partial(
+            ChangeRequest,
+            shelved=page.shelved,
+            desired=desired,
+            exclusions=tuple(page.cluster.exclusions),
+        )
+        answer = change_of(ask())
+        if _wants_unloads(answer.change):
+            answer = change_of(ask(with_unloads=True))
+    except OpsError as error:
+        words.failed(error, what="These changes cannot be planned")
+        return
+    _draw(page, answer)
+
+
+def _wants_unloads(change: PolicyOutlook) -> bool:
+    if change.impact is None or not change.impact.astray or change.plan.errored:
+        return False
+    count = len(change.impact.astray)
+    return st.checkbox(
+        f"And unload what lies wrong then: {count:,} bundle{'' if count == 1 else 's'} that "
+        "brokers leave where they are",
+        key=state.UNLOADS,
+        bind="query-params",
+        help="The policy is set first, so that the leader places them by it; one after the other.",
+    )
+
+
+def _draw(page: PulsarPage, answer: ChangeAnswer) -> None:
+    change = answer.change
+    plan, preview = in_dialog() or (change.plan, answer.preview)
+    if not plan.errored:
+        st.markdown(f"**{words.plain(model.impact_sentence(change))}**")
+    moves_plan.draw_remarks(plan)
+    policy_changes.draw_difference(plan, key="isolation_difference")
+    _draw_namespaces(change)
+    _draw_course(change)
+    if not preview.others or plan.errored:
+        return
+    moves_plan.draw_apply(page, plan, preview)
+    with st.expander("The brokers' own lines", icon=":material/terminal:"):
+        st.code("\n".join(other.command for other in preview.others), language="bash")
+
+
+def _draw_namespaces(change: PolicyOutlook) -> None:
+    impact = change.impact
+    if impact is None or not impact.changes:
+        return
+    more = len(impact.changes) - model.MAX_ROWS
+    note = f"The first {model.MAX_ROWS} of {len(impact.changes):,}." if more > 0 else ""
+    words.section("Who may serve what, before and after", note)
+    rows = model.namespace_table(impact)
+    tables.table(
+        rows,
+        {
+            "namespace": tables.words("Namespace", pinned=True),
+            "before": tables.words("Before"),
+            "after": tables.words("After"),
+            "added": tables.whole("Added", "Brokers that may serve it then and may not now."),
+            "dropped": tables.whole("Dropped", "Brokers that may serve it now and may not then."),
+            "bundles": tables.whole("Bundles"),
+            "misplaced": tables.whole("Must move", "Bundles on brokers that may not have them."),
+        },
+        key="isolation_impact",
+        alt="Namespaces whose candidates change",
+        height=min(330, tables.height_of(len(rows))),
+    )
+
+
+def _draw_course(change: PolicyOutlook) -> None:
+    if change.course is None:
+        return
+    words.section("Where they are expected", model.course_note(change))
+    warning = model.overload(change.course)
+    if warning:
+        st.warning(words.plain(warning), icon=":material/warning:")
+    rows = model.destinations(change.course)
+    tables.table(
+        rows,
+        {
+            "broker": tables.words("Broker", pinned=True),
+            "leave": tables.whole("Leave", "Bundles that are unloaded from it."),
+            "come": st.column_config.NumberColumn(
+                "Come, expected", format="%.1f", help="Bundles, by placement's own odds."
+            ),
+            "before": tables.megabytes("Traffic now"),
+            "after": tables.megabytes("Then"),
+            "usage_before": tables.percent("Usage now"),
+            "usage_after": tables.percent("Usage then"),
+        },
+        key="isolation_course",
+        alt="What each broker is expected to lose and to get",
+        height=min(330, tables.height_of(len(rows))),
+    )
+    if not change.course.is_exact:
+        st.caption("Sampled: there are too many ways in which it may end.")
+
+
+# -- the forms -------------------------------------------------------------------------------------
+
+NEW: Final = "New policy"
+_LISTS: Final = ("namespaces", "primary", "secondary")
+_NOT_SAID: Final = "default"
+
+
+def edit_policy(name: str) -> None:
+    """Fill in the form with a policy; for callbacks."""
+    st.session_state[state.VIEW] = "policies"
+    st.session_state[state.POLICY] = name
+
+
+def edit_domains() -> None:
+    """Show the failure domains; for callbacks."""
+    st.session_state[state.VIEW] = "domains"
+
+
+def edit_domain(name: str) -> None:
+    """Fill in the form with a domain; for callbacks."""
+    edit_domains()
+    st.session_state[state.DOMAIN] = name
+
+
+def take(desired: Sequence[DesiredPolicy], policy: str) -> None:
+    """Add suggested changes, and put the policy into its form; for callbacks."""
+    _add(*desired)
+    if policy:
+        edit_policy(policy)
+
+
+def _chosen(label: str, known: list[str], key: str) -> str:
+    """Draw the choice between what there is and a new one; blank: a new one without a name."""
+    chosen = st.selectbox(
+        label, [NEW, *known], format_func=option, key=key, bind="query-params", width=260
+    )
+    if chosen in (None, NEW):
+        return (st.text_input("Its name", key=f"_{key}_name", width=260) or "").strip()
+    return str(chosen)
+
+
+def policy_form(page: PulsarPage) -> None:
+    """Draw the form of an isolation policy."""
+    words.section("Change a policy", "Previewed first; nothing is sent from here.")
+    stored = policies_of(page.reading.snapshot, "isolation")
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        name = _chosen("Policy", list(stored), state.POLICY)
+    begun = policy_changes.pending_value("isolation", name) or stored.get(name)
+    at = f"{name if name in stored else ''}_{begun or ''}"
+    fields = model.stored_fields(begun)
+    entered = _expressions(page, at, fields)
+    entered |= _numbers(page, at, fields)
+    _advise_ports(entered)
+    with st.container(horizontal=True):
+        _submit("isolation", name, model.isolation_body(entered), is_new=name not in stored)
+        _remove("isolation", name, is_there=name in stored)
+    policy_changes.draw_fault()
+
+
+def _expressions(page: PulsarPage, at: str, fields: dict[str, Any]) -> dict[str, Any]:
+    view = page.reading.view
+    hosts = model.host_expressions(view.brokers)
+    offered = {
+        "namespaces": model.namespace_expressions(view.namespaces),
+        "primary": hosts,
+        "secondary": hosts,
+    }
+    labels = {
+        "namespaces": ("Namespaces", "Regular expressions over tenant/namespace, matched whole."),
+        "primary": ("Primary brokers", "Over the host of a broker, without its port."),
+        "secondary": ("Secondary brokers", "Serve while fewer primaries than min_limit are there."),
+    }
+    return {
+        key: st.multiselect(
+            f"{labels[key][0]} ({key})",
+            list(dict.fromkeys([*fields[key], *offered[key]])),
+            default=fields[key],
+            format_func=option,
+            key=f"_iso_{key}_{at}",
+            accept_new_options=True,
+            select_all=False,
+            help=labels[key][1],
+            placeholder="Choose, or write a regular expression",
+        )
+        for key in _LISTS
+    }
+
+
+def _numbers(page: PulsarPage, at: str, fields: dict[str, Any]) -> dict[str, Any]:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        entered: dict[str, Any] = {
+            "min_limit": st.number_input(
+                "Fewest primaries (min_limit)",
+                min_value=0,
+                max_value=100_000,
+                value=fields["min_limit"],
+                key=f"_iso_min_{at}",
+                width=190,
+            ),
+            "usage_threshold": st.number_input(
+                "usage_threshold, %",
+                min_value=0,
+                max_value=100,
+                value=fields["usage_threshold"],
+                key=f"_iso_usage_{at}",
+                width=160,
+                help="Stored; placement does not use it.",
+            ),
+        }
+        if has_scope(page.reading.view):
+            scope = st.selectbox(
+                "Unload when set (unload_scope)",
+                [_NOT_SAID, *SCOPES],
+                index=[_NOT_SAID, *SCOPES].index(fields["unload_scope"] or _NOT_SAID)
+                if fields["unload_scope"] in ("", *SCOPES)
+                else 0,
+                key=f"_iso_scope_{at}",
+                width=220,
+                help="\n\n".join(f"{key}: {text}." for key, text in SCOPE_WORDS.items())
+                + "\n\nNot said means changed.",
+            )
+            entered["unload_scope"] = "" if scope in (None, _NOT_SAID) else scope
+    return entered
+
+
+def _advise_ports(entered: dict[str, Any]) -> None:
+    wrong = [
+        (old, new)
+        for key in ("primary", "secondary")
+        for old, new in zip(entered[key], model.without_ports(entered[key]), strict=True)
+        if old != new
+    ]
+    for old, new in wrong:
+        st.warning(
+            words.plain(f"{old} names a port, which placement never compares: write {new}."),
+            icon=":material/warning:",
+        )
+
+
+def group_form(page: PulsarPage) -> None:
+    """Draw the form that puts a namespace into a group, or takes it out."""
+    words.section("Change a namespace's group", "Previewed first; nothing is sent from here.")
+    stored = policies_of(page.reading.snapshot, "anti_affinity")
+    view = page.reading.view
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        namespace = st.selectbox(
+            "Namespace",
+            list(view.namespaces),
+            format_func=option,
+            key=state.NAMESPACE,
+            bind="query-params",
+            index=None,
+            placeholder="Choose a namespace",
+            width=300,
+        )
+        held = stored.get(namespace or "")
+        group = st.selectbox(
+            "Group",
+            list(dict.fromkeys([*([held] if held else []), *sorted(set(stored.values()))])),
+            index=0 if held else None,
+            format_func=option,
+            key=f"_group_{namespace or ''}",
+            accept_new_options=True,
+            placeholder="Choose, or write a new one",
+            width=240,
+        )
+        _submit("anti_affinity", namespace or "", (group or "").strip(), is_new=held is None)
+        _remove("anti_affinity", namespace or "", is_there=held is not None)
+    policy_changes.draw_fault()
+
+
+def domain_form(page: PulsarPage, found: Isolation) -> None:
+    """Draw the form of a failure domain."""
+    words.section("Change a domain", "Previewed first; nothing is sent from here.")
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        name = _chosen("Domain", list(found.domains), state.DOMAIN)
+    held = list(found.domains.get(name, ()))
+    taken = {one for domain, members in found.domains.items() if domain != name for one in members}
+    free = [one for one in page.reading.view.brokers if one not in taken]
+    brokers = st.multiselect(
+        "Brokers",
+        list(dict.fromkeys([*held, *free])),
+        default=held,
+        format_func=option,
+        key=f"_domain_brokers_{name if name in found.domains else ''}",
+        accept_new_options=True,
+        select_all=False,
+        help="host:port, as brokers call themselves; one that is in another domain is not offered.",
+        placeholder="Choose brokers",
+    )
+    with st.container(horizontal=True):
+        is_new = name not in found.domains
+        _submit("failure_domain", name, model.domain_body(brokers), is_new=is_new)
+        _remove("failure_domain", name, is_there=not is_new)
+    policy_changes.draw_fault()
+
+
+def _submit(kind: str, name: str, value: str, *, is_new: bool) -> None:
+    st.button(
+        "Preview the new one" if is_new else "Preview the change",
+        icon=":material/preview:",
+        type="primary",
+        key=f"_submit_{kind}",
+        disabled=not name or not value,
+        help=None if name and value else "Choose or name it first",
+        on_click=_add,
+        args=(DesiredPolicy(kind, name, value),),
+    )
+
+
+def _remove(kind: str, name: str, *, is_there: bool) -> None:
+    if is_there:
+        st.button(
+            "Preview taking it out" if kind == "anti_affinity" else "Preview deleting it",
+            icon=":material/delete:",
+            key=f"_remove_{kind}",
+            on_click=_add,
+            args=(DesiredPolicy(kind, name, None),),
+        )
+
+
+def _add(*desired: DesiredPolicy) -> None:
+    try:
+        policy_changes.add(desired)
+    except OpsError as error:
+        policy_changes.refuse(error)

@@ -1,0 +1,156 @@
+"""The quota calculator: shares of a limit by both formulas, and their course over time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import streamlit as st
+
+from core.errors import OpsError
+from core.planning.limits.groups import PERIOD, QUANTITIES, period_of
+from dashboard import state
+from dashboard.app_pages.pulsar.policies import model
+from dashboard.app_pages.pulsar.policies.charts import MAX_LINES, course_figure
+from dashboard.components import figures, tables, words
+from dashboard.legible import option
+from dashboard.queries import policies
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dashboard.components.pulsar.page import PulsarPage
+
+_LIMIT: Final = "100"
+_USAGE: Final = "10,50,30"
+_STEPS: Final = "5:10,50,30; 10:80,50,30; 15:80,0,30"
+_TOLERANCE: Final = "5"
+
+_FACTS: Final = (
+    (
+        "Upstream: ResourceQuotaCalculatorImpl, share = mine + (limit - total) * mine / total, in "
+        "single precision, truncated, at least 1. PIP-82 gives the same, not truncated."
+    ),
+    (
+        "Brokers share out by what was reported: a change up to the tolerance is delayed, up to "
+        "five intervals long, and falling to nothing alone is not reported."
+    ),
+    "The last report of a broker stays, also when the broker fails.",
+    "The same is computed for dispatch, and thrown away: brokers hold back publishers only.",
+)
+
+
+def draw_calculator(page: PulsarPage, limits: policies.Limits) -> None:
+    """Draw the calculator and the simulation; both are wholly in the address."""
+    words.section("Quota calculator", "How a group's limit falls to its brokers.")
+    _from_cluster(page, limits)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        limit = _text("Limit of the group, a second", state.LIMIT, _LIMIT, width=240)
+        usage = _text("Used by each broker, a second", state.USAGE, _USAGE, width=420)
+    try:
+        rows = model.calculated(limit, usage)
+        st.markdown(words.plain(model.calculated_answer(rows, limit)))
+        _table(rows)
+    except OpsError as error:
+        words.failed(error, what="This cannot be calculated")
+    words.notes(_FACTS)
+    _course(page, limit)
+
+
+def _text(label: str, key: str, default: str, *, width: int, help_text: str = "") -> str:
+    value = st.text_input(
+        label, value=default, key=key, bind="query-params", width=width, help=help_text or None
+    )
+    return value or ""
+
+
+def _from_cluster(page: PulsarPage, limits: policies.Limits) -> None:
+    if not limits.groups:
+        st.caption(
+            "This cluster has no resource group to take figures from; the example is PIP-82's."
+        )
+        return
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        name = st.selectbox(
+            "From the live cluster",
+            [group.name for group in limits.groups],
+            format_func=option,
+            key="_calculator_group",
+            width=240,
+        )
+        quantity = st.selectbox(
+            "Quantity",
+            list(QUANTITIES),
+            format_func=lambda key: QUANTITIES[key].title,
+            key="_calculator_quantity",
+            width=200,
+        )
+        st.button(
+            "Take its limit and use",
+            icon=":material/download:",
+            on_click=_take,
+            args=(page, name, quantity),
+        )
+
+
+def _take(page: PulsarPage, name: str, quantity: str) -> None:
+    shared = policies.shared_of((page.shelved, name, quantity))
+    used = [f"{value:.0f}" for value in shared.used if value > 0]
+    st.session_state[state.LIMIT] = str(shared.limit)
+    st.session_state[state.USAGE] = ",".join(used) or "0"
+
+
+def _table(rows: pd.DataFrame) -> None:
+    tables.table(
+        rows,
+        {
+            "broker": tables.words("Broker"),
+            "used": tables.whole("Uses"),
+            "upstream": tables.whole("May (upstream)", "-1: no limit."),
+            "published": st.column_config.NumberColumn("May (PIP-82)", format="%,.2f"),
+            "room": st.column_config.NumberColumn("Room", format="%+,.1f"),
+        },
+        key="calculator_table",
+        alt="What each broker uses and may use by both formulas",
+    )
+
+
+def _course(page: PulsarPage, limit: str) -> None:
+    words.section("Over time", "Circles: a broker reports. Lines: what holds for the interval.")
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        steps = _text(
+            "Wanted by clients: PERIODS:A,B,C; …",
+            state.STEPS,
+            _STEPS,
+            width=420,
+            help_text="What the clients of each broker would send a second, for so many periods.",
+        )
+        period = _text(
+            "Report interval, s",
+            state.PERIOD,
+            str(period_of(page.reading.settings)),
+            width=150,
+            help_text=f"{PERIOD}; filled in as on this cluster.",
+        )
+        tolerance = _text(
+            "Tolerance, %",
+            state.TOLERANCE,
+            _TOLERANCE,
+            width=120,
+            help_text="A change of use up to this much is not reported. Brokers have 5, fixed.",
+        )
+    try:
+        data, course = model.course_data(limit, steps, period=period, tolerance=tolerance)
+    except OpsError as error:
+        words.failed(error, what="This cannot be simulated")
+        return
+    sentence = model.course_answer(data, course)
+    st.markdown(words.plain(sentence))
+    figures.chart(course_figure(data), key="share_course", alt=sentence)
+    if len(data.brokers) > MAX_LINES:
+        st.caption(f"The first {MAX_LINES} of {len(data.brokers)} brokers are drawn.")
+    tables.downloads(
+        model.course_table(data, course),
+        cluster=page.name,
+        what="course",
+        moment=page.shelved.taken_at,
+    )

@@ -1,0 +1,453 @@
+"""Numbers and texts of the policies page: groups, rates, quotas, tenants, the calculator."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pandas as pd
+
+from core.errors import InputError
+from core.planning.advisors.share_steps import simulated_steps, usage_list, whole_limit
+from core.planning.advisors.shares import ShareCourse, shares
+from core.planning.limits.effects import amount
+from core.planning.limits.groups import (
+    QUANTITIES,
+    GroupUse,
+    SharedLimit,
+    enforcement_words,
+)
+from core.planning.limits.rates import RateLimit
+from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME, policy_kind
+from core.pulsar.settings import EffectiveSettings
+from core.schemas.pulsar import RATES
+from core.units import format_ratio, pluralize
+from dashboard.app_pages.pulsar.policies.charts import CourseData
+from dashboard.presenters.naming import listed
+
+if TYPE_CHECKING:
+    from core.planning.limits.namespaces import NamespaceUse
+    from core.planning.limits.tenants import Bound, TenantUse
+    from dashboard.queries.policies import Limits
+
+
+# -- groups, rates, quotas, tenants ----------------------------------------------------------------
+
+MAX_ROWS: Final = 2_000
+MAX_BROKERS: Final = 50
+NO_LIMIT: Final = "no limit"
+_HOT: Final = 0.8
+
+
+def answer(limits: Limits, settings: EffectiveSettings) -> str:
+    """Return the sentence that says what is limited, and who is at a limit."""
+    rated = {one.namespace for one in limits.rates if one.limit > 0}
+    attached = {name for group in limits.groups for name in group.namespaces}
+    free = len(limits.use.namespaces) - len(rated | attached)
+    if not rated and not limits.groups:
+        count = len(limits.use.namespaces)
+        alone = "the namespace is" if count == 1 else f"none of {count:,} namespaces is"
+        limited = "unlimited" if count == 1 else "limited by a rate"
+        return f"Nothing limits this cluster: there is no resource group, and {alone} {limited}."
+    groups, own = len(limits.groups), len(rated)
+    limited_by = [pluralize(groups, "resource group")] if groups else []
+    limited_by += [f"rates of {pluralize(own, 'namespace')}"] if own else []
+    verb = "limits" if groups + own == 1 else "limit"
+    limited = pluralize(len(rated | attached), "namespace")
+    parts = [f"{' and '.join(limited_by).capitalize()} {verb} {limited}"]
+    parts.append(f"; {free:,} {'has' if free == 1 else 'have'} no limit. {_worst(limits)}")
+    holds, _ = enforcement_words(settings)
+    if limits.groups and not holds:
+        parts.append(" Limits of groups have no effect here.")
+    return "".join(parts)
+
+
+def _worst(limits: Limits) -> str:
+    groups = [
+        (ratio, group.name, kind.title)
+        for group in limits.groups
+        for key, kind in QUANTITIES.items()
+        if kind.is_enforced and (ratio := group.ratio(key)) is not None and ratio >= _HOT
+    ]
+    at = [one.namespace for one in limits.rates if one.verdict == "at its limit"]
+    parts = []
+    if groups:
+        ratio, name, title = max(groups)
+        parts.append(f"{name} uses {format_ratio(ratio)} of its {title}")
+    if at:
+        names = list(dict.fromkeys(at))
+        parts.append(f"topics of {listed(names)} are at their limit")
+    return f"{'; '.join(parts)}." if parts else "No broker is at a limit."
+
+
+# -- resource groups -------------------------------------------------------------------------------
+
+
+def groups_table(groups: Sequence[GroupUse]) -> pd.DataFrame:
+    """Return one row a group: limits, use and share of each limit."""
+    rows = []
+    for group in groups:
+        row: dict[str, object] = {"group": group.name}
+        row["namespaces"] = len(group.namespaces)
+        row["members"] = listed(group.namespaces, 4) if group.namespaces else "no namespace"
+        row["note"] = "" if group.is_defined else "named by namespaces, but there is no such group"
+        for key, kind in QUANTITIES.items():
+            row[f"{key}_limit"] = limit_words(group.limits[key], kind.unit)
+            row[f"{key}_used"] = amount(group.used[key], kind.unit)
+            ratio = group.ratio(key)
+            row[f"{key}_ratio"] = None if ratio is None else ratio * 100
+        rows.append(row)
+    columns = ["group", "namespaces", "members", "note"]
+    columns += [f"{key}_{part}" for key in QUANTITIES for part in ("limit", "used", "ratio")]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def limit_words(limit: float, unit: str) -> str:
+    """Return a limit for people."""
+    return NO_LIMIT if limit < 0 else amount(limit, unit)
+
+
+def shares_table(shared: SharedLimit) -> pd.DataFrame:
+    """Return one row a broker that carries some of a group, busiest first."""
+    unit = shared.quantity.unit
+    order = np.argsort(-shared.used, kind="stable")[:MAX_BROKERS]
+    order = order[shared.used[order] > 0]
+    return pd.DataFrame(
+        [
+            {
+                "broker": shared.brokers[row],
+                "used": amount(float(shared.used[row]), unit),
+                "upstream": limit_words(float(shared.upstream[row]), unit),
+                "published": limit_words(float(shared.published[row]), unit),
+                "mark": "▲ over" if shared.is_over[row] else "",
+                "part": float(shared.used[row] / shared.used.sum() * 100),
+            }
+            for row in order.tolist()
+        ],
+        columns=["broker", "part", "used", "upstream", "published", "mark"],
+    )
+
+
+def shares_notes(shared: SharedLimit) -> list[str]:
+    """Return what to know about the shares."""
+    idle = int((shared.used <= 0).sum())
+    notes = [
+        (
+            "Each broker computes its own share of the limit, by its part of what all reported "
+            "last: upstream as ResourceQuotaCalculatorImpl counts (single precision, truncated, at "
+            "least 1), next to the formula of PIP-82."
+        )
+    ]
+    if idle and shared.limit >= 0:
+        notes.append(
+            f"{pluralize(idle, 'broker')} {'carries' if idle == 1 else 'carry'} none of it now: "
+            f"once usage is exchanged each begins with 1 {shared.quantity.unit} when a bundle "
+            "comes, until its next report."
+        )
+    if not shared.quantity.is_enforced:
+        notes.append("Brokers compute this share of dispatch and do not apply it.")
+    return notes
+
+
+# -- rates -----------------------------------------------------------------------------------------
+
+_MARKS: Final = {
+    "at its limit": "▲ at its limit",
+    "may be": "? may be",
+    "within": "within",
+    "unlimited": "no limit",
+    "unknown": "unknown",
+}
+
+
+def rates_table(rates: Sequence[RateLimit]) -> pd.DataFrame:
+    """Return one row a limit that is set, worst first; what is unlimited is left out."""
+    rows = [
+        {
+            "namespace": one.namespace,
+            "kind": policy_kind(one.kind).title.removesuffix(" of namespace"),
+            "limit": f"{amount(one.limit, one.unit)} each {one.holder}",
+            "live": "not reported" if one.live is None else amount(one.live, one.unit),
+            "holders": one.max_holders,
+            "mean": None if one.mean is None else amount(one.mean, one.unit),
+            "state": _MARKS[one.verdict],
+            "why": one.why,
+        }
+        for one in rates
+        if one.limit > 0
+    ]
+    columns = ["namespace", "kind", "limit", "live", "holders", "mean", "state", "why"]
+    return pd.DataFrame(rows[:MAX_ROWS], columns=columns)
+
+
+def namespace_facts(use: NamespaceUse, row: int) -> dict[str, str]:
+    """Return what a namespace carries now."""
+    rates = {name: float(use.rate(name)[row]) for name in RATES}
+    facts = {
+        "Published now": f"{amount(rates['msg_rate_in'], 'msg/s')}, "
+        f"{amount(rates['msg_throughput_in'], 'bytes/s')}",
+        "Dispatched now": f"{amount(rates['msg_rate_out'], 'msg/s')}, "
+        f"{amount(rates['msg_throughput_out'], 'bytes/s')}",
+        "Topics": f"{use.topics[row]:,} in {pluralize(int(use.bundles[row]), 'bundle')}",
+        "Consumers": f"{use.consumers[row]:,}",
+        "Resource group": use.groups[row] or "none",
+    }
+    if use.silent[row]:
+        facts["Not reported"] = f"the traffic of {pluralize(int(use.silent[row]), 'bundle')}"
+    return facts
+
+
+# -- quotas ----------------------------------------------------------------------------------------
+
+
+def quotas_table(quotas: Mapping[str, str], live: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+    """Return one row a quota, everybody's first, next to what the bundle carries.
+
+    Args:
+        quotas: Bundle or ``default`` to its document.
+        live: Bundle to its rates.
+    """
+    rows = []
+    for name in sorted(quotas, key=lambda one: (one != DEFAULT_QUOTA_NAME, one))[:MAX_ROWS]:
+        try:
+            quota = json.loads(quotas[name])
+        except ValueError:
+            quota = {}
+        now = live.get(name, {})
+        rows.append(
+            {
+                "bundle": name,
+                "msg_in": quota.get("msgRateIn"),
+                "msg_out": quota.get("msgRateOut"),
+                "mb_in": _mega(quota.get("bandwidthIn")),
+                "mb_out": _mega(quota.get("bandwidthOut")),
+                "memory": quota.get("memory"),
+                "dynamic": "yes" if quota.get("dynamic") else "no",
+                "live_in": now.get("msg_rate_in"),
+                "live_out": now.get("msg_rate_out"),
+            }
+        )
+    columns = ["bundle", "msg_in", "msg_out", "mb_in", "mb_out", "memory", "dynamic"]
+    return pd.DataFrame(rows, columns=[*columns, "live_in", "live_out"])
+
+
+def _mega(value: object) -> float | None:
+    return value / 1e6 if isinstance(value, int | float) else None
+
+
+# -- tenants ---------------------------------------------------------------------------------------
+
+
+def tenants_table(tenants: Sequence[TenantUse]) -> pd.DataFrame:
+    """Return one row a tenant, the largest share of the traffic first."""
+    rows = []
+    for one in tenants[:MAX_ROWS]:
+        msgs, size = one.bounds["publish_msgs"], one.bounds["publish_bytes"]
+        rows.append(
+            {
+                "tenant": one.name,
+                "share": one.share * 100,
+                "namespaces": len(one.namespaces),
+                "bundles": one.bundles,
+                "topics": one.topics,
+                **{name: one.rates[name] for name in RATES[:2]},
+                **{name: one.rates[name] / 1e6 for name in RATES[2:]},
+                "msgs_limit": bound_words(msgs, "msg/s"),
+                "msgs_ratio": None if msgs.ratio is None else msgs.ratio * 100,
+                "bytes_limit": bound_words(size, "bytes/s"),
+                "bytes_ratio": None if size.ratio is None else size.ratio * 100,
+                "groups": listed(one.groups) if one.groups else "",
+                "unlimited": listed(msgs.unlimited) if msgs.unlimited else "",
+                "silent": one.silent,
+                "storage": None if one.storage_bytes is None else one.storage_bytes / 1e6,
+            }
+        )
+    columns = ["tenant", "share", "namespaces", "bundles", "topics", *RATES]
+    columns += ["msgs_limit", "msgs_ratio", "bytes_limit", "bytes_ratio", "groups", "unlimited"]
+    return pd.DataFrame(rows, columns=[*columns, "silent", "storage"])
+
+
+def idle_columns(rows: pd.DataFrame) -> list[str]:
+    """Return the columns of limits that are empty: the answer says that nothing is limited."""
+    found = []
+    for key in ("msgs", "bytes"):
+        if rows[f"{key}_limit"].str.startswith(NO_LIMIT).all():
+            found.append(f"{key}_limit")
+        if rows[f"{key}_ratio"].isna().all():
+            found.append(f"{key}_ratio")
+    return found
+
+
+def namespaces_table(
+    tenant: TenantUse, use: NamespaceUse, rates: Mapping[str, Sequence[RateLimit]]
+) -> pd.DataFrame:
+    """Return one row a namespace of a tenant, the busiest first."""
+    places = {name: row for row, name in enumerate(use.namespaces)}
+    rows = []
+    for name in tenant.namespaces[:MAX_ROWS]:
+        row = places[name]
+        parts = [
+            f"{policy_kind(one.kind).title.removesuffix(' of namespace')} "
+            f"{amount(one.limit, one.unit)} each {one.holder}"
+            for one in rates.get(name, ())
+            if one.limit > 0
+        ]
+        rows.append(
+            {
+                "namespace": name,
+                **{one: float(use.rate(one)[row]) for one in RATES[:2]},
+                **{one: float(use.rate(one)[row]) / 1e6 for one in RATES[2:]},
+                "bundles": int(use.bundles[row]),
+                "topics": int(use.topics[row]),
+                "group": use.groups[row] or "",
+                "limits": "; ".join(parts) or NO_LIMIT,
+            }
+        )
+    rows.sort(key=lambda one: -float(str(one["msg_throughput_in"])))
+    columns = ["namespace", *RATES, "bundles", "topics", "group", "limits"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def bound_words(bound: Bound, unit: str) -> str:
+    """Return what a tenant's limits add up to, for people."""
+    if bound.limit is None:
+        return f"{NO_LIMIT}: {pluralize(len(bound.unlimited), 'namespace')}"
+    shared = f", shared: {listed(bound.shared_groups)}" if bound.shared_groups else ""
+    return f"{amount(bound.limit, unit)}{shared}"
+
+
+def tenants_answer(tenants: Sequence[TenantUse]) -> str:
+    """Return who has most of the fleet, and how many have no limit."""
+    if not tenants:
+        return "No tenant has a namespace in this snapshot."
+    first = tenants[0]
+    free = [one for one in tenants if one.bounds["publish_msgs"].limit is None]
+    limited = "every tenant is limited" if not free else f"{len(free)} of {len(tenants)} are not"
+    if free:
+        limited += " limited in the messages they publish"
+    return f"{first.name} carries {format_ratio(first.share)} of the traffic; {limited}."
+
+
+# -- the calculator --------------------------------------------------------------------------------
+
+
+def number(text: str, what: str) -> float:
+    """Return a number that a person typed.
+
+    Raises:
+        InputError: It is none, or endless.
+    """
+    plain = text.replace(",", "").replace("_", "").strip()
+    try:
+        value = float(plain)
+    except ValueError:
+        raise InputError(f"{what} is {text[:40]!r}; it is a number.") from None
+    if not math.isfinite(value):
+        raise InputError(f"{what} is {text[:40]!r}; it is a finite number.")
+    return value
+
+
+def calculated(limit: str, usage: str) -> pd.DataFrame:
+    """Return one row a broker: what it uses, and may use by both formulas.
+
+    Raises:
+        InputError: The limit or a usage is no number, or none that brokers can hold.
+    """
+    whole = whole_limit(number(limit, "The limit"))
+    used = usage_list(usage)
+    upstream = shares(whole, [float(math.floor(one)) for one in used])
+    published = shares(whole, used, "published")
+    return pd.DataFrame(
+        {
+            "broker": [f"broker {at}" for at in range(1, len(used) + 1)],
+            "used": used,
+            "upstream": upstream,
+            "published": published,
+            "room": [share - use for share, use in zip(published, used, strict=True)],
+        }
+    )
+
+
+def calculated_answer(rows: pd.DataFrame, limit: str) -> str:
+    """Return what the shares add up to, and who would be held back."""
+    if number(limit, "The limit") < 0:
+        return "Without a limit every broker lets everything through."
+    together = float(rows["upstream"].sum())
+    held = rows[rows["upstream"] < np.floor(rows["used"])]
+    lost = float((held["used"] - held["upstream"]).sum())
+    parts = f"The brokers together allow {together:,.0f} a second"
+    if held.empty:
+        return f"{parts}; no broker is limited."
+    return f"{parts}; {pluralize(len(held), 'broker')} would hold {lost:,.0f} a second back."
+
+
+def course_data(
+    limit: str, steps: str, *, period: str, tolerance: str
+) -> tuple[CourseData, ShareCourse]:
+    """Return the chart's numbers of a simulation, and the simulation.
+
+    Raises:
+        InputError: Any of it cannot be.
+    """
+    period_s = number(period, "The report interval")
+    course, whole = simulated_steps(
+        number(limit, "The limit"),
+        steps,
+        period_s=period_s,
+        tolerance_percent=number(tolerance, "The tolerance"),
+    )
+    periods, brokers = course.wanted.shape
+    first = np.full((1, brokers), np.nan if whole < 0 else float(whole))
+    allowed = np.vstack([first, course.share[:-1]])
+    return CourseData(
+        seconds=np.arange(periods, dtype=np.float64) * period_s,
+        brokers=[f"broker {at}" for at in range(1, brokers + 1)],
+        wanted=course.wanted,
+        used=course.used,
+        share=np.where(np.isfinite(allowed), allowed, np.nan),
+        reports=course.reports,
+        limit=np.nan if whole < 0 else float(whole),
+    ), course
+
+
+def course_answer(data: CourseData, course: ShareCourse) -> str:
+    """Return how much was held back, where most, and how far over the limit it went."""
+    held = course.held_back
+    wanted = float(course.wanted.sum())
+    if not wanted:
+        return "There is no demand."
+    parts = f"{format_ratio(float(held.sum()) / wanted)} of what clients wanted was held back"
+    if held.any():
+        worst = int(np.argmax(held.sum(axis=0)))
+        parts += f", most of it at {data.brokers[worst]}"
+    sums = course.used.sum(axis=1)
+    over = sums > data.limit if np.isfinite(data.limit) else np.zeros(len(sums), np.bool_)
+    if over.any():
+        most = float(sums.max() / data.limit) if data.limit else math.inf
+        parts += (
+            f"; in {pluralize(int(over.sum()), 'period')} more than the limit got through, "
+            f"{most:,.1f} times it at the worst, as brokers share out on what was reported before"
+        )
+    silent = int((~course.reports).sum())
+    if silent:
+        parts += f"; {pluralize(silent, 'report')} of {course.reports.size:,} were throttled"
+    return f"{parts}."
+
+
+def course_table(data: CourseData, course: ShareCourse) -> pd.DataFrame:
+    """Return one row a period and broker, for downloads."""
+    periods, brokers = course.wanted.shape
+    names: Sequence[str] = data.brokers
+    return pd.DataFrame(
+        {
+            "second": np.repeat(data.seconds, brokers),
+            "broker": list(names) * periods,
+            "wanted": course.wanted.ravel(),
+            "got_through": course.used.ravel(),
+            "allowed": data.share.ravel(),
+            "reported": course.reports.ravel(),
+        }
+    )

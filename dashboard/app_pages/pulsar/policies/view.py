@@ -1,0 +1,595 @@
+"""Widgets of the policies page: resource groups, rates, quotas, tenants, the form of a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from hashlib import blake2s
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import streamlit as st
+
+from core.errors import OpsError
+from core.planning.limits.groups import QUANTITIES, GroupUse, enforcement_words, period_of
+from core.planning.limits.rates import RATE_KINDS, RateLimit
+from core.pulsar.plan.policy.build import DesiredPolicy
+from core.pulsar.plan.policy.state import policies_of, stored_policy
+from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME, UNLIMITED, policy_kind
+from core.schemas.pulsar import RATES
+from dashboard import state
+from dashboard.app_pages.pulsar.policies import model
+from dashboard.components import choice, frame, policy_changes, tables, words
+from dashboard.legible import option
+from dashboard.presenters import bundles, policy_edits
+from dashboard.queries import policies
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from core.planning.limits.tenants import TenantUse
+    from dashboard.components.pulsar.page import PulsarPage
+
+
+# -- resource groups -------------------------------------------------------------------------------
+
+NEW: Final = "a new group"
+_NAME: Final = "_group_name"
+_MOST_OFFERED: Final = 2_000
+
+
+def draw_enforcement(page: PulsarPage) -> None:
+    """Say whether limits of groups hold on this cluster."""
+    holds, sentence = enforcement_words(page.reading.settings)
+    if holds:
+        st.caption(f":material/check_circle: {words.plain(sentence)}")
+    else:
+        st.warning(words.plain(sentence), icon=":material/power_off:")
+
+
+def draw_groups(page: PulsarPage, limits: policies.Limits) -> None:
+    """Draw the groups, the chosen one by broker, and its form."""
+    draw_enforcement(page)
+    words.section("Resource groups", "A limit is for all attached namespaces and brokers together.")
+    if limits.groups:
+        _groups_table(page, limits)
+    else:
+        st.info(
+            "There is no resource group. Make one below, attach namespaces to it, and preview the "
+            "plan: their producers share its limit over all brokers.",
+            icon=":material/speed:",
+        )
+    names = [group.name for group in limits.groups]
+    chosen = st.selectbox(
+        "Group",
+        [*names, NEW],
+        format_func=option,
+        key=state.RESOURCE_GROUP,
+        bind="query-params",
+        width=320,
+    )
+    group = next((one for one in limits.groups if one.name == chosen), None)
+    left, right = st.columns([0.5, 0.5], gap="medium")
+    with left:
+        _edit(page, limits, group)
+    with right:
+        if group is None:
+            words.notes(_GROUP_FACTS)
+        else:
+            _by_broker(page, group)
+
+
+_GROUP_FACTS: Final = (
+    (
+        "A group limits what its namespaces publish; brokers compute the dispatch limit as well "
+        "and do not apply it."
+    ),
+    (
+        "Brokers report to each other what they used once an interval, and only when it changed by "
+        "more than 5 % or five intervals have passed."
+    ),
+    (
+        "A group that a namespace is attached to cannot be deleted: detach it first. One plan "
+        "can do both."
+    ),
+)
+
+
+def _groups_table(page: PulsarPage, limits: policies.Limits) -> None:
+    rows = model.groups_table(limits.groups)
+    columns = {"group": tables.opener("Group", "_group_key", _choose_group)}
+    for key, kind in QUANTITIES.items():
+        title = kind.title.capitalize()
+        columns[f"{key}_used"] = tables.words(title, f"{kind.column}, summed over its bundles.")
+        columns[f"{key}_limit"] = tables.words("of", kind.field)
+        if kind.is_enforced:
+            columns[f"{key}_ratio"] = tables.percent("used")
+    columns["namespaces"] = tables.whole("Namespaces")
+    columns["members"] = tables.words("Attached")
+    if rows["note"].any():
+        columns["note"] = tables.words("Note")
+    tables.table(
+        rows,
+        columns,
+        key="groups_table",
+        alt="Resource groups with limits and live use",
+        height=min(330, tables.height_of(len(rows))),
+        missing="",
+    )
+    tables.downloads(rows, cluster=page.name, what="groups", moment=page.shelved.taken_at)
+
+
+def _choose_group(name: str) -> None:
+    st.session_state[state.RESOURCE_GROUP] = name
+
+
+def _edit(page: PulsarPage, limits: policies.Limits, group: GroupUse | None) -> None:
+    if group is None:
+        words.section("Make a group")
+        name = st.text_input("Name", key=_NAME, placeholder="gold", width=320) or ""
+        policy_form(page, "resource_group", name.strip(), new=True)
+        return
+    words.section(f"Change {group.name}")
+    policy_form(page, "resource_group", group.name, delete="Delete the group")
+    _attached(limits, group)
+
+
+def _attached(limits: policies.Limits, group: GroupUse) -> None:
+    key = f"_attached_{group.name}"
+    others = sorted(set(limits.use.namespaces) - set(group.namespaces))[:_MOST_OFFERED]
+    wanted = st.multiselect(
+        "Attached namespaces",
+        [*group.namespaces, *others],
+        default=list(group.namespaces),
+        format_func=option,
+        key=key,
+        accept_new_options=True,
+        select_all=False,
+        placeholder="Choose namespaces, or type a name",
+        help="A namespace is in one group at most: attaching it here detaches it elsewhere.",
+    )
+    gone = [name for name in group.namespaces if name not in wanted]
+    come = [name for name in wanted if name not in group.namespaces]
+    st.button(
+        f"Add to the changes: attach {len(come)}, detach {len(gone)}",
+        icon=":material/link:",
+        disabled=not (gone or come),
+        key="_change_attached",
+        on_click=partial(_change_attached, group.name, come, gone),
+    )
+
+
+def _change_attached(group: str, come: list[str], gone: list[str]) -> None:
+    kind = "namespace_resource_group"
+    policy_changes.add(
+        [DesiredPolicy(kind, name, None) for name in gone]
+        + [DesiredPolicy(kind, name, group) for name in come]
+    )
+
+
+def _by_broker(page: PulsarPage, group: GroupUse) -> None:
+    words.section(
+        "Each broker's share", f"Shared out again every {period_of(page.reading.settings)} s."
+    )
+    limited = [key for key in QUANTITIES if group.limits[key] >= 0]
+    quantity = choice.segmented(
+        "Limit of",
+        list(QUANTITIES),
+        default=limited[0] if limited else "publish_msgs",
+        key=state.QUANTITY,
+        say=lambda key: QUANTITIES[key].title,
+    )
+    shared = policies.shared_of((page.shelved, group.name, quantity))
+    rows = model.shares_table(shared)
+    if rows.empty:
+        why = "carries anything of its namespaces now" if group.namespaces else "is concerned"
+        end = "" if group.namespaces else ": no namespace is attached to it"
+        st.caption(f"No broker {why}{end}.")
+        words.notes(_GROUP_FACTS)
+        return
+    tables.table(
+        rows,
+        {
+            "broker": tables.opener("Broker", "_share_broker", frame.broker_link),
+            "used": tables.words("Uses now"),
+            "part": tables.percent("Part"),
+            "upstream": tables.words("May (upstream)", "As ResourceQuotaCalculatorImpl counts."),
+            "published": tables.words("May (PIP-82)", "The formula of the published design."),
+            "mark": tables.words("State"),
+        },
+        key="shares_table",
+        alt="What each broker uses of the group's limit, and may use",
+        height=min(330, tables.height_of(len(rows))),
+    )
+    words.notes(model.shares_notes(shared))
+    st.button(
+        "Try it in the calculator",
+        icon=":material/calculate:",
+        type="tertiary",
+        on_click=_calculate,
+        args=(shared.limit, [round(float(used)) for used in shared.used if used > 0]),
+    )
+
+
+def _calculate(limit: int, usage: list[int]) -> None:
+    st.session_state[state.LIMIT] = str(limit)
+    st.session_state[state.USAGE] = ",".join(map(str, usage)) or "0"
+    st.session_state[state.VIEW] = "calculator"
+
+
+# -- rate limits of namespaces ---------------------------------------------------------------------
+
+
+def draw_rates(page: PulsarPage, limits: policies.Limits) -> None:
+    """Draw who is limited and how near, and the form of one namespace's limit."""
+    words.section(
+        "Rate limits of namespaces",
+        "Brokers apply them to each topic, subscription or consumer, not to the sum.",
+    )
+    rows = model.rates_table(limits.rates)
+    if rows.empty:
+        st.info("No namespace has a rate limit of its own.", icon=":material/speed:")
+    else:
+        _rates_table(page, rows)
+    words.section("Change a limit")
+    left, right = st.columns([0.5, 0.5], gap="medium")
+    with left:
+        named = state.text(state.NAMESPACE)
+        namespace = st.selectbox(
+            "Namespace",
+            offered(bundles.namespaces_by_load(page.reading.movable), named),
+            format_func=option,
+            key=state.NAMESPACE,
+            bind="query-params",
+            accept_new_options=True,
+            help="The busiest first; a name may be typed.",
+        )
+        kind = choice.segmented(
+            "Limit",
+            list(RATE_KINDS),
+            key=state.KIND,
+            say=lambda one: policy_kind(one).title.removesuffix(" of namespace"),
+            has_label=True,
+        )
+        policy_form(page, kind, namespace or "", delete="Take the limit away")
+    with right:
+        words.notes(_RATE_FACTS[kind])
+        _live(limits, namespace or "")
+
+
+_RATE_FACTS = {
+    "publish_rate": (
+        "Each topic of the namespace may publish so much, and each partition is a topic.",
+        "A broker stops reading from a producer that is over it until the next second.",
+    ),
+    "dispatch_rate": (
+        "Each topic may hand out so much in a period, to all its subscriptions together.",
+        "Messages that are held back stay in the backlog.",
+    ),
+    "subscription_dispatch_rate": (
+        "Each subscription of a topic may get so much in a period.",
+        "The limit of the topic (dispatch rate) holds as well.",
+    ),
+    "replicator_dispatch_rate": (
+        "Each topic may send so much in a period to each remote cluster that it is replicated to.",
+        "What is held back waits in the replicator's backlog, which retention counts too.",
+    ),
+    "subscribe_rate": (
+        "Each consumer may subscribe so often in a period; more attempts are refused.",
+        "It protects brokers from clients that reconnect in a loop, after an unload for one.",
+    ),
+}
+
+
+def _rates_table(page: PulsarPage, rows: pd.DataFrame) -> None:
+    tables.table(
+        rows,
+        {
+            "namespace": tables.opener("Namespace", "_rate_namespace", _choose_namespace),
+            "kind": tables.words("Limit of"),
+            "state": tables.words("State"),
+            "limit": tables.words("Limit"),
+            "live": tables.words("Namespace now", "Summed over its bundles."),
+            "mean": tables.words("Mean of each", "Of each topic; of each subscription at least."),
+            "holders": tables.whole("Holders", "Topics or consumers that share it."),
+            "why": tables.words("Because"),
+        },
+        key="rates_table",
+        alt="Rate limits of namespaces and live rates",
+        height=min(420, tables.height_of(len(rows))),
+    )
+    tables.downloads(rows, cluster=page.name, what="rates", moment=page.shelved.taken_at)
+
+
+def _choose_namespace(namespace: str) -> None:
+    st.session_state[state.NAMESPACE] = namespace
+
+
+def _live(limits: policies.Limits, namespace: str) -> None:
+    row = limits.use.row_of(namespace)
+    if row < 0:
+        return
+    facts = model.namespace_facts(limits.use, row)
+    st.table(
+        {name: words.plain(text) for name, text in facts.items()},
+        border="horizontal",
+        alt=f"What {namespace} carries now",
+    )
+    st.button(
+        "Its bundles",
+        icon=":material/donut_small:",
+        type="tertiary",
+        on_click=_bundles,
+        args=(namespace,),
+        key="_rate_bundles",
+    )
+
+
+def _bundles(namespace: str) -> None:
+    state.go("bundles", namespace=namespace)
+
+
+# -- resource quotas of bundles --------------------------------------------------------------------
+
+_QUOTA_FACTS: Final = (
+    (
+        "A quota limits no client. The modular load manager takes a bundle's own quota for its "
+        "load when no average of the bundle is stored: after a split, or when the leader is new."
+    ),
+    "The default quota seeds nothing there; brokers answer with it for a bundle that has none.",
+    "Resetting a bundle's quota takes its own away, so that the default applies again.",
+)
+_EXTENSIBLE: Final = "The extensible load manager, which decides here, takes no quota at all."
+
+
+def draw_quotas(page: PulsarPage, limits: policies.Limits) -> None:
+    """Draw the quotas and the form of one."""
+    del limits
+    snapshot = page.reading.snapshot
+    quotas = policies_of(snapshot, "resource_quota")
+    own = len(quotas) - (DEFAULT_QUOTA_NAME in quotas)
+    words.section(
+        "Resource quotas of bundles",
+        f"{own:,} bundles have their own." if own != 1 else "One bundle has its own.",
+    )
+    if DEFAULT_QUOTA_NAME not in quotas:
+        st.caption(
+            ":material/help: The default quota is not stored, or was not read: brokers then take "
+            "the one that is built in."
+        )
+    if quotas:
+        _quotas_table(page, quotas)
+    left, right = st.columns([0.5, 0.5], gap="medium")
+    with left:
+        words.section("Change a quota")
+        named = state.text(state.BUNDLE)
+        name = st.selectbox(
+            "Bundle",
+            offered([DEFAULT_QUOTA_NAME, *quotas, *page.reading.hottest], named),
+            format_func=option,
+            key=state.BUNDLE,
+            bind="query-params",
+            accept_new_options=True,
+            help=f"{DEFAULT_QUOTA_NAME}: of every bundle that has none of its own.",
+        )
+        policy_form(page, "resource_quota", name or "", delete="Reset")
+    with right:
+        notes = list(_QUOTA_FACTS)
+        if snapshot.manifest.load_manager == "extensible":
+            notes.insert(0, _EXTENSIBLE)
+        words.notes(notes)
+
+
+def _quotas_table(page: PulsarPage, quotas: dict[str, str]) -> None:
+    bundles = page.reading.snapshot.bundles
+    named = bundles.filter(pc.is_in(bundles["bundle"], pa.array(list(quotas), pa.string())))
+    live = {row["bundle"]: row for row in named.select(["bundle", *RATES]).to_pylist()}
+    rows = model.quotas_table(quotas, live)
+    tables.table(
+        rows,
+        {
+            "bundle": tables.opener("Bundle", "_quota_bundle", _choose_bundle),
+            "msg_in": tables.rate("In"),
+            "msg_out": tables.rate("Out"),
+            "mb_in": tables.megabytes("In"),
+            "mb_out": tables.megabytes("Out"),
+            "memory": tables.whole("Memory MB"),
+            "dynamic": tables.words("Dynamic", "Only the simple load manager goes by it."),
+            "live_in": tables.rate("In now", "As its owner reports it."),
+            "live_out": tables.rate("Out now", "As its owner reports it."),
+        },
+        key="quotas_table",
+        alt="Resource quotas and live rates",
+        height=min(330, tables.height_of(len(rows))),
+        missing="",
+    )
+    tables.downloads(rows, cluster=page.name, what="quotas", moment=page.shelved.taken_at)
+
+
+def _choose_bundle(name: str) -> None:
+    st.session_state[state.BUNDLE] = name
+
+
+# -- tenants ---------------------------------------------------------------------------------------
+
+_TENANT_FACTS: Final = (
+    (
+        "Pulsar has no limit of a tenant: its limit is what those of its namespaces add up to, "
+        "each rate times its topics, capped by the resource group."
+    ),
+    "A namespace without rate and group is unlimited, and so is its tenant.",
+    "Storage is known of topics that were fetched on the page of a bundle.",
+)
+
+
+def draw_tenants(page: PulsarPage, limits: policies.Limits) -> None:
+    """Draw every tenant, and the namespaces of the chosen one."""
+    words.section("Tenants", model.tenants_answer(limits.tenants))
+    if not limits.tenants:
+        return
+    rows = model.tenants_table(limits.tenants)
+    columns = {
+        "tenant": tables.opener("Tenant", "_tenant_key", _choose_tenant),
+        "share": tables.percent("Of the traffic", "Bytes in and out, of all tenants together."),
+        "msg_rate_in": tables.rate("In"),
+        "msg_rate_out": tables.rate("Out"),
+        "msg_throughput_in": tables.megabytes("In"),
+        "msg_throughput_out": tables.megabytes("Out"),
+        "msgs_limit": tables.words("May publish", "Limits of its namespaces together, messages."),
+        "msgs_ratio": tables.percent("used", "msg_rate_in of what it may publish."),
+        "bytes_limit": tables.words("May publish, bytes"),
+        "bytes_ratio": tables.percent("used"),
+        "namespaces": tables.whole("Namespaces"),
+        "bundles": tables.whole("Bundles"),
+        "topics": tables.whole("Topics"),
+    }
+    for key in model.idle_columns(rows):
+        columns.pop(key)
+    if rows["groups"].any():
+        columns["groups"] = tables.words("Groups")
+    if rows["unlimited"].any():
+        columns["unlimited"] = tables.words("Unlimited namespaces")
+    if rows["silent"].any():
+        columns["silent"] = tables.whole("Not reported", "Bundles without a traffic report.")
+    if rows["storage"].notna().any():
+        columns["storage"] = tables.whole("Storage MB", "Of the topics that were fetched.")
+    tables.table(
+        rows,
+        columns,
+        key="tenants_table",
+        alt="Tenants with their traffic and the sum of their limits",
+        height=min(420, tables.height_of(len(rows))),
+        missing="",
+    )
+    tables.downloads(rows, cluster=page.name, what="tenants", moment=page.shelved.taken_at)
+    words.notes(_TENANT_FACTS)
+    _one_tenant(limits)
+
+
+def _choose_tenant(name: str) -> None:
+    st.session_state[state.TENANT] = name
+
+
+def _one_tenant(limits: policies.Limits) -> None:
+    name = st.selectbox(
+        "Namespaces of",
+        [one.name for one in limits.tenants],
+        format_func=option,
+        key=state.TENANT,
+        bind="query-params",
+        width=320,
+    )
+    found = next((one for one in limits.tenants if one.name == name), None)
+    if found is None:
+        return
+    _namespaces(found, limits)
+
+
+def _namespaces(tenant: TenantUse, limits: policies.Limits) -> None:
+    by_namespace: dict[str, list[RateLimit]] = {}
+    for limit in limits.rates:
+        by_namespace.setdefault(limit.namespace, []).append(limit)
+    rows = model.namespaces_table(tenant, limits.use, by_namespace)
+    tables.table(
+        rows,
+        {
+            "namespace": tables.opener("Namespace", "_tenant_namespace", _bundles),
+            "msg_rate_in": tables.rate("In"),
+            "msg_rate_out": tables.rate("Out"),
+            "msg_throughput_in": tables.megabytes("In"),
+            "msg_throughput_out": tables.megabytes("Out"),
+            "bundles": tables.whole("Bundles"),
+            "topics": tables.whole("Topics"),
+            "group": tables.words("Group"),
+            "limits": tables.words("Limits"),
+        },
+        key="tenant_namespaces",
+        alt=f"Namespaces of {tenant.name}; a click opens the bundles",
+        height=min(330, tables.height_of(len(rows))),
+        missing="",
+    )
+
+
+# -- the form of one policy ------------------------------------------------------------------------
+
+_COLUMNS: Final = 2
+
+
+def policy_form(
+    page: PulsarPage, kind: str, name: str, *, delete: str = "Remove", new: bool = False
+) -> None:
+    """Draw the fields of a policy with what is stored, and the buttons that add a change.
+
+    Args:
+        page: The page.
+        kind: Of the policy.
+        name: Of the policy, or of the namespace or bundle.
+        delete: What taking it away is called.
+        new: It is to be made: there is nothing to take away.
+    """
+    stored = stored_policy(page.reading.snapshot, kind, name) if name else None
+    values = policy_edits.field_values(kind, stored)
+    keys = {field: _key(kind, name, field, stored) for field in policy_kind(kind).fields}
+    columns = st.columns(_COLUMNS, gap="small")
+    for rank, (field, default) in enumerate(policy_kind(kind).fields.items()):
+        with columns[rank % _COLUMNS]:
+            _field(field, default, values.get(field, default), keys[field])
+    policy_changes.draw_fault()
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button(
+            "Add to the changes",
+            icon=":material/add:",
+            disabled=not name,
+            key=f"_set_{kind}",
+            on_click=partial(_add, kind, name, keys),
+        )
+        if not new:
+            st.button(
+                delete,
+                icon=":material/delete:",
+                type="tertiary",
+                disabled=stored is None,
+                help=None if stored else "It is not set.",
+                key=f"_delete_{kind}",
+                on_click=policy_changes.add,
+                args=([DesiredPolicy(kind, name, None)],),
+            )
+        hint = "not set until now" if stored is None else "filled in as it is now"
+        st.caption(hint if name else "Give it a name first.", width="content")
+
+
+def _key(kind: str, name: str, field: str, stored: str | None) -> str:
+    """Return the key of a field; it has the stored value, or a form would show its first one."""
+    at = "" if stored is None else f"_{blake2s(stored.encode(), digest_size=4).hexdigest()}"
+    return f"_field_{kind}_{name}_{field}{at}"
+
+
+def _field(field: str, default: object, value: object, key: str) -> None:
+    label = policy_edits.FIELD_WORDS.get(field, field)
+    if isinstance(default, bool):
+        st.toggle(label, value=bool(value), key=key, help=words.plain(field))
+        return
+    is_limit = default == UNLIMITED
+    st.text_input(
+        label,
+        value=policy_edits.field_text(value),
+        key=key,
+        placeholder="no limit" if is_limit else None,
+        help=words.plain(f"{field}; blank: no limit" if is_limit else field),
+    )
+
+
+def _add(kind: str, name: str, keys: dict[str, str]) -> None:
+    entered = {field: st.session_state.get(key, "") for field, key in keys.items()}
+    try:
+        value = policy_edits.document(kind, entered)
+    except OpsError as error:
+        policy_changes.refuse(error)
+        return
+    policy_changes.add([DesiredPolicy(kind, name.strip(), value)])
+
+
+def offered(names: Sequence[str], named: str) -> list[str]:
+    """Return names to choose from, with the one that the address names."""
+    return list(dict.fromkeys([*([named] if named else []), *names]))

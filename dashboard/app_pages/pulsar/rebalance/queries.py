@@ -1,0 +1,336 @@
+"""What the Rebalance page asks of the kernels, each computed once for a snapshot and its settings.
+
+A *candidate* is a way to decide what moves: a shedding strategy of the cluster, or the
+smallest-moves planner. Shedding counts as switched on, for otherwise there is nothing to compare.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from core.errors import OpsError
+from core.findings.finding import Finding
+from core.optimize import OptimizeRequest, Proposal, optimize
+from core.plan.model import Plan
+from core.pulsar.placement import STRATEGY_NAMES, active_placement, place_bundle
+from core.pulsar.plan.build import build_unload_plan
+from core.pulsar.plan.checks import Basis, check_destination, check_move
+from core.pulsar.plan.clients import ClientImpact, client_impact
+from core.pulsar.plan.edit import PlanContext, dropped, retargeted
+from core.pulsar.plan.preview import Preview, preview_plan
+from core.pulsar.rules.combinations import unpaired_avg_shedder
+from core.pulsar.settings import EffectiveSettings, effective_settings
+from core.pulsar.shedding import Round, find_shedding_strategy, shed_rounds
+from core.pulsar.shedding.registry import AnyStrategy
+from core.pulsar.shedding.what_if import TurningPoint, WhatIf
+from core.simulation import Run, Simulation, simulate
+from core.snapshot import LoadManager
+from core.snapshot.store import CachedSnapshot
+from dashboard import services
+from dashboard.app_pages.pulsar.rebalance.fleets import REAL, Fleet, ground
+from dashboard.queries.background import BackgroundResults
+from dashboard.queries.cache import cached
+from dashboard.queries.pulsar.snapshots import reading
+
+Assumed = tuple[tuple[str, bool | int | float | str], ...]
+
+LEAST: Final = "Optimizer"
+"""The candidate that is not one of Pulsar's."""
+
+ROUNDS: Final = 60
+SYNC_BUNDLES: Final = 20_000
+"""Up to so many bundles the planner answers within the page; beyond, it runs in the background."""
+
+PLAY_BUNDLES: Final = 5_000
+"""Up to so many bundles the rounds are simulated by default."""
+
+PLAN_MOVES: Final = 300
+"""Of more bundles than that, a plan of the page holds at most so many moves."""
+
+_LOOKED_AHEAD: Final = 12
+_MOST_CHECKED: Final = 60
+_RENEW_AFTER_S: Final = 300
+_SHEDDER: Final = "loadBalancerLoadSheddingStrategy"
+_SWITCHED_ON: Final = {"loadBalancerEnabled": True, "loadBalancerSheddingEnabled": True}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A shedding strategy on a snapshot.
+
+    Attributes:
+        shelved: The snapshot.
+        strategy: Class name.
+        assumed: Settings that are assumed against the cluster's own.
+        pinned: Bundles that stay: they count as in their grace period.
+        fleet: What of the fleet is supposed to be otherwise.
+    """
+
+    shelved: CachedSnapshot
+    strategy: str
+    assumed: Assumed = ()
+    pinned: tuple[str, ...] = ()
+    fleet: Fleet = REAL
+
+    def settings(self, more: Mapping[str, object] | None = None) -> EffectiveSettings:
+        """Return the settings it goes by, some assumed otherwise still."""
+        own = {**_SWITCHED_ON, _SHEDDER: self.strategy}  # placement goes by who sheds, too
+        overrides = {**own, **dict(self.assumed), **(more or {})}
+        return effective_settings(reading(self.shelved).snapshot, overrides=overrides)
+
+    @property
+    def placement(self) -> str:
+        """Short name of the class that places what it sheds."""
+        return active_placement(self.settings(), self._manager)
+
+    @property
+    def unpaired_avg_shedder(self) -> Finding | None:
+        """The warning that AvgShedder would shed or place alone, if it would."""
+        return unpaired_avg_shedder(self.settings(), self._manager)
+
+    @property
+    def _manager(self) -> LoadManager:
+        return reading(self.shelved).snapshot.manifest.load_manager
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Optimization:
+    """What the optimizer computes on this page.
+
+    Attributes:
+        shelved: The snapshot.
+        request: What is requested of it.
+        fleet: The brokers, as they are or changed.
+    """
+
+    shelved: CachedSnapshot
+    request: OptimizeRequest
+    fleet: Fleet = REAL
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decided:
+    """What a strategy decides.
+
+    Attributes:
+        strategy: The strategy.
+        first: Its next round.
+        acting: The first round with moves, on the load of now; ``None``: none of those looked at.
+        number: Of that round, from 1; 0: there is none.
+        impact: What the moves of that round cost.
+    """
+
+    strategy: AnyStrategy
+    first: Round
+    acting: Round | None
+    number: int
+    impact: ClientImpact
+
+
+def _decided(candidate: Candidate) -> Decided:
+    one = ground(candidate.shelved, candidate.fleet)
+    strategy = find_shedding_strategy(candidate.strategy)
+    known = [name for name in candidate.pinned if one.view.find_bundle(name) >= 0]
+    rounds = shed_rounds(strategy, one.view, candidate.settings(), recently_unloaded=known)
+    first = next(rounds)
+    later = _LOOKED_AHEAD if one.view.bundles.size <= SYNC_BUNDLES else 0
+    numbered = enumerate(itertools.chain([first], itertools.islice(rounds, later)), 1)
+    number, acting = next(((at, done) for at, done in numbered if done.moves), (0, None))
+    rows = [one.view.find_bundle(move.bundle) for move in (acting.moves if acting else ())]
+    return Decided(
+        strategy=strategy,
+        first=first,
+        acting=acting,
+        number=number,
+        impact=client_impact(one.snapshot.bundles, rows),
+    )
+
+
+decided = cached(_decided, max_entries=256)
+"""What a strategy decides, its next round and the first one that moves something."""
+
+
+def _proposed(run: Optimization) -> Proposal:
+    one = ground(run.shelved, run.fleet)
+    return optimize(one.snapshot, run.request, settings=one.settings)
+
+
+proposed = cached(_proposed, max_entries=64)
+proposed_in_background = BackgroundResults(proposed)
+"""The smallest set of moves, computed here or in the background."""
+
+
+def _simulated(candidate: Candidate) -> Simulation | str:
+    snapshot = reading(candidate.shelved).snapshot
+    run = Run(
+        shedding=candidate.strategy,
+        rounds=ROUNDS,
+        recently_unloaded=list(candidate.pinned),
+        what_if=candidate.fleet.what_if(snapshot),
+    )
+    try:
+        return simulate(snapshot, run, overrides=dict(candidate.assumed))
+    except OpsError as error:
+        return f"{error.message} {error.hint}".strip()
+
+
+simulated = BackgroundResults(_simulated, max_entries=128)
+"""The rounds of a strategy to convergence, or the sentence that says why they cannot be."""
+
+
+def _turning(key: tuple[Candidate, str]) -> tuple[TurningPoint, ...]:
+    candidate, broker = key
+    what_if = WhatIf(
+        find_shedding_strategy(candidate.strategy),
+        ground(candidate.shelved, candidate.fleet).view,
+        candidate.settings,
+        recently_unloaded=candidate.pinned,
+        is_checked=True,
+    )
+    return tuple(what_if.turning_points(broker))
+
+
+turning_points = cached(_turning, max_entries=128)
+"""What would turn the verdict on a broker; every value is tried."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edits:
+    """What a person changed about the moves.
+
+    Attributes:
+        left_out: Bundles whose moves are left out.
+        retargets: Bundle and broker that shall have it, ``None``: the cluster places it.
+    """
+
+    left_out: tuple[str, ...] = ()
+    retargets: tuple[tuple[str, str | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequest:
+    """The plan of a candidate; equal requests on the same snapshot have the same answer.
+
+    Attributes:
+        shelved: The snapshot.
+        moves: Bundle and the broker that is asked to take it, ``None``: the cluster places it.
+        edits: What a person changed.
+        exclusions: Namespaces that the configuration keeps out of plans.
+        reason: Where the moves come from.
+    """
+
+    shelved: CachedSnapshot
+    moves: tuple[tuple[str, str | None], ...]
+    edits: Edits = Edits()
+    exclusions: tuple[str, ...] = ()
+    reason: str = ""
+
+
+def first_moves(
+    shelved: CachedSnapshot, moves: tuple[tuple[str, str | None], ...], max_steps: int
+) -> tuple[tuple[str, str | None], ...]:
+    """Return the moves that one plan of the page holds, in the order in which they are made.
+
+    More steps than a run may have cannot be applied; on a huge fleet each takes milliseconds.
+    """
+    is_small = reading(shelved).view.bundles.size <= SYNC_BUNDLES
+    return moves[: max_steps if is_small else min(max_steps, PLAN_MOVES)]
+
+
+def moves_of(done: Round) -> tuple[tuple[str, str | None], ...]:
+    """Return the moves of a round, each with the destination that the strategy itself sees to."""
+    return tuple(
+        (
+            move.bundle,
+            move.destination
+            if done.destinations.get(move.bundle) in (None, {move.destination: 1.0})
+            else None,
+        )
+        for move in done.moves
+    )
+
+
+def rebalance_preview(request: PlanRequest) -> tuple[Plan, Preview]:
+    """Return the plan and its preview; the plan is made again before it expires.
+
+    Raises:
+        InputError: No move is left.
+    """
+    return _previews((request, int(services.now().timestamp()) // _RENEW_AFTER_S))
+
+
+def _previewed(key: tuple[PlanRequest, int]) -> tuple[Plan, Preview]:
+    request, _ = key
+    snapshot = reading(request.shelved).snapshot
+    ground = PlanContext(
+        snapshot=snapshot, now=services.now(), exclusions=frozenset(request.exclusions)
+    )
+    plan = _edited(request, ground)
+    return plan, preview_plan(snapshot, plan)
+
+
+_previews = cached(_previewed, max_entries=64)
+
+
+def _edited(request: PlanRequest, ground: PlanContext) -> Plan:
+    plan = _built(request, ground)
+    gone = set(request.edits.left_out)
+    own = _bundles_of(plan)
+    refused = gone - own
+    if refused & {bundle for bundle, _ in request.moves}:  # no step: then it is not asked at all
+        remaining = tuple(move for move in request.moves if move[0] not in refused)
+        plan = _built(replace(request, moves=remaining), ground)
+    if gone & own:
+        plan = dropped(plan, gone & own, ground)
+    left = _bundles_of(plan)
+    wanted = {bundle: broker for bundle, broker in request.edits.retargets if bundle in left}
+    return retargeted(plan, wanted, ground) if wanted else plan
+
+
+def _bundles_of(plan: Plan) -> set[str]:
+    return {step.subject for step in plan.steps if step.is_placed_by_cluster}
+
+
+def _built(request: PlanRequest, ground: PlanContext) -> Plan:
+    destinations = {bundle: broker for bundle, broker in request.moves if broker is not None}
+    return build_unload_plan(
+        ground.snapshot,
+        [bundle for bundle, _ in request.moves],
+        destinations=destinations,
+        exclusions=request.exclusions,
+        reason=request.reason,
+        now=ground.now,
+    )
+
+
+def _allowed(key: tuple[CachedSnapshot, str]) -> tuple[str, ...]:
+    shelved, bundle = key
+    one = reading(shelved)
+    basis = Basis(snapshot=one.snapshot, view=one.view, settings=one.settings, now=services.now())
+    rule = STRATEGY_NAMES[0]
+    placed = place_bundle(one.view, bundle, one.settings, strategy=rule)
+    plain: list[str] = []
+    to_check: list[str] = []
+    for broker in one.view.brokers:
+        reason = placed.ruled_out.get(broker, rule).partition(": ")[0]
+        (plain if reason == rule else to_check).append(broker)
+    fit = set(plain) | {name for name in to_check[:_MOST_CHECKED] if _may_go(basis, bundle, name)}
+    owner = one.view.owner[one.view.bundle_row(bundle)]
+    fit -= {one.view.brokers[owner]} if owner >= 0 else set()
+    return tuple(
+        name
+        for name in one.view.brokers
+        if name in fit
+        and not any(item.severity == "error" for item in check_destination(basis, name))
+    )
+
+
+def _may_go(basis: Basis, bundle: str, broker: str) -> bool:
+    return not any(item.severity == "error" for item in check_move(basis, bundle, broker))
+
+
+allowed_destinations = cached(_allowed, max_entries=256)
+"""Brokers that may be asked to take a bundle, in the snapshot's order."""

@@ -1,0 +1,119 @@
+"""Why a candidate moves what it moves: gate by gate, and what would turn the verdict."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import streamlit as st
+
+from core.optimize import Proposal
+from core.pulsar.shedding import BrokerTrace
+from core.units import pluralize
+from dashboard import state
+from dashboard.app_pages.pulsar.rebalance import queries
+from dashboard.components import frame, tables, words
+from dashboard.legible import option
+from dashboard.presenters import rebalance as presenter
+
+if TYPE_CHECKING:
+    from dashboard.components.pulsar.page import PulsarPage
+
+_TRIED_AT_ONCE: Final = 5_000
+"""Up to so many bundles turning points are sought unasked: each takes some fifty rounds."""
+
+_CLUSTER: Final = "the cluster"
+
+
+def why_least(least: Proposal) -> None:
+    """Say what the optimal plan is measured against and what binds it."""
+    words.section("Why these moves", "And what no plan can undercut.")
+    words.notes([*presenter.bounds_words(least), *least.notes])
+
+
+def why_strategy(page: PulsarPage, candidate: queries.Candidate) -> None:
+    """Draw the gates of the chosen strategy on every broker, and of one broker in full."""
+    done = queries.decided(candidate)
+    decision = done.first.decision
+    words.section("Why, and why not", f"{candidate.strategy}, in its next round.")
+    st.markdown(words.plain(decision.sentence))
+    skipped = [f"Held back: {bundle}: {why}." for bundle, why in done.first.skipped.items()]
+    words.notes([*skipped[: presenter.MAX_SENTENCES], *decision.notes])
+    traces = presenter.ranked(decision.trace)
+    if not traces:
+        st.caption("There is no trail: no broker was looked at.")
+        return
+    tables.table(
+        presenter.gates_table(traces),
+        {
+            "broker": tables.opener("Broker", "_why_broker", _open),
+            "verdict": tables.words("Verdict"),
+            "gate": tables.words("Last gate", "The condition at which the round ended."),
+            "measured": tables.words("Measured"),
+            "threshold": tables.words("Threshold"),
+            "distance": tables.words("Distance"),
+            "why": st.column_config.TextColumn("Because", width=420),
+        },
+        key="why",
+        alt="Verdict of the strategy on every broker, with the last gate",
+        height=min(400, tables.height_of(min(len(traces), presenter.MAX_BROKERS))),
+    )
+    if len(traces) > presenter.MAX_BROKERS:
+        st.caption(
+            f"The nearest {presenter.MAX_BROKERS} of {pluralize(len(traces), 'verdict')} are "
+            "listed."
+        )
+    _one_broker(page, candidate, traces)
+
+
+def _open(broker: str) -> None:
+    if broker != _CLUSTER:
+        frame.broker_link(broker)
+
+
+def _one_broker(page: PulsarPage, candidate: queries.Candidate, traces: list[BrokerTrace]) -> None:
+    by_name = {trace.broker or _CLUSTER: trace for trace in traces}
+    first = next((trace.broker for trace in traces if trace.broker), _CLUSTER)
+    named = state.text(state.BROKER)
+    chosen = st.selectbox(
+        "Gate by gate",
+        list(by_name),
+        index=list(by_name).index(named if named in by_name else first),
+        format_func=option,
+        key=state.BROKER,
+        bind="query-params",
+        width=320,
+    )
+    trace = by_name.get(chosen or first)
+    if trace is None:
+        return
+    if trace.gates:
+        tables.table(
+            presenter.trail_table(trace),
+            {
+                "gate": tables.words("Gate", pinned=True),
+                "measured": tables.words("Measured"),
+                "threshold": tables.words("Threshold"),
+                "distance": tables.words("Distance"),
+                "state": tables.words("State"),
+                "why": st.column_config.TextColumn("Because", width=420),
+            },
+            key="trail",
+            alt=f"Gates of {chosen} in the order in which they are checked",
+        )
+    if trace.broker is not None:
+        _turning(page, candidate, trace.broker)
+
+
+def _turning(page: PulsarPage, candidate: queries.Candidate, broker: str) -> None:
+    """Say at which value of a setting the verdict turns; tried with the strategy itself."""
+    is_small = page.reading.view.bundles.size <= _TRIED_AT_ONCE
+    if not is_small and not st.button(
+        "What would turn this verdict?", icon=":material/tune:", key="_turning", type="tertiary"
+    ):
+        return
+    with st.spinner("Trying other settings", show_time=True):
+        points = queries.turning_points((candidate, broker))
+    if points:
+        words.notes([f"{point.sentence}; tried, and the verdict turns." for point in points])
+    else:
+        st.caption("No single setting that was tried turns this verdict by itself.")

@@ -1,0 +1,108 @@
+"""The what-if of the Rebalance page: brokers join or fail, and everything is compared on that."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import streamlit as st
+
+from core.pulsar.isolation import parse_failure_domains
+from dashboard import state
+from dashboard.app_pages.pulsar.rebalance import fleets, model, queries
+from dashboard.components import words
+from dashboard.legible import option
+
+if TYPE_CHECKING:
+    from dashboard.components.pulsar.page import PulsarPage
+
+_LOOK_EVERY_S: Final = 1.0
+_MOST_JOINING: Final = 1_000
+
+
+def control(page: PulsarPage) -> fleets.Fleet:
+    """Draw the question which brokers there are; return what is supposed."""
+    snapshot = page.reading.snapshot
+    brokers = snapshot.brokers["broker"].to_pylist()
+    named = {name for name in snapshot.brokers["failure_domain"].to_pylist() if name}
+    domains = sorted(named | set(parse_failure_domains(snapshot.policies).values()))
+    for key, known, what in (
+        (state.FAIL, brokers, "broker"),
+        (state.FAIL_DOMAIN, domains, "failure domain"),
+    ):
+        words.tell_unknown(what, state.unknown_in_address(key, known), known)
+        held = st.session_state.get(key)
+        if held:  # a broker may have gone since it was chosen
+            st.session_state[key] = [one for one in held if one in known]
+    with st.popover("What if brokers join or fail?", icon=":material/science:"):
+        joining = st.number_input(
+            "Brokers that join",
+            min_value=0,
+            max_value=_MOST_JOINING,
+            key=state.JOIN,
+            bind="query-params",
+            help="Empty ones, as large as most of those that are there.",
+        )
+        failing = st.multiselect(
+            "Brokers that leave or fail",
+            brokers,
+            format_func=option,
+            key=state.FAIL,
+            bind="query-params",
+            select_all=False,
+            help="Their bundles are placed again, as the cluster would place them.",
+        )
+        failed = st.multiselect(
+            "Failure domains that fail",
+            domains,
+            format_func=option,
+            key=state.FAIL_DOMAIN,
+            bind="query-params",
+            select_all=False,
+            disabled=not domains,
+            help="All of their brokers." if domains else "This cluster names no failure domain.",
+        )
+        st.caption("Simulated on this page only; the cluster is not contacted.")
+    return fleets.Fleet(joining=int(joining or 0), failing=tuple(failing), domains=tuple(failed))
+
+
+def back() -> None:
+    """Suppose nothing any more; for callbacks."""
+    st.session_state[state.JOIN] = 0
+    st.session_state[state.FAIL] = []
+    st.session_state[state.FAIL_DOMAIN] = []
+
+
+def banner(page: PulsarPage, fleet: fleets.Fleet) -> None:
+    """Say that this fleet does not exist, and how it begins; stop where it cannot be computed."""
+    if fleet.is_real:
+        return
+    found = _found(page, fleet)
+    with st.container(border=True):
+        st.markdown(
+            f":material/science: **What if {words.plain(model.supposition(fleet))}?** "
+            "Everything on this page is about that fleet: nothing of it can be applied."
+        )
+        if isinstance(found, str):
+            st.error(words.plain(found), title="This fleet cannot be simulated")
+        elif found is not None:
+            st.caption(words.plain(model.beginning(found)))
+        else:
+            st.fragment(partial(_look, page, fleet), run_every=state.ticking(_LOOK_EVERY_S))()
+        st.button("Back to the fleet as it is", icon=":material/undo:", on_click=back, key="_real")
+    if not isinstance(found, fleets.Scenario):
+        st.stop()
+
+
+def _found(page: PulsarPage, fleet: fleets.Fleet) -> fleets.Scenario | str | None:
+    """Return the changed fleet, why there is none, or ``None`` while it is being computed."""
+    key = (page.shelved, fleet)
+    if page.reading.view.bundles.size <= queries.SYNC_BUNDLES:
+        return fleets.scenarios(key)
+    return fleets.scenarios_in_background(key)
+
+
+def _look(page: PulsarPage, fleet: fleets.Fleet) -> None:
+    st.caption(":material/hourglass_top: Placing the bundles of the brokers that go.")
+    if fleets.scenarios_in_background((page.shelved, fleet)) is not None and not state.is_busy():
+        st.rerun()

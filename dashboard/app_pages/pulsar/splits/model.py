@@ -1,0 +1,220 @@
+"""What the page of splits shows: who is near one, where it would be cut, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from core.errors import InputError
+from core.ids import FULL_UPPER
+from core.pulsar.split import BY_HAND, SplitWhatIf
+from core.pulsar.split.watch import NEAR_RATIO
+from core.units import pluralize
+from dashboard.app_pages.pulsar.splits.charts import CutData
+from dashboard.charts.ring import RingData
+
+SPECIFIED: Final = BY_HAND
+_MEASURES: Final = {
+    "topics": "topics",
+    "sessions": "sessions",
+    "msg_rate": "message rate",
+    "throughput": "throughput",
+}
+_VERDICTS: Final = {
+    "helps": "● helps",
+    "assumed": "◐ assumed",
+    "no_change": "○ changes nothing",
+    "cannot_help": "✕ cannot help",
+    "refused": "✕ refused",
+    "unknown": "? unknown",
+}
+_PERCENT: Final = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """How many bundles are near a split.
+
+    Attributes:
+        due: Split at the next check.
+        over: Over a limit, those included.
+        near: Above :data:`NEAR_RATIO` of one and not over it.
+    """
+
+    due: int
+    over: int
+    near: int
+
+
+def near_counts(watch: pa.Table, due: Collection[str]) -> Near:
+    """Count the bundles of the watch table by how near they are."""
+    ratio = watch["ratio"].to_numpy(zero_copy_only=False)
+    over = int(np.count_nonzero(ratio > 1.0))
+    return Near(len(due), over, int(np.count_nonzero(ratio >= NEAR_RATIO)) - over)
+
+
+def answer(counts: Near, *, limit: int, is_extensible: bool, is_on: bool) -> str:
+    """Return the sentence that says how many bundles are split next, and how many are near."""
+    line = f"{NEAR_RATIO * _PERCENT:.0f} %"
+    if not counts.over:
+        near = f"{pluralize(counts.near, 'bundle')} above {line} of one"
+        return f"No bundle is over a limit; {near if counts.near else 'none is near one'}."
+    start = f"{pluralize(counts.over, 'bundle')}{' or more' if counts.over >= limit else ''}"
+    start += f" {'is' if counts.over == 1 else 'are'} over a limit"
+    tail = f"{counts.near:,} more above {line} of one" if counts.near else "no other is near"
+    if not is_on:
+        return f"{start}, {tail}; automatic splits are off."
+    who = "their owners" if is_extensible else "the leader"
+    split = {0: "none of them is split", 1: "one of them is split"}.get(
+        counts.due, f"{counts.due:,} of them are split"
+    )
+    return f"{start}, {tail}; {split} by {who} at the next check."
+
+
+def watch_table(watch: pa.Table, due: Collection[str]) -> pd.DataFrame:
+    """Return the bundles nearest to a split."""
+    frame: pd.DataFrame = watch.to_pandas()
+    marks = [
+        _mark(ratio, is_due=name in due, is_single=is_single)
+        for name, ratio, is_single in zip(
+            frame["bundle"], frame["ratio"], frame["is_single"], strict=True
+        )
+    ]
+    return pd.DataFrame(
+        {
+            "bundle": frame["bundle"],
+            "mark": marks,
+            "nearest": frame["nearest"].map(_MEASURES),
+            "reached": frame["ratio"] * _PERCENT,
+            "topics": frame["topics"],
+            "sessions": frame["sessions"],
+            "msg_rate": frame["msg_rate"],
+            "throughput": frame["throughput"] / 1e6,
+            "owner": frame["owner"],
+        }
+    )
+
+
+def _mark(ratio: float, *, is_due: bool, is_single: bool) -> str:
+    if is_due:
+        return "◆ split next"
+    if not np.isfinite(ratio):
+        return "? unknown"
+    if ratio > 1.0:
+        return "▲ over, one topic" if is_single else "▲ over"
+    return "△ near" if ratio >= NEAR_RATIO else ""
+
+
+def largest_share(found: SplitWhatIf) -> float | None:
+    """Return the share of the load that the largest part keeps; ``None``: unknown."""
+    shares = [part.share for part in found.parts]
+    known = [share for share in shares if share is not None]
+    return max(known) if known and len(known) == len(shares) else None
+
+
+def algorithms_table(found: Sequence[SplitWhatIf]) -> pd.DataFrame:
+    """Return one row an algorithm: where it cuts and what the largest part keeps."""
+    rows = []
+    for one in found:
+        share = largest_share(one)
+        is_assumed = any(part.is_assumed for part in one.parts)
+        rows.append(
+            {
+                "algorithm": one.algorithm,
+                "verdict": _VERDICTS[one.verdict.code],
+                "at": ", ".join(f"0x{position:08x}" for position in one.positions) or "nowhere",
+                "largest": share * _PERCENT if share is not None and one.positions else None,
+                "basis": "assumed by width" if is_assumed else "by its topics",
+                "why": f"{one.verdict.sentence} {one.verdict.hint}".strip(),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def parts_table(found: SplitWhatIf) -> pd.DataFrame:
+    """Return what each part carries."""
+    return pd.DataFrame(
+        [
+            {
+                "part": part.range,
+                "topics": part.topic_count,
+                "sessions": part.sessions,
+                "msg_rate": part.msg_rate,
+                "throughput": None if part.throughput is None else part.throughput / 1e6,
+                "share": None if part.share is None else part.share * _PERCENT,
+            }
+            for part in found.parts
+        ]
+    )
+
+
+def cut_data(found: SplitWhatIf, topics: pa.Table | None) -> CutData:
+    """Return the parts laid flat, with the topics where they were read."""
+    parts = found.parts
+    shares = [np.nan if part.share is None else part.share * _PERCENT for part in parts]
+    held = topics.to_pylist() if topics is not None else []
+    return CutData(
+        lower=np.array([part.lower for part in parts], np.int64),
+        upper=np.array([part.upper for part in parts], np.int64),
+        shares=np.array(shares, np.float64),
+        hashes=[row["hash"] for row in held],
+        topics=[row["topic"] for row in held],
+        loads=[(row["msg_throughput_in"] or 0) + (row["msg_throughput_out"] or 0) for row in held],
+    )
+
+
+def ring_after(before: RingData, found: SplitWhatIf) -> RingData:
+    """Return the ring with the bundle replaced by its parts."""
+    row = before.marked
+    if row is None or len(found.parts) < 2:
+        return before
+    count = len(found.parts)
+    loads = [np.nan if part.throughput is None else part.throughput for part in found.parts]
+    lower = np.array([part.lower for part in found.parts], np.int64)
+    upper = np.array([part.upper for part in found.parts], np.int64)
+    owners = list(before.owners)
+    return replace(
+        before,
+        lower=np.concatenate([before.lower[:row], lower, before.lower[row + 1 :]]),
+        upper=np.concatenate([before.upper[:row], upper, before.upper[row + 1 :]]),
+        owners=[*owners[:row], *([owners[row]] * count), *owners[row + 1 :]],
+        values=np.concatenate([before.values[:row], loads, before.values[row + 1 :]]),
+        marked=int(row + np.nanargmax(np.nan_to_num(loads))),
+    )
+
+
+def parsed_positions(text: str) -> tuple[int, ...]:
+    """Return positions such as ``0x40000000, 1073741900``.
+
+    Raises:
+        InputError: One is no number, or not on the ring.
+    """
+    values = []
+    for part in text.replace(";", ",").split(","):
+        if not part.strip():
+            continue
+        try:
+            value = int(part.strip(), 0)
+        except ValueError as exc:
+            raise InputError(
+                f"{part.strip()!r} is no position.", hint="Write 0x20000000, 0x60000000."
+            ) from exc
+        if not 0 <= value <= FULL_UPPER:
+            raise InputError(
+                f"{part.strip()} is not on the ring.",
+                hint="The ring goes from 0x00000000 to 0xffffffff.",
+            )
+        values.append(value)
+    return tuple(values)
+
+
+def splittable(bundles: pa.Table, name: str) -> bool:
+    """Return whether the snapshot has that bundle and it is an ordinary one."""
+    row = pc.index(bundles["bundle"], name).as_py()
+    return row >= 0 and not bundles["is_broker_bound"][row].as_py()

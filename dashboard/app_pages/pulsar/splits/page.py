@@ -1,0 +1,107 @@
+"""Splits: which bundles are near one, where they would be cut, and whether that helps."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from core.errors import UnknownNameError
+from core.pulsar.split import find_bundles_to_split
+from core.pulsar.split.watch import split_watch
+from dashboard import state
+from dashboard.app_pages.pulsar.splits import model, view
+from dashboard.components import frame, tables, words
+from dashboard.components.pulsar.page import PulsarPage
+
+MOST = 100
+
+page = frame.open_page("Splits", PulsarPage)
+reading = page.reading
+snapshot, settings = reading.snapshot, reading.settings
+if reading.movable.num_rows == 0:
+    words.nothing("No bundle is in this snapshot", snapshot.manifest)
+    st.stop()
+watch = split_watch(snapshot, settings, limit=MOST)
+choices, _ = find_bundles_to_split(snapshot, settings)
+due = {choice.bundle for choice in choices}
+words.answer(
+    model.answer(
+        model.near_counts(watch, due),
+        limit=MOST,
+        is_extensible=snapshot.manifest.load_manager == "extensible",
+        is_on=settings.flag("loadBalancerAutoBundleSplitEnabled"),
+    )
+)
+
+words.section("Nearest to a split", "Of four limits, the one that is nearest. Click a bundle.")
+rows = model.watch_table(watch, due)
+
+
+def choose(bundle: str) -> None:
+    """Look at another bundle."""
+    st.session_state[state.BUNDLE] = bundle
+    forget_positions()
+
+
+def forget_positions() -> None:
+    """Positions lie in one bundle: another one has its own."""
+    st.session_state.pop(state.POSITIONS, None)
+
+
+tables.table(
+    rows,
+    {
+        "bundle": tables.opener("Bundle", "_split_bundle", choose),
+        "mark": tables.words("State"),
+        "nearest": tables.words("Nearest limit"),
+        "reached": tables.percent("Reached", "Share of that limit."),
+        "topics": tables.whole("Topics"),
+        "sessions": tables.whole("Sessions", "Producers and consumers."),
+        "msg_rate": tables.rate("Rate", "As the manager compares it: the long-term average."),
+        "throughput": tables.megabytes("Traffic", "The same."),
+        "owner": tables.words("Owner"),
+    },
+    key="split_watch",
+    alt="Bundles nearest to an automatic split",
+    height=min(330, tables.height_of(len(rows))),
+)
+tables.downloads(rows, cluster=page.name, what="splits", moment=page.shelved.taken_at)
+
+words.section("Look at one")
+if not state.text(state.BUNDLE):
+    st.session_state[state.BUNDLE] = str(rows["bundle"][0])
+with st.container(horizontal=True, vertical_alignment="center"):
+    bundle = (
+        st.text_input(
+            "Bundle",
+            key=state.BUNDLE,
+            bind="query-params",
+            label_visibility="collapsed",
+            width=460,
+            on_change=forget_positions,
+        )
+        or ""
+    ).strip()
+    is_there = model.splittable(snapshot.bundles, bundle)
+    st.button(
+        "Open the bundle",
+        icon=":material/donut_small:",
+        type="tertiary",
+        disabled=not is_there,
+        on_click=frame.bundle_link,
+        args=(bundle,),
+    )
+if not is_there:
+    known = reading.movable["bundle"].to_pylist()[:10_000]
+    unknown = UnknownNameError.of("bundle", bundle, known, place="this snapshot")
+    words.failed(unknown, what="No such bundle, or none that can be split")
+    st.stop()
+chosen = view.Chosen.of(page, bundle)
+view.topics_button(chosen)
+view.compared(chosen)
+picked = view.picked(chosen)
+if picked is None:
+    st.stop()
+found, is_unloaded = picked
+view.outcome(chosen, found)
+view.planned(chosen, found, is_unloaded=is_unloaded)
+view.conditions(chosen, found)

@@ -1,0 +1,275 @@
+"""The chosen bundle of the page of splits: algorithms side by side, parts, ring, plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import streamlit as st
+
+from core.errors import InputError, OpsError, RemoteError
+from core.pulsar.split import ALGORITHMS, SplitWhatIf, TopicLoads, explain_split
+from core.pulsar.split.algorithms import most_even_position
+from core.snapshot import PulsarSnapshot
+from core.units import pluralize
+from dashboard import services, state
+from dashboard.app_pages.pulsar.splits import model
+from dashboard.app_pages.pulsar.splits.charts import cut_strip
+from dashboard.charts.ring import namespace_ring
+from dashboard.components import figures, moves_plan, tables, words
+from dashboard.components.applying import ApplyDialog
+from dashboard.components.explain import draw_conditions
+from dashboard.presenters.bundles import ring_data
+from dashboard.presenters.explain import split_conditions_table
+from dashboard.presenters.topics import read_words, web_addresses_of
+from dashboard.queries import explanations
+
+if TYPE_CHECKING:
+    from dashboard.components.pulsar.page import PulsarPage
+
+_RING_PX: Final = 240
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """The bundle that is looked at.
+
+    Attributes:
+        page: The page.
+        bundle: Its name.
+        topics: Its topics, where they were read.
+        read_at: When that was.
+        snapshot: The snapshot, with these topics.
+    """
+
+    page: PulsarPage
+    bundle: str
+    topics: pa.Table | None
+    read_at: datetime | None
+    snapshot: PulsarSnapshot
+
+    @classmethod
+    def of(cls, page: PulsarPage, bundle: str) -> Chosen:
+        """Take the topics that this session has read."""
+        read = state.topics_of(page.name, bundle)
+        topics, read_at = (None, None) if read is None else (read.table, read.read_at)
+        whole = explanations.with_topics(page.reading.snapshot, topics)
+        return cls(page, bundle, topics, read_at, whole)
+
+    def explained(self, algorithm: str, positions: Sequence[int] = ()) -> SplitWhatIf:
+        """Return what one algorithm would do."""
+        return explain_split(
+            self.snapshot,
+            self.page.reading.settings,
+            self.bundle,
+            algorithm=algorithm,
+            positions=positions,
+        )
+
+    def best_position(self) -> tuple[int, ...]:
+        """Return the one position that halves the load best; the middle where nothing is known."""
+        loads = TopicLoads.of(self.snapshot.topics, self.bundle)
+        best = None if loads is None else most_even_position(loads)
+        if best is not None:
+            return (best[0],)
+        return self.explained("range_equally_divide").positions
+
+
+def topics_button(chosen: Chosen) -> None:
+    """Offer to read the bundle's topics: without them the parts' loads are assumed."""
+    page, snapshot = chosen.page, chosen.page.reading.snapshot
+    owner = chosen.explained("range_equally_divide").subject.owner
+    address = page.cluster.web_address(*web_addresses_of(snapshot, str(owner or "")))
+    with st.container(horizontal=True, vertical_alignment="center"):
+        is_clicked = st.button(
+            "Fetch topics",
+            icon=":material/cloud_download:",
+            disabled=not address,
+            help="Read from the owner: where topics lie on the ring, and what each carries.",
+        )
+        st.caption(
+            f"{pluralize(chosen.topics.num_rows, 'topic')}. "
+            f"{read_words(chosen.read_at, services.now())}"
+            if chosen.topics is not None and chosen.read_at is not None
+            else "Its topics were not read: what the parts carry is assumed by their width.",
+            width="content",
+        )
+    if not is_clicked:
+        return
+    try:
+        with st.spinner(words.plain(f"Asking {owner}"), show_time=True):
+            topics = services.fetch_topics(page.cluster, str(address), chosen.bundle)
+    except (RemoteError, InputError) as error:
+        words.failed(error, what="The topics could not be read")
+        return
+    state.keep_topics(page.name, chosen.bundle, state.ReadTopics(topics, services.now()))
+    st.rerun()
+
+
+def compared(chosen: Chosen) -> None:
+    """Draw every algorithm side by side."""
+    words.section("Where it would be cut", "Every algorithm of the brokers on this bundle.")
+    best = chosen.best_position()
+    found = [
+        chosen.explained(name, best if name == model.SPECIFIED else ())
+        for name in ALGORITHMS
+        if best or name != model.SPECIFIED
+    ]
+    rows = model.algorithms_table(found)
+    columns = {
+        "algorithm": tables.words("Algorithm", pinned=True),
+        "verdict": tables.words("Verdict"),
+        "at": tables.words("Boundary"),
+        "largest": tables.percent("Largest part", "Share of the load that stays together."),
+        "basis": tables.words("Known"),
+        "why": st.column_config.TextColumn("Because", width=480),
+    }
+    tables.grid(
+        rows,
+        hide_index=True,
+        column_order=list(columns),
+        column_config=columns,
+        key="split_algorithms",
+        alt=f"Split algorithms on {chosen.bundle}",
+        height=tables.height_of(len(rows), tables.WRAPPED_PX),
+        row_height=tables.WRAPPED_PX,
+        placeholder="unknown",
+    )
+    st.caption(f"{model.SPECIFIED} is shown at the position that halves the load best.")
+
+
+def picked(chosen: Chosen) -> tuple[SplitWhatIf, bool] | None:
+    """Draw the choice of algorithm; return what it does, and whether the parts are unloaded."""
+    default = chosen.page.reading.settings.text("defaultNamespaceBundleSplitAlgorithm")
+    names = list(ALGORITHMS)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        algorithm = st.selectbox(
+            "Algorithm",
+            names,
+            index=names.index(default) if default in names else 0,
+            key=state.ALGORITHM,
+            bind="query-params",
+            width=270,
+        )
+        text = ""
+        if algorithm == model.SPECIFIED:
+            best = ", ".join(f"0x{one:08x}" for one in chosen.best_position())
+            text = st.text_input(
+                "Positions",
+                value=best,
+                key=state.POSITIONS,
+                bind="query-params",
+                width=220,
+            )
+        is_unloaded = st.toggle(
+            "Unload the parts too",
+            key=state.PARTS,
+            bind="query-params",
+            help="Each part is placed again, and its clients reconnect.",
+        )
+    try:
+        positions = model.parsed_positions(text or "")
+        return chosen.explained(str(algorithm), positions), bool(is_unloaded)
+    except InputError as error:
+        words.failed(error, what="Where is it to be cut?")
+        return None
+
+
+def outcome(chosen: Chosen, found: SplitWhatIf) -> None:
+    """Draw the verdict, the ring before and after, and what the parts carry."""
+    is_best = found.verdict.code == "helps" and not found.verdict.hint
+    show = st.success if is_best else st.info if found.verdict.code == "unknown" else st.warning
+    show(
+        words.plain(f"{found.verdict.sentence} {found.verdict.hint}".strip()),
+        icon=":material/call_split:",
+    )
+    figures.chart(
+        cut_strip(model.cut_data(found, chosen.topics)),
+        key="split_strip",
+        alt=f"{chosen.bundle} laid flat: {len(found.parts)} parts after the split",
+    )
+    _rings(chosen, found)
+    tables.table(
+        model.parts_table(found),
+        {
+            "part": tables.words("Part", pinned=True),
+            "share": tables.percent("Share"),
+            "topics": tables.whole("Topics"),
+            "throughput": tables.megabytes("Traffic"),
+            "msg_rate": tables.rate("Rate"),
+            "sessions": tables.whole("Sessions"),
+        },
+        key="split_parts",
+        alt="What each part would carry",
+        missing="?",
+    )
+    st.markdown(f":material/lock: {words.plain(found.cost.sentence)}")
+    words.notes(found.notes)
+
+
+def _rings(chosen: Chosen, found: SplitWhatIf) -> None:
+    """Draw the ring of the namespace now and after."""
+    namespace = found.subject.namespace
+    hashes = chosen.topics["hash"].to_pylist() if chosen.topics is not None else []
+    ring = ring_data(
+        chosen.page.reading.bundles, namespace, marked=chosen.bundle, topic_hashes=hashes
+    )
+    if ring is None:
+        return
+    pairs = (("now", ring), ("after", model.ring_after(ring, found)))
+    for column, (moment, data) in zip(st.columns(2, gap="small"), pairs, strict=True):
+        with column:
+            st.caption(f"Ring of {words.plain(namespace)} {moment}")
+            figure = namespace_ring(data, height=_RING_PX)
+            figure.update_layout(showlegend=False, margin={"l": 66, "r": 66, "t": 24, "b": 24})
+            figures.chart(
+                figure, key=f"split_ring_{moment}", alt=f"Hash ring of {namespace} {moment}"
+            )
+
+
+def conditions(chosen: Chosen, found: SplitWhatIf) -> None:
+    """Draw when it is split automatically."""
+    words.section("Would it be split by itself?", "Every condition, with its distance.")
+    st.markdown(words.plain(found.when))
+    draw_conditions(split_conditions_table(found.conditions), chosen.bundle)
+
+
+def planned(chosen: Chosen, found: SplitWhatIf, *, is_unloaded: bool) -> None:
+    """Draw the plan of the split and what a person may do with it."""
+    page = chosen.page
+    request = explanations.SplitRequest(
+        shelved=page.shelved,
+        bundle=chosen.bundle,
+        algorithm=found.algorithm,
+        positions=found.positions if found.algorithm == model.SPECIFIED else (),
+        is_unloaded=is_unloaded,
+        exclusions=tuple(page.cluster.exclusions),
+        topics=chosen.topics,
+        topics_read_at=chosen.read_at,
+    )
+    try:
+        plan, preview = explanations.split_preview(request)
+    except OpsError as error:
+        words.failed(error, what="The split cannot be planned")
+        return
+    dialog = state.open_dialog()
+    # behind an open dialog stands what it is about
+    if isinstance(dialog, ApplyDialog) and dialog.preview is not None:
+        plan, preview = dialog.plan, dialog.preview
+    words.section("The plan", "A split cannot be taken back: bundles are never merged.")
+    for other in preview.others:
+        st.markdown(words.plain(other.sentence))
+    said = (found.verdict.sentence, found.cost.sentence)
+    for item in plan.diagnostics:
+        if not item.sentence.startswith(said):  # these stand above already
+            show = {"error": st.error, "warning": st.warning}.get(item.severity, st.info)
+            show(words.plain(f"{item.sentence} {item.hint}".strip()))
+    if not preview.others:
+        return
+    moves_plan.draw_apply(page, plan, preview)
+    with st.expander("The brokers' own lines", icon=":material/terminal:"):
+        st.code("\n".join(other.command for other in preview.others), language="bash")
+        st.code("\n".join(other.rest for other in preview.others), language="bash")

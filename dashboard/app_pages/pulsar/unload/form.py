@@ -1,0 +1,114 @@
+"""What the unload preview works on: bundles that a person picks, or a run to take back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import streamlit as st
+
+from core.errors import OpsError, PlanConflictError
+from core.plan.model import Plan
+from core.pulsar.placement import STRATEGY_NAMES
+from core.pulsar.plan.preview import Preview
+from dashboard import state
+from dashboard.app_pages.pulsar.unload.queries import UnloadRequest, undo_preview, unload_preview
+from dashboard.components import words
+from dashboard.components.activity import run_link
+from dashboard.components.undo import is_too_early
+from dashboard.legible import option
+from dashboard.queries import runs
+from dashboard.queries.runs import UndoRequest
+
+if TYPE_CHECKING:
+    from dashboard.components.pulsar.page import PulsarPage
+
+ACTIVE: Final = "active"
+ANY: Final = "any broker"
+
+
+def picked_plan(page: PulsarPage) -> tuple[Plan, Preview] | None:
+    """Draw the pickers, and return the plan for what is picked; ``None``: nothing is."""
+    reading = page.reading
+    active = reading.settings.text("loadBalancerLoadPlacementStrategy").rpartition(".")[2]
+    named = st.query_params.get_all(state.BUNDLES) or st.session_state.get(state.BUNDLES) or []
+    bundles = st.multiselect(
+        "Bundles to unload",
+        list(dict.fromkeys([*named, *reading.hottest])),
+        format_func=option,
+        key=state.BUNDLES,
+        bind="query-params",
+        accept_new_options=True,
+        select_all=False,  # else it stands first, and Enter takes it
+        placeholder="Choose one of the hottest, or type a bundle's name",
+    )
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        destination = st.selectbox(
+            "Destination",
+            [ANY, *reading.measures.brokers],
+            format_func=option,
+            key=state.TO,
+            bind="query-params",
+            width=240,
+            help=f"{ANY}: the cluster places it. A named broker is asked to take it.",
+        )
+        strategy = st.selectbox(
+            "Placement strategy",
+            [ACTIVE, *STRATEGY_NAMES],
+            key=state.STRATEGY,
+            bind="query-params",
+            width=260,
+            help=f"{ACTIVE}: {active}, the active one of this cluster.",
+        )
+        st.caption(f"Active on this cluster: {words.plain(active)}.")
+    if not bundles:
+        words.answer("Choose bundles to see where they would go.")
+        return None
+    return unload_preview(
+        UnloadRequest(
+            shelved=page.shelved,
+            bundles=tuple(bundles),
+            destination=None if destination in (None, ANY) else destination,
+            strategy=None if strategy in (None, ACTIVE) else strategy,
+            exclusions=tuple(page.cluster.exclusions),
+        )
+    )
+
+
+def undo_of(page: PulsarPage, run_id: str) -> tuple[Plan, Preview] | None:
+    """Say which run is taken back, and return the plan for it; ``None``: there is none now."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f":material/undo: This takes back run **{words.plain(run_id)}**.")
+        st.button(
+            "Open the run",
+            icon=":material/history:",
+            type="tertiary",
+            on_click=run_link,
+            args=(run_id,),
+        )
+        st.button(
+            "Choose bundles instead",
+            icon=":material/close:",
+            type="tertiary",
+            on_click=state.leave_undo,
+        )
+    try:
+        view = runs.find(page.config, run_id)
+        if view is None:
+            words.answer(f"The journal knows no run {run_id}.")
+            return None
+        if is_too_early(page, view):
+            return None
+        return undo_preview(
+            UndoRequest(
+                shelved=page.shelved,
+                run_id=view.run_id,
+                last_seq=view.last_seq,
+                view=view,
+                exclusions=tuple(page.cluster.exclusions),
+            )
+        )
+    except PlanConflictError as error:
+        words.failed(error, what="This run cannot be taken back")
+    except OpsError as error:
+        words.failed(error, what="The undo cannot be planned")
+    return None
