@@ -40,7 +40,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> TrimtabConfig:
     return TrimtabConfig.model_validate({"state_dir": state, "clusters": [*pulsar, pegasus]})
 
 
-def run(config: TrimtabConfig, out: Path, spark: object, name: str, **needed: object) -> JobAnswer:
+def run(config: TrimtabConfig, out: Path, spark: object, name: str, **values: object) -> JobAnswer:
     out.mkdir(parents=True)
     context = JobContext(
         config=config,
@@ -50,7 +50,7 @@ def run(config: TrimtabConfig, out: Path, spark: object, name: str, **needed: ob
         history=lambda: HistoryStore(HistoryLocation(str(config.state_dir / "history"))),
     )
     kind = KIND[name]
-    return kind.run(context, checked(kind, needed))
+    return kind.run(context, checked(kind, values))
 
 
 @pytest.mark.parametrize("name", ASKED)
@@ -77,7 +77,7 @@ def test_a_minute_that_was_never_recorded_is_told_for_each_cluster(config, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("name", "asked", "words"),
+    ("name", "values", "words"),
     [
         ("shed", {"strategy": "TresholdShedder"}, "ThresholdShedder"),
         ("place", {"settings": {"loadBalancerEnabld": True}}, "loadBalancerEnabled"),
@@ -86,9 +86,9 @@ def test_a_minute_that_was_never_recorded_is_told_for_each_cluster(config, tmp_p
         ("simulate", {"roundz": 3}, "roundz"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_with_near_names(name, needed, words):
+def test_what_cannot_be_asked_is_refused_with_near_names(name, values, words):
     with pytest.raises(InputError, match=words):
-        checked(KIND[name], needed)
+        checked(KIND[name], values)
 
 
 def test_clusters_that_are_not_configured_are_refused(config, tmp_path):

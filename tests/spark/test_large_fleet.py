@@ -63,13 +63,13 @@ def test_a_what_if_of_the_extensible_manager_is_that_of_a_process(
 class Rounds:
     """Stands for Spark: counts who asks."""
 
-    needed = 0
+    calls = 0
 
     def __init__(self, _spark, progress):
         self.progress = progress
 
     def rounds(self, view, options):
-        Rounds.needed += 1
+        Rounds.calls += 1
         self.progress.step(0, 1, "balancing tables")
         return large_pegasus.rounds_until_converged(view, options)
 
@@ -80,7 +80,7 @@ def test_a_large_pegasus_cluster_is_dealt_out_by_table_where_the_policy_allows(
 ):
     monkeypatch.setattr(large_pegasus, "MAX_PARTITIONS", 10)
     monkeypatch.setattr(large_pegasus, "SparkRounds", Rounds)
-    monkeypatch.setattr(Rounds, "asked", 0)
+    monkeypatch.setattr(Rounds, "calls", 0)
     save_snapshot(generated(3, 16, 5), tmp_path)
     sources, question = (
         {"peg": InDirectory(str(tmp_path))},
@@ -89,7 +89,7 @@ def test_a_large_pegasus_cluster_is_dealt_out_by_table_where_the_policy_allows(
     assert answer_fleet(None, sources, question, NoProgress()) == answer_here(
         sources, question, NoProgress()
     )
-    assert Rounds.needed == spread
+    assert Rounds.calls == spread
 
 
 def test_who_stops_a_large_cluster_stops_all(tmp_path, monkeypatch):
