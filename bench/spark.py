@@ -80,7 +80,7 @@ REQUESTS: Final = (
 def main() -> int:
     """Run one of the two."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", choices=("fleet", "huge"))
+    parser.add_argument("what", nargs="?", choices=("fleet", "huge"), default="fleet")
     parser.add_argument("--clusters", type=int, default=100)
     parser.add_argument("--brokers", type=int)
     parser.add_argument("--bundles", type=int)
@@ -88,10 +88,10 @@ def main() -> int:
     parser.add_argument("--local", action="store_true")
     parser.add_argument("--ask", nargs="+", choices=QUESTIONS, default=QUESTIONS)
     parser.add_argument("--keep", type=Path, help="huge: where the cluster is, or will be")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="trimtab-bench-"))
     try:
-        return (_fleet if asked.what == "fleet" else _huge)(asked, root)
+        return (_fleet if options.what == "fleet" else _huge)(options, root)
     finally:
         end_session()
         shutil.rmtree(root, ignore_errors=True)
@@ -113,47 +113,49 @@ def _timed(words: str, rows: int, ask: Callable[[], Any]) -> Any:
     return found
 
 
-def _fleet(asked: argparse.Namespace, root: Path) -> int:
-    brokers, bundles = asked.brokers or 20, asked.bundles or 5_000
+def _fleet(options: argparse.Namespace, root: Path) -> int:
+    brokers, bundles = options.brokers or 20, options.bundles or 5_000
     sources = {}
-    for seed in range(asked.clusters):
+    for seed in range(options.clusters):
         name = f"fleet-{seed:03d}"
         snapshot = make_snapshot(brokers=brokers, bundles=bundles, seed=seed, cluster=name)
         save_snapshot(snapshot, root / name)
         sources[name] = InDirectory(str(root / name))
     question = FleetRequest(SHED, ShedRequest())
-    rows = asked.clusters * bundles
+    rows = options.clusters * bundles
     here = _timed("in process", rows, lambda: answer_here(sources, question, NoProgress()))
-    spark = _session(asked.cores)
+    spark = _session(options.cores)
     for turn in ("cold", "warm"):
         there = _timed(
-            f"Spark, {asked.cores} cores, {turn}",
+            f"Spark, {options.cores} cores, {turn}",
             rows,
             lambda: answer_on_spark(spark, sources, question, NoProgress()),
         )
     return _verdict(there == here)
 
 
-def _huge(asked: argparse.Namespace, root: Path) -> int:
-    brokers, bundles = asked.brokers or 10_000, asked.bundles or 10_000_000
-    directory = (asked.keep or root) / f"huge-{brokers}-{bundles}"
+def _huge(options: argparse.Namespace, root: Path) -> int:
+    brokers, bundles = options.brokers or 10_000, options.bundles or 10_000_000
+    directory = (options.keep or root) / f"huge-{brokers}-{bundles}"
     if not (directory / WRITTEN).exists():
         _timed("written", bundles, lambda: write_huge(directory, brokers, bundles))
         (directory / WRITTEN).touch()
-    spark = _session(asked.cores)
+    spark = _session(options.cores)
     told = {}
-    for words, ask in _questions(asked.ask):
+    for words, ask in _questions(options.ask):
         cluster = LargeCluster.of(
             spark, directory, NoProgress()
         )  # nothing is kept between questions
-        told[words] = _timed(f"Spark, {asked.cores} cores, {words}", bundles, partial(ask, cluster))
+        told[words] = _timed(
+            f"Spark, {options.cores} cores, {words}", bundles, partial(ask, cluster)
+        )
     end_session()
-    if not asked.local:
+    if not options.local:
         return 0
     snapshot = _timed("in process, read", bundles, lambda: _whole(directory))
     here = {
         words: _timed(f"in process, {words}", bundles, partial(ask, snapshot))
-        for words, ask in _questions_here(asked.ask)
+        for words, ask in _questions_here(options.ask)
     }
     return _verdict(all(_bare(told[words]) == _bare(answer) for words, answer in here.items()))
 

@@ -164,7 +164,7 @@ class JobQueue:
         return [self._job(row) for row in self._rows()]
 
     def stop(self, job_id: str, now: datetime) -> None:
-        """Request a job's end; a queued one ends at once.
+        """Cancel a job: it ends after the part in progress, a queued one at once.
 
         Raises:
             UnknownNameError: There is none of that name.

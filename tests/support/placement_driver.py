@@ -64,6 +64,8 @@ def ask_real_classes(
     folder: Path,
     driver: str = "PlacementDriver",
     version: str = "",
+    *,
+    limit_s: float = LIMIT_S,
 ) -> list[dict[str, Any]]:
     """Return the real classes' answer to each case.
 
@@ -72,6 +74,7 @@ def ask_real_classes(
         folder: Where the cases file goes.
         driver: Java class beside the parity tests.
         version: Release whose classes are run; empty: that of the jars at hand.
+        limit_s: How long they may take.
     Raises:
         AssertionError: The driver failed; with the end of what it said.
     """
@@ -81,7 +84,7 @@ def ask_real_classes(
     with path.open("w", encoding="utf-8") as stream:
         stream.writelines(json.dumps(case) + "\n" for case in cases)
     done = subprocess.run(
-        [*command, str(path)], capture_output=True, text=True, check=False, timeout=LIMIT_S
+        [*command, str(path)], capture_output=True, text=True, check=False, timeout=limit_s
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return [json.loads(line) for line in done.stdout.splitlines()]
