@@ -35,7 +35,8 @@ from dashboard.cli.options import Config, Json, PlanFile, PlanReason, Source
 from dashboard.cli.output import Answer, emit, say, table
 from dashboard.cli.plan_answers import nothing_to_do, refusal, show_plan_file, write_plan
 from dashboard.cli.source import active_settings, pulsar_cluster, pulsar_snapshot
-from dashboard.presenters.isolation_words import (
+from dashboard.presenters.naming import listed
+from dashboard.presenters.pulsar.isolation_words import (
     CODES,
     ROLE_WORDS,
     Violation,
@@ -43,7 +44,6 @@ from dashboard.presenters.isolation_words import (
     violations,
     who_serves,
 )
-from dashboard.presenters.naming import listed
 
 _SHOWN = 12
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import streamlit as st
 
@@ -15,11 +16,9 @@ from core.errors import OpsError
 from core.plan.codec import dump_plan
 from core.plan.describe import tally
 from core.plan.model import Plan
-from core.pulsar.plan.preview import Preview
 from dashboard import services, state
-from dashboard.components import tables, words
+from dashboard.components import words
 from dashboard.presenters import applying as presenter
-from dashboard.presenters import unload
 from dashboard.presenters.naming import file_name
 from dashboard.queries import runs
 from dashboard.services import config_option
@@ -33,40 +32,46 @@ PAUSE: Final = "_apply_pause"
 TYPED: Final = "_apply_typed"
 FAILED: Final = "_apply_failed"
 
-PAUSE_HELP: Final = (
-    "The pause sets loadBalancerSheddingEnabled=false for the time of the run, so that the cluster "
-    "does not move bundles at the same time. It is put back however the run ends, and both are "
-    "journaled."
-)
+
+class PauseOption(NamedTuple):
+    """The choice to pause the cluster's own balancer during the run.
+
+    Attributes:
+        label: Of the switch.
+        help: What it does.
+    """
+
+    label: str
+    help: str
 
 
 @dataclass(frozen=True, eq=False)
-class ApplyDialog:
-    """What is about to be applied: exactly the plan that is shown.
+class ApplyDialog(ABC):
+    """What is about to be applied: exactly the plan that is shown; each system has a subclass.
 
     Attributes:
         config: The configuration.
         cluster: Its cluster.
         plan: The plan.
-        preview: Its preview, as shown; ``None``: a plan for a Pegasus cluster, shown by its steps.
         is_past: It was made on a snapshot that was chosen by its time.
-        is_shedding: The cluster sheds by itself, as far as its snapshot tells.
-        sentence: What the page says the plan would do; blank: that of the unload preview, which
-            plans for Pegasus clusters have not.
     """
+
+    example: ClassVar[str]
+    """A reason, shown in the empty field."""
 
     config: Config
     cluster: Cluster
     plan: Plan
-    preview: Preview | None
     is_past: bool
-    is_shedding: bool
-    sentence: str = ""
 
     @property
-    def may_pause(self) -> bool:
-        """Whether there is shedding to pause, and moves that it could disturb."""
-        return self.is_shedding and self.plan.is_placed_by_cluster
+    def pause(self) -> PauseOption | None:
+        """How the cluster's own balancer can be paused; ``None``: it need not or cannot be."""
+        return None
+
+    @abstractmethod
+    def draw_effects(self) -> None:
+        """Draw what the plan is expected to do."""
 
 
 def draw_choices(dialog: ApplyDialog, now: datetime) -> str:
@@ -88,14 +93,6 @@ def draw_choices(dialog: ApplyDialog, now: datetime) -> str:
         )
     st.caption(presenter.expiry_words(plan, now))
     return name
-
-
-def in_dialog() -> tuple[Plan, Preview] | None:
-    """Return what an open dialog is about: behind it stands the same; ``None``: none is open."""
-    dialog = state.open_dialog()
-    if isinstance(dialog, ApplyDialog) and dialog.preview is not None:
-        return dialog.plan, dialog.preview
-    return None
 
 
 def apply_button(dialog: ApplyDialog) -> None:
@@ -159,25 +156,15 @@ def _close() -> None:
 
 def _body(dialog: ApplyDialog) -> None:
     plan = dialog.plan
-    if dialog.preview is None:
-        st.markdown(words.plain(dialog.sentence))
-        words.notes(presenter.step_lines(plan))
-    else:
-        st.markdown(words.plain(dialog.sentence or unload.answer(plan, dialog.preview)))
-        _effects(dialog.preview)
-    for item in plan.diagnostics:
-        if item.code == "split_verdict" and item.severity == "info":
-            st.success(words.plain(item.sentence), icon=":material/call_split:")
-    for sentence in unload.remarks(plan).get("warning", []):
+    dialog.draw_effects()
+    for sentence in presenter.remarks(plan).get("warning", []):
         st.warning(words.plain(sentence), icon=":material/warning:")
     st.text_input(
         "Reason (recorded in the audit log)",
         key=REASON,
         live="300ms",
         max_chars=500,
-        placeholder="db3:34801 gets a new disk tonight"
-        if dialog.preview is None
-        else "10.1.0.3 runs hot since the release of 14:00",
+        placeholder=dialog.example,
     )
     _options(dialog)
     _confirmation(dialog)
@@ -186,30 +173,6 @@ def _body(dialog: ApplyDialog) -> None:
         st.error(words.coded(str(failed)), icon=":material/error:")
     _buttons(dialog)
     st.caption(presenter.expiry_words(plan, services.now()))
-
-
-def _effects(preview: Preview) -> None:
-    if preview.steps:
-        _moves(preview)
-        words.notes([other.sentence for other in preview.others])
-    if preview.steps or any(other.clients for other in preview.others):
-        st.caption(words.plain(preview.clients.sentence()))
-
-
-def _moves(preview: Preview) -> None:
-    rows = unload.steps_table(preview)
-    tables.table(
-        rows,
-        {
-            "from": tables.words("From"),
-            "to": tables.words("To"),
-            "clients": tables.whole("Clients"),
-            "bundle": tables.words("Bundle"),
-        },
-        key="_apply_steps",
-        alt="Steps that would be carried out",
-        height=min(240, tables.height_of(len(rows))),
-    )
 
 
 def _options(dialog: ApplyDialog) -> None:
@@ -226,10 +189,10 @@ def _options(dialog: ApplyDialog) -> None:
             key=PACE,
             width=180,
         )
-        if dialog.may_pause:
-            st.checkbox("Pause the cluster's own shedding meanwhile", key=PAUSE)
-    if dialog.may_pause:
-        st.caption(words.plain(PAUSE_HELP))
+        if dialog.pause is not None:
+            st.checkbox(dialog.pause.label, key=PAUSE)
+    if dialog.pause is not None:
+        st.caption(words.plain(dialog.pause.help))
 
 
 def _confirmation(dialog: ApplyDialog) -> None:
@@ -282,7 +245,7 @@ def _apply(dialog: ApplyDialog) -> None:
         pace_per_min=float(stored.get(PACE) or limits.pace_per_min),
         max_failures=limits.max_failures,
         verify_within_s=limits.verify_within_s,
-        pause_balancer=dialog.may_pause and bool(stored.get(PAUSE)),
+        pause_balancer=dialog.pause is not None and bool(stored.get(PAUSE)),
     )
     refusal = _refusal(dialog)
     if refusal is not None:

@@ -9,7 +9,7 @@ from typing import Final
 from core.actions.model import Refusal
 from core.actions.preconditions import plan_refusal
 from core.plan.describe import things
-from core.plan.model import Plan
+from core.plan.model import DiagnosticSeverity, Plan
 from core.step import Step
 from core.units import format_age, pluralize
 from dashboard.presenters.naming import clock
@@ -26,6 +26,9 @@ FREE_BROKERS: Final = 2
 
 MAX_LINES: Final = 12
 """Steps that the dialog tells one by one; the page has them all."""
+
+MAX_REMARKS: Final = 6
+"""Diagnostics of one severity that are shown one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,3 +157,20 @@ def missing(plan: Plan, environment: str, answers: Answers) -> str | None:
     if must_type_name(plan, environment) and answers.typed_name.strip() != plan.cluster:
         return f"Type the cluster's name, {plan.cluster}, to confirm."
     return None
+
+
+def remarks(plan: Plan) -> dict[DiagnosticSeverity, list[str]]:
+    """Return what there is to know about the plan by severity, worst first; a few of each."""
+    severities: tuple[DiagnosticSeverity, ...] = ("error", "warning", "info")
+    by_severity = {
+        one: list(
+            dict.fromkeys(f"{item.sentence} {item.hint}".strip() for item in plan.by_severity(one))
+        )
+        for one in severities
+    }
+    return {
+        severity: items[:MAX_REMARKS]
+        + ([f"{len(items) - MAX_REMARKS:,} more like these."] if len(items) > MAX_REMARKS else [])
+        for severity, items in by_severity.items()
+        if items
+    }

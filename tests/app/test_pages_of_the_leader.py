@@ -23,7 +23,7 @@ from core.pulsar.leader.prediction import (
 from core.snapshot.store import save_snapshot
 from core.units import datetime_to_ms
 from dashboard.cli.main import run
-from dashboard.presenters.leader_round import headline
+from dashboard.presenters.pulsar.leader_round import headline
 
 
 @pytest.fixture

@@ -29,14 +29,21 @@ SILENT = (
     *(
         f"dashboard/components/{name}.py"
         for name in (
-            *("activity", "choice", "figures", "frame", "header", "jobs", "metrics", "misnamed"),
+            *("activity", "applying", "choice", "figures", "frame", "header", "jobs", "misnamed"),
             *("page", "run_controls", "system", "tables", "undo", "waiting", "words"),
         )
     ),
-    *("dashboard/presenters/candidates.py", "dashboard/presenters/jobs.py"),
-    *("dashboard/presenters/journal.py", "dashboard/presenters/run_steps.py"),
-    *("dashboard/queries/background.py", "dashboard/queries/cache.py"),
-    *("dashboard/queries/history.py", "dashboard/queries/runs.py"),
+    *(
+        f"dashboard/presenters/{name}.py"
+        for name in (
+            *("applying", "candidates", "fleet", "freshness", "jobs", "journal", "moments"),
+            *("moves", "naming", "past", "run_steps", "runs", "search", "step_text", "workers"),
+        )
+    ),
+    *(
+        f"dashboard/queries/{name}.py"
+        for name in ("background", "cache", "history", "runs", "snapshots")
+    ),
     *(
         f"dashboard/cli/{name}.py"
         for name in (

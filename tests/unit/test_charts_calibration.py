@@ -6,7 +6,7 @@ import pytest
 
 from core.pulsar.leader.accuracy import came_true_range
 from core.pulsar.leader.prediction import ShareBin
-from dashboard.charts.calibration import calibration_chart
+from dashboard.charts.pulsar.calibration import calibration_chart
 
 BINS = (
     ShareBin(low=0.1, high=0.3, shown=80, came_true=16, share_total=16.0),

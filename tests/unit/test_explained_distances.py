@@ -11,7 +11,7 @@ from core.pulsar.explain import Explanation
 from core.pulsar.setting_values import typed_value
 from core.pulsar.settings import SETTING_BY_KEY, effective_settings
 from core.pulsar.view import LoadView
-from dashboard.presenters import explain as presenter
+from dashboard.presenters.pulsar import explain as presenter
 
 IMPL = "org.apache.pulsar.broker.loadbalance.impl."
 STRATEGY = "loadBalancerLoadSheddingStrategy"

@@ -19,7 +19,7 @@ from core.pulsar.serving import Serving
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
-from dashboard.presenters.isolation_words import violations
+from dashboard.presenters.pulsar.isolation_words import violations
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 FLEET = make_snapshot(brokers=6, bundles=80, now=NOW)

@@ -29,7 +29,7 @@ from core.snapshot import PulsarSnapshot
 from core.snapshot.store import save_snapshot
 from dashboard.app_pages.pulsar.isolation import model as isolation_model
 from dashboard.cli.main import run
-from dashboard.presenters.isolation_words import NO_POLICY
+from dashboard.presenters.pulsar.isolation_words import NO_POLICY
 
 TERMS = PlanOptions(now=NOON)
 

@@ -18,7 +18,7 @@ from connectors.sandbox.pulsar.rest.metrics import Exposition
 from connectors.sandbox.pulsar.state import Broker
 from core.pulsar.storage_latency import BUCKETS, quantile_ms
 from core.schemas.pulsar import BROKER_METRICS
-from dashboard.presenters.metrics import counters_sentence
+from dashboard.presenters.pulsar.metrics import counters_sentence
 
 REAL = Path(__file__).parent.parent / "fixtures/pulsar/modular/rest/prometheus_b0.txt"
 _OF_A_LEADER = {"pulsar_lb_unload_broker_total", "pulsar_lb_unload_bundle_total"}

@@ -39,8 +39,8 @@ from core.planning.advisors.surgery import partitions_needed, plan_cuts
 from core.pulsar.lookup import parse_topic_name
 from core.pulsar.ring import find_bundle_index, initial_boundaries, topic_hash
 from core.pulsar.settings import EffectiveSettings
-from dashboard.presenters.advisors_facts import live_settings
-from dashboard.presenters.advisors_inputs import RETENTION, live_value
+from dashboard.presenters.pulsar.advisors_facts import live_settings
+from dashboard.presenters.pulsar.advisors_inputs import RETENTION, live_value
 
 TOPIC = "persistent://acme/orders/created"
 

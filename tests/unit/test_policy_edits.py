@@ -16,7 +16,7 @@ from core.pulsar.settings import effective_settings
 from core.pulsar.steps.base import policy_changes
 from core.snapshot import PulsarSnapshot
 from dashboard.app_pages.pulsar.policies import model as calculator
-from dashboard.presenters import policy_edits as presenter
+from dashboard.presenters.pulsar import policy_edits as presenter
 
 ORDERS, MAIL = "acme/orders", "acme/mail"
 

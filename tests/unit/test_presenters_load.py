@@ -28,9 +28,9 @@ from dashboard.charts.lines import history_lines
 from dashboard.charts.ring import namespace_ring
 from dashboard.charts.scale import text_grid, text_of
 from dashboard.charts.treemap import REST, ROOT, bundle_treemap
-from dashboard.presenters import bundles, moves
+from dashboard.presenters import moves
 from dashboard.presenters.fleet import Acting
-from dashboard.presenters.pulsar import fleet
+from dashboard.presenters.pulsar import bundles, fleet
 
 SNAPSHOT = make_snapshot()
 SETTINGS = effective_settings(SNAPSHOT)

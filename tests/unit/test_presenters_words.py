@@ -11,8 +11,8 @@ from core.pulsar.plan.preview import preview_plan
 from core.snapshot import Problem
 from core.units import pluralize
 from dashboard.app_pages.pulsar.lookup.model import answer as lookup_answer
-from dashboard.presenters import freshness, naming, unload
-from dashboard.presenters.pulsar import search
+from dashboard.presenters import applying, freshness, naming
+from dashboard.presenters.pulsar import search, unload
 from dashboard.queries.cache import cached
 
 SNAPSHOT = make_snapshot()
@@ -185,11 +185,11 @@ def test_unload_with_a_destination_names_it():
 
 def test_unload_remarks_are_grouped_and_the_many_are_counted():
     few = build_unload_plan(SNAPSHOT, ["a/b/1", "a/b/2"], now=NOON)
-    assert [len(told) for told in unload.remarks(few).values()] == [2]
+    assert [len(told) for told in applying.remarks(few).values()] == [2]
     many = build_unload_plan(SNAPSHOT, [f"a/b/{row}" for row in range(20)], now=NOON)
-    assert list(unload.remarks(many)) == ["error"]
-    assert len(unload.remarks(many)["error"]) == unload.MAX_REMARKS + 1
-    assert unload.remarks(many)["error"][-1] == "14 more like these."
+    assert list(applying.remarks(many)) == ["error"]
+    assert len(applying.remarks(many)["error"]) == applying.MAX_REMARKS + 1
+    assert applying.remarks(many)["error"][-1] == "14 more like these."
 
 
 @pytest.mark.parametrize("quantity", unload.QUANTITIES)

@@ -15,8 +15,8 @@ from core.pulsar.plan.preview import preview_plan
 from core.pulsar.shedding import Decision, Round
 from core.pulsar.shedding.gates import at_least
 from dashboard.charts.bars import BeforeAfter, before_after_bars
-from dashboard.presenters import rebalance_plan
-from dashboard.presenters.rebalance import IN_FORCE, Line, answer
+from dashboard.presenters.pulsar import rebalance_plan
+from dashboard.presenters.pulsar.rebalance import IN_FORCE, Line, answer
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

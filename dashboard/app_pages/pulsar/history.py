@@ -17,8 +17,9 @@ from core.snapshot.store import CachedSnapshot, Storable
 from core.units import format_bytes_per_s, format_ratio, pluralize
 from dashboard import state
 from dashboard.app_pages.history.system import HistoryMeasure, HistorySystem, SubjectSeries
-from dashboard.components import leader_round, words
+from dashboard.components import words
 from dashboard.components.frame import bundle_link
+from dashboard.components.pulsar import leader_round
 from dashboard.queries.pulsar.snapshots import reading
 from dashboard.services import leader
 

@@ -27,13 +27,13 @@ from core.units import format_ratio
 from dashboard.cli.options import Json, Snapshot
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
 from dashboard.cli.source import active_settings
-from dashboard.presenters.advisors_facts import (
+from dashboard.presenters.pulsar.advisors_facts import (
     live_ledger,
     live_settings,
     live_storage,
     namespace_facts,
 )
-from dashboard.presenters.advisors_inputs import LEDGER, RETENTION, Knob, Live, Number
+from dashboard.presenters.pulsar.advisors_inputs import LEDGER, RETENTION, Knob, Live, Number
 
 _MEASURED: Final = frozenset({"entries", "written"})
 

@@ -31,7 +31,7 @@ from dashboard.cli.options import Config, Json, RecentlyUnloaded, Release, Setti
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
 from dashboard.cli.snapshots import Assumptions
 from dashboard.cli.source import pulsar_snapshot
-from dashboard.presenters import leader_round
+from dashboard.presenters.pulsar import leader_round
 from dashboard.services import leader
 
 app = typer.Typer()

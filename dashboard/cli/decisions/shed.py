@@ -38,7 +38,7 @@ from dashboard.cli.decisions import shed_answer
 from dashboard.cli.decisions.shed_answer import ShedAnswer
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
 from dashboard.cli.snapshots import Assumptions
-from dashboard.presenters import leader_round
+from dashboard.presenters.pulsar import leader_round
 
 _CONFIGURED: Final = "loadBalancerLoadSheddingStrategy"
 _MOST_SHOWN: Final = 12

@@ -34,7 +34,7 @@ from dashboard.cli.output import (
     say,
     table,
 )
-from dashboard.presenters import leader_round
+from dashboard.presenters.pulsar import leader_round
 from dashboard.services import history as recorded_history
 from dashboard.services import leader
 

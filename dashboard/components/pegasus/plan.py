@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import streamlit as st
 
@@ -11,8 +12,8 @@ from core.plan.model import Plan
 from dashboard import state
 from dashboard.components import tables, words
 from dashboard.components.applying import ApplyDialog, draw_choices
+from dashboard.presenters.applying import remarks, step_lines
 from dashboard.presenters.pegasus import plan as presenter
-from dashboard.presenters.unload import remarks
 from dashboard.services import config_option
 
 if TYPE_CHECKING:
@@ -26,10 +27,28 @@ _ICONS: Final = {
 _MOST_ROWS_PX: Final = 420
 
 
+@dataclass(frozen=True, eq=False)
+class PegasusDialog(ApplyDialog):
+    """A plan for a Pegasus cluster that is about to be applied.
+
+    Attributes:
+        sentence: What the page says the plan would do.
+    """
+
+    example: ClassVar[str] = "db3:34801 gets a new disk tonight"
+
+    sentence: str
+
+    def draw_effects(self) -> None:
+        """Draw the sentence, and the steps by kind."""
+        st.markdown(words.plain(self.sentence))
+        words.notes(step_lines(self.plan))
+
+
 def in_dialog(made: Plan) -> Plan:
     """Return what an open dialog is about, else ``made``: behind the dialog stands the same."""
     dialog = state.open_dialog()
-    return dialog.plan if isinstance(dialog, ApplyDialog) and dialog.preview is None else made
+    return dialog.plan if isinstance(dialog, PegasusDialog) else made
 
 
 def draw_remarks(plan: Plan) -> None:
@@ -137,13 +156,11 @@ def draw_partitions(preview: PegasusPreview) -> None:
 def draw_apply(page: PegasusPage, plan: Plan, preview: PegasusPreview) -> None:
     """Draw what a person may do with the plan."""
     name = draw_choices(
-        ApplyDialog(
+        PegasusDialog(
             config=page.config,
             cluster=page.cluster,
             plan=plan,
-            preview=None,
             is_past=page.is_past,
-            is_shedding=False,
             sentence=presenter.answer(plan, preview),
         ),
         page.now,

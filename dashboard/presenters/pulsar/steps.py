@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from core.pulsar.policy_kinds import PolicyChange
 from core.pulsar.steps.base import policy_change_of
 from core.pulsar.steps.policy import NOT_THERE
-from dashboard.presenters.policy_edits import difference, fields_told, says_nothing
+from dashboard.presenters.pulsar.policy_edits import difference, fields_told, says_nothing
 
 if TYPE_CHECKING:
     from core.actions.views import StepView

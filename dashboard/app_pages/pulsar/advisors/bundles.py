@@ -14,8 +14,8 @@ from dashboard.app_pages.pulsar.advisors import inputs, model, queries
 from dashboard.app_pages.pulsar.advisors.charts import count_lines, pressure_bars
 from dashboard.app_pages.pulsar.advisors.inputs import Subject, topics_button
 from dashboard.components import figures, frame, tables, words
-from dashboard.presenters.advisors_facts import live_bundles, live_settings
-from dashboard.presenters.advisors_inputs import BUNDLES, LOOKUPS, Number
+from dashboard.presenters.pulsar.advisors_facts import live_bundles, live_settings
+from dashboard.presenters.pulsar.advisors_inputs import BUNDLES, LOOKUPS, Number
 
 _MAXIMUM: Final = "loadBalancerNamespaceMaximumBundles"
 

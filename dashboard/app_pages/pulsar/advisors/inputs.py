@@ -15,13 +15,13 @@ from core.units import pluralize
 from dashboard import services, state
 from dashboard.app_pages.pulsar.advisors import queries
 from dashboard.components import choice, words
-from dashboard.presenters.advisors_facts import (
+from dashboard.presenters.pulsar.advisors_facts import (
     NamespaceFacts,
     PartitionedTopic,
     partitioned_topics,
 )
-from dashboard.presenters.advisors_inputs import Knob, Live, Number, live_value
-from dashboard.presenters.topics import read_words, web_addresses_of
+from dashboard.presenters.pulsar.advisors_inputs import Knob, Live, Number, live_value
+from dashboard.presenters.pulsar.topics import read_words, web_addresses_of
 
 if TYPE_CHECKING:
     from dashboard.components.pulsar.page import PulsarPage

@@ -31,7 +31,7 @@ from core.planning.advisors.surgery import PartitionNeed, Surgery
 from core.units import format_age, format_bytes_per_s, format_ratio, pluralize
 from dashboard.app_pages.pulsar.advisors.charts import CompactionCurve, Filling, Tally, span
 from dashboard.charts.ring import RingData
-from dashboard.presenters.advisors_inputs import Number
+from dashboard.presenters.pulsar.advisors_inputs import Number
 
 # -- bundles, lookups, partitions ------------------------------------------------------------------
 

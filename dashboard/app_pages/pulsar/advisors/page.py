@@ -15,7 +15,7 @@ from dashboard.app_pages.pulsar.advisors.storage import draw_ledgers, draw_reten
 from dashboard.components import frame, words
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.legible import option
-from dashboard.presenters.bundles import namespaces_by_load
+from dashboard.presenters.pulsar.bundles import namespaces_by_load
 
 ADVISORS: dict[str, Callable[[Subject], None]] = {
     "bundles": draw_bundles,

@@ -21,11 +21,12 @@ from dashboard.app_pages.pulsar.advisors.charts import (
 )
 from dashboard.app_pages.pulsar.advisors.inputs import Subject, topics_button
 from dashboard.charts.ring import namespace_ring
-from dashboard.components import figures, moves_plan, tables, words
-from dashboard.components.applying import ApplyDialog
+from dashboard.components import figures, tables, words
+from dashboard.components.pulsar import moves_plan
+from dashboard.components.pulsar.applying import PulsarDialog
 from dashboard.legible import option
-from dashboard.presenters.advisors_facts import NamespaceFacts, live_topic
-from dashboard.presenters.advisors_inputs import PARTITIONS, Number
+from dashboard.presenters.pulsar.advisors_facts import NamespaceFacts, live_topic
+from dashboard.presenters.pulsar.advisors_inputs import PARTITIONS, Number
 
 _MAXIMUM: Final = "loadBalancerNamespaceMaximumBundles"
 _BANDWIDTH: Final = "loadBalancerNamespaceBundleMaxBandwidthMbytes"
@@ -293,9 +294,7 @@ def _plan(subject: Subject, facts: NamespaceFacts, surgery: Surgery) -> None:
         words.failed(error, what="The splits cannot be planned")
         return
     dialog = state.open_dialog()
-    if (
-        isinstance(dialog, ApplyDialog) and dialog.preview is not None
-    ):  # behind a dialog stands what it is about
+    if isinstance(dialog, PulsarDialog):  # behind a dialog stands what it is about
         plan, preview = dialog.plan, dialog.preview
     words.section("The plan", "Specified positions; each bundle is one request to its owner.")
     moves_plan.draw_remarks(plan)

@@ -17,8 +17,8 @@ from dashboard.app_pages.pulsar.advisors import inputs, model
 from dashboard.app_pages.pulsar.advisors.charts import stall_lines
 from dashboard.app_pages.pulsar.advisors.inputs import Subject, topic_choice, topics_button
 from dashboard.components import figures, words
-from dashboard.presenters.advisors_facts import live_producer
-from dashboard.presenters.advisors_inputs import PRODUCER, Number
+from dashboard.presenters.pulsar.advisors_facts import live_producer
+from dashboard.presenters.pulsar.advisors_inputs import PRODUCER, Number
 
 
 def draw_producer(subject: Subject) -> None:

@@ -34,9 +34,9 @@ from core.pulsar.plan.preview import Preview, preview_plan
 from core.pulsar.plan.split import build_cuts_plan
 from core.snapshot.store import CachedSnapshot
 from dashboard import services
-from dashboard.presenters.advisors_facts import NamespaceFacts, namespace_facts, topic_loads
+from dashboard.presenters.pulsar.advisors_facts import NamespaceFacts, namespace_facts, topic_loads
 from dashboard.queries.cache import cached
-from dashboard.queries.explanations import with_topics
+from dashboard.queries.pulsar.explanations import with_topics
 from dashboard.queries.pulsar.snapshots import reading
 
 if TYPE_CHECKING:

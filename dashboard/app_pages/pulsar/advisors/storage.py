@@ -18,8 +18,8 @@ from dashboard.app_pages.pulsar.advisors.charts import (
 )
 from dashboard.app_pages.pulsar.advisors.inputs import Subject, topic_choice, topics_button
 from dashboard.components import figures, tables, words
-from dashboard.presenters.advisors_facts import live_ledger, live_settings, live_storage
-from dashboard.presenters.advisors_inputs import DISKS, LEDGER, RETENTION, Number
+from dashboard.presenters.pulsar.advisors_facts import live_ledger, live_settings, live_storage
+from dashboard.presenters.pulsar.advisors_inputs import DISKS, LEDGER, RETENTION, Number
 
 
 def draw_ledgers(subject: Subject) -> None:

@@ -13,7 +13,7 @@ from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings, known_settin
 from core.pulsar.shedding import SHEDDING_STRATEGIES, SHEDDING_STRATEGY_NAMES, strategies_run_by
 from dashboard.app_pages.backtest.model import parsed, text_of
 from dashboard.app_pages.backtest.system import Preset
-from dashboard.presenters.sliders import Slider, sliders
+from dashboard.presenters.pulsar.sliders import Slider, sliders
 
 SHEDDING_KEY: Final = "loadBalancerLoadSheddingStrategy"
 PLACEMENT_KEY: Final = "loadBalancerLoadPlacementStrategy"

@@ -14,8 +14,9 @@ from dashboard.app_pages.backtest import form
 from dashboard.app_pages.backtest.model import set_options
 from dashboard.app_pages.backtest.system import GridSystem, Preset
 from dashboard.app_pages.pulsar.backtest import model
-from dashboard.components import setting_plan, words
-from dashboard.presenters.settings import typed
+from dashboard.components import words
+from dashboard.components.pulsar import setting_plan
+from dashboard.presenters.pulsar.settings import typed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,13 +12,14 @@ from dashboard import state
 from dashboard.app_pages.pulsar.broker import model
 from dashboard.charts.bars import resource_bars
 from dashboard.charts.treemap import bundle_treemap
-from dashboard.components import explain, figures, frame, metrics, tables, words
+from dashboard.components import figures, frame, tables, words
 from dashboard.components.activity import past_of
+from dashboard.components.pulsar import explain, metrics
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.legible import option
-from dashboard.presenters import bundles as bundle_rows
-from dashboard.presenters.metrics import facts as metric_facts
 from dashboard.presenters.moves import moves_frame, moves_sentence
+from dashboard.presenters.pulsar import bundles as bundle_rows
+from dashboard.presenters.pulsar.metrics import facts as metric_facts
 from dashboard.queries.pulsar.snapshots import moves_seen
 from dashboard.queries.snapshots import span_minutes, thinned, within
 

@@ -13,9 +13,10 @@ from dashboard.app_pages.pulsar.brokers import model
 from dashboard.app_pages.pulsar.brokers.model import BROKER_MEASURES, broker_measure
 from dashboard.app_pages.pulsar.brokers.queries import brokers_over, counted_and_seen
 from dashboard.charts.heatmap import broker_heatmap
-from dashboard.components import choice, figures, frame, metrics, tables, words
+from dashboard.components import choice, figures, frame, tables, words
+from dashboard.components.pulsar import metrics
 from dashboard.components.pulsar.page import PulsarPage
-from dashboard.presenters.metrics import source_line
+from dashboard.presenters.pulsar.metrics import source_line
 from dashboard.queries.snapshots import thinned, within
 
 WINDOWS = {

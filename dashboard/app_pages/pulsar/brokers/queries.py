@@ -14,7 +14,7 @@ from core.history.queries.sql import Period
 from core.schemas.pulsar import BROKER_METRICS
 from core.snapshot.store import CachedSnapshot, read_table
 from core.units import ms_to_datetime
-from dashboard.presenters.metrics import counters_sentence
+from dashboard.presenters.pulsar.metrics import counters_sentence
 from dashboard.queries.cache import cached
 from dashboard.queries.history import ClusterHistory, history_of
 from dashboard.queries.pulsar.snapshots import BROKER_COLUMNS, broker_history, moves_seen

@@ -17,8 +17,8 @@ from core.pulsar.rules.broker_metrics import BrokerMetrics
 from core.snapshot import PulsarSnapshot
 from core.units import format_bytes_per_s, format_msgs_per_s, pluralize
 from dashboard.charts.lines import Series
-from dashboard.presenters.metrics import METRICS_FROM
 from dashboard.presenters.moves import NO_OWNER, Move
+from dashboard.presenters.pulsar.metrics import METRICS_FROM
 
 Row = dict[str, object]
 Floats = NDArray[np.float64]

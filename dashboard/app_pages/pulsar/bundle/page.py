@@ -14,11 +14,12 @@ from dashboard.app_pages.pulsar.bundle import model
 from dashboard.app_pages.pulsar.bundle.view import moves_seen
 from dashboard.charts.lines import history_lines
 from dashboard.charts.ring import namespace_ring
-from dashboard.components import explain, figures, frame, tables, words
+from dashboard.components import figures, frame, tables, words
 from dashboard.components.activity import past_of
+from dashboard.components.pulsar import explain
 from dashboard.components.pulsar.page import PulsarPage
-from dashboard.presenters.bundles import ring_data
-from dashboard.presenters.topics import read_words, web_addresses_of
+from dashboard.presenters.pulsar.bundles import ring_data
+from dashboard.presenters.pulsar.topics import read_words, web_addresses_of
 from dashboard.queries.pulsar.snapshots import bundle_history
 from dashboard.queries.snapshots import span_minutes, thinned, within
 

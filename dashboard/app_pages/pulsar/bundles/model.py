@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from core.units import format_bytes_per_s
 from dashboard.charts.ring import NOT_OWNED
-from dashboard.presenters.bundles import MAX_GROUPS, GroupBy, rows_of
+from dashboard.presenters.pulsar.bundles import MAX_GROUPS, GroupBy, rows_of
 
 SORTS: Final = {
     "traffic": "throughput",

@@ -11,7 +11,7 @@ from dashboard.charts.treemap import bundle_treemap
 from dashboard.components import figures, frame, tables, words
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.legible import option
-from dashboard.presenters import bundles as presenter
+from dashboard.presenters.pulsar import bundles as presenter
 
 GROUPS: dict[str, presenter.GroupBy] = {"by broker": "owner", "by namespace": "namespace"}
 ROWS = (100, 500, 2_000)

@@ -18,8 +18,8 @@ from core.pulsar.plan.preview import Preview
 from core.pulsar.policy_kinds import policy_kind
 from core.pulsar.serving import ROLES, Serving, ServingRow
 from core.units import pluralize
-from dashboard.presenters.isolation_words import ROLE_WORDS, Violation, row_name
 from dashboard.presenters.naming import listed
+from dashboard.presenters.pulsar.isolation_words import ROLE_WORDS, Violation, row_name
 
 # -- as it is --------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from core.pulsar.plan.preview import Preview, preview_plan
 from core.pulsar.serving import Serving
 from core.snapshot.store import CachedSnapshot
 from dashboard import services
-from dashboard.presenters.isolation_words import Violation, violations
+from dashboard.presenters.pulsar.isolation_words import Violation, violations
 from dashboard.queries.cache import cached
 from dashboard.queries.pulsar.snapshots import reading
 

@@ -16,11 +16,12 @@ from core.pulsar.plan.policy.unload_scope import SCOPE_WORDS, SCOPES, has_scope
 from dashboard import state
 from dashboard.app_pages.pulsar.isolation import model
 from dashboard.app_pages.pulsar.isolation.queries import ChangeAnswer, ChangeRequest, change_of
-from dashboard.components import frame, moves_plan, policy_changes, tables, words
-from dashboard.components.applying import in_dialog
+from dashboard.components import frame, tables, words
+from dashboard.components.pulsar import moves_plan, policy_changes
+from dashboard.components.pulsar.applying import in_dialog
 from dashboard.legible import option
-from dashboard.presenters import policy_edits
-from dashboard.presenters.isolation_words import NO_POLICY, Violation, who_serves
+from dashboard.presenters.pulsar import policy_edits
+from dashboard.presenters.pulsar.isolation_words import NO_POLICY, Violation, who_serves
 
 if TYPE_CHECKING:
     from core.planning.isolation_fixes import IsolationFix

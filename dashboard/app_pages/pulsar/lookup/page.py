@@ -11,9 +11,9 @@ from dashboard import state
 from dashboard.app_pages.pulsar.lookup import model
 from dashboard.charts.ring import namespace_ring
 from dashboard.components import figures, frame, words
-from dashboard.components.placement import placement_panel
 from dashboard.components.pulsar.page import PulsarPage
-from dashboard.presenters.bundles import ring_data
+from dashboard.components.pulsar.placement import placement_panel
+from dashboard.presenters.pulsar.bundles import ring_data
 
 ACTIVE = "active"
 

@@ -13,7 +13,7 @@ from dashboard.app_pages.pulsar.policies import model
 from dashboard.app_pages.pulsar.policies.charts import MAX_LINES, course_figure
 from dashboard.components import figures, tables, words
 from dashboard.legible import option
-from dashboard.queries import policies
+from dashboard.queries.pulsar import policies
 
 if TYPE_CHECKING:
     import pandas as pd

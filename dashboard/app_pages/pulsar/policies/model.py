@@ -31,7 +31,7 @@ from dashboard.presenters.naming import listed
 if TYPE_CHECKING:
     from core.planning.limits.namespaces import NamespaceUse
     from core.planning.limits.tenants import Bound, TenantUse
-    from dashboard.queries.policies import Limits
+    from dashboard.queries.pulsar.policies import Limits
 
 
 # -- groups, rates, quotas, tenants ----------------------------------------------------------------

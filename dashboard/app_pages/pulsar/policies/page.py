@@ -6,9 +6,10 @@ import streamlit as st
 
 from dashboard import state
 from dashboard.app_pages.pulsar.policies import calculator, model, view
-from dashboard.components import frame, policy_changes, words
+from dashboard.components import frame, words
+from dashboard.components.pulsar import policy_changes
 from dashboard.components.pulsar.page import PulsarPage
-from dashboard.queries import policies
+from dashboard.queries.pulsar import policies
 
 DRAW = {
     "groups": view.draw_groups,

@@ -20,10 +20,11 @@ from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME, UNLIMITED, policy_kind
 from core.schemas.pulsar import RATES
 from dashboard import state
 from dashboard.app_pages.pulsar.policies import model
-from dashboard.components import choice, frame, policy_changes, tables, words
+from dashboard.components import choice, frame, tables, words
+from dashboard.components.pulsar import policy_changes
 from dashboard.legible import option
-from dashboard.presenters import bundles, policy_edits
-from dashboard.queries import policies
+from dashboard.presenters.pulsar import bundles, policy_edits
+from dashboard.queries.pulsar import policies
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -22,10 +22,10 @@ from dashboard.app_pages.pulsar.rebalance.fleets import REAL, Fleet
 from dashboard.app_pages.pulsar.rebalance.strategy_settings import settings_words
 from dashboard.charts.efficiency import efficiency_lines
 from dashboard.components import figures, tables, words
-from dashboard.presenters import leader_round
-from dashboard.presenters import rebalance as presenter
 from dashboard.presenters.naming import clock
-from dashboard.presenters.sliders import sliders
+from dashboard.presenters.pulsar import leader_round
+from dashboard.presenters.pulsar import rebalance as presenter
+from dashboard.presenters.pulsar.sliders import sliders
 
 if TYPE_CHECKING:
     from dashboard.components.pulsar.page import PulsarPage

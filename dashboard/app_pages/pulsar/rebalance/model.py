@@ -6,7 +6,7 @@ from core.simulation import RoundResult
 from core.units import format_bytes_per_s, format_ratio, pluralize
 from dashboard.app_pages.pulsar.rebalance.fleets import Fleet, Scenario
 from dashboard.presenters.naming import listed
-from dashboard.presenters.rebalance_plan import OFF_THE_MEAN, farthest
+from dashboard.presenters.pulsar.rebalance_plan import OFF_THE_MEAN, farthest
 
 _NAMED = 3
 

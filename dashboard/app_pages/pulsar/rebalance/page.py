@@ -14,7 +14,8 @@ from dashboard.app_pages.pulsar.rebalance import (
     strategy_settings,
     what_if,
 )
-from dashboard.components import frame, leader_round, words
+from dashboard.components import frame, words
+from dashboard.components.pulsar import leader_round
 from dashboard.components.pulsar.page import PulsarPage
 
 page = frame.open_page("Rebalance", PulsarPage)

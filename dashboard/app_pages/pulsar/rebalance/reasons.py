@@ -13,7 +13,7 @@ from dashboard import state
 from dashboard.app_pages.pulsar.rebalance import queries
 from dashboard.components import frame, tables, words
 from dashboard.legible import option
-from dashboard.presenters import rebalance as presenter
+from dashboard.presenters.pulsar import rebalance as presenter
 
 if TYPE_CHECKING:
     from dashboard.components.pulsar.page import PulsarPage

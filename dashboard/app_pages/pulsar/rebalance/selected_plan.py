@@ -16,10 +16,11 @@ from core.units import pluralize
 from dashboard import state
 from dashboard.app_pages.pulsar.rebalance import queries
 from dashboard.app_pages.pulsar.rebalance.candidates import forget_edits
-from dashboard.components import moves_plan, words
-from dashboard.components.applying import ApplyDialog
+from dashboard.components import words
+from dashboard.components.pulsar import moves_plan
+from dashboard.components.pulsar.applying import PulsarDialog
 from dashboard.legible import option
-from dashboard.presenters import rebalance_plan
+from dashboard.presenters.pulsar import rebalance_plan
 
 if TYPE_CHECKING:
     from dashboard.components.pulsar.page import PulsarPage
@@ -106,7 +107,7 @@ def planned(page: PulsarPage, way: Way) -> Shown:
             nothing = f"{error.message} {error.hint}"
     dialog = state.open_dialog()
     # behind an open dialog stands what it is about
-    if isinstance(dialog, ApplyDialog) and dialog.preview is not None:
+    if isinstance(dialog, PulsarDialog):
         made = dialog.plan, dialog.preview
     return Shown(way=way, made=made, nothing=nothing, limit=len(first))
 

@@ -16,7 +16,7 @@ from dashboard import state
 from dashboard.app_pages.pulsar.rebalance import queries
 from dashboard.app_pages.pulsar.rebalance.fleets import Fleet
 from dashboard.components import words
-from dashboard.presenters.sliders import Number, Slider, sliders
+from dashboard.presenters.pulsar.sliders import Number, Slider, sliders
 
 if TYPE_CHECKING:
     from dashboard.components.pulsar.page import PulsarPage

@@ -18,7 +18,7 @@ from core.pulsar.rules.doctor.groups import Comparison
 from core.pulsar.setting_values import typed_value
 from core.pulsar.settings import RELEASES, SETTINGS, EffectiveSettings, Setting, known_setting
 from dashboard.presenters.naming import ORIGINS, listed
-from dashboard.presenters.sliders import sliders
+from dashboard.presenters.pulsar.sliders import sliders
 
 # -- settings, presets, changes --------------------------------------------------------------------
 

@@ -18,9 +18,10 @@ from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings
 from core.pulsar.shedding import active_shedding_strategy
 from dashboard import state
 from dashboard.app_pages.pulsar.settings import model
-from dashboard.components import setting_plan, tables, words
+from dashboard.components import tables, words
+from dashboard.components.pulsar import setting_plan
 from dashboard.legible import option
-from dashboard.queries import explanations
+from dashboard.queries.pulsar import explanations
 
 if TYPE_CHECKING:
     from dashboard.components.pulsar.page import PulsarPage

@@ -19,13 +19,14 @@ from dashboard import services, state
 from dashboard.app_pages.pulsar.splits import model
 from dashboard.app_pages.pulsar.splits.charts import cut_strip
 from dashboard.charts.ring import namespace_ring
-from dashboard.components import figures, moves_plan, tables, words
-from dashboard.components.applying import ApplyDialog
-from dashboard.components.explain import draw_conditions
-from dashboard.presenters.bundles import ring_data
-from dashboard.presenters.explain import split_conditions_table
-from dashboard.presenters.topics import read_words, web_addresses_of
-from dashboard.queries import explanations
+from dashboard.components import figures, tables, words
+from dashboard.components.pulsar import moves_plan
+from dashboard.components.pulsar.applying import PulsarDialog
+from dashboard.components.pulsar.explain import draw_conditions
+from dashboard.presenters.pulsar.bundles import ring_data
+from dashboard.presenters.pulsar.explain import split_conditions_table
+from dashboard.presenters.pulsar.topics import read_words, web_addresses_of
+from dashboard.queries.pulsar import explanations
 
 if TYPE_CHECKING:
     from dashboard.components.pulsar.page import PulsarPage
@@ -257,7 +258,7 @@ def planned(chosen: Chosen, found: SplitWhatIf, *, is_unloaded: bool) -> None:
         return
     dialog = state.open_dialog()
     # behind an open dialog stands what it is about
-    if isinstance(dialog, ApplyDialog) and dialog.preview is not None:
+    if isinstance(dialog, PulsarDialog):
         plan, preview = dialog.plan, dialog.preview
     words.section("The plan", "A split cannot be taken back: bundles are never merged.")
     for other in preview.others:

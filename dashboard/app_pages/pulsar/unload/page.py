@@ -8,11 +8,14 @@ from core.pulsar.steps.base import policy_change_of
 from dashboard import state
 from dashboard.app_pages.pulsar.unload import view
 from dashboard.app_pages.pulsar.unload.form import picked_plan, undo_of
-from dashboard.components import frame, policy_changes, words
-from dashboard.components.applying import ApplyDialog, draw_choices, in_dialog
+from dashboard.components import frame, words
+from dashboard.components.applying import draw_choices
+from dashboard.components.pulsar import policy_changes
+from dashboard.components.pulsar.applying import PulsarDialog, in_dialog
 from dashboard.components.pulsar.page import PulsarPage
-from dashboard.presenters import unload as presenter
-from dashboard.presenters.settings import is_shedding
+from dashboard.presenters.applying import remarks
+from dashboard.presenters.pulsar import unload as presenter
+from dashboard.presenters.pulsar.settings import is_shedding
 from dashboard.services import config_option
 
 ICONS = {"error": ":material/error:", "warning": ":material/warning:", "info": ":material/info:"}
@@ -29,7 +32,7 @@ if made is None:
     st.stop()
 plan, preview = in_dialog() or made
 words.answer(presenter.answer(plan, preview))
-for severity, sentences in presenter.remarks(plan).items():
+for severity, sentences in remarks(plan).items():
     show = {"error": st.error, "warning": st.warning, "info": st.info}[severity]
     mark = "- " if len(sentences) > 1 else ""
     show("\n".join(mark + words.plain(one) for one in sentences), icon=ICONS[severity])
@@ -46,7 +49,7 @@ if preview.others:
 words.notes(preview.notes)
 
 plan_file = draw_choices(
-    ApplyDialog(
+    PulsarDialog(
         config=page.config,
         cluster=page.cluster,
         plan=plan,

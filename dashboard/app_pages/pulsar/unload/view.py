@@ -8,9 +8,9 @@ from core.pulsar.plan.preview import Preview
 from dashboard import state
 from dashboard.charts.bars import before_after_bars
 from dashboard.components import figures, frame, tables, words
-from dashboard.components.placement import placement_panel
+from dashboard.components.pulsar.placement import placement_panel
 from dashboard.legible import option
-from dashboard.presenters import unload as presenter
+from dashboard.presenters.pulsar import unload as presenter
 
 
 def draw_moves(preview: Preview) -> None:

@@ -8,7 +8,7 @@ from core.pulsar.placement import Placement
 from core.units import pluralize
 from dashboard.charts.bars import distribution_bars
 from dashboard.components import figures, tables, words
-from dashboard.presenters import unload as presenter
+from dashboard.presenters.pulsar import unload as presenter
 
 
 def placement_panel(placement: Placement, *, key: str) -> None:

@@ -9,10 +9,11 @@ import streamlit as st
 
 from core.pulsar.settings import SETTING_BY_KEY
 from dashboard import state
-from dashboard.components import moves_plan, words
-from dashboard.components.applying import ApplyDialog
-from dashboard.presenters.settings import wanted_words
-from dashboard.queries import explanations
+from dashboard.components import words
+from dashboard.components.pulsar import moves_plan
+from dashboard.components.pulsar.applying import PulsarDialog
+from dashboard.presenters.pulsar.settings import wanted_words
+from dashboard.queries.pulsar import explanations
 
 if TYPE_CHECKING:
     from dashboard.components.pulsar.page import PulsarPage
@@ -36,7 +37,7 @@ def draw_plan(page: PulsarPage, changes: Mapping[str, Any]) -> None:
     plan, preview = explanations.setting_preview(request)
     dialog = state.open_dialog()
     # behind an open dialog stands what it is about
-    if isinstance(dialog, ApplyDialog) and dialog.preview is not None:
+    if isinstance(dialog, PulsarDialog):
         plan, preview = dialog.plan, dialog.preview
     words.section("The plan", "Each is checked, set, and read back from every broker.")
     words.notes([other.sentence for other in preview.others])

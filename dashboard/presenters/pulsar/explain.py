@@ -29,7 +29,7 @@ from core.units import (
     pluralize,
 )
 from dashboard.presenters.naming import clock
-from dashboard.presenters.rebalance import trail_table
+from dashboard.presenters.pulsar.rebalance import trail_table
 
 MAX_LEADER_ROWS: Final = 8
 MAX_RESTING: Final = 100

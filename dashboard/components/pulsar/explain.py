@@ -13,9 +13,11 @@ from core.pulsar.leader.facts import LeaderFacts
 from core.pulsar.split import explain_split
 from core.units import pluralize
 from dashboard import state
-from dashboard.components import frame, leader_round, tables, words
-from dashboard.presenters import explain as presenter
-from dashboard.queries import explanations, runs
+from dashboard.components import frame, tables, words
+from dashboard.components.pulsar import leader_round
+from dashboard.presenters.pulsar import explain as presenter
+from dashboard.queries import runs
+from dashboard.queries.pulsar import explanations
 
 if TYPE_CHECKING:
     from core.pulsar.explain import BrokerReason, BundleReason

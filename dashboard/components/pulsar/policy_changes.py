@@ -18,10 +18,11 @@ from core.pulsar.plan.preview import Preview
 from core.pulsar.steps.base import policy_changes
 from core.units import pluralize
 from dashboard import state
-from dashboard.components import moves_plan, tables, words
-from dashboard.components.applying import ApplyDialog
-from dashboard.presenters import policy_edits as presenter
-from dashboard.queries import policies
+from dashboard.components import tables, words
+from dashboard.components.pulsar import moves_plan
+from dashboard.components.pulsar.applying import PulsarDialog
+from dashboard.presenters.pulsar import policy_edits as presenter
+from dashboard.queries.pulsar import policies
 
 if TYPE_CHECKING:
     from dashboard.components.pulsar.page import PulsarPage
@@ -179,6 +180,6 @@ def draw_difference(plan: Plan, *, key: str) -> None:
 def _shown(answer: policies.PolicyAnswer) -> tuple[Plan, Preview]:
     """Return the plan; behind an open dialog stands what it is about."""
     dialog = state.open_dialog()
-    if isinstance(dialog, ApplyDialog) and dialog.preview is not None:
+    if isinstance(dialog, PulsarDialog):
         return dialog.plan, dialog.preview
     return answer.plan, answer.preview

@@ -10,9 +10,11 @@ from core.plan.model import Plan
 from core.pulsar.plan.preview import Preview
 from dashboard.charts.bars import before_after_bars
 from dashboard.components import figures, frame, tables, words
-from dashboard.components.applying import ApplyDialog, draw_choices
-from dashboard.presenters import unload as presenter
-from dashboard.presenters.settings import is_shedding
+from dashboard.components.applying import draw_choices
+from dashboard.components.pulsar.applying import PulsarDialog
+from dashboard.presenters.applying import remarks
+from dashboard.presenters.pulsar import unload as presenter
+from dashboard.presenters.pulsar.settings import is_shedding
 from dashboard.services import config_option
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ def draw_bars(preview: Preview) -> None:
 def draw_remarks(plan: Plan) -> None:
     """Say what there is to know about the plan."""
     show = {"error": st.error, "warning": st.warning, "info": st.info}
-    for severity, sentences in presenter.remarks(plan).items():
+    for severity, sentences in remarks(plan).items():
         mark = "- " if len(sentences) > 1 else ""
         show[severity](
             "\n".join(mark + words.plain(one) for one in sentences), icon=_ICONS[severity]
@@ -79,7 +81,7 @@ def draw_moves(preview: Preview) -> None:
 def draw_apply(page: PulsarPage, plan: Plan, preview: Preview, *, sentence: str = "") -> None:
     """Draw what a person may do with the plan; ``sentence`` says what it would do."""
     name = draw_choices(
-        ApplyDialog(
+        PulsarDialog(
             config=page.config,
             cluster=page.cluster,
             plan=plan,

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from core.plan.model import DiagnosticSeverity, Plan
+from core.plan.model import Plan
 from core.pulsar.measures import DEFAULT_TARGET
 from core.pulsar.placement import Placement
 from core.pulsar.plan.answer import plan_sentence
@@ -17,7 +17,7 @@ from core.pulsar.steps.base import policy_changes
 from dashboard.charts.bars import BeforeAfter
 from dashboard.charts.scale import Unit
 from dashboard.presenters.naming import listed
-from dashboard.presenters.policy_edits import plan_sentence as policies_sentence
+from dashboard.presenters.pulsar.policy_edits import plan_sentence as policies_sentence
 
 QUANTITIES: Final[dict[str, tuple[str, Unit]]] = {
     "traffic": ("throughput_bytes_per_s", "bytes/s"),
@@ -30,7 +30,6 @@ QUANTITIES: Final[dict[str, tuple[str, Unit]]] = {
 
 MAX_BARS: Final = 24
 MAX_LISTED: Final = 200
-MAX_REMARKS: Final = 6
 
 
 def answer(plan: Plan, preview: Preview) -> str:
@@ -48,23 +47,6 @@ def destinations(plan: Plan, preview: Preview) -> str:
     return _requested(steps) or (
         _takers(plan, steps) if is_known else "where they would go is unknown"
     )
-
-
-def remarks(plan: Plan) -> dict[DiagnosticSeverity, list[str]]:
-    """Return what there is to know about the plan by severity, worst first; a few of each."""
-    severities: tuple[DiagnosticSeverity, ...] = ("error", "warning", "info")
-    by_severity = {
-        one: list(
-            dict.fromkeys(f"{item.sentence} {item.hint}".strip() for item in plan.by_severity(one))
-        )
-        for one in severities
-    }
-    return {
-        severity: items[:MAX_REMARKS]
-        + ([f"{len(items) - MAX_REMARKS:,} more like these."] if len(items) > MAX_REMARKS else [])
-        for severity, items in by_severity.items()
-        if items
-    }
 
 
 def _requested(steps: tuple[StepPreview, ...]) -> str:

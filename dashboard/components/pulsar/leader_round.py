@@ -10,9 +10,9 @@ import streamlit as st
 
 from core.pulsar.leader.prediction import RoundPrediction
 from dashboard import services, state
-from dashboard.charts.calibration import calibration_chart
+from dashboard.charts.pulsar.calibration import calibration_chart
 from dashboard.components import figures, frame, tables, words
-from dashboard.presenters import leader_round as presenter
+from dashboard.presenters.pulsar import leader_round as presenter
 from dashboard.services import leader
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from core.plan.model import Plan
 from core.pulsar.plan.clients import ClientImpact
 from core.pulsar.plan.preview import Preview
 from core.units import format_bytes_per_s, format_ratio, pluralize
-from dashboard.presenters import unload
+from dashboard.presenters.pulsar import unload
 
 OFF_THE_MEAN: Final = "deviation from mean traffic"
 """The one measure of the page: of all brokers the farthest from the mean, above or below."""

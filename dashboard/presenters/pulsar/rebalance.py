@@ -16,7 +16,7 @@ from core.pulsar.shedding.gates import distance_in_words, in_words
 from core.simulation import RoundResult, Simulation
 from core.units import format_bytes_per_s, format_ratio, pluralize
 from dashboard.charts.efficiency import Way
-from dashboard.presenters.rebalance_plan import OFF_THE_MEAN, cost
+from dashboard.presenters.pulsar.rebalance_plan import OFF_THE_MEAN, cost
 
 IN_FORCE: Final = "● active"
 WHAT_IF: Final = "◇ what if"

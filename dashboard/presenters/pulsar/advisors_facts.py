@@ -17,8 +17,8 @@ from core.pulsar.ring import validate_boundaries
 from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings
 from core.snapshot import PulsarSnapshot
 from core.units import pluralize
-from dashboard.presenters.advisors_inputs import Knob, Live, Number
 from dashboard.presenters.naming import ORIGINS
+from dashboard.presenters.pulsar.advisors_inputs import Knob, Live, Number
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -1,0 +1,79 @@
+"""Applying a plan for a Pulsar cluster: what moves, which clients notice, pausing the shedding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import streamlit as st
+
+from core.plan.model import Plan
+from core.pulsar.plan.preview import Preview
+from dashboard import state
+from dashboard.components import tables, words
+from dashboard.components.applying import ApplyDialog, PauseOption
+from dashboard.presenters.pulsar import unload
+
+_PAUSE: Final = PauseOption(
+    "Pause the cluster's own shedding meanwhile",
+    "The pause sets loadBalancerSheddingEnabled=false for the time of the run, so that the cluster "
+    "does not move bundles at the same time. It is put back however the run ends, and both are "
+    "journaled.",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class PulsarDialog(ApplyDialog):
+    """A plan for a Pulsar cluster that is about to be applied.
+
+    Attributes:
+        preview: Its preview, as shown.
+        is_shedding: The cluster sheds by itself, as far as its snapshot tells.
+        sentence: What the page says the plan would do; blank: that of the unload preview.
+    """
+
+    example: ClassVar[str] = "10.1.0.3 runs hot since the release of 14:00"
+
+    preview: Preview
+    is_shedding: bool
+    sentence: str = ""
+
+    @property
+    def pause(self) -> PauseOption | None:
+        """The pause, where there is shedding to pause, and moves that it could disturb."""
+        return _PAUSE if self.is_shedding and self.plan.is_placed_by_cluster else None
+
+    def draw_effects(self) -> None:
+        """Draw what moves, and how many clients reconnect."""
+        preview = self.preview
+        st.markdown(words.plain(self.sentence or unload.answer(self.plan, preview)))
+        if preview.steps:
+            _moves(preview)
+            words.notes([other.sentence for other in preview.others])
+        if preview.steps or any(other.clients for other in preview.others):
+            st.caption(words.plain(preview.clients.sentence()))
+        for item in self.plan.diagnostics:
+            if item.code == "split_verdict" and item.severity == "info":
+                st.success(words.plain(item.sentence), icon=":material/call_split:")
+
+
+def _moves(preview: Preview) -> None:
+    rows = unload.steps_table(preview)
+    tables.table(
+        rows,
+        {
+            "from": tables.words("From"),
+            "to": tables.words("To"),
+            "clients": tables.whole("Clients"),
+            "bundle": tables.words("Bundle"),
+        },
+        key="_apply_steps",
+        alt="Steps that would be carried out",
+        height=min(240, tables.height_of(len(rows))),
+    )
+
+
+def in_dialog() -> tuple[Plan, Preview] | None:
+    """Return what an open dialog is about: behind it stands the same; ``None``: none is open."""
+    dialog = state.open_dialog()
+    return (dialog.plan, dialog.preview) if isinstance(dialog, PulsarDialog) else None
