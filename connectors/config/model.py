@@ -28,6 +28,7 @@ from pydantic_settings import (
 )
 
 from connectors.config.credentials import Auth, Strict, Tls, ZooKeeperAuth
+from connectors.config.kinds import KINDS, fault_of
 from connectors.config.metrics import Prometheus
 from connectors.config.storage import History, Keep, Pages, Spark
 from connectors.transport.addresses import HostPattern, address_fault
@@ -36,8 +37,6 @@ from core.errors import ConfigError, UnknownNameError
 Environment = Literal["production", "staging", "test", "demo"]
 DEFAULT_FILE: Final = Path("trimtab.toml")
 _SQLITE: Final = "sqlite:///"
-_KINDS: Final = ("pulsar", "pegasus")
-_PEGASUS_PACE_PER_MIN: Final = 120.0
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _HOSTS: Final = re.compile(r"[\w.\-\[\]:]+:\d{1,5}(,[\w.\-\[\]:]+:\d{1,5})*(/[\w./-]*)?\Z")
 
@@ -143,13 +142,14 @@ class ClusterConfig(Strict):
     @model_validator(mode="before")
     @classmethod
     def _paced(cls, values: Any) -> Any:
-        """Let runs on a Pegasus cluster be quicker where nothing is said."""
-        if not isinstance(values, dict) or values.get("kind") != "pegasus":
+        """Give runs the pace of the kind where nothing is said."""
+        if not isinstance(values, dict) or not isinstance(values.get("apply", {}), dict):
             return values
-        said = values.get("apply", {})
-        if not isinstance(said, dict):
+        rules = KINDS.get(values.get("kind", ""))
+        if rules is None or rules.pace_per_min is None:
             return values
-        return {**values, "apply": {"pace_per_min": _PEGASUS_PACE_PER_MIN, **said}}
+        pace = {"pace_per_min": rules.pace_per_min}
+        return {**values, "apply": pace | values.get("apply", {})}
 
     @field_validator("name")
     @classmethod
@@ -186,17 +186,8 @@ class ClusterConfig(Strict):
 
     @model_validator(mode="after")
     def _reachable(self) -> ClusterConfig:
-        is_pegasus = self.kind == "pegasus"
-        if bool(self.meta_servers) != is_pegasus:
-            raise ValueError('meta_servers and kind = "pegasus" belong together')
-        if is_pegasus and (self.zookeeper is not None or self.admin_urls):
-            raise ValueError("a pegasus cluster has meta_servers, not zookeeper or admin_urls")
-        if is_pegasus and self.prometheus is not None:
-            raise ValueError("prometheus is for pulsar clusters; Pegasus servers report their own")
-        if self.kind != "pulsar":
-            return self
-        if self.zookeeper is None and not self.admin_urls:
-            raise ValueError("give zookeeper, admin_urls, or both")
+        if fault := fault_of(self):
+            raise ValueError(fault)
         return self
 
     @property
@@ -329,7 +320,7 @@ class TrimtabConfig(BaseSettings):
         Raises:
             ConfigError: One of them is not.
         """
-        known = [one.system.name for one in self._connectors] or list(_KINDS)
+        known = [one.system.name for one in self._connectors] or list(KINDS)
         for cluster in self.clusters:
             if cluster.kind not in known:
                 raise ConfigError(

@@ -20,7 +20,7 @@ from core.pegasus.rules.registry import assess_pegasus
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.steps.registry import STEPS
 from core.plan.model import Plan
-from core.snapshot import PegasusSnapshot
+from core.snapshot.pegasus import PegasusSnapshot
 from core.step import Diagnostic, StepBase
 from core.system import BalancerSwitch
 

@@ -9,17 +9,11 @@ from core.snapshot.model import (
     PulsarSnapshot,
     TableManifest,
 )
-from core.snapshot.pegasus import PegasusSnapshot
 
 __all__ = [
-    "AnySnapshot",
     "LoadManager",
     "Manifest",
-    "PegasusSnapshot",
     "Problem",
     "PulsarSnapshot",
     "TableManifest",
 ]
-
-AnySnapshot = PulsarSnapshot | PegasusSnapshot
-"""A snapshot of a cluster of either system."""

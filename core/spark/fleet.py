@@ -85,7 +85,8 @@ class InHistory:
         """Read it."""
         from core.history.store.store import HistoryStore  # noqa: PLC0415  # a second, only here
 
-        return HistoryStore(self.location).snapshot_at(self.cluster, self.moment)
+        found: Snapshot = HistoryStore(self.location).snapshot_at(self.cluster, self.moment)
+        return found
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ NEUTRAL = (
     *("connectors/jobs/kinds/backtest.py", "connectors/jobs/queue.py", "connectors/jobs/server.py"),
     *("connectors/jobs/model.py", "connectors/jobs/record.py", "connectors/jobs/results.py"),
     *("connectors/transport", "connectors/zookeeper"),
+    *("core/snapshot/__init__.py",),
     *("dashboard/app.py", "dashboard/sitemap.py", "dashboard/state.py", "dashboard/cli/main.py"),
 )
 SILENT = (

@@ -14,7 +14,8 @@ from fleet_builder import NOON, make_snapshot
 from pegasus_snapshots import NODES, snapshot_of, whole
 
 from core.schemas import PULSAR_TABLES
-from core.snapshot import PegasusSnapshot, PulsarSnapshot
+from core.snapshot import PulsarSnapshot
+from core.snapshot.pegasus import PegasusSnapshot
 
 Rows = list[dict[str, Any]]
 Content = dict[str, Rows]

@@ -36,7 +36,7 @@ from core.pegasus.steps.setting import SetServerSetting
 from core.pegasus.steps.wait import AwaitState
 from core.pegasus.system import PEGASUS
 from core.plan.model import Expected, Plan, PolicyRef, sealed
-from core.snapshot import PegasusSnapshot
+from core.snapshot.pegasus import PegasusSnapshot
 from core.step import Step
 
 N1, N2, N3, N4 = NODES

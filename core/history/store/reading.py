@@ -22,7 +22,7 @@ from core.history.store.layout import (
     quoted,
 )
 from core.history.store.tables import Tables
-from core.snapshot import AnySnapshot, Manifest
+from core.snapshot import Manifest
 from core.snapshot.record import (
     CLUSTER,
     COPY,
@@ -170,7 +170,7 @@ def last_minute(tables: Tables, cluster: str, moment: int) -> dict[str, Any] | N
     return None
 
 
-def snapshot_at(tables: Tables, cluster: str, moment: int) -> AnySnapshot:
+def snapshot_at(tables: Tables, cluster: str, moment: int) -> Any:
     """Return the newest recorded snapshot at or before ``moment``.
 
     Raises:
@@ -185,7 +185,7 @@ def snapshot_at(tables: Tables, cluster: str, moment: int) -> AnySnapshot:
     return rebuilt(tables, cluster, minute)
 
 
-def rebuilt(tables: Tables, cluster: str, minute: dict[str, Any]) -> AnySnapshot:
+def rebuilt(tables: Tables, cluster: str, minute: dict[str, Any]) -> Any:
     """Put a recorded minute together again.
 
     Raises:
@@ -204,7 +204,7 @@ def rebuilt(tables: Tables, cluster: str, minute: dict[str, Any]) -> AnySnapshot
         held[kind.name] = latest(kind, found.filter(pa.array(is_committed(found, committed))))
     parts = {name: _table(name, kinds, held) for name in system.tables}
     manifest = msgspec.json.decode(minute["manifest"], type=Manifest)
-    snapshot: AnySnapshot = system.build(manifest, parts)
+    snapshot: Any = system.build(manifest, parts)
     if snapshot.snapshot_id != minute["snapshot_id"]:
         raise HistoryError(
             f"The history of {cluster!r} does not hold what it names at "

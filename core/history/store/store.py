@@ -15,7 +15,6 @@ from core.history.store.integrity import Problem, Repair
 from core.history.store.layout import HistoryError, Kinds
 from core.history.store.retention import Compacted, KindSize
 from core.history.store.tables import Tables, booked
-from core.snapshot import AnySnapshot
 from core.snapshot.clock import ClockJump
 from core.snapshot.record import TAKEN_AT
 from core.systems import SYSTEMS
@@ -90,7 +89,7 @@ class HistoryStore:
 
     # -- what happened --------------------------------------------------------------------------
 
-    def snapshot_at(self, cluster: str, moment: datetime) -> AnySnapshot:
+    def snapshot_at(self, cluster: str, moment: datetime) -> Any:
         """Return the newest snapshot that was recorded at or before ``moment``.
 
         Raises:

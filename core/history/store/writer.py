@@ -217,9 +217,10 @@ class Recorder:
         if minute["system"] != snapshot.manifest.kind:
             return None
         try:
-            return rebuilt(self._tables, self.cluster, minute)
+            before: Storable = rebuilt(self._tables, self.cluster, minute)
         except OpsError:
             return None  # damaged: what happened since then is unknown, the rest can
+        return before
 
     def _events(self, snapshot: Storable, taken_at: int) -> pa.Table:
         before = self._seen

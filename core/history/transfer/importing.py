@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,6 @@ from core.history.store.tables import Tables, booked
 from core.history.store.writer import Recorder
 from core.history.transfer.export import Archive, Member, export
 from core.progress import NoProgress, Progress
-from core.snapshot import AnySnapshot
 from core.snapshot.record import SEGMENT, TAKEN_AT
 from core.snapshot.store import load_manifest
 
@@ -124,15 +123,14 @@ def export_snapshots(root: Path, cluster: str | None, file: Path, kinds: Kinds =
         return export(store, names[0], None, None, file)
 
 
-def load_any(directory: Path, kinds: Kinds = KINDS) -> AnySnapshot:
+def load_any(directory: Path, kinds: Kinds = KINDS) -> Any:
     """Read a snapshot directory of any system that ``kinds`` knows.
 
     Raises:
         SnapshotError: It is missing or damaged.
     """
     _, manifest = load_manifest(directory)
-    snapshot: AnySnapshot = kinds.system(manifest.kind).load(directory)
-    return snapshot
+    return kinds.system(manifest.kind).load(directory)
 
 
 def _directories(root: Path, cluster: str | None) -> Iterator[Path]:

@@ -16,7 +16,7 @@ from core.pegasus.ids import gpid_text
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.steps.base import PegasusStep
-from core.snapshot import PegasusSnapshot
+from core.snapshot.pegasus import PegasusSnapshot
 from core.units import pluralize
 
 _KEYS = ["app_id", "index"]

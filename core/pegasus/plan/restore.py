@@ -10,7 +10,7 @@ from core.pegasus.levels import FunctionLevel
 from core.pegasus.server_settings import CHANGEABLE, LIVE_PERCENTAGE
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.steps.level import LEVEL_KEY
-from core.snapshot import PegasusSnapshot
+from core.snapshot.pegasus import PegasusSnapshot
 
 _RESET: Final = "that is its default, which a new leading meta server, or a restarted one, takes up"
 

@@ -1,0 +1,60 @@
+"""What only clusters of one kind have in the configuration: the one list of such rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+
+@dataclass(frozen=True, kw_only=True)
+class KindRules:
+    """Rules for the clusters of one kind; each gets a ``ClusterConfig``.
+
+    Attributes:
+        fault: Returns what is wrong with a cluster's fields, for people; empty: nothing.
+        fields: Fields that no other kind has.
+        pace_per_min: Steps a minute of a run where the file does not say; ``None``: as always.
+    """
+
+    fault: Callable[[Any], str]
+    fields: tuple[str, ...] = ()
+    pace_per_min: float | None = None
+
+
+def fault_of(cluster: Any) -> str:
+    """Return what is wrong with the fields of a ``ClusterConfig``; empty: nothing."""
+    for kind, rules in KINDS.items():
+        for name in rules.fields:
+            if kind != cluster.kind and getattr(cluster, name):
+                return _together(name, kind)
+    own = KINDS.get(cluster.kind)
+    return own.fault(cluster) if own else ""
+
+
+def _together(field: str, kind: str) -> str:
+    return f'{field} and kind = "{kind}" belong together'
+
+
+def _pulsar(cluster: Any) -> str:
+    if cluster.zookeeper is None and not cluster.admin_urls:
+        return "give zookeeper, admin_urls, or both"
+    return ""
+
+
+def _pegasus(cluster: Any) -> str:
+    if not cluster.meta_servers:
+        return _together("meta_servers", cluster.kind)
+    if cluster.zookeeper is not None or cluster.admin_urls:
+        return "a pegasus cluster has meta_servers, not zookeeper or admin_urls"
+    if cluster.prometheus is not None:
+        return "prometheus is for pulsar clusters; Pegasus servers report their own"
+    return ""
+
+
+KINDS: Final[Mapping[str, KindRules]] = {
+    "pulsar": KindRules(fault=_pulsar),
+    # moving a primary is cheap
+    "pegasus": KindRules(fault=_pegasus, fields=("meta_servers",), pace_per_min=120.0),
+}
+"""By kind."""
