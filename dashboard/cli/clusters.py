@@ -1,4 +1,4 @@
-"""Capture and watch clusters: ``dashboard``, ``check``, ``collect``, ``capture``, ``import-zk``.
+"""Capture and watch clusters: ``dashboard``, ``check``, ``collect``, ``capture``.
 
 Clients come from :mod:`dashboard.services`.
 """
@@ -13,17 +13,12 @@ import threading
 import time
 import webbrowser
 from collections.abc import Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import pyarrow as pa
 import typer
 
-from core.errors import InputError, OpsError, UnknownNameError
-from core.pulsar.snapshot.zkdump import import_zk_dump
-from core.snapshot import PulsarSnapshot, TableManifest
+from core.errors import OpsError
 from core.snapshot.store import save_snapshot
 from core.units import pluralize
 from dashboard import services
@@ -39,6 +34,7 @@ from dashboard.cli.output import (
     say,
     table,
 )
+from dashboard.cli.parts import part
 from dashboard.cli.supervisor import (
     Child,
     Restarted,
@@ -219,64 +215,12 @@ def capture(
     loaded = configured(config)
     snapshot = services.snapshot_of(loaded, loaded.cluster(cluster))
     if topics_of:
-        if not isinstance(snapshot, PulsarSnapshot):
-            raise UsageFaultError(
-                f"{cluster} is no Pulsar cluster: it has no topics.", hint="Leave out --topics-of."
-            )
-        snapshot = _with_topics(loaded.cluster(cluster), snapshot, topics_of)
+        views = part(loaded.cluster(cluster).kind, "views")
+        if views is None:
+            raise UsageFaultError(f"{cluster} has no topics.", hint="Leave out --topics-of.")
+        snapshot = views.with_topics(loaded.cluster(cluster), snapshot, topics_of)
     save_snapshot(snapshot, out)
     return emit(captured(snapshot, out), as_json=as_json)
-
-
-@app.command("import-zk")
-def import_zk(
-    dump: Annotated[
-        Path, typer.Argument(metavar="DUMP.jsonl", help="ZooKeeper dump, one znode per line.")
-    ],
-    out: Annotated[Path, typer.Option(help="Directory to create.")],
-    cluster: Annotated[str | None, typer.Option(help="Cluster name; default: the file's.")] = None,
-    as_json: Json = False,
-) -> int:
-    """Convert a ZooKeeper dump to a snapshot."""
-    name = cluster or dump.name.removesuffix(".jsonl")
-    snapshot = import_zk_dump(dump, name, now=datetime.now(tz=UTC))
-    save_snapshot(snapshot, out)
-    return emit(captured(snapshot, out), as_json=as_json)
-
-
-def _with_topics(
-    cluster: services.Cluster, snapshot: PulsarSnapshot, bundles: Sequence[str]
-) -> PulsarSnapshot:
-    """Return the snapshot with the topics of some bundles, read from their owners right now.
-
-    Raises:
-        UnknownNameError: The cluster has no such bundle.
-        InputError: The bundle has no owner, so no broker has its topics loaded.
-        RemoteError: The owner did not answer as it should.
-    """
-    if not bundles:
-        return snapshot
-    names = snapshot.bundles.column("bundle").to_pylist()
-    address = {
-        row["broker"]: cluster.web_address(row["web_url"], row["web_url_tls"])
-        for row in snapshot.brokers.select(["broker", "web_url", "web_url_tls"]).to_pylist()
-    }
-    found = []
-    for bundle in dict.fromkeys(bundles):
-        if bundle not in names:
-            raise UnknownNameError.of("bundle", bundle, names, place=cluster.name)
-        owner = snapshot.bundles.column("owner")[names.index(bundle)].as_py()
-        url = address.get(owner or "")
-        if not url:
-            raise InputError(
-                f"No broker that can be queried owns {bundle}: its topics are loaded nowhere.",
-                hint="Capture without --topics-of, or look the bundle's topics up by a client.",
-            )
-        found.append(services.fetch_topics(cluster, url, bundle))
-    topics = pa.concat_tables(found).sort_by("hash")
-    entry = TableManifest(source="rest", rows=topics.num_rows)
-    manifest = replace(snapshot.manifest, tables={**snapshot.manifest.tables, "topics": entry})
-    return PulsarSnapshot.build(manifest, {**snapshot.tables, "topics": topics})
 
 
 def duration_s(text: str) -> float:

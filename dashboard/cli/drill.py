@@ -10,7 +10,6 @@ from dashboard.cli.options import Config, EngineName, Json, OutTables, Release, 
 from dashboard.cli.output import UsageFaultError
 from dashboard.cli.parts import FIRST, PACKAGES, part
 from dashboard.cli.requests import takes
-from dashboard.cli.snapshots import Assumptions
 from dashboard.cli.systems import kind_of
 
 app = typer.Typer()
@@ -29,7 +28,6 @@ def drill(
     as_json: Json = False,
 ) -> int:
     """Simulate the failure of each broker, failure domain or node: hot brokers, lost capacity."""
-    assumptions = Assumptions.of(None, settings, release)
     on_spark = is_spark(engine)
     kind = kind_of(source, config) or FIRST  # its module reports what is missing
     of_system = part(kind, "drill")
@@ -39,6 +37,6 @@ def drill(
             hint=f"Kinds of clusters that can be: {', '.join(PACKAGES)}.",
         )
     code: int = of_system.drill(
-        request, source, assumptions, out, config, on_spark=on_spark, as_json=as_json
+        request, source, settings, release, out, config, on_spark=on_spark, as_json=as_json
     )
     return code

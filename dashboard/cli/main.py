@@ -46,40 +46,46 @@ COMMANDS: Final = {
         "check": "Check the configuration and every endpoint, and show fixes for what fails.",
         "collect": "Collect snapshots of clusters periodically and record them, until Ctrl-C.",
         "capture": "Take one snapshot of a cluster.",
+    },
+    "dashboard.cli.pulsar.import_zk": {
         "import-zk": "Convert a ZooKeeper dump to a snapshot.",
     },
-    "dashboard.cli.decisions.fleet": {
+    "dashboard.cli.health": {
         "health": "Show the findings of a cluster or a snapshot, with numbers.",
+    },
+    "dashboard.cli.pulsar.decisions.fleet": {
         "place": (
             "Show the placement candidates of a bundle with probabilities, and excluded brokers."
         ),
         "shed": "Preview a shedding round: bundles, source and destination, and why.",
         "simulate": "Simulate the balancer's rounds to convergence: moves, deviation, flaps.",
     },
-    "dashboard.cli.decisions.lookup": {
+    "dashboard.cli.pulsar.decisions.lookup": {
         "lookup": "Show where a topic is, step by step: topic, hash, bundle, owner.",
     },
-    "dashboard.cli.decisions.split": {
+    "dashboard.cli.pulsar.decisions.split": {
         "split": "Preview a split of a bundle: positions, load of the parts, effect.",
     },
-    "dashboard.cli.decisions.settings_doctor": {
+    "dashboard.cli.pulsar.decisions.settings_doctor": {
         "doctor": (
             "Check the settings: conflicts, differences, implausible values; cause and fix of each."
         ),
     },
-    "dashboard.cli.decisions.explanation": {
+    "dashboard.cli.pulsar.decisions.explanation": {
         "explain": (
             "Explain why brokers shed or stay in the next round, and which settings conflict."
         ),
     },
-    "dashboard.cli.decisions.optimization": {
+    "dashboard.cli.pulsar.decisions.optimization": {
         "optimize": (
             "Find the fewest moves that bring every broker near the mean, with a lower bound."
         ),
     },
-    "dashboard.cli.plans": {
+    "dashboard.cli.pulsar.plans": {
         "unload": "Plan an unload of bundles; nothing is sent.",
         "set": "Plan a change of dynamic settings, validated; run it with `apply`.",
+    },
+    "dashboard.cli.preview": {
         "preview": "Preview a plan: destinations, load before and after, clients, commands.",
     },
     "dashboard.cli.apply": {
@@ -117,21 +123,21 @@ COMMANDS: Final = {
     "dashboard.cli.pulsar.topics": {
         "topics": "Map topics of a file to bundles and brokers, and find crowded partitions.",
     },
-    "dashboard.cli.ownership": {
+    "dashboard.cli.pulsar.ownership": {
         "owners": "Show ownership: sessions, orphans, double claims, namespaces on few brokers.",
     },
     "dashboard.cli.history": {
         "history": "Read, export, import, repair and analyse the recorded history.",
     },
-    "dashboard.cli.leader": {
+    "dashboard.cli.pulsar.leader": {
         "leader": "Record, replay and predict the shedding rounds of a Pulsar leader.",
     },
-    "dashboard.cli.tenants": {
+    "dashboard.cli.pulsar.tenants": {
         "quota": "Compute each broker's share of a resource group's limit.",
         "tenants": "Show the traffic of each tenant next to the limits of its namespaces.",
     },
-    "dashboard.cli.advise": {"advise": "Compute sizes and limits that operators tune."},
-    "dashboard.cli.policies": {
+    "dashboard.cli.pulsar.advise": {"advise": "Compute sizes and limits that operators tune."},
+    "dashboard.cli.pulsar.policies": {
         "policy": (
             "List, set and delete policies: isolation, anti-affinity, domains, groups, rates,"
             " quotas."

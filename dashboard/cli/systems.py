@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from core.findings.finding import overall_state
 from core.plan.model import Plan
+from core.progress import Progress
 from core.snapshot.store import Storable, load_manifest
 from core.systems import KnownSystem
 from dashboard import services
@@ -14,6 +16,9 @@ from dashboard.cli import answers, plan_answers
 from dashboard.cli.config import read_config, systems
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say
 from dashboard.cli.parts import part
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def snapshot_in(directory: Path) -> tuple[KnownSystem, Any]:
@@ -62,6 +67,25 @@ def health(directory: Path, target_code: str, *, as_json: bool) -> int:
         code: int = views.health(directory, target_code, as_json=as_json)
         return code
     return _health(*snapshot_in(directory), as_json=as_json)
+
+
+def large_health(
+    spark: SparkSession, directory: Path, progress: Progress, *, target_code: str
+) -> Callable[..., int] | None:
+    """Return what answers ``trimtab health`` for a large cluster; ``None``: a task can hold it.
+
+    Args:
+        spark: The session.
+        directory: Of the snapshot.
+        progress: Where progress goes.
+        target_code: As for :func:`health`.
+    """
+    if (views := _views(directory)) is None:
+        return None
+    found: Callable[..., int] | None = views.large_health(
+        spark, directory, progress, target_code=target_code
+    )
+    return found
 
 
 def preview(directory: Path, plan: Plan, *, as_json: bool) -> int:

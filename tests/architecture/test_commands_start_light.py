@@ -85,7 +85,9 @@ def test_the_list_of_commands_has_each_help_line(group: tuple[str, ...]) -> None
     """The list is written apart, as it is shown before any command is imported."""
     command, module = typer.main.get_command(app), "dashboard.cli.main"
     for name in group:
-        command, module = command.commands[name], f"dashboard.cli.{name}"
+        command = command.commands[name]
+        known = import_module(module).COMMANDS
+        module = next(one for one, lines in known.items() if name in lines)
     listed = {
         name: line
         for lines in import_module(module).COMMANDS.values()

@@ -287,7 +287,7 @@ def test_a_pegasus_cluster_has_meta_servers_and_nothing_of_pulsar(tmp_path, caps
 
 @pytest.mark.parametrize(
     "module",
-    ["pegasus.state", "pegasus.balance", "runs", "apply", "snapshots"],
+    ["pegasus.state", "pegasus.balance", "runs", "apply", "pulsar.snapshots"],
 )
 def test_the_terminal_needs_no_pandas(module):
     code = f"import sys; sys.modules['pandas'] = None; import dashboard.cli.{module}"

@@ -18,8 +18,8 @@ from pegasus_snapshots import snapshot_of, whole
 from core.pulsar.placement import place_bundle
 from core.snapshot.store import save_snapshot
 from dashboard import services
-from dashboard.cli import snapshots
 from dashboard.cli.main import COMMANDS, run
+from dashboard.cli.pulsar import snapshots
 
 DUMP = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
 BUNDLE = "acme/orders/0x00000000_0x40000000"

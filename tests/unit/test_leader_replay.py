@@ -22,8 +22,8 @@ from core.pulsar.leader.events import ZnodeEvent, read_recording
 from core.pulsar.leader.prediction import LEADS_S, ActualRound, RoundPrediction
 from core.pulsar.leader.recorded import in_order, predictions_by_lead, replay_recording
 from core.pulsar.leader.replay import LeaderReplay
-from dashboard.cli.leader import configured_values
 from dashboard.cli.main import run
+from dashboard.cli.pulsar.leader import configured_values
 
 RECORDED = Path(__file__).parents[1] / "fixtures/pulsar/leader"
 EVERY_MINUTE = {

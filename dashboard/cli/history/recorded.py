@@ -22,7 +22,6 @@ from dashboard import services
 from dashboard.cli.config import read_config
 from dashboard.cli.history import Cluster, From, To, Uri
 from dashboard.cli.history.moments import moment, span
-from dashboard.cli.leader import ACCURACY_COLUMNS, accuracy_rows
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import (
     EXIT_DONE,
@@ -34,6 +33,7 @@ from dashboard.cli.output import (
     say,
     table,
 )
+from dashboard.cli.pulsar.leader import ACCURACY_COLUMNS, accuracy_rows
 from dashboard.presenters.pulsar import leader_round
 from dashboard.services import history as recorded_history
 from dashboard.services import leader

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +15,6 @@ from dashboard.cli.config import read_config
 from dashboard.cli.engine import ProgressLine, spark_session, write_tables
 from dashboard.cli.output import Answer, emit, say, table
 from dashboard.cli.pegasus.live import pegasus_snapshot
-from dashboard.cli.snapshots import Assumptions
 
 _MAX_SHOWN: Final = 20
 
@@ -22,7 +22,8 @@ _MAX_SHOWN: Final = 20
 def drill(
     request: DrillRequest,
     source: str,
-    assumptions: Assumptions,
+    settings: Sequence[str] | None,
+    release: str | None,
     out: Path | None,
     config: Path | None,
     *,
@@ -34,13 +35,14 @@ def drill(
     Args:
         request: Which failures.
         source: Snapshot directory or cluster.
-        assumptions: Of Pulsar settings: nothing here depends on them.
+        settings: Not used: nothing here depends on them.
+        release: Likewise.
         out: Folder for the result table.
         config: What ``--config`` says.
         on_spark: Compute on Spark.
         as_json: Print one JSON object.
     """
-    del assumptions
+    del settings, release
     facts = PegasusFacts(pegasus_snapshot(source, config))
     spark = spark_session(read_config(config)) if on_spark else None
     started = time.perf_counter()

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from core.plan.model import Plan
+from core.progress import Progress
+from core.snapshot.store import Storable
+from dashboard import services
+from dashboard.cli.output import UsageFaultError
 from dashboard.cli.pegasus import state
 from dashboard.cli.pegasus.preview import preview_of_pegasus
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def health(directory: Path, target_code: str, *, as_json: bool) -> int:
@@ -15,6 +24,25 @@ def health(directory: Path, target_code: str, *, as_json: bool) -> int:
     return state.health(str(directory), None, as_json=as_json)
 
 
+def large_health(
+    spark: SparkSession, directory: Path, progress: Progress, *, target_code: str
+) -> None:
+    """Return that one task can hold every snapshot."""
+    del spark, directory, progress, target_code
+
+
 def preview(directory: Path, plan: Plan, *, as_json: bool) -> int:
     """Show replicas by node before and after, each step, and commands."""
     return preview_of_pegasus(plan, directory, as_json=as_json)
+
+
+def with_topics(cluster: services.Cluster, snapshot: Storable, bundles: Sequence[str]) -> Storable:
+    """Refuse.
+
+    Raises:
+        UsageFaultError: Always: there are no topics.
+    """
+    del snapshot, bundles
+    raise UsageFaultError(
+        f"{cluster.name} is no Pulsar cluster: it has no topics.", hint="Leave out --topics-of."
+    )

@@ -1,1 +1,1 @@
-"""What the command line shows of Pulsar clusters alone."""
+"""Commands on Pulsar clusters, and what the commands on any cluster show of them alone."""

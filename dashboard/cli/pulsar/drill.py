@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,8 +17,8 @@ from core.units import format_bytes_per_s, format_ratio
 from dashboard.cli.config import read_config
 from dashboard.cli.engine import ProgressLine, spark_session, write_tables
 from dashboard.cli.output import Answer, emit, say, table
-from dashboard.cli.snapshots import Assumptions
-from dashboard.cli.source import pulsar_snapshot
+from dashboard.cli.pulsar.snapshots import Assumptions
+from dashboard.cli.pulsar.source import pulsar_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +29,8 @@ _MAX_SHOWN: Final = 20
 def drill(
     request: DrillRequest,
     source: str,
-    assumptions: Assumptions,
+    settings: Sequence[str] | None,
+    release: str | None,
     out: Path | None,
     config: Path | None,
     *,
@@ -40,12 +42,14 @@ def drill(
     Args:
         request: Which failures.
         source: Snapshot directory or cluster.
-        assumptions: Settings and release to assume.
+        settings: To assume, as ``KEY=VALUE``.
+        release: To assume.
         out: Folder for the result tables.
         config: What ``--config`` says.
         on_spark: Compute on Spark.
         as_json: Print one JSON object.
     """
+    assumptions = Assumptions.of(None, settings, release)
     if on_spark:
         done, elapsed_ms = _drill_on_spark(source, request, assumptions, config)
     else:

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from core.errors import UnknownNameError
+import pyarrow as pa
+
+from core.errors import InputError, UnknownNameError
 from core.findings.finding import Finding, findings_sentence, overall_state
 from core.plan.model import Plan
+from core.progress import Progress
 from core.pulsar.measures import TARGETS, Measures, Target, balance_sentence, measure
 from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.preview import OtherPreview, preview_plan
 from core.pulsar.rules.registry import assess
-from core.snapshot import Manifest
-from core.snapshot.store import load_snapshot
+from core.snapshot import Manifest, PulsarSnapshot, TableManifest
+from core.snapshot.store import load_manifest, load_snapshot
+from core.spark.pulsar.large.size import is_large
 from core.units import format_ago, format_ratio
+from dashboard import services
 from dashboard.cli import answers, plan_answers
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
-from dashboard.cli.source import active_settings
+from dashboard.cli.pulsar import answers as pulsar_answers
+from dashboard.cli.pulsar import plan_answers as pulsar_plans
+from dashboard.cli.pulsar.source import active_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from core.spark.pulsar.large.cluster import LargeCluster
 
 
 def health(directory: Path, target_code: str, *, as_json: bool) -> int:
@@ -30,6 +45,28 @@ def health(directory: Path, target_code: str, *, as_json: bool) -> int:
     findings = assess(snapshot, settings, target=target)
     identity = (snapshot.snapshot_id, snapshot.manifest)
     return show_health(identity, measures, findings, target, as_json=as_json)
+
+
+def large_health(
+    spark: SparkSession, directory: Path, progress: Progress, *, target_code: str
+) -> Callable[..., int] | None:
+    """Return what answers ``trimtab health`` for a large cluster; ``None``: a task can hold it."""
+    if not is_large(directory):
+        return None
+    from core.spark.pulsar.large.cluster import LargeCluster  # noqa: PLC0415  # commands start fast
+
+    return partial(_large_health, LargeCluster.of(spark, directory, progress), target_code)
+
+
+def _large_health(
+    cluster: LargeCluster, target_code: str, directory: Path, *, as_json: bool
+) -> int:
+    from core.spark.pulsar.large import health as kernel  # noqa: PLC0415  # commands start fast
+
+    target = target_of(target_code)
+    found = kernel.large_health(cluster, target)
+    identity = load_manifest(directory)
+    return show_health(identity, found.measures, found.findings, target, as_json=as_json)
 
 
 def show_health(
@@ -49,7 +86,7 @@ def show_health(
         "answer": balance_sentence(measures, target),
         "state": overall_state(findings),
         "target": target.code,
-        "measures": answers.measures(measures),
+        "measures": pulsar_answers.measures(measures),
         "findings": [answers.finding(item) for item in findings],
         "problems": [answers.problem(item) for item in manifest.problems],
     }
@@ -102,7 +139,7 @@ def _age(manifest: Manifest) -> str:
 def preview(directory: Path, plan: Plan, *, as_json: bool) -> int:
     """Show destinations, load before and after, clients and commands."""
     outcome = preview_plan(load_snapshot(directory), plan)
-    body = plan_answers.preview(plan, outcome)
+    body = pulsar_plans.preview(plan, outcome)
     body["expired"] = plan.is_expired(datetime.now(tz=UTC))
 
     body["answer"] = plan_sentence(outcome)
@@ -122,7 +159,7 @@ def preview(directory: Path, plan: Plan, *, as_json: bool) -> int:
         _show_others(outcome.others)
         if outcome.steps:
             say()
-            table(*plan_answers.before_after_text(outcome))
+            table(*pulsar_plans.before_after_text(outcome))
             say()
             say(f"In all {outcome.clients.sentence()}")
             for text in outcome.notes:
@@ -139,3 +176,38 @@ def _show_others(others: Sequence[OtherPreview]) -> None:
         say(other.sentence + (f" {other.clients.sentence()}" if other.clients else ""))
         say(f"  {other.command}")
         say(f"  {other.rest}")
+
+
+def with_topics(
+    cluster: services.Cluster, snapshot: PulsarSnapshot, bundles: Sequence[str]
+) -> PulsarSnapshot:
+    """Return the snapshot with the topics of some bundles, read from their owners right now.
+
+    Raises:
+        UnknownNameError: The cluster has no such bundle.
+        InputError: The bundle has no owner, so no broker has its topics loaded.
+        RemoteError: The owner did not answer as it should.
+    """
+    if not bundles:
+        return snapshot
+    names = snapshot.bundles.column("bundle").to_pylist()
+    address = {
+        row["broker"]: cluster.web_address(row["web_url"], row["web_url_tls"])
+        for row in snapshot.brokers.select(["broker", "web_url", "web_url_tls"]).to_pylist()
+    }
+    found = []
+    for bundle in dict.fromkeys(bundles):
+        if bundle not in names:
+            raise UnknownNameError.of("bundle", bundle, names, place=cluster.name)
+        owner = snapshot.bundles.column("owner")[names.index(bundle)].as_py()
+        url = address.get(owner or "")
+        if not url:
+            raise InputError(
+                f"No broker that can be queried owns {bundle}: its topics are loaded nowhere.",
+                hint="Capture without --topics-of, or look the bundle's topics up by a client.",
+            )
+        found.append(services.fetch_topics(cluster, url, bundle))
+    topics = pa.concat_tables(found).sort_by("hash")
+    entry = TableManifest(source="rest", rows=topics.num_rows)
+    manifest = replace(snapshot.manifest, tables={**snapshot.manifest.tables, "topics": entry})
+    return PulsarSnapshot.build(manifest, {**snapshot.tables, "topics": topics})

@@ -8,9 +8,9 @@ import typer
 
 from core.pulsar.lookup import lookup_topic
 from core.snapshot.store import load_snapshot
-from dashboard.cli import answers
 from dashboard.cli.options import Json, Snapshot
 from dashboard.cli.output import Answer, emit, say
+from dashboard.cli.pulsar import answers as pulsar_answers
 
 app = typer.Typer()
 
@@ -33,4 +33,4 @@ def lookup(
         for text in found.notes:
             say(f"Note: {text}")
 
-    return emit(Answer(answers.lookup(found), show), as_json=as_json)
+    return emit(Answer(pulsar_answers.lookup(found), show), as_json=as_json)

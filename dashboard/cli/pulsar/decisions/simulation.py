@@ -16,9 +16,9 @@ from core.simulation.model import run_of
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_snapshot
 from core.units import format_bytes_per_s, format_ratio
-from dashboard.cli.decisions.shed import KnownBundles, known_bundles, read_bundle_list
 from dashboard.cli.output import Answer, emit, say, table
-from dashboard.cli.snapshots import Assumptions
+from dashboard.cli.pulsar.decisions.shed import KnownBundles, known_bundles, read_bundle_list
+from dashboard.cli.pulsar.snapshots import Assumptions
 
 _MOST_SHOWN: Final = 40
 

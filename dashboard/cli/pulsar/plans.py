@@ -1,4 +1,4 @@
-"""Commands that make and show a plan: ``unload``, ``set``, ``preview``. They change no cluster."""
+"""Commands that make a plan: ``unload`` and ``set``. They change no cluster."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from typing import Annotated
 
 import typer
 
-from core.plan.codec import dump_plan, load_plan
+from core.plan.codec import dump_plan
 from core.plan.model import Plan
 from core.plan.options import PlanOptions
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.preview import OtherPreview, preview_plan
 from core.pulsar.plan.setting import build_setting_plan
 from core.snapshot.store import load_snapshot
-from core.systems import steps_of
 from dashboard import services
-from dashboard.cli import plan_answers, systems
+from dashboard.cli import plan_answers
 from dashboard.cli.config import configured
-from dashboard.cli.config import systems as known_systems
 from dashboard.cli.options import (
     Bundles,
     Config,
@@ -34,8 +32,9 @@ from dashboard.cli.options import (
 )
 from dashboard.cli.output import Answer, UsageFaultError, emit, say
 from dashboard.cli.plan_answers import nothing_to_do, refusal, show_plan_file, write_plan
-from dashboard.cli.snapshots import Assumptions
-from dashboard.cli.source import pulsar_cluster
+from dashboard.cli.pulsar import plan_answers as pulsar_plans
+from dashboard.cli.pulsar.snapshots import Assumptions
+from dashboard.cli.pulsar.source import pulsar_cluster
 
 app = typer.Typer()
 
@@ -150,7 +149,7 @@ def set_settings(
     others = preview_plan(snapshot, plan).others
     body = {
         "plan": plan_answers.plan(plan),
-        "steps": [plan_answers.other(item) for item in others],
+        "steps": [pulsar_plans.other(item) for item in others],
         "path": str(plan_file) if plan_file else None,
     }
     more = services.config_option(config)
@@ -169,17 +168,3 @@ def _show_setting_plan(
     for found in plan.diagnostics:
         say(f"{found.severity}: {found.sentence} {found.hint}".rstrip())
     show_plan_file(plan, plan_file, config_words)
-
-
-@app.command()
-def preview(
-    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.")],
-    directory: Annotated[
-        Path,
-        typer.Option("--snapshot", metavar="DIR", help="Snapshot the plan was made on."),
-    ],
-    as_json: Json = False,
-) -> int:
-    """Preview a plan: destinations, load before and after, clients, commands."""
-    plan = load_plan(plan_file, steps_of(known_systems()))
-    return systems.preview(directory, plan, as_json=as_json)

@@ -31,7 +31,7 @@ from dashboard.cli import plan_answers
 from dashboard.cli.options import Json, Release, Settings, Snapshot
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
 from dashboard.cli.plan_answers import refusal, write_plan
-from dashboard.cli.snapshots import Assumptions
+from dashboard.cli.pulsar.snapshots import Assumptions
 
 _MET = {True: "yes", False: "no", None: "unknown"}
 

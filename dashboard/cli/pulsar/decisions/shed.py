@@ -34,10 +34,10 @@ from core.snapshot import LoadManager, PulsarSnapshot
 from core.snapshot.store import load_snapshot
 from core.units import format_ratio, pluralize
 from dashboard.cli import plan_answers
-from dashboard.cli.decisions import shed_answer
-from dashboard.cli.decisions.shed_answer import ShedAnswer
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
-from dashboard.cli.snapshots import Assumptions
+from dashboard.cli.pulsar.decisions import shed_answer
+from dashboard.cli.pulsar.decisions.shed_answer import ShedAnswer
+from dashboard.cli.pulsar.snapshots import Assumptions
 from dashboard.presenters.pulsar import leader_round
 
 _CONFIGURED: Final = "loadBalancerLoadSheddingStrategy"

@@ -25,12 +25,12 @@ from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 from dashboard import services
 from dashboard.cli.config import configured
-from dashboard.cli.decisions import shed_answer
-from dashboard.cli.decisions.shed import known_bundles, read_bundle_list
 from dashboard.cli.options import Config, Json, RecentlyUnloaded, Release, Settings, Source
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
-from dashboard.cli.snapshots import Assumptions
-from dashboard.cli.source import pulsar_snapshot
+from dashboard.cli.pulsar.decisions import shed_answer
+from dashboard.cli.pulsar.decisions.shed import known_bundles, read_bundle_list
+from dashboard.cli.pulsar.snapshots import Assumptions
+from dashboard.cli.pulsar.source import pulsar_snapshot
 from dashboard.presenters.pulsar import leader_round
 from dashboard.services import leader
 

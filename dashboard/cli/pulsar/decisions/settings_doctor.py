@@ -20,8 +20,8 @@ from core.snapshot import Manifest, PulsarSnapshot
 from dashboard.cli.config import config_words, read_config
 from dashboard.cli.options import Config, Json, Release, Settings, Source
 from dashboard.cli.output import Answer, emit, say, table
-from dashboard.cli.snapshots import Assumptions
-from dashboard.cli.source import pulsar_snapshot
+from dashboard.cli.pulsar.snapshots import Assumptions
+from dashboard.cli.pulsar.source import pulsar_snapshot
 
 _MOST_GROUPS = 6
 

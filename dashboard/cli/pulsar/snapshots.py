@@ -23,9 +23,9 @@ from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_snapshot
 from core.units import format_ratio
-from dashboard.cli import answers
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
-from dashboard.cli.source import active_settings
+from dashboard.cli.pulsar import answers as pulsar_answers
+from dashboard.cli.pulsar.source import active_settings
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def print_placement(
         for text in placement.notes:
             say(f"Note: {text}")
 
-    return emit(Answer(answers.placement(placement, elapsed_ms), show), as_json=as_json)
+    return emit(Answer(pulsar_answers.placement(placement, elapsed_ms), show), as_json=as_json)
 
 
 def _candidates(text: str | None, known: Sequence[str]) -> list[str] | None:

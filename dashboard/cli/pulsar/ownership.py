@@ -17,7 +17,7 @@ from core.pulsar.view import LoadView
 from core.units import datetime_to_ms, format_age, format_bytes_per_s
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import Answer, emit, say, table
-from dashboard.cli.source import active_settings, pulsar_snapshot
+from dashboard.cli.pulsar.source import active_settings, pulsar_snapshot
 
 _MOST_SHOWN: Final = 20
 

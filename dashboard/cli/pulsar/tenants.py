@@ -27,7 +27,7 @@ from core.planning.limits.tenants import Bound, TenantUse, tenant_uses
 from core.units import format_ratio
 from dashboard.cli.options import Config, Json, Source
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
-from dashboard.cli.source import active_settings, pulsar_snapshot
+from dashboard.cli.pulsar.source import active_settings, pulsar_snapshot
 
 _MAX_SHOWN = 40
 

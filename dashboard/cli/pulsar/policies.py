@@ -34,7 +34,8 @@ from dashboard.cli.config import configured
 from dashboard.cli.options import Config, Json, PlanFile, PlanReason, Source
 from dashboard.cli.output import Answer, emit, say, table
 from dashboard.cli.plan_answers import nothing_to_do, refusal, show_plan_file, write_plan
-from dashboard.cli.source import active_settings, pulsar_cluster, pulsar_snapshot
+from dashboard.cli.pulsar import plan_answers as pulsar_plans
+from dashboard.cli.pulsar.source import active_settings, pulsar_cluster, pulsar_snapshot
 from dashboard.presenters.naming import listed
 from dashboard.presenters.pulsar.isolation_words import (
     CODES,
@@ -173,7 +174,7 @@ def _plan_policy(
     effects = limit_effects(snapshot, active_settings(snapshot), limits)
     body = {
         "plan": plan_answers.plan(plan),
-        "steps": [plan_answers.other(item) for item in others],
+        "steps": [pulsar_plans.other(item) for item in others],
         "impact": _impact_json(impact) | {"expected": _expected_json(seen)},
         "effects": effects,
         "path": str(plan_file) if plan_file else None,

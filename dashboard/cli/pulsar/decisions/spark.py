@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Final
 from core.progress import Progress
 from core.pulsar.requests import PlaceBundleRequest, ShedRequest, SimulateRequest
 from core.snapshot import PulsarSnapshot
-from core.snapshot.store import load_manifest
 from core.spark.pulsar.large.size import is_large
-from dashboard.cli import snapshots
-from dashboard.cli.decisions import shed, simulation
-from dashboard.cli.decisions.shed import KnownBundles
-from dashboard.cli.decisions.shed_answer import ShedAnswer
-from dashboard.cli.pulsar import views
-from dashboard.cli.snapshots import Assumptions
+from dashboard.cli.pulsar import snapshots
+from dashboard.cli.pulsar.decisions import shed, simulation
+from dashboard.cli.pulsar.decisions.shed import KnownBundles
+from dashboard.cli.pulsar.decisions.shed_answer import ShedAnswer
+from dashboard.cli.pulsar.snapshots import Assumptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,26 +44,6 @@ def shed_of(
     return partial(
         _shed, LargeCluster.of(spark, directory, progress), request, assumptions, recently_unloaded
     )
-
-
-def health_of(
-    spark: SparkSession, directory: Path, progress: Progress, *, target_code: str
-) -> Callable[..., int] | None:
-    """Return what answers ``trimtab health`` for a large cluster; ``None``: a task can hold it."""
-    if not is_large(directory):
-        return None
-    from core.spark.pulsar.large.cluster import LargeCluster  # noqa: PLC0415  # commands start fast
-
-    return partial(_health, LargeCluster.of(spark, directory, progress), target_code)
-
-
-def _health(cluster: LargeCluster, target_code: str, directory: Path, *, as_json: bool) -> int:
-    from core.spark.pulsar.large.health import large_health  # noqa: PLC0415  # the same
-
-    target = views.target_of(target_code)
-    found = large_health(cluster, target)
-    identity = load_manifest(directory)
-    return views.show_health(identity, found.measures, found.findings, target, as_json=as_json)
 
 
 def place_of(

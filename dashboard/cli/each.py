@@ -1,4 +1,4 @@
-"""Commands on one snapshot or several: ``health``, ``place``, ``shed``, ``simulate``; or on Spark.
+"""One command on one snapshot or several, in process or on Spark.
 
 A command is the same function everywhere: on Spark it runs in a task, and what it would print comes
 back. So an engine changes how long an answer takes, never the answer.
@@ -12,46 +12,21 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 import pyarrow as pa
-import typer
 
 from core.errors import OpsError, UnknownNameError
-from core.findings.request import HealthRequest
 from core.progress import NoProgress, Progress
-from core.pulsar.requests import ALL, PlaceBundleRequest, ShedRequest, SimulateRequest
 from core.snapshot.store import load_manifest
 from core.spark.fleet import each_on_spark
-from dashboard.cli import snapshots as snapshots_commands
-from dashboard.cli import systems
 from dashboard.cli.config import read_config
-from dashboard.cli.decisions import shed as decisions_shed
-from dashboard.cli.decisions import simulation
-from dashboard.cli.decisions import spark as decisions_spark
-from dashboard.cli.options import (
-    Config,
-    EngineName,
-    Json,
-    RecentlyUnloaded,
-    Release,
-    Settings,
-    Snapshots,
-    Sources,
-)
 from dashboard.cli.output import EXIT_DONE, UsageFaultError, fail, note, print_json, say
-from dashboard.cli.requests import takes
-from dashboard.cli.snapshots import Assumptions
-from dashboard.cli.source import snapshot_directories
 from dashboard.services import spark as services_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-app = typer.Typer()
 
 ENGINES: Final = ("local", "spark")
 _PRINTED: Final = "printed"
@@ -91,103 +66,6 @@ class Engine:
         """Return the session; making it takes seconds."""
         note("Starting Spark ...")
         return services_spark.session(read_config(self.config))
-
-
-@app.command()
-@takes(HealthRequest)
-def health(
-    sources: Sources,
-    request: HealthRequest,
-    engine: EngineName = "local",
-    config: Config = None,
-    as_json: Json = False,
-) -> int:
-    """Show the findings of a cluster or a snapshot, with numbers."""
-    command = partial(systems.health, target_code=request.target)
-    large = partial(decisions_spark.health_of, target_code=request.target)
-    with snapshot_directories(sources, config) as directories:
-        return each(directories, command, Engine(engine, config), as_json=as_json, large=large)
-
-
-@app.command()
-@takes(PlaceBundleRequest)
-def place(
-    snapshots: Snapshots,
-    request: PlaceBundleRequest,
-    settings: Settings = None,
-    release: Release = None,
-    engine: EngineName = "local",
-    config: Config = None,
-    as_json: Json = False,
-) -> int:
-    """Show the placement candidates of a bundle with probabilities, and excluded brokers."""
-    options: dict[str, Any] = {
-        "request": request,
-        "assumptions": Assumptions.of(None, settings, release),
-    }
-    command = partial(snapshots_commands.place, **options)
-    large = partial(decisions_spark.place_of, **options)
-    return each(snapshots, command, Engine(engine, config), as_json=as_json, large=large)
-
-
-@app.command()
-@takes(ShedRequest, skip=("settings",), strategy=None)
-def shed(
-    snapshots: Snapshots,
-    request: ShedRequest,
-    settings: Settings = None,
-    recently_unloaded: RecentlyUnloaded = None,
-    release: Release = None,
-    plan: Annotated[
-        Path | None, typer.Option(metavar="OUT", help="Write a plan of the first round.")
-    ] = None,
-    engine: EngineName = "local",
-    config: Config = None,
-    as_json: Json = False,
-) -> int:
-    """Preview a shedding round: bundles, source and destination, and why."""
-    if request.strategy == ALL:
-        raise UsageFaultError(
-            "A round is of one strategy.", hint="Name one of them; `trimtab explain` has all."
-        )
-    assumptions = Assumptions.of(None, settings, release)
-    if plan is not None and (len(snapshots) > 1 or engine != "local"):
-        raise UsageFaultError(
-            "A plan is of one cluster, and made in process.",
-            hint="Name one snapshot and leave out --engine, or leave out --plan.",
-        )
-    options: dict[str, Any] = {
-        "request": request,
-        "assumptions": assumptions,
-        "recently_unloaded": recently_unloaded,
-    }
-    command = partial(decisions_shed.shed, **options, plan_file=plan)
-    large = partial(decisions_spark.shed_of, **options)
-    return each(snapshots, command, Engine(engine, config), as_json=as_json, large=large)
-
-
-@app.command()
-@takes(SimulateRequest, skip=("settings", "seeds"))
-def simulate(
-    snapshots: Snapshots,
-    request: SimulateRequest,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all random draws.")] = 1,
-    recently_unloaded: RecentlyUnloaded = None,
-    settings: Settings = None,
-    release: Release = None,
-    engine: EngineName = "local",
-    config: Config = None,
-    as_json: Json = False,
-) -> int:
-    """Simulate the balancer's rounds to convergence: moves, deviation, flaps."""
-    options: dict[str, Any] = {
-        "request": msgspec.structs.replace(request, seeds=(seed,)),
-        "assumptions": Assumptions.of(None, settings, release),
-        "recently_unloaded": recently_unloaded,
-    }
-    command = partial(simulation.simulate, **options)
-    large = partial(decisions_spark.simulate_of, **options)
-    return each(snapshots, command, Engine(engine, config), as_json=as_json, large=large)
 
 
 def each(

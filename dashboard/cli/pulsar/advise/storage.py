@@ -26,7 +26,7 @@ from core.snapshot.store import load_snapshot
 from core.units import format_ratio
 from dashboard.cli.options import Json, Snapshot
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
-from dashboard.cli.source import active_settings
+from dashboard.cli.pulsar.source import active_settings
 from dashboard.presenters.pulsar.advisors_facts import (
     live_ledger,
     live_settings,

@@ -1,0 +1,32 @@
+"""``trimtab health``: the findings of a cluster of any system."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import typer
+
+from core.findings.request import HealthRequest
+from dashboard.cli import systems
+from dashboard.cli.each import Engine, each
+from dashboard.cli.options import Config, EngineName, Json, Sources
+from dashboard.cli.requests import takes
+from dashboard.cli.source import snapshot_directories
+
+app = typer.Typer()
+
+
+@app.command()
+@takes(HealthRequest)
+def health(
+    sources: Sources,
+    request: HealthRequest,
+    engine: EngineName = "local",
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Show the findings of a cluster or a snapshot, with numbers."""
+    command = partial(systems.health, target_code=request.target)
+    large = partial(systems.large_health, target_code=request.target)
+    with snapshot_directories(sources, config) as directories:
+        return each(directories, command, Engine(engine, config), as_json=as_json, large=large)

@@ -1,0 +1,30 @@
+"""``trimtab preview``: what a plan for a cluster of any system is expected to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from core.plan.codec import load_plan
+from core.systems import steps_of
+from dashboard.cli import systems
+from dashboard.cli.config import systems as known_systems
+from dashboard.cli.options import Json
+
+app = typer.Typer()
+
+
+@app.command()
+def preview(
+    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.")],
+    directory: Annotated[
+        Path,
+        typer.Option("--snapshot", metavar="DIR", help="Snapshot the plan was made on."),
+    ],
+    as_json: Json = False,
+) -> int:
+    """Preview a plan: destinations, load before and after, clients, commands."""
+    plan = load_plan(plan_file, steps_of(known_systems()))
+    return systems.preview(directory, plan, as_json=as_json)

@@ -1,0 +1,62 @@
+"""The JSON objects of the commands on Pulsar clusters: stable shapes that people script against."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.findings.measures import Spread
+from core.pulsar.lookup import TopicLookup
+from core.pulsar.measures import Measures
+from core.pulsar.placement import Placement
+
+
+def measures(found: Measures) -> dict[str, Any]:
+    """The four spreads by name; ``null`` is unknown."""
+    return {spread.name: _spread(spread) for spread in found}
+
+
+def lookup(found: TopicLookup) -> dict[str, Any]:
+    """Where a topic lives."""
+    return {
+        "topic": found.topic,
+        "hash": found.hash,
+        "namespace": found.namespace,
+        "bundle": found.bundle,
+        "owner": found.owner,
+        "owner_known": found.is_owner_known,
+        "owner_service_url": found.owner_service_url,
+        "steps": [{"title": step.title, "detail": step.detail} for step in found.steps],
+        "notes": list(found.notes),
+    }
+
+
+def placement(placed: Placement, elapsed_ms: float) -> dict[str, Any]:
+    """The distribution, who was ruled out, and how long the computation alone took."""
+    body: dict[str, Any] = {
+        "distribution": placed.distribution,
+        "ruled_out": dict(placed.ruled_out),
+        "elapsed_ms": round(elapsed_ms, 3),
+        "bundle": placed.bundle,
+        "strategy": placed.strategy,
+        "scores": placed.scores,
+        "score_label": placed.score_label,
+        "notes": list(placed.notes),
+    }
+    if not placed.distribution:
+        body["why"] = placed.why
+    return body
+
+
+def _spread(spread: Spread) -> dict[str, Any]:
+    return {
+        "unit": spread.unit,
+        "mean": spread.mean,
+        "std": spread.std,
+        "max": spread.maximum,
+        "min": spread.minimum,
+        "max_deviation_ratio": spread.max_deviation_ratio,
+        "coefficient_ratio": spread.coefficient_ratio,
+        "worst": spread.worst,
+        "known_brokers": spread.known_count,
+        "brokers": len(spread.brokers),
+    }

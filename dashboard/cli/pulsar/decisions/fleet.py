@@ -1,0 +1,112 @@
+"""``trimtab place``, ``shed`` and ``simulate``: on one snapshot or several; or on Spark."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from core.pulsar.requests import ALL, PlaceBundleRequest, ShedRequest, SimulateRequest
+from dashboard.cli.each import Engine, each
+from dashboard.cli.options import (
+    Config,
+    EngineName,
+    Json,
+    RecentlyUnloaded,
+    Release,
+    Settings,
+    Snapshots,
+)
+from dashboard.cli.output import UsageFaultError
+from dashboard.cli.pulsar import snapshots as snapshots_commands
+from dashboard.cli.pulsar.decisions import shed as decisions_shed
+from dashboard.cli.pulsar.decisions import simulation
+from dashboard.cli.pulsar.decisions import spark as decisions_spark
+from dashboard.cli.pulsar.snapshots import Assumptions
+from dashboard.cli.requests import takes
+
+app = typer.Typer()
+
+
+@app.command()
+@takes(PlaceBundleRequest)
+def place(
+    snapshots: Snapshots,
+    request: PlaceBundleRequest,
+    settings: Settings = None,
+    release: Release = None,
+    engine: EngineName = "local",
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Show the placement candidates of a bundle with probabilities, and excluded brokers."""
+    options: dict[str, Any] = {
+        "request": request,
+        "assumptions": Assumptions.of(None, settings, release),
+    }
+    command = partial(snapshots_commands.place, **options)
+    large = partial(decisions_spark.place_of, **options)
+    return each(snapshots, command, Engine(engine, config), as_json=as_json, large=large)
+
+
+@app.command()
+@takes(ShedRequest, skip=("settings",), strategy=None)
+def shed(
+    snapshots: Snapshots,
+    request: ShedRequest,
+    settings: Settings = None,
+    recently_unloaded: RecentlyUnloaded = None,
+    release: Release = None,
+    plan: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Write a plan of the first round.")
+    ] = None,
+    engine: EngineName = "local",
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Preview a shedding round: bundles, source and destination, and why."""
+    if request.strategy == ALL:
+        raise UsageFaultError(
+            "A round is of one strategy.", hint="Name one of them; `trimtab explain` has all."
+        )
+    assumptions = Assumptions.of(None, settings, release)
+    if plan is not None and (len(snapshots) > 1 or engine != "local"):
+        raise UsageFaultError(
+            "A plan is of one cluster, and made in process.",
+            hint="Name one snapshot and leave out --engine, or leave out --plan.",
+        )
+    options: dict[str, Any] = {
+        "request": request,
+        "assumptions": assumptions,
+        "recently_unloaded": recently_unloaded,
+    }
+    command = partial(decisions_shed.shed, **options, plan_file=plan)
+    large = partial(decisions_spark.shed_of, **options)
+    return each(snapshots, command, Engine(engine, config), as_json=as_json, large=large)
+
+
+@app.command()
+@takes(SimulateRequest, skip=("settings", "seeds"))
+def simulate(
+    snapshots: Snapshots,
+    request: SimulateRequest,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random draws.")] = 1,
+    recently_unloaded: RecentlyUnloaded = None,
+    settings: Settings = None,
+    release: Release = None,
+    engine: EngineName = "local",
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Simulate the balancer's rounds to convergence: moves, deviation, flaps."""
+    options: dict[str, Any] = {
+        "request": msgspec.structs.replace(request, seeds=(seed,)),
+        "assumptions": Assumptions.of(None, settings, release),
+        "recently_unloaded": recently_unloaded,
+    }
+    command = partial(simulation.simulate, **options)
+    large = partial(decisions_spark.simulate_of, **options)
+    return each(snapshots, command, Engine(engine, config), as_json=as_json, large=large)

@@ -1,0 +1,81 @@
+"""What commands on Pulsar clusters read: a cluster or a snapshot, and the settings in effect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from core.errors import UnknownNameError
+from core.pulsar.settings import EffectiveSettings, effective_settings
+from core.snapshot import PulsarSnapshot
+from core.snapshot.store import load_snapshot
+from dashboard import services
+from dashboard.cli.config import read_config
+from dashboard.cli.output import UsageFaultError, warn
+
+_MAKE_ONE: Final = (
+    "Make a snapshot with `trimtab capture CLUSTER --out DIR` or `trimtab import-zk`."
+)
+
+
+def pulsar_snapshot(source: str, config: Path | None) -> PulsarSnapshot:
+    """Return the snapshot in a directory, or a fresh one of a cluster of the configuration.
+
+    Raises:
+        SnapshotError: The directory holds none of Pulsar.
+        UnknownNameError: There is neither such a directory nor such a cluster.
+        UsageFaultError: The cluster is none of Pulsar.
+        RemoteError: It cannot be read.
+    """
+    if Path(source).is_dir():
+        return load_snapshot(Path(source))
+    loaded = read_config(config)
+    return services.capture(pulsar_cluster(loaded, source, "snapshot directory or Pulsar cluster"))
+
+
+def pulsar_cluster(
+    config: services.Config, name: str, what: str = "Pulsar cluster"
+) -> services.Cluster:
+    """Return a Pulsar cluster of the configuration.
+
+    Args:
+        config: The configuration.
+        name: Of the cluster.
+        what: It is called where there is none of that name.
+    Raises:
+        UnknownNameError: There is none; near names are those of Pulsar clusters only.
+        UsageFaultError: It is a cluster of another system.
+    """
+    names = [one.name for one in config.clusters if one.kind == "pulsar"]
+    if name in names:
+        return config.cluster(name)
+    if name in [one.name for one in config.clusters]:
+        kind = config.cluster(name).kind
+        raise UsageFaultError(
+            f"{name} is no Pulsar cluster.",
+            hint=f"It is a {kind} cluster; `trimtab --help` lists the commands.",
+        )
+    raise UnknownNameError.of(what, name, names, place="the configuration")
+
+
+def active_settings(
+    snapshot: PulsarSnapshot,
+    overrides: Mapping[str, object] | None = None,
+    release: str | None = None,
+) -> EffectiveSettings:
+    """Return the settings of a cluster, and warn of an unknown release and of dead values.
+
+    Args:
+        snapshot: The cluster.
+        overrides: ``{key: value}`` to assume.
+        release: Line or version to assume; ``None``: the brokers' own.
+
+    Raises:
+        UnknownNameError: A release or an override that does not exist.
+        InputError: An override of the wrong type.
+    """
+    settings = effective_settings(snapshot, overrides=overrides, release=release)
+    for sentence in settings.release_warnings:
+        warn(sentence)
+    return settings
