@@ -23,7 +23,7 @@ from core.pulsar.leader.prediction import (
 from core.snapshot.store import save_snapshot
 from core.units import datetime_to_ms
 from dashboard.cli.main import run
-from dashboard.presenters.pulsar.leader_round import headline
+from dashboard.presenters.pulsar.leader_round import headline, notes
 
 
 @pytest.fixture
@@ -249,6 +249,14 @@ def test_the_headline_of_an_idle_round_shows_how_sure_it_is():
     assert headline(msgspec.structs.replace(idle, bundles=(some,)), 99.8).endswith(
         ": no bundles, 70%"
     )
+
+
+@pytest.mark.parametrize(("ahead_s", "count"), [(30.0, 0), (60.0, 1)])
+def test_a_round_too_far_ahead_is_marked_as_too_sure(ahead_s, count):
+    one = RoundPrediction(
+        at_s=100.0, made_at_s=100.0 - ahead_s, leader="b:1", strategy="AvgShedder"
+    )
+    assert len(notes(one)) == count
 
 
 def test_where_shedding_is_off_the_headline_says_so(site, fleet):
