@@ -29,13 +29,11 @@ from core.actions.request import (
 from core.actions.runs import RunView, run_id_at
 from core.errors import PlanConflictError
 from core.plan.model import Plan
-from core.snapshot import PulsarSnapshot
 from core.snapshot.store import CachedSnapshot, Shelf, Storable
 from core.units import one_line
 from dashboard.services.runbook import RunBook
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pydantic import SecretStr
 
     from connectors.check import CheckResult
@@ -92,17 +90,6 @@ def shelf(config: TrimtabConfig) -> Shelf:
 def collector_status_path(config: TrimtabConfig, cluster: str) -> Path:
     """Return where the collector of ``cluster`` writes how it is doing."""
     return config.state_dir / "collectors" / f"{cluster}.json"
-
-
-def fetch_topics(cluster: ClusterConfig, broker_web_url: str, bundle: str | None) -> pa.Table:
-    """Read the topics of one bundle (or all) from a broker: the only cluster access of the pages.
-
-    Raises:
-        RemoteError: The broker did not answer as it should.
-    """
-    from connectors.pulsar.collect import fetch_topics as fetch  # noqa: PLC0415  # commands start fast
-
-    return fetch(cluster, broker_web_url, bundle)
 
 
 # -- runs and the journal --------------------------------------------------------------------------
@@ -296,21 +283,6 @@ def exposed_secrets(config: TrimtabConfig) -> list[str]:
     from connectors.config.private import exposed_secrets as exposed  # noqa: PLC0415  # the same
 
     return exposed(config)
-
-
-def capture(cluster: ClusterConfig) -> PulsarSnapshot:
-    """Take one snapshot.
-
-    Raises:
-        RemoteError: Nothing at all could be read.
-    """
-    from connectors.pulsar.collect import PulsarCollector  # noqa: PLC0415  # commands must start fast
-
-    collector = PulsarCollector(cluster)
-    try:
-        return collector.collect()
-    finally:
-        collector.close()
 
 
 def snapshot_of(config: TrimtabConfig, cluster: ClusterConfig) -> Storable:

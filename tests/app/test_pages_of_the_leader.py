@@ -162,7 +162,7 @@ def test_a_forecast_that_a_killed_collector_left_is_not_shown(site, fleet, capsy
 
 def test_explain_uses_the_forecast_of_a_live_cluster(site, fleet, capsys, monkeypatch, tmp_path):
     made = publish(site, fleet)
-    monkeypatch.setattr("dashboard.services.capture", lambda _: fleet)
+    monkeypatch.setattr("dashboard.services.pulsar.capture", lambda _: fleet)
     one = made.next_round
     assert one is not None
     leaves, broker = one.bundles[0].bundle, one.bundles[0].broker

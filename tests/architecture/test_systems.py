@@ -48,12 +48,14 @@ SILENT = (
     *(
         f"dashboard/cli/{name}.py"
         for name in (
-            *("apply", "backtest", "config", "demo", "drill", "engine", "jobs", "options"),
-            *("output", "registry", "requests", "runs", "sandbox_config", "supervisor", "systems"),
+            *("answers", "apply", "backtest", "clusters", "config", "demo", "drill", "each"),
+            *("engine", "health", "jobs", "options", "output", "plan_answers", "preview"),
+            *("registry", "requests", "runs", "sandbox_config", "source", "supervisor", "systems"),
         )
     ),
     *(f"dashboard/cli/history/{name}.py" for name in ("analysis", "moments", "transfer")),
-    *("dashboard/services/history.py", "dashboard/services/jobs.py"),
+    *("dashboard/services/__init__.py", "dashboard/services/history.py"),
+    *("dashboard/services/jobs.py", "dashboard/services/spark.py"),
     *("dashboard/services/run_queue.py", "dashboard/services/runbook.py"),
 )
 """No text of these names a system, either: what a page shows of one is declared by it."""

@@ -21,7 +21,7 @@ from dashboard.components import words
 from dashboard.components.frame import bundle_link
 from dashboard.components.pulsar import leader_round
 from dashboard.queries.pulsar.snapshots import reading
-from dashboard.services import leader
+from dashboard.services.pulsar import leader
 
 if TYPE_CHECKING:
     from dashboard.queries.history import HistoryQuery, Picture, Weights

@@ -36,7 +36,7 @@ from dashboard.cli.output import (
 from dashboard.cli.pulsar.leader import ACCURACY_COLUMNS, accuracy_rows
 from dashboard.presenters.pulsar import leader_round
 from dashboard.services import history as recorded_history
-from dashboard.services import leader
+from dashboard.services.pulsar import leader
 
 if TYPE_CHECKING:
     import pyarrow as pa

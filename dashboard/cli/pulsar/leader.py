@@ -32,7 +32,7 @@ from dashboard.cli.options import Config, Json, Release
 from dashboard.cli.output import EXIT_DONE, Answer, UsageFaultError, emit, note, say, table
 from dashboard.cli.supervisor import shutting_down
 from dashboard.presenters.pulsar import leader_round
-from dashboard.services import leader
+from dashboard.services.pulsar import leader
 
 _BUNDLE_WIDTH: Final = 44
 

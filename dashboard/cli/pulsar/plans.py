@@ -35,6 +35,7 @@ from dashboard.cli.plan_answers import nothing_to_do, refusal, show_plan_file, w
 from dashboard.cli.pulsar import plan_answers as pulsar_plans
 from dashboard.cli.pulsar.snapshots import Assumptions
 from dashboard.cli.pulsar.source import pulsar_cluster
+from dashboard.services import pulsar
 
 app = typer.Typer()
 
@@ -135,7 +136,7 @@ def set_settings(
     wanted = _requested(changes or (), unset or ())
     config = configured(config_file)
     cluster = pulsar_cluster(config, name)
-    snapshot = services.capture(cluster)
+    snapshot = pulsar.capture(cluster)
     options = PlanOptions(
         now=services.now(), reason=reason, exclusions=frozenset(cluster.exclusions)
     )

@@ -45,6 +45,7 @@ from dashboard.presenters.pulsar.isolation_words import (
     violations,
     who_serves,
 )
+from dashboard.services import pulsar
 
 _SHOWN = 12
 
@@ -83,7 +84,7 @@ def list_policies(
 ) -> int:
     """List the policies."""
     kinds = [policy_kind(kind)] if kind else list(POLICY_KINDS.values())
-    snapshot = services.capture(pulsar_cluster(configured(config), cluster))
+    snapshot = pulsar.capture(pulsar_cluster(configured(config), cluster))
     found = {one.name: policies_of(snapshot, one.name) for one in kinds}
 
     def show() -> None:
@@ -157,7 +158,7 @@ def _plan_policy(
     """Plan a change of one policy, and show what it would do to which namespaces."""
     config = configured(config_file)
     cluster = pulsar_cluster(config, name)
-    snapshot = services.capture(cluster)
+    snapshot = pulsar.capture(cluster)
     options = PlanOptions(
         now=services.now(), reason=reason, exclusions=frozenset(cluster.exclusions)
     )

@@ -13,6 +13,7 @@ from core.snapshot.store import load_snapshot
 from dashboard import services
 from dashboard.cli.config import read_config
 from dashboard.cli.output import UsageFaultError, warn
+from dashboard.services import pulsar
 
 _MAKE_ONE: Final = (
     "Make a snapshot with `trimtab capture CLUSTER --out DIR` or `trimtab import-zk`."
@@ -31,7 +32,7 @@ def pulsar_snapshot(source: str, config: Path | None) -> PulsarSnapshot:
     if Path(source).is_dir():
         return load_snapshot(Path(source))
     loaded = read_config(config)
-    return services.capture(pulsar_cluster(loaded, source, "snapshot directory or Pulsar cluster"))
+    return pulsar.capture(pulsar_cluster(loaded, source, "snapshot directory or Pulsar cluster"))
 
 
 def pulsar_cluster(

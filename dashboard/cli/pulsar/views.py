@@ -29,6 +29,7 @@ from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
 from dashboard.cli.pulsar import answers as pulsar_answers
 from dashboard.cli.pulsar import plan_answers as pulsar_plans
 from dashboard.cli.pulsar.source import active_settings
+from dashboard.services import pulsar
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -206,7 +207,7 @@ def with_topics(
                 f"No broker that can be queried owns {bundle}: its topics are loaded nowhere.",
                 hint="Capture without --topics-of, or look the bundle's topics up by a client.",
             )
-        found.append(services.fetch_topics(cluster, url, bundle))
+        found.append(pulsar.fetch_topics(cluster, url, bundle))
     topics = pa.concat_tables(found).sort_by("hash")
     entry = TableManifest(source="rest", rows=topics.num_rows)
     manifest = replace(snapshot.manifest, tables={**snapshot.manifest.tables, "topics": entry})

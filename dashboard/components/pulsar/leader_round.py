@@ -13,7 +13,7 @@ from dashboard import services, state
 from dashboard.charts.pulsar.calibration import calibration_chart
 from dashboard.components import figures, frame, tables, words
 from dashboard.presenters.pulsar import leader_round as presenter
-from dashboard.services import leader
+from dashboard.services.pulsar import leader
 
 if TYPE_CHECKING:
     from core.pulsar.leader.prediction import Forecast

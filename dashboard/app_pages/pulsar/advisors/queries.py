@@ -38,6 +38,7 @@ from dashboard.presenters.pulsar.advisors_facts import NamespaceFacts, namespace
 from dashboard.queries.cache import cached
 from dashboard.queries.pulsar.explanations import with_topics
 from dashboard.queries.pulsar.snapshots import reading
+from dashboard.services import pulsar
 
 if TYPE_CHECKING:
     from dashboard.services import Cluster
@@ -70,7 +71,7 @@ def read_topics(cluster: Cluster, addresses: Sequence[str], namespace: str) -> p
         InputError: An address is no address.
     """
     with ThreadPoolExecutor(_READERS) as pool:
-        parts = list(pool.map(lambda one: services.fetch_topics(cluster, one, None), addresses))
+        parts = list(pool.map(lambda one: pulsar.fetch_topics(cluster, one, None), addresses))
     table = pa.concat_tables(parts)
     return table.filter(pc.starts_with(table["bundle"], f"{namespace}/"))
 

@@ -22,6 +22,7 @@ from dashboard.presenters.pulsar.bundles import ring_data
 from dashboard.presenters.pulsar.topics import read_words, web_addresses_of
 from dashboard.queries.pulsar.snapshots import bundle_history
 from dashboard.queries.snapshots import span_minutes, thinned, within
+from dashboard.services import pulsar
 
 
 def missing(snapshot: PulsarSnapshot, name: str) -> None:
@@ -116,7 +117,7 @@ address = page.cluster.web_address(*web_addresses_of(snapshot, str(owner or ""))
 if st.button("Fetch topics", icon=":material/cloud_download:", disabled=not address):
     try:
         with st.spinner(words.plain(f"Asking {owner}"), show_time=True):
-            topics = services.fetch_topics(page.cluster, str(address), bundle)
+            topics = pulsar.fetch_topics(page.cluster, str(address), bundle)
         state.keep_topics(page.name, bundle, state.ReadTopics(topics, services.now()))
         st.rerun()
     except (RemoteError, InputError) as error:

@@ -12,7 +12,7 @@ from core.snapshot.store import CachedSnapshot
 from core.units import ms_to_datetime
 from dashboard.queries.cache import cached
 from dashboard.queries.pulsar.snapshots import reading
-from dashboard.services.recorded_week import recorded_week, silence_words
+from dashboard.services.pulsar.recorded_week import recorded_week, silence_words
 
 if TYPE_CHECKING:
     from dashboard.services import Config

@@ -27,6 +27,7 @@ from dashboard.presenters.pulsar.bundles import ring_data
 from dashboard.presenters.pulsar.explain import split_conditions_table
 from dashboard.presenters.pulsar.topics import read_words, web_addresses_of
 from dashboard.queries.pulsar import explanations
+from dashboard.services import pulsar
 
 if TYPE_CHECKING:
     from dashboard.components.pulsar.page import PulsarPage
@@ -102,7 +103,7 @@ def topics_button(chosen: Chosen) -> None:
         return
     try:
         with st.spinner(words.plain(f"Asking {owner}"), show_time=True):
-            topics = services.fetch_topics(page.cluster, str(address), chosen.bundle)
+            topics = pulsar.fetch_topics(page.cluster, str(address), chosen.bundle)
     except (RemoteError, InputError) as error:
         words.failed(error, what="The topics could not be read")
         return

@@ -32,7 +32,7 @@ from dashboard.cli.pulsar.decisions.shed import known_bundles, read_bundle_list
 from dashboard.cli.pulsar.snapshots import Assumptions
 from dashboard.cli.pulsar.source import pulsar_snapshot
 from dashboard.presenters.pulsar import leader_round
-from dashboard.services import leader
+from dashboard.services.pulsar import leader
 
 app = typer.Typer()
 

@@ -69,7 +69,7 @@ def _past(
     """Return what was recorded of a cluster of the configuration, or why that is not known."""
     if Path(source).is_dir():
         return None, ""
-    from dashboard.services.recorded_week import (  # noqa: PLC0415  # a snapshot alone needs no history
+    from dashboard.services.pulsar.recorded_week import (  # noqa: PLC0415  # a snapshot alone needs no history
         recorded_week,
         silence_words,
     )

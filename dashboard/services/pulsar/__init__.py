@@ -1,0 +1,37 @@
+"""The composition root's part for Pulsar clusters; see :mod:`dashboard.services`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from connectors.config.model import ClusterConfig
+    from core.snapshot import PulsarSnapshot
+
+
+def capture(cluster: ClusterConfig) -> PulsarSnapshot:
+    """Take one snapshot.
+
+    Raises:
+        RemoteError: Nothing at all could be read.
+    """
+    from connectors.pulsar.collect import PulsarCollector  # noqa: PLC0415  # commands must start fast
+
+    collector = PulsarCollector(cluster)
+    try:
+        return collector.collect()
+    finally:
+        collector.close()
+
+
+def fetch_topics(cluster: ClusterConfig, broker_web_url: str, bundle: str | None) -> pa.Table:
+    """Read the topics of one bundle (or all) from a broker: the only cluster access of the pages.
+
+    Raises:
+        RemoteError: The broker did not answer as it should.
+    """
+    from connectors.pulsar.collect import fetch_topics as fetch  # noqa: PLC0415  # commands start fast
+
+    return fetch(cluster, broker_web_url, bundle)
