@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from core.history.store.store import HistoryLocation, HistoryStore
 from core.history.store.writer import Recorder
 from core.schemas import PULSAR_TABLES
-from core.snapshot import AnySnapshot, Manifest, PulsarSnapshot
+from core.snapshot import Manifest, PulsarSnapshot
+from core.snapshot.store import Storable
 
 MOMENT = datetime(2026, 11, 21, 14, 58, tzinfo=UTC)
 VALUES = {
@@ -29,7 +30,7 @@ VALUES = {
 }
 
 
-def recorded(minutes: list[AnySnapshot], root: str, restart_at: int = -1) -> HistoryStore:
+def recorded(minutes: list[Storable], root: str, restart_at: int = -1) -> HistoryStore:
     store = HistoryStore(HistoryLocation(root))
     recorder = Recorder(store, "c")
     for at, snapshot in enumerate(minutes):
@@ -39,7 +40,7 @@ def recorded(minutes: list[AnySnapshot], root: str, restart_at: int = -1) -> His
     return store
 
 
-def held(snapshot: AnySnapshot) -> dict[str, list]:
+def held(snapshot: Storable) -> dict[str, list]:
     return {name: table.to_pylist() for name, table in snapshot.tables.items()}
 
 

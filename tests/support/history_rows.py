@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from core.history.store.store import KINDS, HistoryLocation, HistoryStore
 from core.history.store.writer import Recorder
-from core.snapshot import AnySnapshot
+from core.snapshot.store import Storable
 
 CLUSTER = "fleet"
 
@@ -19,7 +19,7 @@ def store_in(folder: Path) -> HistoryStore:
     return HistoryStore(HistoryLocation(str(folder / "history")))
 
 
-def recorded(store: HistoryStore, snapshots: Iterable[AnySnapshot], cluster: str = CLUSTER) -> None:
+def recorded(store: HistoryStore, snapshots: Iterable[Storable], cluster: str = CLUSTER) -> None:
     """Record snapshots as a collector does."""
     recorder = Recorder(store, cluster)
     for snapshot in snapshots:
