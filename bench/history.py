@@ -32,7 +32,7 @@ from core.history.store.store import HistoryLocation, HistoryStore
 from core.history.store.writer import Recorder
 from core.schemas.pulsar import RATES
 from core.snapshot import PulsarSnapshot
-from core.snapshot.store import Shelf, load_snapshot
+from core.snapshot.store import SnapshotStore, load_snapshot
 
 CLUSTER: Final = "fleet"
 T = TypeVar("T")
@@ -80,14 +80,14 @@ def fleet(options: argparse.Namespace, idle: float) -> Iterator[PulsarSnapshot]:
 def compare(folder: Path, options: argparse.Namespace, idle: float) -> None:
     """Write the same hour both ways, and read the same things from both."""
     store = HistoryStore(HistoryLocation(str(folder / "history")))
-    recorder, shelf = Recorder(store, CLUSTER), Shelf(folder / "shelf")
+    recorder, snapshot_store = Recorder(store, CLUSTER), SnapshotStore(folder / "shelf")
     spent = {"history": [0.0, 0.0], "directories": [0.0, 0.0]}
     rows = 0
     for snapshot in fleet(options, idle):
         _ = snapshot.snapshot_id  # both need it: neither is charged
         rows += snapshot.bundles.num_rows
         charge(spent["history"], lambda one=snapshot: recorder.record(one))
-        charge(spent["directories"], lambda one=snapshot: shelf.put(one))
+        charge(spent["directories"], lambda one=snapshot: snapshot_store.put(one))
     loose = sum(size.bytes for size in store.sizes(CLUSTER).values())
     began = time.perf_counter()
     store.compact(CLUSTER, snapshot.manifest.taken_at + timedelta(hours=2))
@@ -103,12 +103,12 @@ def compare(folder: Path, options: argparse.Namespace, idle: float) -> None:
     for name, (wall, processor) in spent.items():
         print(f"    {name}: {rows / wall:,.0f} ({rows / processor:,.0f})")
     print(f"    history compacts the hour in {compacting_s:.2f} s", flush=True)
-    readings(store, shelf, snapshot)
+    readings(store, snapshot_store, snapshot)
 
 
-def readings(store: HistoryStore, shelf: Shelf, last: PulsarSnapshot) -> None:
+def readings(store: HistoryStore, snapshot_store: SnapshotStore, last: PulsarSnapshot) -> None:
     """Ask both the same; the answers must be equal."""
-    entries = shelf.entries(CLUSTER)
+    entries = snapshot_store.entries(CLUSTER)
     bundle = last.bundles["bundle"][7].as_py()
     middle = entries[len(entries) // 2]
     late = entries[-1]

@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 from fleet_builder import make_history  # noqa: E402  # the tests' generator, found by the line above
 from playwright.sync_api import Page, sync_playwright  # noqa: E402  # the same
 
-from core.snapshot.store import Shelf  # noqa: E402  # the same
+from core.snapshot.store import SnapshotStore  # noqa: E402  # the same
 
 BROKERS, BUNDLES, SNAPSHOTS, ROUNDS = 1_000, 100_000, 10, 6
 PAGES = ("Brokers", "Bundles", "Unload preview", "Placement & lookup", "Fleet overview")
@@ -34,11 +34,11 @@ CONFIG = '[[clusters]]\nname = "fleet"\nzookeeper = "127.0.0.1:1"\nenvironment =
 
 
 def write_site(folder: Path) -> Path:
-    shelf = Shelf(folder / "state" / "snapshots")
+    snapshot_store = SnapshotStore(folder / "state" / "snapshots")
     for snapshot in make_history(
         SNAPSHOTS, now=datetime.now(UTC), brokers=BROKERS, bundles=BUNDLES
     ):
-        shelf.put(snapshot)
+        snapshot_store.put(snapshot)
     config = folder / "trimtab.toml"
     config.write_text(f'state_dir = "{folder / "state"}"\n{CONFIG}')
     return config

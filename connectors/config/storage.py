@@ -41,7 +41,7 @@ class Keep(Strict):
     max_bytes: int = Field(default=2 * 1024**3, gt=0)
 
     def retention(self) -> Retention:
-        """Return it in the form the shelf takes."""
+        """Return it in the form the snapshot store takes."""
         return Retention(
             max_count=self.max_count, max_age_s=self.max_age_s, max_bytes=self.max_bytes
         )

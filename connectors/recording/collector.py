@@ -1,4 +1,4 @@
-"""The collector: takes a snapshot of each cluster at regular times and keeps it on the shelf.
+"""The collector: takes a snapshot of each cluster at regular times and stores it.
 
 One collector per cluster, by a file lock in the state directory; another one that is started waits
 for the lock, so that it takes over when the first ends. Its status is in
@@ -26,7 +26,7 @@ from connectors.recording.loop import Recording
 from connectors.recording.status import RecordingStatus
 from connectors.systems import connector_of
 from core.errors import InvariantError, OpsError
-from core.snapshot.store import Shelf, Storable
+from core.snapshot.store import SnapshotStore, Storable
 
 _log = logging.getLogger("trimtab.collector")
 _LOCK_RETRY_S: Final = 2.0
@@ -139,7 +139,7 @@ class _Loop:
         self._stop = stop
         self._on_event = on_event
         self._retention = config.keep.retention()
-        self._shelf = Shelf(config.state_dir / "snapshots")
+        self._snapshot_store = SnapshotStore(config.state_dir / "snapshots")
         self._folder = config.state_dir / "collectors"
         self._status = CollectorStatus(cluster=cluster.name, every_s=every_s)
         self._writing = threading.Lock()
@@ -215,7 +215,7 @@ class _Loop:
 
     def _collector(self) -> Collector:
         """Return what takes the snapshots; it goes on with what the newest one had learned."""
-        latest = self._shelf.latest(self._cluster.name, _now())
+        latest = self._snapshot_store.latest(self._cluster.name, _now())
         return self._connector.collector(self._cluster, None if latest is None else latest.path)
 
     def _rest(self, collector: Collector | None, rest_s: float) -> None:
@@ -229,7 +229,7 @@ class _Loop:
 
     def _once(self, collector: Collector) -> None:
         snapshot = collector.collect()
-        cached = self._shelf.put(snapshot, self._retention)
+        cached = self._snapshot_store.put(snapshot, self._retention)
         if self._recording is not None:
             self._recording.put(snapshot)
         if self._observer is not None:
@@ -241,7 +241,7 @@ class _Loop:
         status.last_snapshot_id = cached.snapshot_id
         status.last_duration_s = round(manifest.duration_s, 3)
         status.problem_count = len(manifest.problems)
-        jump = self._shelf.jump(self._cluster.name, manifest.taken_at, self._retention)
+        jump = self._snapshot_store.jump(self._cluster.name, manifest.taken_at, self._retention)
         if jump is not None and not status.retention_paused:
             self._report("paused", str(jump))
         status.retention_paused = str(jump or "")

@@ -36,7 +36,7 @@ from core.actions.runs import fold
 from core.actions.views import RunView
 from core.errors import InvariantError, OpsError, RemoteError
 from core.plan.describe import whether
-from core.snapshot.store import Shelf
+from core.snapshot.store import SnapshotStore
 from core.systems import steps_of
 
 _POLL_S: Final = 0.5
@@ -341,7 +341,9 @@ class _Loop:
             snapshot = cluster.snapshot()
         finally:
             cluster.close()
-        Shelf(self._config.state_dir / "snapshots").put(snapshot, self._config.keep.retention())
+        SnapshotStore(self._config.state_dir / "snapshots").put(
+            snapshot, self._config.keep.retention()
+        )
         for view in views:
             since = view.ended_at or snapshot.manifest.taken_at
             acting = journal.runs_acting(view.cluster, since, snapshot.manifest.taken_at)

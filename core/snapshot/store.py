@@ -1,7 +1,7 @@
 """Snapshot directories, and the store in which a collector saves the recent ones.
 
 A snapshot directory holds ``manifest.json`` and ``<table>.parquet`` for every table. It is written
-aside and renamed, so a reader never sees half of one. A shelf is ``<root>/<cluster>/<name>/``
+aside and renamed, so a reader never sees half of one. The store is ``<root>/<cluster>/<name>/``
 with names that sort by time: ``20261121T140305123Z-<snapshot id>``.
 """
 
@@ -204,7 +204,7 @@ class CachedSnapshot:
     path: Path
 
 
-class Shelf:
+class SnapshotStore:
     """The recent snapshots of every cluster under one root directory."""
 
     def __init__(self, root: Path) -> None:
@@ -220,7 +220,7 @@ class Shelf:
 
     def entries(self, cluster: str) -> list[CachedSnapshot]:
         """Saved snapshots of the cluster, oldest first; empty when there are none."""
-        return sorted(_saved_in(self.root / cluster), key=lambda shelved: shelved.path.name)
+        return sorted(_saved_in(self.root / cluster), key=lambda stored: stored.path.name)
 
     def latest(self, cluster: str, now: datetime) -> CachedSnapshot | None:
         """The newest saved snapshot of the cluster; see :func:`current`."""
@@ -242,8 +242,8 @@ class Shelf:
         path = self.root / snapshot.manifest.cluster / f"{stamp}-{snapshot.snapshot_id}"
         save_snapshot(snapshot, path)
         if retention is not None:
-            for shelved in expired(self.entries(snapshot.manifest.cluster), taken_at, retention):
-                _drop(shelved.path)
+            for stored in expired(self.entries(snapshot.manifest.cluster), taken_at, retention):
+                _drop(stored.path)
             _sweep(path.parent, taken_at)
         return CachedSnapshot(taken_at, snapshot.snapshot_id, path)
 

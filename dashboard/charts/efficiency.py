@@ -18,7 +18,7 @@ _SYMBOLS = ("circle", "square", "triangle-up", "x", "star")
 
 
 @dataclass(frozen=True, eq=False)
-class Way:
+class EfficiencyCurve:
     """One way of balancing, from doing nothing on.
 
     Attributes:
@@ -36,32 +36,34 @@ class Way:
     is_ours: bool = False
 
 
-def efficiency_lines(ways: Sequence[Way], *, goal_ratio: float | None = None) -> go.Figure:
+def efficiency_lines(
+    efficiency_curves: Sequence[EfficiencyCurve], *, goal_ratio: float | None = None
+) -> go.Figure:
     """Return one line a way: traffic moved against what is left of the deviation."""
     figure = go.Figure()
     colors = iter(SERIES[1:])
-    for rank, way in enumerate(ways):
-        picks = np.unique(np.linspace(0, way.moved.size - 1, MAX_POINTS).round().astype(int))
-        color = ACCENT if way.is_ours else next(colors, SERIES[-1])
+    for rank, curve in enumerate(efficiency_curves):
+        picks = np.unique(np.linspace(0, curve.moved.size - 1, MAX_POINTS).round().astype(int))
+        color = ACCENT if curve.is_ours else next(colors, SERIES[-1])
         figure.add_trace(
             go.Scatter(
-                x=way.moved[picks] / 1e6,
-                y=way.deviation[picks] * 100,
-                mode="lines" if way.is_ours and way.moved.size > 20 else "lines+markers",
-                name=way.name,
-                line={"width": 2.4 if way.is_ours else 1.6, "color": color},
+                x=curve.moved[picks] / 1e6,
+                y=curve.deviation[picks] * 100,
+                mode="lines" if curve.is_ours and curve.moved.size > 20 else "lines+markers",
+                name=curve.name,
+                line={"width": 2.4 if curve.is_ours else 1.6, "color": color},
                 marker={"symbol": _SYMBOLS[rank % len(_SYMBOLS)], "size": 7},
                 customdata=[
-                    (way.texts[at], text)
+                    (curve.texts[at], text)
                     for at, text in zip(
-                        picks.tolist(), texts_of(way.moved[picks], "bytes/s"), strict=True
+                        picks.tolist(), texts_of(curve.moved[picks], "bytes/s"), strict=True
                     )
                 ],
                 hovertemplate="%{customdata[0]}<br><b>%{y:.1f} %</b> deviation, "
-                "%{customdata[1]} moved<extra>" + way.name + "</extra>",
+                "%{customdata[1]} moved<extra>" + curve.name + "</extra>",
             )
         )
-    styled(figure, height=270 + 16 * len(ways), legend=True)
+    styled(figure, height=270 + 16 * len(efficiency_curves), legend=True)
     if goal_ratio is not None:
         figure.add_hline(y=goal_ratio * 100, line={"color": ACCENT, "width": 1, "dash": "dot"})
     figure.update_yaxes(ticksuffix=" %", rangemode="tozero", title_text="max deviation from mean")

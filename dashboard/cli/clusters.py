@@ -45,7 +45,7 @@ from dashboard.cli.supervisor import (
     shutting_down,
 )
 from dashboard.cli.systems import captured
-from dashboard.services.history import check_history, record_shelved
+from dashboard.services.history import check_history, record_stored
 
 if TYPE_CHECKING:
     from dashboard.services.history import Checked
@@ -189,7 +189,7 @@ def _collect_once(config: services.Config, cluster: services.Cluster) -> bool:
     try:
         saved = services.keep(config, services.snapshot_of(config, cluster))
         note(f"{cluster.name}: {saved.path}")
-        record_shelved(config, cluster, saved)
+        record_stored(config, cluster, saved)
     except OpsError as error:
         note(f"{cluster.name}: {error}")
         return False

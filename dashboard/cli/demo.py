@@ -115,8 +115,8 @@ def demo(
 
 
 def _has_snapshot(config: Path, cluster: str) -> bool:
-    shelf = services.shelf(read_config(config))
-    return shelf.latest(cluster, services.now()) is not None
+    snapshot_store = services.snapshot_store(read_config(config))
+    return snapshot_store.latest(cluster, services.now()) is not None
 
 
 def _start_sandboxes(

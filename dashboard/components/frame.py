@@ -16,7 +16,7 @@ from dashboard.components.page import ClusterPage
 from dashboard.components.systems import system_of
 from dashboard.components.waiting import no_clusters, no_snapshot
 from dashboard.queries import runs
-from dashboard.queries.snapshots import ShelfState, shelf_state
+from dashboard.queries.snapshots import SavedSnapshots, saved_snapshots
 from dashboard.sitemap import kinds_of
 
 if TYPE_CHECKING:
@@ -85,10 +85,10 @@ def open_page(title: str, kind: type[P]) -> P:
         kind: What pages of the cluster's system work on.
     """
     config, choice = _drawn(title)
-    if choice.shelved is None:
+    if choice.stored is None:
         no_snapshot(config, choice)
         st.stop()
-    return _page(kind, config, choice, choice.shelved)
+    return _page(kind, config, choice, choice.stored)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,16 +118,16 @@ def open_fleet(title: str, *, needs_snapshot: bool = True) -> FleetContext:
         needs_snapshot: Stop where no cluster has one.
     """
     config, choice = _drawn(title)
-    shelved = choice.shelved
+    stored = choice.stored
     kind = system_of(choice.cluster.kind).page
-    has_none = shelved is None and needs_snapshot
+    has_none = stored is None and needs_snapshot
     if has_none and not any(one.latest for one in saved_by_cluster(config).values()):
         no_snapshot(config, choice)
         st.stop()
     return FleetContext(
         config=config,
         choice=choice,
-        page=_page(kind, config, choice, shelved) if shelved else None,
+        page=_page(kind, config, choice, stored) if stored else None,
         now=services.now(),
     )
 
@@ -149,8 +149,8 @@ def open_history(title: str) -> tuple[Config, Choice]:
     return _drawn(title)
 
 
-def _page(kind: type[P], config: Config, choice: Choice, shelved: CachedSnapshot) -> P:
-    reading = kind.read(shelved)
+def _page(kind: type[P], config: Config, choice: Choice, stored: CachedSnapshot) -> P:
+    reading = kind.read(stored)
     try:
         reading.snapshot  # noqa: B018  # read here, so that a damaged one is reported in one place
     except SnapshotError as error:
@@ -160,17 +160,17 @@ def _page(kind: type[P], config: Config, choice: Choice, shelved: CachedSnapshot
         config=config,
         cluster=choice.cluster,
         saved=choice.saved,
-        shelved=shelved,
+        stored=stored,
         reading=reading,
         is_past=choice.is_past,
         now=services.now(),
     )
 
 
-def saved_by_cluster(config: Config) -> dict[str, ShelfState]:
+def saved_by_cluster(config: Config) -> dict[str, SavedSnapshots]:
     """Return what is saved for every configured cluster."""
-    shelf = services.shelf(config)
-    return {one.name: shelf_state(shelf, one.name) for one in config.clusters}
+    snapshot_store = services.snapshot_store(config)
+    return {one.name: saved_snapshots(snapshot_store, one.name) for one in config.clusters}
 
 
 def broker_link(broker: str) -> None:

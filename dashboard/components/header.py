@@ -21,7 +21,7 @@ from dashboard.presenters.applying import describe
 from dashboard.presenters.moments import stamp
 from dashboard.presenters.naming import clock
 from dashboard.queries.history import history_of, past_at
-from dashboard.queries.snapshots import ShelfState, collector_status, shelf_state
+from dashboard.queries.snapshots import SavedSnapshots, collector_status, saved_snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,13 +61,13 @@ class Choice:
     Attributes:
         cluster: Chosen cluster.
         saved: Its saved snapshots.
-        shelved: Chosen snapshot; ``None`` when none is saved.
+        stored: Chosen snapshot; ``None`` when none is saved.
         is_past: A saved one was chosen by its time.
     """
 
     cluster: Cluster
-    saved: ShelfState
-    shelved: CachedSnapshot | None
+    saved: SavedSnapshots
+    stored: CachedSnapshot | None
     is_past: bool
 
 
@@ -94,7 +94,7 @@ def render_header(config: Config, offered: Sequence[Cluster]) -> Choice:
         cluster = by_name.get(name or "", wanted)
         state.note_cluster(cluster.kind, cluster.name)
         state.keep_in_address(state.CLUSTER, cluster.name, default=offered[0].name)
-        saved = shelf_state(services.shelf(config), cluster.name)
+        saved = saved_snapshots(services.snapshot_store(config), cluster.name)
         badges = st.container(
             horizontal=True,
             vertical_alignment="center",
@@ -102,10 +102,10 @@ def render_header(config: Config, offered: Sequence[Cluster]) -> Choice:
             width=_badges_px(cluster, saved),
         )
         st.space("stretch")
-        saved, shelved, is_past = _pick_time(config, cluster, saved)
+        saved, stored, is_past = _pick_time(config, cluster, saved)
         every = _pick_refresh()
-        _search_button(cluster, shelved)
-    choice = Choice(cluster, saved, shelved, is_past)
+        _search_button(cluster, stored)
+    choice = Choice(cluster, saved, stored, is_past)
     with badges:
         _badges(config, choice, every)
     misnamed.draw(state.CLUSTER, cluster.name)
@@ -121,7 +121,7 @@ def _check_cluster(config: Config) -> None:
         misnamed.tell(state.CLUSTER, UnknownNameError.of("cluster", named, known))
 
 
-def _badges_px(cluster: Cluster, saved: ShelfState) -> int:
+def _badges_px(cluster: Cluster, saved: SavedSnapshots) -> int:
     """Return how wide the badges are; what is left of them never moves when a run begins."""
     manifest = _manifest(Choice(cluster, saved, saved.latest, is_past=False))
     return BADGES_PX + (PROBLEMS_PX if manifest is not None and manifest.problems else 0)
@@ -139,8 +139,8 @@ def _wanted(by_name: Mapping[str, Cluster]) -> Cluster:
 
 
 def _pick_time(
-    config: Config, cluster: Cluster, saved: ShelfState
-) -> tuple[ShelfState, CachedSnapshot | None, bool]:
+    config: Config, cluster: Cluster, saved: SavedSnapshots
+) -> tuple[SavedSnapshots, CachedSnapshot | None, bool]:
     """Draw the picker of the time; return the saved ones, the chosen one, whether it is past."""
     by_text = {stamp(entry.taken_at): entry for entry in saved.entries}
     named = state.from_address(state.AT)
@@ -228,18 +228,18 @@ def _pick_refresh() -> int | None:
     return REFRESH_S.get(text or "off")
 
 
-def _search_button(cluster: Cluster, shelved: CachedSnapshot | None) -> None:
+def _search_button(cluster: Cluster, stored: CachedSnapshot | None) -> None:
     if st.button(
         "Search",
         icon=":material/search:",
         shortcut="Ctrl+K",
-        disabled=shelved is None or state.open_dialog() is not None,
+        disabled=stored is None or state.open_dialog() is not None,
         help=system_of(cluster.kind).search_help,
         key="_search_button",
     ):
-        assert shelved is not None  # noqa: S101  # the button is disabled without a snapshot
+        assert stored is not None  # noqa: S101  # the button is disabled without a snapshot
         try:
-            search_dialog(system_of(cluster.kind).searching(shelved))
+            search_dialog(system_of(cluster.kind).searching(stored))
         except SnapshotError:
             return  # the page itself says why
 
@@ -248,8 +248,8 @@ def _badges(config: Config, choice: Choice, every: int | None) -> None:
     words.badge(freshness.environment_badge(choice.cluster.environment))
     manifest = _manifest(choice)
     if manifest is not None:
-        assert choice.shelved is not None  # noqa: S101  # a manifest is a snapshot's
-        for badge in system_of(choice.cluster.kind).badges(manifest, choice.shelved):
+        assert choice.stored is not None  # noqa: S101  # a manifest is a snapshot's
+        for badge in system_of(choice.cluster.kind).badges(manifest, choice.stored):
             words.badge(badge)
         item = freshness.problems_badge(manifest)
         if manifest.problems and st.button(
@@ -267,10 +267,10 @@ def _badges(config: Config, choice: Choice, every: int | None) -> None:
 
 def _manifest(choice: Choice) -> Manifest | None:
     """The chosen snapshot's manifest; ``None`` without one, or when it is damaged."""
-    if choice.shelved is None:
+    if choice.stored is None:
         return None
     try:
-        reading = system_of(choice.cluster.kind).page.read(choice.shelved)
+        reading = system_of(choice.cluster.kind).page.read(choice.stored)
         manifest: Manifest = reading.snapshot.manifest
     except SnapshotError:
         return None  # the page itself says why
@@ -280,9 +280,9 @@ def _manifest(choice: Choice) -> Manifest | None:
 def _watch(config: Config, choice: Choice) -> None:
     """Draw what ages or changes by itself; draw the page again when there is a newer snapshot."""
     state.stay()
-    shelved, cluster = choice.shelved, choice.cluster
-    newest = shelf_state(services.shelf(config), cluster.name).latest
-    is_newer = shelved is not None and newest is not None and newest.taken_at > shelved.taken_at
+    stored, cluster = choice.stored, choice.cluster
+    newest = saved_snapshots(services.snapshot_store(config), cluster.name).latest
+    is_newer = stored is not None and newest is not None and newest.taken_at > stored.taken_at
     if is_newer and not choice.is_past and not state.is_busy():
         st.rerun()
     with st.container(  # one that never wraps: what has no room stands whole in the next line
@@ -293,8 +293,8 @@ def _watch(config: Config, choice: Choice) -> None:
         width="content",
     ):
         manifest = _manifest(choice)
-        if shelved is not None and manifest is not None:
-            _draw_freshness(config, choice, shelved, manifest)
+        if stored is not None and manifest is not None:
+            _draw_freshness(config, choice, stored, manifest)
         elif cluster.read_only:
             words.badge(freshness.read_only_badge(describe(read_only_refusal(cluster.name))))
         draw_activity(config, cluster)
@@ -307,7 +307,7 @@ def _when(moment: datetime) -> str:
 
 
 def _draw_freshness(
-    config: Config, choice: Choice, shelved: CachedSnapshot, manifest: Manifest
+    config: Config, choice: Choice, stored: CachedSnapshot, manifest: Manifest
 ) -> None:
     name = choice.cluster.name
     status = collector_status(services.collector_status_path(config, name))
@@ -315,7 +315,7 @@ def _draw_freshness(
     words.badge(
         freshness.mode_badge(
             is_past=choice.is_past,
-            taken_at=_when(shelved.taken_at),
+            taken_at=_when(stored.taken_at),
             why_read_only=describe(read_only_refusal(name)) if choice.cluster.read_only else "",
             is_stale=freshness.is_stale(manifest, now=now, every_s=every_s),
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 if TYPE_CHECKING:
     from core.findings.finding import Finding
     from core.snapshot.store import CachedSnapshot, Storable
-    from dashboard.queries.snapshots import ShelfState
+    from dashboard.queries.snapshots import SavedSnapshots
     from dashboard.services import Cluster, Config
 
 
@@ -41,7 +41,7 @@ class ClusterPage(ABC, Generic[R_co]):
         config: The configuration.
         cluster: The chosen cluster.
         saved: Its saved snapshots.
-        shelved: The one that is shown.
+        stored: The one that is shown.
         reading: That snapshot with everything derived from it.
         is_past: It was chosen by hand and is not followed by newer ones.
         now: When the page was drawn.
@@ -49,8 +49,8 @@ class ClusterPage(ABC, Generic[R_co]):
 
     config: Config
     cluster: Cluster
-    saved: ShelfState
-    shelved: CachedSnapshot
+    saved: SavedSnapshots
+    stored: CachedSnapshot
     reading: R_co
     is_past: bool
     now: datetime
@@ -62,5 +62,5 @@ class ClusterPage(ABC, Generic[R_co]):
 
     @staticmethod
     @abstractmethod
-    def read(shelved: CachedSnapshot) -> Any:
+    def read(stored: CachedSnapshot) -> Any:
         """Return a saved snapshot with what follows from it."""

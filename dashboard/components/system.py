@@ -81,14 +81,14 @@ class PageSystem(Protocol):
     def steps_table(self) -> StepsTable:
         """How the table of a run's steps is laid out."""
 
-    def searching(self, shelved: CachedSnapshot) -> Searching:
+    def searching(self, stored: CachedSnapshot) -> Searching:
         """Return the search over a snapshot.
 
         Raises:
             SnapshotError: It is damaged, or was dropped meanwhile.
         """
 
-    def badges(self, manifest: Manifest, shelved: CachedSnapshot) -> list[Badge]:
+    def badges(self, manifest: Manifest, stored: CachedSnapshot) -> list[Badge]:
         """Return how much was read, and what else the header shows of a snapshot."""
 
     def subject_page(self, view: RunView, subject: str) -> tuple[str, dict[str, str]] | None:

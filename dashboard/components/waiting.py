@@ -12,7 +12,7 @@ from dashboard import services
 from dashboard.components import words
 from dashboard.components.systems import system_of
 from dashboard.presenters.freshness import last_error
-from dashboard.queries.snapshots import collector_status, shelf_state
+from dashboard.queries.snapshots import collector_status, saved_snapshots
 
 if TYPE_CHECKING:
     from dashboard.components.header import Choice
@@ -65,5 +65,5 @@ def no_snapshot(config: Config, choice: Choice, *, is_answer: bool = True) -> No
 
 def _look(config: Config, cluster: str) -> None:
     st.caption("Looking for a snapshot every 2 s.")
-    if shelf_state(services.shelf(config), cluster).latest is not None:
+    if saved_snapshots(services.snapshot_store(config), cluster).latest is not None:
         st.rerun()

@@ -28,7 +28,7 @@ from core.units import ms_to_datetime
 from dashboard import services
 from dashboard.presenters.moments import parse_stamp, stamp
 from dashboard.queries.cache import cached
-from dashboard.queries.snapshots import ShelfState
+from dashboard.queries.snapshots import SavedSnapshots
 from dashboard.services import history as services_history
 
 if TYPE_CHECKING:
@@ -293,14 +293,14 @@ def past_at(config: Config, cluster: Cluster, text: str) -> CachedSnapshot | Non
     return services_history.past_minutes(config).at(cluster.name, exact)
 
 
-def shelved_at(
-    config: Config, cluster: Cluster, saved: ShelfState, moment: datetime
+def stored_at(
+    config: Config, cluster: Cluster, saved: SavedSnapshots, moment: datetime
 ) -> CachedSnapshot | None:
-    """Return the snapshot of a recorded minute: from the shelf, else from the history.
+    """Return the snapshot of a recorded minute: from the snapshot store, else from the history.
 
     Raises:
         SnapshotError: It was recorded, and cannot be read.
     """
     text = stamp(moment)
-    on_shelf = next((one for one in reversed(saved.entries) if stamp(one.taken_at) == text), None)
-    return on_shelf or past_at(config, cluster, text)
+    saved_here = next((one for one in reversed(saved.entries) if stamp(one.taken_at) == text), None)
+    return saved_here or past_at(config, cluster, text)

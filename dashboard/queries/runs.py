@@ -42,14 +42,14 @@ class UndoRequest:
     """A run to take back; equal requests on the same snapshot have the same answer.
 
     Attributes:
-        shelved: The snapshot, taken after the run ended.
+        stored: The snapshot, taken after the run ended.
         run_id: The run.
         last_seq: Its latest entry in the journal.
         view: What is known of it up to there.
         exclusions: Namespaces that the configuration keeps out of plans.
     """
 
-    shelved: CachedSnapshot
+    stored: CachedSnapshot
     run_id: str
     last_seq: int
     view: RunView = field(compare=False, repr=False)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from core.snapshot.store import CachedSnapshot, Shelf, current
+from core.snapshot.store import CachedSnapshot, SnapshotStore, current
 from dashboard import services
 from dashboard.queries.cache import cached
 
@@ -49,7 +49,7 @@ def span_minutes(entries: Sequence[CachedSnapshot]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class ShelfState:
+class SavedSnapshots:
     """What is saved of a cluster: the entries, oldest first."""
 
     entries: tuple[CachedSnapshot, ...]
@@ -59,32 +59,32 @@ class ShelfState:
         """The newest entry."""
         return self.entries[-1] if self.entries else None
 
-    def joined_by(self, past: CachedSnapshot) -> ShelfState:
+    def joined_by(self, past: CachedSnapshot) -> SavedSnapshots:
         """Return what is saved with a minute of the history in its place."""
-        return ShelfState(tuple(sorted((*self.entries, past), key=lambda one: one.taken_at)))
+        return SavedSnapshots(tuple(sorted((*self.entries, past), key=lambda one: one.taken_at)))
 
     def find(self, snapshot_id: str) -> CachedSnapshot | None:
         """Return the entry with that id, if it is still saved."""
         return next((one for one in self.entries if one.snapshot_id == snapshot_id), None)
 
 
-def _listed(key: tuple[Path, str, int]) -> ShelfState:
+def _listed(key: tuple[Path, str, int]) -> SavedSnapshots:
     root, cluster, _ = key
-    return ShelfState(tuple(Shelf(root).entries(cluster)))
+    return SavedSnapshots(tuple(SnapshotStore(root).entries(cluster)))
 
 
 _listings = cached(_listed, max_entries=64)
 
 
-def shelf_state(shelf: Shelf, cluster: str) -> ShelfState:
+def saved_snapshots(snapshot_store: SnapshotStore, cluster: str) -> SavedSnapshots:
     """Return what is saved; the directory is read only after it changed."""
     try:
-        changed = (shelf.root / cluster).stat().st_mtime_ns
+        changed = (snapshot_store.root / cluster).stat().st_mtime_ns
     except OSError:
-        return ShelfState(())
-    listed = _listings((shelf.root, cluster, changed))
+        return SavedSnapshots(())
+    listed = _listings((snapshot_store.root, cluster, changed))
     entries = current(listed.entries, services.now())
-    return listed if len(entries) == len(listed.entries) else ShelfState(tuple(entries))
+    return listed if len(entries) == len(listed.entries) else SavedSnapshots(tuple(entries))
 
 
 def collector_status(path: Path) -> dict[str, object]:

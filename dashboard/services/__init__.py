@@ -29,7 +29,7 @@ from core.actions.request import (
 from core.actions.runs import RunView, run_id_at
 from core.errors import PlanConflictError
 from core.plan.model import Plan
-from core.snapshot.store import CachedSnapshot, Shelf, Storable
+from core.snapshot.store import CachedSnapshot, SnapshotStore, Storable
 from core.units import one_line
 from dashboard.services.runbook import RunBook
 
@@ -82,9 +82,9 @@ def _loaded(path: str | None, changed_at: float) -> TrimtabConfig:  # noqa: ARG0
     return TrimtabConfig.load(Path(path) if path else None, ())
 
 
-def shelf(config: TrimtabConfig) -> Shelf:
-    """Return the shelf on which the collectors keep the recent snapshots."""
-    return Shelf(config.state_dir / "snapshots")
+def snapshot_store(config: TrimtabConfig) -> SnapshotStore:
+    """Return the store in which the collectors keep the recent snapshots."""
+    return SnapshotStore(config.state_dir / "snapshots")
 
 
 def collector_status_path(config: TrimtabConfig, cluster: str) -> Path:
@@ -313,9 +313,9 @@ def system_of(config: TrimtabConfig, cluster: ClusterConfig) -> KnownSystem:
 
 
 def keep(config: TrimtabConfig, snapshot: Storable) -> CachedSnapshot:
-    """Put a snapshot on the shelf."""
+    """Store a snapshot."""
     keep_private(config.state_dir)
-    return shelf(config).put(snapshot, config.keep.retention())
+    return snapshot_store(config).put(snapshot, config.keep.retention())
 
 
 def check(config: TrimtabConfig, cluster: ClusterConfig) -> Sequence[CheckResult]:

@@ -39,7 +39,7 @@ def past_minutes(config: Config) -> PastMinutes:
     return PastMinutes(history(config), config.state_dir / PAST_FOLDER)
 
 
-def record_shelved(config: Config, cluster: Cluster, shelved: CachedSnapshot) -> bool:
+def record_stored(config: Config, cluster: Cluster, stored: CachedSnapshot) -> bool:
     """Record a saved snapshot, unless a collector of this state directory records anyway.
 
     Returns:
@@ -52,7 +52,7 @@ def record_shelved(config: Config, cluster: Cluster, shelved: CachedSnapshot) ->
     from connectors.recording.loop import record_once  # noqa: PLC0415  # commands start fast
 
     record = system_of(config, cluster).record
-    return record_once(config, cluster, record.load(shelved.path))
+    return record_once(config, cluster, record.load(stored.path))
 
 
 def keep_in_order(config: Config, store: HistoryStore, cluster: str) -> UpkeepResult:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from shelf_site import Site, now
+from snapshot_site import Site, now
 
 from core.actions.events import (
     ControlRequested,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from fleet_builder import make_snapshot
-from shelf_site import Site, assert_calm, now, texts
+from snapshot_site import Site, assert_calm, now, texts
 
 from dashboard.app_pages.pulsar.ownership.model import DEATH
 

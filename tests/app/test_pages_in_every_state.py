@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 from fleet_builder import make_history, make_snapshot
-from shelf_site import APP, PAGES, Site, assert_calm, now, texts
+from snapshot_site import APP, PAGES, Site, assert_calm, now, texts
 from streamlit.testing.v1 import AppTest
 
 from core.snapshot import Problem

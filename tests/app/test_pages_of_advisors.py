@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from fleet_builder import make_history
-from shelf_site import Site, assert_calm, now, texts
+from snapshot_site import Site, assert_calm, now, texts
 
 from core.planning.advisors.partitions import partition_hashes
 from core.schemas import PULSAR_TABLES

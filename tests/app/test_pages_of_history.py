@@ -8,7 +8,7 @@ import pytest
 from fleet_builder import make_history, make_snapshot
 from history_rows import recorded, store_in
 from pegasus_snapshots import generated
-from shelf_site import PAGES, Site, assert_calm, now, texts
+from snapshot_site import PAGES, Site, assert_calm, now, texts
 
 from dashboard.app_pages.history import view as history_views
 from dashboard.presenters.moments import stamp

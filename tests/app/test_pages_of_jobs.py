@@ -6,7 +6,7 @@ import job_stories
 import pandas as pd
 import pytest
 from fleet_builder import make_history, make_snapshot
-from shelf_site import Site, assert_calm, now, texts
+from snapshot_site import Site, assert_calm, now, texts
 
 from connectors.config.model import TrimtabConfig
 from core.history.store.store import HistoryLocation, HistoryStore

@@ -6,7 +6,7 @@ import pytest
 from claims import claimed
 from fleet_builder import make_snapshot
 from fleet_edit import edited, owned_by, without
-from shelf_site import Site, assert_calm, now, texts
+from snapshot_site import Site, assert_calm, now, texts
 
 from core.pulsar.owners import DOUBLE, ORPHANED
 from dashboard import state

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pegasus_snapshots import NODES, generated, part_row, snapshot_of, table_row, whole
-from shelf_site import Site, assert_calm, now, texts
+from snapshot_site import Site, assert_calm, now, texts
 
 WAYS = ["as it is", "App policy", "Cluster policy", "Optimizer"]
 

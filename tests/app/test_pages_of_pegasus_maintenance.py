@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pegasus_snapshots import NODES, part_row, snapshot_of, whole
-from shelf_site import Site, assert_calm, now, texts
+from snapshot_site import Site, assert_calm, now, texts
 
 from core.actions.model import RunOptions
 from core.pegasus.plan.maintenance import migrate_plan

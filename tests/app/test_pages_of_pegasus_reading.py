@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 from pegasus_snapshots import NODES, generated, part_row, snapshot_of, table_row, whole
-from shelf_site import Site, assert_calm, now, texts
+from snapshot_site import Site, assert_calm, now, texts
 
 from core.pegasus.ddd import DddNode, ddd_text
 from core.snapshot import Problem

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 from pegasus_snapshots import NODES, part_row, snapshot_of, whole
-from shelf_site import Site, assert_calm, now, texts
+from snapshot_site import Site, assert_calm, now, texts
 
 from core.actions.events import (
     Event,

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from fleet_builder import make_snapshot
 from fleet_edit import with_manifest, with_settings
-from shelf_site import Site, assert_calm, now, texts
+from snapshot_site import Site, assert_calm, now, texts
 
 from core.actions.events import RunRequested
 from core.pulsar.shedding.registry import strategies_run_by
@@ -43,7 +43,7 @@ def opened(site, **params):
     return app
 
 
-def ways(app):
+def candidate_rows(app):
     """The table of ways, by name and mark."""
     rows = app.dataframe[0].value
     return {(row["candidate"], row["mark"]): row for row in rows.to_dict("records")}
@@ -66,8 +66,8 @@ def click(app, key):
 
 def test_every_strategy_of_the_load_manager_and_the_optimizer_are_candidates(site, snapshot):
     app = opened(site)
-    assert [name for name, _ in ways(app)] == [*MODULAR, queries.LEAST]
-    assert ("ThresholdShedder", "● active") in ways(app)
+    assert [name for name, _ in candidate_rows(app)] == [*MODULAR, queries.OPTIMIZER]
+    assert ("ThresholdShedder", "● active") in candidate_rows(app)
     said = texts(app)
     assert "but switched off" in said
     assert "needs 14 moves" in said
@@ -75,12 +75,12 @@ def test_every_strategy_of_the_load_manager_and_the_optimizer_are_candidates(sit
 
 def test_played_rounds_fill_the_columns_and_are_drawn(site, snapshot):
     app = site.open("rebalance")
-    shelved = services.shelf(services.load_config(site.config, ())).entries("fleet")[-1]
+    stored = services.snapshot_store(services.load_config(site.config, ())).entries("fleet")[-1]
     for name in MODULAR:
-        queries.simulated.wait(queries.Candidate(shelved=shelved, strategy=name), WAIT_S)
+        queries.simulated.wait(queries.Candidate(stored=stored, strategy=name), WAIT_S)
     app.run()
     assert_calm(app)
-    row = ways(app)[("ThresholdShedder", "● active")]
+    row = candidate_rows(app)[("ThresholdShedder", "● active")]
     assert row["converged"] < 100
     assert row["moves"] >= row["now"] == 3
     assert "Rounds were simulated" in texts(app)
@@ -106,7 +106,7 @@ def test_a_cluster_of_the_extensible_manager_has_the_one_strategy_it_runs(site):
     made = make_snapshot(brokers=4, bundles=60, now=now())
     site.put(with_manifest(made, load_manager="extensible", unavailable=(EXTENSIBLE_LACKS,)))
     app = opened(site, pick="TransferShedder")
-    assert [name for name, _ in ways(app)] == ["TransferShedder", queries.LEAST]
+    assert [name for name, _ in candidate_rows(app)] == ["TransferShedder", queries.OPTIMIZER]
     assert "`extensible` extra" in texts(app)
 
 
@@ -117,7 +117,7 @@ def test_a_strategy_that_is_not_known_is_named_and_the_rest_still_answers(site):
     app = opened(site)
     assert "OwnShedder" in texts(app)
     assert "optimal plan" in texts(app)
-    assert all(mark == "" for _, mark in ways(app))
+    assert all(mark == "" for _, mark in candidate_rows(app))
 
 
 def test_a_single_broker_has_nobody_to_give_to(site):
@@ -133,11 +133,11 @@ def test_a_turned_setting_answers_in_a_row_of_its_own_and_can_be_put_back(site, 
     app = opened(site, pick="ThresholdShedder")
     app.slider(key=TRIGGER).set_value(45).run()
     assert_calm(app)
-    row = ways(app)[("ThresholdShedder", "◇ what if")]
+    row = candidate_rows(app)[("ThresholdShedder", "◇ what if")]
     assert (row["now"], row["settings"]) == (0, f"{TRIGGER}=45")
-    assert ways(app)[("ThresholdShedder", "● active")]["now"] == 3
+    assert candidate_rows(app)[("ThresholdShedder", "● active")]["now"] == 3
     click(app, "_dials_reset")
-    assert ("ThresholdShedder", "◇ what if") not in ways(app)
+    assert ("ThresholdShedder", "◇ what if") not in candidate_rows(app)
 
 
 def test_what_would_turn_a_verdict_really_turns_it(site, snapshot):
@@ -145,7 +145,7 @@ def test_what_would_turn_a_verdict_really_turns_it(site, snapshot):
     sentence = f"10.1.0.1:8080 would stay as it is with {TRIGGER} at 42"
     assert sentence in texts(app)
     app = opened(site, **{"pick": "ThresholdShedder", TRIGGER: "42"})
-    assert ways(app)[("ThresholdShedder", "◇ what if")]["now"] == 0
+    assert candidate_rows(app)[("ThresholdShedder", "◇ what if")]["now"] == 0
 
 
 @pytest.mark.parametrize(

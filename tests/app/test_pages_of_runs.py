@@ -10,7 +10,7 @@ import pytest
 from fleet_builder import make_history, make_snapshot
 from fleet_edit import with_settings
 from run_stories import Story, movable
-from shelf_site import PAGES, Site, assert_calm, now, texts
+from snapshot_site import PAGES, Site, assert_calm, now, texts
 
 from core.actions.events import ControlRequested, RunEnded, RunRequested, StepEnded, StepStarted
 from core.actions.model import Observation, RunId, StepResult

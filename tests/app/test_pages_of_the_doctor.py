@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fleet_builder import broker_names, make_snapshot
 from fleet_edit import edited, with_settings
-from shelf_site import Site, assert_calm, now, texts
+from snapshot_site import Site, assert_calm, now, texts
 
 from dashboard import state
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 from fleet_builder import make_history
-from shelf_site import Site, assert_calm, now, texts
+from snapshot_site import Site, assert_calm, now, texts
 
 from core.history.analysis.accuracy.pulsar import PulsarShadow
 from core.history.store.store import HistoryLocation, HistoryStore

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from fleet_builder import make_snapshot
 from pegasus_snapshots import NODES, part_row, snapshot_of, whole
-from shelf_site import (
+from snapshot_site import (
     APP,
     PAGES,
     PEGASUS_PAGES,

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 from fleet_builder import make_history, make_topics
-from shelf_site import Site, assert_calm, now, texts
+from snapshot_site import Site, assert_calm, now, texts
 
 from core.snapshot import PulsarSnapshot
 from dashboard import services, state

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fleet_builder import make_snapshot
 from fleet_edit import with_manifest, with_settings
-from shelf_site import Site, assert_calm, now, texts
+from snapshot_site import Site, assert_calm, now, texts
 
 from core.pulsar.placement import place_bundle
 from core.pulsar.settings import effective_settings
@@ -38,7 +38,9 @@ def put(site, *, shedder, placement, version="4.2.4"):
     settings = ((SHEDDER, shedder), (PLACEMENT, placement))
     snapshot = with_settings(made, *((None, key, IMPL + name, "file") for key, name in settings))
     site.put(snapshot)
-    return snapshot, services.shelf(services.load_config(site.config, ())).entries("fleet")[-1]
+    return snapshot, services.snapshot_store(services.load_config(site.config, ())).entries(
+        "fleet"
+    )[-1]
 
 
 def opened(site, **params):
@@ -53,8 +55,8 @@ def row(app, name, mark=""):
 
 
 def test_a_classic_shedder_beside_the_pair_places_as_if_it_were_configured(site):
-    snapshot, shelved = put(site, shedder=AVG, placement=AVG, version="5.0.0")
-    one = queries.Candidate(shelved=shelved, strategy="ThresholdShedder")
+    snapshot, stored = put(site, shedder=AVG, placement=AVG, version="5.0.0")
+    one = queries.Candidate(stored=stored, strategy="ThresholdShedder")
     done = queries.decided(one)
     assert done.first.moves
     effective = {SHEDDER: "ThresholdShedder", "loadBalancerSheddingEnabled": True}
@@ -64,7 +66,7 @@ def test_a_classic_shedder_beside_the_pair_places_as_if_it_were_configured(site)
         expected = place_bundle(view, move.bundle, settings)
         assert expected.strategy == LEAST
         assert done.first.destinations[move.bundle] == expected.distribution
-    assert (one.placement, queries.Candidate(shelved=shelved, strategy=AVG).placement) == (
+    assert (one.placement, queries.Candidate(stored=stored, strategy=AVG).placement) == (
         LEAST,
         AVG,
     )

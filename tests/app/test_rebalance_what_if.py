@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from fleet_builder import make_snapshot
-from shelf_site import Site, assert_calm, now, texts
+from snapshot_site import Site, assert_calm, now, texts
 
 from dashboard import services
 from dashboard.app_pages.pulsar.rebalance import queries
@@ -29,8 +29,8 @@ def opened(site, **params):
     return app
 
 
-def shelved(site):
-    return services.shelf(services.load_config(site.config, ())).entries("fleet")[-1]
+def stored(site):
+    return services.snapshot_store(services.load_config(site.config, ())).entries("fleet")[-1]
 
 
 def keys(app):
@@ -79,15 +79,15 @@ def test_a_broker_of_the_address_that_is_not_there_is_told_and_left_out(site):
 
 def test_rounds_are_played_on_the_changed_fleet_and_what_failed_is_not_the_strategys(site):
     fleet = Fleet(failing=(GONE,))
-    one = queries.Candidate(shelved=shelved(site), strategy="ThresholdShedder", fleet=fleet)
+    one = queries.Candidate(stored=stored(site), strategy="ThresholdShedder", fleet=fleet)
     simulated = queries.simulated.wait(one, WAIT_S)
     placed, *shed = simulated.rounds
     assert placed.number == 0
-    assert len(placed.moves) == len(scenarios((shelved(site), fleet)).change.moves) > 0
+    assert len(placed.moves) == len(scenarios((stored(site), fleet)).change.moves) > 0
     others = ("OverloadShedder", "UniformLoadShedder", "AvgShedder")
     for name in others:
         queries.simulated.wait(
-            queries.Candidate(shelved=shelved(site), strategy=name, fleet=fleet), WAIT_S
+            queries.Candidate(stored=stored(site), strategy=name, fleet=fleet), WAIT_S
         )
     app = opened(site, fail=[GONE], play="true")
     table = app.dataframe[0].value.set_index("candidate")
@@ -98,7 +98,7 @@ def test_rounds_are_played_on_the_changed_fleet_and_what_failed_is_not_the_strat
 
 def test_a_failure_domain_that_is_not_there_is_named(site):
     fleet = Fleet(domains=("nowhere",))
-    found = scenarios((shelved(site), fleet))
+    found = scenarios((stored(site), fleet))
     assert isinstance(found, str)
     assert "nowhere" in found
 

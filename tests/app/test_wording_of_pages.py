@@ -22,7 +22,7 @@ from fleet_builder import make_history
 from history_rows import recorded, store_in
 from pegasus_snapshots import snapshot_of, whole
 from run_stories import RUN, Story
-from shelf_site import Site, assert_calm
+from snapshot_site import Site, assert_calm
 from streamlit.testing.v1 import AppTest
 
 from dashboard.sitemap import FILES

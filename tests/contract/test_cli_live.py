@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core.snapshot.store import Shelf, load_snapshot
+from core.snapshot.store import SnapshotStore, load_snapshot
 from dashboard.cli.main import run
 from dashboard.services import load_config
 
@@ -180,9 +180,9 @@ def test_the_demo_starts_and_ends_everything(demo) -> None:
         "sandbox": ("pulsar", "demo", False),
         "sandbox-pegasus": ("pegasus", "demo", False),
     }
-    shelf = Shelf(state / "snapshots")
+    snapshot_store = SnapshotStore(state / "snapshots")
     wait_until(
-        lambda: shelf.latest("sandbox-pegasus", datetime.now(UTC)) is not None,
+        lambda: snapshot_store.latest("sandbox-pegasus", datetime.now(UTC)) is not None,
         "a snapshot of Pegasus",
     )
     wait_until(

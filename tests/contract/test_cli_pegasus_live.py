@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from core.snapshot.pegasus import load_pegasus_snapshot
-from core.snapshot.store import Shelf
+from core.snapshot.store import SnapshotStore
 from dashboard.cli.main import run
 
 TRIMTAB = [sys.executable, "-m", "dashboard.cli"]
@@ -124,5 +124,5 @@ def test_without_a_pegasus_sandbox_it_says_where_one_comes_from(tmp_path, capsys
 def test_collect_keeps_snapshots_of_it(config, capsys):
     assert run(["collect", "--every", "0", "--config", str(config)]) == 0
     assert "sandbox-pegasus" in capsys.readouterr().err
-    (kept,) = Shelf(config.parent / "snapshots").entries("sandbox-pegasus")
+    (kept,) = SnapshotStore(config.parent / "snapshots").entries("sandbox-pegasus")
     assert load_pegasus_snapshot(kept.path).manifest.kind == "pegasus"

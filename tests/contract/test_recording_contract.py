@@ -21,7 +21,7 @@ from connectors.recording.collector import run_collector
 from connectors.sandbox.pulsar.fleet import Sandbox, SandboxOptions
 from core.history.store.store import HistoryLocation, HistoryStore
 from core.snapshot import PulsarSnapshot
-from core.snapshot.store import Shelf, load_snapshot
+from core.snapshot.store import SnapshotStore, load_snapshot
 from dashboard.cli.main import run
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.timeout(600)]
@@ -57,9 +57,9 @@ class Site:
         return int(self.store.minutes(CLUSTER).num_rows)
 
     def latest(self) -> PulsarSnapshot:
-        shelved = Shelf(self.state / "snapshots").latest(CLUSTER, datetime.now(UTC))
-        assert shelved is not None
-        return load_snapshot(shelved.path)
+        stored = SnapshotStore(self.state / "snapshots").latest(CLUSTER, datetime.now(UTC))
+        assert stored is not None
+        return load_snapshot(stored.path)
 
     @contextmanager
     def collecting(self) -> Iterator[None]:

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import expect
 
-from core.snapshot.store import Shelf, load_snapshot
+from core.snapshot.store import SnapshotStore, load_snapshot
 from tests.e2e.conftest import Tab
 
 RUN_S = 90_000
@@ -20,7 +20,7 @@ def cool_bundles(product, count):
     The fleet's own balancer sheds hot ones, at any moment.
     """
     (root,) = product.log.parent.glob("state/**/snapshots")
-    newest = Shelf(root).entries("sandbox")[-1]
+    newest = SnapshotStore(root).entries("sandbox")[-1]
     bundles = load_snapshot(newest.path).bundles.to_pylist()
     mine = [
         row

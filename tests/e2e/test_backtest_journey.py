@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import job_stories
 from playwright.sync_api import expect
 
-from core.snapshot.store import Shelf
+from core.snapshot.store import SnapshotStore
 from tests.e2e.test_apply_journey import heading
 
 KEY = "loadBalancerBrokerThresholdShedderPercentage"
@@ -23,7 +23,7 @@ def wait_for_record(product):
     """Wait until several snapshots of the fleet were kept: each is a recorded minute."""
     (root,) = product.log.parent.glob("state/**/snapshots")
     end, tick = monotonic() + RECORDED_S, threading.Event()
-    while len(Shelf(root).entries("sandbox")) < MINUTES:
+    while len(SnapshotStore(root).entries("sandbox")) < MINUTES:
         assert monotonic() < end, f"no {MINUTES} snapshots after {RECORDED_S:.0f} s"
         tick.wait(0.5)
 

@@ -17,7 +17,7 @@ from playwright.sync_api import expect
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.snapshot import PegasusFacts
 from core.snapshot.pegasus import load_pegasus_snapshot
-from core.snapshot.store import Shelf
+from core.snapshot.store import SnapshotStore
 
 CLUSTER = "sandbox-pegasus"
 RUN_S = 120_000
@@ -29,7 +29,9 @@ def newest(product, since):
     """What the newest kept snapshot says; ``None``: none was taken since."""
     found = list(product.log.parent.glob("state/**/snapshots"))
     kept = [
-        one for one in (Shelf(found[0]).entries(CLUSTER) if found else []) if one.taken_at > since
+        one
+        for one in (SnapshotStore(found[0]).entries(CLUSTER) if found else [])
+        if one.taken_at > since
     ]
     return PegasusFacts(load_pegasus_snapshot(kept[-1].path)) if kept else None
 

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import expect
 
-from core.snapshot.store import Shelf, load_snapshot
+from core.snapshot.store import SnapshotStore, load_snapshot
 from tests.e2e.test_apply_journey import RUN_S, SNAPSHOT_S, heading
 
 BROKER_S = 60_000
@@ -16,7 +16,7 @@ BROKER_S = 60_000
 def bundle_of_several_topics(product):
     """The coolest bundle that a split helps, of a namespace without policies."""
     (root,) = product.log.parent.glob("state/**/snapshots")
-    rows = load_snapshot(Shelf(root).entries("sandbox")[-1].path).bundles.to_pylist()
+    rows = load_snapshot(SnapshotStore(root).entries("sandbox")[-1].path).bundles.to_pylist()
     fit = [
         row
         for row in rows

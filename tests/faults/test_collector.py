@@ -18,7 +18,7 @@ from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.recording import collector
 from connectors.recording.collector import CollectorEvent, run_collector
 from core.errors import SnapshotError
-from core.snapshot.store import Shelf
+from core.snapshot.store import SnapshotStore
 
 WITHIN_S = 30.0
 
@@ -93,11 +93,11 @@ def test_snapshots_are_kept_and_the_status_says_so(broker: SmallBroker, start) -
     running.next("collected")
     running.end()
     status = running.status()
-    shelf = Shelf(running.config.state_dir / "snapshots")
-    latest = shelf.latest("c", datetime.now(UTC))
+    snapshot_store = SnapshotStore(running.config.state_dir / "snapshots")
+    latest = snapshot_store.latest("c", datetime.now(UTC))
     assert latest is not None
     assert status["last_snapshot_id"] == latest.snapshot_id
-    assert status["collected"] == len(shelf.entries("c")) >= 2
+    assert status["collected"] == len(snapshot_store.entries("c")) >= 2
     assert status["last_error"] is None
     assert status["next_due_at"] is not None
     assert status["stopped_at"] is not None
@@ -172,7 +172,9 @@ def test_a_learned_node_order_that_cannot_be_read_does_not_end_the_captures(
 
     cluster = ClusterConfig(name="k", kind="pegasus", meta_servers=["127.0.0.1:1"])
     config = TrimtabConfig(state_dir=tmp_path, clusters=[cluster])
-    monkeypatch.setattr(collector.Shelf, "latest", lambda *_: SimpleNamespace(path=tmp_path))
+    monkeypatch.setattr(
+        collector.SnapshotStore, "latest", lambda *_: SimpleNamespace(path=tmp_path)
+    )
     monkeypatch.setattr("connectors.pegasus.connector.load_pegasus_snapshot", fail)
     loop = collector._Loop(config, cluster, 60.0, threading.Event(), lambda _: None)
     loop._collector().close()

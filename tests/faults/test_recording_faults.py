@@ -1,4 +1,4 @@
-"""A history that fails never stops the collector: the shelf goes on, and what is wrong is told."""
+"""A history that fails never stops the collector: snapshots go on, the fault is reported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from test_collector import Running
 from connectors.check import check_history
 from connectors.config.model import ClusterConfig, TrimtabConfig
 from core.history.store.store import HistoryLocation, HistoryStore
-from core.snapshot.store import Shelf
+from core.snapshot.store import SnapshotStore
 from dashboard.cli.main import run
 
 WITHIN_S = 90.0
@@ -80,8 +80,10 @@ def test_what_is_collected_is_recorded_and_the_status_says_so(tmp_path: Path, st
     assert told["last_rows"] > 0
     last = datetime.fromisoformat(told["last_minute_at"])
     assert found["taken_at"][-1].as_py() == round(last.timestamp() * 1000)
-    on_shelf = {one.snapshot_id for one in Shelf(tmp_path / "state" / "snapshots").entries("c")}
-    assert set(found["snapshot_id"].to_pylist()) <= on_shelf
+    saved_here = {
+        one.snapshot_id for one in SnapshotStore(tmp_path / "state" / "snapshots").entries("c")
+    }
+    assert set(found["snapshot_id"].to_pylist()) <= saved_here
     assert store.snapshot_at("c", last).snapshot_id == found["snapshot_id"][-1].as_py()
 
 
@@ -104,9 +106,9 @@ def test_history_that_cannot_be_written_is_told_once_and_mends_itself(
     event = running.next("unrecorded")
     assert "history" in event.sentence
     assert "snapshots are stored" in event.sentence
-    shelf = Shelf(state / "snapshots")
-    before = len(shelf.entries("c"))
-    until(lambda: len(shelf.entries("c")) >= before + 3, "the shelf goes on")
+    snapshot_store = SnapshotStore(state / "snapshots")
+    before = len(snapshot_store.entries("c"))
+    until(lambda: len(snapshot_store.entries("c")) >= before + 3, "snapshots go on")
     until(lambda: status(state).get("missed", 0) >= 2, "missed minutes are counted")
     assert status(state)["last_error"]["code"] == "history"
     opened(state)
@@ -188,7 +190,7 @@ def test_single_collection_is_recorded_unless_it_shall_not_be(
     blocked(tmp_path / "state")
     assert run(words) == 1
     assert "history" in capsys.readouterr().err
-    assert len(Shelf(tmp_path / "state" / "snapshots").entries("c")) == 3
+    assert len(SnapshotStore(tmp_path / "state" / "snapshots").entries("c")) == 3
 
 
 def test_single_collection_leaves_recording_to_a_collector_that_runs(

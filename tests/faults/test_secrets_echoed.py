@@ -20,7 +20,7 @@ from connectors.config.private import exposed_secrets, keep_private
 from connectors.transport import redaction
 from connectors.zookeeper.client import _without_secrets, single_answer
 from connectors.zookeeper.multi_read import Answer
-from core.snapshot.store import Shelf
+from core.snapshot.store import SnapshotStore
 from dashboard import services
 from dashboard.cli.main import run
 
@@ -163,8 +163,8 @@ def test_nothing_that_is_written_has_the_secret(
         for form in forms(PLAIN):
             assert form not in content, f"{place} has {form!r}"
     # compressed pages of Parquet hide it from a search
-    for shelved in Shelf(state / "snapshots").entries("c"):
-        for file in shelved.path.glob("*.parquet"):
+    for stored in SnapshotStore(state / "snapshots").entries("c"):
+        for file in stored.path.glob("*.parquet"):
             assert PLAIN not in str(pq.ParquetFile(file).read().to_pylist())
     sent = [headers.get("Authorization") for _, _, headers, _ in echoing.requests]
     assert f"Bearer {PLAIN}" in sent

@@ -15,7 +15,7 @@ from connectors.jobs.model import JobAnswer, JobContext
 from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
 from core.history.store.store import HistoryLocation, HistoryStore
 from core.progress import NoProgress
-from core.snapshot.store import Shelf
+from core.snapshot.store import SnapshotStore
 
 KIND = kinds()
 ASKED = {
@@ -31,10 +31,12 @@ ASKED = {
 def config(tmp_path_factory: pytest.TempPathFactory) -> TrimtabConfig:
     """Two Pulsar clusters, one of Pegasus, and one that was never read."""
     state = tmp_path_factory.mktemp("state")
-    shelf = Shelf(state / "snapshots")
+    snapshot_store = SnapshotStore(state / "snapshots")
     for seed in (1, 2):
-        shelf.put(make_snapshot(brokers=4, bundles=40, seed=seed, cluster=f"fleet{seed}", now=NOON))
-    shelf.put(generated(3, 16, 5))
+        snapshot_store.put(
+            make_snapshot(brokers=4, bundles=40, seed=seed, cluster=f"fleet{seed}", now=NOON)
+        )
+    snapshot_store.put(generated(3, 16, 5))
     pulsar = [{"name": f"fleet{number}", "zookeeper": "127.0.0.1:1"} for number in (1, 2, 3)]
     pegasus = {"name": "peg", "kind": "pegasus", "meta_servers": ["127.0.0.1:1"]}
     return TrimtabConfig.model_validate({"state_dir": state, "clusters": [*pulsar, pegasus]})

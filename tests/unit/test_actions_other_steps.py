@@ -60,7 +60,7 @@ def carried(world: World, *steps: Step) -> RunView:
     return world.outlive()
 
 
-def ground(world: World) -> PlanContext:
+def plan_context(world: World) -> PlanContext:
     """The world a while later; its snapshot tells of the settings, too."""
     rows = [
         {"broker": None, "name": key, "value": value, "origin": "dynamic"}
@@ -140,7 +140,7 @@ def test_a_setting_that_is_not_followed_has_failed_and_can_be_taken_back() -> No
     assert result is not None
     assert (result.state, result.code) == ("FAILED", "not_followed")
     assert f"{BROKERS[1]} runs 10" in result.sentence
-    plan = undo_plan(view, ground(world))
+    plan = undo_plan(view, plan_context(world))
     assert [(step.before, step.value) for step in plan.steps] == [("17", None)]
 
 
@@ -181,16 +181,16 @@ def test_taking_back_restores_settings_and_says_that_splits_stay() -> None:
     world = World(settings={THRESHOLD: "12"})
     view = carried(world, setting_of("17", "12"), split_of())
     assert view.state == "DONE"
-    plan = undo_plan(view, ground(world))
+    plan = undo_plan(view, plan_context(world))
     assert [(step.key, step.before, step.value) for step in plan.steps] == [(THRESHOLD, "17", "12")]
     assert [item.code for item in plan.by_severity("warning")] == ["undo_split"]
     assert plan.complete is False
     world.settings[THRESHOLD] = "30"
     with pytest.raises(PlanConflictError, match="Nothing of run"):
-        undo_plan(view, ground(world))
+        undo_plan(view, plan_context(world))
     world.settings[THRESHOLD] = "12"
     with pytest.raises(PlanConflictError, match="never merged again"):
-        undo_plan(view, ground(world))
+        undo_plan(view, plan_context(world))
 
 
 def test_bundles_and_settings_go_back_in_one_plan() -> None:
@@ -200,7 +200,7 @@ def test_bundles_and_settings_go_back_in_one_plan() -> None:
     unload = plan_of(world, [bundle], BROKERS[2]).steps[0]
     view = carried(world, unload, setting_of())
     assert view.state == "DONE"
-    plan = undo_plan(view, ground(world))
+    plan = undo_plan(view, plan_context(world))
     assert [step.kind for step in plan.steps] == ["unload_bundle", "set_dynamic_setting"]
     assert plan.steps[1].value is None
 

@@ -14,7 +14,7 @@ from pegasus_snapshots import snapshot_of, whole
 from core.history.analysis.accuracy.pulsar import PulsarShadow
 from core.history.store.store import HistoryLocation, HistoryStore
 from core.history.store.writer import Recorder
-from core.snapshot.store import Shelf, load_snapshot, save_snapshot
+from core.snapshot.store import SnapshotStore, load_snapshot, save_snapshot
 from dashboard.cli.history.moments import moment
 from dashboard.cli.history.recorded import gaps_in
 from dashboard.cli.main import run
@@ -148,9 +148,9 @@ def test_export_says_what_range_was_really_written(site: Path, capsys) -> None:
 
 
 def test_snapshot_directories_of_a_cluster_become_a_file(site: Path, capsys) -> None:
-    shelf = Shelf(site / "shelf")
+    snapshot_store = SnapshotStore(site / "shelf")
     for snapshot in MINUTES:
-        shelf.put(snapshot)
+        snapshot_store.put(snapshot)
     source, file = str(site / "shelf" / "fleet"), str(site / "file")
     out = answer(capsys, "export", source, "--out", file)
     assert (out["cluster"], out["minutes"]) == ("fleet", 5)
@@ -172,9 +172,9 @@ def test_snapshot_directory_and_shelf_become_minutes(site: Path, capsys) -> None
     uri = ["--history", str(site / "h")]
     save_snapshot(MINUTES[0], site / "one")
     assert answer(capsys, "import", str(site / "one"), *uri)["minutes"] == 1
-    shelf = Shelf(site / "shelf")
+    snapshot_store = SnapshotStore(site / "shelf")
     for snapshot in [*MINUTES, snapshot_of(whole(), cluster="kv", taken_at=NOON)]:
-        shelf.put(snapshot)
+        snapshot_store.put(snapshot)
     assert answer(capsys, "import", str(site / "shelf"), *uri)["minutes"] == 5
     assert answer(capsys, "import", str(site / "shelf" / "fleet"), *uri)["minutes"] == 0
     found = answer(capsys, "import", str(site / "shelf" / "fleet"), "--as", "copy", *uri)
@@ -184,7 +184,7 @@ def test_snapshot_directory_and_shelf_become_minutes(site: Path, capsys) -> None
 
 
 def test_damaged_snapshot_of_a_shelf_is_named(site: Path, capsys) -> None:
-    kept = [Shelf(site / "shelf").put(one) for one in MINUTES[:2]]
+    kept = [SnapshotStore(site / "shelf").put(one) for one in MINUTES[:2]]
     (kept[0].path / "bundles.parquet").write_bytes(b"no table")
     found = answer(capsys, "import", str(site / "shelf"), "--history", str(site / "h"), code=1)
     assert kept[0].path.name in found["error"]["message"]

@@ -16,7 +16,7 @@ from connectors.worker.status import WorkerStatus
 from core.history.store.store import HistoryLocation, HistoryStore
 from core.history.store.writer import Recorder
 from core.snapshot import Manifest, PulsarSnapshot
-from core.snapshot.store import Retention, Shelf
+from core.snapshot.store import Retention, SnapshotStore
 from core.units import format_age, format_ago
 from dashboard.presenters import freshness, jobs, workers
 
@@ -28,81 +28,81 @@ def taken(moment: datetime) -> PulsarSnapshot:
     return PulsarSnapshot.build(Manifest(cluster="c", taken_at=moment, tables={}), {})
 
 
-def jumped_shelf(root: Path) -> Shelf:
+def jumped_store(root: Path) -> SnapshotStore:
     """Ten minutes of snapshots, then 22 s of a collector whose clock is 100 days ahead."""
-    shelf = Shelf(root)
+    snapshot_store = SnapshotStore(root)
     for minute in range(10):
-        shelf.put(taken(NOON + minute * MINUTE), Retention())
+        snapshot_store.put(taken(NOON + minute * MINUTE), Retention())
     for second in (0, 11, 22):
         moment = NOON + 10 * MINUTE + AHEAD + timedelta(seconds=second)
-        shelf.put(taken(moment), Retention())
-    return shelf
+        snapshot_store.put(taken(moment), Retention())
+    return snapshot_store
 
 
 def test_collector_on_a_jumped_clock_deletes_nothing(tmp_path: Path) -> None:
-    shelf = jumped_shelf(tmp_path)
-    assert len(shelf.entries("c")) == 13
+    snapshot_store = jumped_store(tmp_path)
+    assert len(snapshot_store.entries("c")) == 13
 
 
 def test_snapshot_from_the_future_is_never_the_newest(tmp_path: Path) -> None:
-    shelf = jumped_shelf(tmp_path)
+    snapshot_store = jumped_store(tmp_path)
     now = NOON + 11 * MINUTE
-    latest = shelf.latest("c", now)
+    latest = snapshot_store.latest("c", now)
     assert latest is not None
     assert latest.taken_at == NOON + 9 * MINUTE
-    shelf.put(taken(now), Retention())
-    latest = shelf.latest("c", now)
+    snapshot_store.put(taken(now), Retention())
+    latest = snapshot_store.latest("c", now)
     assert latest is not None
     assert latest.taken_at == now
     # what is ahead goes first where there are too many
-    shelf.put(taken(now + MINUTE), Retention(max_count=11))
-    left = [one.taken_at for one in shelf.entries("c")]
+    snapshot_store.put(taken(now + MINUTE), Retention(max_count=11))
+    left = [one.taken_at for one in snapshot_store.entries("c")]
     assert len(left) == 11
     assert max(left) == now + MINUTE
 
 
 def test_snapshots_from_the_future_do_not_push_out_real_ones_by_count(tmp_path: Path) -> None:
-    limit, shelf = Retention(max_count=5), Shelf(tmp_path)
+    limit, snapshot_store = Retention(max_count=5), SnapshotStore(tmp_path)
     for minute in range(5):
-        shelf.put(taken(NOON + minute * MINUTE), limit)
+        snapshot_store.put(taken(NOON + minute * MINUTE), limit)
     later = NOON + 5 * MINUTE + AHEAD
     for second in range(0, 80, 10):
-        shelf.put(taken(later + timedelta(seconds=second)), limit)
-    kept = [one.taken_at for one in shelf.entries("c")]
+        snapshot_store.put(taken(later + timedelta(seconds=second)), limit)
+    kept = [one.taken_at for one in snapshot_store.entries("c")]
     assert kept[:5] == [NOON + minute * MINUTE for minute in range(5)]
     assert kept[5:] == [later + timedelta(seconds=second) for second in range(30, 80, 10)]
     # the clock is right again: what is ahead goes, what is real stays
-    shelf.put(taken(NOON + 5 * MINUTE), limit)
-    kept = [one.taken_at for one in shelf.entries("c")]
+    snapshot_store.put(taken(NOON + 5 * MINUTE), limit)
+    kept = [one.taken_at for one in snapshot_store.entries("c")]
     assert kept == [NOON + minute * MINUTE for minute in range(1, 6)]
 
 
 def test_by_bytes_they_push_out_half_of_the_real_ones_at_most(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path)
+    snapshot_store = SnapshotStore(tmp_path)
     for minute in range(4):
-        shelf.put(taken(NOON + minute * MINUTE))
-    size = sum(part.stat().st_size for part in shelf.entries("c")[0].path.iterdir())
+        snapshot_store.put(taken(NOON + minute * MINUTE))
+    size = sum(part.stat().st_size for part in snapshot_store.entries("c")[0].path.iterdir())
     limit = Retention(max_bytes=4 * size + size // 2)
     later = NOON + 4 * MINUTE + AHEAD
     for second in range(0, 80, 10):
-        shelf.put(taken(later + timedelta(seconds=second)), limit)
-    kept = [one.taken_at for one in shelf.entries("c")]
+        snapshot_store.put(taken(later + timedelta(seconds=second)), limit)
+    kept = [one.taken_at for one in snapshot_store.entries("c")]
     assert kept[:2] == [NOON + 2 * MINUTE, NOON + 3 * MINUTE]
     assert kept[2:] == [later + timedelta(seconds=60), later + timedelta(seconds=70)]
 
 
 def test_age_retention_waits_for_a_day_after_a_jump_and_says_so(tmp_path: Path) -> None:
-    shelf = jumped_shelf(tmp_path)
+    snapshot_store = jumped_store(tmp_path)
     later = NOON + 10 * MINUTE + AHEAD
-    jump = shelf.jump("c", later + MINUTE, Retention())
+    jump = snapshot_store.jump("c", later + MINUTE, Retention())
     assert jump is not None
     assert "2027-03-02 12:10 UTC" in str(jump)
     assert "recorded for 100" in str(jump)
     # no jump after all: a clock that has run on for a day is believed
     for hour in range(1, 26):
-        shelf.put(taken(later + timedelta(hours=hour)), Retention())
-    assert shelf.jump("c", later + timedelta(hours=25), Retention()) is None
-    assert min(one.taken_at for one in shelf.entries("c")) > NOON + AHEAD
+        snapshot_store.put(taken(later + timedelta(hours=hour)), Retention())
+    assert snapshot_store.jump("c", later + timedelta(hours=25), Retention()) is None
+    assert min(one.taken_at for one in snapshot_store.entries("c")) > NOON + AHEAD
 
 
 def test_history_on_a_jumped_clock_keeps_its_days_and_says_so(tmp_path: Path) -> None:

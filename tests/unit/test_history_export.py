@@ -25,7 +25,7 @@ from core.history.store.tables import ROW_GROUP
 from core.history.store.writer import Recorder
 from core.history.transfer.export import export, write_member
 from core.history.transfer.importing import export_snapshots, import_file, import_snapshots
-from core.snapshot.store import Shelf, save_snapshot
+from core.snapshot.store import SnapshotStore, save_snapshot
 
 NOW = NOON + timedelta(minutes=2)
 
@@ -165,9 +165,9 @@ def test_nothing_is_written_where_an_archive_says_so(tmp_path) -> None:
 
 
 def test_a_shelf_is_recorded_afterwards_minute_by_minute(tmp_path) -> None:
-    shelf = Shelf(tmp_path / "shelf")
+    snapshot_store = SnapshotStore(tmp_path / "shelf")
     for snapshot in [*fleet(3), generated(2, 4, 4, taken_at=NOW)]:
-        shelf.put(snapshot)
+        snapshot_store.put(snapshot)
     store = store_at(tmp_path / "b")
     assert import_snapshots(store, tmp_path / "shelf") == 4
     assert store.clusters() == ["fleet", "peg"]

@@ -44,7 +44,7 @@ def planned(snapshot: PulsarSnapshot, bundles, **options) -> Plan:
     return build_unload_plan(snapshot, bundles, now=now, **options)
 
 
-def ground(snapshot: PulsarSnapshot, **more) -> PlanContext:
+def plan_context(snapshot: PulsarSnapshot, **more) -> PlanContext:
     now = snapshot.manifest.taken_at + timedelta(seconds=30)
     return PlanContext(snapshot=snapshot, now=now, **more)
 
@@ -162,7 +162,7 @@ def test_only_the_steps_asked_for_are_looked_at(fleet, hot) -> None:
 
 def test_a_plan_without_a_step_is_another_plan(fleet, hot) -> None:
     plan = planned(fleet, hot, destinations={hot[2]: IDLE}, reason="too hot")
-    less = dropped(plan, [hot[1]], ground(fleet))
+    less = dropped(plan, [hot[1]], plan_context(fleet))
     assert [step.bundle for step in less.steps] == [hot[0], hot[2]]
     assert less.steps[1].destination == IDLE
     assert less.derived_from == plan.plan_id
@@ -173,12 +173,12 @@ def test_a_plan_without_a_step_is_another_plan(fleet, hot) -> None:
 
 def test_the_last_step_cannot_be_dropped(fleet, hot) -> None:
     with pytest.raises(InputError, match="no step left"):
-        dropped(planned(fleet, hot), hot, ground(fleet))
+        dropped(planned(fleet, hot), hot, plan_context(fleet))
 
 
 def test_a_step_can_be_sent_elsewhere_or_anywhere(fleet, hot) -> None:
     plan = planned(fleet, hot, destination=IDLE)
-    edit = retargeted(plan, {hot[0]: COOL, hot[1]: None}, ground(fleet))
+    edit = retargeted(plan, {hot[0]: COOL, hot[1]: None}, plan_context(fleet))
     assert [step.destination for step in edit.steps] == [COOL, None, IDLE]
     assert edit.derived_from == plan.plan_id
 
@@ -188,7 +188,7 @@ def test_a_step_can_be_sent_elsewhere_or_anywhere(fleet, hot) -> None:
 )
 def test_a_bundle_that_the_plan_does_not_have_is_named(fleet, hot, edit) -> None:
     with pytest.raises(UnknownNameError, match="x/y/z"):
-        edit(planned(fleet, hot), ground(fleet))
+        edit(planned(fleet, hot), plan_context(fleet))
 
 
 def test_an_edit_keeps_what_was_assumed(fleet, hot) -> None:
@@ -200,7 +200,7 @@ def test_an_edit_keeps_what_was_assumed(fleet, hot) -> None:
         release="4.0",
         undoes="20261121-120000-abcdef",
     )
-    edit = dropped(plan, [hot[0]], ground(fleet))
+    edit = dropped(plan, [hot[0]], plan_context(fleet))
     assert edit.strategy == plan.strategy
     assert edit.undoes == plan.undoes
 
@@ -232,7 +232,7 @@ def moved(fleet, hot):
 
 def test_undoing_brings_back_what_was_done_last_step_first(moved, hot) -> None:
     view, after = moved
-    plan = undo_plan(view, ground(after))
+    plan = undo_plan(view, plan_context(after))
     assert [(step.bundle, step.owner, step.destination) for step in plan.steps] == [
         (hot[1], COOL, HOT),
         (hot[0], IDLE, HOT),
@@ -247,7 +247,7 @@ def test_undoing_brings_back_what_was_done_last_step_first(moved, hot) -> None:
 def test_what_somebody_moved_since_stays(moved, hot) -> None:
     view, after = moved
     later = edited(after, "bundles", {hot[0]: {"owner": COOL}})
-    plan = undo_plan(view, ground(later), reason="again")
+    plan = undo_plan(view, plan_context(later), reason="again")
     assert [step.bundle for step in plan.steps] == [hot[1]]
     assert "undo_moved_since" in codes(plan)
     assert plan.applyable
@@ -258,7 +258,7 @@ def test_what_somebody_moved_since_stays(moved, hot) -> None:
 def test_what_is_back_already_is_only_mentioned(moved, hot) -> None:
     view, after = moved
     later = edited(after, "bundles", {hot[0]: {"owner": HOT}})
-    plan = undo_plan(view, ground(later))
+    plan = undo_plan(view, plan_context(later))
     assert "undo_not_needed" in codes(plan)
     assert plan.complete
     assert plan.applyable
@@ -267,7 +267,7 @@ def test_what_is_back_already_is_only_mentioned(moved, hot) -> None:
 def test_an_owner_that_is_gone_cannot_take_anything_back(moved) -> None:
     view, after = moved
     with pytest.raises(PlanConflictError, match=r"Nothing of run .* cannot go back to") as caught:
-        undo_plan(view, ground(without(after, "brokers", HOT)))
+        undo_plan(view, plan_context(without(after, "brokers", HOT)))
     assert HOT in caught.value.message
 
 
@@ -283,7 +283,7 @@ def test_an_owner_that_is_gone_cannot_take_anything_back(moved) -> None:
 )
 def test_a_bundle_that_is_gone_or_unowned_stays_out_of_the_plan(moved, hot, change) -> None:
     view, after = moved
-    plan = undo_plan(view, ground(change(after, hot[0])))
+    plan = undo_plan(view, plan_context(change(after, hot[0])))
     assert [step.bundle for step in plan.steps] == [hot[1]]
     assert "undo_refused" in codes(plan)
     assert plan.applyable
@@ -292,7 +292,7 @@ def test_a_bundle_that_is_gone_or_unowned_stays_out_of_the_plan(moved, hot, chan
 def test_an_excluded_namespace_is_not_touched_by_undoing_either(moved, hot) -> None:
     view, after = moved
     with pytest.raises(PlanConflictError, match="excluded"):
-        undo_plan(view, ground(after, exclusions=["*/*"]))
+        undo_plan(view, plan_context(after, exclusions=["*/*"]))
 
 
 def test_an_unknown_step_is_left_where_it_is(fleet, hot, moved) -> None:
@@ -302,7 +302,7 @@ def test_an_unknown_step_is_left_where_it_is(fleet, hot, moved) -> None:
         begun(0, HOT), ended(0, "UNKNOWN", "timed_out", None),
         begun(1, HOT), ended(1, broker=COOL),
     )  # fmt: skip
-    made = undo_plan(view, ground(moved[1]))
+    made = undo_plan(view, plan_context(moved[1]))
     assert [step.bundle for step in made.steps] == [hot[1]]
     assert "undo_unknown" in codes(made)
 
@@ -310,7 +310,7 @@ def test_an_unknown_step_is_left_where_it_is(fleet, hot, moved) -> None:
 def test_a_bundle_left_with_nobody_is_taken_from_whoever_got_it(fleet, hot, moved) -> None:
     plan = replace(planned(fleet, hot[:1]), cluster="prod")
     view = a_run(plan, begun(0, HOT), ended(0, "DONE", "unassigned", None))
-    (step,) = undo_plan(view, ground(moved[1])).steps
+    (step,) = undo_plan(view, plan_context(moved[1])).steps
     assert (step.owner, step.destination) == (IDLE, HOT)
 
 
@@ -319,7 +319,7 @@ def test_a_bundle_whose_place_the_run_never_saw_stays(fleet, hot, moved) -> None
     blind = ended(0)
     blind = StepEnded(step=0, result=replace(blind.result, after=None))
     view = a_run(plan, begun(0, HOT), blind, begun(1, HOT), ended(1, broker=COOL))
-    made = undo_plan(view, ground(moved[1]))
+    made = undo_plan(view, plan_context(moved[1]))
     assert [step.bundle for step in made.steps] == [hot[1]]
     assert "undo_moved_since" in codes(made)
 
@@ -327,28 +327,28 @@ def test_a_bundle_whose_place_the_run_never_saw_stays(fleet, hot, moved) -> None
 def test_a_run_that_did_nothing_has_nothing_to_take_back(fleet, hot, moved) -> None:
     plan = replace(planned(fleet, hot[:1]), cluster="prod")
     with pytest.raises(PlanConflictError, match="It moved nothing"):
-        undo_plan(a_run(plan, ended(0, **SKIPPED)), ground(moved[1]))
+        undo_plan(a_run(plan, ended(0, **SKIPPED)), plan_context(moved[1]))
 
 
 def test_a_run_that_has_not_ended_is_stopped_first(fleet, hot, moved) -> None:
     plan = replace(planned(fleet, hot[:1]), cluster="prod")
     view = a_run(plan, begun(0, HOT), end=None)
     with pytest.raises(PlanConflictError, match="before it has ended") as caught:
-        undo_plan(view, ground(moved[1]))
+        undo_plan(view, plan_context(moved[1]))
     assert "Stop it" in caught.value.hint
 
 
 def test_a_run_is_undone_on_its_own_cluster(fleet, moved) -> None:
     with pytest.raises(PlanConflictError, match="was on prod"):
-        undo_plan(moved[0], ground(fleet))
+        undo_plan(moved[0], plan_context(fleet))
 
 
 def test_undoing_an_undo_brings_it_forth_again(moved, hot, fleet) -> None:
     view, after = moved
-    plan = undo_plan(view, ground(after))
+    plan = undo_plan(view, plan_context(after))
     second = a_run(plan, begun(0, COOL), ended(0, broker=HOT), begun(1, IDLE), ended(1, broker=HOT))
     back = with_manifest(fleet, cluster="prod")
-    again = undo_plan(second, ground(back))
+    again = undo_plan(second, plan_context(back))
     assert [(step.bundle, step.destination) for step in again.steps] == [
         (hot[0], IDLE),
         (hot[1], COOL),

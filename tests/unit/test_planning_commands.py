@@ -25,7 +25,7 @@ from core.planning.what_if.compare import PAIRS, compare, totals_of, what_if_sen
 from core.planning.what_if.request import WhatIfRequest
 from core.progress import JobStoppedError, NoProgress
 from core.snapshot.pegasus import load_pegasus_snapshot
-from core.snapshot.store import Shelf, load_snapshot, save_snapshot
+from core.snapshot.store import SnapshotStore, load_snapshot, save_snapshot
 from core.spark.fleet import FleetRequest, InDirectory, answer_here
 from core.spark.pool import answer_in_pool
 from core.spark.systems import DRILL
@@ -37,14 +37,14 @@ KIND = kinds()
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Snapshot directories, a state directory with a shelf and a history, and a file of topics."""
+    """Snapshot directories, a state directory with a history, and a file of topics."""
     root: Path = tmp_path_factory.mktemp("site")
     save_snapshot(make_snapshot(brokers=4, bundles=24), root / "fleet")
     save_snapshot(generated(2, 8, 4), root / "peg")
-    shelf = Shelf(root / "state" / "snapshots")
+    snapshot_store = SnapshotStore(root / "state" / "snapshots")
     for seed in (1, 2):
-        shelf.put(make_snapshot(brokers=3, bundles=12, seed=seed, cluster=f"c{seed}"))
-    shelf.put(generated(2, 8, 4))
+        snapshot_store.put(make_snapshot(brokers=3, bundles=12, seed=seed, cluster=f"c{seed}"))
+    snapshot_store.put(generated(2, 8, 4))
     recorder = Recorder(HistoryStore(HistoryLocation(str(root / "state" / "history"))), "c1")
     start = NOON - timedelta(hours=12)
     for snapshot in make_history(10, cluster="c1", now=start, brokers=3, bundles=12):
@@ -184,8 +184,8 @@ def test_a_job_writes_the_tables_that_it_names(site, tmp_path, name):
 
 
 def test_clusters_in_processes_of_their_own_give_the_answers_of_one_after_the_other(site):
-    shelf = Shelf(site / "state" / "snapshots")
-    kept = {name: shelf.latest(name, datetime.now(UTC)) for name in ("c1", "c2", "peg")}
+    snapshot_store = SnapshotStore(site / "state" / "snapshots")
+    kept = {name: snapshot_store.latest(name, datetime.now(UTC)) for name in ("c1", "c2", "peg")}
     sources = {name: InDirectory(str(one.path)) for name, one in kept.items() if one is not None}
     question = FleetRequest(DRILL, DrillRequest(hot_threshold=0.3))
     here = answer_here(sources, question, NoProgress())

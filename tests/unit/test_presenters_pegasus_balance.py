@@ -24,7 +24,7 @@ from core.pegasus.snapshot import PegasusFacts
 from core.plan.describe import tally
 from core.plan.options import PlanOptions
 from dashboard.app_pages.pegasus.balance import changes, model
-from dashboard.app_pages.pegasus.balance.queries import Ground
+from dashboard.app_pages.pegasus.balance.queries import Basis
 from dashboard.app_pages.pegasus.maintenance import model as maintenance
 from dashboard.presenters import applying
 
@@ -44,7 +44,7 @@ def ground_of(view, **more):
         "obstacles": (),
         "orders": KnownOrders((view.nodes,), 0, is_complete=False, leader=None),
     }
-    return Ground(**{**known, **more})
+    return Basis(**{**known, **more})
 
 
 def test_a_numbering_backwards_and_back_again_is_the_same_state():
@@ -86,15 +86,15 @@ def test_single_replica_tables_are_a_warning_only_under_the_cluster_policy():
 
 def test_copies_tell_bytes_time_and_room():
     view = make_view(2, 16, 5)
-    ground = ground_of(view)
+    basis = ground_of(view)
     plans = balance_round(view, replace(APP, policy="cluster"))
     copies = [
         replace(plan, kind=PlanKind.COPY_SECONDARY, target=(plan.target + 1) % 5) for plan in plans
     ]
-    cost = copy_cost(view, copies, ground.sizes_mb)
+    cost = copy_cost(view, copies, basis.sizes_mb)
     assert model.changes_words(copies, cost).endswith(f"of {cost.copy_mb:.0f} MB")
-    assert model.time_words(cost, ground, 50.0) != "no time"
-    lacking, tightest = changes.headroom(view, ground, cost.received_mb)
+    assert model.time_words(cost, basis, 50.0) != "no time"
+    lacking, tightest = changes.headroom(view, basis, cost.received_mb)
     assert not lacking
     assert "gets tightest" in tightest
     full = ground_of(view, free_mb=dict.fromkeys(view.nodes, 1.0))
@@ -103,8 +103,8 @@ def test_copies_tell_bytes_time_and_room():
 
 def test_unknown_room_counts_as_none():
     view = make_view(1, 4, 5)
-    ground = ground_of(view, free_mb=dict.fromkeys(view.nodes, float("nan")))
-    lacking, tightest = changes.headroom(view, ground, np.array([1.0, 0, 0, 0, 0]))
+    basis = ground_of(view, free_mb=dict.fromkeys(view.nodes, float("nan")))
+    lacking, tightest = changes.headroom(view, basis, np.array([1.0, 0, 0, 0, 0]))
     assert "unknown free" in lacking[0]
     assert not tightest
 

@@ -5,10 +5,10 @@ import pytest
 from fleet_builder import make_history
 
 from core.ids import SnapshotId
-from core.snapshot.store import CachedSnapshot, Shelf
+from core.snapshot.store import CachedSnapshot, SnapshotStore
 from dashboard.presenters.moves import moves_between
 from dashboard.queries.pulsar.snapshots import bundle_history, moves_seen
-from dashboard.queries.snapshots import shelf_state, span_minutes, thinned, within
+from dashboard.queries.snapshots import saved_snapshots, span_minutes, thinned, within
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
@@ -51,10 +51,10 @@ def test_window_ends_with_the_chosen_moment():
 
 def test_moves_of_kept_snapshots_are_those_of_their_tables(tmp_path):
     history = make_history(6, every_minutes=8, brokers=5, bundles=80)
-    shelf = Shelf(tmp_path)
+    snapshot_store = SnapshotStore(tmp_path)
     for snapshot in history:
-        shelf.put(snapshot)
-    kept = shelf_state(shelf, "fleet").entries
+        snapshot_store.put(snapshot)
+    kept = saved_snapshots(snapshot_store, "fleet").entries
     tables = [
         (entry.taken_at, snapshot.bundles.select(["bundle", "owner"]))
         for entry, snapshot in zip(kept, history, strict=True)
@@ -64,11 +64,11 @@ def test_moves_of_kept_snapshots_are_those_of_their_tables(tmp_path):
 
 
 def test_history_of_one_bundle_is_read_from_every_kept_snapshot(tmp_path):
-    shelf = Shelf(tmp_path)
+    snapshot_store = SnapshotStore(tmp_path)
     history = make_history(4, brokers=5, bundles=80)
     for snapshot in history:
-        shelf.put(snapshot)
-    kept = shelf_state(shelf, "fleet").entries
+        snapshot_store.put(snapshot)
+    kept = saved_snapshots(snapshot_store, "fleet").entries
     row = history[0].bundles.slice(7, 1).to_pylist()[0]
     found = bundle_history(kept, row["namespace"], row["lower"])
     assert found.num_rows == 4

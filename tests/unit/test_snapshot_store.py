@@ -10,7 +10,13 @@ import pytest
 
 from core.errors import SnapshotError
 from core.snapshot import Manifest, PulsarSnapshot
-from core.snapshot.store import Retention, Shelf, load_manifest, load_snapshot, save_snapshot
+from core.snapshot.store import (
+    Retention,
+    SnapshotStore,
+    load_manifest,
+    load_snapshot,
+    save_snapshot,
+)
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MINUTE_S = 60.0
@@ -21,11 +27,11 @@ def snapshot_at(minutes: int) -> PulsarSnapshot:
     return PulsarSnapshot.build(Manifest(cluster="c", taken_at=moment, tables={}), {})
 
 
-def filled(root: Path, count: int, retention: Retention | None = None) -> Shelf:
-    shelf = Shelf(root)
+def filled(root: Path, count: int, retention: Retention | None = None) -> SnapshotStore:
+    snapshot_store = SnapshotStore(root)
     for minutes in range(count):
-        shelf.put(snapshot_at(minutes), retention)
-    return shelf
+        snapshot_store.put(snapshot_at(minutes), retention)
+    return snapshot_store
 
 
 @pytest.mark.parametrize(
@@ -41,21 +47,23 @@ def filled(root: Path, count: int, retention: Retention | None = None) -> Shelf:
 def test_what_is_over_any_limit_is_dropped_but_never_the_newest(
     tmp_path: Path, retention: Retention, kept: list[int]
 ) -> None:
-    shelf = filled(tmp_path, 6, retention)
-    minutes = [(entry.taken_at - NOON).total_seconds() / MINUTE_S for entry in shelf.entries("c")]
+    snapshot_store = filled(tmp_path, 6, retention)
+    minutes = [
+        (entry.taken_at - NOON).total_seconds() / MINUTE_S for entry in snapshot_store.entries("c")
+    ]
     assert minutes == kept
-    latest = shelf.latest("c", datetime.now(UTC))
+    latest = snapshot_store.latest("c", datetime.now(UTC))
     assert latest is not None
     assert load_snapshot(latest.path).manifest.taken_at == NOON + timedelta(minutes=5)
     assert {path.name for path in (tmp_path / "c").iterdir()} == {
-        entry.path.name for entry in shelf.entries("c")
+        entry.path.name for entry in snapshot_store.entries("c")
     }
 
 
 def test_leavings_of_a_killed_process_are_no_snapshots_and_go_when_they_are_old(
     tmp_path: Path,
 ) -> None:
-    shelf = filled(tmp_path, 1)
+    snapshot_store = filled(tmp_path, 1)
     old = NOON.timestamp() - 2 * 3_600
     for name, moment in ((".partial-a", old), (".dropped-b", old), (".partial-new", None)):
         left = tmp_path / "c" / name
@@ -65,18 +73,18 @@ def test_leavings_of_a_killed_process_are_no_snapshots_and_go_when_they_are_old(
             os.utime(left, (moment, moment))
         else:
             os.utime(left, (NOON.timestamp(), NOON.timestamp()))
-    assert len(shelf.entries("c")) == 1
-    shelf.put(snapshot_at(1), Retention())
+    assert len(snapshot_store.entries("c")) == 1
+    snapshot_store.put(snapshot_at(1), Retention())
     hidden = {path.name for path in (tmp_path / "c").glob(".*")}
     assert hidden == {".partial-new"}
 
 
 def test_clusters_without_a_snapshot_are_not_listed(tmp_path: Path) -> None:
-    assert Shelf(tmp_path / "absent").clusters() == []
-    shelf = filled(tmp_path, 1)
+    assert SnapshotStore(tmp_path / "absent").clusters() == []
+    snapshot_store = filled(tmp_path, 1)
     (tmp_path / "empty").mkdir()
-    assert shelf.clusters() == ["c"]
-    assert shelf.latest("empty", NOON) is None
+    assert snapshot_store.clusters() == ["c"]
+    assert snapshot_store.latest("empty", NOON) is None
 
 
 def test_place_that_cannot_hold_a_snapshot_is_one_clean_error(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from connectors.jobs.model import JobAnswer, JobContext, JobKind, ScopedRequest
 from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
 from core.findings.request import HealthRequest
 from core.planning.drill.request import DrillRequest
-from core.snapshot.store import Shelf
+from core.snapshot.store import SnapshotStore
 from core.spark.fleet import (
     PROBLEMS,
     Answers,
@@ -105,8 +105,8 @@ def _past(context: JobContext, names: list[str], moment: datetime) -> dict[str, 
 
 
 def _present(context: JobContext, names: list[str]) -> dict[str, Source]:
-    shelf = Shelf(context.config.state_dir / _SNAPSHOTS)
-    newest = {name: shelf.latest(name, datetime.now(UTC)) for name in names}
+    snapshot_store = SnapshotStore(context.config.state_dir / _SNAPSHOTS)
+    newest = {name: snapshot_store.latest(name, datetime.now(UTC)) for name in names}
     return {
         name: InDirectory(str(entry.path.absolute()))
         for name, entry in newest.items()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from core.errors import SnapshotError
-from core.snapshot.store import CachedSnapshot, Shelf
+from core.snapshot.store import CachedSnapshot, SnapshotStore
 from core.units import datetime_to_ms
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class PastMinutes:
         max_bytes: int = MAX_BYTES,
     ) -> None:
         self._store = store
-        self._shelf = Shelf(root)
+        self._snapshot_store = SnapshotStore(root)
         self._max_count = max_count
         self._max_bytes = max_bytes
 
@@ -52,7 +52,7 @@ class PastMinutes:
         return next(
             (
                 one
-                for one in self._shelf.entries(cluster)
+                for one in self._snapshot_store.entries(cluster)
                 if 0 <= wanted - datetime_to_ms(one.taken_at) <= 1
             ),
             None,
@@ -81,7 +81,7 @@ class PastMinutes:
         if exact is not None:
             return exact
         try:
-            return self._shelf.put(snapshot)
+            return self._snapshot_store.put(snapshot)
         except SnapshotError:
             exact = self.cached(cluster, snapshot.manifest.taken_at)  # another session wrote it
             if exact is None:
@@ -99,7 +99,9 @@ class PastMinutes:
     def _drop_others(self, cluster: str, wanted: CachedSnapshot) -> None:
         """Drop those that were not looked at for longest, until the rest is small enough."""
         held = 0
-        entries = sorted(self._shelf.entries(cluster), key=lambda one: -_looked_at(one.path))
+        entries = sorted(
+            self._snapshot_store.entries(cluster), key=lambda one: -_looked_at(one.path)
+        )
         for rank, entry in enumerate(entries):
             held += _size_bytes(entry.path)
             if entry.path == wanted.path:

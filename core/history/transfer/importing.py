@@ -75,9 +75,9 @@ def import_snapshots(
 
     Args:
         store: The history.
-        root: A snapshot directory, a directory of them, or a shelf (a directory by cluster).
-        cluster: Their name in the history; of a shelf, the one cluster to be taken. ``None``: each
-            snapshot's own.
+        root: A snapshot directory, a directory of them, or a store (a directory by cluster).
+        cluster: Their name in the history; of a store, the one cluster to be taken. ``None``:
+            each snapshot's own.
         progress: Gets how far it is.
     Returns:
         The number of minutes that are new.

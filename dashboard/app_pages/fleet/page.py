@@ -21,7 +21,7 @@ rows: dict[str, Any] = {
 }
 system = FLEET[chosen.kind]
 if shown is not None:
-    rows[chosen.name] = system.summary(shown.shelved)
+    rows[chosen.name] = system.summary(shown.stored)
 words.answer(model.answer(list(rows.items())))
 mine = rows[chosen.name]
 if len(rows) > 1 and mine is not None:

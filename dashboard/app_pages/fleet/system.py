@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from core.snapshot.store import CachedSnapshot
     from dashboard.app_pages.fleet.model import Judged
-    from dashboard.queries.snapshots import ShelfState
+    from dashboard.queries.snapshots import SavedSnapshots
     from dashboard.services import Cluster, Config
 
 
@@ -32,10 +32,10 @@ class FleetSystem(Protocol):
     def code_pages(self) -> Mapping[str, str]:
         """Of findings on a whole cluster: the page on which something can be done about them."""
 
-    def newest(self, saved: ShelfState) -> Judged | None:
+    def newest(self, saved: SavedSnapshots) -> Judged | None:
         """Return the row of what is saved; ``None`` where nothing is, or it is damaged."""
 
-    def summary(self, shelved: CachedSnapshot) -> Judged:
+    def summary(self, stored: CachedSnapshot) -> Judged:
         """Return the row of a snapshot.
 
         Raises:
@@ -46,7 +46,7 @@ class FleetSystem(Protocol):
         self,
         config: Config,
         clusters: Sequence[Cluster],
-        saved: Mapping[str, ShelfState],
+        saved: Mapping[str, SavedSnapshots],
         summaries: Mapping[str, Any],
     ) -> None:
         """Show one row a cluster.

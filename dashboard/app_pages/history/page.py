@@ -42,10 +42,10 @@ if span is None:
     states.nothing_recorded(config, choice)
     st.stop()
 
-newest = min(choice.shelved.taken_at, span[1]) if choice.is_past and choice.shelved else span[1]
+newest = min(choice.stored.taken_at, span[1]) if choice.is_past and choice.stored else span[1]
 answered = st.container()
 period, measure = pick_range(span, newest, system)
-weights = system.weights(choice.shelved)
+weights = system.weights(choice.stored)
 servers = servers_of(history.store, history.system)
 query = HistoryQuery(history, period, measure.key, servers.evenness, weights)
 try:

@@ -27,7 +27,7 @@ from dashboard.components.header import Choice
 from dashboard.legible import option
 from dashboard.presenters.moments import parse_stamp, stamp
 from dashboard.presenters.naming import file_name
-from dashboard.queries.history import HistoryQuery, Picture, predicted, shelved_at
+from dashboard.queries.history import HistoryQuery, Picture, predicted, stored_at
 from dashboard.services import config_option
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ def draw_compare(
         st.caption("Write the other minute as 2026-11-21 14:05 (UTC), between two the earlier one.")
         return
     first, second = sorted((looked.moment, other))
-    pair = [shelved_at(config, choice.cluster, choice.saved, one) for one in (first, second)]
+    pair = [stored_at(config, choice.cluster, choice.saved, one) for one in (first, second)]
     if pair[0] is None or pair[1] is None:
         st.caption("Nothing was recorded until then.")
         return

@@ -51,9 +51,9 @@ def _primaries_apart(nodes: list[NodeSummary]) -> str:
     return str(max(counts) - min(counts)) if counts else "unknown"
 
 
-def _weights(shelved: CachedSnapshot | None) -> Weights:
+def _weights(stored: CachedSnapshot | None) -> Weights:
     """Return none: nodes have no resources with weights."""
-    del shelved
+    del stored
     return ()
 
 

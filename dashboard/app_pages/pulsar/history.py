@@ -71,13 +71,13 @@ def _read_pair(first: CachedSnapshot, second: CachedSnapshot) -> tuple[Storable,
     return pair[0].snapshot, pair[1].snapshot, even
 
 
-def _weights(shelved: CachedSnapshot | None) -> Weights:
+def _weights(stored: CachedSnapshot | None) -> Weights:
     """Return the active weights of the resources; all 1 without a snapshot."""
     plain = tuple((name, 1.0) for name in WEIGHED)
-    if shelved is None:
+    if stored is None:
         return plain
     try:
-        return tuple(resource_weights(reading(shelved).settings).items())
+        return tuple(resource_weights(reading(stored).settings).items())
     except SnapshotError:
         return plain
 

@@ -114,7 +114,7 @@ def import_(
     if not source.exists():
         raise UsageFaultError(
             f"There is no {source}.",
-            hint="Name a file of `trimtab history export`, a snapshot directory or a shelf.",
+            hint="Name a file of `trimtab history export`, or a directory of snapshots.",
         )
     if name is not None and not name.strip():
         raise UsageFaultError("--as is empty.", hint="Name the cluster, or leave --as out.")

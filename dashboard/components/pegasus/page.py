@@ -22,9 +22,9 @@ class PegasusPage(ClusterPage[PegasusReading]):
     """What a page of a Pegasus cluster works on."""
 
     @staticmethod
-    def read(shelved: CachedSnapshot) -> PegasusReading:
+    def read(stored: CachedSnapshot) -> PegasusReading:
         """Return a saved snapshot with what follows from it."""
-        return pegasus_reading(shelved)
+        return pegasus_reading(stored)
 
     @property
     def snapshot(self) -> PegasusSnapshot:

@@ -28,14 +28,14 @@ def note_newer_runs(page: PegasusPage) -> None:
     """Say that a run has changed the cluster since the snapshot that is shown."""
     if page.is_past:
         return
-    sentence = past.newer_sentence(_views(page), page.shelved.taken_at)
+    sentence = past.newer_sentence(_views(page), page.stored.taken_at)
     if sentence:
         st.info(words.plain(sentence), icon=":material/update:")
 
 
 def level_past(page: PegasusPage) -> None:
     """Say when another meta server took over, or the level changed, in the last hour."""
-    entries = within(page.saved.entries, page.shelved.taken_at, _HOUR)
+    entries = within(page.saved.entries, page.stored.taken_at, _HOUR)
     words.notes(past.level_changes(moments(thinned(entries))))
 
 

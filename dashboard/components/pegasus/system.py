@@ -43,18 +43,18 @@ meta_servers = ["meta1:34601", "meta2:34601"]
     # one line more a row: sentences about partitions and servers are long
     steps_table = StepsTable(ends=88, sentence=238, asked=238, row=18, order=_order)
 
-    def searching(self, shelved: CachedSnapshot) -> Searching:
+    def searching(self, stored: CachedSnapshot) -> Searching:
         """Return the search over nodes, tables and partitions."""
         return Searching(
-            find=partial(search_pegasus, pegasus_reading(shelved).facts),
+            find=partial(search_pegasus, pegasus_reading(stored).facts),
             label="Part of a name, or an id",
             examples="localhost:34801, orders, 3, 3.12",
             advice="Nodes and tables by part of their name; tables by id, partitions as id.index.",
         )
 
-    def badges(self, manifest: Manifest, shelved: CachedSnapshot) -> list[Badge]:
+    def badges(self, manifest: Manifest, stored: CachedSnapshot) -> list[Badge]:
         """Return how much was read, and what is wrong with it."""
-        trouble = headline.trouble(pegasus_reading(shelved).facts)
+        trouble = headline.trouble(pegasus_reading(stored).facts)
         return [coverage_badge(manifest, trouble=trouble)]
 
     def subject_page(self, view: RunView, subject: str) -> tuple[str, dict[str, str]] | None:

@@ -29,7 +29,7 @@ _TRIED_AT_ONCE: Final = 5_000
 
 def leader_facts_of(page: PulsarPage) -> LeaderFacts:
     """Return what is known of the leader of the snapshot that is shown."""
-    return explanations.leader_of(page.saved, page.shelved, _own_moves(page))
+    return explanations.leader_of(page.saved, page.stored, _own_moves(page))
 
 
 def _own_moves(page: PulsarPage) -> dict[str, list[datetime]]:
@@ -71,7 +71,7 @@ def broker_panels(page: PulsarPage, broker: str) -> None:
 
 
 def _why_it_sheds(page: PulsarPage, broker: str, facts: LeaderFacts) -> None:
-    explanation = explanations.explanation(page.shelved, _resting(facts))
+    explanation = explanations.explanation(page.stored, _resting(facts))
     try:
         name = explanation.strategy.name
     except UnknownNameError as error:
@@ -137,8 +137,8 @@ def _turning(page: PulsarPage, resting: frozenset[str], reason: BrokerReason) ->
     ):
         return
     with st.spinner("Trying other settings", show_time=True):
-        points = explanations.turning_points((page.shelved, resting, reason.broker))
-        otherwise = explanations.otherwise((page.shelved, resting, reason.broker))
+        points = explanations.turning_points((page.stored, resting, reason.broker))
+        otherwise = explanations.otherwise((page.stored, resting, reason.broker))
     if points:
         words.notes([f"{point.sentence}. Verified." for point in points])
     else:
@@ -150,8 +150,8 @@ def _when_it_reports(page: PulsarPage, broker: str) -> None:
     snapshot = page.reading.snapshot
     names = snapshot.brokers["broker"].to_pylist()
     row = snapshot.brokers.slice(names.index(broker), 1)
-    before = explanations.report_before(page.saved.entries, page.shelved, broker)
-    found = presenter.report_facts(row, before, page.reading.settings, page.shelved.taken_at)
+    before = explanations.report_before(page.saved.entries, page.stored, broker)
+    found = presenter.report_facts(row, before, page.reading.settings, page.stored.taken_at)
     if found is None:
         st.caption("Its load report is unknown, and so is when it comes.")
         return
@@ -188,7 +188,7 @@ def _leader_panel(page: PulsarPage, facts: LeaderFacts) -> None:
         alt="Timers of the leader",
     )
     leader_round.next_round(page)
-    explanation = explanations.explanation(page.shelved, _resting(facts))
+    explanation = explanations.explanation(page.stored, _resting(facts))
     left, right = st.columns([0.5, 0.5], gap="medium")
     with left:
         st.markdown("**Next round, from this snapshot**")
@@ -237,7 +237,7 @@ def bundle_panels(page: PulsarPage, bundle: str) -> None:
     facts = leader_facts_of(page)
     words.section("Would it be shed?", "What it has to get over in the next round, in order.")
     leader_round.one_line(page, bundle=bundle)
-    explanation = explanations.explanation(page.shelved, _resting(facts))
+    explanation = explanations.explanation(page.stored, _resting(facts))
     try:
         reason = explanation.of_bundle(bundle)
     except UnknownNameError as error:
@@ -268,7 +268,7 @@ def _bundle_turning(page: PulsarPage, resting: frozenset[str], reason: BundleRea
     ):
         return
     with st.spinner("Trying other settings", show_time=True):
-        points = explanations.bundle_turning_points((page.shelved, resting, reason.bundle))
+        points = explanations.bundle_turning_points((page.stored, resting, reason.bundle))
     if points:
         words.notes([f"{point.sentence}. Verified." for point in points])
     else:

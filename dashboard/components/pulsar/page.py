@@ -17,6 +17,6 @@ class PulsarPage(ClusterPage[Reading]):
     """What a page of a Pulsar cluster works on."""
 
     @staticmethod
-    def read(shelved: CachedSnapshot) -> Reading:
+    def read(stored: CachedSnapshot) -> Reading:
         """Return a saved snapshot with what follows from it."""
-        return reading(shelved)
+        return reading(stored)

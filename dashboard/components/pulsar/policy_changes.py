@@ -105,7 +105,7 @@ def changes(page: PulsarPage) -> policies.PolicyAnswer | None:
         desired = tuple(presenter.parse_change(text) for text in texts)
         answer = policies.policy_preview(
             policies.PolicyRequest(
-                shelved=page.shelved, desired=desired, exclusions=tuple(page.cluster.exclusions)
+                stored=page.stored, desired=desired, exclusions=tuple(page.cluster.exclusions)
             )
         )
     except OpsError as error:

@@ -33,7 +33,7 @@ def draw_plan(page: PulsarPage, changes: Mapping[str, Any]) -> None:
         )
     if not dynamic:
         return
-    request = explanations.SettingRequest(shelved=page.shelved, wanted=wanted_words(dynamic))
+    request = explanations.SettingRequest(stored=page.stored, wanted=wanted_words(dynamic))
     plan, preview = explanations.setting_preview(request)
     dialog = state.open_dialog()
     # behind an open dialog stands what it is about

@@ -47,18 +47,18 @@ admin_urls = ["http://broker1:8080"]
     undo_page = "unload"
     steps_table = StepsTable(ends=118, sentence=330, asked=118)
 
-    def searching(self, shelved: CachedSnapshot) -> Searching:
+    def searching(self, stored: CachedSnapshot) -> Searching:
         """Return the search over brokers, namespaces, bundles and topics."""
         return Searching(
-            find=partial(search, reading(shelved).snapshot),
+            find=partial(search, reading(stored).snapshot),
             label="Part of a name, or a full topic name",
             examples="10.1.0.3, acme/orders, 0x40000000, persistent://acme/orders/topic-1",
             advice="Brokers, namespaces and bundles by part of their name; topics by full name.",
         )
 
-    def badges(self, manifest: Manifest, shelved: CachedSnapshot) -> list[Badge]:
+    def badges(self, manifest: Manifest, stored: CachedSnapshot) -> list[Badge]:
         """Return how much was read, and whether the release is unknown."""
-        saved = reading(shelved)
+        saved = reading(stored)
         own = int(saved.snapshot.bundles.num_rows - saved.movable.num_rows)
         unknown = release_badge(manifest)
         return [coverage_badge(manifest, own), *([unknown] if unknown is not None else [])]

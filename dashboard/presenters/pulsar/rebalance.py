@@ -15,7 +15,7 @@ from core.pulsar.shedding import BrokerTrace, Round
 from core.pulsar.shedding.gates import distance_in_words, in_words
 from core.simulation import RoundResult, Simulation
 from core.units import format_bytes_per_s, format_ratio, pluralize
-from dashboard.charts.efficiency import Way
+from dashboard.charts.efficiency import EfficiencyCurve
 from dashboard.presenters.pulsar.rebalance_plan import OFF_THE_MEAN, cost
 
 IN_FORCE: Final = "● active"
@@ -53,17 +53,17 @@ class Line:
     warning: str = ""
 
 
-def answer(effective: Line | None, off: Sequence[str], least: Proposal | None) -> str:
+def answer(effective: Line | None, off: Sequence[str], optimal: Proposal | None) -> str:
     """Return what the cluster would do and what the optimal plan would.
 
     Args:
         effective: The strategy in force; ``None``: it is none that is known here.
         off: Switches of the cluster's own balancer that are off, upstream names.
-        least: The optimal plan; ``None``: not computed.
+        optimal: The optimal plan; ``None``: not computed.
     """
     parts = [] if effective is None else [_of_cluster(effective, off)]
-    if least is not None:
-        parts.append(_of_least(least))
+    if optimal is not None:
+        parts.append(_of_optimal(optimal))
     return "; ".join(parts).rstrip(".") + "." if parts else "Choose how the moves are found."
 
 
@@ -92,35 +92,35 @@ def _of_cluster(line: Line, off: Sequence[str]) -> str:
     return f"{line.name}, {standing}, would do nothing: {_uncapped(line.first.decision.sentence)}"
 
 
-def _of_least(least: Proposal) -> str:
-    if least.verdict == "nothing_to_do":
+def _of_optimal(optimal: Proposal) -> str:
+    if optimal.verdict == "nothing_to_do":
         return "no move is needed for the goal of the optimal plan"
-    if least.verdict == "unknown":
+    if optimal.verdict == "unknown":
         return "the load is unknown, so there is no smallest plan"
-    if not least.moves:
+    if not optimal.moves:
         return "no move of ours would help either"
-    clients = sum(move.clients or 0 for move in least.moves)
-    moved = format_bytes_per_s(least.moved_bytes_per_s)
-    short = "" if least.verdict == "reached" else ", short of the goal,"
-    moves = pluralize(len(least.moves), "move")
-    before, after = format_ratio(least.deviation_before), format_ratio(least.deviation_after)
-    if _is_relief(least):
+    clients = sum(move.clients or 0 for move in optimal.moves)
+    moved = format_bytes_per_s(optimal.moved_bytes_per_s)
+    short = "" if optimal.verdict == "reached" else ", short of the goal,"
+    moves = pluralize(len(optimal.moves), "move")
+    before, after = format_ratio(optimal.deviation_before), format_ratio(optimal.deviation_after)
+    if _is_relief(optimal):
         effect = f"to bring the busiest broker from {before} to {after} above the line"
     else:
-        line = OFF_THE_MEAN if least.measure == "throughput" else "deviation from mean usage"
+        line = OFF_THE_MEAN if optimal.measure == "throughput" else "deviation from mean usage"
         effect = f"to bring the farthest broker from {before} to {after} {line}"
     who = pluralize(clients, "client")
     return f"the optimal plan{short} needs {moves} ({moved}, {who}) {effect}"
 
 
-def _is_relief(least: Proposal) -> bool:
+def _is_relief(optimal: Proposal) -> bool:
     """Brokers are only brought under a line: none has too little."""
-    return least.low == float("-inf")
+    return optimal.low == float("-inf")
 
 
-def _is_comparable(least: Proposal) -> bool:
+def _is_comparable(optimal: Proposal) -> bool:
     """Whether its deviation is that of the other candidates: of traffic, from the mean."""
-    return least.measure == "throughput" and not _is_relief(least)
+    return optimal.measure == "throughput" and not _is_relief(optimal)
 
 
 def _uncapped(sentence: str) -> str:
@@ -131,11 +131,11 @@ def _uncapped(sentence: str) -> str:
 
 
 def table(
-    lines: Sequence[Line], least: Proposal | None, least_name: str, *, is_simulating: bool
+    lines: Sequence[Line], optimal: Proposal | None, optimal_name: str, *, is_simulating: bool
 ) -> pd.DataFrame:
     """Return one row a candidate; ``None`` where a number is not known."""
     rows = [_row(line, is_simulating=is_simulating) for line in lines]
-    rows.append(_least_row(least, least_name))
+    rows.append(_optimal_row(optimal, optimal_name))
     return pd.DataFrame(rows)
 
 
@@ -185,7 +185,7 @@ def _start(simulated: Simulation) -> float | None:
     return first.deviation if first is not None and not first.number else simulated.deviation_before
 
 
-def _least_row(least: Proposal | None, name: str) -> dict[str, object]:
+def _optimal_row(optimal: Proposal | None, name: str) -> dict[str, object]:
     row: dict[str, object] = {
         "candidate": name,
         "mark": "",
@@ -201,20 +201,20 @@ def _least_row(least: Proposal | None, name: str) -> dict[str, object]:
         "placement": "",
         "settings": "",
     }
-    if least is None:
+    if optimal is None:
         return row
-    after = _percent(least.deviation_after) if _is_comparable(least) else None
+    after = _percent(optimal.deviation_after) if _is_comparable(optimal) else None
     return row | {
-        "now": len(least.moves),
-        "moves": len(least.moves),
+        "now": len(optimal.moves),
+        "moves": len(optimal.moves),
         "one": after,
         "converged": after,
-        "moved": least.moved_bytes_per_s / 1e6,
-        "clients": sum(move.clients or 0 for move in least.moves),
-        "rounds": "1" if least.moves else "0",
+        "moved": optimal.moved_bytes_per_s / 1e6,
+        "clients": sum(move.clients or 0 for move in optimal.moves),
+        "rounds": "1" if optimal.moves else "0",
         "flaps": 0,
-        "verdict": least.sentence,
-        "settings": least.goal,
+        "verdict": optimal.sentence,
+        "settings": optimal.goal,
     }
 
 
@@ -233,33 +233,35 @@ def _percent(ratio: float | None) -> float | None:
     return None if ratio is None else ratio * 100
 
 
-def ways(lines: Sequence[Line], least: Proposal | None, least_name: str) -> list[Way]:
+def efficiency_curves(
+    lines: Sequence[Line], optimal: Proposal | None, optimal_name: str
+) -> list[EfficiencyCurve]:
     """Return what each candidate achieves for the traffic it moves, round by round."""
     found = [
-        _way(line.simulated, f"{line.name}{' (what if)' if line.mark == WHAT_IF else ''}")
+        _curve(line.simulated, f"{line.name}{' (what if)' if line.mark == WHAT_IF else ''}")
         for line in lines
         if isinstance(line.simulated, Simulation)
         and any(one.moves for one in _shed(line.simulated))
     ]
-    if least is not None and least.curve and _is_comparable(least):
+    if optimal is not None and optimal.curve and _is_comparable(optimal):
         found.append(
-            Way(
-                name=least_name,
-                moved=np.array([point.moved_bytes_per_s for point in least.curve]),
-                deviation=np.array([point.deviation for point in least.curve]),
-                texts=[pluralize(point.moves, "move") for point in least.curve],
+            EfficiencyCurve(
+                name=optimal_name,
+                moved=np.array([point.moved_bytes_per_s for point in optimal.curve]),
+                deviation=np.array([point.deviation for point in optimal.curve]),
+                texts=[pluralize(point.moves, "move") for point in optimal.curve],
                 is_ours=True,
             )
         )
     return found
 
 
-def _way(done: Simulation, name: str) -> Way:
+def _curve(done: Simulation, name: str) -> EfficiencyCurve:
     rounds = [one for one in _shed(done) if one.moves]
     start = _start(done)
     before = np.nan if start is None else start
     after = [np.nan if one.deviation is None else one.deviation for one in rounds]
-    return Way(
+    return EfficiencyCurve(
         name=name,
         moved=np.cumsum([0.0, *(one.moved_bytes_per_s for one in rounds)]),
         deviation=np.array([before, *after]),
@@ -335,21 +337,21 @@ def _sheds(trace: BrokerTrace) -> str:
     return "▶ sheds" if trace.sheds else "■ stays"
 
 
-def bounds_words(least: Proposal) -> list[str]:
+def bounds_words(optimal: Proposal) -> list[str]:
     """Return what the plan is measured against, and what keeps it from its goal."""
-    words = [f"Goal: {least.goal}."]
-    if least.lower_bound_bytes_per_s is None:
+    words = [f"Goal: {optimal.goal}."]
+    if optimal.lower_bound_bytes_per_s is None:
         words.append(
             "It is proven that no plan reaches it; none comes below "
-            f"{format_ratio(least.deviation_floor)} of the mean."
+            f"{format_ratio(optimal.deviation_floor)} of the mean."
         )
-    elif least.ratio is not None:
+    elif optimal.ratio is not None:
         words.append(
-            f"No plan moves less than {format_bytes_per_s(least.lower_bound_bytes_per_s)}; "
-            f"this one moves {least.ratio:.2f} times that."
+            f"No plan moves less than {format_bytes_per_s(optimal.lower_bound_bytes_per_s)}; "
+            f"this one moves {optimal.ratio:.2f} times that."
         )
-    words += [item.sentence for item in least.binding[:MAX_SENTENCES]]
-    more = len(least.binding) - MAX_SENTENCES
+    words += [item.sentence for item in optimal.binding[:MAX_SENTENCES]]
+    more = len(optimal.binding) - MAX_SENTENCES
     if more > 0:
         verb = "is" if more == 1 else "are"
         words.append(f"{pluralize(more, 'more broker')} {verb} held back likewise.")

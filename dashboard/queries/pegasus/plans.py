@@ -36,14 +36,14 @@ class MovesRequest:
     """Moves of replicas; equal requests on the same snapshot have the same answer.
 
     Attributes:
-        shelved: The snapshot.
+        stored: The snapshot.
         moves: The moves, in order.
         keep_level: Hold the level at steady while the run lasts.
         exclusions: Tables that the configuration keeps out of plans.
         reason: Where the moves come from.
     """
 
-    shelved: CachedSnapshot
+    stored: CachedSnapshot
     moves: tuple[RequestedMove, ...]
     keep_level: bool = False
     exclusions: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ def _made(key: tuple[MovesRequest, int]) -> Plan:
     terms = PlanOptions(
         now=services.now(), reason=request.reason, exclusions=frozenset(request.exclusions)
     )
-    snapshot = pegasus_reading(request.shelved).snapshot
+    snapshot = pegasus_reading(request.stored).snapshot
     return moves_plan(snapshot, request.moves, terms, keep_level=request.keep_level)
 
 
@@ -78,7 +78,7 @@ class WizardRequest:
     """Maintenance; equal requests on the same snapshot have the same answer.
 
     Attributes:
-        shelved: The snapshot.
+        stored: The snapshot.
         wizard: Which, as the command line calls it.
         nodes: Registered names, in order; none for a rebalance.
         rate_mb_per_s: What a disk may receive meanwhile; ``None``: where it does not matter.
@@ -88,7 +88,7 @@ class WizardRequest:
         exclusions: Tables that the configuration keeps out of plans.
     """
 
-    shelved: CachedSnapshot
+    stored: CachedSnapshot
     wizard: Wizard
     nodes: tuple[str, ...] = ()
     rate_mb_per_s: int | None = None
@@ -109,7 +109,7 @@ def wizard_plan_of(request: WizardRequest) -> Plan:
 
 def _maintained(key: tuple[WizardRequest, int]) -> Plan:
     one, _ = key
-    snapshot = pegasus_reading(one.shelved).snapshot
+    snapshot = pegasus_reading(one.stored).snapshot
     terms = PlanOptions(
         now=services.now(),
         reason=f"{one.wizard}, prepared on the Maintenance page",
@@ -147,11 +147,11 @@ class LevelRequest:
     """A requested level; equal requests on the same snapshot have the same plan.
 
     Attributes:
-        shelved: The snapshot.
+        stored: The snapshot.
         level: One of the five words.
     """
 
-    shelved: CachedSnapshot
+    stored: CachedSnapshot
     level: str
 
 
@@ -160,12 +160,12 @@ class ServerSettingRequest:
     """A requested setting.
 
     Attributes:
-        shelved: The snapshot.
+        stored: The snapshot.
         key: Upstream's.
         value: As written.
     """
 
-    shelved: CachedSnapshot
+    stored: CachedSnapshot
     key: str
     value: str
 
@@ -188,13 +188,13 @@ def server_setting_plan_of(request: ServerSettingRequest) -> Plan:
 def _level(key: tuple[LevelRequest, int]) -> Plan:
     request, _ = key
     terms = PlanOptions(now=services.now(), reason="The level switch of the Cluster page")
-    return level_plan(pegasus_reading(request.shelved).snapshot, request.level, terms)
+    return level_plan(pegasus_reading(request.stored).snapshot, request.level, terms)
 
 
 def _setting(key: tuple[ServerSettingRequest, int]) -> Plan:
     request, _ = key
     terms = PlanOptions(now=services.now(), reason="The settings of the Cluster page")
-    snapshot = pegasus_reading(request.shelved).snapshot
+    snapshot = pegasus_reading(request.stored).snapshot
     return setting_plan(snapshot, request.key, request.value, terms)
 
 

@@ -23,7 +23,7 @@ from dashboard.presenters.moves import Move, moves_between
 from dashboard.presenters.pegasus.fleet import PegasusSummary, pegasus_summary
 from dashboard.presenters.pegasus.past import Moment
 from dashboard.queries.cache import cached
-from dashboard.queries.snapshots import ShelfState
+from dashboard.queries.snapshots import SavedSnapshots
 
 MAX_READINGS: Final = 4
 MAX_SUMMARIES: Final = 512
@@ -33,8 +33,8 @@ MAX_PAIRS: Final = 4_000
 class PegasusReading:
     """One saved snapshot and what follows from it; every part is computed at first use."""
 
-    def __init__(self, shelved: CachedSnapshot) -> None:
-        self.shelved = shelved
+    def __init__(self, stored: CachedSnapshot) -> None:
+        self.stored = stored
 
     @cached_property
     def snapshot(self) -> PegasusSnapshot:
@@ -43,7 +43,7 @@ class PegasusReading:
         Raises:
             SnapshotError: It is damaged, or was dropped meanwhile.
         """
-        return load_pegasus_snapshot(self.shelved.path)
+        return load_pegasus_snapshot(self.stored.path)
 
     @cached_property
     def facts(self) -> PegasusFacts:
@@ -75,8 +75,8 @@ pegasus_reading = cached(PegasusReading, max_entries=MAX_READINGS)
 """The reading of a saved snapshot of a Pegasus cluster."""
 
 
-def _summarised(shelved: CachedSnapshot) -> PegasusSummary:
-    one = pegasus_reading(shelved)
+def _summarised(stored: CachedSnapshot) -> PegasusSummary:
+    one = pegasus_reading(stored)
     return pegasus_summary(one.facts, one.findings, one.verdict)
 
 
@@ -84,7 +84,7 @@ cluster_summary = cached(_summarised, max_entries=MAX_SUMMARIES)
 """A Pegasus cluster's row of the overview, for a saved snapshot."""
 
 
-def newest_summary(saved: ShelfState) -> PegasusSummary | None:
+def newest_summary(saved: SavedSnapshots) -> PegasusSummary | None:
     """Return the row of what is saved; ``None`` where nothing is, or the newest is damaged."""
     if saved.latest is None:
         return None
@@ -94,11 +94,11 @@ def newest_summary(saved: ShelfState) -> PegasusSummary | None:
         return None
 
 
-def _primaries(shelved: CachedSnapshot) -> pa.Table | None:
+def _primaries(stored: CachedSnapshot) -> pa.Table | None:
     """Partition (``app.index``) and primary; ``None`` when dropped meanwhile, or damaged."""
     columns = ["app_id", "index", "primary"]
     try:
-        table = pq.read_table(shelved.path / "partitions.parquet", columns=columns)
+        table = pq.read_table(stored.path / "partitions.parquet", columns=columns)
     except (OSError, pa.ArrowException):
         return None
     texts = [pc.cast(table[name], pa.string()) for name in columns[:2]]
@@ -130,14 +130,14 @@ _LEADER: Final = "primary_meta_server"
 _MAX_MOMENTS: Final = 1_000
 
 
-def _read(shelved: CachedSnapshot) -> Moment | None:
+def _read(stored: CachedSnapshot) -> Moment | None:
     """Two settings of one saved snapshot; ``None`` when it was dropped meanwhile, or is damaged."""
     try:
-        table = pq.read_table(shelved.path / "settings.parquet", columns=["name", "value"])
+        table = pq.read_table(stored.path / "settings.parquet", columns=["name", "value"])
     except (OSError, pa.ArrowException):
         return None
     settings = dict(zip(table["name"].to_pylist(), table["value"].to_pylist(), strict=True))
-    return Moment(shelved.taken_at, settings.get(_LEADER), settings.get(STORED_LEVEL))
+    return Moment(stored.taken_at, settings.get(_LEADER), settings.get(STORED_LEVEL))
 
 
 _moments = cached(_read, max_entries=_MAX_MOMENTS)

@@ -27,7 +27,7 @@ from core.snapshot.store import CachedSnapshot, load_manifest
 from dashboard import services
 from dashboard.queries.cache import cached
 from dashboard.queries.pulsar.snapshots import moves_seen, reading
-from dashboard.queries.snapshots import ShelfState, thinned, within
+from dashboard.queries.snapshots import SavedSnapshots, thinned, within
 
 _RENEW_AFTER_S: Final = 300
 _LOOKED_BACK: Final = timedelta(hours=1)
@@ -40,8 +40,8 @@ _GRACE: Final = "loadBalancerSheddingGracePeriodMinutes"
 
 
 def _explained(key: tuple[CachedSnapshot, frozenset[str]]) -> Explanation:
-    shelved, resting = key
-    one = reading(shelved)
+    stored, resting = key
+    one = reading(stored)
     return Explanation(
         view=one.view,
         settings=one.settings,
@@ -53,19 +53,19 @@ def _explained(key: tuple[CachedSnapshot, frozenset[str]]) -> Explanation:
 _explanations = cached(_explained, max_entries=8)
 
 
-def explanation(shelved: CachedSnapshot, resting: frozenset[str] = frozenset()) -> Explanation:
+def explanation(stored: CachedSnapshot, resting: frozenset[str] = frozenset()) -> Explanation:
     """Return the next shedding round on a saved snapshot.
 
     Args:
-        shelved: The snapshot.
+        stored: The snapshot.
         resting: Bundles that may be in their grace period.
     """
-    return _explanations((shelved, resting))
+    return _explanations((stored, resting))
 
 
 def _turned(key: tuple[CachedSnapshot, frozenset[str], str]) -> tuple[TurningPoint, ...]:
-    shelved, resting, broker = key
-    return tuple(explanation(shelved, resting).turning_points(broker))
+    stored, resting, broker = key
+    return tuple(explanation(stored, resting).turning_points(broker))
 
 
 turning_points = cached(_turned, max_entries=64)
@@ -73,8 +73,8 @@ turning_points = cached(_turned, max_entries=64)
 
 
 def _otherwise(key: tuple[CachedSnapshot, frozenset[str], str]) -> str:
-    shelved, resting, broker = key
-    return explanation(shelved, resting).otherwise(broker, turning_points(key))
+    stored, resting, broker = key
+    return explanation(stored, resting).otherwise(broker, turning_points(key))
 
 
 otherwise = cached(_otherwise, max_entries=64)
@@ -82,8 +82,8 @@ otherwise = cached(_otherwise, max_entries=64)
 
 
 def _bundle_turned(key: tuple[CachedSnapshot, frozenset[str], str]) -> tuple[TurningPoint, ...]:
-    shelved, resting, bundle = key
-    return tuple(explanation(shelved, resting).bundle_turning_points(bundle))
+    stored, resting, bundle = key
+    return tuple(explanation(stored, resting).bundle_turning_points(bundle))
 
 
 bundle_turning_points = cached(_bundle_turned, max_entries=64)
@@ -95,8 +95,8 @@ Assumed = tuple[tuple[str, object], ...]
 
 
 def _assumed(key: tuple[CachedSnapshot, Assumed]) -> EffectiveSettings:
-    shelved, assumed = key
-    return effective_settings(reading(shelved).snapshot, overrides=dict(assumed))
+    stored, assumed = key
+    return effective_settings(reading(stored).snapshot, overrides=dict(assumed))
 
 
 assumed_settings = cached(_assumed, max_entries=32)
@@ -104,8 +104,8 @@ assumed_settings = cached(_assumed, max_entries=32)
 
 
 def _explained_with(key: tuple[CachedSnapshot, Assumed]) -> Explanation:
-    shelved, assumed = key
-    snapshot, settings = reading(shelved).snapshot, assumed_settings(key)
+    stored, assumed = key
+    snapshot, settings = reading(stored).snapshot, assumed_settings(key)
     return Explanation(
         view=LoadView.of(snapshot, settings),
         settings=settings,
@@ -120,38 +120,38 @@ explanation_with = cached(_explained_with, max_entries=4)
 # -- the leader ------------------------------------------------------------------------------------
 
 
-def _sighted(shelved: CachedSnapshot) -> Sighting | None:
+def _sighted(stored: CachedSnapshot) -> Sighting | None:
     """What a saved snapshot contains of the leader; ``None`` when it was dropped meanwhile."""
     try:
-        _, manifest = load_manifest(shelved.path)
+        _, manifest = load_manifest(stored.path)
         table = pq.read_table(
-            shelved.path / "bundles.parquet", columns=["long_samples", "long_msg_throughput_in"]
+            stored.path / "bundles.parquet", columns=["long_samples", "long_msg_throughput_in"]
         )
     except (SnapshotError, *_UNREADABLE):
         return None
     samples = np.asarray(table["long_samples"].to_numpy(zero_copy_only=False), np.float64)
     rates = np.asarray(table["long_msg_throughput_in"].to_numpy(zero_copy_only=False), np.float64)
     known = np.isfinite(samples)
-    stored = (int(known.sum()), float(samples[known].sum()), float(np.nansum(rates)))
-    return Sighting(shelved.taken_at, manifest.leader, stored if known.any() else None)
+    sampled = (int(known.sum()), float(samples[known].sum()), float(np.nansum(rates)))
+    return Sighting(stored.taken_at, manifest.leader, sampled if known.any() else None)
 
 
 _sightings = cached(_sighted, max_entries=400)
 
 
 def leader_of(
-    saved: ShelfState, shelved: CachedSnapshot, own_moves: Mapping[str, Sequence[datetime]]
+    saved: SavedSnapshots, stored: CachedSnapshot, own_moves: Mapping[str, Sequence[datetime]]
 ) -> LeaderFacts:
     """Return what the saved snapshots up to one of them report of its leader.
 
     Args:
         saved: All that is saved.
-        shelved: The snapshot that is shown.
+        stored: The snapshot that is shown.
         own_moves: Bundles that runs of our own moved, and when.
     """
-    settings = reading(shelved).settings
+    settings = reading(stored).settings
     back = max(_LOOKED_BACK, timedelta(minutes=settings.number(_GRACE)))
-    window = thinned(within(saved.entries, shelved.taken_at, back), _LOOKED_AT)
+    window = thinned(within(saved.entries, stored.taken_at, back), _LOOKED_AT)
     seen = [sighting for sighting in map(_sightings, window) if sighting is not None]
     return leader_facts(
         seen,
@@ -160,7 +160,7 @@ def leader_of(
             for move in moves_seen(window)
         ],
         settings,
-        load_manager=reading(shelved).snapshot.manifest.load_manager,
+        load_manager=reading(stored).snapshot.manifest.load_manager,
         own_moves=own_moves,
     )
 
@@ -169,14 +169,14 @@ def leader_of(
 
 
 def report_before(
-    entries: Sequence[CachedSnapshot], shelved: CachedSnapshot, broker: str
+    entries: Sequence[CachedSnapshot], stored: CachedSnapshot, broker: str
 ) -> pa.Table | None:
     """Return the broker's row with its report before the present one, ``None``: none is saved.
 
     Only the latest hour is looked through, newest first.
     """
-    earlier = thinned(within(entries, shelved.taken_at, _LOOKED_BACK), _LOOKED_AT)
-    present = _report_of((shelved, broker))
+    earlier = thinned(within(entries, stored.taken_at, _LOOKED_BACK), _LOOKED_AT)
+    present = _report_of((stored, broker))
     if present is None:
         return None
     for entry in reversed(earlier):
@@ -187,9 +187,9 @@ def report_before(
 
 
 def _read_report(key: tuple[CachedSnapshot, str]) -> pa.Table | None:
-    shelved, broker = key
+    stored, broker = key
     try:
-        row = pq.read_table(shelved.path / "brokers.parquet", filters=[("broker", "=", broker)])
+        row = pq.read_table(stored.path / "brokers.parquet", filters=[("broker", "=", broker)])
     except _UNREADABLE:
         return None
     return row if row.num_rows == 1 and row["reported_at"][0].is_valid else None
@@ -206,7 +206,7 @@ class SplitRequest:
     """A split to plan; equal requests on the same snapshot have the same answer.
 
     Attributes:
-        shelved: The snapshot.
+        stored: The snapshot.
         bundle: Which.
         algorithm: ``None``: the cluster's default.
         positions: For ``specified_positions_divide``.
@@ -215,7 +215,7 @@ class SplitRequest:
         topics: The bundle's topics as they were read, ``None``: they were not.
     """
 
-    shelved: CachedSnapshot
+    stored: CachedSnapshot
     bundle: str
     algorithm: str | None = None
     positions: tuple[int, ...] = ()
@@ -245,7 +245,7 @@ def split_preview(request: SplitRequest) -> tuple[Plan, Preview]:
 
 def _split(key: tuple[SplitRequest, int]) -> tuple[Plan, Preview]:
     request, _ = key
-    snapshot = with_topics(reading(request.shelved).snapshot, request.topics)
+    snapshot = with_topics(reading(request.stored).snapshot, request.topics)
     spec = SplitSpec(
         algorithm=request.algorithm,
         positions=request.positions,
@@ -263,7 +263,7 @@ _splits = cached(_split, max_entries=32)
 class SettingRequest:
     """Dynamic settings to plan: upstream key to value as brokers write it, ``None``: taken away."""
 
-    shelved: CachedSnapshot
+    stored: CachedSnapshot
     wanted: tuple[tuple[str, str | None], ...]
 
 
@@ -279,7 +279,7 @@ def setting_preview(request: SettingRequest) -> tuple[Plan, Preview]:
 
 def _set(key: tuple[SettingRequest, int]) -> tuple[Plan, Preview]:
     request, _ = key
-    snapshot = reading(request.shelved).snapshot
+    snapshot = reading(request.stored).snapshot
     plan = build_setting_plan(snapshot, dict(request.wanted), PlanOptions(now=services.now()))
     return plan, preview_plan(snapshot, plan)
 

@@ -40,8 +40,8 @@ class Limits:
     tenants: tuple[TenantUse, ...]
 
 
-def _limits(shelved: CachedSnapshot) -> Limits:
-    snapshot = reading(shelved).snapshot
+def _limits(stored: CachedSnapshot) -> Limits:
+    snapshot = reading(stored).snapshot
     use = namespace_use(snapshot)
     return Limits(
         use,
@@ -56,9 +56,9 @@ limits_of = cached(_limits, max_entries=4)
 
 
 def _shared(key: tuple[CachedSnapshot, str, str]) -> SharedLimit:
-    shelved, name, quantity = key
-    one = reading(shelved)
-    group = next(group for group in limits_of(shelved).groups if group.name == name)
+    stored, name, quantity = key
+    one = reading(stored)
+    group = next(group for group in limits_of(stored).groups if group.name == name)
     return shared_limit(one.snapshot, group, quantity, period_s=period_of(one.settings))
 
 
@@ -71,12 +71,12 @@ class PolicyRequest:
     """Policies to plan; equal requests on the same snapshot have the same answer.
 
     Attributes:
-        shelved: The snapshot.
+        stored: The snapshot.
         desired: In their order.
         exclusions: Namespaces that the configuration keeps out of plans.
     """
 
-    shelved: CachedSnapshot
+    stored: CachedSnapshot
     desired: tuple[DesiredPolicy, ...]
     exclusions: tuple[str, ...] = ()
 
@@ -108,7 +108,7 @@ def policy_preview(request: PolicyRequest) -> PolicyAnswer:
 
 def _planned(key: tuple[PolicyRequest, int]) -> PolicyAnswer:
     request, _ = key
-    one = reading(request.shelved)
+    one = reading(request.stored)
     terms = PlanOptions(now=services.now(), exclusions=frozenset(request.exclusions))
     plan = build_policy_plan(one.snapshot, request.desired, terms)
     steps = policy_changes(plan.steps)

@@ -25,7 +25,7 @@ from core.snapshot.store import CachedSnapshot, load_snapshot
 from dashboard.presenters.moves import Move, moves_between
 from dashboard.presenters.pulsar.fleet import ClusterSummary, summary
 from dashboard.queries.cache import cached
-from dashboard.queries.snapshots import ShelfState
+from dashboard.queries.snapshots import SavedSnapshots
 
 MAX_READINGS: Final = 4
 MAX_TABLES: Final = 400
@@ -37,8 +37,8 @@ MAX_PAIRS: Final = 4_000
 class Reading:
     """One saved snapshot and what follows from it; every part is computed at first use."""
 
-    def __init__(self, shelved: CachedSnapshot) -> None:
-        self.shelved = shelved
+    def __init__(self, stored: CachedSnapshot) -> None:
+        self.stored = stored
 
     @cached_property
     def snapshot(self) -> PulsarSnapshot:
@@ -47,7 +47,7 @@ class Reading:
         Raises:
             SnapshotError: It is damaged, or was dropped meanwhile.
         """
-        return load_snapshot(self.shelved.path)
+        return load_snapshot(self.stored.path)
 
     @cached_property
     def settings(self) -> EffectiveSettings:
@@ -98,8 +98,8 @@ reading = cached(Reading, max_entries=MAX_READINGS)
 """The reading of a saved snapshot."""
 
 
-def _summarised(shelved: CachedSnapshot) -> ClusterSummary:
-    one = reading(shelved)
+def _summarised(stored: CachedSnapshot) -> ClusterSummary:
+    one = reading(stored)
     return summary(one.snapshot.manifest, one.measures, one.findings, one.settings)
 
 
@@ -117,10 +117,10 @@ BROKER_COLUMNS: Final = (
 _UNREADABLE: Final = (OSError, pa.ArrowException)
 
 
-def _broker_columns(shelved: CachedSnapshot) -> pa.Table | None:
+def _broker_columns(stored: CachedSnapshot) -> pa.Table | None:
     """Broker loads of one saved snapshot; ``None`` when it was dropped meanwhile or is damaged."""
     try:
-        table = pq.read_table(shelved.path / "brokers.parquet", columns=list(BROKER_COLUMNS))
+        table = pq.read_table(stored.path / "brokers.parquet", columns=list(BROKER_COLUMNS))
     except _UNREADABLE:
         return None
     return table.cast(
@@ -164,11 +164,11 @@ def bundle_history(entries: Sequence[CachedSnapshot], namespace: str, lower: int
     return pa.concat_tables(parts) if parts else pa.table({})
 
 
-def _owners(shelved: CachedSnapshot) -> pa.Table | None:
+def _owners(stored: CachedSnapshot) -> pa.Table | None:
     """Bundles whose owner, or that they have none, is known: an unknown owner is no move."""
     columns = ["bundle", "owner", "owner_source"]
     try:
-        table = pq.read_table(shelved.path / "bundles.parquet", columns=columns)
+        table = pq.read_table(stored.path / "bundles.parquet", columns=columns)
     except _UNREADABLE:
         return None
     known = pc.or_(pc.is_valid(table["owner"]), pc.is_valid(table["owner_source"]))
@@ -195,7 +195,7 @@ def moves_seen(entries: Sequence[CachedSnapshot]) -> list[Move]:
     return [move for pair in pairwise(entries) for move in _moves(pair)]
 
 
-def newest_summary(saved: ShelfState) -> ClusterSummary | None:
+def newest_summary(saved: SavedSnapshots) -> ClusterSummary | None:
     """Return the row of what is saved; ``None`` where nothing is, or the newest is damaged."""
     if saved.latest is None:
         return None

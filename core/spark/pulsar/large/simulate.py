@@ -249,7 +249,7 @@ class Spread:
         return self._on(after, nothing), state
 
     def _on(self, cluster: Evolved, moved: Ints) -> Spread:
-        """Return the ground one round later; ``moved``: which of the bundles that are here."""
+        """Return the cluster one round later; ``moved``: which of the bundles that are here."""
         reduced, here = None, self.wanted
         if self._reduced is not None:
             here = self._reduced.here

@@ -71,7 +71,7 @@ class PegasusBacktest:
             st.button("Open the Cluster page", on_click=state.go, args=("pegasus",))
             return
         request = ServerSettingRequest(
-            shelved=page.shelved, key=key, value=model.upstream_text(wanted[key])
+            stored=page.stored, key=key, value=model.upstream_text(wanted[key])
         )
         try:
             made = server_setting_plan_of(request)

@@ -30,7 +30,7 @@ class Compared:
 
     Attributes:
         page: The page.
-        ground: Its snapshot.
+        basis: Its snapshot.
         dials: The switches.
         even_run: What our own planner computes.
         rate: MB/s a disk.
@@ -38,7 +38,7 @@ class Compared:
     """
 
     page: PegasusPage
-    ground: queries.Ground
+    basis: queries.Basis
     dials: Dials
     even_run: queries.EvenRun
     rate: float
@@ -51,18 +51,22 @@ class Compared:
     @property
     def is_huge(self) -> bool:
         """Whether the ends are computed in the background."""
-        return self.ground.view.partition_count > queries.SYNC_PARTITIONS
+        return self.basis.view.partition_count > queries.SYNC_PARTITIONS
 
     def first(self, name: str) -> BalanceRound:
         """Return a policy's next round; ``name``: of the way."""
-        return queries.first_round(self.dials.way(self.page, POLICIES[name]))
+        return queries.first_round(self.dials.candidate(self.page, POLICIES[name]))
 
     def run(self, name: str) -> queries.Converged | None:
         """Return a policy's rounds to the end, ``None`` while they are not known."""
         if not self.follows(name):
             return None
-        way = self.dials.way(self.page, POLICIES[name])
-        return queries.converged_in_background(way) if self.is_huge else queries.converged(way)
+        candidate = self.dials.candidate(self.page, POLICIES[name])
+        return (
+            queries.converged_in_background(candidate)
+            if self.is_huge
+            else queries.converged(candidate)
+        )
 
     def even(self) -> EvenPlan | None:
         """Return what our own planner finds, ``None`` while it is not known."""
@@ -82,7 +86,7 @@ def draw_table(compared: Compared) -> None:
     """Draw one row a way; a click on its name chooses it."""
     measure = compared.even_run.measure
     effective = compared.dials.here.policy
-    lines = [model.as_it_is(compared.ground, measure)]
+    lines = [model.as_it_is(compared.basis, measure)]
     for name, policy in POLICIES.items():
         line = model.CandidateRow(
             name=name,
@@ -92,13 +96,13 @@ def draw_table(compared: Compared) -> None:
         )
         lines.append(
             model.policy_row(
-                line, compared.ground, compared.run(name), measure=measure, rate=compared.rate
+                line, compared.basis, compared.run(name), measure=measure, rate=compared.rate
             )
         )
     lines.append(
         model.even_row(
             model.CandidateRow(name=EVEN),
-            compared.ground,
+            compared.basis,
             compared.even(),
             measure=measure,
             rate=compared.rate,
@@ -147,7 +151,7 @@ def draw_progress(compared: Compared) -> None:
 def _look(compared: Compared) -> None:
     if compared.is_whole:
         st.rerun()
-    partitions = compared.ground.view.partition_count
+    partitions = compared.basis.view.partition_count
     is_slow = CLUSTER in compared.followed
     st.caption(
         f":material/progress_activity: Simulating {partitions:,} partitions to convergence in the "
@@ -164,8 +168,8 @@ def draw_remarks(compared: Compared, name: str) -> None:
     remarks = model.quirks(options, first.before, run, plans)
     free = model.without_switches(options)
     if name == APP and free != options:
-        way = replace(compared.dials.way(compared.page, "app"), options=free)
-        more = len(queries.first_round(way).plans)
+        candidate = replace(compared.dials.candidate(compared.page, "app"), options=free)
+        more = len(queries.first_round(candidate).plans)
         remarks.append(
             f"Without only_move_primary, only_primary_balancer, balancer_in_turn and ignored "
             f"tables its next round has {more:,} changes instead of {len(first.plans):,}."
@@ -185,7 +189,7 @@ def draw_terminal(
     )
     if pick in POLICIES:
         options = replace(compared.dials.options, policy=POLICIES[pick])
-        line = model.policy_command(page.shelved.path, options, compared.dials.here)
+        line = model.policy_command(page.stored.path, options, compared.dials.here)
     elif pick == EVEN or not moves:
         line = model.even_command(page.name, compared.even_run.request)
     else:

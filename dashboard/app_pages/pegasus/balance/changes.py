@@ -19,7 +19,7 @@ from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.view import NO_NODE, ClusterView
 from core.units import format_mb
 from dashboard.app_pages.pegasus.balance.model import KIND_WORDS
-from dashboard.app_pages.pegasus.balance.queries import Ground, disk_counts
+from dashboard.app_pages.pegasus.balance.queries import Basis, disk_counts
 from dashboard.charts.bars import BeforeAfter
 
 Floats = NDArray[np.float64]
@@ -64,21 +64,19 @@ class Listed:
         )
 
 
-def moves_frame(
-    view: ClusterView, ground: Ground, listed: Listed, measure: str = ""
-) -> pd.DataFrame:
+def moves_frame(view: ClusterView, basis: Basis, listed: Listed, measure: str = "") -> pd.DataFrame:
     """Return one row a plan, the first :data:`MOST_LISTED`.
 
     Args:
         view: Any state of the cluster in the policy's numbering.
-        ground: Has the sizes.
+        basis: Has the sizes.
         listed: The plans.
         measure: What our own planner evens out; empty: the plans are a policy's.
     """
     shown = listed.plans[:MOST_LISTED]
     copied = [plan.kind is not PlanKind.MOVE_PRIMARY for plan in shown]
     sizes = [
-        float(ground.sizes_mb[plan.row]) if is_copied else 0.0
+        float(basis.sizes_mb[plan.row]) if is_copied else 0.0
         for plan, is_copied in zip(shown, copied, strict=True)
     ]
     return pd.DataFrame(
@@ -106,12 +104,12 @@ def even_reason(view: ClusterView, plan: BalancePlan, measure: str) -> str:
     return f"{source} is above the mean {measure} and no role change relieves it; {target} is low."
 
 
-def bars(before: ClusterView, after: ClusterView, ground: Ground, by: By) -> BeforeAfter:
+def bars(before: ClusterView, after: ClusterView, basis: Basis, by: By) -> BeforeAfter:
     """Return nodes, or disks of nodes, before and after; those that change most where many."""
     if by == "disks":
         names, was, now = _disks(before, after)
     else:
-        names, was, now = _nodes(before, after, ground, by)
+        names, was, now = _nodes(before, after, basis, by)
     known = now[np.isfinite(now)]
     order = np.argsort(-np.nan_to_num(np.abs(now - was)), kind="stable")[:MAX_BARS]
     order = order[np.argsort(-np.nan_to_num(was[order]), kind="stable")]
@@ -128,10 +126,10 @@ def bars(before: ClusterView, after: ClusterView, ground: Ground, by: By) -> Bef
 
 
 def _nodes(
-    before: ClusterView, after: ClusterView, ground: Ground, by: By
+    before: ClusterView, after: ClusterView, basis: Basis, by: By
 ) -> tuple[list[str], Floats, Floats]:
     if by == "size":
-        was, now = _sizes(before, ground), _sizes(after, ground)
+        was, now = _sizes(before, basis), _sizes(after, basis)
     else:
         kinds = {"primaries": "primary_counts", "replicas": "replica_counts"}
         was = getattr(before, kinds[by]).sum(axis=0).astype(np.float64)
@@ -139,10 +137,10 @@ def _nodes(
     return list(before.nodes), was, now
 
 
-def _sizes(view: ClusterView, ground: Ground) -> Floats:
+def _sizes(view: ClusterView, basis: Basis) -> Floats:
     rows, roles = np.nonzero(view.members != NO_NODE)
     loads = np.zeros(len(view.nodes))
-    np.add.at(loads, view.members[rows, roles], np.nan_to_num(ground.sizes_mb[rows]))
+    np.add.at(loads, view.members[rows, roles], np.nan_to_num(basis.sizes_mb[rows]))
     return loads
 
 
@@ -158,7 +156,7 @@ def _disks(before: ClusterView, after: ClusterView) -> tuple[list[str], Floats, 
 
 
 def tables_frame(
-    before: ClusterView, after: ClusterView, ground: Ground, listed: Listed
+    before: ClusterView, after: ClusterView, basis: Basis, listed: Listed
 ) -> pd.DataFrame:
     """Return one row a table that changes: counts per node as ``least to most``, before, after."""
     changes = np.zeros(before.table_count, dtype=np.int64)
@@ -167,7 +165,7 @@ def tables_frame(
         table = int(before.table_of_row[plan.row])
         changes[table] += 1
         if plan.kind is not PlanKind.MOVE_PRIMARY:
-            copied[table] += float(ground.sizes_mb[plan.row])
+            copied[table] += float(basis.sizes_mb[plan.row])
     touched = np.nonzero(changes)[0]
     touched = touched[np.argsort(-changes[touched], kind="stable")][:MOST_LISTED]
     columns = {
@@ -190,17 +188,17 @@ def _range(counts: NDArray[np.int32]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def headroom(view: ClusterView, ground: Ground, received_mb: Floats) -> tuple[list[str], str]:
+def headroom(view: ClusterView, basis: Basis, received_mb: Floats) -> tuple[list[str], str]:
     """Return nodes on which the copies do not fit, and how tight it gets.
 
     Args:
         view: In the numbering of ``received_mb``.
-        ground: Has the free room.
+        basis: Has the free room.
         received_mb: Shape ``(n_nodes,)``: what is copied onto each before anything is deleted.
     Returns:
         One sentence a node that lacks room; one sentence on the tightest of the others, or empty.
     """
-    free = np.array([ground.free_mb[name] for name in view.nodes])
+    free = np.array([basis.free_mb[name] for name in view.nodes])
     destinations = np.nonzero(received_mb > 0)[0]
     if not destinations.size:
         return [], ""

@@ -27,7 +27,7 @@ from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.verdict import BalanceVerdict, State
 from core.pegasus.view import ClusterView
 from core.units import format_age, format_mb, format_ratio, pluralize
-from dashboard.app_pages.pegasus.balance.queries import Converged, Ground, Measure
+from dashboard.app_pages.pegasus.balance.queries import Basis, Converged, Measure
 from dashboard.presenters.freshness import Badge, Tone
 from dashboard.presenters.pegasus.headline import minus_one
 
@@ -75,17 +75,17 @@ def changes_words(plans: Sequence[BalancePlan], cost: CopyCost) -> str:
     return " and ".join(parts) or "nothing"
 
 
-def time_words(cost: CopyCost, ground: Ground, rate_mb_per_s: float) -> str:
+def time_words(cost: CopyCost, basis: Basis, rate_mb_per_s: float) -> str:
     """Return how long copies take: ``3 s to 12 s``.
 
     Args:
         cost: Of the copies.
-        ground: Has the disks.
+        basis: Has the disks.
         rate_mb_per_s: What one disk receives and sends a second.
     """
     if not cost.copy_count:
         return "no time"
-    disks = min((count for count in ground.disk_counts.values() if count), default=1)
+    disks = min((count for count in basis.disk_counts.values() if count), default=1)
     shortest, longest = cost.seconds(rate_mb_per_s * disks)
     if format_age(shortest) == format_age(longest):
         return f"about {format_age(max(longest, 1.0))}"
@@ -109,13 +109,13 @@ def total_cost(costs: Iterable[CopyCost], nodes: int) -> CopyCost:
 
 
 def answer(
-    facts: PegasusFacts, ground: Ground, first: BalanceRound, run: Converged | None, policy: str
+    facts: PegasusFacts, basis: Basis, first: BalanceRound, run: Converged | None, policy: str
 ) -> str:
     """Return the sentence that says what the cluster's balancer would do.
 
     Args:
         facts: The snapshot.
-        ground: The same, as the policies take it.
+        basis: The same, as the policies take it.
         first: Its next round.
         run: Its rounds to the end; ``None``: not known yet.
         policy: ``app`` or ``cluster``, the one that is in force.
@@ -123,13 +123,13 @@ def answer(
     level = facts.effective_level
     name = POLICY_NAMES[policy].lower()
     head = f"Level is {level.word if level else 'unknown'}"
-    if ground.obstacles:
+    if basis.obstacles:
         unhealthy = not facts.columns.is_guardian_healthy.all()
-        why = facts.verdict().sentence if unhealthy else ground.obstacles[0]
+        why = facts.verdict().sentence if unhealthy else basis.obstacles[0]
         return f"{head}; the {name} waits. {why}"
     if not first.plans:
         return f"{head}; the {name} finds nothing to do."
-    changes = changes_words(first.plans, copy_cost(first.before, first.plans, ground.sizes_mb))
+    changes = changes_words(first.plans, copy_cost(first.before, first.plans, basis.sizes_mb))
     verb = "makes" if level is FunctionLevel.LIVELY else "would make, at lively,"
     said = f"{head}; the {name} {verb} {changes} in its next round"
     if run is None:
@@ -176,10 +176,10 @@ def forecast(facts: PegasusFacts) -> str:
 
 
 def why_not(
-    facts: PegasusFacts, ground: Ground, first: BalanceRound, options: BalanceOptions
+    facts: PegasusFacts, basis: Basis, first: BalanceRound, options: BalanceOptions
 ) -> list[str]:
     """Return why the balancer does not move anything now, one sentence each; empty: it does."""
-    found = [*ground.obstacles, *disk_doubts(ground.view, options.policy)]
+    found = [*basis.obstacles, *disk_doubts(basis.view, options.policy)]
     level = facts.effective_level
     if level is None:
         found.append("The effective level is unknown; only at lively the balancer acts.")
@@ -187,15 +187,15 @@ def why_not(
         counts = "counts what it would do" if level is FunctionLevel.STEADY else "does not look"
         found.append(f"At level {level.word} the balancer {counts} and moves nothing.")
     if not first.plans:
-        found += nothing_words(ground.view, options)
+        found += nothing_words(basis.view, options)
     return found
 
 
-def nothing_here(ground: Ground) -> str:
+def nothing_here(basis: Basis) -> str:
     """Return what to say of a way without a change."""
     return (
         "Nothing can be planned in this state: see above."
-        if ground.obstacles
+        if basis.obstacles
         else "This candidate has nothing to do here."
     )
 
@@ -347,31 +347,31 @@ class CandidateRow:
     note: str = ""
 
 
-def off_mean(view: ClusterView, ground: Ground, measure: Measure) -> float | None:
+def off_mean(view: ClusterView, basis: Basis, measure: Measure) -> float | None:
     """Return how far the farthest node is from the mean, 0..1; ``None``: nothing is known."""
-    weights = ground.weights(measure, view)
+    weights = basis.weights(measure, view)
     return deviation(node_loads(view, weights)) if weights.is_known.any() else None
 
 
-def as_it_is(ground: Ground, measure: Measure) -> CandidateRow:
+def as_it_is(basis: Basis, measure: Measure) -> CandidateRow:
     """Return the row of doing nothing."""
-    spread = count_spread(ground.view)
+    spread = count_spread(basis.view)
     return CandidateRow(
         name="as it is",
         primary_stddev=spread.primary_stddev,
         replica_stddev=spread.replica_stddev,
-        off=off_mean(ground.view, ground, measure),
+        off=off_mean(basis.view, basis, measure),
     )
 
 
 def policy_row(
-    row: CandidateRow, ground: Ground, run: Converged | None, *, measure: Measure, rate: float
+    row: CandidateRow, basis: Basis, run: Converged | None, *, measure: Measure, rate: float
 ) -> CandidateRow:
     """Return the row of a policy, filled with what its rounds achieve.
 
     Args:
         row: Name, mark, next changes, and what to say while its end is not known.
-        ground: The snapshot.
+        basis: The snapshot.
         run: Its rounds; ``None``: not known yet.
         measure: What the ways are compared by.
         rate: MB/s a disk.
@@ -386,16 +386,16 @@ def policy_row(
         rounds=len(run.rounds),
         copies=cost.copy_count,
         copy_mb=cost.copy_mb,
-        takes=time_words(cost, ground, rate),
+        takes=time_words(cost, basis, rate),
         primary_stddev=spread.primary_stddev,
         replica_stddev=spread.replica_stddev,
-        off=off_mean(run.after, ground, measure),
+        off=off_mean(run.after, basis, measure),
         note="" if run.is_converged else "never converges (PB-6)",
     )
 
 
 def even_row(
-    row: CandidateRow, ground: Ground, plan: EvenPlan | None, *, measure: Measure, rate: float
+    row: CandidateRow, basis: Basis, plan: EvenPlan | None, *, measure: Measure, rate: float
 ) -> CandidateRow:
     """Return the row of our own planner, filled with what it found."""
     if plan is None:
@@ -409,10 +409,10 @@ def even_row(
         copies=plan.cost.copy_count,
         copy_mb=plan.cost.copy_mb,
         least=pluralize(plan.bound.step_count, "change"),
-        takes=time_words(plan.cost, ground, rate),
+        takes=time_words(plan.cost, basis, rate),
         primary_stddev=spread.primary_stddev,
         replica_stddev=spread.replica_stddev,
-        off=off_mean(plan.end, ground, measure),
+        off=off_mean(plan.end, basis, measure),
         note=verdict_words(plan),
     )
 

@@ -22,7 +22,7 @@ ALL_TABLES: Final = "every table"
 _MOST_PX: Final = 420
 
 
-def draw_bars(before: ClusterView, after: ClusterView, ground: queries.Ground) -> None:
+def draw_bars(before: ClusterView, after: ClusterView, basis: queries.Basis) -> None:
     """Draw nodes, or their disks, before and after."""
     by = st.segmented_control(
         "Quantity",
@@ -33,7 +33,7 @@ def draw_bars(before: ClusterView, after: ClusterView, ground: queries.Ground) -
         bind="query-params",
         label_visibility="collapsed",
     )
-    data = changes.bars(before, after, ground, by)
+    data = changes.bars(before, after, basis, by)
     if len(before.nodes) > changes.MAX_BARS and by != "disks":
         st.caption(
             f"The {changes.MAX_BARS} nodes of {len(before.nodes):,} that change most; the band "
@@ -87,7 +87,7 @@ def table_choice(view: ClusterView, listed: changes.Listed) -> str:
 def choose_moves(
     page: PegasusPage,
     view: ClusterView,
-    ground: queries.Ground,
+    basis: queries.Basis,
     listed: changes.Listed,
     measure: str = "",
 ) -> changes.Listed:
@@ -96,11 +96,11 @@ def choose_moves(
     Args:
         page: The page.
         view: Any state in the policy's numbering.
-        ground: Has the sizes.
+        basis: Has the sizes.
         listed: The moves.
         measure: What our own planner evens out; empty: the moves are a policy's.
     """
-    rows = changes.moves_frame(view, ground, listed, measure)
+    rows = changes.moves_frame(view, basis, listed, measure)
     if len(listed.plans) > len(rows):
         st.caption(f"The first {len(rows):,} of {len(listed.plans):,} are listed.")
     columns: dict[str, Any] = {
@@ -135,10 +135,10 @@ def choose_moves(
 
 
 def draw_tables(
-    before: ClusterView, after: ClusterView, ground: queries.Ground, listed: changes.Listed
+    before: ClusterView, after: ClusterView, basis: queries.Basis, listed: changes.Listed
 ) -> None:
     """Draw the tables that change, with the least and the most of any node."""
-    rows: pd.DataFrame = changes.tables_frame(before, after, ground, listed)
+    rows: pd.DataFrame = changes.tables_frame(before, after, basis, listed)
     tables.table(
         rows,
         {
@@ -157,17 +157,17 @@ def draw_tables(
 
 
 def draw_cost(
-    before: ClusterView, ground: queries.Ground, listed: changes.Listed, rate: float
+    before: ClusterView, basis: queries.Basis, listed: changes.Listed, rate: float
 ) -> None:
     """Say what the chosen changes copy, how long that takes, and whether there is room."""
-    cost = copy_cost(before, listed.plans, ground.sizes_mb)
+    cost = copy_cost(before, listed.plans, basis.sizes_mb)
     if not cost.copy_count:
         st.caption("Nothing is copied: roles change.")
         return
-    took = model.time_words(cost, ground, rate)
+    took = model.time_words(cost, basis, rate)
     copied = model.copied_words(cost.copy_count, cost.copy_mb, cost.unknown_count)
     st.caption(words.plain(f"{copied}; at {rate:g} MB/s a disk {took}."))
-    lacking, tightest = changes.headroom(before, ground, cost.received_mb)
+    lacking, tightest = changes.headroom(before, basis, cost.received_mb)
     if lacking:
         st.warning("\n".join(f"- {words.plain(one)}" for one in lacking), title="No room")
     elif tightest:

@@ -22,7 +22,7 @@ from dashboard.queries.pegasus.plans import MovesRequest, moves_plan_of
 page = frame.open_page("Balance", PegasusPage)
 try:
     with st.spinner("Reading the partitions"):
-        ground = queries.ground(page.shelved)
+        basis = queries.basis(page.stored)
 except IncompleteSnapshotError as error:
     words.answer("Whether this cluster is balanced cannot be said.")
     words.failed(error, what="The snapshot is not whole")
@@ -32,7 +32,7 @@ own = switches.own_dials(page)
 effective = switches.CLUSTER if own.here.policy == "cluster" else switches.APP
 answer = st.container()
 words.section("Side by side", "Every candidate on this snapshot. Click one to choose it.")
-measure, rate = switches.comparing(ground)
+measure, rate = switches.comparing(basis)
 compared_here = st.container()
 words.section("Strategy", "Adjust its switches.")
 state.rename_in_address(state.PICK, {"Smallest moves": switches.EVEN})
@@ -50,7 +50,7 @@ if pick != switches.HAND:
     left, right = st.columns([0.44, 0.56], gap="medium")
 turned = own
 evening = queries.EvenRun(
-    shelved=page.shelved, request=EvenRequest(measure=queries.MEASURE_OF[measure])
+    stored=page.stored, request=EvenRequest(measure=queries.MEASURE_OF[measure])
 )
 with left:
     if pick in switches.POLICIES:
@@ -58,13 +58,13 @@ with left:
     elif pick == switches.EVEN:
         evening = switches.even_run(page, measure)
 compared = candidates.Compared(
-    page=page, ground=ground, dials=turned, even_run=evening, rate=rate, followed=(effective, pick)
+    page=page, basis=basis, dials=turned, even_run=evening, rate=rate, followed=(effective, pick)
 )
 with answer:
-    first = queries.first_round(own.way(page, own.here.policy))
+    first = queries.first_round(own.candidate(page, own.here.policy))
     run = replace(compared, dials=own).run(effective)
-    words.answer(model.answer(page.facts, ground, first, run, own.here.policy))
-    reasons = model.why_not(page.facts, ground, first, own.here)
+    words.answer(model.answer(page.facts, basis, first, run, own.here.policy))
+    reasons = model.why_not(page.facts, basis, first, own.here)
     if reasons:
         st.info(
             "\n".join(f"- {words.plain(one)}" for one in reasons), title="Why nothing moves now"
@@ -73,7 +73,7 @@ with answer:
         words.badge(model.verdict_badge(page.reading.verdict))
         st.caption(words.plain(model.forecast(page.facts)), width="content")
     if first.plans:
-        switches.draw_node_order(page, ground, own)
+        switches.draw_node_order(page, basis, own)
 with compared_here:
     candidates.draw_table(compared)
     candidates.draw_progress(compared)
@@ -81,15 +81,15 @@ with compared_here:
 requested: tuple[RequestedMove, ...] = ()
 before, listed = None, Listed((), ())
 if pick in switches.POLICIES:
-    way = turned.way(page, switches.POLICIES[pick])
+    candidate = turned.candidate(page, switches.POLICIES[pick])
     chosen, following = compared.first(pick), compared.run(pick)
     rounds: tuple[tuple[BalancePlan, ...], ...] = (chosen.plans,)
     before, after = chosen.before, chosen.after
     with right:
         if following is not None and len(following.rounds) > 1:
             number = moves.round_choice(len(following.rounds))
-            after, rounds = queries.state_after((way, number)), following.rounds[:number]
-        moves.draw_bars(before, after, ground)
+            after, rounds = queries.state_after((candidate, number)), following.rounds[:number]
+        moves.draw_bars(before, after, basis)
     with left:
         candidates.draw_remarks(compared, pick)
     listed = Listed.of(rounds)
@@ -99,24 +99,24 @@ elif pick == switches.EVEN:
         if found is None:
             st.info("The optimal plan is being computed in the background.")
         else:
-            before, after, listed = ground.view, found.end, Listed.of([found.steps])
+            before, after, listed = basis.view, found.end, Listed.of([found.steps])
             st.markdown(words.plain(model.even_answer(found, measure)))
-            moves.draw_bars(before, after, ground)
+            moves.draw_bars(before, after, basis)
 else:
     with left:
         one = asked_move(page)
         requested = () if one is None else (one,)
 
 if before is not None and not listed.plans:
-    st.info(model.nothing_here(ground), icon=":material/check:")
+    st.info(model.nothing_here(basis), icon=":material/check:")
 if before is not None and listed.plans:
     words.section("Changes", "Tick some to take only those; otherwise all listed ones are taken.")
     listed = listed.of_table(before, moves.table_choice(before, listed))
     evened = measure if pick == switches.EVEN else ""
-    picked = moves.choose_moves(page, before, ground, listed, evened)
-    moves.draw_cost(before, ground, picked, rate)
+    picked = moves.choose_moves(page, before, basis, listed, evened)
+    moves.draw_cost(before, basis, picked, rate)
     with st.expander("Tables that change", icon=":material/table_rows:"):
-        moves.draw_tables(before, after, ground, listed)
+        moves.draw_tables(before, after, basis, listed)
     limit = page.cluster.apply.max_steps - 1
     if len(picked.plans) > limit:
         st.caption(f"One run here may have {limit + 1:,} steps: the first {limit:,} are planned.")
@@ -134,7 +134,7 @@ if requested:
     )
     plan = moves_plan_of(
         MovesRequest(
-            shelved=page.shelved,
+            stored=page.stored,
             moves=requested,
             keep_level=is_held,
             exclusions=tuple(page.cluster.exclusions),

@@ -64,7 +64,7 @@ _MARKED_EVERY: Final = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Ground:
+class Basis:
     """A snapshot as the ways to balance take it.
 
     Attributes:
@@ -104,8 +104,8 @@ class Ground:
                 return rate_weights(view, "capacity units", "units/s", self.units)
 
 
-def _ground(shelved: CachedSnapshot) -> Ground:
-    one = pegasus_reading(shelved)
+def _ground(stored: CachedSnapshot) -> Basis:
+    one = pegasus_reading(stored)
     view = one.facts.view()
     measured = Measured(one.facts, view)
     of_node = dict.fromkeys(view.nodes, float("nan"))
@@ -120,7 +120,7 @@ def _ground(shelved: CachedSnapshot) -> Ground:
         for row in one.facts.rows("nodes")
         if row["is_alive"] and row["copy_rate_mb_per_s"]
     ]
-    return Ground(
+    return Basis(
         view=view,
         sizes_mb=measured.sizes_mb(),
         requests=measured.led("read_rate") + measured.led("write_rate"),
@@ -133,7 +133,7 @@ def _ground(shelved: CachedSnapshot) -> Ground:
     )
 
 
-ground = cached(_ground, max_entries=4)
+basis = cached(_ground, max_entries=4)
 """A snapshot as the ways to balance take it.
 
 Raises :class:`core.errors.IncompleteSnapshotError` where partitions of some table were not read.
@@ -141,29 +141,29 @@ Raises :class:`core.errors.IncompleteSnapshotError` where partitions of some tab
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class Candidate:
     """A policy of the meta server on a snapshot.
 
     Attributes:
-        shelved: The snapshot.
+        stored: The snapshot.
         options: The policy and its switches.
         order: Of the nodes where two are equally good; ``learned``: that of the snapshot, by names
             where nothing is known.
         seed: Of the drawn order, and of the draw among equal disks there.
     """
 
-    shelved: CachedSnapshot
+    stored: CachedSnapshot
     options: BalanceOptions
     order: Order = "names"
     seed: int = 1
 
     def view(self) -> ClusterView:
         """Return the state that the policy sees."""
-        view = ground(self.shelved).view
+        view = basis(self.stored).view
         if self.order == "names":
             return view
         if self.order == "learned":
-            return view.renumbered(ground(self.shelved).orders.orders[0])
+            return view.renumbered(basis(self.stored).orders.orders[0])
         if self.order == "reversed":
             return view.renumbered(view.nodes[::-1])
         places = np.random.default_rng(self.seed).permutation(len(view.nodes)).tolist()
@@ -198,10 +198,10 @@ class Converged:
         return tuple(plan for plans in self.rounds for plan in plans)
 
 
-def _first_round(way: Way) -> BalanceRound:
-    view = way.view()
-    pick = pick_by_seed(way.seed) if way.order == "drawn" else pick_first
-    plans = tuple(balance_round(view, way.options, pick))
+def _first_round(candidate: Candidate) -> BalanceRound:
+    view = candidate.view()
+    pick = pick_by_seed(candidate.seed) if candidate.order == "drawn" else pick_first
+    plans = tuple(balance_round(view, candidate.options, pick))
     return BalanceRound(view, plans, apply_plans(view, plans))
 
 
@@ -209,13 +209,13 @@ first_round = cached(_first_round, max_entries=32)
 """The next round of a policy."""
 
 
-def _converged(way: Way) -> Converged:
-    view, sizes = way.view(), ground(way.shelved).sizes_mb
-    pick = pick_by_seed(way.seed) if way.order == "drawn" else pick_first
+def _converged(candidate: Candidate) -> Converged:
+    view, sizes = candidate.view(), basis(candidate.stored).sizes_mb
+    pick = pick_by_seed(candidate.seed) if candidate.order == "drawn" else pick_first
     rounds: list[tuple[BalancePlan, ...]] = []
     spreads, costs, marks = [], [], [view]
     after, is_converged = view, False
-    for one in rounds_until_converged(view, way.options, pick):
+    for one in rounds_until_converged(view, candidate.options, pick):
         is_converged = not one.plans
         if is_converged or len(rounds) >= MAX_ROUNDS:
             break
@@ -237,8 +237,8 @@ def _converged(way: Way) -> Converged:
 
 
 def _likely(key: tuple[CachedSnapshot, BalanceOptions]) -> list[LikelyPlan]:
-    shelved, options = key
-    found = ground(shelved)
+    stored, options = key
+    found = basis(stored)
     is_small = found.view.partition_count <= SYNC_PARTITIONS
     orders = found.orders.orders if is_small else found.orders.orders[:4]
     return likely_plans(found.view, options, orders)
@@ -253,9 +253,9 @@ converged_in_background = BackgroundResults(converged)
 """The rounds of a policy until nothing is left to do, computed here or in the background."""
 
 
-def _state_after(key: tuple[Way, int]) -> ClusterView:
-    way, number = key
-    run = converged(way)
+def _state_after(key: tuple[Candidate, int]) -> ClusterView:
+    candidate, number = key
+    run = converged(candidate)
     if number >= len(run.rounds):
         return run.after
     mark = max(number, 0) // _MARKED_EVERY
@@ -284,11 +284,11 @@ class EvenRun:
     """What our own planner computes on this page.
 
     Attributes:
-        shelved: The snapshot.
+        stored: The snapshot.
         request: What is requested of it.
     """
 
-    shelved: CachedSnapshot
+    stored: CachedSnapshot
     request: EvenRequest
 
     @property
@@ -299,7 +299,7 @@ class EvenRun:
 
 def _even(run: EvenRun) -> EvenPlan:
     request = run.request
-    found = ground(run.shelved)
+    found = basis(run.stored)
     view = found.view
     free = np.array([found.free_mb[name] for name in view.nodes])
     room = None if np.isnan(free).all() else np.nan_to_num(free, nan=0.0)

@@ -56,10 +56,10 @@ class Dials:
     order: queries.Order = "learned"
     seed: int = 1
 
-    def way(self, page: PegasusPage, policy: Policy) -> queries.Way:
+    def candidate(self, page: PegasusPage, policy: Policy) -> queries.Candidate:
         """Return one policy with these switches."""
-        return queries.Way(
-            shelved=page.shelved,
+        return queries.Candidate(
+            stored=page.stored,
             options=replace(self.options, policy=policy),
             order=self.order,
             seed=self.seed,
@@ -166,13 +166,11 @@ def _say_what_if(own: Dials, turned: BalanceOptions) -> None:
         st.caption("These are the cluster's own switches. Turning them changes only this page.")
 
 
-def draw_node_order(page: PegasusPage, ground: queries.Ground, own: Dials) -> None:
+def draw_node_order(page: PegasusPage, basis: queries.Basis, own: Dials) -> None:
     """Draw from what the node order is known, and the changes that depend on it."""
-    plans = queries.likely((page.shelved, own.here))
+    plans = queries.likely((page.stored, own.here))
     st.caption(
-        words.plain(
-            f"{node_order.orders_sentence(ground.orders)} {node_order.ties_sentence(plans)}"
-        )
+        words.plain(f"{node_order.orders_sentence(basis.orders)} {node_order.ties_sentence(plans)}")
     )
     tied = ties_frame(plans)
     if tied.empty:
@@ -237,12 +235,12 @@ def even_run(page: PegasusPage, measure: queries.Measure) -> queries.EvenRun:
         max_moves=int(limit) if limit else None,
         copy=bool(may_copy),
     )
-    return queries.EvenRun(shelved=page.shelved, request=request)
+    return queries.EvenRun(stored=page.stored, request=request)
 
 
-def comparing(ground: queries.Ground) -> tuple[queries.Measure, float]:
+def comparing(basis: queries.Basis) -> tuple[queries.Measure, float]:
     """Draw by what the ways are compared, and return the measure and MB/s a disk."""
-    rate_here = ground.copy_rate_mb_per_s
+    rate_here = basis.copy_rate_mb_per_s
     with st.container(horizontal=True, vertical_alignment="bottom"):
         measure = st.segmented_control(
             "Measure",

@@ -100,7 +100,7 @@ def _keep_wish(key: str, stored: FunctionLevel | None) -> None:
 
 
 def _preview(page: PegasusPage, wanted: FunctionLevel) -> None:
-    request = LevelRequest(shelved=page.shelved, level=wanted.word)
+    request = LevelRequest(stored=page.stored, level=wanted.word)
     made = level_plan_of(request)
     plan = pegasus_plan.in_dialog(made)
     if not all(step.subject == LEVEL_KEY for step in plan.steps):

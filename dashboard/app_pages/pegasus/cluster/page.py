@@ -59,7 +59,7 @@ tables.table(
     alt="All nodes with replicas, load and disks, dead ones first",
     height=min(640, tables.height_of(len(rows))),
 )
-tables.downloads(rows, cluster=page.name, what="nodes", moment=page.shelved.taken_at)
+tables.downloads(rows, cluster=page.name, what="nodes", moment=page.stored.taken_at)
 with st.expander("The same in Pegasus' shell", icon=":material/terminal:"):
     st.code("nodes -d -u -q\nserver_stat\ncluster_info", language="bash")
 

@@ -42,7 +42,7 @@ def settings_list(page: PegasusPage) -> None:
         height=tables.height_of(len(rows), _ROW_PX),
         row_height=_ROW_PX,
     )
-    tables.downloads(rows, cluster=page.name, what="settings", moment=page.shelved.taken_at)
+    tables.downloads(rows, cluster=page.name, what="settings", moment=page.stored.taken_at)
 
 
 def choose(key: str) -> None:
@@ -98,7 +98,7 @@ def one_setting(page: PegasusPage, *, may_plan: bool) -> None:
 
 
 def _plan(page: PegasusPage, key: str, value: str) -> None:
-    request = ServerSettingRequest(shelved=page.shelved, key=key, value=value)
+    request = ServerSettingRequest(stored=page.stored, key=key, value=value)
     try:
         made = server_setting_plan_of(request)
     except (InputError, UnknownNameError) as error:

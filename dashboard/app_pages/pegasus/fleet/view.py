@@ -22,7 +22,7 @@ from dashboard.queries.snapshots import span_minutes, thinned, within
 if TYPE_CHECKING:
     from core.snapshot.store import CachedSnapshot
     from dashboard.components.pegasus.page import PegasusPage
-    from dashboard.queries.snapshots import ShelfState
+    from dashboard.queries.snapshots import SavedSnapshots
     from dashboard.services import Cluster, Config
 
 
@@ -42,13 +42,13 @@ class PegasusFleet:
         "level_unknown": "pegasus",
     }
 
-    def newest(self, saved: ShelfState) -> PegasusSummary | None:
+    def newest(self, saved: SavedSnapshots) -> PegasusSummary | None:
         """Return the row of what is saved."""
         return snapshots.newest_summary(saved)
 
-    def summary(self, shelved: CachedSnapshot) -> PegasusSummary:
+    def summary(self, stored: CachedSnapshot) -> PegasusSummary:
         """Return the row of a snapshot."""
-        return snapshots.cluster_summary(shelved)
+        return snapshots.cluster_summary(stored)
 
     def figures(self, page: PegasusPage) -> list[tuple[str, str, str]]:
         """Return label, value and help of the figures of the chosen cluster."""
@@ -58,7 +58,7 @@ class PegasusFleet:
         self,
         config: Config,
         clusters: Sequence[Cluster],
-        saved: Mapping[str, ShelfState],
+        saved: Mapping[str, SavedSnapshots],
         summaries: Mapping[str, PegasusSummary | None],
     ) -> None:
         """Show one row a Pegasus cluster."""
@@ -92,7 +92,7 @@ class PegasusFleet:
 
     def moved(self, page: PegasusPage) -> None:
         """Show the partitions whose primary changed in the last hour."""
-        window = thinned(within(page.saved.entries, page.shelved.taken_at, view.HOUR), 30)
+        window = thinned(within(page.saved.entries, page.stored.taken_at, view.HOUR), 30)
         moves = snapshots.primary_moves(window)
         said = moves_sentence(moves, span_minutes(window), "node")
         st.caption(f"Primaries: {said} Inferred from snapshots.")

@@ -118,7 +118,7 @@ def choose(page: PegasusPage) -> tuple[model.WizardWords, WizardRequest | None]:
     if not nodes and one.nodes in ("one", "some"):
         return one, None
     return one, WizardRequest(
-        shelved=page.shelved,
+        stored=page.stored,
         wizard=one.wizard,
         nodes=nodes,
         rate_mb_per_s=rate,

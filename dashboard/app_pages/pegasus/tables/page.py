@@ -84,4 +84,4 @@ tables.table(
     alt="Tables that match the filter",
     height=min(620, tables.height_of(max(len(found.rows), 1))),
 )
-tables.downloads(found.rows, cluster=page.name, what="tables", moment=page.shelved.taken_at)
+tables.downloads(found.rows, cluster=page.name, what="tables", moment=page.stored.taken_at)

@@ -112,7 +112,7 @@ def partition_list(page: PegasusPage, table: str) -> None:
         shown,
         cluster=page.name,
         what=f"partitions-of-{table}" if table else "unhealthy-partitions",
-        moment=page.shelved.taken_at,
+        moment=page.stored.taken_at,
     )
     if is_single:
         past_of(page, str(shown["gpid"][0]), key="partition")

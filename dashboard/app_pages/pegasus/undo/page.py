@@ -39,7 +39,7 @@ try:
         st.stop()
     plan = undo_plan_of(
         UndoRequest(
-            shelved=page.shelved,
+            stored=page.stored,
             run_id=view.run_id,
             last_seq=view.last_seq,
             view=view,

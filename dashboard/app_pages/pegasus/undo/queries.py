@@ -25,12 +25,12 @@ def undo_plan_of(request: UndoRequest) -> Plan:
 
 def _undone(key: tuple[UndoRequest, int]) -> Plan:
     request, _ = key
-    ground = UndoContext(
-        snapshot=pegasus_reading(request.shelved).snapshot,
+    basis = UndoContext(
+        snapshot=pegasus_reading(request.stored).snapshot,
         now=services.now(),
         exclusions=frozenset(request.exclusions),
     )
-    return undo_plan(request.view, ground)
+    return undo_plan(request.view, basis)
 
 
 _undos = cached(_undone, max_entries=16)

@@ -115,7 +115,7 @@ class Subject:
         read = state.topics_of(page.name, namespace)
         return cls(
             page=page,
-            facts=queries.facts((page.shelved, namespace)),
+            facts=queries.facts((page.stored, namespace)),
             topics=None if read is None else read.table,
             read_at=None if read is None else read.read_at,
             partitioned=() if read is None else tuple(partitioned_topics(read.table)),

@@ -138,7 +138,7 @@ def _request(
         raise InputError(f"{even} bundles cannot be.", hint="0 takes the namespace's own.")
     facts = None
     if not even:
-        facts = queries.facts((page.shelved, namespace))
+        facts = queries.facts((page.stored, namespace))
         if not facts.bundles:
             known = page.reading.movable["namespace"].unique().to_pylist()
             raise UnknownNameError.of("namespace", namespace, known, place="this snapshot")
@@ -283,7 +283,7 @@ def _plan(subject: Subject, facts: NamespaceFacts, surgery: Surgery) -> None:
     try:
         plan, preview = queries.cuts_preview(
             queries.CutsRequest(
-                shelved=page.shelved,
+                stored=page.stored,
                 cuts=cuts,
                 exclusions=tuple(page.cluster.exclusions),
                 topics=subject.topics,

@@ -50,8 +50,8 @@ _READERS: Final = 8
 
 
 def _facts(key: tuple[CachedSnapshot, str]) -> NamespaceFacts:
-    shelved, namespace = key
-    one = reading(shelved)
+    stored, namespace = key
+    one = reading(stored)
     return namespace_facts(one.movable, namespace, one.snapshot.brokers.num_rows)
 
 
@@ -187,14 +187,14 @@ class CutsRequest:
     """Cuts of several bundles to plan.
 
     Attributes:
-        shelved: The snapshot.
+        stored: The snapshot.
         cuts: Bundle and the positions within it.
         exclusions: Namespaces that the configuration keeps out of plans.
         topics: Of the namespace, as they were read: they tell what each part carries.
         read_at: When they were read, so that a request with other topics is another one.
     """
 
-    shelved: CachedSnapshot
+    stored: CachedSnapshot
     cuts: tuple[tuple[str, tuple[int, ...]], ...]
     exclusions: tuple[str, ...] = ()
     topics: pa.Table | None = field(default=None, compare=False, repr=False)
@@ -212,7 +212,7 @@ def cuts_preview(request: CutsRequest) -> tuple[Plan, Preview]:
 
 def _cut(key: tuple[CutsRequest, int]) -> tuple[Plan, Preview]:
     request, _ = key
-    snapshot = with_topics(reading(request.shelved).snapshot, request.topics)
+    snapshot = with_topics(reading(request.stored).snapshot, request.topics)
     terms = PlanOptions(now=services.now(), exclusions=frozenset(request.exclusions))
     plan = build_cuts_plan(snapshot, dict(request.cuts), terms)
     return plan, preview_plan(snapshot, plan)

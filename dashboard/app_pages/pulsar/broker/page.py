@@ -115,11 +115,11 @@ else:
             args=(chosen,),
         )
     tables.downloads(
-        rows, cluster=page.name, what=f"bundles-of-{broker}", moment=page.shelved.taken_at
+        rows, cluster=page.name, what=f"bundles-of-{broker}", moment=page.stored.taken_at
     )
 
 words.section("Gains and losses")
-window = thinned(within(page.saved.entries, page.shelved.taken_at, timedelta(hours=1)), 30)
+window = thinned(within(page.saved.entries, page.stored.taken_at, timedelta(hours=1)), 30)
 moves = model.of_broker(moves_seen(window), broker)
 st.caption(moves_sentence(moves, span_minutes(window)) + " Inferred from snapshots.")
 if moves:

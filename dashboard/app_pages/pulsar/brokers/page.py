@@ -51,7 +51,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
         label_visibility="collapsed",
     )
 measure = broker_measure(key)
-end, span = page.shelved.taken_at, WINDOWS[window or "1 h"]
+end, span = page.stored.taken_at, WINDOWS[window or "1 h"]
 entries = within(page.saved.entries, end, span)
 history = brokers_over(page.config, page.cluster, entries, Period(end - span, end))
 data = model.heatmap_data(history, measure, reading.settings)
@@ -101,4 +101,4 @@ tables.table(
 if source:
     counted = counted_and_seen(thinned(entries, 30), reading.snapshot.broker_metrics, end)
     metrics.source_line(source, counted)
-tables.downloads(rows, cluster=page.name, what="brokers", moment=page.shelved.taken_at)
+tables.downloads(rows, cluster=page.name, what="brokers", moment=page.stored.taken_at)

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 _MAX_TABLES = 64
 
 
-def _read(shelved: CachedSnapshot) -> pa.Table | None:
+def _read(stored: CachedSnapshot) -> pa.Table | None:
     try:
-        table = read_table(shelved.path, "broker_metrics")
+        table = read_table(stored.path, "broker_metrics")
         return table.cast(BROKER_METRICS)
     except (SnapshotError, pa.ArrowException, ValueError, KeyError):
         return None  # from before there were metrics, or dropped meanwhile

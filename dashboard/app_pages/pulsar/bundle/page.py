@@ -93,7 +93,7 @@ with left:
     if note := model.exposed_note(snapshot, exposed, owner):
         st.caption(words.plain(note))
     words.section("History", "Traffic over the saved snapshots; a triangle marks a new owner.")
-    past = within(page.saved.entries, page.shelved.taken_at, timedelta(hours=1))
+    past = within(page.saved.entries, page.stored.taken_at, timedelta(hours=1))
     window = thinned(past, 40)
     history = bundle_history(window, namespace, lower)
     times, series, moves = model.history_series(history)
@@ -140,4 +140,4 @@ if read is not None:
         key="bundle_topics",
         alt=f"Topics of {bundle}",
     )
-    tables.downloads(rows, cluster=page.name, what="topics", moment=page.shelved.taken_at)
+    tables.downloads(rows, cluster=page.name, what="topics", moment=page.stored.taken_at)

@@ -118,4 +118,4 @@ tables.table(
     alt="Bundles that match the filter",
     height=min(620, tables.height_of(len(found.rows))),
 )
-tables.downloads(found.rows, cluster=page.name, what="bundles", moment=page.shelved.taken_at)
+tables.downloads(found.rows, cluster=page.name, what="bundles", moment=page.stored.taken_at)

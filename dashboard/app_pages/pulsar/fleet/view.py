@@ -22,7 +22,7 @@ from dashboard.queries.snapshots import span_minutes, thinned, within
 if TYPE_CHECKING:
     from core.snapshot.store import CachedSnapshot
     from dashboard.components.pulsar.page import PulsarPage
-    from dashboard.queries.snapshots import ShelfState
+    from dashboard.queries.snapshots import SavedSnapshots
     from dashboard.services import Cluster, Config
 
 
@@ -38,13 +38,13 @@ class PulsarFleet:
     }
     code_pages: Mapping[str, str] = {}
 
-    def newest(self, saved: ShelfState) -> ClusterSummary | None:
+    def newest(self, saved: SavedSnapshots) -> ClusterSummary | None:
         """Return the row of what is saved."""
         return snapshots.newest_summary(saved)
 
-    def summary(self, shelved: CachedSnapshot) -> ClusterSummary:
+    def summary(self, stored: CachedSnapshot) -> ClusterSummary:
         """Return the row of a snapshot."""
-        return snapshots.cluster_summary(shelved)
+        return snapshots.cluster_summary(stored)
 
     def figures(self, page: PulsarPage) -> list[tuple[str, str, str]]:
         """Return label, value and help of the figures of the chosen cluster."""
@@ -54,7 +54,7 @@ class PulsarFleet:
         self,
         config: Config,
         clusters: Sequence[Cluster],
-        saved: Mapping[str, ShelfState],
+        saved: Mapping[str, SavedSnapshots],
         summaries: Mapping[str, ClusterSummary | None],
     ) -> None:
         """Show one row a Pulsar cluster."""
@@ -95,13 +95,13 @@ class PulsarFleet:
 
     def moved(self, page: PulsarPage) -> None:
         """Show the bundles that changed hands in the last hour."""
-        window = thinned(within(page.saved.entries, page.shelved.taken_at, view.HOUR), 30)
+        window = thinned(within(page.saved.entries, page.stored.taken_at, view.HOUR), 30)
         moves = moves_seen(window)
         st.caption(moves_sentence(moves, span_minutes(window)) + " Inferred from snapshots.")
         view.moves_table(moves, "Bundle", frame.bundle_link)
 
 
-def _trend(held: ShelfState) -> list[float]:
+def _trend(held: SavedSnapshots) -> list[float]:
     if held.latest is None:
         return []
     return model.deviation_trend(

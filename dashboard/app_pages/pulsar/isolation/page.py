@@ -21,7 +21,7 @@ reading = page.reading
 if not reading.view.brokers:
     words.nothing("No broker is in this snapshot", reading.snapshot.manifest)
     st.stop()
-found = isolation_of(page.shelved)
+found = isolation_of(page.stored)
 wrong = found.wrong
 words.answer(model.answer(found.serving, wrong, len(reading.view.groups), len(found.domains)))
 view.draw_changes(page)

@@ -40,8 +40,8 @@ class Isolation:
     wrong: tuple[Violation, ...]
 
 
-def _isolation(shelved: CachedSnapshot) -> Isolation:
-    one = reading(shelved)
+def _isolation(stored: CachedSnapshot) -> Isolation:
+    one = reading(stored)
     serving = Serving.of(one.view, one.settings)
     spread = Spread(one.view, one.settings, serving)
     collisions = tuple(crowd for group in one.view.groups for crowd in spread.collisions(group))
@@ -58,13 +58,13 @@ class ChangeRequest:
     """Policies to change; equal requests on the same snapshot have the same answer.
 
     Attributes:
-        shelved: The snapshot.
+        stored: The snapshot.
         desired: In their order.
         with_unloads: Whether what would lie wrong is unloaded too.
         exclusions: Namespaces that the configuration keeps out of plans.
     """
 
-    shelved: CachedSnapshot
+    stored: CachedSnapshot
     desired: tuple[DesiredPolicy, ...]
     with_unloads: bool = False
     exclusions: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ def change_of(request: ChangeRequest) -> ChangeAnswer:
 
 def _changed(key: tuple[ChangeRequest, int]) -> ChangeAnswer:
     request, _ = key
-    snapshot = reading(request.shelved).snapshot
+    snapshot = reading(request.stored).snapshot
     terms = PlanOptions(now=services.now(), exclusions=frozenset(request.exclusions))
     change = change_policies(snapshot, request.desired, terms, with_unloads=request.with_unloads)
     return ChangeAnswer(change, preview_plan(snapshot, change.plan))

@@ -223,7 +223,7 @@ def draw_groups(page: PulsarPage, found: Isolation) -> None:
             alt="Members of anti-affinity groups and where they lie",
             height=min(420, tables.height_of(len(rows))),
         )
-        tables.downloads(rows, cluster=page.name, what="groups", moment=page.shelved.taken_at)
+        tables.downloads(rows, cluster=page.name, what="groups", moment=page.stored.taken_at)
     group_form(page)
 
 
@@ -273,7 +273,7 @@ def draw_changes(page: PulsarPage) -> None:
         desired = tuple(policy_edits.parse_change(text) for text in texts)
         ask = partial(
             ChangeRequest,
-            shelved=page.shelved,
+            stored=page.stored,
             desired=desired,
             exclusions=tuple(page.cluster.exclusions),
         )

@@ -21,7 +21,7 @@ page = frame.open_page("Ownership", PulsarPage)
 if page.reading.snapshot.bundles.num_rows == 0:
     words.nothing("No bundle is in this snapshot", page.reading.snapshot.manifest)
     st.stop()
-found = queries.ownership(page.shelved)
+found = queries.ownership(page.stored)
 words.answer(found.sentence)
 chosen = st.segmented_control(
     "Show",

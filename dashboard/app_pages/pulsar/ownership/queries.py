@@ -27,8 +27,8 @@ _LEADER: Final = ("leader",)
 _MOST: Final = 500
 
 
-def _owned(shelved: CachedSnapshot) -> Ownership:
-    one = reading(shelved)
+def _owned(stored: CachedSnapshot) -> Ownership:
+    one = reading(stored)
     return ownership_of(one.snapshot, one.settings)
 
 
@@ -36,8 +36,8 @@ ownership = cached(_owned, max_entries=4)
 """Who owns what in a saved snapshot."""
 
 
-def _spread(shelved: CachedSnapshot) -> pa.Table:
-    return spread_of(reading(shelved).view)
+def _spread(stored: CachedSnapshot) -> pa.Table:
+    return spread_of(reading(stored).view)
 
 
 spread = cached(_spread, max_entries=4)
@@ -45,8 +45,8 @@ spread = cached(_spread, max_entries=4)
 
 
 def _died(key: tuple[CachedSnapshot, str]) -> BrokerDeath:
-    shelved, broker = key
-    one = reading(shelved)
+    stored, broker = key
+    one = reading(stored)
     return broker_death(one.snapshot, one.settings, broker)
 
 
@@ -80,12 +80,12 @@ def leader_created_at(snapshot: PulsarSnapshot) -> datetime | None:
     return ms_to_datetime(found[0]) if found and found[0] else None
 
 
-def leaders(config: Config, cluster: Cluster, shelved: CachedSnapshot) -> LeaderHistory:
+def leaders(config: Config, cluster: Cluster, stored: CachedSnapshot) -> LeaderHistory:
     """Return who led when, up to a saved snapshot.
 
     Raises:
         SnapshotError: The history cannot be read.
     """
-    snapshot = reading(shelved).snapshot
-    changes, span = _changes((history_of(config, cluster), shelved.taken_at))
+    snapshot = reading(stored).snapshot
+    changes, span = _changes((history_of(config, cluster), stored.taken_at))
     return leader_history(snapshot.manifest.leader, leader_created_at(snapshot), changes, span)

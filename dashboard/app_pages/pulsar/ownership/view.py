@@ -17,7 +17,7 @@ from dashboard.components.pulsar.page import PulsarPage
 
 def bundles(page: PulsarPage) -> None:
     """Show the states, then the bundles in the chosen one."""
-    found, taken_at = queries.ownership(page.shelved), page.shelved.taken_at
+    found, taken_at = queries.ownership(page.stored), page.stored.taken_at
     states = model.states_table(found)
     tables.table(
         states,
@@ -73,7 +73,7 @@ def bundles(page: PulsarPage) -> None:
 
 def sessions(page: PulsarPage) -> None:
     """Show every session and what hangs on it."""
-    found, taken_at = queries.ownership(page.shelved), page.shelved.taken_at
+    found, taken_at = queries.ownership(page.stored), page.stored.taken_at
     words.section("Sessions with ZooKeeper", model.sessions_answer(found))
     rows = model.sessions_table(found.sessions, taken_at)
     tables.table(
@@ -98,7 +98,7 @@ def sessions(page: PulsarPage) -> None:
 
 def spread(page: PulsarPage) -> None:
     """Show the namespaces that sit on few brokers first."""
-    table = queries.spread(page.shelved)
+    table = queries.spread(page.stored)
     words.section("Spread of the namespaces", spread_sentence(table))
     if not table.num_rows:
         return
@@ -130,21 +130,21 @@ def spread(page: PulsarPage) -> None:
         height=min(520, tables.height_of(len(rows))),
         missing="no traffic",
     )
-    tables.downloads(rows, cluster=page.name, what="spread", moment=page.shelved.taken_at)
+    tables.downloads(rows, cluster=page.name, what="spread", moment=page.stored.taken_at)
 
 
 def leader(page: PulsarPage) -> None:
     """Show who led when, and what a change costs."""
     reading = page.reading
     try:
-        history = queries.leaders(page.config, page.cluster, page.shelved)
+        history = queries.leaders(page.config, page.cluster, page.stored)
     except SnapshotError as error:
         words.failed(error, what="The record of leaders cannot be read")
         return
     words.section("Who leads", history.sentence)
     left, right = st.columns([0.5, 0.5], gap="medium")
     with left:
-        rows = model.leads_table(history, page.shelved.taken_at)
+        rows = model.leads_table(history, page.stored.taken_at)
         if len(rows):
             tables.table(
                 rows,
@@ -189,7 +189,7 @@ def failure(page: PulsarPage) -> None:
             args=(broker,),
         )
     try:
-        death = queries.death((page.shelved, broker))
+        death = queries.death((page.stored, broker))
     except OpsError as error:
         words.failed(error, what="This cannot be simulated")
         return
@@ -303,4 +303,4 @@ def _each(page: PulsarPage, death: BrokerDeath) -> None:
         alt="Each bundle of the broker and where it lands",
         height=min(420, tables.height_of(len(rows))),
     )
-    tables.downloads(rows, cluster=page.name, what="broker_death", moment=page.shelved.taken_at)
+    tables.downloads(rows, cluster=page.name, what="broker_death", moment=page.stored.taken_at)

@@ -93,7 +93,7 @@ def _from_cluster(page: PulsarPage, limits: policies.Limits) -> None:
 
 
 def _take(page: PulsarPage, name: str, quantity: str) -> None:
-    shared = policies.shared_of((page.shelved, name, quantity))
+    shared = policies.shared_of((page.stored, name, quantity))
     used = [f"{value:.0f}" for value in shared.used if value > 0]
     st.session_state[state.LIMIT] = str(shared.limit)
     st.session_state[state.USAGE] = ",".join(used) or "0"
@@ -152,5 +152,5 @@ def _course(page: PulsarPage, limit: str) -> None:
         model.course_table(data, course),
         cluster=page.name,
         what="course",
-        moment=page.shelved.taken_at,
+        moment=page.stored.taken_at,
     )

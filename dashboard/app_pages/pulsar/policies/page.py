@@ -20,7 +20,7 @@ DRAW = {
 }
 
 page = frame.open_page("Policies & quotas", PulsarPage)
-limits = policies.limits_of(page.shelved)
+limits = policies.limits_of(page.stored)
 words.answer(model.answer(limits, page.reading.settings))
 chosen = st.segmented_control(
     "View",

@@ -118,7 +118,7 @@ def _groups_table(page: PulsarPage, limits: policies.Limits) -> None:
         height=min(330, tables.height_of(len(rows))),
         missing="",
     )
-    tables.downloads(rows, cluster=page.name, what="groups", moment=page.shelved.taken_at)
+    tables.downloads(rows, cluster=page.name, what="groups", moment=page.stored.taken_at)
 
 
 def _choose_group(name: str) -> None:
@@ -181,7 +181,7 @@ def _by_broker(page: PulsarPage, group: GroupUse) -> None:
         key=state.QUANTITY,
         say=lambda key: QUANTITIES[key].title,
     )
-    shared = policies.shared_of((page.shelved, group.name, quantity))
+    shared = policies.shared_of((page.stored, group.name, quantity))
     rows = model.shares_table(shared)
     if rows.empty:
         why = "carries anything of its namespaces now" if group.namespaces else "is concerned"
@@ -300,7 +300,7 @@ def _rates_table(page: PulsarPage, rows: pd.DataFrame) -> None:
         alt="Rate limits of namespaces and live rates",
         height=min(420, tables.height_of(len(rows))),
     )
-    tables.downloads(rows, cluster=page.name, what="rates", moment=page.shelved.taken_at)
+    tables.downloads(rows, cluster=page.name, what="rates", moment=page.stored.taken_at)
 
 
 def _choose_namespace(namespace: str) -> None:
@@ -405,7 +405,7 @@ def _quotas_table(page: PulsarPage, quotas: dict[str, str]) -> None:
         height=min(330, tables.height_of(len(rows))),
         missing="",
     )
-    tables.downloads(rows, cluster=page.name, what="quotas", moment=page.shelved.taken_at)
+    tables.downloads(rows, cluster=page.name, what="quotas", moment=page.stored.taken_at)
 
 
 def _choose_bundle(name: str) -> None:
@@ -463,7 +463,7 @@ def draw_tenants(page: PulsarPage, limits: policies.Limits) -> None:
         height=min(420, tables.height_of(len(rows))),
         missing="",
     )
-    tables.downloads(rows, cluster=page.name, what="tenants", moment=page.shelved.taken_at)
+    tables.downloads(rows, cluster=page.name, what="tenants", moment=page.stored.taken_at)
     words.notes(_TENANT_FACTS)
     _one_tenant(limits)
 

@@ -35,7 +35,7 @@ _RENEWED_AFTER: Final = timedelta(seconds=60)
 _GIVEN_UP_AFTER: Final = timedelta(minutes=10)
 _DONE: Final = "_rounds_done"
 _STORED: Final = "_stored_rounds"
-_GROUND: Final = "_rounds_ground"
+_ORIGIN: Final = "_rounds_ground"
 _MAX_STORED: Final = 24
 
 
@@ -48,9 +48,9 @@ class Choice:
         names: Strategies that the cluster's load manager knows.
         effective: The one that it goes by; empty: none that is known here.
         chosen: The chosen strategy with what is assumed for it; ``None``: the planner is chosen.
-        least: What the planner proposes; ``None``: not computed.
+        optimal: What the planner proposes; ``None``: not computed.
         is_simulated: Whether the rounds are simulated.
-        ground: On which snapshot they are.
+        origin: On which snapshot they are.
         fleet: What of the fleet is supposed to be otherwise.
     """
 
@@ -58,16 +58,16 @@ class Choice:
     names: tuple[str, ...]
     effective: str
     chosen: queries.Candidate | None
-    least: Proposal | None
+    optimal: Proposal | None
     is_simulated: bool
-    ground: CachedSnapshot
+    origin: CachedSnapshot
     fleet: Fleet = REAL
 
     @property
     def candidates(self) -> list[queries.Candidate]:
         """Every strategy with the cluster's settings, then the one with what is assumed."""
         plain = [
-            queries.Candidate(shelved=self.page.shelved, strategy=name, fleet=self.fleet)
+            queries.Candidate(stored=self.page.stored, strategy=name, fleet=self.fleet)
             for name in self.names
         ]
         extra = self.chosen is not None and (self.chosen.assumed or self.chosen.pinned)
@@ -137,7 +137,7 @@ def _simulated(choice: Choice, candidate: queries.Candidate) -> Simulation | str
     if not choice.is_simulated:
         return None
     stored: dict[object, Simulation | str] = st.session_state.setdefault(_STORED, {})
-    own = replace(candidate, shelved=choice.ground)
+    own = replace(candidate, stored=choice.origin)
     found = queries.simulated(own)
     key = (choice.page.name, own.strategy, own.assumed, own.pinned, own.fleet)
     if found is None:
@@ -154,15 +154,15 @@ def played_on(page: PulsarPage) -> CachedSnapshot:
 
     A simulation may take longer than the time between two snapshots: what was begun is finished.
     """
-    stored: dict[str, CachedSnapshot] = st.session_state.setdefault(_GROUND, {})
-    ground = stored.get(page.name)
-    if ground is not None and not page.is_past:
-        age = page.shelved.taken_at - ground.taken_at
-        is_done = st.session_state.get(_DONE) == ground.snapshot_id
+    stored: dict[str, CachedSnapshot] = st.session_state.setdefault(_ORIGIN, {})
+    origin = stored.get(page.name)
+    if origin is not None and not page.is_past:
+        age = page.stored.taken_at - origin.taken_at
+        is_done = st.session_state.get(_DONE) == origin.snapshot_id
         if timedelta(0) <= age < (_RENEWED_AFTER if is_done else _GIVEN_UP_AFTER):
-            return ground
-    stored[page.name] = page.shelved
-    return page.shelved
+            return origin
+    stored[page.name] = page.stored
+    return page.stored
 
 
 def _settings_of(choice: Choice, candidate: queries.Candidate) -> str:
@@ -177,7 +177,7 @@ def draw_answer(choice: Choice, lines: list[presenter.Line]) -> None:
     own = next((line for line in lines if line.mark == presenter.IN_FORCE), None)
     settings = choice.page.reading.settings
     off = settings.shedding_off
-    words.answer(presenter.answer(own, off, choice.least))
+    words.answer(presenter.answer(own, off, choice.optimal))
     taken_at = choice.page.reading.snapshot.manifest.taken_at
     st.caption(words.plain(leader_round.snapshot_note(taken_at)))
 
@@ -185,7 +185,9 @@ def draw_answer(choice: Choice, lines: list[presenter.Line]) -> None:
 def draw_table(choice: Choice, lines: list[presenter.Line]) -> None:
     """Draw the candidates side by side; a click on one chooses it."""
     waiting = choice.is_simulated and any(line.simulated is None for line in lines)
-    rows = presenter.table(lines, choice.least, queries.LEAST, is_simulating=choice.is_simulated)
+    rows = presenter.table(
+        lines, choice.optimal, queries.OPTIMIZER, is_simulating=choice.is_simulated
+    )
     count = partial(st.column_config.NumberColumn, format="%,.0f")
     share = partial(st.column_config.NumberColumn, format="%.1f %%", width=62)
     columns = {
@@ -249,21 +251,21 @@ def draw_progress(choice: Choice) -> None:
         return
     there = _played_count(choice)
     if there == len(choice.candidates):
-        st.session_state[_DONE] = choice.ground.snapshot_id
-        st.caption(f"Rounds were simulated on the snapshot of {clock(choice.ground.taken_at)}.")
+        st.session_state[_DONE] = choice.origin.snapshot_id
+        st.caption(f"Rounds were simulated on the snapshot of {clock(choice.origin.taken_at)}.")
     else:
         look = partial(_look, choice, there)
         st.fragment(look, run_every=state.ticking(_LOOK_EVERY_S))()
 
 
 def _played_count(choice: Choice) -> int:
-    on_ground = [replace(one, shelved=choice.ground) for one in choice.candidates]
-    return sum(queries.simulated(one) is not None for one in on_ground)
+    on_origin = [replace(one, stored=choice.origin) for one in choice.candidates]
+    return sum(queries.simulated(one) is not None for one in on_origin)
 
 
 def _look(choice: Choice, shown: int) -> None:
     there = _played_count(choice)
-    moment = clock(choice.ground.taken_at)
+    moment = clock(choice.origin.taken_at)
     st.caption(
         f":material/hourglass_top: Simulating rounds on the snapshot of {moment}: "
         f"{there} of {len(choice.candidates)} strategies are done."
@@ -298,7 +300,7 @@ def forget_edits() -> None:
 
 def draw_ways(choice: Choice, lines: list[presenter.Line], goal_ratio: float | None) -> None:
     """Draw what each candidate achieves for what it moves."""
-    found = presenter.ways(lines, choice.least, queries.LEAST)
+    found = presenter.efficiency_curves(lines, choice.optimal, queries.OPTIMIZER)
     if not found:
         st.caption("Nothing to draw: nothing moves, or the rounds are not simulated.")
         return

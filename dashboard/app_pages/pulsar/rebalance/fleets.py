@@ -85,8 +85,8 @@ def _strategy(one: Reading) -> str:
 
 
 def _scenario(key: tuple[CachedSnapshot, Fleet]) -> Scenario | str:
-    shelved, fleet = key
-    one = reading(shelved)
+    stored, fleet = key
+    one = reading(stored)
     try:
         run = Run(shedding=_strategy(one), what_if=fleet.what_if(one.snapshot))
         changed, change = changed_fleet(one.snapshot, run)
@@ -109,15 +109,15 @@ scenarios_in_background = BackgroundResults(scenarios, max_entries=8)
 """The changed fleet of a snapshot, or why there is none; computed here or in the background."""
 
 
-def ground(shelved: CachedSnapshot, fleet: Fleet) -> Reading | Scenario:
+def origin(stored: CachedSnapshot, fleet: Fleet) -> Reading | Scenario:
     """Return what is decided on: the reading of the snapshot, or the changed fleet.
 
     Raises:
         InputError: There is no such fleet.
     """
     if fleet.is_real:
-        return reading(shelved)
-    found = scenarios((shelved, fleet))
+        return reading(stored)
+    found = scenarios((stored, fleet))
     if isinstance(found, str):
         raise InputError(found)
     return found

@@ -30,16 +30,16 @@ def _verb(verb: str, number: int) -> str:
     return f"{verb}s" if number == 1 else verb
 
 
-def beginning(ground: Scenario) -> str:
+def beginning(origin: Scenario) -> str:
     """Return how the changed fleet stands before anything is shed."""
-    before, after = farthest(ground.before), farthest(ground.after)
+    before, after = farthest(origin.before), farthest(origin.after)
     reached = (
         "The balance is unknown."
         if before is None or after is None
         else f"The farthest broker, {after[1]}, is then {format_ratio(after[0])} {OFF_THE_MEAN} "
         f"(now {format_ratio(before[0])}), before anything is shed."
     )
-    return f"{_placed(ground.change)} {reached}"
+    return f"{_placed(origin.change)} {reached}"
 
 
 def _placed(change: RoundResult) -> str:

@@ -39,11 +39,11 @@ with simulating:
 with supposed:
     what_if.banner(page, fleet)
 words.section("Strategy", "Adjust its settings.")
-state.rename_in_address(state.PICK, {"Smallest moves": queries.LEAST})
+state.rename_in_address(state.PICK, {"Smallest moves": queries.OPTIMIZER})
 pick = st.segmented_control(
     "Candidate",
-    [queries.LEAST, *names],
-    default=queries.LEAST,
+    [queries.OPTIMIZER, *names],
+    default=queries.OPTIMIZER,
     required=True,
     key=state.PICK,
     bind="query-params",
@@ -59,7 +59,7 @@ with left:
         chosen = None
     else:
         chosen = queries.Candidate(
-            shelved=page.shelved,
+            stored=page.stored,
             strategy=str(pick),
             assumed=strategy_settings.turned(str(pick), reading.settings),
             pinned=pinned,
@@ -71,7 +71,7 @@ with left:
 def proposal() -> Proposal | None:
     """Return the optimal plan; on a huge fleet only when it is chosen, in the background."""
     run = optimization or queries.Optimization(
-        shelved=page.shelved,
+        stored=page.stored,
         request=OptimizeRequest(
             max_moves=page.cluster.apply.max_steps, exclusions=tuple(page.cluster.exclusions)
         ),
@@ -83,15 +83,15 @@ def proposal() -> Proposal | None:
     return queries.proposed_in_background(run) if is_least else None
 
 
-least = proposal()
+optimal = proposal()
 choice = candidates.Choice(
     page=page,
     names=names,
     effective=effective,
     chosen=chosen,
-    least=least,
+    optimal=optimal,
     is_simulated=is_simulated,
-    ground=candidates.played_on(page),
+    origin=candidates.played_on(page),
     fleet=fleet,
 )
 lines = candidates.lines_of(choice)
@@ -108,20 +108,20 @@ with left:
     candidates.draw_ways(choice, lines, goal)
 
 if chosen is not None:
-    way = selected_plan.Way.of_strategy(chosen)
+    selection = selected_plan.Selection.of_strategy(chosen)
 else:
-    way = selected_plan.Way.of_least(queries.LEAST, least)
-    if least is None and optimization is not None:
+    selection = selected_plan.Selection.of_optimal(queries.OPTIMIZER, optimal)
+    if optimal is None and optimization is not None:
         candidates.wait_for_least(optimization)
 if fleet.is_real:
-    shown = selected_plan.planned(page, way)
+    shown = selected_plan.planned(page, selection)
     with right:
         selected_plan.draw_answer(shown)
     selected_plan.draw_plan(page, shown)
 else:
     with right:
-        selected_plan.draw_supposed(way)
+        selected_plan.draw_supposed(selection)
 if chosen is not None:
     reasons.why_strategy(page, chosen)
-elif least is not None:
-    reasons.why_least(least)
+elif optimal is not None:
+    reasons.why_optimal(optimal)

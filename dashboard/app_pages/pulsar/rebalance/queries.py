@@ -30,14 +30,14 @@ from core.simulation import Run, Simulation, simulate
 from core.snapshot import LoadManager
 from core.snapshot.store import CachedSnapshot
 from dashboard import services
-from dashboard.app_pages.pulsar.rebalance.fleets import REAL, Fleet, ground
+from dashboard.app_pages.pulsar.rebalance.fleets import REAL, Fleet, origin
 from dashboard.queries.background import BackgroundResults
 from dashboard.queries.cache import cached
 from dashboard.queries.pulsar.snapshots import reading
 
 Assumed = tuple[tuple[str, bool | int | float | str], ...]
 
-LEAST: Final = "Optimizer"
+OPTIMIZER: Final = "Optimizer"
 """The candidate that is not one of Pulsar's."""
 
 ROUNDS: Final = 60
@@ -62,14 +62,14 @@ class Candidate:
     """A shedding strategy on a snapshot.
 
     Attributes:
-        shelved: The snapshot.
+        stored: The snapshot.
         strategy: Class name.
         assumed: Settings that are assumed against the cluster's own.
         pinned: Bundles that stay: they count as in their grace period.
         fleet: What of the fleet is supposed to be otherwise.
     """
 
-    shelved: CachedSnapshot
+    stored: CachedSnapshot
     strategy: str
     assumed: Assumed = ()
     pinned: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ class Candidate:
         """Return the settings it goes by, some assumed otherwise still."""
         own = {**_SWITCHED_ON, _SHEDDER: self.strategy}  # placement goes by who sheds, too
         overrides = {**own, **dict(self.assumed), **(more or {})}
-        return effective_settings(reading(self.shelved).snapshot, overrides=overrides)
+        return effective_settings(reading(self.stored).snapshot, overrides=overrides)
 
     @property
     def placement(self) -> str:
@@ -93,7 +93,7 @@ class Candidate:
 
     @property
     def _manager(self) -> LoadManager:
-        return reading(self.shelved).snapshot.manifest.load_manager
+        return reading(self.stored).snapshot.manifest.load_manager
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,12 +101,12 @@ class Optimization:
     """What the optimizer computes on this page.
 
     Attributes:
-        shelved: The snapshot.
+        stored: The snapshot.
         request: What is requested of it.
         fleet: The brokers, as they are or changed.
     """
 
-    shelved: CachedSnapshot
+    stored: CachedSnapshot
     request: OptimizeRequest
     fleet: Fleet = REAL
 
@@ -131,7 +131,7 @@ class Decided:
 
 
 def _decided(candidate: Candidate) -> Decided:
-    one = ground(candidate.shelved, candidate.fleet)
+    one = origin(candidate.stored, candidate.fleet)
     strategy = find_shedding_strategy(candidate.strategy)
     known = [name for name in candidate.pinned if one.view.find_bundle(name) >= 0]
     rounds = shed_rounds(strategy, one.view, candidate.settings(), recently_unloaded=known)
@@ -154,7 +154,7 @@ decided = cached(_decided, max_entries=256)
 
 
 def _proposed(run: Optimization) -> Proposal:
-    one = ground(run.shelved, run.fleet)
+    one = origin(run.stored, run.fleet)
     return optimize(one.snapshot, run.request, settings=one.settings)
 
 
@@ -164,7 +164,7 @@ proposed_in_background = BackgroundResults(proposed)
 
 
 def _simulated(candidate: Candidate) -> Simulation | str:
-    snapshot = reading(candidate.shelved).snapshot
+    snapshot = reading(candidate.stored).snapshot
     run = Run(
         shedding=candidate.strategy,
         rounds=ROUNDS,
@@ -185,7 +185,7 @@ def _turning(key: tuple[Candidate, str]) -> tuple[TurningPoint, ...]:
     candidate, broker = key
     what_if = WhatIf(
         find_shedding_strategy(candidate.strategy),
-        ground(candidate.shelved, candidate.fleet).view,
+        origin(candidate.stored, candidate.fleet).view,
         candidate.settings,
         recently_unloaded=candidate.pinned,
         is_checked=True,
@@ -215,14 +215,14 @@ class PlanRequest:
     """The plan of a candidate; equal requests on the same snapshot have the same answer.
 
     Attributes:
-        shelved: The snapshot.
+        stored: The snapshot.
         moves: Bundle and the broker that is asked to take it, ``None``: the cluster places it.
         edits: What a person changed.
         exclusions: Namespaces that the configuration keeps out of plans.
         reason: Where the moves come from.
     """
 
-    shelved: CachedSnapshot
+    stored: CachedSnapshot
     moves: tuple[tuple[str, str | None], ...]
     edits: Edits = Edits()
     exclusions: tuple[str, ...] = ()
@@ -230,13 +230,13 @@ class PlanRequest:
 
 
 def first_moves(
-    shelved: CachedSnapshot, moves: tuple[tuple[str, str | None], ...], max_steps: int
+    stored: CachedSnapshot, moves: tuple[tuple[str, str | None], ...], max_steps: int
 ) -> tuple[tuple[str, str | None], ...]:
     """Return the moves that one plan of the page holds, in the order in which they are made.
 
     More steps than a run may have cannot be applied; on a huge fleet each takes milliseconds.
     """
-    is_small = reading(shelved).view.bundles.size <= SYNC_BUNDLES
+    is_small = reading(stored).view.bundles.size <= SYNC_BUNDLES
     return moves[: max_steps if is_small else min(max_steps, PLAN_MOVES)]
 
 
@@ -264,51 +264,51 @@ def rebalance_preview(request: PlanRequest) -> tuple[Plan, Preview]:
 
 def _previewed(key: tuple[PlanRequest, int]) -> tuple[Plan, Preview]:
     request, _ = key
-    snapshot = reading(request.shelved).snapshot
-    ground = PlanContext(
+    snapshot = reading(request.stored).snapshot
+    origin = PlanContext(
         snapshot=snapshot, now=services.now(), exclusions=frozenset(request.exclusions)
     )
-    plan = _edited(request, ground)
+    plan = _edited(request, origin)
     return plan, preview_plan(snapshot, plan)
 
 
 _previews = cached(_previewed, max_entries=64)
 
 
-def _edited(request: PlanRequest, ground: PlanContext) -> Plan:
-    plan = _built(request, ground)
+def _edited(request: PlanRequest, origin: PlanContext) -> Plan:
+    plan = _built(request, origin)
     gone = set(request.edits.left_out)
     own = _bundles_of(plan)
     refused = gone - own
     if refused & {bundle for bundle, _ in request.moves}:  # no step: then it is not asked at all
         remaining = tuple(move for move in request.moves if move[0] not in refused)
-        plan = _built(replace(request, moves=remaining), ground)
+        plan = _built(replace(request, moves=remaining), origin)
     if gone & own:
-        plan = dropped(plan, gone & own, ground)
+        plan = dropped(plan, gone & own, origin)
     left = _bundles_of(plan)
     wanted = {bundle: broker for bundle, broker in request.edits.retargets if bundle in left}
-    return retargeted(plan, wanted, ground) if wanted else plan
+    return retargeted(plan, wanted, origin) if wanted else plan
 
 
 def _bundles_of(plan: Plan) -> set[str]:
     return {step.subject for step in plan.steps if step.is_placed_by_cluster}
 
 
-def _built(request: PlanRequest, ground: PlanContext) -> Plan:
+def _built(request: PlanRequest, origin: PlanContext) -> Plan:
     destinations = {bundle: broker for bundle, broker in request.moves if broker is not None}
     return build_unload_plan(
-        ground.snapshot,
+        origin.snapshot,
         [bundle for bundle, _ in request.moves],
         destinations=destinations,
         exclusions=request.exclusions,
         reason=request.reason,
-        now=ground.now,
+        now=origin.now,
     )
 
 
 def _allowed(key: tuple[CachedSnapshot, str]) -> tuple[str, ...]:
-    shelved, bundle = key
-    one = reading(shelved)
+    stored, bundle = key
+    one = reading(stored)
     basis = Basis(snapshot=one.snapshot, view=one.view, settings=one.settings, now=services.now())
     rule = STRATEGY_NAMES[0]
     placed = place_bundle(one.view, bundle, one.settings, strategy=rule)

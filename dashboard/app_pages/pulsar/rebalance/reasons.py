@@ -24,10 +24,10 @@ _TRIED_AT_ONCE: Final = 5_000
 _CLUSTER: Final = "the cluster"
 
 
-def why_least(least: Proposal) -> None:
+def why_optimal(optimal: Proposal) -> None:
     """Say what the optimal plan is measured against and what binds it."""
     words.section("Why these moves", "And what no plan can undercut.")
-    words.notes([*presenter.bounds_words(least), *least.notes])
+    words.notes([*presenter.bounds_words(optimal), *optimal.notes])
 
 
 def why_strategy(page: PulsarPage, candidate: queries.Candidate) -> None:

@@ -29,7 +29,7 @@ Moves = tuple[tuple[str, str | None], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Way:
+class Selection:
     """What the chosen way moves.
 
     Attributes:
@@ -47,7 +47,7 @@ class Way:
     round: int = 0
 
     @classmethod
-    def of_strategy(cls, candidate: queries.Candidate) -> Way:
+    def of_strategy(cls, candidate: queries.Candidate) -> Selection:
         """The first round of a strategy that moves something."""
         done = queries.decided(candidate)
         acting = done.acting or done.first
@@ -60,15 +60,15 @@ class Way:
         )
 
     @classmethod
-    def of_least(cls, name: str, least: Proposal | None) -> Way:
+    def of_optimal(cls, name: str, optimal: Proposal | None) -> Selection:
         """The optimal plan; ``None``: it is being computed."""
-        if least is None:
+        if optimal is None:
             return cls(name=name, moves=(), reason="", nothing="They are being sought.")
         return cls(
             name=name,
-            moves=tuple(least.destinations.items()),
-            reason=f"{name}: {least.goal}",
-            nothing=least.sentence,
+            moves=tuple(optimal.destinations.items()),
+            reason=f"{name}: {optimal.goal}",
+            nothing=optimal.sentence,
         )
 
 
@@ -77,29 +77,29 @@ class Shown:
     """A way with the plan that is shown for it.
 
     Attributes:
-        way: The way.
+        selection: The way.
         made: Plan and preview; ``None``: there is none.
         nothing: Why there is none.
         limit: Most moves of one plan.
     """
 
-    way: Way
+    selection: Selection
     made: tuple[Plan, Preview] | None
     nothing: str
     limit: int
 
 
-def planned(page: PulsarPage, way: Way) -> Shown:
+def planned(page: PulsarPage, selection: Selection) -> Shown:
     """Return the plan of a way, as it was edited."""
-    first = queries.first_moves(page.shelved, way.moves, page.cluster.apply.max_steps)
-    made, nothing = None, way.nothing
+    first = queries.first_moves(page.stored, selection.moves, page.cluster.apply.max_steps)
+    made, nothing = None, selection.nothing
     if first:
         request = queries.PlanRequest(
-            shelved=page.shelved,
+            stored=page.stored,
             moves=first,
             edits=edits(),
             exclusions=tuple(page.cluster.exclusions),
-            reason=way.reason,
+            reason=selection.reason,
         )
         try:
             made = queries.rebalance_preview(request)
@@ -109,24 +109,24 @@ def planned(page: PulsarPage, way: Way) -> Shown:
     # behind an open dialog stands what it is about
     if isinstance(dialog, PulsarDialog):
         made = dialog.plan, dialog.preview
-    return Shown(way=way, made=made, nothing=nothing, limit=len(first))
+    return Shown(selection=selection, made=made, nothing=nothing, limit=len(first))
 
 
 def draw_answer(shown: Shown) -> None:
     """Say what the plan does, before and after."""
-    way = shown.way
-    words.section("The plan", way.name)
+    selection = shown.selection
+    words.section("The plan", selection.name)
     if shown.made is None:
         st.info(words.plain(shown.nothing), icon=":material/check:")
         return
     st.markdown(words.plain(rebalance_plan.answer(*shown.made)))
-    if way.round > 1:
-        st.caption(f"These are the moves of round {way.round}: it does not act before.")
-    if shown.limit < len(way.moves):
+    if selection.round > 1:
+        st.caption(f"These are the moves of round {selection.round}: it does not act before.")
+    if shown.limit < len(selection.moves):
         st.caption(
-            f"{way.name} has {pluralize(len(way.moves), 'move')}; the plan holds the first "
-            f"{shown.limit:,}, in the order in which they are made. That is as many as one plan "
-            "of this page takes: apply them, then look again."
+            f"{selection.name} has {pluralize(len(selection.moves), 'move')}; the plan holds the "
+            f"first {shown.limit:,}, in the order in which they are made. That is as many as one "
+            "plan of this page takes: apply them, then look again."
         )
     moves_plan.draw_bars(shown.made[1])
 
@@ -147,14 +147,19 @@ def draw_plan(page: PulsarPage, shown: Shown) -> None:
     moves_plan.draw_apply(page, plan, preview, sentence=sentence)
 
 
-def draw_supposed(way: Way) -> None:
+def draw_supposed(selection: Selection) -> None:
     """Say what the way would do on a fleet that does not exist."""
-    words.section("What it would do", way.name)
-    if not way.moves:
-        st.info(words.plain(way.nothing), icon=":material/check:")
+    words.section("What it would do", selection.name)
+    if not selection.moves:
+        st.info(words.plain(selection.nothing), icon=":material/check:")
         return
-    when = f"in round {way.round}, the first in which it acts" if way.round > 1 else "at once"
-    st.markdown(f"{words.plain(way.name)} would move {pluralize(len(way.moves), 'bundle')} {when}.")
+    when = (
+        f"in round {selection.round}, the first in which it acts"
+        if selection.round > 1
+        else "at once"
+    )
+    moves = pluralize(len(selection.moves), "bundle")
+    st.markdown(f"{words.plain(selection.name)} would move {moves} {when}.")
     st.caption("No plan is made of it: this fleet does not exist.")
 
 
@@ -217,7 +222,7 @@ def editor(page: PulsarPage, preview: Preview) -> None:
             bind="query-params",
             width=340,
         )
-        allowed = queries.allowed_destinations((page.shelved, bundle))
+        allowed = queries.allowed_destinations((page.stored, bundle))
         now = steps[bundle].destination or PLACED
         options = list(dict.fromkeys([now, PLACED, *allowed]))
         key = f"_target_{bundle}"

@@ -173,4 +173,4 @@ def optimization(page: PulsarPage, pinned: tuple[str, ...], fleet: Fleet) -> que
         exclusions=tuple(page.cluster.exclusions),
         recently_moved=pinned,
     )
-    return queries.Optimization(shelved=page.shelved, request=request, fleet=fleet)
+    return queries.Optimization(stored=page.stored, request=request, fleet=fleet)

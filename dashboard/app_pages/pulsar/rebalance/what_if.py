@@ -96,7 +96,7 @@ def banner(page: PulsarPage, fleet: fleets.Fleet) -> None:
 
 def _found(page: PulsarPage, fleet: fleets.Fleet) -> fleets.Scenario | str | None:
     """Return the changed fleet, why there is none, or ``None`` while it is being computed."""
-    key = (page.shelved, fleet)
+    key = (page.stored, fleet)
     if page.reading.view.bundles.size <= queries.SYNC_BUNDLES:
         return fleets.scenarios(key)
     return fleets.scenarios_in_background(key)
@@ -104,5 +104,5 @@ def _found(page: PulsarPage, fleet: fleets.Fleet) -> fleets.Scenario | str | Non
 
 def _look(page: PulsarPage, fleet: fleets.Fleet) -> None:
     st.caption(":material/hourglass_top: Placing the bundles of the brokers that go.")
-    if fleets.scenarios_in_background((page.shelved, fleet)) is not None and not state.is_busy():
+    if fleets.scenarios_in_background((page.stored, fleet)) is not None and not state.is_busy():
         st.rerun()

@@ -14,7 +14,7 @@ from dashboard.components.pulsar.page import PulsarPage
 page = frame.open_page("Settings", PulsarPage)
 reading = page.reading
 manager = reading.snapshot.manifest.load_manager
-found = examination(page.config, page.name, page.shelved)
+found = examination(page.config, page.name, page.stored)
 words.answer(answer(found))
 for sentence in reading.settings.release_warnings:
     st.warning(words.plain(sentence), icon=":material/warning:")
@@ -68,6 +68,6 @@ with left:
         height=min(560, tables.height_of(max(len(rows), 1))),
         missing="",
     )
-    tables.downloads(rows, cluster=page.name, what="settings", moment=page.shelved.taken_at)
+    tables.downloads(rows, cluster=page.name, what="settings", moment=page.stored.taken_at)
 with right:
     view.one_setting(page)

@@ -37,8 +37,8 @@ _pasts = cached(_past, max_entries=16)
 
 
 def _examination(key: tuple[CachedSnapshot, _Week]) -> Examination:
-    shelved, week = key
-    one = reading(shelved)
+    stored, week = key
+    one = reading(stored)
     try:
         past, pause_balancer = _pasts(week), ""
     except SnapshotError as error:
@@ -50,8 +50,8 @@ def _examination(key: tuple[CachedSnapshot, _Week]) -> Examination:
 _examinations = cached(_examination, max_entries=16)
 
 
-def examination(config: Config, cluster: str, shelved: CachedSnapshot) -> Examination:
+def examination(config: Config, cluster: str, stored: CachedSnapshot) -> Examination:
     """Return what the doctor says of a saved snapshot and the week before it."""
-    taken_s = int(shelved.taken_at.timestamp())
+    taken_s = int(stored.taken_at.timestamp())
     week = _Week(config, config.history_uri, cluster, taken_s // _EVERY_S * _EVERY_S)
-    return _examinations((shelved, week))
+    return _examinations((stored, week))

@@ -58,7 +58,7 @@ def diagnoses(page: PulsarPage, found: Examination) -> None:
             model.diagnoses_table(found.diagnoses),
             cluster=page.name,
             what="doctor",
-            moment=page.shelved.taken_at,
+            moment=page.stored.taken_at,
         )
 
 
@@ -284,11 +284,11 @@ def _what_if(page: PulsarPage, changed: Mapping[str, Any]) -> None:
     """Say what the next round would be, and what would not fit any more."""
     reading = page.reading
     assumed = tuple((key, value) for key, value in changed.items() if value is not None)
-    after = explanations.assumed_settings((page.shelved, assumed))
+    after = explanations.assumed_settings((page.stored, assumed))
     manager = reading.snapshot.manifest.load_manager
     try:
-        now = explanations.explanation(page.shelved).decision.sentence
-        then = explanations.explanation_with((page.shelved, assumed)).decision.sentence
+        now = explanations.explanation(page.stored).decision.sentence
+        then = explanations.explanation_with((page.stored, assumed)).decision.sentence
         now = model.round_words(now, reading.settings)
         then = model.round_words(then, after)
         st.markdown(f"**The next shedding round now:** {words.plain(now)}")

@@ -64,7 +64,7 @@ tables.table(
     alt="Bundles nearest to an automatic split",
     height=min(330, tables.height_of(len(rows))),
 )
-tables.downloads(rows, cluster=page.name, what="splits", moment=page.shelved.taken_at)
+tables.downloads(rows, cluster=page.name, what="splits", moment=page.stored.taken_at)
 
 words.section("Look at one")
 if not state.text(state.BUNDLE):

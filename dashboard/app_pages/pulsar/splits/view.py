@@ -243,7 +243,7 @@ def planned(chosen: Chosen, found: SplitWhatIf, *, is_unloaded: bool) -> None:
     """Draw the plan of the split and what a person may do with it."""
     page = chosen.page
     request = explanations.SplitRequest(
-        shelved=page.shelved,
+        stored=page.stored,
         bundle=chosen.bundle,
         algorithm=found.algorithm,
         positions=found.positions if found.algorithm == model.SPECIFIED else (),

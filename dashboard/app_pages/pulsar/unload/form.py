@@ -65,7 +65,7 @@ def picked_plan(page: PulsarPage) -> tuple[Plan, Preview] | None:
         return None
     return unload_preview(
         UnloadRequest(
-            shelved=page.shelved,
+            stored=page.stored,
             bundles=tuple(bundles),
             destination=None if destination in (None, ANY) else destination,
             strategy=None if strategy in (None, ACTIVE) else strategy,
@@ -100,7 +100,7 @@ def undo_of(page: PulsarPage, run_id: str) -> tuple[Plan, Preview] | None:
             return None
         return undo_preview(
             UndoRequest(
-                shelved=page.shelved,
+                stored=page.stored,
                 run_id=view.run_id,
                 last_seq=view.last_seq,
                 view=view,

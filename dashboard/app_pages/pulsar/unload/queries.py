@@ -24,14 +24,14 @@ class UnloadRequest:
     """What is requested; equal requests on the same snapshot have the same answer.
 
     Attributes:
-        shelved: The snapshot.
+        stored: The snapshot.
         bundles: Names, in order.
         destination: Broker that is asked to take them, or ``None``.
         strategy: Placement strategy to assume, or ``None`` for the one in force.
         exclusions: Namespaces that the configuration keeps out of plans.
     """
 
-    shelved: CachedSnapshot
+    stored: CachedSnapshot
     bundles: tuple[str, ...]
     destination: str | None = None
     strategy: str | None = None
@@ -50,7 +50,7 @@ def unload_preview(request: UnloadRequest) -> tuple[Plan, Preview]:
 
 def _previewed(key: tuple[UnloadRequest, int]) -> tuple[Plan, Preview]:
     request, _ = key
-    snapshot = reading(request.shelved).snapshot
+    snapshot = reading(request.stored).snapshot
     plan = build_unload_plan(
         snapshot,
         request.bundles,
@@ -76,7 +76,7 @@ def undo_preview(request: UndoRequest) -> tuple[Plan, Preview]:
 
 def _undone(key: tuple[UndoRequest, int]) -> tuple[Plan, Preview]:
     request, _ = key
-    snapshot = reading(request.shelved).snapshot
+    snapshot = reading(request.stored).snapshot
     context = PlanContext(
         snapshot=snapshot, now=services.now(), exclusions=frozenset(request.exclusions)
     )

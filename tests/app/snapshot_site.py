@@ -1,4 +1,4 @@
-"""A configuration, a shelf and a collector's status in a folder: what the pages need to run."""
+"""A configuration, snapshots and a collector's status in a folder: what the pages need to run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamlit import config
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.testing.v1 import AppTest, app_test
 
-from core.snapshot.store import Shelf, Storable
+from core.snapshot.store import SnapshotStore, Storable
 from dashboard.sitemap import FILES
 
 APP = Path(__file__).parents[2] / "dashboard" / "app.py"
@@ -84,9 +84,9 @@ class Site:
         self.config.write_text(f'state_dir = "{self.state_dir}"\n{extra}\n{sections}')
 
     def put(self, *snapshots: Storable) -> None:
-        shelf = Shelf(self.state_dir / "snapshots")
+        snapshot_store = SnapshotStore(self.state_dir / "snapshots")
         for snapshot in snapshots:
-            shelf.put(snapshot)
+            snapshot_store.put(snapshot)
 
     def collector_says(self, cluster: str, status: Mapping[str, object]) -> None:
         path = self.state_dir / "collectors" / f"{cluster}.json"
