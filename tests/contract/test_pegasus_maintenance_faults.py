@@ -98,7 +98,7 @@ def test_a_drained_node_is_empty_and_few_partitions_lack_a_replica_at_a_time(
     with Lacking(ground.site) as seen, Run(ground.site, tmp_path, plan) as run:
         view = run.ended(600)
     assert view.state == "DONE", view.sentence
-    assert 0 < seen.most <= limit
+    assert 0 < seen.most_lacking <= limit
     every = [config for _, config in ground.site.every()]
     assert all(node not in config.members and config.replica_count == 3 for config in every)
     assert ground.settings() == found

@@ -20,7 +20,9 @@ def bundle_of_several_topics(product):
     fit = [
         row
         for row in rows
-        if row["namespace"] == "initech/telemetry" and row["owner"] and row["topic_count"] >= 4
+        if row["namespace"] == "initech/telemetry"
+        and row["owner"]
+        and (row["topic_count"] or 0) >= 4
     ]
     return min(fit, key=lambda row: (row["msg_throughput_in"] or 0.0, row["bundle"]))["bundle"]
 

@@ -242,12 +242,12 @@ class Lacking:
         self._own = PegasusSite.of(site.config.meta_servers)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._count, daemon=True)
-        self.limit = 0
+        self.most_lacking = 0
 
     def _count(self) -> None:
         while not self._ended.wait(0.1):
             every = [config for _, config in self._own.every()]
-            self.limit = max(self.limit, sum(one.replica_count < 3 for one in every))
+            self.most_lacking = max(self.most_lacking, sum(one.replica_count < 3 for one in every))
 
     def __enter__(self) -> Self:
         self._thread.start()
