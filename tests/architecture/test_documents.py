@@ -15,6 +15,9 @@ from dashboard.cli.main import app
 
 ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+FILE = re.compile(r"`([a-z_.][\w.-]*(?:/[\w.-]+)*/[a-z_]\w*\.(?:py|md|toml|json|proto))`")
+"""A file in backquotes; one with a name in capitals stands for many."""
+
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -94,3 +97,15 @@ def parse(words: list[str]) -> None:
 
 def test_the_readme_stays_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 100
+
+
+def test_files_that_documents_name_are_there() -> None:
+    offenders = [
+        f"{page.relative_to(ROOT)}: {name}"
+        for page in documents()
+        if page.name != "CHANGELOG.md"  # it names what was
+        for name in FILE.findall(page.read_text(encoding="utf-8"))
+        if not name.startswith("./")  # of the reader
+        and not any((base / name).is_file() for base in (page.parent, ROOT))
+    ]
+    assert not offenders
