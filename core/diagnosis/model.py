@@ -1,0 +1,157 @@
+"""A diagnosis: causes, each proven by a simulation of its fix on the very snapshot.
+
+A cause is reported only where the cluster with its fix ends better than without: that comparison is
+its :class:`Effect`. What knows a system fills these in; nothing here knows one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from core.findings.finding import Fix
+from core.units import format_ratio
+
+MIN_GAIN_RATIO: Final = 0.05
+"""The deviation has to fall by so much of the mean: less is noise of the draws."""
+
+MIN_GAIN_SHARE: Final = 0.2
+"""... and by this share of itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How the cluster's own balancer ends, simulated.
+
+    Attributes:
+        moves: Bundles or replicas that moved, in all rounds.
+        returned: Of these, moves back to where one had been.
+        deviation: Farthest distance of a server's load from the mean at the end, share of the mean;
+            ``None``: unknown.
+        converges: Whether nothing moves any more, however long one waits.
+        rounds: Rounds until then, or all that were simulated.
+    """
+
+    moves: int
+    returned: int
+    deviation: float | None
+    converges: bool
+    rounds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """What a fix changes: the outcome without it and with it, both simulated from this snapshot."""
+
+    before: Outcome
+    after: Outcome
+
+    @property
+    def gain(self) -> float:
+        """How much smaller the deviation ends, share of the mean; below zero: larger."""
+        if self.before.deviation is None or self.after.deviation is None:
+            return 0.0
+        return self.before.deviation - self.after.deviation
+
+    @property
+    def is_more_even(self) -> bool:
+        """Whether the deviation ends smaller by more than noise."""
+        known = self.before.deviation or 0.0
+        return self.gain >= MIN_GAIN_RATIO and self.gain >= MIN_GAIN_SHARE * known
+
+    @property
+    def is_harmful(self) -> bool:
+        """Whether the fix must not be recommended: it ends less even, or never."""
+        return not self.after.converges or self.gain < -MIN_GAIN_RATIO
+
+    @property
+    def is_calmer(self) -> bool:
+        """Whether it converges where it did not, or fewer come back, with none moved for it."""
+        if self.after.converges and not self.before.converges:
+            return True
+        return self.after.returned < self.before.returned and self.after.moves <= self.before.moves
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the fix is worth recommending."""
+        return not self.is_harmful and (self.is_more_even or self.is_calmer)
+
+    @property
+    def sentence(self) -> str:
+        """Both outcomes, for a person."""
+        return f"{_words(self.before)} without, {_words(self.after)} with the change"
+
+    def as_json(self) -> dict[str, Any]:
+        """The effect as ``diagnose --json`` prints it."""
+        before, after = self.before, self.after
+        return {
+            "moves_before": before.moves,
+            "moves_after": after.moves,
+            "returned_before": before.returned,
+            "returned_after": after.returned,
+            "deviation_before": before.deviation,
+            "deviation_after": after.deviation,
+            "converges_before": before.converges,
+            "converges_after": after.converges,
+            "rounds_before": before.rounds,
+            "rounds_after": after.rounds,
+        }
+
+
+def _words(outcome: Outcome) -> str:
+    end = "" if outcome.converges else ", does not converge"
+    returned = f" ({outcome.returned:,} back)" if outcome.returned else ""
+    return f"{format_ratio(outcome.deviation)} with {outcome.moves:,} moves{returned}{end}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """One cause.
+
+    Attributes:
+        code: Stable word of the pattern.
+        keys: Settings concerned, the deciding one first, upstream names.
+        objects: What it is about: brokers, bundles, nodes, partitions, policies.
+        summary: One short sentence: the cause, with the value measured and the limit.
+        effect: What the fix changes.
+        fix: Settings and configuration lines.
+        hint: What to do, one sentence.
+        measured: The value that decides, in ``unit``; ``None``: no number does.
+        threshold: What it is compared with.
+        unit: Of both.
+    """
+
+    code: str
+    keys: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
+    summary: str
+    effect: Effect
+    fix: Fix = field(default_factory=Fix)
+    hint: str = ""
+    measured: float | None = None
+    threshold: float | None = None
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """The answer to "why is it uneven?".
+
+    Attributes:
+        causes: Best first; empty: no problem found, or none whose fix helps.
+        problem: What is wrong, one sentence; empty: the cluster is healthy.
+        tried: Changes that were tried, those without effect included.
+        untried: Changes that the time did not allow.
+        notes: What was assumed, and what could not be judged.
+    """
+
+    causes: tuple[Cause, ...] = ()
+    problem: str = ""
+    tried: int = 0
+    untried: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every change was tried."""
+        return not self.untried
