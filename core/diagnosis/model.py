@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from core.findings.finding import Fix
-from core.units import format_ratio
+from core.units import format_ratio, pluralize
 
 MIN_GAIN_RATIO: Final = 0.05
 """The deviation has to fall by so much of the mean: less is noise of the draws."""
@@ -30,6 +30,7 @@ class Outcome:
             ``None``: unknown.
         converges: Whether nothing moves any more, however long one waits.
         rounds: Rounds until then, or all that were simulated.
+        missing: Bundles without a broker, or partitions without exactly their replicas, at the end.
     """
 
     moves: int
@@ -37,6 +38,7 @@ class Outcome:
     deviation: float | None
     converges: bool
     rounds: int
+    missing: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +63,15 @@ class Effect:
 
     @property
     def is_harmful(self) -> bool:
-        """Whether the fix must not be recommended: it ends less even, or never."""
-        return not self.after.converges or self.gain < -MIN_GAIN_RATIO
+        """Whether the fix must not be recommended: it ends less complete, less even, or never."""
+        if not self.after.converges or self.after.missing > self.before.missing:
+            return True
+        return not self.is_more_complete and self.gain < -MIN_GAIN_RATIO
+
+    @property
+    def is_more_complete(self) -> bool:
+        """Whether fewer bundles or partitions lack a server."""
+        return self.after.missing < self.before.missing
 
     @property
     def is_calmer(self) -> bool:
@@ -74,7 +83,8 @@ class Effect:
     @property
     def is_better(self) -> bool:
         """Whether the fix is worth recommending."""
-        return not self.is_harmful and (self.is_more_even or self.is_calmer)
+        gains = self.is_more_complete or self.is_more_even or self.is_calmer
+        return gains and not self.is_harmful
 
     @property
     def sentence(self) -> str:
@@ -95,13 +105,17 @@ class Effect:
             "converges_after": after.converges,
             "rounds_before": before.rounds,
             "rounds_after": after.rounds,
+            "missing_before": before.missing,
+            "missing_after": after.missing,
         }
 
 
 def _words(outcome: Outcome) -> str:
     end = "" if outcome.converges else ", does not converge"
     returned = f" ({outcome.returned:,} back)" if outcome.returned else ""
-    return f"{format_ratio(outcome.deviation)} with {outcome.moves:,} moves{returned}{end}"
+    missing = f", {outcome.missing:,} incomplete" if outcome.missing else ""
+    moves = pluralize(outcome.moves, "move")
+    return f"{format_ratio(outcome.deviation)} with {moves}{returned}{missing}{end}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

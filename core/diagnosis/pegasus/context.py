@@ -1,0 +1,320 @@
+"""What every pattern reads of a cluster, and how a fix is proven."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from core.diagnosis.model import Effect
+from core.diagnosis.pegasus.repair import Repair, unhealthy_rows, without_nodes
+from core.diagnosis.pegasus.trials import (
+    Change,
+    Measure,
+    Situation,
+    TimeUpError,
+    Trial,
+    Trials,
+    deviation_of_node,
+    deviation_of_table,
+    node_deviation,
+    outcome_of,
+)
+from core.pegasus.answers import TableStatus
+from core.pegasus.balance.model import BalanceOptions
+from core.pegasus.levels import FunctionLevel, effective_level
+from core.pegasus.outlook import Outlook, outlooks
+from core.pegasus.rules.nodes import SHORT_RATIO
+from core.pegasus.server_settings import ADD_LIMIT, FLOW_CONTROL
+from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.steps.level import LEVEL_KEY
+from core.pegasus.view import ClusterView
+from core.snapshot.pegasus import PegasusSnapshot
+
+_STAGING: Final = (TableStatus.CREATING, TableStatus.DROPPING)
+_MAX_LOOKED_AT: Final = 50
+"""Unhealthy partitions of which the guardian's next cure is computed."""
+
+_MIN_MISPLACED: Final = 2
+"""Replicas beyond the even share on one node from which a table by itself is judged."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proof:
+    """What a fix changes, and what was judged.
+
+    Attributes:
+        effect: The outcome without it and with it.
+        table: Name of the table whose deviation it is; empty: of all tables together.
+    """
+
+    effect: Effect
+    table: str = ""
+
+    @property
+    def scope(self) -> str:
+        """``of table t8`` with a blank before it, or nothing."""
+        return f" of table {self.table}" if self.table else ""
+
+
+@dataclass(frozen=True, eq=False)
+class PegasusDiagnosisContext:
+    """One cluster, read once.
+
+    Attributes:
+        facts: The snapshot.
+        earlier: Older snapshots of the cluster, the newest last.
+        node: The node that is asked about; ``None``: the cluster.
+        budget_s: Seconds for trials.
+    """
+
+    facts: PegasusFacts
+    earlier: Sequence[PegasusSnapshot] = ()
+    node: str | None = None
+    budget_s: float = 2.0
+    notes: list[str] = field(default_factory=list)
+
+    # -- the cluster ----------------------------------------------------------------------------
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What the leading meta server reported, by name."""
+        return self.facts.snapshot.settings
+
+    @cached_property
+    def alive(self) -> tuple[str, ...]:
+        """Names of the living nodes."""
+        return tuple(node.name for node in self.facts.nodes if node.is_alive)
+
+    @cached_property
+    def dead(self) -> tuple[str, ...]:
+        """Names of the dead nodes."""
+        return tuple(node.name for node in self.facts.nodes if not node.is_alive)
+
+    @cached_property
+    def view(self) -> ClusterView:
+        """The state on living nodes; a disk that takes no replica is none to choose.
+
+        Raises:
+            IncompleteSnapshotError: Partitions of some table were not read, or there are no nodes.
+        """
+        whole = self.facts.view()
+        gone = np.array([name not in self.alive for name in whole.nodes], dtype=np.bool_)
+        view = without_nodes(whole, gone)
+        full = {(node, view.disks.index(disk)) for node, disk in self.full_disks}
+        disks = tuple(
+            tuple(one for one in listed if (name, one) not in full) or listed
+            for name, listed in zip(view.nodes, view.node_disks, strict=True)
+        )
+        return replace(view, node_disks=disks)
+
+    @cached_property
+    def full_disks(self) -> frozenset[tuple[str, str]]:
+        """Node and tag of the disks that take no new replica."""
+        rows = self.facts.rows("disks")
+        short = {
+            (row["node"], row["disk"])
+            for row in rows
+            if row["capacity_mb"] > 0 and row["available_mb"] < SHORT_RATIO * row["capacity_mb"]
+        }
+        return frozenset(short)
+
+    @cached_property
+    def full_nodes(self) -> tuple[str, ...]:
+        """Living nodes all of whose disks are full."""
+        disks: dict[str, list[str]] = {}
+        for row in self.facts.rows("disks"):
+            disks.setdefault(row["node"], []).append(row["disk"])
+        return tuple(
+            name
+            for name in self.alive
+            if name in disks and all((name, disk) in self.full_disks for disk in disks[name])
+        )
+
+    @cached_property
+    def options(self) -> BalanceOptions:
+        """The switches of the balancer."""
+        options, assumed = self.facts.options()
+        if assumed:
+            self.notes.append(f"Not reported, assumed at their defaults: {', '.join(assumed)}.")
+        return options
+
+    @cached_property
+    def level(self) -> FunctionLevel:
+        """The effective level; where it is unknown, as the stored one and the nodes make it."""
+        if self.facts.effective_level is not None:
+            return self.facts.effective_level
+        stored = self.facts.stored_level
+        if stored is None:
+            self.notes.append("The level is unknown: judged as if it were lively.")
+            return FunctionLevel.LIVELY
+        return effective_level(stored, alive_count=len(self.alive), dead_count=len(self.dead))
+
+    @cached_property
+    def staging_tables(self) -> tuple[str, ...]:
+        """Tables that are being created or dropped: nothing is balanced before that is over."""
+        words = {status.name.lower() for status in _STAGING}
+        return tuple(row["name"] for row in self.facts.rows("tables") if row["status"] in words)
+
+    @property
+    def is_uninformed(self) -> bool:
+        """Whether the meta server lacks the disk of some replica."""
+        counts = self.facts.operations
+        return counts is not None and counts.total < 0 and not self.unhealthy.size
+
+    # -- unhealthy partitions -------------------------------------------------------------------
+
+    @cached_property
+    def unhealthy(self) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+        """Rows of the view that the guardian does not call healthy."""
+        return unhealthy_rows(self.view)
+
+    @cached_property
+    def outlooks(self) -> list[Outlook]:
+        """What comes next for the first of the unhealthy partitions."""
+        columns = self.facts.columns
+        place = {
+            (int(columns.app_ids[table]), index): at
+            for at, (table, index) in enumerate(
+                zip(columns.part_table.tolist(), columns.part_index.tolist(), strict=True)
+            )
+        }
+        rows = [self.view.gpid(row) for row in self.unhealthy[:_MAX_LOOKED_AT].tolist()]
+        return outlooks(self.facts, [place[gpid] for gpid in rows])
+
+    @cached_property
+    def lost(self) -> dict[int, str]:
+        """Row of every partition without any replica to the node that would lead it again."""
+        known = {(one.config.app_id, one.config.index): one for one in self.outlooks}
+        found = {}
+        empty = self.unhealthy[(self.view.members[self.unhealthy] < 0).all(axis=1)]
+        for row in empty.tolist():
+            app_id, index = self.view.gpid(row)
+            config = self.facts.partitions[app_id][index]
+            one = known.get((app_id, index))
+            chosen = None
+            if one is not None and one.cure.action is not None:
+                chosen = one.cure.action.node
+            elif one is not None and one.choice is not None:
+                chosen = one.choice.node
+            if chosen is None and config.last_drops:
+                chosen = config.last_drops[-1]
+            if chosen is None and self.alive:
+                chosen = self.alive[0]
+            if chosen is not None:
+                found[row] = chosen
+        return found
+
+    @property
+    def black_list(self) -> frozenset[str]:
+        """Nodes that never get a new secondary."""
+        listed = self.settings.get("assign_secondary_black_list", "").split(",")
+        return frozenset(name.strip() for name in listed) - {""}
+
+    @property
+    def adds_nothing(self) -> bool:
+        """Whether flow control lets no secondary be added."""
+        limit = self.settings.get(ADD_LIMIT.removeprefix("meta.lb."), "")
+        is_on = self.settings.get(FLOW_CONTROL.removeprefix("meta.lb."), "") == "true"
+        return is_on and limit.isdecimal() and not int(limit)
+
+    @property
+    def lacking_nodes(self) -> int:
+        """Nodes that have to join before every table can have all of its replicas."""
+        wanted = self.view.max_replica_counts[self.view.partition_counts > 0]
+        return max(int(wanted.max(initial=0)) - len(self.alive), 0)
+
+    @cached_property
+    def own_repair(self) -> Repair:
+        """What the guardian does by itself."""
+        return Repair(adds=not self.adds_nothing, excluded=self.black_list)
+
+    @cached_property
+    def full_repair(self) -> Repair:
+        """What makes every partition whole."""
+        return Repair(returns=self.lost, more_nodes=self.lacking_nodes)
+
+    # -- trials ---------------------------------------------------------------------------------
+
+    @cached_property
+    def trials(self) -> Trials:
+        """Simulations of changes."""
+        situation = Situation(
+            view=self.view,
+            options=self.options,
+            level=self.level,
+            is_ready=not self.staging_tables and not self.is_uninformed,
+            closed=frozenset(self.full_nodes),
+        )
+        return Trials(situation, self.budget_s)
+
+    @cached_property
+    def opened(self) -> Change:
+        """What lets the balancer work: level lively, every partition whole, no table on hold."""
+        is_ready = self.trials.situation.is_ready
+        return Change(
+            level=FunctionLevel.LIVELY if self.level < FunctionLevel.LIVELY else None,
+            repair=self.full_repair if self.unhealthy.size else None,
+            is_ready=not is_ready,
+        )
+
+    @property
+    def prerequisites(self) -> dict[str, str]:
+        """What any other setting needs besides itself, ready for a plan."""
+        return {LEVEL_KEY: "lively"} if self.level < FunctionLevel.LIVELY else {}
+
+    @cached_property
+    def measure(self) -> Measure:
+        """The deviation that is judged: of all nodes, or of the one that is asked about."""
+        return node_deviation if self.node is None else deviation_of_node(self.node)
+
+    @property
+    def baseline(self) -> Trial:
+        """The cluster as it is."""
+        return self.trials.trial(Change())
+
+    def proven(self, before: Change, after: Change) -> Proof | None:
+        """Return what a change makes better; ``None``: nothing, or there was no time for it.
+
+        Where the nodes as a whole end no more even, the table that gains most is judged by itself.
+        """
+        try:
+            effect = self.trials.effect(before, after, self.measure)
+        except TimeUpError:
+            return None
+        if effect.is_better:
+            return Proof(effect=effect)
+        if effect.is_harmful or self.node is not None:
+            return None
+        return self._by_table(self.trials.trial(before), self.trials.trial(after))
+
+    def _by_table(self, before: Trial, after: Trial) -> Proof | None:
+        if len(before.end.app_ids) != len(after.end.app_ids) or not len(after.end.nodes):
+            return None
+        gains = misplaced(before.end) - misplaced(after.end)
+        if not gains.size or gains.max() < _MIN_MISPLACED:
+            return None
+        at = int(gains.argmax())
+        measure = deviation_of_table(int(before.end.app_ids[at]))
+        effect = Effect(before=outcome_of(before, measure), after=outcome_of(after, measure))
+        return Proof(effect=effect, table=before.end.app_names[at]) if effect.is_better else None
+
+
+def misplaced(view: ClusterView) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """Return how many replicas or primaries of each table the worst node has beyond its share.
+
+    Returns:
+        Shape ``(n_tables,)``: above ceil(count / nodes) or below floor(count / nodes).
+    """
+    found = np.zeros(view.table_count, dtype=np.int64)
+    for counts in (view.replica_counts, view.primary_counts):
+        if not counts.size:
+            continue
+        sums = counts.sum(axis=1)
+        low, high = sums // len(view.nodes), -(-sums // len(view.nodes))
+        found = np.maximum(found, counts.max(axis=1) - high)
+        found = np.maximum(found, low - counts.min(axis=1))
+    return found

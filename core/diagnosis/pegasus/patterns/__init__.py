@@ -1,0 +1,1 @@
+"""What may be wrong with a Pegasus cluster: one module a family of causes."""

@@ -1,0 +1,145 @@
+"""The diagnosis of a Pegasus cluster: every pattern on one context, the best cause first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from core.diagnosis.model import Cause, Diagnosis
+from core.diagnosis.pegasus.context import PegasusDiagnosisContext
+from core.diagnosis.pegasus.patterns.level import level_holds
+from core.diagnosis.pegasus.trials import node_deviation
+from core.errors import IncompleteSnapshotError, UnknownNameError
+from core.pegasus.snapshot import PegasusFacts
+from core.snapshot.pegasus import PegasusSnapshot
+from core.units import format_ratio, pluralize
+
+Pattern = Callable[[PegasusDiagnosisContext], Iterator[Cause]]
+"""A pattern: reads the context, yields the causes that it has proven."""
+
+PATTERNS: Final[tuple[Pattern, ...]] = (level_holds,)
+"""What opens the balancer first: of equal effects the earlier one is listed first."""
+
+UNEVEN_RATIO: Final = 0.1
+"""A deviation above this is a problem even where nothing that was tried makes it smaller ..."""
+
+UNEVEN_COUNT: Final = 2.0
+"""... if the farthest node has so many replicas more or less than the mean."""
+
+
+def diagnose(
+    snapshot: PegasusSnapshot,
+    *,
+    node: str | None = None,
+    earlier: Sequence[PegasusSnapshot] = (),
+    budget_s: float = 2.0,
+) -> Diagnosis:
+    """Return why a cluster is uneven, unhealthy or restless.
+
+    Each cause is proven on this snapshot: the meta server's own balancer is simulated round by
+    round without the fix and with it. What the deviation counts says
+    :mod:`core.diagnosis.pegasus.trials`. A cluster that does not balance now (level, unhealthy
+    partitions) is simulated as it stays: nothing moves. Switches of the balancer are judged as if
+    it did, and their fix sets the level as well.
+
+    Args:
+        snapshot: The cluster.
+        node: Ask about this node: its distance from the mean is what counts.
+        earlier: Older snapshots, oldest first: who reset the level is read from them.
+        budget_s: Seconds for trials.
+
+    Raises:
+        UnknownNameError: There is no node of that name.
+    """
+    facts = PegasusFacts(snapshot)
+    names = [one.name for one in facts.nodes]
+    if node is not None and node not in names:
+        raise UnknownNameError.of("node", node, names)
+    context = PegasusDiagnosisContext(facts, tuple(earlier), node, budget_s)
+    try:
+        context.view.members  # noqa: B018 - it may be incomplete
+    except IncompleteSnapshotError as exc:
+        return Diagnosis(problem=str(exc), notes=("Nothing was simulated.",))
+    causes = sorted(_found(context), key=_rank)
+    trials = context.trials
+    return Diagnosis(
+        causes=tuple(causes),
+        problem=_problem(context, has_causes=bool(causes)),
+        tried=trials.count,
+        untried=trials.untried,
+        notes=tuple(_notes(context)),
+    )
+
+
+def _found(context: PegasusDiagnosisContext) -> Iterator[Cause]:
+    for pattern in PATTERNS:
+        yield from pattern(context)
+
+
+def _rank(cause: Cause) -> tuple[float, ...]:
+    effect = cause.effect
+    is_stopped = effect.after.converges and not effect.before.converges
+    return (
+        effect.after.missing - effect.before.missing,
+        -float(is_stopped),
+        -round(effect.gain, 6),
+        effect.after.moves,
+    )
+
+
+def _problem(context: PegasusDiagnosisContext, *, has_causes: bool) -> str:
+    """Return what is wrong, the worst first; empty: nothing."""
+    unhealthy, total = len(context.unhealthy), context.view.partition_count
+    if unhealthy:
+        lack = "lacks" if unhealthy == 1 else "lack"
+        return f"{pluralize(unhealthy, 'partition')} of {total:,} {lack} the wanted replicas."
+    baseline = context.baseline
+    if not baseline.converges:
+        return (
+            f"The balancer does not converge: {pluralize(baseline.moves, 'move')} in "
+            f"{pluralize(baseline.rounds, 'round')}, {baseline.returned:,} of them back."
+        )
+    worst = _farthest(context)
+    return worst if has_causes or _is_uneven(context) else ""
+
+
+def _is_uneven(context: PegasusDiagnosisContext) -> bool:
+    end = context.baseline.end
+    deviation = context.measure(end) or 0.0
+    held = end.replica_counts.sum(axis=0)
+    off = float(np.abs(held - held.mean()).max()) if held.size else 0.0
+    return deviation > UNEVEN_RATIO and off >= UNEVEN_COUNT
+
+
+def _farthest(context: PegasusDiagnosisContext) -> str:
+    """Return the worst of both countings, of the node in question or of the farthest one."""
+    view = context.view
+    found: list[tuple[float, str]] = []
+    for counts, what in ((view.replica_counts, "replicas"), (view.primary_counts, "primaries")):
+        held = counts.sum(axis=0)
+        if not held.sum():
+            continue
+        shares = np.abs(held - held.mean()) / held.mean()
+        at = int(shares.argmax())
+        if context.node in view.nodes:
+            at = view.nodes.index(context.node)
+        mean = f"the mean of {pluralize(len(view.nodes), 'node')} is {held.mean():,.1f}"
+        far = f"{format_ratio(float(shares[at]))} from it"
+        found.append(
+            (float(shares[at]), f"{view.nodes[at]} has {held[at]:,} {what}, {mean} ({far}).")
+        )
+    return max(found, key=lambda one: one[0])[1] if found else ""
+
+
+def _notes(context: PegasusDiagnosisContext) -> Iterator[str]:
+    yield from context.notes
+    baseline = context.baseline
+    before, after = node_deviation(baseline.start), node_deviation(baseline.end)
+    if baseline.moves and baseline.converges:
+        yield (
+            f"The balancer is at work: {pluralize(baseline.moves, 'move')} in "
+            f"{pluralize(baseline.rounds, 'round')} to go, from {format_ratio(before)} to "
+            f"{format_ratio(after)}."
+        )
