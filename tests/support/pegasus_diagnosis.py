@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from pegasus_snapshots import part_row, replica_rows, setting_rows, snapshot_of, table_row
 
+from core.pegasus.view import NO_NODE, ClusterView
 from core.snapshot.pegasus import PegasusSnapshot
 
 LIVELY: Final = {"level.stored": "500", "level.effective": "lively"}
@@ -43,7 +44,7 @@ def cluster(
     settings: Mapping[str, str | None] | None = None,
     tables: Mapping[int, Mapping[str, Any]] | None = None,
     disks: Mapping[str, Sequence[tuple[str, int]]] | None = None,
-    replica: Mapping[str, Any] | None = None,
+    disk_of: Callable[[dict[str, Any]], str] | None = None,
     **more: Any,
 ) -> PegasusSnapshot:
     """A snapshot of these partitions.
@@ -55,7 +56,7 @@ def cluster(
         settings: Changes of the settings; ``None`` takes one away.
         tables: Changes of a table's row, by id; a table without partitions is added.
         disks: Tag and free space of 1,000 MB by node; by default two half empty ones.
-        replica: Changes of every replica's row.
+        disk_of: The disk of a replica, by its row; by default in turn.
         more: Passed to ``snapshot_of``.
     """
     rows = list(parts)
@@ -80,8 +81,7 @@ def cluster(
     free = {name: [("ssd1", 500), ("ssd2", 500)] for name in names} | dict(disks or {})
     placed = replica_rows(rows)
     for at, row in enumerate(placed):
-        row["disk"] = f"ssd{at // 3 % 2 + 1}"
-        row.update(replica or {})
+        row["disk"] = f"ssd{at // 3 % 2 + 1}" if disk_of is None else disk_of(row)
     content = {
         "nodes": [{"node": name, "is_alive": name not in down} for name in names],
         "tables": listed,
@@ -102,3 +102,29 @@ def cluster(
         "settings": setting_rows(settings),
     }
     return snapshot_of(content, **more)
+
+
+def cluster_of(view: ClusterView, **more: Any) -> PegasusSnapshot:
+    """A snapshot of a balancer's state, its nodes renamed to ``db1:34801`` ... in their order."""
+    names = node_names(len(view.nodes))
+    parts, disks = [], {}
+    for row in range(view.partition_count):
+        app_id, index = view.gpid(row)
+        held = [(names[node], disk) for node, disk in _held(view, row)]
+        table = int(view.table_of_row[row])
+        wanted = int(view.max_replica_counts[table])
+        nodes = [name for name, _ in held]
+        parts.append(part_row(app_id, index, nodes[0], nodes[1:], max_replica_count=wanted))
+        disks.update({(app_id, index, name): view.disks[disk] for name, disk in held})
+    return cluster(
+        parts,
+        nodes=len(names),
+        disk_of=lambda one: disks[one["app_id"], one["index"], one["node"]],
+        disks={name: [(tag, 500) for tag in view.disks] for name in names},
+        **more,
+    )
+
+
+def _held(view: ClusterView, row: int) -> list[tuple[int, int]]:
+    pairs = zip(view.members[row].tolist(), view.member_disks[row].tolist(), strict=True)
+    return [(node, disk) for node, disk in pairs if node != NO_NODE]

@@ -27,12 +27,14 @@ from core.pegasus.answers import TableStatus
 from core.pegasus.balance.model import BalanceOptions
 from core.pegasus.levels import FunctionLevel, effective_level
 from core.pegasus.outlook import Outlook, outlooks
+from core.pegasus.partition import PartitionConfig
 from core.pegasus.rules.nodes import SHORT_RATIO
 from core.pegasus.server_settings import ADD_LIMIT, FLOW_CONTROL
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.steps.level import LEVEL_KEY
 from core.pegasus.view import ClusterView
 from core.snapshot.pegasus import PegasusSnapshot
+from core.units import pluralize
 
 _STAGING: Final = (TableStatus.CREATING, TableStatus.DROPPING)
 _MAX_LOOKED_AT: Final = 50
@@ -186,27 +188,39 @@ class PegasusDiagnosisContext:
         return outlooks(self.facts, [place[gpid] for gpid in rows])
 
     @cached_property
-    def lost(self) -> dict[int, str]:
-        """Row of every partition without any replica to the node that would lead it again."""
+    def _without_replica(self) -> dict[int, str]:
+        """Row of every partition without any replica to the node that would lead it."""
         known = {(one.config.app_id, one.config.index): one for one in self.outlooks}
         found = {}
         empty = self.unhealthy[(self.view.members[self.unhealthy] < 0).all(axis=1)]
         for row in empty.tolist():
-            app_id, index = self.view.gpid(row)
-            config = self.facts.partitions[app_id][index]
-            one = known.get((app_id, index))
+            one = known.get(self.view.gpid(row))
+            last = self.config_of(row).last_drops[-1:]
             chosen = None
             if one is not None and one.cure.action is not None:
                 chosen = one.cure.action.node
             elif one is not None and one.choice is not None:
                 chosen = one.choice.node
-            if chosen is None and config.last_drops:
-                chosen = config.last_drops[-1]
-            if chosen is None and self.alive:
-                chosen = self.alive[0]
-            if chosen is not None:
-                found[row] = chosen
+            candidates = [name for name in (chosen, *last, *self.alive[:1]) if name is not None]
+            if candidates:
+                found[row] = candidates[0]
         return found
+
+    @cached_property
+    def lost(self) -> dict[int, str]:
+        """Row of every partition that lost all replicas to the node that would lead it again."""
+        empty = self._without_replica.items()
+        return {row: name for row, name in empty if self.config_of(row).last_drops}
+
+    def config_of(self, row: int) -> PartitionConfig:
+        """Return what is stored of a partition of the view."""
+        app_id, index = self.view.gpid(row)
+        return self._configs[app_id, index]
+
+    @cached_property
+    def _configs(self) -> dict[tuple[int, int], PartitionConfig]:
+        parts = self.facts.partitions
+        return {(app_id, one.index): one for app_id, listed in parts.items() for one in listed}
 
     @property
     def black_list(self) -> frozenset[str]:
@@ -230,12 +244,13 @@ class PegasusDiagnosisContext:
     @cached_property
     def own_repair(self) -> Repair:
         """What the guardian does by itself."""
-        return Repair(adds=not self.adds_nothing, excluded=self.black_list)
+        fresh = {row: name for row, name in self._without_replica.items() if row not in self.lost}
+        return Repair(adds=not self.adds_nothing, excluded=self.black_list, returns=fresh)
 
     @cached_property
     def full_repair(self) -> Repair:
         """What makes every partition whole."""
-        return Repair(returns=self.lost, more_nodes=self.lacking_nodes)
+        return Repair(returns=self._without_replica, more_nodes=self.lacking_nodes)
 
     # -- trials ---------------------------------------------------------------------------------
 
@@ -249,17 +264,35 @@ class PegasusDiagnosisContext:
             is_ready=not self.staging_tables and not self.is_uninformed,
             closed=frozenset(self.full_nodes),
         )
-        return Trials(situation, self.budget_s)
+        trials = Trials(situation, self.budget_s)
+        trials.patient.add(self._opened(situation).key)
+        return trials
 
     @cached_property
     def opened(self) -> Change:
         """What lets the balancer work: level lively, every partition whole, no table on hold."""
-        is_ready = self.trials.situation.is_ready
+        return self._opened(self.trials.situation)
+
+    def _opened(self, situation: Situation) -> Change:
         return Change(
             level=FunctionLevel.LIVELY if self.level < FunctionLevel.LIVELY else None,
             repair=self.full_repair if self.unhealthy.size else None,
-            is_ready=not is_ready,
+            is_ready=not situation.is_ready,
         )
+
+    @property
+    def blockers(self) -> tuple[str, ...]:
+        """What each by itself stops the balancer, for a person."""
+        found = []
+        if self.level < FunctionLevel.LIVELY:
+            found.append(f"level {self.level.word}")
+        if self.unhealthy.size:
+            found.append(pluralize(len(self.unhealthy), "unhealthy partition"))
+        if self.staging_tables:
+            found.append(f"table {self.staging_tables[0]} being created or dropped")
+        if self.is_uninformed:
+            found.append("disks that the meta server does not know")
+        return tuple(found)
 
     @property
     def prerequisites(self) -> dict[str, str]:
@@ -285,7 +318,7 @@ class PegasusDiagnosisContext:
             effect = self.trials.effect(before, after, self.measure)
         except TimeUpError:
             return None
-        if effect.is_better:
+        if effect.is_better and not _is_noise(effect):
             return Proof(effect=effect)
         if effect.is_harmful or self.node is not None:
             return None
@@ -300,7 +333,15 @@ class PegasusDiagnosisContext:
         at = int(gains.argmax())
         measure = deviation_of_table(int(before.end.app_ids[at]))
         effect = Effect(before=outcome_of(before, measure), after=outcome_of(after, measure))
-        return Proof(effect=effect, table=before.end.app_names[at]) if effect.is_better else None
+        if not effect.is_better or _is_noise(effect):
+            return None
+        return Proof(effect=effect, table=before.end.app_names[at])
+
+
+def _is_noise(effect: Effect) -> bool:
+    """Some moves back more or less follow from ties: they are no gain by themselves."""
+    is_stopped = effect.after.converges and not effect.before.converges
+    return not (effect.is_more_complete or effect.is_more_even or is_stopped)
 
 
 def misplaced(view: ClusterView) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:

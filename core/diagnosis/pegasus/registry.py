@@ -9,7 +9,20 @@ import numpy as np
 
 from core.diagnosis.model import Cause, Diagnosis
 from core.diagnosis.pegasus.context import PegasusDiagnosisContext
+from core.diagnosis.pegasus.patterns.disks import disks_uneven, tags_decide
+from core.diagnosis.pegasus.patterns.health import (
+    adds_blocked,
+    black_list_blocks_repair,
+    lost_partitions,
+    too_few_nodes,
+    under_repair,
+)
+from core.diagnosis.pegasus.patterns.holds import balancer_on_hold
 from core.diagnosis.pegasus.patterns.level import level_holds
+from core.diagnosis.pegasus.patterns.nodes import black_listed, dead_node, full_nodes
+from core.diagnosis.pegasus.patterns.policy import policy_circles, policy_leaves_uneven
+from core.diagnosis.pegasus.patterns.switches import switches_hold
+from core.diagnosis.pegasus.patterns.tables import bulk_loading, too_few_partitions
 from core.diagnosis.pegasus.trials import node_deviation
 from core.errors import IncompleteSnapshotError, UnknownNameError
 from core.pegasus.snapshot import PegasusFacts
@@ -19,7 +32,24 @@ from core.units import format_ratio, pluralize
 Pattern = Callable[[PegasusDiagnosisContext], Iterator[Cause]]
 """A pattern: reads the context, yields the causes that it has proven."""
 
-PATTERNS: Final[tuple[Pattern, ...]] = (level_holds,)
+PATTERNS: Final[tuple[Pattern, ...]] = (
+    level_holds,
+    lost_partitions,
+    adds_blocked,
+    black_list_blocks_repair,
+    too_few_nodes,
+    under_repair,
+    balancer_on_hold,
+    dead_node,
+    full_nodes,
+    policy_circles,
+    switches_hold,
+    bulk_loading,
+    too_few_partitions,
+    policy_leaves_uneven,
+    tags_decide,
+    disks_uneven,
+)
 """What opens the balancer first: of equal effects the earlier one is listed first."""
 
 UNEVEN_RATIO: Final = 0.1
@@ -96,6 +126,8 @@ def _problem(context: PegasusDiagnosisContext, *, has_causes: bool) -> str:
         lack = "lacks" if unhealthy == 1 else "lack"
         return f"{pluralize(unhealthy, 'partition')} of {total:,} {lack} the wanted replicas."
     baseline = context.baseline
+    if not baseline.converges and not baseline.moves:
+        return "The balancer plans the same copies every round, and none of them is executed."
     if not baseline.converges:
         return (
             f"The balancer does not converge: {pluralize(baseline.moves, 'move')} in "
@@ -135,6 +167,12 @@ def _farthest(context: PegasusDiagnosisContext) -> str:
 
 def _notes(context: PegasusDiagnosisContext) -> Iterator[str]:
     yield from context.notes
+    yield from black_listed(context)
+    if len(context.blockers) > 1:
+        yield (
+            f"Nothing is balanced before all of these are over: {', '.join(context.blockers)}. "
+            "The effect of each is what it adds to the others."
+        )
     baseline = context.baseline
     before, after = node_deviation(baseline.start), node_deviation(baseline.end)
     if baseline.moves and baseline.converges:

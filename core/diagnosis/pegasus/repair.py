@@ -48,8 +48,10 @@ def unhealthy_rows(view: ClusterView) -> NDArray[np.int64]:
 
 
 def with_nodes(view: ClusterView, names: Iterable[str]) -> ClusterView:
-    """Return the state with empty nodes more, those that it has already left out."""
-    added = [name for name in names if name not in view.nodes]
+    """Return the state with more, empty nodes; those that it has already stay as they are."""
+    added = [name for name in dict.fromkeys(names) if name not in view.nodes]
+    if not added:
+        return view
     disks = (tuple(range(len(view.disks))),) * len(added)
     return replace(view, nodes=(*view.nodes, *added), node_disks=(*view.node_disks, *disks))
 

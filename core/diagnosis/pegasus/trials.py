@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from core.diagnosis.model import Effect, Outcome
-from core.diagnosis.pegasus.repair import Repair, repaired, unhealthy_rows
+from core.diagnosis.pegasus.repair import Repair, repaired, unhealthy_rows, with_nodes
 from core.pegasus.balance.model import BalanceOptions, BalancePlan, PlanKind
 from core.pegasus.balance.rounds import apply_plans, balance_round, pick_by_seed, pick_first
 from core.pegasus.levels import FunctionLevel
@@ -45,6 +45,7 @@ class Change:
         tables: Ids of tables that are balanced though they are loading in bulk.
         splits: How often every partition is split in two.
         is_one_disk: Every node has a single disk, as far as the balancer sees.
+        joined: Names of nodes that are alive and empty.
     """
 
     level: FunctionLevel | None = None
@@ -55,6 +56,7 @@ class Change:
     tables: tuple[int, ...] = ()
     splits: int = 0
     is_one_disk: bool = False
+    joined: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -69,6 +71,7 @@ class Change:
             self.tables,
             self.splits,
             self.is_one_disk,
+            self.joined,
         )
 
     def with_options(self, **options: object) -> Change:
@@ -137,10 +140,13 @@ class Trials:
     Attributes:
         situation: The cluster as it is.
         budget_s: Seconds after which no further change is tried.
+        patient: Keys of changes that are tried to their end all the same.
+        untried: Changes for which there was no time.
     """
 
     situation: Situation
     budget_s: float
+    patient: set[tuple[object, ...]] = field(default_factory=lambda: {Change().key})
     untried: int = 0
     _trials: dict[tuple[object, ...], Trial] = field(default_factory=dict)
     _started: float = field(default_factory=time.perf_counter)
@@ -157,7 +163,7 @@ class Trials:
             TimeUpError: There was no time for it; the cluster as it is always has the time.
         """
         if change.key not in self._trials:
-            is_free = change == Change()
+            is_free = change.key in self.patient
             if not is_free and self._is_over():
                 self.untried += 1
                 raise TimeUpError
@@ -207,7 +213,7 @@ class Trials:
         return first
 
     def _changed(self, change: Change, level: FunctionLevel) -> ClusterView:
-        view = self.situation.view
+        view = with_nodes(self.situation.view, change.joined)
         if change.repair is not None and level >= FunctionLevel.STEADY:
             view = repaired(view, change.repair)
         if change.tables:
@@ -283,12 +289,13 @@ class _Visits:
 
     def add(self, plans: tuple[BalancePlan, ...], before: ClusterView, after: ClusterView) -> None:
         """Count the moves back of a round."""
-        for plan in plans:
-            if np.array_equal(before.members[plan.row], after.members[plan.row]):
-                continue
-            seen = self._held if plan.kind is PlanKind.COPY_SECONDARY else self._led
-            self.returned += bool(seen[plan.row, plan.target])
-        self._mark(after, np.array([plan.row for plan in plans], dtype=np.int64))
+        rows = np.array([plan.row for plan in plans], dtype=np.int64)
+        targets = np.array([plan.target for plan in plans], dtype=np.int64)
+        leads = np.array([plan.kind is not PlanKind.COPY_SECONDARY for plan in plans])
+        was_there = np.where(leads, self._led[rows, targets], self._held[rows, targets])
+        is_done = (before.members[rows] != after.members[rows]).any(axis=1)
+        self.returned += int((was_there & is_done).sum())
+        self._mark(after, rows)
 
     def _mark(
         self, view: ClusterView, rows: np.ndarray[tuple[int, ...], np.dtype[np.int64]]

@@ -1,0 +1,187 @@
+"""Partitions without their replicas: the balancer waits for every one of them.
+
+Source: Pegasus ``server_state::check_all_partitions``, ``partition_guardian``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from core.diagnosis.model import Cause
+from core.diagnosis.pegasus.context import PegasusDiagnosisContext, Proof
+from core.diagnosis.pegasus.repair import Repair
+from core.diagnosis.pegasus.trials import Change
+from core.findings.finding import Fix
+from core.pegasus.levels import FunctionLevel
+from core.pegasus.server_settings import ADD_LIMIT, ASSIGN_DELAY, BLACK_LIST, FLOW_CONTROL
+from core.units import format_age, pluralize
+
+_MAX_NAMED = 8
+_SHIPPED_LIMIT = "20"
+_DEFAULT_DELAY_MS = 600_000
+
+
+def under_repair(context: PegasusDiagnosisContext) -> Iterator[Cause]:
+    """The guardian repairs partitions, or waits for the node that held them."""
+    if not context.unhealthy.size or context.level <= FunctionLevel.FREEZED:
+        return
+    proof = context.proven(Change(), Change(repair=context.own_repair))
+    if proof is None:
+        return
+    text = context.settings.get(ASSIGN_DELAY.removeprefix("meta.lb."), "")
+    delay_ms = int(text) if text.isdecimal() else _DEFAULT_DELAY_MS
+    waited = {
+        one.config.last_drops[-1]
+        for one in context.outlooks
+        if one.config.last_drops and not one.config.is_ddd and not one.is_sure
+    }
+    awaited = sorted(waited & {*context.dead})
+    count = proof.effect.before.missing - proof.effect.after.missing
+    lack = _lacking(count, context)
+    if awaited:
+        names = ", ".join(awaited[:_MAX_NAMED])
+        why = f"the guardian waits up to {format_age(delay_ms / 1000)} for {names}"
+        hint = f"Start {names}; after that time the replicas are copied to other nodes."
+    else:
+        why = "the guardian repairs them"
+        hint = "Wait until no partition is unhealthy; the balancer goes on by itself."
+    yield Cause(
+        code="partitions_wait_for_node" if awaited else "partitions_under_repair",
+        keys=(ASSIGN_DELAY,),
+        objects=tuple(awaited) or _gpids(context, context.unhealthy.tolist()),
+        summary=f"{lack}: {why}, and nothing is balanced before.",
+        effect=proof.effect,
+        hint=hint,
+        measured=float(count),
+        threshold=0.0,
+        unit="partitions",
+    )
+
+
+def lost_partitions(context: PegasusDiagnosisContext) -> Iterator[Cause]:
+    """Partitions that lost every replica: a person decides (DDD)."""
+    if not context.lost:
+        return
+    full = context.full_repair
+    left = {row: name for row, name in full.returns.items() if row not in context.lost}
+    proof = _necessary(context, replace(full, returns=left))
+    if proof is None:
+        return
+    rows = list(context.lost)
+    gpids = _gpids(context, rows)
+    first = context.lost[rows[0]]
+    known = {(one.config.app_id, one.config.index): one for one in context.outlooks}
+    outlook = known.get(context.view.gpid(rows[0]))
+    reason = ""
+    if outlook is not None:
+        reason = outlook.reported_reason or outlook.cure.reason
+    is_down = first in context.dead
+    yield Cause(
+        code="partitions_lost",
+        objects=gpids,
+        summary=f"{_lost(len(rows), gpids[0])} every replica (DDD), limit 0. {reason}".strip(),
+        effect=proof.effect,
+        hint=f"Start {first} with its data: it held {gpids[0]} last. The balancer waits for it."
+        if is_down
+        else f"Make {first} primary of {gpids[0]} once ddd_diagnose confirms its data.",
+        measured=float(len(rows)),
+        threshold=0.0,
+        unit="partitions",
+    )
+
+
+def adds_blocked(context: PegasusDiagnosisContext) -> Iterator[Cause]:
+    """Flow control lets no secondary be added."""
+    if not context.unhealthy.size or not context.adds_nothing:
+        return
+    proof = _necessary(context, replace(context.full_repair, adds=False))
+    if proof is None:
+        return
+    count = proof.effect.before.missing - proof.effect.after.missing
+    yield Cause(
+        code="adds_blocked_by_flow_control",
+        keys=(ADD_LIMIT, FLOW_CONTROL),
+        summary=f"{_lacking(count, context)}: {ADD_LIMIT} is 0, so no secondary is added.",
+        effect=proof.effect,
+        fix=Fix(wanted={ADD_LIMIT: _SHIPPED_LIMIT}),
+        hint="A rolling update or a drain sets it to 0; set it back when that is over.",
+        measured=0.0,
+        threshold=1.0,
+        unit="secondaries per node and tick",
+    )
+
+
+def black_list_blocks_repair(context: PegasusDiagnosisContext) -> Iterator[Cause]:
+    """Every node that could take a secondary is on the black list."""
+    black = context.black_list & {*context.alive}
+    if not context.unhealthy.size or not black:
+        return
+    proof = _necessary(context, replace(context.full_repair, excluded=context.black_list))
+    if proof is None:
+        return
+    count = proof.effect.before.missing - proof.effect.after.missing
+    yield Cause(
+        code="black_list_blocks_repair",
+        keys=(BLACK_LIST,),
+        objects=tuple(sorted(black))[:_MAX_NAMED],
+        summary=f"{_lacking(count, context)}: {len(black)} of "
+        f"{pluralize(len(context.alive), 'living node')} may take no secondary.",
+        effect=proof.effect,
+        fix=Fix(wanted={BLACK_LIST: ""}),
+        hint="Clear the black list, or start other nodes first.",
+        measured=float(len(context.alive) - len(black)),
+        threshold=float(context.view.max_replica_counts.max()),
+        unit="nodes",
+    )
+
+
+def too_few_nodes(context: PegasusDiagnosisContext) -> Iterator[Cause]:
+    """A table wants more replicas than nodes are alive."""
+    if not context.lacking_nodes:
+        return
+    proof = _necessary(context, replace(context.full_repair, more_nodes=0))
+    if proof is None:
+        return
+    alive = len(context.alive)
+    view = context.view
+    tables = [
+        name
+        for name, wanted in zip(view.app_names, view.max_replica_counts.tolist(), strict=True)
+        if wanted > alive
+    ]
+    most = int(view.max_replica_counts.max())
+    yield Cause(
+        code="too_few_nodes",
+        keys=("max_replica_count",),
+        objects=tuple(tables[:_MAX_NAMED]),
+        summary=f"{tables[0]} wants {most} replicas on {most} nodes; {alive} are alive.",
+        effect=proof.effect,
+        hint=f"Start or add {pluralize(context.lacking_nodes, 'node')}, or lower the table's "
+        "replica count.",
+        measured=float(alive),
+        threshold=float(most),
+        unit="nodes",
+    )
+
+
+def _necessary(context: PegasusDiagnosisContext, without: Repair) -> Proof | None:
+    """Return what one thing changes when all else that partitions need is done."""
+    level = FunctionLevel.STEADY if context.level <= FunctionLevel.FREEZED else None
+    return context.proven(
+        Change(level=level, repair=without), Change(level=level, repair=context.full_repair)
+    )
+
+
+def _lacking(count: int, context: PegasusDiagnosisContext) -> str:
+    lack = "lacks its" if count == 1 else "lack their"
+    total = f"{context.view.partition_count:,}"
+    return f"{pluralize(count, 'partition')} of {total} {lack} replicas"
+
+
+def _lost(count: int, first: str) -> str:
+    return f"{first} lost" if count == 1 else f"{first} and {count - 1:,} more lost"
+
+
+def _gpids(context: PegasusDiagnosisContext, rows: Sequence[int]) -> tuple[str, ...]:
+    return tuple(context.view.gpid_text(row) for row in rows[:_MAX_NAMED])

@@ -1,0 +1,55 @@
+"""What puts the balancer on hold as a whole: tables on the move, disks not reported.
+
+Source: Pegasus ``server_state::can_run_balancer`` and ``greedy_load_balancer``, which plans nothing
+before all replica servers have reported the disk of each replica.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from core.diagnosis.model import Cause
+from core.diagnosis.pegasus.context import PegasusDiagnosisContext
+from core.units import pluralize
+
+
+def balancer_on_hold(context: PegasusDiagnosisContext) -> Iterator[Cause]:
+    """A table that is being created or dropped, or a replica whose disk is unknown."""
+    if not context.opened.is_ready:
+        return
+    proof = context.proven(replace(context.opened, is_ready=False), context.opened)
+    if proof is None:
+        return
+    tables = context.staging_tables
+    if tables:
+        verb = "is" if len(tables) == 1 else "are"
+        yield Cause(
+            code="table_staging",
+            objects=tables,
+            summary=f"{pluralize(len(tables), 'table')} ({tables[0]}) {verb} being created or "
+            "dropped, limit 0: nothing is balanced before.",
+            effect=proof.effect,
+            hint=f"Wait until {tables[0]} is ready or gone; if it hangs, look at the meta "
+            "server's log.",
+            measured=float(len(tables)),
+            threshold=0.0,
+            unit="tables",
+        )
+        return
+    silent = tuple(context.facts.columns.nodes_with("not answering"))
+    yield Cause(
+        code="disks_unreported",
+        keys=("config_sync_interval_ms",),
+        objects=silent,
+        summary="The operation count is -1: the meta server lacks the disk of some replica and "
+        "plans nothing.",
+        effect=proof.effect,
+        hint=f"Check {silent[0]}: it does not answer."
+        if silent
+        else "Wait for the replica "
+        "servers' next report (30 s); a restarted meta server needs one of each.",
+        measured=-1.0,
+        threshold=0.0,
+        unit="operations",
+    )

@@ -1,0 +1,191 @@
+"""The policy: the cluster policy in circles or stuck, the app policy blind to the whole.
+
+Source: Pegasus ``cluster_balance_policy``, ``app_balance_policy`` (quirks PB-1, PB-3, PB-5, PB-6 of
+:mod:`core.pegasus`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from core.diagnosis.model import Cause
+from core.diagnosis.pegasus.context import PegasusDiagnosisContext, Proof
+from core.diagnosis.pegasus.trials import Change, TimeUpError, Trial, node_deviation
+from core.findings.finding import Fix
+from core.pegasus.snapshot import SWITCHES
+from core.units import format_ratio, pluralize
+
+CLUSTER: Final = "balance_cluster"
+COUNT: Final = "balance_op_count_per_round"
+_COUNTS: Final = (1, 2, 5, 20, 50, 100)
+_UNEVEN_RATIO: Final = 0.1
+_UNEVEN_COUNT: Final = 2.0
+
+_Option = tuple[dict[str, object], dict[str, str]]
+"""Options of the balancer, and the settings that make them."""
+
+_CALMER_APP: Final[tuple[_Option, ...]] = (
+    ({"only_move_primary": True}, {"meta.lb.only_move_primary": "true"}),
+    ({"only_primary_balancer": True}, {"meta.lb.only_primary_balancer": "true"}),
+    ({"balancer_in_turn": True}, {"meta.lb.balancer_in_turn": "true"}),
+)
+_TO_APP: Final[_Option] = ({"policy": "app"}, {CLUSTER: "false"})
+_TO_CLUSTER: Final[_Option] = ({"policy": "cluster"}, {CLUSTER: "true"})
+
+
+def policy_circles(context: PegasusDiagnosisContext) -> Iterator[Cause]:
+    """The rounds lead back to an earlier state, and go on for ever."""
+    try:
+        trial = context.trials.trial(context.opened)
+    except TimeUpError:
+        return
+    if trial.converges or trial.missing or not trial.rounds:
+        return
+    is_cluster = context.options.policy == "cluster"
+    candidates = _counts(context, _TO_APP) if is_cluster else _calmer(context)
+    best = _best(context, candidates, context.opened)
+    if best is None:
+        return
+    wanted, proof = best
+    copied = _circling(trial)
+    key = CLUSTER if is_cluster else next(iter(wanted))
+    yield Cause(
+        code="policy_circles" if is_cluster else "balancer_circles",
+        keys=tuple(dict.fromkeys((key, *wanted))),
+        objects=copied,
+        summary=f"The {context.options.policy} policy goes in circles: "
+        f"{pluralize(trial.moves, 'move')} in {pluralize(trial.rounds, 'round')} lead back to an "
+        f"earlier state, {trial.returned:,} of them back.",
+        effect=proof.effect,
+        fix=Fix(wanted={**wanted, **context.prerequisites}),
+        hint="The balancer plans the same copies again without end: change it before the level "
+        "is lively again.",
+        measured=float(trial.returned),
+        threshold=0.0,
+        unit="moves back",
+    )
+
+
+def policy_leaves_uneven(context: PegasusDiagnosisContext) -> Iterator[Cause]:
+    """The policy converges, and the other one ends more even."""
+    try:
+        trial = context.trials.trial(_free(context))
+    except TimeUpError:
+        return
+    if not trial.converges or trial.missing:
+        return
+    if context.options.policy == "cluster":
+        yield from _stuck_cluster(context, trial)
+    elif _is_uneven(trial):
+        yield from _per_table(context, trial)
+
+
+def _per_table(context: PegasusDiagnosisContext, trial: Trial) -> Iterator[Cause]:
+    candidates = _counts(context, _TO_CLUSTER) if _may_take_cluster(context) else ()
+    best = _best(context, candidates, _free(context))
+    if best is None:
+        return
+    wanted, proof = best
+    tables = pluralize(int(context.view.is_balanceable.sum()), "table")
+    ignored = context.options.ignored_app_ids
+    yield Cause(
+        code="policy_per_table",
+        keys=(CLUSTER, *(key for key in wanted if key != CLUSTER)),
+        summary=f"balance_cluster is false: the balancer evens out {tables} one by one, and the "
+        f"farthest node stays {format_ratio(node_deviation(trial.end))} from the mean of all.",
+        effect=proof.effect,
+        fix=Fix(wanted={**wanted, **context.prerequisites}),
+        hint="Set it for the time of the balance; at steady the cluster policy counts nothing."
+        + (" It balances the ignored tables, too." if ignored else ""),
+        measured=proof.effect.before.deviation,
+        threshold=proof.effect.after.deviation,
+        unit="ratio",
+    )
+
+
+def _stuck_cluster(context: PegasusDiagnosisContext, trial: Trial) -> Iterator[Cause]:
+    best = _best(context, _counts(context, _TO_APP), context.opened)
+    if best is None:
+        return
+    wanted, proof = best
+    yield Cause(
+        code="policy_whole_cluster",
+        keys=tuple(dict.fromkeys((CLUSTER, *wanted))),
+        objects=(proof.table,) if proof.table else (),
+        summary=f"balance_cluster is true: after {pluralize(trial.rounds, 'round')} it finds "
+        f"nothing to do, {format_ratio(proof.effect.before.deviation)} from even{proof.scope}.",
+        effect=proof.effect,
+        fix=Fix(wanted={**wanted, **context.prerequisites}),
+        hint="The cluster policy stops where node totals differ by one, however uneven a table is.",
+        measured=proof.effect.before.deviation,
+        threshold=proof.effect.after.deviation,
+        unit="ratio",
+    )
+
+
+def _counts(context: PegasusDiagnosisContext, other: _Option) -> tuple[_Option, ...]:
+    """Return the other policy, and other numbers of copies a round under the cluster policy."""
+    options, settings = other if other is _TO_CLUSTER else ({}, {})
+    present = context.options.balance_op_count_per_round
+    counted: list[_Option] = [
+        ({**options, COUNT: number}, {**settings, COUNT: str(number)})
+        for number in _COUNTS
+        if number != present
+    ]
+    return (other, *counted)
+
+
+def _calmer(context: PegasusDiagnosisContext) -> tuple[_Option, ...]:
+    return (*_CALMER_APP, *((_TO_CLUSTER,) if _may_take_cluster(context) else ()))
+
+
+def _may_take_cluster(context: PegasusDiagnosisContext) -> bool:
+    """A table with one replica kills the leading meta server under the cluster policy (PB-3)."""
+    return bool((context.view.max_replica_counts > 1).all())
+
+
+def _best(
+    context: PegasusDiagnosisContext, options: tuple[_Option, ...], before: Change
+) -> tuple[dict[str, str], Proof] | None:
+    """Return the settings that end most even, of equal ones those with fewest moves."""
+    found = []
+    for place, (changed, wanted) in enumerate(options):
+        proof = context.proven(before, before.with_options(**changed))
+        if proof is not None:
+            after = proof.effect.after
+            rank = (bool(proof.table), round(after.deviation or 0.0, 2), after.moves, place)
+            found.append((rank, wanted, proof))
+    if not found:
+        return None
+    _, wanted, proof = min(found, key=lambda one: one[0])
+    return wanted, proof
+
+
+def _free(context: PegasusDiagnosisContext) -> Change:
+    """Return the balancer at work without the switches that hold it back: they are causes apart."""
+    if context.options.policy == "cluster":
+        return context.opened
+    held = {name: False for name in SWITCHES if getattr(context.options, name)}
+    if context.options.ignored_app_ids:
+        return context.opened.with_options(**held, ignored_app_ids=frozenset[int]())
+    return context.opened.with_options(**held) if held else context.opened
+
+
+def _is_uneven(trial: Trial) -> bool:
+    held = trial.end.replica_counts.sum(axis=0)
+    led = trial.end.primary_counts.sum(axis=0)
+    if not held.sum():
+        return False
+    off = max(float(np.abs(one - one.mean()).max()) for one in (held, led))
+    return (node_deviation(trial.end) or 0.0) > _UNEVEN_RATIO and off >= _UNEVEN_COUNT
+
+
+def _circling(trial: Trial) -> tuple[str, ...]:
+    """Return the tables that differ most between start and end."""
+    changed = (trial.start.members != trial.end.members).any(axis=1)
+    counts = np.bincount(trial.start.table_of_row[changed], minlength=trial.start.table_count)
+    at = np.argsort(-counts, kind="stable")
+    return tuple(trial.start.app_names[place] for place in at.tolist() if counts[place])[:8]

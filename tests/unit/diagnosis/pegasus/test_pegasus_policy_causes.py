@@ -1,0 +1,79 @@
+"""The policy as a cause: in circles, stuck, or blind to the whole cluster."""
+
+from __future__ import annotations
+
+import json
+
+from pegasus_diagnosis import CALM, LIVELY, cluster, cluster_of, even_parts, node_names
+
+from core.diagnosis.pegasus.registry import diagnose
+from core.pegasus.trace_form import parse_trace, view_of
+
+CIRCLE = """35 05 30 35 30 50 50 35 30 03 03 35 53 35 50 35 50 03 03 05 30 03"""
+CIRCLE_DISKS = """10 10 00 10 11 00 01 10 00 10 01 00 11 10 01 10 00 01 11 00 01 11"""
+NODES = node_names(5)
+WHOLE = {**LIVELY, "balance_cluster": "true"}
+
+
+def going_in_circles():
+    """Two replicas a partition, on three of six nodes, where the cluster policy never ends."""
+    rows = [
+        [[f"10.0.0.{int(node) + 1}:34801", f"d{disk}"] for node, disk in zip(*both, strict=True)]
+        for both in zip(CIRCLE.split(), CIRCLE_DISKS.split(), strict=True)
+    ]
+    tables = [
+        {"app_id": app_id, "max_replica_count": 2, "partitions": rows[start:end]}
+        for app_id, start, end in ((1, 0, 5), (2, 5, 11), (3, 11, 22))
+    ]
+    nodes = [f"10.0.0.{node + 1}:34801" for node in range(6)]
+    given = {"nodes": nodes, "disks": ["d0", "d1"], "apps": tables}
+    written = json.dumps({"input": given, "node_numbering": nodes}).encode()
+    return view_of(parse_trace(written, "circle"))
+
+
+def codes(found):
+    return [cause.code for cause in found.causes]
+
+
+def test_the_cluster_policy_in_circles_is_named_with_what_ends_them():
+    found = diagnose(cluster_of(going_in_circles(), settings=WHOLE))
+    cause = found.causes[0]
+    assert cause.code == "policy_circles"
+    assert not cause.effect.before.converges
+    assert cause.effect.after.converges
+    assert cause.fix.wanted
+    assert found.problem.startswith("The balancer does not converge: ")
+
+
+def test_the_same_state_under_the_app_policy_goes_in_no_circle():
+    found = diagnose(cluster_of(going_in_circles(), settings=LIVELY))
+    assert "policy_circles" not in codes(found)
+
+
+def test_tables_that_are_even_each_by_itself_leave_the_cluster_uneven():
+    parts = [one for table in range(1, 11) for one in even_parts(table, 6, NODES)]
+    found = diagnose(cluster(parts, settings={**LIVELY, **CALM}))
+    assert codes(found) == ["policy_per_table"]
+    [cause] = found.causes
+    assert cause.fix.wanted["balance_cluster"] == "true"
+    assert cause.effect.gain > 0.2
+    spread = [one for table in range(1, 11) for one in even_parts(table, 6, NODES, start=table)]
+    assert diagnose(cluster(spread, settings={**LIVELY, **CALM})).causes == ()
+
+
+def test_the_cluster_policy_is_never_recommended_with_a_table_of_one_replica():
+    parts = [one for table in range(1, 11) for one in even_parts(table, 6, NODES)]
+    parts += even_parts(11, 5, NODES, replicas=1)
+    assert codes(diagnose(cluster(parts, settings={**LIVELY, **CALM}))) == []
+
+
+def test_the_cluster_policy_stops_with_a_table_on_two_nodes():
+    parts = [
+        *even_parts(1, 12, NODES[:2], replicas=2),
+        *even_parts(2, 12, NODES[2:4], replicas=2),
+    ]
+    found = diagnose(cluster(parts, nodes=4, settings=WHOLE))
+    assert codes(found) == ["policy_whole_cluster"]
+    [cause] = found.causes
+    assert cause.fix.wanted == {"balance_cluster": "false"}
+    assert cause.effect.after.deviation == 0.0
