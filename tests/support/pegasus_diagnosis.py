@@ -22,7 +22,7 @@ def node_names(count: int) -> list[str]:
 def even_parts(
     app_id: int, partitions: int, nodes: Sequence[str], *, replicas: int = 3, start: int = 0
 ) -> list[dict[str, Any]]:
-    """Partitions dealt out in turn: as even as can be over these nodes."""
+    """Partitions placed in turn: as even as can be over these nodes."""
     count = len(nodes)
     return [
         part_row(

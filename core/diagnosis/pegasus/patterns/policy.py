@@ -21,8 +21,8 @@ from core.units import format_ratio, pluralize
 CLUSTER: Final = "balance_cluster"
 COUNT: Final = "balance_op_count_per_round"
 _COUNTS: Final = (1, 2, 5, 20, 50, 100)
-_UNEVEN_RATIO: Final = 0.1
-_UNEVEN_COUNT: Final = 2.0
+_UNEVEN_RATIO: Final = 0.05
+_UNEVEN_COUNT: Final = 3.0
 
 _Option = tuple[dict[str, object], dict[str, str]]
 """Options of the balancer, and the settings that make them."""
