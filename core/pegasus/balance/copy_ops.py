@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -118,16 +118,23 @@ class CopyTask:
         """Return whether nodes holding ``least`` and ``most`` are even enough."""
         return self.limits.is_done(least, most)
 
+    @cached_property
+    def _fullest_disks_first(self) -> list[list[_Holding]]:
+        """By node: what it holds, from its fullest disk down, in gpid order on equal ones."""
+        return [
+            sorted(held, key=lambda one: -load[one[2]])
+            for held, load in zip(self.holdings, self.loads, strict=True)
+        ]
+
     def row_to_copy(self, source: int, target: int, planned: Collection[int]) -> int | None:
         """Return the row to copy: on the source's fullest disk, the first of equal ones."""
-
-        def may_go(row: int, role: int) -> bool:
+        is_primary = self.kind is PlanKind.COPY_PRIMARY
+        for row, role, _ in self._fullest_disks_first[source]:
             if row in planned:
-                return False
-            is_primary = self.kind is PlanKind.COPY_PRIMARY
-            return is_primary or (role > 0 and target not in self.members[row])
-
-        return _fullest_disk_first(self.holdings[source], self.loads[source], may_go)
+                continue
+            if is_primary or (role > 0 and target not in self.members[row]):
+                return row
+        return None
 
 
 def _copy(task: CopyTask, planned: set[int]) -> list[BalancePlan]:
@@ -145,17 +152,6 @@ def _copy(task: CopyTask, planned: set[int]) -> list[BalancePlan]:
         insort(queue, (least[0] + 1, least[1]))
         insort(queue, (most[0] - 1, most[1]))
     return plans
-
-
-def _fullest_disk_first(
-    held: list[_Holding], load: Counter[int], may_go: Callable[[int, int], bool]
-) -> int | None:
-    """Return the row to copy: on the disk with most of the table, the first of equal ones."""
-    best, best_load = None, NO_NODE
-    for row, role, disk in held:
-        if load[disk] > best_load and may_go(row, role):
-            best, best_load = row, load[disk]
-    return best
 
 
 def _holdings(
