@@ -50,6 +50,8 @@ def after_samples(snapshot: PulsarSnapshot, count: int) -> PulsarSnapshot:
     for name in AVERAGES:
         totals = sums(reporter, column_values(bundles, name), brokers.num_rows)
         brokers = set_column(brokers, name, known_sums(brokers, name, totals))
+    if bundles is snapshot.bundles and _same(brokers, snapshot.brokers):
+        return snapshot  # nothing derived of it has to be derived again
     tables = {**snapshot.tables, "bundles": bundles, "brokers": brokers}
     return PulsarSnapshot.build(snapshot.manifest, tables)
 
@@ -79,8 +81,10 @@ def after_each(
         held = np.nan_to_num(column_values(bundles, f"{term}_samples")).astype(np.int64)
         averages = {rate: column_values(bundles, f"{term}_{rate}") for rate in RATES}
         lasts = {rate: column_values(bundles, rate) for rate in RATES}
+        if _is_at_rest(bundles, reported, averages, held >= most):
+            continue
         for number, count in enumerate(counts):
-            if _is_at_rest(bundles, reported, averages, held >= most):
+            if number and _is_at_rest(bundles, reported, averages, held >= most):
                 break
             taken = reported if since is None else reported & (since <= number)
             counted = held
@@ -108,6 +112,11 @@ def _is_at_rest(
         if (reported & np.isfinite(last) & ((values != last) | ~is_full)).any():
             return False
     return True
+
+
+def _same(one: pa.Table, other: pa.Table) -> bool:
+    """Return whether the averages of brokers are the same."""
+    return all(one[name].equals(other[name]) for name in AVERAGES)
 
 
 def sampled(

@@ -170,6 +170,8 @@ class _Engine:
         self._rng = np.random.default_rng(seed)
         self._grace_minutes = settings.number(_GRACE)
         self.interval_minutes = max(settings.number(_INTERVAL), 1.0)
+        self._restless: tuple[PulsarSnapshot, Any] | None = None
+        """Fleet and memory of which it is known that something still moves."""
 
     def _begun(self, cluster: SimulatedCluster, run: Run) -> _Fleet:
         """Return a fleet before its first round."""
@@ -252,9 +254,14 @@ class _Engine:
     def is_converged(self, fleet: _Fleet) -> bool:
         """Return whether nothing would move any more on this load, however long one waits."""
         rested, state = fleet.cluster.rested(fleet.state)
+        first = (rested.snapshot, state)
+        known = self._restless
+        if known is not None and first[0] is known[0] and state == known[1]:
+            return False
         for _ in range(LOOKAHEAD):
             decision, following = rested.decided(state, frozenset())
             if any(not landing.skipped for landing in rested.landings(decision.moves)):
+                self._restless = first
                 return False
             if following == state:
                 return True
