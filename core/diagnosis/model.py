@@ -18,6 +18,9 @@ MIN_GAIN_RATIO: Final = 0.05
 MIN_GAIN_SHARE: Final = 0.2
 """... and by this share of itself."""
 
+EVEN_RATIO: Final = 0.2
+"""Load within this distance of the mean, share of it, is even enough."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
@@ -82,8 +85,9 @@ class Effect:
 
     @property
     def is_better(self) -> bool:
-        """Whether the fix is worth recommending."""
-        gains = self.is_more_complete or self.is_more_even or self.is_calmer
+        """Whether the fix is worth recommending: calm alone is none while the load is uneven."""
+        is_even = (self.after.deviation or 0.0) <= EVEN_RATIO
+        gains = self.is_more_complete or self.is_more_even or (self.is_calmer and is_even)
         return gains and not self.is_harmful
 
     @property
@@ -154,6 +158,8 @@ class Diagnosis:
     Attributes:
         causes: Best first; empty: no problem found, or none whose fix helps.
         problem: What is wrong, one sentence; empty: the cluster is healthy.
+        subject: The verdict on the broker, bundle or node in question, one sentence; empty: the
+            question is about the cluster.
         tried: Changes that were tried, those without effect included.
         untried: Changes that the time did not allow.
         notes: What was assumed, and what could not be judged.
@@ -161,11 +167,21 @@ class Diagnosis:
 
     causes: tuple[Cause, ...] = ()
     problem: str = ""
+    subject: str = ""
     tried: int = 0
     untried: int = 0
     notes: tuple[str, ...] = ()
 
     @property
-    def is_complete(self) -> bool:
-        """Whether every change was tried."""
-        return not self.untried
+    def answer(self) -> str:
+        """What is wrong, and how far the search went, for a person."""
+        if not self.problem:
+            return "No problem found."
+        if self.causes:
+            return self.problem
+        if self.untried:
+            return (
+                f"{self.problem} Of {self.tried + self.untried:,} changes {self.tried:,} were "
+                "tried, and none helps."
+            )
+        return f"{self.problem} No single setting changes this: {self.tried:,} changes were tried."

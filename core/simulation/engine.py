@@ -7,7 +7,7 @@ placed by the same reports. Bundles rest for the grace period.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -79,6 +79,7 @@ def run_rounds(
     strategy: AnyStrategy,
     settings: EffectiveSettings,
     overrides: dict[str, object] | None = None,
+    is_hopeless: Callable[[Sequence[RoundResult]], bool] | None = None,
 ) -> Simulation:
     """Simulate a fleet, wherever its bundles are; see :func:`simulate`.
 
@@ -88,14 +89,19 @@ def run_rounds(
         strategy: The one that ``run`` names.
         settings: Of :func:`assumed_settings`.
         overrides: Settings that were assumed, upstream key to value.
+        is_hopeless: Reads the rounds so far; true ends the simulation before its horizon.
     """
     engine = _Engine(strategy, settings, start.manager, run.seed)
     fleet, first = engine.start(start, run)
     before = _deviation(start.measures().throughput)
-    rounds = [*first, *engine.rounds(fleet, run)]
+    rounds = list(first)
+    for done in engine.rounds(fleet, run):
+        rounds.append(done)
+        if is_hopeless is not None and is_hopeless(rounds):
+            break
     ending: StepResult = "converged" if engine.is_converged(fleet) else "horizon"
-    last_move = max((done.number for done in rounds if done.moves), default=0)
-    done = Simulation(
+    last_move = max((result.number for result in rounds if result.moves), default=0)
+    simulation = Simulation(
         shedding=engine.strategy.name,
         placement=engine.manager.placement,
         interval_minutes=engine.interval_minutes,
@@ -109,7 +115,7 @@ def run_rounds(
         final=fleet.cluster.snapshot,
         notes=_notes(start.snapshot, engine.settings, overrides or {}),
     )
-    return _with_sentence(done)
+    return _with_sentence(simulation)
 
 
 def changed_fleet(

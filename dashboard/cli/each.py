@@ -97,7 +97,7 @@ def each(
         return _repeat(printed, as_json=as_json)
     spark = engine.session()
     if large is not None and len(snapshots) == 1:
-        instead = large(spark, snapshots[0], _progress())
+        instead = large(spark, snapshots[0], progress())
         if instead is not None:
             return instead(snapshots[0], as_json=as_json)
     return _repeat(_on_spark(spark, directories, command, as_json), as_json=as_json)
@@ -127,7 +127,7 @@ def _on_spark(
         row = {"text": printed.text, "notes": printed.notes, "code": printed.code}
         return {_PRINTED: pa.Table.from_pylist([row])}
 
-    found = each_on_spark(spark, paths, answer, _progress())
+    found = each_on_spark(spark, paths, answer, progress())
     rows = {name: tables[_PRINTED].to_pylist()[0] for name, tables in found}
     return {name: Printed(**rows[name]) for name in directories}
 
@@ -165,11 +165,12 @@ class _Noted:
 
     def step(self, done: int, total: int, words: str) -> None:
         """Write it."""
-        sys.stderr.write(f"\r{words}: {done} of {total} tasks ")
+        sys.stderr.write(f"\r{words}: {done} of {total} tasks " if total else f"\r{words}: {done} ")
         if total and done >= total:
             sys.stderr.write("\n")
         sys.stderr.flush()
 
 
-def _progress() -> Progress:
+def progress() -> Progress:
+    """Return what shows progress on a terminal, and nothing elsewhere."""
     return _Noted() if sys.stderr.isatty() else NoProgress()

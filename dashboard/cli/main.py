@@ -53,6 +53,9 @@ COMMANDS: Final = {
     "dashboard.cli.health": {
         "health": "Show the findings of a cluster or a snapshot, with numbers.",
     },
+    "dashboard.cli.diagnose": {
+        "diagnose": "Name the causes of uneven load, each proven by a simulation of its fix.",
+    },
     "dashboard.cli.pulsar.decisions.fleet": {
         "place": (
             "Show the placement candidates of a bundle with probabilities, and excluded brokers."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,12 +13,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from core.errors import InputError, UnknownNameError
-from core.findings.finding import Finding, findings_sentence, overall_state
+from core.findings.finding import Finding, Fix, findings_sentence, overall_state
 from core.plan.model import Plan
 from core.progress import Progress
 from core.pulsar.measures import TARGETS, Measures, Target, balance_sentence, measure
 from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.preview import OtherPreview, preview_plan
+from core.pulsar.presets import upstream_words
 from core.pulsar.rules.registry import assess
 from core.snapshot import Manifest, PulsarSnapshot, TableManifest
 from core.snapshot.store import load_manifest, load_snapshot
@@ -212,3 +214,20 @@ def with_topics(
     entry = TableManifest(source="rest", rows=topics.num_rows)
     manifest = replace(snapshot.manifest, tables={**snapshot.manifest.tables, "topics": entry})
     return PulsarSnapshot.build(manifest, {**snapshot.tables, "topics": topics})
+
+
+def fix_command(fix: Fix, cluster: str, more: str = "") -> str:
+    """Return the ``trimtab set`` that makes a plan of a fix; blank where it has no dynamic part.
+
+    Args:
+        fix: The fix.
+        cluster: Name of the cluster.
+        more: Further words of the command, such as the configuration.
+    """
+    if not fix.wanted:
+        return ""
+    parts = [
+        f"--unset {key}" if value is None else shlex.quote(f"{key}={upstream_words(value)}")
+        for key, value in fix.wanted.items()
+    ]
+    return f"trimtab set {shlex.quote(cluster)} {' '.join(parts)} --plan plan.json{more}"

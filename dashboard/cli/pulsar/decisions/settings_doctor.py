@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,7 @@ from typing import Any
 import typer
 
 from core.errors import SnapshotError
-from core.findings.finding import Finding, Fix
-from core.pulsar.presets import upstream_words
+from core.findings.finding import Finding
 from core.pulsar.rules.doctor import Examination, examine
 from core.pulsar.rules.doctor.answer import answer, group_words
 from core.pulsar.rules.doctor.groups import Comparison
@@ -22,6 +20,7 @@ from dashboard.cli.options import Config, Json, Release, Settings, Source
 from dashboard.cli.output import Answer, emit, say, table
 from dashboard.cli.pulsar.snapshots import Assumptions
 from dashboard.cli.pulsar.source import pulsar_snapshot
+from dashboard.cli.pulsar.views import fix_command
 
 _MOST_GROUPS = 6
 
@@ -87,23 +86,6 @@ def _past_json(past: RecordedPast | None) -> dict[str, str] | None:
     return {"start": past.start.isoformat(), "end": past.end.isoformat()}
 
 
-def command_of(fix: Fix, cluster: str, more: str = "") -> str:
-    """Return the ``trimtab set`` that makes a plan of a fix; blank where it has no dynamic part.
-
-    Args:
-        fix: The fix.
-        cluster: Name of the cluster.
-        more: Further words of the command, such as the configuration.
-    """
-    if not fix.wanted:
-        return ""
-    parts = [
-        f"--unset {key}" if value is None else shlex.quote(f"{key}={upstream_words(value)}")
-        for key, value in fix.wanted.items()
-    ]
-    return f"trimtab set {shlex.quote(cluster)} {' '.join(parts)} --plan plan.json{more}"
-
-
 def _diagnosis_json(one: Finding, cluster: str, more: str) -> dict[str, Any]:
     return {
         "code": one.code,
@@ -120,7 +102,7 @@ def _diagnosis_json(one: Finding, cluster: str, more: str) -> dict[str, Any]:
             "dynamic": dict(one.fix.wanted),
             "broker_conf": list(one.fix.lines),
             "restart": one.fix.restart,
-            "command": command_of(one.fix, cluster, more) or None,
+            "command": fix_command(one.fix, cluster, more) or None,
         },
     }
 
@@ -149,7 +131,7 @@ def _show(found: Examination, manifest: Manifest, more: str) -> None:
         say(f"  So: {one.consequence}")
         if one.hint:
             say(f"  Do: {one.hint}")
-        if command := command_of(one.fix, manifest.cluster, more):
+        if command := fix_command(one.fix, manifest.cluster, more):
             say(f"  {command}")
         for line in one.fix.lines:
             say(f"  broker.conf: {line}")

@@ -1,0 +1,366 @@
+"""The diagnosis of one Pulsar cluster: what is wrong, and which changes prove why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from core.diagnosis.model import Cause, Diagnosis, Effect
+from core.diagnosis.pulsar.context import Candidate, DiagnosisContext
+from core.diagnosis.pulsar.patterns.thresholds import code_of
+from core.diagnosis.pulsar.registry import PATTERNS
+from core.diagnosis.pulsar.trials import PLACEMENT, SHEDDING, Change, Trials
+from core.diagnosis.pulsar.values import alternatives
+from core.diagnosis.request import DiagnoseRequest
+from core.errors import OpsError, UnknownNameError
+from core.findings.finding import Fix
+from core.progress import Progress
+from core.pulsar.measures import DEFAULT_TARGET, MeasureName
+from core.pulsar.settings import SETTING_BY_KEY
+from core.pulsar.shedding.registry import upstream_class
+from core.snapshot import PulsarSnapshot
+from core.units import format_ratio, pluralize
+
+MIN_USAGE_GAP_POINTS: Final = 10.0
+"""Below this distance between the busiest and the idlest broker, uneven traffic hurts nobody."""
+
+MAX_CAUSES: Final = 6
+_RESOLVED_SHARE: Final = 0.6
+_SEEDS: Final = (2, 3)
+_CODES: Final = {
+    "loadBalancerDistributeBundlesEvenlyEnabled": "even_distribution",
+    "loadBalancerHistoryResourcePercentage": "smoothed_usage",
+    "loadBalancerSheddingGracePeriodMinutes": "grace_period",
+    "preferLaterVersions": "version_filter",
+    "loadBalancerBrokerMaxTopics": "topic_limit",
+    "loadBalancerSheddingExcludedNamespaces": "namespaces_excluded",
+    PLACEMENT: "placement_strategy",
+    SHEDDING: "shedding_strategy",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Proven:
+    candidate: Candidate
+    change: Change
+    effect: Effect
+
+
+def diagnose(snapshot: PulsarSnapshot, request: DiagnoseRequest, progress: Progress) -> Diagnosis:
+    """Name the causes of uneven or restless load, each proven on this snapshot.
+
+    Args:
+        snapshot: Any snapshot of a Pulsar cluster.
+        request: The broker or bundle in question, and the time for simulations.
+        progress: Where the number of changes tried so far goes.
+    Returns:
+        Causes best first; none where the cluster is healthy, or no change helps.
+    Raises:
+        UnknownNameError: There is no such broker or bundle.
+    """
+    if not snapshot.brokers.num_rows or not snapshot.bundles.num_rows:
+        return Diagnosis(notes=("The snapshot has no brokers or no bundles: nothing is judged.",))
+    trials = Trials(snapshot, budget_s=request.seconds, progress=progress)
+    subject = _subject(DiagnosisContext(trials), request)
+    try:
+        context = _context(trials)
+        problem = _problem(context)
+    except OpsError as exc:
+        return Diagnosis(subject=subject, notes=(str(exc),))
+    if not problem:
+        return Diagnosis(subject=subject)
+    search = _Search(context)
+    causes = search.causes()
+    return Diagnosis(
+        causes=_concerning(causes, request.broker or request.bundle),
+        problem=problem,
+        subject=subject,
+        tried=search.tried,
+        untried=search.untried,
+        notes=search.notes(),
+    )
+
+
+def _subject(context: DiagnosisContext, request: DiagnoseRequest) -> str:
+    """Return the verdict on the broker or bundle in question."""
+    if request.node is not None:
+        raise UnknownNameError.of(
+            "node", request.node, (), place="a Pulsar cluster; it has brokers: give --broker"
+        )
+    if request.broker is not None:
+        context.view.broker_row(request.broker)
+        reason = context.explanation.of_broker(request.broker)
+        return f"{reason.sentence} {reason.otherwise}".strip()
+    if request.bundle is not None:
+        why = context.explanation.of_bundle(request.bundle)
+        return f"{why.sentence} {why.otherwise}".strip()
+    return ""
+
+
+def _concerning(causes: tuple[Cause, ...], name: str | None) -> tuple[Cause, ...]:
+    """Return the causes, those about one object first; each part keeps its order."""
+    if name is None:
+        return causes
+    return tuple(sorted(causes, key=lambda cause: name not in cause.objects))
+
+
+def _context(trials: Trials) -> DiagnosisContext:
+    """Return the context, judged by the measure that the shedding strategy fires by."""
+    context = DiagnosisContext(trials)
+    measure: MeasureName = "throughput"
+    if context.strategy.name == "UniformLoadShedder" and _fires_by_rate(context):
+        measure = "msg_rate"
+    return context if measure == "throughput" else DiagnosisContext(_judged_by(trials, measure))
+
+
+def _judged_by(trials: Trials, measure: MeasureName) -> Trials:
+    """Return trials of the same snapshot judged by another measure."""
+    return Trials(
+        trials.snapshot,
+        judged_by=measure,
+        budget_s=trials.budget_s,
+        progress=trials.progress,
+    )
+
+
+def _fires_by_rate(context: DiagnosisContext) -> bool:
+    """Whether UniformLoadShedder acts by message rate: that threshold comes first, 0 is off."""
+    limit = context.settings.number("loadBalancerMsgRateDifferenceShedderThreshold")
+    values = context.view.broker_msg_rate[np.isfinite(context.view.broker_msg_rate)]
+    if limit <= 0 or values.size < 2:  # one has nothing to differ from
+        return False
+    lowest = max(float(values.min()), 1.0)
+    return (float(values.max()) - lowest) * 100 / lowest > limit
+
+
+def _problem(context: DiagnosisContext) -> str:
+    """Return what is wrong once the balancer is done, one sentence; blank: nothing."""
+    end = context.trials.baseline.outcome
+    if not end.converges:
+        if not end.moves:
+            return (
+                f"{context.strategy.name} picks bundles in every round, and none of them goes "
+                "anywhere."
+            )
+        return (
+            f"{context.strategy.name} does not come to rest: {pluralize(end.moves, 'move')} in "
+            f"{pluralize(end.rounds, 'round')}, {end.returned:,} of them back."
+        )
+    if end.returned:
+        return (
+            f"{end.returned:,} of {pluralize(end.moves, 'move')} go back to where the bundle was."
+        )
+    if end.deviation is not None and end.deviation > DEFAULT_TARGET.bound and _hurts(context):
+        measure = context.load.label
+        after = f" after {pluralize(end.moves, 'move')}" if end.moves else ""
+        return (
+            f"The {measure} is {format_ratio(end.deviation)} off the mean{after}, and the balancer "
+            "does nothing more."
+        )
+    return ""
+
+
+def _hurts(context: DiagnosisContext) -> bool:
+    """Whether usage differs enough between brokers to matter."""
+    usage = context.real_usage
+    known = usage[np.isfinite(usage)]
+    return bool(known.size > 1 and known.max() - known.min() >= MIN_USAGE_GAP_POINTS)
+
+
+class _Search:
+    """Patterns, then every setting that is read, then pairs; until the time is up."""
+
+    def __init__(self, context: DiagnosisContext) -> None:
+        self._context = context
+        self._trials = context.trials
+        self.untried = 0
+        self._turning: dict[tuple[object, ...], tuple[Candidate, Change]] = {}
+
+    @property
+    def tried(self) -> int:
+        """Changes that were simulated."""
+        return self._trials.count
+
+    def causes(self) -> tuple[Cause, ...]:
+        """Return the proven causes, best first."""
+        candidates = [one for pattern in PATTERNS for one in pattern(self._context)]
+        proven = list(self._proven(one for one in candidates if not one.tier))
+        later = self._proven(one for one in candidates if one.tier)
+        for further in (later, self._singles(), self._pairs()):
+            if any(_is_resolved(one.effect) for one in proven):
+                break
+            proven += further
+        ranked = sorted(proven, key=_merit)
+        best: dict[tuple[str, tuple[str, ...]], _Proven] = {}
+        for one in ranked:
+            best.setdefault((one.candidate.code, one.candidate.objects), one)
+        lasting = [one for one in list(best.values())[:MAX_CAUSES] if self._lasts(one)]
+        return tuple(self._cause(one) for one in lasting)
+
+    def _proven(self, candidates: Iterable[Candidate]) -> Iterator[_Proven]:
+        for candidate in candidates:
+            found = self._best(candidate)
+            if found is not None:
+                yield found
+
+    def _best(self, candidate: Candidate, *, is_pair: bool = False) -> _Proven | None:
+        """Return the change of a candidate with the best effect; ``None``: none helps."""
+        found: list[_Proven] = []
+        for change in candidate.changes:
+            if self._trials.is_over and not self._trials.known(change):
+                self.untried += 1
+                continue
+            effect = self._trials.effect(change)
+            if effect is None:
+                continue
+            if effect.is_better:
+                found.append(_Proven(candidate, change, effect))
+            elif effect.before != effect.after and change.settings and not is_pair:
+                self._turning.setdefault(change.key, (candidate, change))
+        return min(found, key=_merit) if found else None
+
+    def _singles(self) -> Iterator[_Proven]:
+        """Try every setting that anything reads here."""
+        context = self._context
+        for key in sorted(context.reads()):
+            values = alternatives(key, context.settings, context.view)
+            changes = tuple(context.base.also(Change(settings={key: value})) for value in values)
+            if not changes:
+                continue
+            found = self._best(
+                Candidate(
+                    code=_CODES.get(
+                        key, code_of(key) if key in context.strategy.deciding else "setting"
+                    ),
+                    keys=(key,),
+                    summary="",
+                    changes=changes,
+                    tier=3 if key in (SHEDDING, PLACEMENT) else 2,
+                )
+            )
+            if found is not None:
+                yield found
+
+    def _pairs(self) -> Iterator[_Proven]:
+        """Try a second setting with those that alone change something, and not for the better."""
+        context = self._context
+        own = context.strategy.deciding
+        for candidate, first in list(self._turning.values()):
+            trial, key = self._trials.trial(first), candidate.keys[0]
+            reads = sorted(trial.reads if trial else (), key=lambda name: (name not in own, name))
+            for other in reads:
+                if other == key or other in (SHEDDING, PLACEMENT):
+                    continue
+                values = alternatives(other, context.settings, context.view)
+                changes = tuple(first.also(Change(settings={other: value})) for value in values)
+                pair = replace(candidate, keys=(key, other), changes=changes, tier=1)
+                found = self._best(pair, is_pair=True)
+                if found is not None:
+                    yield found
+                    if _is_resolved(found.effect):
+                        break
+
+    def _lasts(self, one: _Proven) -> bool:
+        """Whether the effect is no luck of the draws: other seeds do not end worse."""
+        for seed in _SEEDS:
+            if self._trials.is_over:
+                return True
+            others = Trials(self._trials.snapshot, judged_by=self._trials.judged_by, seed=seed)
+            effect = others.effect(one.change)
+            if effect is None or effect.is_harmful:
+                return False
+        return True
+
+    def _cause(self, one: _Proven) -> Cause:
+        candidate = one.candidate
+        return Cause(
+            code=candidate.code,
+            keys=candidate.keys or tuple(one.change.settings),
+            objects=candidate.objects,
+            summary=candidate.summary or self._summary(one),
+            effect=one.effect,
+            fix=self._fix(one),
+            hint=candidate.hint or self._hint(one),
+            measured=candidate.measured,
+            threshold=candidate.threshold,
+            unit=candidate.unit,
+        )
+
+    def _summary(self, one: _Proven) -> str:
+        present = " and ".join(
+            f"{key} is {_text(self._context.settings.value(key))}" for key in one.candidate.keys
+        )
+        return f"{present}: with {_assignments(one.change)} the cluster ends better."
+
+    def _hint(self, one: _Proven) -> str:
+        release = f" on release {one.change.release}" if one.change.release else ""
+        return f"Set {_assignments(one.change)}{release}."
+
+    def _fix(self, one: _Proven) -> Fix:
+        settings = {} if one.change.release else dict(one.change.settings)
+        target = self._context.settings.target
+        wanted, lines = {}, list(one.candidate.lines)
+        restart = bool(lines)
+        for key, value in settings.items():
+            setting = SETTING_BY_KEY[key]
+            if setting.is_dynamic_in(target):
+                wanted[key] = value
+                restart |= setting.takes_effect == "restart"
+            else:
+                lines.append(f"{key}={_text(_upstream(key, value))}")
+                restart = True
+        return Fix(wanted=wanted, lines=tuple(lines), restart=restart)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what was assumed."""
+        notes = [f"Judged by {self._context.load.label}."]
+        if self.untried:
+            notes.append(
+                f"{self.untried:,} changes were not tried: the time was over after "
+                f"{self._trials.budget_s:g} s."
+            )
+        return tuple(notes)
+
+
+def _upstream(key: str, value: Any) -> Any:
+    return upstream_class(value) if key == SHEDDING else value
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value)) or "empty"
+    return str(value).rpartition(".")[2] if str(value).startswith("org.") else str(value)
+
+
+def _assignments(change: Change) -> str:
+    return " and ".join(f"{key}={_text(value)}" for key, value in change.settings.items())
+
+
+def _is_resolved(effect: Effect) -> bool:
+    """Whether the trouble is over: even enough, or much nearer; and calm."""
+    before, after = effect.before.deviation, effect.after.deviation
+    if after is None or before is None or after <= DEFAULT_TARGET.bound:
+        return not effect.after.returned
+    return not effect.after.returned and effect.gain >= _RESOLVED_SHARE * before
+
+
+def _merit(one: _Proven) -> tuple[Any, ...]:
+    """Sort key: what resolves it first, then what the snapshot itself shows, then the effect."""
+    after = one.effect.after
+    off = max((after.deviation or 0.0) - DEFAULT_TARGET.bound, 0.0)
+    return (
+        not _is_resolved(one.effect),
+        one.candidate.tier,
+        after.returned,
+        round(off / 0.05),
+        after.moves,
+        after.rounds,
+        len(one.change.settings),
+    )

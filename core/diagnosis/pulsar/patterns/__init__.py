@@ -1,0 +1,1 @@
+"""Patterns: each module knows one family of causes; :mod:`..registry` lists them."""

@@ -1,0 +1,70 @@
+"""What is unloaded comes back, or goes to brokers that are busy themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from core.diagnosis.pulsar.context import Candidate, DiagnosisContext, with_setting
+from core.diagnosis.pulsar.trials import PLACEMENT
+from core.pulsar.placement import active_placement
+from core.units import format_ratio, pluralize
+
+_EVENLY: Final = "loadBalancerDistributeBundlesEvenlyEnabled"
+_HISTORY: Final = "loadBalancerHistoryResourcePercentage"
+
+
+def even_distribution(context: DiagnosisContext) -> Iterator[Candidate]:
+    """Only brokers with the fewest bundles of a namespace are candidates, however busy they are."""
+    if not context.settings.flag(_EVENLY) or _EVENLY not in context.reads():
+        return
+    end = context.trials.baseline.outcome
+    yield Candidate(
+        code="even_distribution",
+        keys=(_EVENLY,),
+        objects=tuple(filter(None, (context.busiest,))),
+        summary=f"{_EVENLY} lets only brokers with the fewest bundles of a namespace be chosen: "
+        f"of {pluralize(end.moves, 'move')} {end.returned:,} go back, and the deviation ends at "
+        f"{format_ratio(end.deviation)}.",
+        changes=with_setting(context, _EVENLY, False),  # noqa: FBT003  # a value, no argument
+        tier=0 if end.moves else 1,
+    )
+
+
+def smoothing(context: DiagnosisContext) -> Iterator[Candidate]:
+    """Usage is smoothed by its past: a broker counts as busy after it was relieved."""
+    ratio = context.settings.number(_HISTORY)
+    if _HISTORY not in context.reads() or not ratio:
+        return
+    end = context.trials.baseline.outcome
+    yield Candidate(
+        code="smoothed_usage",
+        keys=(_HISTORY,),
+        objects=tuple(filter(None, (context.busiest,))),
+        summary=f"{_HISTORY} {ratio:g} weighs the past: brokers shed on after they were relieved "
+        f"({pluralize(end.moves, 'move')}, {end.returned:,} back).",
+        changes=with_setting(
+            context, _HISTORY, *(value for value in (0.5, 0.2, 0.0) if value < ratio)
+        ),
+        measured=ratio,
+        threshold=0.0,
+        unit="ratio",
+        tier=0 if end.moves else 2,
+    )
+
+
+def placement_measure(context: DiagnosisContext) -> Iterator[Candidate]:
+    """Shedding goes by one measure, placement by another."""
+    fitting = context.strategy.fitting_placement
+    active = active_placement(context.settings, context.view.load_manager)
+    if not fitting or fitting == active or not context.settings.target.has_class(fitting):
+        return
+    moves = context.trials.baseline.outcome.moves
+    yield Candidate(
+        code="measures_differ",
+        keys=(PLACEMENT,),
+        summary=f"{context.strategy.name} sheds by {context.strategy.measure or 'its own measure'},"
+        f" and {active} places by another measure.",
+        changes=with_setting(context, PLACEMENT, fitting),
+        tier=0 if moves else 2,
+    )

@@ -1,0 +1,37 @@
+"""The patterns that are tried before every single setting is."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.diagnosis.pulsar.context import Pattern
+from core.diagnosis.pulsar.patterns.bundles import few_bundles, heavy_bundles
+from core.diagnosis.pulsar.patterns.policies import anti_affinity, isolation, other_load_manager
+from core.diagnosis.pulsar.patterns.releases import release_defect
+from core.diagnosis.pulsar.patterns.resources import (
+    differing_limits,
+    held_resource,
+    network_limit,
+)
+from core.diagnosis.pulsar.patterns.restless import even_distribution, placement_measure, smoothing
+from core.diagnosis.pulsar.patterns.switches import excluded_namespaces, shedding_off
+from core.diagnosis.pulsar.patterns.thresholds import busiest_rule, condition_not_met
+
+PATTERNS: Final[tuple[Pattern, ...]] = (
+    shedding_off,
+    excluded_namespaces,
+    isolation,
+    other_load_manager,
+    held_resource,
+    network_limit,
+    differing_limits,
+    heavy_bundles,
+    few_bundles,
+    condition_not_met,
+    even_distribution,
+    smoothing,
+    placement_measure,
+    anti_affinity,
+    busiest_rule,
+    release_defect,
+)

@@ -1,0 +1,235 @@
+"""Changes, tried on one snapshot: each is simulated until the cluster converges, or the horizon."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from core.diagnosis.model import Effect, Outcome
+from core.errors import OpsError
+from core.progress import NoProgress, Progress
+from core.pulsar.catalogue import Value
+from core.pulsar.measures import MeasureName, measure
+from core.pulsar.settings import (
+    SHEDDING_SWITCHES,
+    EffectiveSettings,
+    effective_settings,
+)
+from core.pulsar.shedding.registry import AnyStrategy, active_shedding_strategy
+from core.simulation.cluster import LocalCluster
+from core.simulation.engine import find_flaps, run_rounds
+from core.simulation.managers import manager_of
+from core.simulation.model import RoundResult, Run, Simulation
+from core.snapshot import PulsarSnapshot
+
+ROUNDS: Final = 60
+"""Horizon of a trial: twice the grace period of bundles by default, so that they can come back."""
+
+SHEDDING: Final = "loadBalancerLoadSheddingStrategy"
+PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
+
+_RETURNED_LIMIT: Final = 3
+"""A trial ends early once so many times the moves back of the baseline, and more than
+:data:`_RETURNED_FLOOR`, are seen: it is harmful, however it goes on."""
+
+_RETURNED_FLOOR: Final = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What is otherwise in a trial.
+
+    Attributes:
+        settings: Upstream key to value.
+        release: Release that the brokers would run; ``None``: the one they run.
+        data: Name of what :attr:`edit` does; two changes of one name are the same.
+        edit: Returns the snapshot with other data: a policy less, a bundle split, a true capacity.
+    """
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    release: str | None = None
+    data: str = ""
+    edit: Callable[[PulsarSnapshot], PulsarSnapshot] | None = None
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What it is known by."""
+        pairs = tuple(sorted((key, repr(value)) for key, value in self.settings.items()))
+        return (pairs, self.release, self.data)
+
+    def also(self, other: Change) -> Change:
+        """Return both changes as one."""
+        return Change(
+            settings={**self.settings, **other.settings},
+            release=other.release or self.release,
+            data="; ".join(name for name in (self.data, other.data) if name),
+            edit=_both(self.edit, other.edit),
+        )
+
+
+NOTHING: Final = Change()
+
+Edit = Callable[[PulsarSnapshot], PulsarSnapshot] | None
+
+
+def _both(first: Edit, then: Edit) -> Edit:
+    if first is None or then is None:
+        return first or then
+    return lambda snapshot: then(first(snapshot))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Recorded(EffectiveSettings):
+    """Settings that note which of them are read."""
+
+    reads: set[str] = field(default_factory=set, compare=False, repr=False)
+
+    def value(self, key: str) -> Value:
+        self.reads.add(key)
+        return super().value(key)
+
+
+def _recorded(settings: EffectiveSettings) -> _Recorded:
+    given = {one.name: getattr(settings, one.name) for one in fields(EffectiveSettings)}
+    return _Recorded(**given)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """How a change went.
+
+    Attributes:
+        outcome: The end of it.
+        reads: Settings that were read on the way: any other one makes no difference.
+        simulation: The rounds; ``None``: shedding is off, nothing moves.
+    """
+
+    outcome: Outcome
+    reads: frozenset[str]
+    simulation: Simulation | None = None
+
+
+@dataclass(eq=False)
+class Trials:
+    """Trials on one snapshot, each change tried once.
+
+    Attributes:
+        snapshot: The cluster.
+        judged_by: The measure whose deviation counts.
+        budget_s: Seconds after which :attr:`is_over` is true.
+        seed: Of the draws.
+        progress: Where the number of trials goes.
+    """
+
+    snapshot: PulsarSnapshot
+    judged_by: MeasureName = "throughput"
+    budget_s: float = 2.0
+    seed: int = 1
+    progress: Progress = field(default_factory=NoProgress)
+    _trials: dict[tuple[object, ...], Trial | None] = field(default_factory=dict)
+    _started: float = field(default_factory=time.perf_counter)
+
+    @cached_property
+    def settings(self) -> EffectiveSettings:
+        """The active settings."""
+        return effective_settings(self.snapshot)
+
+    @cached_property
+    def baseline(self) -> Trial:
+        """The cluster as it is.
+
+        Raises:
+            OpsError: It cannot be simulated.
+        """
+        trial = self._tried(NOTHING, is_patient=True)
+        self._trials[NOTHING.key] = trial
+        return trial
+
+    @property
+    def count(self) -> int:
+        """Changes that were simulated."""
+        return sum(trial is not None for key, trial in self._trials.items() if key != NOTHING.key)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is up."""
+        return time.perf_counter() - self._started > self.budget_s
+
+    def known(self, change: Change) -> bool:
+        """Return whether a change was tried."""
+        return change.key in self._trials
+
+    def trial(self, change: Change) -> Trial | None:
+        """Return how a change goes; ``None``: such a cluster cannot be simulated."""
+        if change.key not in self._trials:
+            try:
+                self._trials[change.key] = self._tried(change)
+            except OpsError:
+                self._trials[change.key] = None
+            self.progress.step(self.count, 0, "simulating changes")
+        return self._trials[change.key]
+
+    def effect(self, change: Change) -> Effect | None:
+        """Return what a change makes of the outcome."""
+        trial = self.trial(change)
+        if trial is None:
+            return None
+        return Effect(before=self.baseline.outcome, after=trial.outcome)
+
+    def _tried(self, change: Change, *, is_patient: bool = False) -> Trial:
+        snapshot = self.snapshot if change.edit is None else change.edit(self.snapshot)
+        settings = _recorded(
+            effective_settings(snapshot, overrides=change.settings, release=change.release)
+        )
+        strategy = active_shedding_strategy(snapshot.manifest.load_manager, settings)
+        if settings.shedding_off:
+            return Trial(outcome=self._idle(snapshot, settings), reads=frozenset(SHEDDING_SWITCHES))
+        done = self._simulated(snapshot, settings, strategy, is_patient=is_patient)
+        outcome = Outcome(
+            moves=done.move_count,
+            returned=len(done.flaps),
+            deviation=self._deviation(done.final, settings),
+            converges=done.ending == "converged",
+            rounds=done.rounds[-1].number
+            if done.rounds_to_converge is None
+            else done.rounds_to_converge,
+        )
+        reads = frozenset({*settings.reads, *SHEDDING_SWITCHES, SHEDDING, PLACEMENT})
+        return Trial(outcome=outcome, reads=reads, simulation=done)
+
+    def _simulated(
+        self,
+        snapshot: PulsarSnapshot,
+        settings: EffectiveSettings,
+        strategy: AnyStrategy,
+        *,
+        is_patient: bool,
+    ) -> Simulation:
+        cluster = LocalCluster(
+            snapshot, settings, strategy, manager_of(snapshot, strategy, settings)
+        )
+        run = Run(shedding=strategy.name, rounds=ROUNDS, seed=self.seed)
+        limit = None if is_patient else self._gives_up()
+        return run_rounds(cluster, run, strategy, settings, is_hopeless=limit)
+
+    def _gives_up(self) -> Callable[[Sequence[RoundResult]], bool]:
+        limit = max(_RETURNED_FLOOR, _RETURNED_LIMIT * self.baseline.outcome.returned)
+
+        def is_hopeless(rounds: Sequence[RoundResult]) -> bool:
+            return len(find_flaps(rounds)) > limit
+
+        return is_hopeless
+
+    def _idle(self, snapshot: PulsarSnapshot, settings: EffectiveSettings) -> Outcome:
+        deviation = self._deviation(snapshot, settings)
+        return Outcome(moves=0, returned=0, deviation=deviation, converges=True, rounds=0)
+
+    def _deviation(self, snapshot: PulsarSnapshot, settings: EffectiveSettings) -> float | None:
+        spread = measure(snapshot, settings).of(self.judged_by)
+        known = spread.deviations[spread.known]
+        return float(np.abs(known).max()) if known.size else None

@@ -1,0 +1,32 @@
+"""The request of a diagnosis."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from core.errors import InputError
+from core.request import Request, param
+
+
+class DiagnoseRequest(Request, frozen=True, kw_only=True):
+    """Name the causes of uneven or restless load, each proven by a simulation of its fix."""
+
+    broker: Annotated[str | None, param("Why this broker is relieved or not", metavar="B")] = None
+    bundle: Annotated[str | None, param("Why this bundle moves or not", metavar="B")] = None
+    node: Annotated[str | None, param("Why this Pegasus node is as it is", metavar="N")] = None
+    seconds: Annotated[
+        float, param("Time for simulations of changes, seconds", gt=0.0, le=3_600.0)
+    ] = 10.0
+
+    def checked(self) -> Self:
+        """Return it.
+
+        Raises:
+            InputError: It is about several things.
+        """
+        if sum(name is not None for name in (self.broker, self.bundle, self.node)) > 1:
+            raise InputError(
+                "A diagnosis is about one broker, one bundle or one node.",
+                hint="Give one of --broker, --bundle and --node.",
+            )
+        return self
