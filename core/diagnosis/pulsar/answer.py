@@ -28,6 +28,7 @@ MIN_USAGE_GAP_POINTS: Final = 10.0
 """Below this distance between the busiest and the idlest broker, uneven traffic hurts nobody."""
 
 MAX_CAUSES: Final = 6
+_SHORT_S, _LONG_S, _MANY_BUNDLES = 2.0, 10.0, 5_000
 _RESOLVED_SHARE: Final = 0.6
 _SEEDS: Final = (2, 3)
 _CODES: Final = {
@@ -63,7 +64,9 @@ def diagnose(snapshot: PulsarSnapshot, request: DiagnoseRequest, progress: Progr
     """
     if not snapshot.brokers.num_rows or not snapshot.bundles.num_rows:
         return Diagnosis(notes=("The snapshot has no brokers or no bundles: nothing is judged.",))
-    trials = Trials(snapshot, budget_s=request.seconds, progress=progress)
+    is_large = snapshot.bundles.num_rows > _MANY_BUNDLES
+    budget_s = request.seconds or (_LONG_S if is_large else _SHORT_S)
+    trials = Trials(snapshot, budget_s=budget_s, progress=progress)
     subject = _subject(DiagnosisContext(trials), request)
     try:
         context = _context(trials)
@@ -187,8 +190,8 @@ class _Search:
     def causes(self) -> tuple[Cause, ...]:
         """Return the proven causes, best first."""
         candidates = [one for pattern in PATTERNS for one in pattern(self._context)]
-        proven = list(self._proven(one for one in candidates if not one.tier))
-        later = self._proven(one for one in candidates if one.tier)
+        proven = list(self._proven(one for one in candidates if one.tier <= 0))
+        later = self._proven(one for one in candidates if one.tier > 0)
         for further in (later, self._singles(), self._pairs()):
             if any(_is_resolved(one.effect) for one in proven):
                 break
@@ -216,11 +219,18 @@ class _Search:
             effect = self._trials.effect(change)
             if effect is None:
                 continue
-            if effect.is_better:
+            # with shedding off, a change has to be better than switching it on alone
+            own = self._own_effect(change, effect)
+            if effect.is_better and own.is_better:
                 found.append(_Proven(candidate, change, effect))
-            elif effect.before != effect.after and change.settings and not is_pair:
+            elif own.before != own.after and candidate.keys and not is_pair:
                 self._turning.setdefault(change.key, (candidate, change))
         return min(found, key=_merit) if found else None
+
+    def _own_effect(self, change: Change, effect: Effect) -> Effect:
+        base = self._context.base
+        trial = None if change is base else self._trials.trial(base)
+        return effect if trial is None else Effect(before=trial.outcome, after=effect.after)
 
     def _singles(self) -> Iterator[_Proven]:
         """Try every setting that anything reads here."""
@@ -356,6 +366,7 @@ def _merit(one: _Proven) -> tuple[Any, ...]:
     after = one.effect.after
     off = max((after.deviation or 0.0) - DEFAULT_TARGET.bound, 0.0)
     return (
+        one.candidate.tier >= 0,
         not _is_resolved(one.effect),
         one.candidate.tier,
         after.returned,

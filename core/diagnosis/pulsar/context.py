@@ -42,7 +42,8 @@ class Candidate:
         measured: The value that decides; ``None``: no number does.
         threshold: What it is compared with.
         unit: Of both.
-        tier: 0 where the snapshot shows it at work; higher: only its trial speaks for it.
+        tier: 0 where the snapshot shows it at work; higher: only its trial speaks for it; lower:
+            without its change no other has an effect.
     """
 
     code: str

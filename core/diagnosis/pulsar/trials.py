@@ -39,6 +39,10 @@ _RETURNED_LIMIT: Final = 3
 
 _RETURNED_FLOOR: Final = 30
 
+_SETTLED: Final = 5
+_WORSE: Final = 2.0
+"""After so many rounds a deviation so many times the present one, and more, is not made good."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
@@ -220,8 +224,16 @@ class Trials:
     def _gives_up(self) -> Callable[[Sequence[RoundResult]], bool]:
         limit = max(_RETURNED_FLOOR, _RETURNED_LIMIT * self.baseline.outcome.returned)
 
+        now = self.baseline.outcome.deviation or 0.0
+
         def is_hopeless(rounds: Sequence[RoundResult]) -> bool:
-            return len(find_flaps(rounds)) > limit
+            if sum(len(done.moves) for done in rounds) > limit and len(find_flaps(rounds)) > limit:
+                return True
+            last = rounds[-1].deviation or 0.0
+            return len(rounds) >= _SETTLED and last > _WORSE * now + _WORSE
+
+        if self.judged_by != "throughput":  # a round measures traffic only
+            return lambda rounds: len(find_flaps(rounds)) > limit
 
         return is_hopeless
 

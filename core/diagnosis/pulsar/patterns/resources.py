@@ -25,8 +25,13 @@ _WEIGHTS: Final = {
 
 _NIC: Final = "loadBalancerOverrideBrokerNicSpeedGbps"
 _KBIT_PER_GBIT: Final = 1_000_000.0
-_CARD_GBPS: Final = (0.1, 1.0, 2.5, 5.0, 10.0, 20.0, 25.0, 40.0, 50.0, 80.0, 100.0, 200.0, 400.0)
-"""Speeds that cards, or two of them together, have."""
+_CARD_GBPS: Final = (
+    *(0.1, 1.0, 2.0, 2.5, 4.0, 5.0, 10.0, 12.5, 15.0, 20.0, 25.0, 30.0, 37.5, 40.0, 50.0),
+    *(75.0, 80.0, 100.0, 200.0, 400.0),
+)
+"""Speeds that cards, two of them together, or virtual machines have."""
+_FULL_RATIO: Final = 0.8
+"""A limit that would not be used up to here, were it divided, explains nothing."""
 _MAX_CARDS: Final = 4
 _NEAR: Final = 0.02
 
@@ -82,6 +87,8 @@ def network_limit(context: DiagnosisContext) -> Iterator[Candidate]:
     for count in times:
         true = speed / count
         used = float(np.nanmax(np.where(known, context.percent("bandwidth_out"), np.nan))) / 100
+        if not cards and used * count < _FULL_RATIO:
+            continue
         yield Candidate(
             code="network_limit",
             keys=(_NIC,),

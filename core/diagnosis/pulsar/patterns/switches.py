@@ -21,6 +21,7 @@ def shedding_off(context: DiagnosisContext) -> Iterator[Candidate]:
             summary=f"{' and '.join(off)} {'is' if len(off) == 1 else 'are'} false: "
             "no bundle is shed.",
             changes=(context.base,),
+            tier=-1,
         )
 
 
