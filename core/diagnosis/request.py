@@ -15,9 +15,11 @@ class DiagnoseRequest(Request, frozen=True, kw_only=True):
     bundle: Annotated[str | None, param("Why this bundle moves or not", metavar="B")] = None
     node: Annotated[str | None, param("Why this Pegasus node is as it is", metavar="N")] = None
     seconds: Annotated[
-        float | None,
-        param("Time for simulations; default: 2 s, of over 5,000 bundles 10 s", gt=0.0, le=3_600.0),
-    ] = None
+        float,
+        param(
+            "Time for simulations, seconds; 0: 2, with over 5,000 bundles 10", ge=0.0, le=3_600.0
+        ),
+    ] = 0.0
 
     def checked(self) -> Self:
         """Return it.

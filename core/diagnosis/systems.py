@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from core.diagnosis.model import Diagnosis
+from core.diagnosis.pegasus.registry import diagnose as diagnose_pegasus
 from core.diagnosis.pulsar.answer import diagnose as diagnose_pulsar
 from core.diagnosis.request import DiagnoseRequest
 from core.errors import InputError
@@ -24,7 +25,20 @@ class Diagnose(Protocol):
         ...
 
 
-SYSTEMS: Final[Mapping[str, Diagnose]] = {"pulsar": diagnose_pulsar}
+def _pegasus(snapshot: Any, request: DiagnoseRequest, progress: Progress, /) -> Diagnosis:
+    del progress  # it takes no two seconds
+    named = request.broker or request.bundle
+    if named is not None:
+        raise InputError(
+            f"{snapshot.manifest.cluster} is a Pegasus cluster: it has no {named}.",
+            hint="It has nodes: give --node.",
+        )
+    return diagnose_pegasus(snapshot, node=request.node, budget_s=request.seconds or _SECONDS)
+
+
+_SECONDS: Final = 5.0
+
+SYSTEMS: Final[Mapping[str, Diagnose]] = {"pulsar": diagnose_pulsar, "pegasus": _pegasus}
 """By the name of the system."""
 
 

@@ -92,9 +92,8 @@ def _show(found: Diagnosis, command_of: Callable[[Cause], str]) -> None:
         say(f"{number}. {cause.summary} [{cause.code}]")
         say(f"   {_effect_words(cause.effect)}")
         restart = " (restart the servers one by one)" if cause.fix.restart else ""
-        say(
-            f"   Fix: {'; '.join(filter(None, (command_of(cause), *cause.fix.lines))) or cause.hint}{restart}"
-        )
+        lines = filter(None, (command_of(cause), *cause.fix.lines))
+        say(f"   Fix: {'; '.join(lines) or cause.hint}{restart}")
     if found.causes:
         rest = f"{found.untried:,} not tried: the time was over. " if found.untried else ""
         say(f"{pluralize(found.tried, 'change')} simulated. {rest}{' '.join(found.notes[:1])}")

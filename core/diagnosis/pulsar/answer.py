@@ -30,7 +30,7 @@ MIN_USAGE_GAP_POINTS: Final = 10.0
 MAX_CAUSES: Final = 6
 _SHORT_S, _LONG_S, _MANY_BUNDLES = 2.0, 10.0, 5_000
 _RESOLVED_SHARE: Final = 0.6
-_SEEDS: Final = (2, 3)
+_SEEDS: Final = (2, 3, 4, 5, 6)
 _CODES: Final = {
     "loadBalancerDistributeBundlesEvenlyEnabled": "even_distribution",
     "loadBalancerHistoryResourcePercentage": "smoothed_usage",
@@ -159,10 +159,9 @@ def _problem(context: DiagnosisContext) -> str:
     if end.deviation is not None and end.deviation > DEFAULT_TARGET.bound and _hurts(context):
         measure = context.load.label
         after = f" after {pluralize(end.moves, 'move')}" if end.moves else ""
-        return (
-            f"The {measure} is {format_ratio(end.deviation)} off the mean{after}, and the balancer "
-            "does nothing more."
-        )
+        off = " and ".join(context.settings.shedding_off)
+        why = f"{off} is false" if off else "the balancer does nothing more"
+        return f"The {measure} is {format_ratio(end.deviation)} off the mean{after}, and {why}."
     return ""
 
 
@@ -221,9 +220,10 @@ class _Search:
                 continue
             # with shedding off, a change has to be better than switching it on alone
             own = self._own_effect(change, effect)
-            if effect.is_better and own.is_better:
+            is_better = effect.is_better and own.is_better
+            if is_better and not self._trials.spoils_traffic(change):
                 found.append(_Proven(candidate, change, effect))
-            elif own.before != own.after and candidate.keys and not is_pair:
+            elif own.before != own.after and change.edit is None and not is_pair:
                 self._turning.setdefault(change.key, (candidate, change))
         return min(found, key=_merit) if found else None
 
@@ -259,7 +259,7 @@ class _Search:
         context = self._context
         own = context.strategy.deciding
         for candidate, first in list(self._turning.values()):
-            trial, key = self._trials.trial(first), candidate.keys[0]
+            trial, key = self._trials.trial(first), next(iter(candidate.keys), "")
             reads = sorted(trial.reads if trial else (), key=lambda name: (name not in own, name))
             for other in reads:
                 if other == key or other in (SHEDDING, PLACEMENT):
@@ -280,15 +280,16 @@ class _Search:
                 return True
             others = Trials(self._trials.snapshot, judged_by=self._trials.judged_by, seed=seed)
             effect = others.effect(one.change)
-            if effect is None or effect.is_harmful:
+            if effect is None or effect.is_harmful or others.spoils_traffic(one.change):
                 return False
         return True
 
     def _cause(self, one: _Proven) -> Cause:
         candidate = one.candidate
+        off = tuple(self._context.base.settings)
         return Cause(
             code=candidate.code,
-            keys=candidate.keys or tuple(one.change.settings),
+            keys=tuple(dict.fromkeys((*(candidate.keys or one.change.settings), *off))),
             objects=candidate.objects,
             summary=candidate.summary or self._summary(one),
             effect=one.effect,
@@ -310,7 +311,8 @@ class _Search:
         return f"Set {_assignments(one.change)}{release}."
 
     def _fix(self, one: _Proven) -> Fix:
-        settings = {} if one.change.release else dict(one.change.settings)
+        is_other = one.change.release is not None or one.change.edit is not None
+        settings = {} if is_other else dict(one.change.settings)  # the hint says what to do
         target = self._context.settings.target
         wanted, lines = {}, list(one.candidate.lines)
         restart = bool(lines)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from core.diagnosis.model import Effect, Outcome
+from core.diagnosis.model import MIN_GAIN_RATIO, Effect, Outcome
 from core.errors import OpsError
 from core.progress import NoProgress, Progress
 from core.pulsar.catalogue import Value
@@ -110,11 +110,14 @@ class Trial:
     Attributes:
         outcome: The end of it.
         reads: Settings that were read on the way: any other one makes no difference.
+        traffic: Farthest distance of a broker's traffic from the mean at the end, whatever is
+            judged.
         simulation: The rounds; ``None``: shedding is off, nothing moves.
     """
 
     outcome: Outcome
     reads: frozenset[str]
+    traffic: float | None
     simulation: Simulation | None = None
 
 
@@ -185,6 +188,13 @@ class Trials:
             return None
         return Effect(before=self.baseline.outcome, after=trial.outcome)
 
+    def spoils_traffic(self, change: Change) -> bool:
+        """Return whether a change makes traffic less even while another measure is judged."""
+        trial, before = self.trial(change), self.baseline.traffic
+        if trial is None or trial.traffic is None or before is None:
+            return False
+        return trial.traffic > before + MIN_GAIN_RATIO
+
     def _tried(self, change: Change, *, is_patient: bool = False) -> Trial:
         snapshot = self.snapshot if change.edit is None else change.edit(self.snapshot)
         settings = _recorded(
@@ -192,19 +202,24 @@ class Trials:
         )
         strategy = active_shedding_strategy(snapshot.manifest.load_manager, settings)
         if settings.shedding_off:
-            return Trial(outcome=self._idle(snapshot, settings), reads=frozenset(SHEDDING_SWITCHES))
+            return Trial(
+                outcome=self._idle(snapshot, settings),
+                reads=frozenset(SHEDDING_SWITCHES),
+                traffic=_deviation(snapshot, settings, "throughput"),
+            )
         done = self._simulated(snapshot, settings, strategy, is_patient=is_patient)
         outcome = Outcome(
             moves=done.move_count,
             returned=len(done.flaps),
-            deviation=self._deviation(done.final, settings),
+            deviation=_deviation(done.final, settings, self.judged_by),
             converges=done.ending == "converged",
             rounds=done.rounds[-1].number
             if done.rounds_to_converge is None
             else done.rounds_to_converge,
         )
         reads = frozenset({*settings.reads, *SHEDDING_SWITCHES, SHEDDING, PLACEMENT})
-        return Trial(outcome=outcome, reads=reads, simulation=done)
+        traffic = _deviation(done.final, settings, "throughput")
+        return Trial(outcome=outcome, reads=reads, traffic=traffic, simulation=done)
 
     def _simulated(
         self,
@@ -238,10 +253,13 @@ class Trials:
         return is_hopeless
 
     def _idle(self, snapshot: PulsarSnapshot, settings: EffectiveSettings) -> Outcome:
-        deviation = self._deviation(snapshot, settings)
+        deviation = _deviation(snapshot, settings, self.judged_by)
         return Outcome(moves=0, returned=0, deviation=deviation, converges=True, rounds=0)
 
-    def _deviation(self, snapshot: PulsarSnapshot, settings: EffectiveSettings) -> float | None:
-        spread = measure(snapshot, settings).of(self.judged_by)
-        known = spread.deviations[spread.known]
-        return float(np.abs(known).max()) if known.size else None
+
+def _deviation(
+    snapshot: PulsarSnapshot, settings: EffectiveSettings, judged_by: MeasureName
+) -> float | None:
+    spread = measure(snapshot, settings).of(judged_by)
+    known = spread.deviations[spread.known]
+    return float(np.abs(known).max()) if known.size else None

@@ -1,0 +1,158 @@
+"""The causes that are named on rebuilt clusters, and that healthy ones get none."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from fleet_builder import make_snapshot
+from fleet_edit import every, with_settings
+
+from core.diagnosis.pulsar.trials import Change, Trials
+from core.diagnosis.request import DiagnoseRequest
+from core.diagnosis.systems import diagnose
+from core.errors import InputError, UnknownNameError
+from core.pulsar.snapshot.zkdump import import_zk_dump
+from core.snapshot import PulsarSnapshot
+from dashboard.cli.main import run as run_command
+
+REPORTS = Path(__file__).parents[2] / "fixtures" / "reports"
+NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
+LONG = DiagnoseRequest(seconds=60.0)
+
+CAUSES = {
+    "i14820": ("network_limit", "loadBalancerOverrideBrokerNicSpeedGbps"),
+    "i16059": ("even_distribution", "loadBalancerDistributeBundlesEvenlyEnabled"),
+    "i17456": ("broker_gets_nothing", "lowerBoundarySheddingEnabled"),
+    "i18173": ("smoothed_usage", "loadBalancerHistoryResourcePercentage"),
+    "i21168b": ("usage_not_load", "loadBalancerDirectMemoryResourceWeight"),
+    "i21299": ("unload_too_small", "minUnloadMessage"),
+}
+
+
+def report(name: str) -> PulsarSnapshot:
+    return import_zk_dump(REPORTS / f"{name}.jsonl", name, NOW)
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_the_established_cause_comes_first(name):
+    found = diagnose(report(name), LONG)
+    first = found.causes[0]
+    assert (first.code, first.keys[0]) == CAUSES[name]
+    assert found.problem
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_every_fix_ends_better_than_the_cluster_as_it_is(name):
+    for cause in diagnose(report(name), LONG).causes:
+        assert cause.effect.is_better
+        assert cause.effect.after.converges
+        assert cause.effect.after.deviation <= cause.effect.before.deviation + 0.05
+
+
+def test_a_healthy_cluster_has_no_causes():
+    found = diagnose(report("healthy"), LONG)
+    assert not found.causes
+    assert found.answer == "No problem found."
+
+
+def test_a_pair_is_sought_where_one_setting_alone_makes_it_worse():
+    snapshot = report("i21299")
+    alone = Trials(snapshot, judged_by="msg_rate").effect(
+        Change(settings={"minUnloadMessage": 640})
+    )
+    assert alone.is_harmful
+    first = diagnose(snapshot, LONG).causes[0]
+    assert len(first.fix.wanted) == 2
+    assert first.effect.after.converges
+
+
+def test_a_switched_off_balancer_is_named_before_anything_else():
+    snapshot = with_settings(
+        report("i17456"),
+        (None, "loadBalancerSheddingEnabled", "false", "dynamic"),
+        (None, "lowerBoundarySheddingEnabled", "true", "file"),
+    )
+    first = diagnose(snapshot, LONG).causes[0]
+    assert first.code == "shedding_off"
+    assert dict(first.fix.wanted) == {"loadBalancerSheddingEnabled": True}
+
+
+def test_a_limit_of_the_network_that_cards_have_is_no_cause():
+    snapshot = every(
+        report("i14820"), "brokers", {"bandwidth_in_limit": 2e7, "bandwidth_out_limit": 2e7}
+    )
+    assert "network_limit" not in {cause.code for cause in diagnose(snapshot, LONG).causes}
+
+
+def test_usage_by_a_resource_of_weight_zero_is_no_cause():
+    snapshot = with_settings(
+        report("i21168b"), (None, "loadBalancerDirectMemoryResourceWeight", "0.0", "dynamic")
+    )
+    assert not diagnose(snapshot, LONG).causes
+
+
+def test_settings_that_were_not_read_change_nothing():
+    snapshot = report("i16059")
+    trials = Trials(snapshot)
+    unread = "minUnloadMessage"
+    assert unread not in trials.baseline.reads
+    assert trials.effect(Change(settings={unread: 5})).after == trials.baseline.outcome
+
+
+def test_no_setting_is_blamed_when_the_time_is_over():
+    found = diagnose(report("i17456"), DiagnoseRequest(seconds=1e-6))
+    assert found.untried
+    assert "none helps" in found.answer
+    assert "No single setting" not in found.answer
+
+
+def test_the_verdict_on_a_broker_comes_with_its_causes():
+    found = diagnose(report("i17456"), DiagnoseRequest(broker="b-10:8080", seconds=60.0))
+    assert "b-10:8080" in found.subject
+    assert "b-10:8080" in found.causes[0].objects
+
+
+def test_the_verdict_on_a_bundle():
+    snapshot = report("i16059")
+    bundle = snapshot.bundles["bundle"][0].as_py()
+    assert diagnose(snapshot, DiagnoseRequest(bundle=bundle, seconds=60.0)).subject
+
+
+@pytest.mark.parametrize("request_", [{"broker": "b-x"}, {"bundle": "t/n/0x0"}, {"node": "n"}])
+def test_an_unknown_object_is_refused_by_name(request_):
+    with pytest.raises(UnknownNameError):
+        diagnose(report("healthy"), DiagnoseRequest(**request_))
+
+
+def test_a_diagnosis_is_about_one_thing():
+    with pytest.raises(InputError):
+        diagnose(report("healthy"), DiagnoseRequest(broker="a", bundle="b"))
+
+
+def test_without_brokers_nothing_is_judged():
+    found = diagnose(make_snapshot(brokers=3, bundles=20, missing=("brokers",)), LONG)
+    assert not found.causes
+    assert found.notes
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    assert run_command([str(word) for word in words]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_command_prints_the_contract(capsys, tmp_path):
+    directory = tmp_path / "s"
+    run(capsys, "import-zk", REPORTS / "i16059.jsonl", "--out", directory)
+    body = json.loads(run(capsys, "diagnose", directory, "--json"))
+    first = body["causes"][0]
+    assert {"code", "keys", "objects", "summary", "effect", "fix"} <= set(first)
+    measured = ("moves", "deviation", "converges")
+    assert {f"{name}_{at}" for name in measured for at in ("before", "after")} <= set(
+        first["effect"]
+    )
+    assert first["fix"]["dynamic"] == {"loadBalancerDistributeBundlesEvenlyEnabled": False}
+    assert body["tried"] >= 1
+    assert len(run(capsys, "diagnose", directory).splitlines()) <= 15
