@@ -173,6 +173,11 @@ class Diagnosis:
     notes: tuple[str, ...] = ()
 
     @property
+    def is_complete(self) -> bool:
+        """Whether every change was tried."""
+        return not self.untried
+
+    @property
     def answer(self) -> str:
         """What is wrong, and how far the search went, for a person."""
         if not self.problem:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 T = TypeVar("T")
 
@@ -168,6 +168,62 @@ RULE_HISTORY: Final[Mapping[str, Mapping[str, bool | float]]] = MappingProxyType
     }
 )
 """Each field of :class:`Rules` to its values by the first version that has them."""
+
+
+class OldRule(NamedTuple):
+    """What older releases do by a rule.
+
+    Attributes:
+        strategy: The only shedding strategy that goes by it; empty: all do.
+        clause: What the strategy, or all, do.
+    """
+
+    strategy: str
+    clause: str
+
+    @property
+    def sentence(self) -> str:
+        """The clause with its strategy."""
+        return f"{self.strategy} {self.clause}".strip()
+
+
+RULES: Final[Mapping[str, OldRule]] = {
+    "drops_over_limit": OldRule(
+        "ThresholdShedder", "ThresholdShedder drops resources above 100 % of their limit"
+    ),
+    "uniform_is_joint": OldRule(
+        "UniformLoadShedder",
+        "UniformLoadShedder compares the rate of one broker with another's traffic",
+    ),
+    "uniform_skips_single": OldRule(
+        "UniformLoadShedder", "UniformLoadShedder skips brokers with one bundle"
+    ),
+    "uniform_rate_slack": OldRule(
+        "UniformLoadShedder", "UniformLoadShedder picks up to 1,000 msg/s more than it should"
+    ),
+    "uniform_throughput_slack": OldRule(
+        "UniformLoadShedder", "UniformLoadShedder picks up to 1,000 bytes/s more than it should"
+    ),
+    "avg_ranks_by_points": OldRule(
+        "AvgShedder", "AvgShedder ranks brokers less than one point apart as equal"
+    ),
+    "transfer_moves_idle": OldRule(
+        "TransferShedder", "TransferShedder moves bundles without traffic"
+    ),
+    "transfer_counts_bytes": OldRule(
+        "TransferShedder", "TransferShedder fills only brokers without any traffic"
+    ),
+    "sheds_system_namespace": OldRule("", "bundles of pulsar/system are shed or not"),
+    "placement_forgets_idle": OldRule(
+        "", "LeastResourceUsageWithWeight forgets an idle broker's past"
+    ),
+    "names_destination": OldRule("", "an unload goes wherever the next lookup places it"),
+    "checks_policies": OldRule("", "bundles are unloaded that policies give back to their broker"),
+    "overload_is_weighted": OldRule("", "weights of resources do not count for the overload limit"),
+    "heap_is_weighed": OldRule("", "JVM heap counts in the usage of a broker"),
+    "heap_is_in_maximum": OldRule("", "JVM heap counts for the overload limit"),
+}
+"""The rules of :class:`Rules` that change what a balancer decides, by field."""
 
 _AVG_SHEDDER: Final = {
     "2.8": False,

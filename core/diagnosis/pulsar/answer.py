@@ -113,10 +113,9 @@ def _concerning(causes: tuple[Cause, ...], name: str | None) -> tuple[Cause, ...
 def _context(trials: Trials) -> DiagnosisContext:
     """Return the context, judged by the measure that the shedding strategy fires by."""
     context = DiagnosisContext(trials)
-    measure: MeasureName = "throughput"
-    if context.strategy.name == "UniformLoadShedder" and _fires_by_rate(context):
-        measure = "msg_rate"
-    return context if measure == "throughput" else DiagnosisContext(_judged_by(trials, measure))
+    config = context.strategy.config(context.settings)
+    measure = context.strategy.fires_by(context.view, config)
+    return context if measure == trials.judged_by else DiagnosisContext(_judged_by(trials, measure))
 
 
 def _judged_by(trials: Trials, measure: MeasureName) -> Trials:
@@ -127,16 +126,6 @@ def _judged_by(trials: Trials, measure: MeasureName) -> Trials:
         budget_s=trials.budget_s,
         progress=trials.progress,
     )
-
-
-def _fires_by_rate(context: DiagnosisContext) -> bool:
-    """Whether UniformLoadShedder acts by message rate: that threshold comes first, 0 is off."""
-    limit = context.settings.number("loadBalancerMsgRateDifferenceShedderThreshold")
-    values = context.view.broker_msg_rate[np.isfinite(context.view.broker_msg_rate)]
-    if limit <= 0 or values.size < 2:  # one has nothing to differ from
-        return False
-    lowest = max(float(values.min()), 1.0)
-    return (float(values.max()) - lowest) * 100 / lowest > limit
 
 
 def _problem(context: DiagnosisContext) -> str:

@@ -15,7 +15,7 @@ from core.diagnosis.pulsar.patterns.resources import (
 )
 from core.diagnosis.pulsar.patterns.restless import even_distribution, placement_measure, smoothing
 from core.diagnosis.pulsar.patterns.switches import excluded_namespaces, shedding_off
-from core.diagnosis.pulsar.patterns.thresholds import busiest_rule, condition_not_met
+from core.diagnosis.pulsar.patterns.thresholds import absolute_usage, condition_not_met
 
 PATTERNS: Final[tuple[Pattern, ...]] = (
     shedding_off,
@@ -32,6 +32,6 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     smoothing,
     placement_measure,
     anti_affinity,
-    busiest_rule,
+    absolute_usage,
     release_defect,
 )

@@ -167,6 +167,7 @@ class SheddingStrategy(Protocol[ConfigT, StateT]):
         deciding: Keys of the settings, each of which alone decides whether brokers shed.
         checks_itself: It checks its moves and names their destinations; the load manager does not.
         counts_rounds: Brokers shed only after several rounds in a row of the same kind.
+        evens_load: It acts on differences between brokers; otherwise on absolute usage alone.
     """
 
     name: ClassVar[str]
@@ -180,6 +181,11 @@ class SheddingStrategy(Protocol[ConfigT, StateT]):
     deciding: ClassVar[tuple[str, ...]]
     checks_itself: ClassVar[bool]
     counts_rounds: ClassVar[bool]
+    evens_load: ClassVar[bool]
+
+    def fires_by(self, view: LoadView, config: ConfigT, /) -> Literal["throughput", "msg_rate"]:
+        """Return the measure by which it judges the load of this cluster now."""
+        ...
 
     def config(self, settings: EffectiveSettings) -> ConfigT:
         """Return what the strategy goes by, out of the active settings."""
@@ -220,7 +226,19 @@ class SheddingStrategy(Protocol[ConfigT, StateT]):
         ...
 
 
-class UncountedStrategy(Generic[StateT]):
+class EveningStrategy:
+    """What a strategy declares that acts on differences of usage, which follows traffic."""
+
+    __slots__ = ()
+
+    evens_load: ClassVar[bool] = True
+
+    def fires_by(self, _view: LoadView, _config: Any, /) -> Literal["throughput", "msg_rate"]:
+        """Return traffic: usage follows it."""
+        return "throughput"
+
+
+class UncountedStrategy(EveningStrategy, Generic[StateT]):
     """What a strategy declares that remembers neither rounds in a row nor executed moves.
 
     The load manager checks its moves and places them.

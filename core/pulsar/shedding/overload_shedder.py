@@ -64,6 +64,7 @@ class OverloadShedder(UncountedStrategy[OverloadState]):
     fitting_placement: ClassVar[str] = "LeastResourceUsageWithWeight"
     memory: ClassVar[str] = ""
     adjustable: ClassVar[tuple[str, ...]] = ("loadBalancerBrokerOverloadedThresholdPercentage",)
+    evens_load: ClassVar[bool] = False
     deciding: ClassVar[tuple[str, ...]] = ("loadBalancerBrokerOverloadedThresholdPercentage",)
 
     def config(self, settings: EffectiveSettings) -> OverloadConfig:

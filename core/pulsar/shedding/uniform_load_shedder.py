@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final, Literal, Self
 
 import numpy as np
 
@@ -366,6 +366,14 @@ class UniformLoadShedder(UncountedStrategy[UniformState]):
     def config(self, settings: EffectiveSettings) -> UniformConfig:
         """Return its settings."""
         return UniformConfig.from_settings(settings)
+
+    def fires_by(
+        self, view: LoadView, config: UniformConfig, /
+    ) -> Literal["throughput", "msg_rate"]:
+        """Return the message rate where its threshold is passed: it comes first, 0 is off."""
+        rate, _ = _extremes(SheddingBasis.of(view), config)
+        limit = config.rate_gap_percent
+        return "msg_rate" if 0 < limit < rate.gap_percent else "throughput"
 
     def initial_state(self) -> UniformState:
         """Return its empty memory."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from core.diagnosis.pulsar.context import Candidate, DiagnosisContext, with_setting
-from core.diagnosis.pulsar.trials import Change
+from core.diagnosis.pulsar.trials import SHEDDING
 from core.diagnosis.pulsar.values import alternatives
 from core.pulsar.settings import SETTING_BY_KEY
 from core.pulsar.shedding import Gate
@@ -62,24 +62,25 @@ def condition_not_met(context: DiagnosisContext) -> Iterator[Candidate]:
         )
 
 
-def busiest_rule(context: DiagnosisContext) -> Iterator[Candidate]:
-    """OverloadShedder looks at absolute usage only: brokers under its limit are never evened."""
-    if context.strategy.name == "OverloadShedder" and context.is_idle:
-        yield Candidate(
-            code="strategy_ignores_spread",
-            keys=("loadBalancerLoadSheddingStrategy",),
-            summary="OverloadShedder relieves only brokers over "
-            "loadBalancerBrokerOverloadedThresholdPercentage "
-            f"({context.settings.number('loadBalancerBrokerOverloadedThresholdPercentage'):g} %); "
-            "differences below do not count.",
-            changes=tuple(
-                context.base.also(Change(settings={"loadBalancerLoadSheddingStrategy": name}))
-                for name in alternatives(
-                    "loadBalancerLoadSheddingStrategy", context.settings, context.view
-                )
-            ),
-            tier=1,
-        )
+def absolute_usage(context: DiagnosisContext) -> Iterator[Candidate]:
+    """The strategy looks at absolute usage only: brokers under its limit are never evened."""
+    if context.strategy.evens_load or not context.is_idle:
+        return
+    limits = " and ".join(
+        f"{key} ({context.settings.number(key):g})" for key in context.strategy.deciding
+    )
+    yield Candidate(
+        code="strategy_ignores_spread",
+        keys=(SHEDDING,),
+        summary=f"{context.strategy.name} relieves only brokers over {limits}; differences below "
+        "do not count.",
+        changes=tuple(
+            change
+            for name in alternatives(SHEDDING, context.settings, context.view)
+            for change in with_setting(context, SHEDDING, name)
+        ),
+        tier=1,
+    )
 
 
 def _shut_gate(context: DiagnosisContext) -> Gate | None:
