@@ -90,14 +90,14 @@ def move_along(view: ClusterView, table: int, path: FlowPath) -> list[BalancePla
     does not raise it, since each node's load is counted again when it is a source: as upstream.
     """
     rows = view.rows_of(table)
-    members = view.members[rows.start : rows.stop].tolist()
-    disks = view.member_disks[rows.start : rows.stop].tolist()
+    on_path = np.isin(view.members[rows.start : rows.stop, 0], path.nodes)
+    chosen = rows.start + np.flatnonzero(on_path)
+    members = view.members[chosen].tolist()
+    disks = view.member_disks[chosen].tolist()
     hops = list(zip(path.nodes[:-1], path.nodes[1:], strict=True))
-    wanted = set(path.nodes)
-    held: dict[int, list[int]] = {node: [] for node in wanted}
+    held: dict[int, list[int]] = {node: [] for node in path.nodes}
     for at, nodes in enumerate(members):
-        if nodes[0] in wanted:
-            held[nodes[0]].append(at)
+        held[nodes[0]].append(at)
     destination_load = _load(held[path.nodes[-1]], disks)
     plans = []
     for source, destination in reversed(hops):
@@ -110,7 +110,7 @@ def move_along(view: ClusterView, table: int, path: FlowPath) -> list[BalancePla
         picked = _pick(candidates, path.amount, source_load, destination_load)
         counts = len(held[source]), len(held[destination])
         plans += [
-            BalancePlan(rows.start + at, PlanKind.MOVE_PRIMARY, source, destination, *counts)
+            BalancePlan(int(chosen[at]), PlanKind.MOVE_PRIMARY, source, destination, *counts)
             for at in picked
         ]
         destination_load = source_load
