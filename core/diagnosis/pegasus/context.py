@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from core.diagnosis.model import Effect
+from core.diagnosis.model import MIN_GAIN_RATIO, Effect
 from core.diagnosis.pegasus.repair import Repair, unhealthy_rows, without_nodes
 from core.diagnosis.pegasus.trials import (
     Change,
@@ -23,8 +23,10 @@ from core.diagnosis.pegasus.trials import (
     node_deviation,
     outcome_of,
 )
+from core.errors import UnknownNameError
 from core.pegasus.answers import TableStatus
 from core.pegasus.balance.model import BalanceOptions
+from core.pegasus.ids import parse_gpid
 from core.pegasus.levels import FunctionLevel, effective_level
 from core.pegasus.outlook import Outlook, outlooks
 from core.pegasus.partition import PartitionConfig
@@ -70,12 +72,14 @@ class PegasusDiagnosisContext:
         facts: The snapshot.
         earlier: Older snapshots of the cluster, the newest last.
         node: The node that is asked about; ``None``: the cluster.
+        partition: The partition that is asked about, ``app.index``; ``None``: all.
         budget_s: Seconds for trials.
     """
 
     facts: PegasusFacts
     earlier: Sequence[PegasusSnapshot] = ()
     node: str | None = None
+    partition: str | None = None
     budget_s: float = 2.0
     notes: list[str] = field(default_factory=list)
 
@@ -112,6 +116,24 @@ class PegasusDiagnosisContext:
             for name, listed in zip(view.nodes, view.node_disks, strict=True)
         )
         return replace(view, node_disks=disks)
+
+    @cached_property
+    def row(self) -> int | None:
+        """The row of the partition that is asked about.
+
+        Raises:
+            InputError: The name is none of a partition.
+            UnknownNameError: There is none of that name.
+        """
+        if self.partition is None:
+            return None
+        app_id, index = parse_gpid(self.partition)
+        view = self.view
+        table = np.flatnonzero(view.app_ids == app_id)
+        if table.size and 0 <= index < view.partition_counts[table[0]]:
+            return int(view.first_rows[table[0]]) + index
+        known = [view.gpid_text(int(row)) for row in view.first_rows[:-1]]
+        raise UnknownNameError.of("partition", self.partition, known)
 
     @cached_property
     def full_disks(self) -> frozenset[tuple[str, str]]:
@@ -265,7 +287,10 @@ class PegasusDiagnosisContext:
             closed=frozenset(self.full_nodes),
         )
         trials = Trials(situation, self.budget_s)
-        trials.patient.add(self._opened(situation).key)
+        opened = self._opened(situation)
+        trials.patient.add(opened.key)
+        if situation.options.policy == "cluster":  # its circles may take all of the time
+            trials.patient.add(opened.with_options(policy="app").key)
         return trials
 
     @cached_property
@@ -315,14 +340,36 @@ class PegasusDiagnosisContext:
         Where the nodes as a whole end no more even, the table that gains most is judged by itself.
         """
         try:
+            if self._is_fine(self.trials.trial(before)):
+                return None
             effect = self.trials.effect(before, after, self.measure)
         except TimeUpError:
+            return None
+        if not self._concerns(self.trials.trial(before), self.trials.trial(after)):
             return None
         if effect.is_better and not _is_noise(effect):
             return Proof(effect=effect)
         if effect.is_harmful or self.node is not None:
             return None
         return self._by_table(self.trials.trial(before), self.trials.trial(after))
+
+    def _is_fine(self, trial: Trial) -> bool:
+        """Whether an end leaves nothing to gain, so that no change has to be tried."""
+        if trial.missing or not trial.converges or not trial.end.nodes:
+            return False
+        is_even = (self.measure(trial.end) or 0.0) < MIN_GAIN_RATIO
+        return is_even and int(misplaced(trial.end).max(initial=0)) < _MIN_MISPLACED
+
+    def _concerns(self, before: Trial, after: Trial) -> bool:
+        """Whether a change does anything for the partition that is asked about."""
+        if self.row is None:
+            return True
+        if len(before.moved_in) != len(after.moved_in):
+            return False  # after a split it is another one
+        if self.row in self.unhealthy:
+            was_missing = self.row in unhealthy_rows(before.start)
+            return was_missing and self.row not in unhealthy_rows(after.start)
+        return bool(after.moved_in[self.row]) and not before.moved_in[self.row]
 
     def _by_table(self, before: Trial, after: Trial) -> Proof | None:
         if len(before.end.app_ids) != len(after.end.app_ids) or not len(after.end.nodes):

@@ -9,6 +9,7 @@ import numpy as np
 
 from core.diagnosis.model import Cause, Diagnosis
 from core.diagnosis.pegasus.context import PegasusDiagnosisContext
+from core.diagnosis.pegasus.partition import partition_notes, partition_problem
 from core.diagnosis.pegasus.patterns.disks import disks_uneven, tags_decide
 from core.diagnosis.pegasus.patterns.health import (
     adds_blocked,
@@ -52,6 +53,9 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
 )
 """What opens the balancer first: of equal effects the earlier one is listed first."""
 
+OF_DISKS: Final = (disks_uneven,)
+"""Patterns that say nothing of one partition."""
+
 UNEVEN_RATIO: Final = 0.1
 """A deviation above this is a problem even where nothing that was tried makes it smaller ..."""
 
@@ -63,6 +67,7 @@ def diagnose(
     snapshot: PegasusSnapshot,
     *,
     node: str | None = None,
+    partition: str | None = None,
     earlier: Sequence[PegasusSnapshot] = (),
     budget_s: float = 2.0,
 ) -> Diagnosis:
@@ -77,19 +82,20 @@ def diagnose(
     Args:
         snapshot: The cluster.
         node: Ask about this node: its distance from the mean is what counts.
+        partition: Ask about this partition, ``app.index``: causes are what keeps it where it is.
         earlier: Older snapshots, oldest first: who reset the level is read from them.
         budget_s: Seconds for trials.
 
     Raises:
-        UnknownNameError: There is no node of that name.
+        UnknownNameError: There is no node, or no partition, of that name.
     """
     facts = PegasusFacts(snapshot)
     names = [one.name for one in facts.nodes]
     if node is not None and node not in names:
         raise UnknownNameError.of("node", node, names)
-    context = PegasusDiagnosisContext(facts, tuple(earlier), node, budget_s)
+    context = PegasusDiagnosisContext(facts, tuple(earlier), node, partition, budget_s)
     try:
-        context.view.members  # noqa: B018 - it may be incomplete
+        context.view, context.row  # noqa: B018 - one may be incomplete, the other unknown
     except IncompleteSnapshotError as exc:
         return Diagnosis(problem=str(exc), notes=("Nothing was simulated.",))
     causes = sorted(_found(context), key=_rank)
@@ -105,7 +111,8 @@ def diagnose(
 
 def _found(context: PegasusDiagnosisContext) -> Iterator[Cause]:
     for pattern in PATTERNS:
-        yield from pattern(context)
+        if context.row is None or pattern not in OF_DISKS:
+            yield from pattern(context)
 
 
 def _rank(cause: Cause) -> tuple[float, ...]:
@@ -121,6 +128,8 @@ def _rank(cause: Cause) -> tuple[float, ...]:
 
 def _problem(context: PegasusDiagnosisContext, *, has_causes: bool) -> str:
     """Return what is wrong, the worst first; empty: nothing."""
+    if context.row is not None:
+        return partition_problem(context, context.row)
     unhealthy, total = len(context.unhealthy), context.view.partition_count
     if unhealthy:
         lack = "lacks" if unhealthy == 1 else "lack"
@@ -173,6 +182,9 @@ def _notes(context: PegasusDiagnosisContext) -> Iterator[str]:
             f"Nothing is balanced before all of these are over: {', '.join(context.blockers)}. "
             "The effect of each is what it adds to the others."
         )
+    if context.row is not None:
+        yield from partition_notes(context, context.row)
+        return
     baseline = context.baseline
     before, after = node_deviation(baseline.start), node_deviation(baseline.end)
     if baseline.moves and baseline.converges:

@@ -22,7 +22,7 @@ from core.diagnosis.pegasus.repair import Repair, repaired, unhealthy_rows, with
 from core.pegasus.balance.model import BalanceOptions, BalancePlan, PlanKind
 from core.pegasus.balance.rounds import apply_plans, balance_round, pick_by_seed, pick_first
 from core.pegasus.levels import FunctionLevel
-from core.pegasus.view import NO_NODE, ClusterView
+from core.pegasus.view import NO_NODE, ClusterView, Ints
 
 MAX_ROUNDS: Final = 2_000
 """Rounds after which a simulation counts as one that does not converge."""
@@ -91,6 +91,7 @@ class Trial:
         converges: Nothing is left to do.
         rounds: Rounds with plans.
         missing: Partitions without exactly their replicas.
+        moved_in: Shape ``(n_partitions,)``: the first round that moves each partition; 0: none.
     """
 
     start: ClusterView
@@ -100,6 +101,7 @@ class Trial:
     converges: bool
     rounds: int
     missing: int
+    moved_in: Ints
 
 
 Measure = Callable[[ClusterView], float | None]
@@ -201,6 +203,7 @@ class Trials:
                 converges=True,
                 rounds=0,
                 missing=missing,
+                moved_in=np.zeros(view.partition_count, dtype=np.int32),
             )
         options = replace(situation.options, **dict(change.options))  # type: ignore[arg-type]
         closed = frozenset[str]() if change.has_space else situation.closed
@@ -236,6 +239,7 @@ class Trials:
         shut = {code for code, name in enumerate(view.nodes) if name in closed}
         visits = _Visits(view)
         state, moves, rounds = view, 0, 0
+        moved_in = np.zeros(view.partition_count, dtype=np.int32)
         seen = Counter([_digest(view)])
         converges = False
         while rounds < MAX_ROUNDS:
@@ -246,8 +250,10 @@ class Trials:
             if not is_patient and self._is_over():
                 raise TimeUpError
             after = apply_plans(state, tuple(one for one in plans if _is_possible(one, shut)))
-            moves += int((after.members != state.members).any(axis=1).sum())
             rounds += 1
+            is_moved = (after.members != state.members).any(axis=1)
+            moves += int(is_moved.sum())
+            moved_in[is_moved & (moved_in == 0)] = rounds
             visits.add(plans, state, after)
             state = after
             digest = _digest(state)
@@ -263,6 +269,7 @@ class Trials:
             converges=converges,
             rounds=rounds,
             missing=0,
+            moved_in=moved_in,
         )
 
 
