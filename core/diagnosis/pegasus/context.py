@@ -82,6 +82,7 @@ class PegasusDiagnosisContext:
     partition: str | None = None
     budget_s: float = 2.0
     notes: list[str] = field(default_factory=list)
+    _parts: list[tuple[Effect, Effect]] = field(default_factory=list)
 
     # -- the cluster ----------------------------------------------------------------------------
 
@@ -359,6 +360,31 @@ class PegasusDiagnosisContext:
             return False
         is_even = (self.measure(trial.end) or 0.0) < MIN_GAIN_RATIO
         return is_even and int(misplaced(trial.end).max(initial=0)) < _MIN_MISPLACED
+
+    def effect_of_fix(self, proof: Proof, after: Change) -> Effect:
+        """Return what a fix changes that sets the level as well: from the cluster as it is.
+
+        What it adds to a higher level alone is its proof; where more than the level stops the
+        balancer, that is the effect.
+        """
+        if self.level >= FunctionLevel.LIVELY or len(self.blockers) > 1:
+            return proof.effect
+        measure = self.measure
+        if proof.table:
+            measure = deviation_of_table(self._app_ids[proof.table])
+        effect = self.trials.effect(Change(), after, measure)
+        if not effect.is_better:
+            return proof.effect
+        self._parts.append((effect, proof.effect))
+        return effect
+
+    def own_part(self, effect: Effect) -> Effect:
+        """Return what a cause adds to a higher level by itself: by that causes are ranked."""
+        return next((part for whole, part in self._parts if whole is effect), effect)
+
+    @cached_property
+    def _app_ids(self) -> dict[str, int]:
+        return dict(zip(self.view.app_names, self.view.app_ids.tolist(), strict=True))
 
     def _concerns(self, before: Trial, after: Trial) -> bool:
         """Whether a change does anything for the partition that is asked about."""

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from core.diagnosis.model import Cause, Diagnosis
+from core.diagnosis.model import Cause, Diagnosis, Effect
 from core.diagnosis.pegasus.context import PegasusDiagnosisContext
 from core.diagnosis.pegasus.partition import partition_notes, partition_problem
 from core.diagnosis.pegasus.patterns.disks import disks_uneven, tags_decide
@@ -98,7 +98,7 @@ def diagnose(
         context.view, context.row  # noqa: B018 - one may be incomplete, the other unknown
     except IncompleteSnapshotError as exc:
         return Diagnosis(problem=str(exc), notes=("Nothing was simulated.",))
-    causes = sorted(_found(context), key=_rank)
+    causes = sorted(_found(context), key=lambda cause: _rank(context.own_part(cause.effect)))
     trials = context.trials
     return Diagnosis(
         causes=tuple(causes),
@@ -115,8 +115,7 @@ def _found(context: PegasusDiagnosisContext) -> Iterator[Cause]:
             yield from pattern(context)
 
 
-def _rank(cause: Cause) -> tuple[float, ...]:
-    effect = cause.effect
+def _rank(effect: Effect) -> tuple[float, ...]:
     is_stopped = effect.after.converges and not effect.before.converges
     return (
         effect.after.missing - effect.before.missing,

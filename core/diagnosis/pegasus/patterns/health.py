@@ -18,6 +18,7 @@ from core.pegasus.server_settings import ADD_LIMIT, ASSIGN_DELAY, BLACK_LIST, FL
 from core.units import format_age, pluralize
 
 _MAX_NAMED = 8
+_EVERY = "Every replica was lost. "
 _SHIPPED_LIMIT = "20"
 _DEFAULT_DELAY_MS = 600_000
 
@@ -75,12 +76,12 @@ def lost_partitions(context: PegasusDiagnosisContext) -> Iterator[Cause]:
     outlook = known.get(context.view.gpid(rows[0]))
     reason = ""
     if outlook is not None:
-        reason = outlook.reported_reason or outlook.cure.reason
+        reason = outlook.reported_reason or outlook.cure.reason.removeprefix(_EVERY)
     is_down = first in context.dead
     yield Cause(
         code="partitions_lost",
         objects=gpids,
-        summary=f"{_lost(len(rows), gpids[0])} every replica (DDD), limit 0. {reason}".strip(),
+        summary=f"{_lost(len(rows), gpids[0])} every replica (DDD). {reason}".strip(),
         effect=proof.effect,
         hint=f"Start {first} with its data: it held {gpids[0]} last. The balancer waits for it."
         if is_down

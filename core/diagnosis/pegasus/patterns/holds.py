@@ -28,7 +28,7 @@ def balancer_on_hold(context: PegasusDiagnosisContext) -> Iterator[Cause]:
             code="table_staging",
             objects=tables,
             summary=f"{pluralize(len(tables), 'table')} ({tables[0]}) {verb} being created or "
-            "dropped, limit 0: nothing is balanced before.",
+            "dropped: nothing is balanced before.",
             effect=proof.effect,
             hint=f"Wait until {tables[0]} is ready or gone; if it hangs, look at the meta "
             "server's log.",

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from core.diagnosis.model import Cause
+from core.diagnosis.model import Cause, Effect
 from core.diagnosis.pegasus.context import PegasusDiagnosisContext, Proof
 from core.diagnosis.pegasus.trials import Change, TimeUpError, Trial, node_deviation
 from core.findings.finding import Fix
@@ -49,7 +49,7 @@ def policy_circles(context: PegasusDiagnosisContext) -> Iterator[Cause]:
     best = _best(context, candidates, context.opened)
     if best is None:
         return
-    wanted, proof = best
+    wanted, _, effect = best
     copied = _circling(trial)
     key = CLUSTER if is_cluster else next(iter(wanted))
     yield Cause(
@@ -59,7 +59,7 @@ def policy_circles(context: PegasusDiagnosisContext) -> Iterator[Cause]:
         summary=f"The {context.options.policy} policy goes in circles: "
         f"{pluralize(trial.moves, 'move')} in {pluralize(trial.rounds, 'round')} lead back to an "
         f"earlier state, {trial.returned:,} of them back.",
-        effect=proof.effect,
+        effect=effect,
         fix=Fix(wanted={**wanted, **context.prerequisites}),
         hint="The balancer plans the same copies again without end: change it before the level "
         "is lively again.",
@@ -88,7 +88,7 @@ def _per_table(context: PegasusDiagnosisContext, trial: Trial) -> Iterator[Cause
     best = _best(context, candidates, _free(context))
     if best is None:
         return
-    wanted, proof = best
+    wanted, proof, effect = best
     tables = pluralize(int(context.view.is_balanceable.sum()), "table")
     ignored = context.options.ignored_app_ids
     yield Cause(
@@ -96,7 +96,7 @@ def _per_table(context: PegasusDiagnosisContext, trial: Trial) -> Iterator[Cause
         keys=(CLUSTER, *(key for key in wanted if key != CLUSTER)),
         summary=f"balance_cluster is false: the balancer evens out {tables} one by one, and the "
         f"farthest node stays {format_ratio(node_deviation(trial.end))} from the mean of all.",
-        effect=proof.effect,
+        effect=effect,
         fix=Fix(wanted={**wanted, **context.prerequisites}),
         hint="Set it for the time of the balance; at steady the cluster policy counts nothing."
         + (" It balances the ignored tables, too." if ignored else ""),
@@ -110,14 +110,14 @@ def _stuck_cluster(context: PegasusDiagnosisContext, trial: Trial) -> Iterator[C
     best = _best(context, _counts(context, _TO_APP), context.opened)
     if best is None:
         return
-    wanted, proof = best
+    wanted, proof, effect = best
     yield Cause(
         code="policy_whole_cluster",
         keys=tuple(dict.fromkeys((CLUSTER, *wanted))),
         objects=(proof.table,) if proof.table else (),
         summary=f"balance_cluster is true: after {pluralize(trial.rounds, 'round')} it finds "
         f"nothing to do, {format_ratio(proof.effect.before.deviation)} from even{proof.scope}.",
-        effect=proof.effect,
+        effect=effect,
         fix=Fix(wanted={**wanted, **context.prerequisites}),
         hint="The cluster policy stops where node totals differ by one, however uneven a table is.",
         measured=proof.effect.before.deviation,
@@ -149,19 +149,20 @@ def _may_take_cluster(context: PegasusDiagnosisContext) -> bool:
 
 def _best(
     context: PegasusDiagnosisContext, options: tuple[_Option, ...], before: Change
-) -> tuple[dict[str, str], Proof] | None:
+) -> tuple[dict[str, str], Proof, Effect] | None:
     """Return the settings that end most even, of equal ones those with fewest moves."""
     found = []
     for place, (changed, wanted) in enumerate(options):
-        proof = context.proven(before, before.with_options(**changed))
+        change = before.with_options(**changed)
+        proof = context.proven(before, change)
         if proof is not None:
             after = proof.effect.after
             rank = (bool(proof.table), round(after.deviation or 0.0, 2), after.moves, place)
-            found.append((rank, wanted, proof))
+            found.append((rank, wanted, proof, change))
     if not found:
         return None
-    _, wanted, proof = min(found, key=lambda one: one[0])
-    return wanted, proof
+    _, wanted, proof, change = min(found, key=lambda one: one[0])
+    return wanted, proof, context.effect_of_fix(proof, change)
 
 
 def _free(context: PegasusDiagnosisContext) -> Change:

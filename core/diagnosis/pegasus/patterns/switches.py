@@ -13,6 +13,7 @@ import numpy as np
 
 from core.diagnosis.model import Cause
 from core.diagnosis.pegasus.context import PegasusDiagnosisContext, Proof, misplaced
+from core.diagnosis.pegasus.trials import Change
 from core.findings.finding import Fix
 
 _KEYS: Final = {
@@ -52,10 +53,14 @@ def switches_hold(context: PegasusDiagnosisContext) -> Iterator[Cause]:
 
 
 def _off(context: PegasusDiagnosisContext, names: tuple[str, ...]) -> Proof | None:
+    return context.proven(context.opened, _without(context, names))
+
+
+def _without(context: PegasusDiagnosisContext, names: tuple[str, ...]) -> Change:
     values: dict[str, object] = {
         name: frozenset[int]() if name == "ignored_app_ids" else False for name in names
     }
-    return context.proven(context.opened, context.opened.with_options(**values))
+    return context.opened.with_options(**values)
 
 
 def _cause(context: PegasusDiagnosisContext, names: tuple[str, ...], proof: Proof) -> Cause:
@@ -77,7 +82,7 @@ def _cause(context: PegasusDiagnosisContext, names: tuple[str, ...], proof: Proo
         objects=objects or ((proof.table,) if proof.table else ()),
         summary=f"{said}: {meaning}; off, {after.moves:,} moves{proof.scope} follow instead of "
         f"{proof.effect.before.moves:,}.",
-        effect=proof.effect,
+        effect=context.effect_of_fix(proof, _without(context, names)),
         fix=Fix(wanted={**wanted, **context.prerequisites}),
         hint="Switch it off when the maintenance that needed it is over; a restarted leading meta "
         "server forgets it.",

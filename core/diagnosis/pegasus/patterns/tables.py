@@ -30,8 +30,8 @@ def bulk_loading(context: PegasusDiagnosisContext) -> Iterator[Cause]:
     yield Cause(
         code="table_bulk_loading",
         objects=names[:_MAX_NAMED],
-        summary=f"{pluralize(len(names), 'table')} ({names[0]}) in a bulk load: not balanced, "
-        f"limit 0{proof.scope}.",
+        summary=f"{pluralize(len(names), 'table')} ({names[0]}) in a bulk load: the balancer "
+        f"leaves them out{proof.scope}.",
         effect=proof.effect,
         hint=f"Let the bulk load of {names[0]} end, or cancel it, then set the level to lively.",
         measured=float(len(names)),
