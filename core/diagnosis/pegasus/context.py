@@ -268,7 +268,12 @@ class PegasusDiagnosisContext:
     def own_repair(self) -> Repair:
         """What the guardian does by itself."""
         fresh = {row: name for row, name in self._without_replica.items() if row not in self.lost}
-        return Repair(adds=not self.adds_nothing, excluded=self.black_list, returns=fresh)
+        return Repair(
+            adds=not self.adds_nothing,
+            excluded=self.black_list,
+            refusing=frozenset(self.full_nodes),
+            returns=fresh,
+        )
 
     @cached_property
     def full_repair(self) -> Repair:
@@ -360,6 +365,24 @@ class PegasusDiagnosisContext:
             return False
         is_even = (self.measure(trial.end) or 0.0) < MIN_GAIN_RATIO
         return is_even and int(misplaced(trial.end).max(initial=0)) < _MIN_MISPLACED
+
+    def necessary(self, without: Repair) -> Proof | None:
+        """Return what one thing changes when all else that partitions need is done."""
+        return self.repaired_by(without, self.full_repair)
+
+    def repaired_by(self, before: Repair | None, after: Repair) -> Proof | None:
+        """Return what a repair changes, the balance that follows it included.
+
+        Where that balance does not end well, for another cause, the repair alone is judged.
+        """
+        is_low = self.level <= FunctionLevel.FREEZED
+        for level in (FunctionLevel.STEADY,) if is_low else (None, FunctionLevel.STEADY):
+            proof = self.proven(
+                Change(level=level, repair=before), Change(level=level, repair=after)
+            )
+            if proof is not None:
+                return proof
+        return None
 
     def effect_of_fix(self, proof: Proof, after: Change) -> Effect:
         """Return what a fix changes that sets the level as well: from the cluster as it is.

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from core.diagnosis.model import Cause, Diagnosis, Effect
+from core.diagnosis.model import Cause, Diagnosis
 from core.diagnosis.pegasus.context import PegasusDiagnosisContext
 from core.diagnosis.pegasus.partition import partition_notes, partition_problem
 from core.diagnosis.pegasus.patterns.disks import disks_uneven, tags_decide
@@ -21,7 +21,11 @@ from core.diagnosis.pegasus.patterns.health import (
 from core.diagnosis.pegasus.patterns.holds import balancer_on_hold
 from core.diagnosis.pegasus.patterns.level import level_holds
 from core.diagnosis.pegasus.patterns.nodes import black_listed, dead_node, full_nodes
-from core.diagnosis.pegasus.patterns.policy import policy_circles, policy_leaves_uneven
+from core.diagnosis.pegasus.patterns.policy import (
+    cluster_policy_barred,
+    policy_circles,
+    policy_leaves_uneven,
+)
 from core.diagnosis.pegasus.patterns.switches import switches_hold
 from core.diagnosis.pegasus.patterns.tables import bulk_loading, too_few_partitions
 from core.diagnosis.pegasus.trials import node_deviation
@@ -98,7 +102,7 @@ def diagnose(
         context.view, context.row  # noqa: B018 - one may be incomplete, the other unknown
     except IncompleteSnapshotError as exc:
         return Diagnosis(problem=str(exc), notes=("Nothing was simulated.",))
-    causes = sorted(_found(context), key=lambda cause: _rank(context.own_part(cause.effect)))
+    causes = sorted(_found(context), key=lambda cause: _rank(context, cause))
     trials = context.trials
     return Diagnosis(
         causes=tuple(causes),
@@ -115,20 +119,24 @@ def _found(context: PegasusDiagnosisContext) -> Iterator[Cause]:
             yield from pattern(context)
 
 
-def _rank(effect: Effect) -> tuple[float, ...]:
+def _rank(context: PegasusDiagnosisContext, cause: Cause) -> tuple[float, ...]:
+    effect = context.own_part(cause.effect)
     is_stopped = effect.after.converges and not effect.before.converges
-    return (
-        effect.after.missing - effect.before.missing,
-        -float(is_stopped),
-        -round(effect.gain, 6),
-        effect.after.moves,
-    )
+    completed = float(effect.after.missing - effect.before.missing)
+    gained = -round(effect.gain, 6)
+    # of a node it counts first what it gets, of a cluster that every partition is whole
+    first = (completed, -float(is_stopped), gained)
+    if context.node is not None:
+        first = (gained, completed, -float(is_stopped))
+    return (*first, effect.after.moves)
 
 
 def _problem(context: PegasusDiagnosisContext, *, has_causes: bool) -> str:
     """Return what is wrong, the worst first; empty: nothing."""
     if context.row is not None:
         return partition_problem(context, context.row)
+    if context.node in context.dead:
+        return f"{context.node} is dead: it gets nothing."
     unhealthy, total = len(context.unhealthy), context.view.partition_count
     if unhealthy:
         lack = "lacks" if unhealthy == 1 else "lack"
@@ -192,3 +200,4 @@ def _notes(context: PegasusDiagnosisContext) -> Iterator[str]:
             f"{pluralize(baseline.rounds, 'round')} to go, from {format_ratio(before)} to "
             f"{format_ratio(after)}."
         )
+    yield from cluster_policy_barred(context)

@@ -26,19 +26,22 @@ class Repair:
     Attributes:
         adds: Secondaries may be added: flow control leaves some a tick.
         excluded: Names of the nodes that never get a new secondary.
+        refusing: Names of nodes whose disks are full: chosen all the same, in vain.
         returns: Row to node name: a partition without any replica gets this primary back.
         more_nodes: Empty nodes that join first.
     """
 
     adds: bool = True
     excluded: frozenset[str] = frozenset()
+    refusing: frozenset[str] = frozenset()
     returns: Mapping[int, str] = field(default_factory=dict)
     more_nodes: int = 0
 
     @property
     def key(self) -> tuple[object, ...]:
         """What it is known by."""
-        return self.adds, self.excluded, tuple(sorted(self.returns.items())), self.more_nodes
+        returns = tuple(sorted(self.returns.items()))
+        return self.adds, self.excluded, self.refusing, returns, self.more_nodes
 
 
 def unhealthy_rows(view: ClusterView) -> NDArray[np.int64]:
@@ -151,7 +154,7 @@ class _Cures:
             self.held[table, most[0]] -= 1
         while self.repair.adds and 1 + len(rest) < wanted:
             node = self._free(table, [primary[0], *(node for node, _ in rest)])
-            if node is None:
+            if node is None or self.view.nodes[node] in self.repair.refusing:
                 break
             self.held[table, node] += 1
             rest.append((node, self.view.node_disks[node][0] if self.view.node_disks[node] else -1))

@@ -9,9 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from core.diagnosis.model import Cause
-from core.diagnosis.pegasus.context import PegasusDiagnosisContext, Proof
-from core.diagnosis.pegasus.repair import Repair
-from core.diagnosis.pegasus.trials import Change
+from core.diagnosis.pegasus.context import PegasusDiagnosisContext
 from core.findings.finding import Fix
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.server_settings import ADD_LIMIT, ASSIGN_DELAY, BLACK_LIST, FLOW_CONTROL
@@ -27,7 +25,7 @@ def under_repair(context: PegasusDiagnosisContext) -> Iterator[Cause]:
     """The guardian repairs partitions, or waits for the node that held them."""
     if not context.unhealthy.size or context.level <= FunctionLevel.FREEZED:
         return
-    proof = context.proven(Change(), Change(repair=context.own_repair))
+    proof = context.repaired_by(None, context.own_repair)
     if proof is None:
         return
     text = context.settings.get(ASSIGN_DELAY.removeprefix("meta.lb."), "")
@@ -66,7 +64,7 @@ def lost_partitions(context: PegasusDiagnosisContext) -> Iterator[Cause]:
         return
     full = context.full_repair
     left = {row: name for row, name in full.returns.items() if row not in context.lost}
-    proof = _necessary(context, replace(full, returns=left))
+    proof = context.necessary(replace(full, returns=left))
     if proof is None:
         return
     rows = list(context.lost)
@@ -96,7 +94,7 @@ def adds_blocked(context: PegasusDiagnosisContext) -> Iterator[Cause]:
     """Flow control lets no secondary be added."""
     if not context.unhealthy.size or not context.adds_nothing:
         return
-    proof = _necessary(context, replace(context.full_repair, adds=False))
+    proof = context.necessary(replace(context.full_repair, adds=False))
     if proof is None:
         return
     count = proof.effect.before.missing - proof.effect.after.missing
@@ -118,7 +116,7 @@ def black_list_blocks_repair(context: PegasusDiagnosisContext) -> Iterator[Cause
     black = context.black_list & {*context.alive}
     if not context.unhealthy.size or not black:
         return
-    proof = _necessary(context, replace(context.full_repair, excluded=context.black_list))
+    proof = context.necessary(replace(context.full_repair, excluded=context.black_list))
     if proof is None:
         return
     count = proof.effect.before.missing - proof.effect.after.missing
@@ -141,7 +139,7 @@ def too_few_nodes(context: PegasusDiagnosisContext) -> Iterator[Cause]:
     """A table wants more replicas than nodes are alive."""
     if not context.lacking_nodes:
         return
-    proof = _necessary(context, replace(context.full_repair, more_nodes=0))
+    proof = context.necessary(replace(context.full_repair, more_nodes=0))
     if proof is None:
         return
     alive = len(context.alive)
@@ -163,14 +161,6 @@ def too_few_nodes(context: PegasusDiagnosisContext) -> Iterator[Cause]:
         measured=float(alive),
         threshold=float(most),
         unit="nodes",
-    )
-
-
-def _necessary(context: PegasusDiagnosisContext, without: Repair) -> Proof | None:
-    """Return what one thing changes when all else that partitions need is done."""
-    level = FunctionLevel.STEADY if context.level <= FunctionLevel.FREEZED else None
-    return context.proven(
-        Change(level=level, repair=without), Change(level=level, repair=context.full_repair)
     )
 
 

@@ -19,10 +19,16 @@ SPACE: Final = "disk_min_available_space_ratio"
 
 
 def full_nodes(context: PegasusDiagnosisContext) -> Iterator[Cause]:
-    """Copies to a node without space are refused, and planned again every round."""
+    """Copies to a node without space are refused, and planned again every time."""
     if not context.full_nodes:
         return
-    proof = context.proven(context.opened, replace(context.opened, has_space=True))
+    full = frozenset(context.full_nodes)
+    proof = None
+    if context.unhealthy.size:
+        proof = context.necessary(replace(context.full_repair, refusing=full))
+    is_repair = proof is not None
+    if proof is None:
+        proof = context.proven(context.opened, replace(context.opened, has_space=True))
     if proof is None:
         return
     name = context.full_nodes[0]
@@ -40,7 +46,8 @@ def full_nodes(context: PegasusDiagnosisContext) -> Iterator[Cause]:
         summary=f"{name}{more} {has} no disk with {SHORT_RATIO * 100:.0f} % free (most: "
         f"{free * 100:.0f} %): copies to it are refused and planned again{proof.scope}.",
         effect=proof.effect,
-        hint=f"Add or free space on {name}; until then the balancer does not converge.",
+        hint=f"Add or free space on {name}; until then "
+        + ("partitions lack replicas." if is_repair else "the balancer does not converge."),
         measured=free,
         threshold=SHORT_RATIO,
         unit="ratio",

@@ -106,6 +106,22 @@ def _per_table(context: PegasusDiagnosisContext, trial: Trial) -> Iterator[Cause
     )
 
 
+def cluster_policy_barred(context: PegasusDiagnosisContext) -> Iterator[str]:
+    """Give a note where a table with one replica rules the cluster policy out."""
+    try:
+        trial = context.trials.trial(_free(context))
+    except TimeUpError:
+        return
+    if context.options.policy == "cluster" or _may_take_cluster(context) or not _is_uneven(trial):
+        return
+    view = context.view
+    name = view.app_names[int(np.flatnonzero(view.max_replica_counts <= 1)[0])]
+    yield (
+        f"balance_cluster is not tried: {name} has a single replica, and the cluster policy makes "
+        "the leading meta server die on such a table."
+    )
+
+
 def _stuck_cluster(context: PegasusDiagnosisContext, trial: Trial) -> Iterator[Cause]:
     best = _best(context, _counts(context, _TO_APP), context.opened)
     if best is None:

@@ -140,6 +140,17 @@ def test_a_node_without_space_gets_nothing_and_the_balancer_does_not_converge():
     assert "none of them is executed" in found.problem
 
 
+def test_a_full_node_is_chosen_for_a_lost_replica_in_vain():
+    parts = even_parts(1, 40, NODES[:4])
+    parts[3] |= {"secondaries": parts[3]["secondaries"][:1]}
+    full = {NODES[4]: [("ssd1", 50)]}
+    found = diagnose(cluster(parts, settings=LIVELY, disks=full))
+    cause = found.causes[0]
+    assert cause.code == "node_disks_full"
+    assert (cause.effect.before.missing, cause.effect.after.missing) == (1, 0)
+    assert "partitions lack replicas" in cause.hint
+
+
 def test_one_full_disk_of_two_is_no_cause():
     half = {NODES[4]: [("ssd1", 50), ("ssd2", 500)]}
     assert diagnose(cluster(JOINED, settings=LIVELY, disks=half)).causes == ()
@@ -158,7 +169,13 @@ def test_a_dead_node_gets_nothing():
     )
     [cause] = found.causes
     assert cause.code == "node_dead"
+    assert found.problem == "db6:34801 is dead: it gets nothing."
     assert (cause.effect.before.deviation, cause.effect.after.deviation <= 0.2) == (1.0, True)
+
+
+def test_of_a_dead_node_its_death_comes_before_the_partitions_that_wait_for_it():
+    found = diagnose(after_loss(lacking()), node=GONE)
+    assert codes(found) == ["node_dead", "partitions_wait_for_node"]
 
 
 # -- switches and tables ------------------------------------------------------------------------

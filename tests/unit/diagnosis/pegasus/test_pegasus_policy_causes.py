@@ -64,7 +64,9 @@ def test_tables_that_are_even_each_by_itself_leave_the_cluster_uneven():
 def test_the_cluster_policy_is_never_recommended_with_a_table_of_one_replica():
     parts = [one for table in range(1, 11) for one in even_parts(table, 6, NODES)]
     parts += even_parts(11, 5, NODES, replicas=1)
-    assert codes(diagnose(cluster(parts, settings={**LIVELY, **CALM}))) == []
+    found = diagnose(cluster(parts, settings={**LIVELY, **CALM}))
+    assert found.causes == ()
+    assert "t11 has a single replica" in found.notes[-1]
 
 
 def test_the_cluster_policy_stops_with_a_table_on_two_nodes():

@@ -23,6 +23,13 @@ def settings_of(rng):
     found |= {name: "true" for name in SWITCHES if rng.random() < 0.25}
     if rng.random() < 0.2:
         found["ignored_app_list"] = "1"
+    if rng.random() < 0.15:
+        found["assign_secondary_black_list"] = ",".join(node_names(int(rng.integers(1, 9))))
+    if rng.random() < 0.15:
+        found |= {
+            "add_secondary_enable_flow_control": "true",
+            "add_secondary_max_count_for_one_node": "0",
+        }
     found["balance_op_count_per_round"] = str(rng.choice([1, 10, 50]))
     return found
 
@@ -88,20 +95,20 @@ def with_fix(settings, wanted):
 @pytest.mark.parametrize("seed", range(50))
 def test_no_recommended_fix_makes_the_simulation_worse(seed):
     parts, nodes, settings = generated(seed)
-    found = diagnose(cluster(parts, nodes=nodes, settings=settings), budget_s=20.0)
+    full = {node_names(nodes)[-1]: [("ssd1", 40)]} if seed % 7 == 0 else {}
+    found = diagnose(cluster(parts, nodes=nodes, settings=settings, disks=full), budget_s=20.0)
     assert found.is_complete
     for cause in found.causes:
         assert cause.effect.is_better, cause.code
         assert not cause.effect.is_harmful, cause.code
         if not cause.fix.wanted:
             continue
-        table = cause.effect.before.deviation
         scope = next((name for name in cause.objects if f"of table {name}" in cause.summary), None)
         fixed = with_fix(settings, cause.fix.wanted)
         before, _ = simulated(parts, nodes, settings, scope)
         after, converges = simulated(parts, nodes, fixed, scope)
         assert converges, cause.code
-        assert after <= before + 0.05, (cause.code, table)
+        assert after <= before + 0.05, cause.code
 
 
 @pytest.mark.parametrize("seed", range(50, 60))
