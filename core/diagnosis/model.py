@@ -72,6 +72,15 @@ class Effect:
         return not self.is_more_complete and self.gain < -MIN_GAIN_RATIO
 
     @property
+    def is_worse(self) -> bool:
+        """Whether it ends less complete or less even than without, or never where that ended."""
+        if self.after.missing > self.before.missing:
+            return True
+        if self.before.converges and not self.after.converges:
+            return True
+        return self.gain < -MIN_GAIN_RATIO
+
+    @property
     def is_more_complete(self) -> bool:
         """Whether fewer bundles or partitions lack a server."""
         return self.after.missing < self.before.missing

@@ -188,31 +188,22 @@ class OldRule(NamedTuple):
 
 
 RULES: Final[Mapping[str, OldRule]] = {
-    "drops_over_limit": OldRule(
-        "ThresholdShedder", "ThresholdShedder drops resources above 100 % of their limit"
-    ),
+    "drops_over_limit": OldRule("ThresholdShedder", "drops resources above 100 % of their limit"),
     "uniform_is_joint": OldRule(
-        "UniformLoadShedder",
-        "UniformLoadShedder compares the rate of one broker with another's traffic",
+        "UniformLoadShedder", "compares the rate of one broker with another's traffic"
     ),
-    "uniform_skips_single": OldRule(
-        "UniformLoadShedder", "UniformLoadShedder skips brokers with one bundle"
-    ),
+    "uniform_skips_single": OldRule("UniformLoadShedder", "skips brokers with one bundle"),
     "uniform_rate_slack": OldRule(
-        "UniformLoadShedder", "UniformLoadShedder picks up to 1,000 msg/s more than it should"
+        "UniformLoadShedder", "picks up to 1,000 msg/s more than it should"
     ),
     "uniform_throughput_slack": OldRule(
-        "UniformLoadShedder", "UniformLoadShedder picks up to 1,000 bytes/s more than it should"
+        "UniformLoadShedder", "picks up to 1,000 bytes/s more than it should"
     ),
     "avg_ranks_by_points": OldRule(
-        "AvgShedder", "AvgShedder ranks brokers less than one point apart as equal"
+        "AvgShedder", "ranks brokers less than one point apart as equal"
     ),
-    "transfer_moves_idle": OldRule(
-        "TransferShedder", "TransferShedder moves bundles without traffic"
-    ),
-    "transfer_counts_bytes": OldRule(
-        "TransferShedder", "TransferShedder fills only brokers without any traffic"
-    ),
+    "transfer_moves_idle": OldRule("TransferShedder", "moves bundles without traffic"),
+    "transfer_counts_bytes": OldRule("TransferShedder", "fills only brokers without any traffic"),
     "sheds_system_namespace": OldRule("", "bundles of pulsar/system are shed or not"),
     "placement_forgets_idle": OldRule(
         "", "LeastResourceUsageWithWeight forgets an idle broker's past"

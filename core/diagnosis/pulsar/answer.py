@@ -27,10 +27,15 @@ from core.units import format_ratio, pluralize
 MIN_USAGE_GAP_POINTS: Final = 10.0
 """Below this distance between the busiest and the idlest broker, uneven traffic hurts nobody."""
 
+UNEVEN_RATIO: Final = 0.25
+"""Load that ends farther from the mean is a problem; the target of 20 % leaves some room to it."""
+
 MAX_CAUSES: Final = 6
 _SHORT_S, _LONG_S, _MANY_BUNDLES = 2.0, 10.0, 5_000
-_RESOLVED_SHARE: Final = 0.6
+_RESOLVED_SHARE: Final = 0.5
 _SEEDS: Final = (2, 3, 4, 5, 6)
+_MIN_SEEDS: Final = 1
+"""So many are tried when the time is over."""
 _CODES: Final = {
     "loadBalancerDistributeBundlesEvenlyEnabled": "even_distribution",
     "loadBalancerHistoryResourcePercentage": "smoothed_usage",
@@ -145,7 +150,7 @@ def _problem(context: DiagnosisContext) -> str:
         return (
             f"{end.returned:,} of {pluralize(end.moves, 'move')} go back to where the bundle was."
         )
-    if end.deviation is not None and end.deviation > DEFAULT_TARGET.bound and _hurts(context):
+    if end.deviation is not None and end.deviation > UNEVEN_RATIO and _hurts(context):
         measure = context.load.label
         after = f" after {pluralize(end.moves, 'move')}" if end.moves else ""
         off = " and ".join(context.settings.shedding_off)
@@ -180,10 +185,12 @@ class _Search:
         candidates = [one for pattern in PATTERNS for one in pattern(self._context)]
         proven = list(self._proven(one for one in candidates if one.tier <= 0))
         later = self._proven(one for one in candidates if one.tier > 0)
-        for further in (later, self._singles(), self._pairs()):
+        pairs = () if proven else self._pairs()  # what the snapshot shows needs no pair
+        for further in (later, self._singles(), pairs):
             if any(_is_resolved(one.effect) for one in proven):
                 break
-            proven += further
+            known = {key for one in proven for key in one.candidate.keys}
+            proven += (one for one in further if not known.intersection(one.candidate.keys[:1]))
         ranked = sorted(proven, key=_merit)
         best: dict[tuple[str, tuple[str, ...]], _Proven] = {}
         for one in ranked:
@@ -210,6 +217,8 @@ class _Search:
             # with shedding off, a change has to be better than switching it on alone
             own = self._own_effect(change, effect)
             is_better = effect.is_better and own.is_better
+            if candidate.calm_suffices:
+                is_better = effect.is_calmer and not effect.is_harmful
             if is_better and not self._trials.spoils_traffic(change):
                 found.append(_Proven(candidate, change, effect))
             elif own.before != own.after and change.edit is None and not is_pair:
@@ -224,7 +233,8 @@ class _Search:
     def _singles(self) -> Iterator[_Proven]:
         """Try every setting that anything reads here."""
         context = self._context
-        for key in sorted(context.reads()):
+        own = (*context.strategy.deciding, *context.strategy.adjustable)
+        for key in sorted(context.reads(), key=lambda name: (name not in own, name)):
             values = alternatives(key, context.settings, context.view)
             changes = tuple(context.base.also(Change(settings={key: value})) for value in values)
             if not changes:
@@ -264,12 +274,12 @@ class _Search:
 
     def _lasts(self, one: _Proven) -> bool:
         """Whether the effect is no luck of the draws: other seeds do not end worse."""
-        for seed in _SEEDS:
-            if self._trials.is_over:
+        for count, seed in enumerate(_SEEDS):
+            if self._trials.is_over and count >= _MIN_SEEDS:
                 return True
             others = Trials(self._trials.snapshot, judged_by=self._trials.judged_by, seed=seed)
             effect = others.effect(one.change)
-            if effect is None or effect.is_harmful or others.spoils_traffic(one.change):
+            if effect is None or effect.is_worse or others.spoils_traffic(one.change):
                 return False
         return True
 
@@ -353,11 +363,11 @@ def _is_resolved(effect: Effect) -> bool:
 
 
 def _merit(one: _Proven) -> tuple[Any, ...]:
-    """Sort key: what resolves it first, then what the snapshot itself shows, then the effect."""
+    """Sort key: what the snapshot itself shows first, then what resolves it, then the effect."""
     after = one.effect.after
     off = max((after.deviation or 0.0) - DEFAULT_TARGET.bound, 0.0)
     return (
-        one.candidate.tier >= 0,
+        max(-1, min(one.candidate.tier, 1)),
         not _is_resolved(one.effect),
         one.candidate.tier,
         after.returned,

@@ -44,6 +44,7 @@ class Candidate:
         unit: Of both.
         tier: 0 where the snapshot shows it at work; higher: only its trial speaks for it; lower:
             without its change no other has an effect.
+        calm_suffices: It helps where the cluster comes to rest, even or not.
     """
 
     code: str
@@ -57,6 +58,7 @@ class Candidate:
     threshold: float | None = None
     unit: str = ""
     tier: int = 0
+    calm_suffices: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,7 +31,7 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     even_distribution,
     smoothing,
     placement_measure,
+    release_defect,
     anti_affinity,
     absolute_usage,
-    release_defect,
 )

@@ -33,11 +33,9 @@ ROUNDS: Final = 60
 SHEDDING: Final = "loadBalancerLoadSheddingStrategy"
 PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
 
-_RETURNED_LIMIT: Final = 3
-"""A trial ends early once so many times the moves back of the baseline, and more than
-:data:`_RETURNED_FLOOR`, are seen: it is harmful, however it goes on."""
-
 _RETURNED_FLOOR: Final = 30
+"""A trial ends early once more moves back are seen than this, and than without the change: it is
+harmful, however it goes on."""
 
 _SETTLED: Final = 5
 _WORSE: Final = 2.0
@@ -237,7 +235,7 @@ class Trials:
         return run_rounds(cluster, run, strategy, settings, is_hopeless=limit)
 
     def _gives_up(self) -> Callable[[Sequence[RoundResult]], bool]:
-        limit = max(_RETURNED_FLOOR, _RETURNED_LIMIT * self.baseline.outcome.returned)
+        limit = max(_RETURNED_FLOOR, self.baseline.outcome.returned)
 
         now = self.baseline.outcome.deviation or 0.0
 

@@ -97,6 +97,8 @@ def _numbers(setting: Setting, present: float) -> tuple[float | int, ...]:
             found += [present + (end - present) * part for part in _PARTS]
     if setting.key in _ZERO:
         found.append(0.0)
+    if setting.unit == "percentage points" and present > 1:
+        found.append(1.0)
     whole = setting.kind == "int"
     typed = [round(value) if whole else round(value, 4) for value in found]
     return tuple(value for value in dict.fromkeys(typed) if value != present)

@@ -25,6 +25,7 @@ def release_defect(context: DiagnosisContext) -> Iterator[Candidate]:
     target = context.settings.target
     newest = version_number(REFERENCE_VERSIONS[NEWEST_STABLE])
     reads = {key: context.settings.value(key) for key in context.reads()}
+    before = target.number
     for version in _turning_versions(target.number, newest, _relevant(context)):
         later = Release.of(version)
         if not later.is_known:
@@ -32,18 +33,19 @@ def release_defect(context: DiagnosisContext) -> Iterator[Candidate]:
         changed = [
             name
             for name in _relevant(context)
-            if value_at(RULE_HISTORY[name], target.number)
-            != value_at(RULE_HISTORY[name], later.number)
+            if value_at(RULE_HISTORY[name], before) != value_at(RULE_HISTORY[name], later.number)
         ]
+        before = later.number
         if not changed:
             continue
         held = {key: value for key, value in reads.items() if later_has(key, later)}
         yield Candidate(
             code="release_defect",
-            summary=f"In {target.name} {RULES[changed[-1]].sentence}; {version} does not.",
+            summary=f"In {target.name} {RULES[changed[0]].sentence}; {version} does not.",
             changes=(context.base.also(Change(settings=held, release=version)),),
             hint=f"Upgrade the brokers to {version} or later.",
-            tier=2,
+            tier=1,
+            calm_suffices=True,
         )
 
 

@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from core.diagnosis.pulsar.context import Candidate, DiagnosisContext, with_setting
-from core.diagnosis.pulsar.trials import PLACEMENT
+from core.diagnosis.pulsar.trials import PLACEMENT, Change
 from core.pulsar.placement import active_placement
 from core.units import format_ratio, pluralize
 
 _EVENLY: Final = "loadBalancerDistributeBundlesEvenlyEnabled"
 _HISTORY: Final = "loadBalancerHistoryResourcePercentage"
+
+_BY_RATE: Final = "LeastLongTermMessageRate"
+_BY_USAGE: Final = "LeastResourceUsageWithWeight"
 
 
 def even_distribution(context: DiagnosisContext) -> Iterator[Candidate]:
@@ -19,6 +22,7 @@ def even_distribution(context: DiagnosisContext) -> Iterator[Candidate]:
     if not context.settings.flag(_EVENLY) or _EVENLY not in context.reads():
         return
     end = context.trials.baseline.outcome
+    off = with_setting(context, _EVENLY, False)  # noqa: FBT003  # a value, no argument
     yield Candidate(
         code="even_distribution",
         keys=(_EVENLY,),
@@ -26,8 +30,8 @@ def even_distribution(context: DiagnosisContext) -> Iterator[Candidate]:
         summary=f"{_EVENLY} lets only brokers with the fewest bundles of a namespace be chosen: "
         f"of {pluralize(end.moves, 'move')} {end.returned:,} go back, and the deviation ends at "
         f"{format_ratio(end.deviation)}.",
-        changes=with_setting(context, _EVENLY, False),  # noqa: FBT003  # a value, no argument
-        tier=0 if end.moves else 1,
+        changes=(*off, *(one.also(other) for one in off for other in _fitting(context))),
+        tier=0 if end.moves or not end.converges else 1,
     )
 
 
@@ -53,18 +57,28 @@ def smoothing(context: DiagnosisContext) -> Iterator[Candidate]:
     )
 
 
-def placement_measure(context: DiagnosisContext) -> Iterator[Candidate]:
-    """Shedding goes by one measure, placement by another."""
+def _fitting(context: DiagnosisContext) -> tuple[Change, ...]:
+    """Return the change to the placement that goes by the measure of shedding."""
     fitting = context.strategy.fitting_placement
+    if context.trials.judged_by == "throughput" and fitting == _BY_RATE:
+        fitting = _BY_USAGE  # traffic makes usage; none places by traffic itself
     active = active_placement(context.settings, context.view.load_manager)
     if not fitting or fitting == active or not context.settings.target.has_class(fitting):
+        return ()
+    return with_setting(context, PLACEMENT, fitting)
+
+
+def placement_measure(context: DiagnosisContext) -> Iterator[Candidate]:
+    """Shedding goes by one measure, placement by another."""
+    changes = _fitting(context)
+    if not changes:
         return
-    moves = context.trials.baseline.outcome.moves
+    active = active_placement(context.settings, context.view.load_manager)
     yield Candidate(
         code="measures_differ",
         keys=(PLACEMENT,),
         summary=f"{context.strategy.name} sheds by {context.strategy.measure or 'its own measure'},"
         f" and {active} places by another measure.",
-        changes=with_setting(context, PLACEMENT, fitting),
-        tier=0 if moves else 2,
+        changes=changes,
+        tier=0 if context.trials.baseline.outcome.moves else 2,
     )

@@ -1,0 +1,61 @@
+"""Every established cause is named first, its fix helps, and healthy clusters have none."""
+
+from __future__ import annotations
+
+import pytest
+from report_cluster import Report, all_reports
+
+from core.diagnosis.model import Cause
+from core.diagnosis.request import DiagnoseRequest
+from core.diagnosis.systems import diagnose
+from core.pulsar.settings import SETTING_BY_KEY
+
+REQUEST = DiagnoseRequest(seconds=30.0)
+REPORTS = all_reports("pulsar")
+CASES = [report for report in REPORTS if not report.is_control]
+CONTROLS = [report for report in REPORTS if report.is_control]
+
+
+def is_right(report: Report, cause: Cause) -> bool:
+    return bool(
+        report.keys.intersection(cause.keys)
+        or report.objects.intersection(cause.objects)
+        or cause.code in report.facts["expected"].get("codes", ())
+    )
+
+
+@pytest.mark.parametrize("report", CASES, ids=lambda report: report.name)
+def test_the_established_cause_is_named_first(report):
+    causes = diagnose(report.snapshot(), REQUEST).causes
+    assert causes
+    assert is_right(report, causes[0])
+
+
+@pytest.mark.parametrize("report", CASES, ids=lambda report: report.name)
+def test_no_fix_is_recommended_that_makes_it_worse(report):
+    for cause in diagnose(report.snapshot(), REQUEST).causes:
+        assert not cause.effect.is_harmful
+        assert cause.effect.after.converges
+
+
+@pytest.mark.parametrize("report", CONTROLS, ids=lambda report: report.name)
+def test_a_healthy_cluster_has_no_cause(report):
+    found = diagnose(report.snapshot(), REQUEST)
+    assert not found.causes
+    assert not found.problem
+
+
+@pytest.mark.parametrize("report", CASES, ids=lambda report: report.name)
+def test_a_report_names_its_source_and_settings_that_exist(report):
+    facts = report.facts
+    assert facts["repository"].count("/") == 1
+    assert facts["number"] > 0
+    assert facts["facts"]
+    assert facts["cause"]
+    assert facts["solved_by"]
+    assert report.keys or report.objects or facts["expected"]["codes"]
+    assert set(facts.get("settings", {})) <= set(SETTING_BY_KEY)
+
+
+def test_there_are_enough_controls():
+    assert len(CONTROLS) >= 10

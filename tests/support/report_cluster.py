@@ -1,0 +1,214 @@
+"""Public operators' reports, rebuilt as snapshots from the TOML files of ``tests/reports``."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from core.pulsar.snapshot.zkdump import import_zk_dump
+from core.snapshot import PulsarSnapshot
+
+ROOT = Path(__file__).parents[1]
+REPORTS = ROOT / "reports"
+DUMPS = ROOT / "fixtures" / "reports"
+NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
+FULL = 0x100000000
+KBIT_PER_MB = 8_000.0
+MODULAR = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
+
+
+@dataclass(frozen=True)
+class Report:
+    """One report.
+
+    Attributes:
+        name: Of its file, without the ending.
+        facts: Everything in the file.
+    """
+
+    name: str
+    facts: dict[str, Any]
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it is a cluster without a problem."""
+        return self.facts["expected"].get("causes") == 0
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """Settings any of which the first cause has to name; empty: its objects count."""
+        return frozenset(self.facts["expected"].get("keys", ()))
+
+    @property
+    def objects(self) -> frozenset[str]:
+        """Objects any of which the first cause has to name; empty: its settings count."""
+        return frozenset(self.facts["expected"].get("objects", ()))
+
+    def snapshot(self) -> PulsarSnapshot:
+        """Rebuild the cluster, the way that a dump of its ZooKeeper is read."""
+        if "dump" in self.facts:
+            made = import_zk_dump(DUMPS / self.facts["dump"], self.name, NOW)
+        else:
+            with tempfile.TemporaryDirectory() as folder:
+                dump = Path(folder) / "dump.jsonl"
+                dump.write_text("\n".join(map(json.dumps, _znodes(self.facts))), encoding="utf-8")
+                made = import_zk_dump(dump, self.name, NOW)
+        return _with_file_settings(made, self.facts.get("broker_conf", {}))
+
+
+def all_reports(system: str) -> list[Report]:
+    """Return the reports and controls of a system, by name."""
+    return [
+        Report(path.stem, tomllib.loads(path.read_text(encoding="utf-8")))
+        for path in sorted((REPORTS / system).glob("*.toml"))
+    ]
+
+
+def _with_file_settings(snapshot: PulsarSnapshot, values: dict[str, Any]) -> PulsarSnapshot:
+    rows = [
+        {"broker": None, "name": key, "value": _text(value), "origin": "file"}
+        for key, value in values.items()
+    ]
+    added = pa.Table.from_pylist(rows, schema=snapshot.settings.schema)
+    settings = pa.concat_tables([snapshot.settings, added])
+    return PulsarSnapshot.build(snapshot.manifest, {**snapshot.tables, "settings": settings})
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _znodes(facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    brokers = [_named(one, at) for one in facts["brokers"] for at in range(one.get("count", 1))]
+    total = sum(group["bundles"] for one in brokers for group in one.get("groups", ()))
+    width, at = FULL // max(total, 1), 0
+    for one in brokers:
+        stats: dict[str, dict[str, float]] = {}
+        for group in one.get("groups", ()):
+            for _ in range(group["bundles"]):
+                upper = 0xFFFFFFFF if at == total - 1 else (at + 1) * width
+                name = f"{group.get('ns', 't/n')}/0x{at * width:08x}_0x{upper:08x}"
+                stats[name] = _stats(group)
+                at += 1
+        yield {"path": f"/loadbalance/brokers/{one['name']}", "value": _report(one, stats, facts)}
+        yield {
+            "path": f"/loadbalance/broker-time-average/{one['name']}",
+            "value": _averages("shortTermM", stats) | _averages("longTermM", stats),
+        }
+        for name, stat in stats.items():
+            yield {"path": f"/loadbalance/bundle-data/{name}", "value": _bundle(stat)}
+    yield {
+        "path": "/loadbalance/leader",
+        "value": {
+            "serviceUrl": f"http://{brokers[0]['name']}",
+            "brokerId": brokers[0]["name"],
+        },
+    }
+    if facts.get("settings"):
+        values = {key: _text(value) for key, value in facts["settings"].items()}
+        yield {"path": "/admin/configuration", "value": values}
+    if facts.get("policies"):
+        yield {"path": "/admin/clusters/c", "value": {"serviceUrl": "http://c:8080"}}
+        yield {
+            "path": "/admin/clusters/c/namespaceIsolationPolicies",
+            "value": {one["name"]: _policy(one) for one in facts["policies"]},
+        }
+
+
+def _named(broker: dict[str, Any], at: int) -> dict[str, Any]:
+    return broker | {"name": broker["name"].replace("#", str(at))}
+
+
+def _policy(one: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "namespaces": one["namespaces"],
+        "primary": one["primary"],
+        "secondary": one.get("secondary", []),
+        "auto_failover_policy": {
+            "policy_type": "min_available",
+            "parameters": {"min_limit": "1", "usage_threshold": "80"},
+        },
+    }
+
+
+def _stats(group: dict[str, Any]) -> dict[str, float]:
+    msgs, megabytes = group.get("in", 0.0), group.get("mb_in", 0.0)
+    return {
+        "msgRateIn": msgs,
+        "msgThroughputIn": megabytes * 1e6,
+        "msgRateOut": group.get("out", msgs),
+        "msgThroughputOut": group.get("mb_out", megabytes) * 1e6,
+        "consumerCount": group.get("consumers", 4),
+        "producerCount": group.get("producers", 2),
+        "topics": group.get("topics", 4),
+        "cacheSize": 0,
+    }
+
+
+def _sum(stats: dict[str, dict[str, float]], name: str) -> float:
+    return sum(stat[name] for stat in stats.values())
+
+
+def _report(
+    one: dict[str, Any], stats: dict[str, dict[str, float]], facts: dict[str, Any]
+) -> dict[str, Any]:
+    host = one["name"].rpartition(":")[0]
+    nic = one.get("nic_gbps", facts["cluster"].get("nic_gbps", 10)) * 1e6
+    now_ms = int(NOW.timestamp() * 1000) - 5_000
+    return {
+        "webServiceUrl": f"http://{one['name']}",
+        "pulsarServiceUrl": f"pulsar://{host}:6650",
+        "persistentTopicsEnabled": True,
+        "nonPersistentTopicsEnabled": True,
+        "cpu": {"usage": one["cpu"] * 8.0, "limit": 800.0},
+        "memory": {"usage": one.get("heap", 40) * 40.96, "limit": 4096.0},
+        "directMemory": {"usage": one.get("direct_memory", 20) * 81.92, "limit": 8192.0},
+        "bandwidthIn": {
+            "usage": _sum(stats, "msgThroughputIn") / 1e6 * KBIT_PER_MB,
+            "limit": nic,
+        },
+        "bandwidthOut": {
+            "usage": _sum(stats, "msgThroughputOut") / 1e6 * KBIT_PER_MB,
+            "limit": nic,
+        },
+        **{name: _sum(stats, name) for name in ("msgRateIn", "msgThroughputIn")},
+        **{name: _sum(stats, name) for name in ("msgRateOut", "msgThroughputOut")},
+        "lastUpdate": now_ms,
+        "lastStats": stats,
+        "numTopics": _sum(stats, "topics"),
+        "numBundles": len(stats),
+        "numConsumers": _sum(stats, "consumerCount"),
+        "numProducers": _sum(stats, "producerCount"),
+        "bundles": list(stats),
+        "lastBundleGains": [],
+        "lastBundleLosses": [],
+        "brokerVersionString": one.get("version", facts["cluster"]["release"]),
+        "loadManagerClassName": one.get("load_manager", MODULAR),
+    }
+
+
+def _averages(prefix: str, stats: dict[str, dict[str, float]]) -> dict[str, float]:
+    return {
+        f"{prefix}{name[1:]}": _sum(stats, name)
+        for name in ("msgRateIn", "msgThroughputIn", "msgRateOut", "msgThroughputOut")
+    }
+
+
+def _bundle(stat: dict[str, float]) -> dict[str, Any]:
+    rates = {
+        name: stat[name]
+        for name in ("msgRateIn", "msgThroughputIn", "msgRateOut", "msgThroughputOut")
+    }
+    return {
+        "shortTermData": {"maxSamples": 10, "numSamples": 10, **rates},
+        "longTermData": {"maxSamples": 1000, "numSamples": 1000, **rates},
+        "topics": stat["topics"],
+    }
