@@ -34,7 +34,7 @@ from core.pegasus.rules.nodes import SHORT_RATIO
 from core.pegasus.server_settings import ADD_LIMIT, FLOW_CONTROL
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.steps.level import LEVEL_KEY
-from core.pegasus.view import ClusterView
+from core.pegasus.view import ClusterView, Ints
 from core.snapshot.pegasus import PegasusSnapshot
 from core.units import pluralize
 
@@ -43,7 +43,7 @@ _MAX_LOOKED_AT: Final = 50
 """Unhealthy partitions of which the guardian's next cure is computed."""
 
 _MIN_MISPLACED: Final = 2
-"""Replicas beyond the even share on one node from which a table by itself is judged."""
+"""Replicas beyond the even share on one node, fewer are no cause."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -340,13 +340,18 @@ class PegasusDiagnosisContext:
         """The cluster as it is."""
         return self.trials.trial(Change())
 
-    def proven(self, before: Change, after: Change) -> Proof | None:
+    def proven(self, before: Change, after: Change, *, adds_places: bool = False) -> Proof | None:
         """Return what a change makes better; ``None``: nothing, or there was no time for it.
 
         Where the nodes as a whole end no more even, the table that gains most is judged by itself.
+
+        Args:
+            before: The change without the fix.
+            after: The same with it.
+            adds_places: It makes nodes or partitions: also an even end may gain.
         """
         try:
-            if self._is_fine(self.trials.trial(before)):
+            if not adds_places and self._is_fine(self.trials.trial(before)):
                 return None
             effect = self.trials.effect(before, after, self.measure)
         except TimeUpError:
@@ -361,10 +366,16 @@ class PegasusDiagnosisContext:
 
     def _is_fine(self, trial: Trial) -> bool:
         """Whether an end leaves nothing to gain, so that no change has to be tried."""
-        if trial.missing or not trial.converges or not trial.end.nodes:
+        end = trial.end
+        if trial.missing or not trial.converges or not end.nodes:
             return False
-        is_even = (self.measure(trial.end) or 0.0) < MIN_GAIN_RATIO
-        return is_even and int(misplaced(trial.end).max(initial=0)) < _MIN_MISPLACED
+        if int(misplaced(end).max(initial=0)) >= _MIN_MISPLACED:
+            return False
+        totals = (
+            counts.sum(axis=0)[None, :] for counts in (end.replica_counts, end.primary_counts)
+        )
+        is_even = max(int(_beyond(one).max(initial=0)) for one in totals) < _MIN_MISPLACED
+        return is_even or (self.measure(end) or 0.0) < MIN_GAIN_RATIO
 
     def necessary(self, without: Repair) -> Proof | None:
         """Return what one thing changes when all else that partitions need is done."""
@@ -446,12 +457,15 @@ def misplaced(view: ClusterView) -> np.ndarray[tuple[int, ...], np.dtype[np.int6
     Returns:
         Shape ``(n_tables,)``: above ceil(count / nodes) or below floor(count / nodes).
     """
-    found = np.zeros(view.table_count, dtype=np.int64)
-    for counts in (view.replica_counts, view.primary_counts):
-        if not counts.size:
-            continue
-        sums = counts.sum(axis=1)
-        low, high = sums // len(view.nodes), -(-sums // len(view.nodes))
-        found = np.maximum(found, counts.max(axis=1) - high)
-        found = np.maximum(found, low - counts.min(axis=1))
-    return found
+    if not len(view.nodes):
+        return np.zeros(view.table_count, dtype=np.int64)
+    return np.maximum(_beyond(view.replica_counts), _beyond(view.primary_counts))
+
+
+def _beyond(counts: Ints) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """Return how far the worst node is above ceil or below floor of the mean, a number a row."""
+    sums = counts.sum(axis=1, dtype=np.int64)
+    low, high = sums // counts.shape[1], -(-sums // counts.shape[1])
+    above, below = counts.max(axis=1) - high, low - counts.min(axis=1)
+    beyond: np.ndarray[tuple[int, ...], np.dtype[np.int64]] = np.maximum(above, below)
+    return np.maximum(beyond, 0)

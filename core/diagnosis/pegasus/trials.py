@@ -44,7 +44,7 @@ class Change:
         has_space: Every node takes replicas.
         tables: Ids of tables that are balanced though they are loading in bulk.
         splits: How often every partition is split in two.
-        is_one_disk: Every node has a single disk, as far as the balancer sees.
+        has_even_disks: Every table is spread evenly over the disks of each node.
         joined: Names of nodes that are alive and empty.
     """
 
@@ -55,7 +55,7 @@ class Change:
     has_space: bool = False
     tables: tuple[int, ...] = ()
     splits: int = 0
-    is_one_disk: bool = False
+    has_even_disks: bool = False
     joined: tuple[str, ...] = ()
 
     @property
@@ -70,7 +70,7 @@ class Change:
             self.has_space,
             self.tables,
             self.splits,
-            self.is_one_disk,
+            self.has_even_disks,
             self.joined,
         )
 
@@ -224,7 +224,7 @@ class Trials:
             view = replace(view, is_balanceable=view.is_balanceable | loading)
         for _ in range(change.splits):
             view = split_in_two(view)
-        return _on_one_disk(view) if change.is_one_disk else view
+        return with_even_disks(view) if change.has_even_disks else view
 
     def _simulated(
         self,
@@ -334,10 +334,30 @@ def split_in_two(view: ClusterView) -> ClusterView:
     )
 
 
-def _on_one_disk(view: ClusterView) -> ClusterView:
-    disks = np.where(view.members == NO_NODE, NO_NODE, 0).astype(np.int32)
-    nodes = ((0,),) * len(view.nodes)
-    return replace(view, disks=view.disks[:1] or ("",), member_disks=disks, node_disks=nodes)
+def with_even_disks(view: ClusterView) -> ClusterView:
+    """Return the state with every node's replicas of a table on its disks in turn."""
+    rows, roles = np.nonzero(view.members != NO_NODE)
+    nodes = view.members[rows, roles]
+    group = view.table_of_row[rows].astype(np.int64) * len(view.nodes) + nodes
+    order = np.argsort(group, kind="stable")
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order)) - np.searchsorted(group[order], group[order])
+    width = max((len(one) for one in view.node_disks), default=0)
+    known = np.array([len(one) for one in view.node_disks], dtype=np.int64)
+    listed = np.array(
+        [[*one, *([NO_NODE] * (width - len(one)))] for one in view.node_disks], dtype=np.int32
+    )
+    disks = view.member_disks.copy()
+    has_disks = known[nodes] > 0
+    rows, roles, nodes, place = (
+        rows[has_disks],
+        roles[has_disks],
+        nodes[has_disks],
+        place[has_disks],
+    )
+    if rows.size:
+        disks[rows, roles] = listed[nodes, place % known[nodes]]
+    return view.with_members(view.members, disks)
 
 
 def outcome_of(trial: Trial, measure: Measure) -> Outcome:

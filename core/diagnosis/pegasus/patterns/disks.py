@@ -27,20 +27,21 @@ _CHANCE: Final = 3.0
 
 
 def tags_decide(context: PegasusDiagnosisContext) -> Iterator[Cause]:
-    """The balancer ends more even when the disks of a node are one to it."""
+    """The balancer ends more even once every table is spread over the disks of each node."""
     if len(context.view.disks) < 2:
         return
-    proof = context.proven(context.opened, replace(context.opened, is_one_disk=True))
+    proof = context.proven(context.opened, replace(context.opened, has_even_disks=True))
     if proof is None:
         return
     node, tag, held, mean = _fullest(context.view, context.node)
     yield Cause(
         code="disk_tags_decide",
         objects=(node, tag),
-        summary=f"The balancer gives from the fullest disk only: {tag} of {node} has {held:,} "
-        f"replicas, the mean of its disks is {mean:,.1f}{proof.scope}.",
+        summary=f"The balancer gives from the fullest disk of a table only: {tag} of {node} has "
+        f"{held:,} replicas, the mean of its disks is {mean:,.1f}{proof.scope}.",
         effect=proof.effect,
-        hint=f"Even out the disks of {node} with admin-cli disk-balance, then balance again.",
+        hint="Spread the tables over the disks of each node with admin-cli disk-migrate, then "
+        "balance again.",
         measured=float(held),
         threshold=mean,
         unit="replicas",

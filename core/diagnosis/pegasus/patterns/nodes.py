@@ -59,7 +59,7 @@ def dead_node(context: PegasusDiagnosisContext) -> Iterator[Cause]:
     if context.node is None or context.node in context.alive:
         return
     back = replace(context.opened, joined=(context.node,))
-    proof = context.proven(context.opened, back)
+    proof = context.proven(context.opened, back, adds_places=True)
     if proof is None:
         return
     yield Cause(

@@ -27,42 +27,38 @@ _UNEVEN_COUNT: Final = 3.0
 _Option = tuple[dict[str, object], dict[str, str]]
 """Options of the balancer, and the settings that make them."""
 
-_CALMER_APP: Final[tuple[_Option, ...]] = (
-    ({"only_move_primary": True}, {"meta.lb.only_move_primary": "true"}),
-    ({"only_primary_balancer": True}, {"meta.lb.only_primary_balancer": "true"}),
-    ({"balancer_in_turn": True}, {"meta.lb.balancer_in_turn": "true"}),
-)
 _TO_APP: Final[_Option] = ({"policy": "app"}, {CLUSTER: "false"})
 _TO_CLUSTER: Final[_Option] = ({"policy": "cluster"}, {CLUSTER: "true"})
 
 
 def policy_circles(context: PegasusDiagnosisContext) -> Iterator[Cause]:
-    """The rounds lead back to an earlier state, and go on for ever."""
+    """The rounds of the cluster policy lead back to an earlier state, and go on for ever.
+
+    The app policy was never seen to: what it plans makes a table more even.
+    """
+    if context.options.policy != "cluster":
+        return
     try:
         trial = context.trials.trial(context.opened)
     except TimeUpError:
         return
-    if trial.converges or trial.missing or not trial.rounds:
+    if trial.converges or trial.missing or not trial.moves:
         return
-    is_cluster = context.options.policy == "cluster"
-    candidates = _counts(context, _TO_APP) if is_cluster else _calmer(context)
-    best = _best(context, candidates, context.opened)
+    best = _best(context, _counts(context, _TO_APP), context.opened)
     if best is None:
         return
     wanted, _, effect = best
-    copied = _circling(trial)
-    key = CLUSTER if is_cluster else next(iter(wanted))
     yield Cause(
-        code="policy_circles" if is_cluster else "balancer_circles",
-        keys=tuple(dict.fromkeys((key, *wanted))),
-        objects=copied,
-        summary=f"The {context.options.policy} policy goes in circles: "
-        f"{pluralize(trial.moves, 'move')} in {pluralize(trial.rounds, 'round')} lead back to an "
-        f"earlier state, {trial.returned:,} of them back.",
+        code="policy_circles",
+        keys=tuple(dict.fromkeys((CLUSTER, *wanted))),
+        objects=_circling(trial),
+        summary=f"The cluster policy goes in circles: {pluralize(trial.moves, 'move')} in "
+        f"{pluralize(trial.rounds, 'round')} lead back to an earlier state, {trial.returned:,} of "
+        "them back.",
         effect=effect,
         fix=Fix(wanted={**wanted, **context.prerequisites}),
-        hint="The balancer plans the same copies again without end: change it before the level "
-        "is lively again.",
+        hint="It plans the same copies again without end: change it before the level is lively "
+        "again.",
         measured=float(trial.returned),
         threshold=0.0,
         unit="moves back",
@@ -152,10 +148,6 @@ def _counts(context: PegasusDiagnosisContext, other: _Option) -> tuple[_Option, 
         if number != present
     ]
     return (other, *counted)
-
-
-def _calmer(context: PegasusDiagnosisContext) -> tuple[_Option, ...]:
-    return (*_CALMER_APP, *((_TO_CLUSTER,) if _may_take_cluster(context) else ()))
 
 
 def _may_take_cluster(context: PegasusDiagnosisContext) -> bool:

@@ -50,7 +50,8 @@ def too_few_partitions(context: PegasusDiagnosisContext) -> Iterator[Cause]:
         is_last = partitions * 2**splits >= nodes or splits == _MAX_SPLITS
         if not is_last:
             continue
-        proof = context.proven(context.opened, replace(context.opened, splits=splits))
+        split = replace(context.opened, splits=splits)
+        proof = context.proven(context.opened, split, adds_places=True)
         if proof is None:
             return
         yield Cause(

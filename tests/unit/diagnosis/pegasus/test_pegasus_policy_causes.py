@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 
 from pegasus_diagnosis import CALM, LIVELY, cluster, cluster_of, even_parts, node_names
+from pegasus_snapshots import part_row
 
 from core.diagnosis.pegasus.registry import diagnose
 from core.pegasus.trace_form import parse_trace, view_of
 
 CIRCLE = """35 05 30 35 30 50 50 35 30 03 03 35 53 35 50 35 50 03 03 05 30 03"""
 CIRCLE_DISKS = """10 10 00 10 11 00 01 10 00 10 01 00 11 10 01 10 00 01 11 00 01 11"""
+STUCK = """134 241 314 132 123 421 143 421 324 142 243 312"""
+STUCK_DISKS = """112 111 111 111 212 112 112 111 111 122 212 121"""
 NODES = node_names(5)
 WHOLE = {**LIVELY, "balance_cluster": "true"}
 
@@ -79,3 +82,31 @@ def test_the_cluster_policy_stops_with_a_table_on_two_nodes():
     [cause] = found.causes
     assert cause.fix.wanted == {"balance_cluster": "false"}
     assert cause.effect.after.deviation == 0.0
+
+
+def on_four_nodes(disks):
+    """Two tables of six partitions; the disk of a replica by its node and partition."""
+    parts, tags = [], {}
+    for at, (nodes, held) in enumerate(zip(STUCK.split(), disks, strict=True)):
+        names = [f"db{node}:34801" for node in nodes]
+        app_id, index = 1 + at // 6, at % 6
+        parts.append(part_row(app_id, index, names[0], names[1:]))
+        tags.update(
+            {(app_id, index, name): f"ssd{disk}" for name, disk in zip(names, held, strict=True)}
+        )
+    return cluster(
+        parts,
+        nodes=4,
+        settings=WHOLE,
+        disk_of=lambda row: tags[row["app_id"], row["index"], row["node"]],
+    )
+
+
+def test_where_disk_tags_decide_what_the_cluster_policy_moves():
+    found = diagnose(on_four_nodes(STUCK_DISKS.split()))
+    [cause] = [one for one in found.causes if one.code == "disk_tags_decide"]
+    assert not cause.effect.before.converges
+    assert cause.effect.after.converges
+    assert cause.objects == ("db2:34801", "ssd1")
+    one_disk = ["111"] * 12
+    assert "disk_tags_decide" not in codes(diagnose(on_four_nodes(one_disk)))
