@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from pegasus_diagnosis import cluster, node_names
@@ -92,7 +94,10 @@ def with_fix(settings, wanted):
     return changed
 
 
-@pytest.mark.parametrize("seed", range(50))
+SLOW = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(50, 250)]
+
+
+@pytest.mark.parametrize("seed", [*range(50), *SLOW])
 def test_no_recommended_fix_makes_the_simulation_worse(seed):
     parts, nodes, settings = generated(seed)
     full = {node_names(nodes)[-1]: [("ssd1", 40)]} if seed % 7 == 0 else {}
@@ -103,12 +108,16 @@ def test_no_recommended_fix_makes_the_simulation_worse(seed):
         assert not cause.effect.is_harmful, cause.code
         if not cause.fix.wanted:
             continue
-        scope = next((name for name in cause.objects if f"of table {name}" in cause.summary), None)
+        judged = re.search(r"of table (t\d+)", cause.summary)
+        scope = None if judged is None else judged[1]
         fixed = with_fix(settings, cause.fix.wanted)
         before, _ = simulated(parts, nodes, settings, scope)
         after, converges = simulated(parts, nodes, fixed, scope)
         assert converges, cause.code
         assert after <= before + 0.05, cause.code
+        is_whole = all(one["primary"] and not one["last_drops"] for one in parts)
+        if is_whole and not full:  # nothing else stops the balancer: what was promised is reached
+            assert after == pytest.approx(cause.effect.after.deviation or 0.0, abs=0.01)
 
 
 @pytest.mark.parametrize("seed", range(50, 60))
