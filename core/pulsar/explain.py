@@ -224,7 +224,11 @@ class Explanation:
         if points or reason.sheds or not is_searchable(self.view):
             return reason.otherwise
         both = self._what_if.together(broker)
-        return f"{reason.otherwise} Two settings do it: {both}." if both else reason.otherwise
+        return (
+            f"{reason.otherwise} Two settings do it, not simulated here: {both}."
+            if both
+            else reason.otherwise
+        )
 
     def bundle_turning_points(self, bundle: str) -> Iterator[TurningPoint]:
         """Yield each setting that turns the verdict on a bundle by itself; each value is tried.

@@ -304,4 +304,11 @@ def test_a_named_shedder_is_tried_out_as_the_one_in_force(trimtab: Trimtab, thre
     pair = ("--set", AVG, "--set", 'loadBalancerLoadSheddingStrategy="AvgShedder"')
     other = json.loads(trimtab(*ask, *pair)[1])
     assert other["destinations"] == plain["destinations"]
-    assert other["explain"]["turning_points"] == plain["explain"]["turning_points"]
+    turned, plainly = (
+        [
+            (point["key"], point["needed"], point["sheds"])
+            for point in body["explain"]["turning_points"]
+        ]
+        for body in (other, plain)
+    )
+    assert turned == plainly

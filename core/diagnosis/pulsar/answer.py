@@ -12,13 +12,13 @@ from core.diagnosis.model import Cause, Diagnosis, Effect
 from core.diagnosis.pulsar.context import Candidate, DiagnosisContext
 from core.diagnosis.pulsar.patterns.thresholds import code_of
 from core.diagnosis.pulsar.registry import PATTERNS
-from core.diagnosis.pulsar.trials import PLACEMENT, SHEDDING, Change, Trials
+from core.diagnosis.pulsar.trials import PLACEMENT, SHEDDING, Change, Trials, judged_trials
 from core.diagnosis.pulsar.values import alternatives
 from core.diagnosis.request import DiagnoseRequest
 from core.errors import OpsError, UnknownNameError
 from core.findings.finding import Fix
 from core.progress import Progress
-from core.pulsar.measures import DEFAULT_TARGET, MeasureName
+from core.pulsar.measures import DEFAULT_TARGET
 from core.pulsar.settings import SETTING_BY_KEY
 from core.pulsar.shedding.registry import upstream_class
 from core.snapshot import PulsarSnapshot
@@ -74,7 +74,7 @@ def diagnose(snapshot: PulsarSnapshot, request: DiagnoseRequest, progress: Progr
     trials = Trials(snapshot, budget_s=budget_s, progress=progress)
     subject = _subject(DiagnosisContext(trials), request)
     try:
-        context = _context(trials)
+        context = DiagnosisContext(judged_trials(trials))
         problem = _problem(context)
     except OpsError as exc:
         return Diagnosis(subject=subject, notes=(str(exc),))
@@ -113,24 +113,6 @@ def _concerning(causes: tuple[Cause, ...], name: str | None) -> tuple[Cause, ...
     if name is None:
         return causes
     return tuple(sorted(causes, key=lambda cause: name not in cause.objects))
-
-
-def _context(trials: Trials) -> DiagnosisContext:
-    """Return the context, judged by the measure that the shedding strategy fires by."""
-    context = DiagnosisContext(trials)
-    config = context.strategy.config(context.settings)
-    measure = context.strategy.fires_by(context.view, config)
-    return context if measure == trials.judged_by else DiagnosisContext(_judged_by(trials, measure))
-
-
-def _judged_by(trials: Trials, measure: MeasureName) -> Trials:
-    """Return trials of the same snapshot judged by another measure."""
-    return Trials(
-        trials.snapshot,
-        judged_by=measure,
-        budget_s=trials.budget_s,
-        progress=trials.progress,
-    )
 
 
 def _problem(context: DiagnosisContext) -> str:

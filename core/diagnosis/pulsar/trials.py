@@ -21,6 +21,7 @@ from core.pulsar.settings import (
     effective_settings,
 )
 from core.pulsar.shedding.registry import AnyStrategy, active_shedding_strategy
+from core.pulsar.view import LoadView
 from core.simulation.cluster import LocalCluster
 from core.simulation.engine import find_flaps, run_rounds
 from core.simulation.managers import manager_of
@@ -129,6 +130,7 @@ class Trials:
         budget_s: Seconds after which :attr:`is_over` is true.
         seed: Of the draws.
         progress: Where the number of trials goes.
+        assumed: What holds in every trial, the cluster as it is included.
     """
 
     snapshot: PulsarSnapshot
@@ -136,13 +138,16 @@ class Trials:
     budget_s: float = 2.0
     seed: int = 1
     progress: Progress = field(default_factory=NoProgress)
+    assumed: Change = NOTHING
     _trials: dict[tuple[object, ...], Trial | None] = field(default_factory=dict)
     _started: float = field(default_factory=time.perf_counter)
 
     @cached_property
     def settings(self) -> EffectiveSettings:
         """The active settings."""
-        return effective_settings(self.snapshot)
+        return effective_settings(
+            self.snapshot, overrides=self.assumed.settings, release=self.assumed.release
+        )
 
     @cached_property
     def baseline(self) -> Trial:
@@ -194,6 +199,7 @@ class Trials:
         return trial.traffic > before + MIN_GAIN_RATIO
 
     def _tried(self, change: Change, *, is_patient: bool = False) -> Trial:
+        change = self.assumed.also(change)
         snapshot = self.snapshot if change.edit is None else change.edit(self.snapshot)
         settings = _recorded(
             effective_settings(snapshot, overrides=change.settings, release=change.release)
@@ -261,3 +267,18 @@ def _deviation(
     spread = measure(snapshot, settings).of(judged_by)
     known = spread.deviations[spread.known]
     return float(np.abs(known).max()) if known.size else None
+
+
+def judged_trials(trials: Trials) -> Trials:
+    """Return trials of the same cluster, judged by the measure that its strategy fires by."""
+    settings = trials.settings
+    strategy = active_shedding_strategy(trials.snapshot.manifest.load_manager, settings)
+    view = LoadView.of(trials.snapshot, settings)
+    measure = strategy.fires_by(view, strategy.config(settings))
+    return Trials(
+        trials.snapshot,
+        judged_by=measure,
+        budget_s=trials.budget_s,
+        progress=trials.progress,
+        assumed=trials.assumed,
+    )

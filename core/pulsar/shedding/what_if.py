@@ -62,6 +62,8 @@ class TurningPoint:
         sheds: What becomes of it at that value.
         sentence: All of that in words.
         rounds: In which round of the same load, from a leader that just started; 1: the next one.
+        outcome: What becomes of the cluster, simulated, one sentence; empty: not simulated yet.
+        is_recommended: Whether it ends no worse; ``None``: not simulated.
     """
 
     broker: str = ""
@@ -72,6 +74,13 @@ class TurningPoint:
     sheds: bool
     sentence: str
     rounds: int = 1
+    outcome: str = ""
+    is_recommended: bool | None = None
+
+    @property
+    def text(self) -> str:
+        """The sentence and what becomes of the cluster."""
+        return f"{self.sentence}. {self.outcome}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from core.pulsar.explain import BrokerReason, BundleReason
     from dashboard.components.pulsar.page import PulsarPage
 
+_NO_SETTING: Final = "None of the strategy's settings turns this verdict alone."
 _TRIED_AT_ONCE: Final = 5_000
 """Up to so many bundles turning points are sought unasked: each takes some fifty rounds."""
 
@@ -140,9 +141,11 @@ def _turning(page: PulsarPage, resting: frozenset[str], reason: BrokerReason) ->
         points = explanations.turning_points((page.stored, resting, reason.broker))
         otherwise = explanations.otherwise((page.stored, resting, reason.broker))
     if points:
-        words.notes([f"{point.sentence}. Verified." for point in points])
+        words.notes([point.text for point in points])
     else:
-        st.caption(words.plain(f"No single setting turns this verdict. {otherwise}"))
+        st.caption(
+            words.plain(f"None of the strategy's settings turns this verdict alone. {otherwise}")
+        )
 
 
 def _when_it_reports(page: PulsarPage, broker: str) -> None:
@@ -270,9 +273,13 @@ def _bundle_turning(page: PulsarPage, resting: frozenset[str], reason: BundleRea
     with st.spinner("Trying other settings", show_time=True):
         points = explanations.bundle_turning_points((page.stored, resting, reason.bundle))
     if points:
-        words.notes([f"{point.sentence}. Verified." for point in points])
+        words.notes([point.text for point in points])
     else:
-        st.caption(words.plain(f"No single setting turns this verdict. {reason.otherwise}"))
+        st.caption(
+            words.plain(
+                f"None of the strategy's settings turns this verdict alone. {reason.otherwise}"
+            )
+        )
 
 
 def _would_it_split(page: PulsarPage, bundle: str) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from core.diagnosis.pulsar.advice import simulated_points
 from core.errors import SnapshotError
 from core.plan.model import Plan
 from core.plan.options import PlanOptions
@@ -65,7 +66,8 @@ def explanation(stored: CachedSnapshot, resting: frozenset[str] = frozenset()) -
 
 def _turned(key: tuple[CachedSnapshot, frozenset[str], str]) -> tuple[TurningPoint, ...]:
     stored, resting, broker = key
-    return tuple(explanation(stored, resting).turning_points(broker))
+    points = explanation(stored, resting).turning_points(broker)
+    return simulated_points(reading(stored).snapshot, points)
 
 
 turning_points = cached(_turned, max_entries=64)
@@ -83,7 +85,8 @@ otherwise = cached(_otherwise, max_entries=64)
 
 def _bundle_turned(key: tuple[CachedSnapshot, frozenset[str], str]) -> tuple[TurningPoint, ...]:
     stored, resting, bundle = key
-    return tuple(explanation(stored, resting).bundle_turning_points(bundle))
+    points = explanation(stored, resting).bundle_turning_points(bundle)
+    return simulated_points(reading(stored).snapshot, points)
 
 
 bundle_turning_points = cached(_bundle_turned, max_entries=64)

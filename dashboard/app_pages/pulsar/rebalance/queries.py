@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from core.diagnosis.pulsar.advice import simulated_points
+from core.diagnosis.pulsar.trials import SHEDDING
 from core.errors import OpsError
 from core.findings.finding import Finding
 from core.optimize import OptimizeRequest, Proposal, optimize
@@ -190,7 +192,11 @@ def _turning(key: tuple[Candidate, str]) -> tuple[TurningPoint, ...]:
         recently_unloaded=candidate.pinned,
         is_checked=True,
     )
-    return tuple(what_if.turning_points(broker))
+    return simulated_points(
+        reading(candidate.stored).snapshot,
+        what_if.turning_points(broker),
+        assumed=dict(candidate.assumed) | {SHEDDING: candidate.strategy},
+    )
 
 
 turning_points = cached(_turning, max_entries=128)

@@ -114,6 +114,6 @@ def _turning(page: PulsarPage, candidate: queries.Candidate, broker: str) -> Non
     with st.spinner("Trying other settings", show_time=True):
         points = queries.turning_points((candidate, broker))
     if points:
-        words.notes([f"{point.sentence}; tried, and the verdict turns." for point in points])
+        words.notes([point.text for point in points])
     else:
-        st.caption("No single setting that was tried turns this verdict by itself.")
+        st.caption("None of the strategy's settings turns this verdict alone.")

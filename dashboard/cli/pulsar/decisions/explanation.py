@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
+from core.diagnosis.pulsar.advice import simulated_points
 from core.errors import UnknownNameError
 from core.findings.finding import Finding
 from core.pulsar.explain import BrokerReason, BundleReason, Explanation
@@ -19,7 +21,7 @@ from core.pulsar.rules.combinations import combinations
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import BrokerTrace, Gate
 from core.pulsar.shedding.gates import distance_in_words
-from core.pulsar.shedding.what_if import TurningPoint, is_searchable
+from core.pulsar.shedding.what_if import TurningPoint, deciding_settings, is_searchable
 from core.pulsar.split import SplitWhatIf, explain_split
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
@@ -106,6 +108,12 @@ def explain(
     snapshot = pulsar_snapshot(source, config)
     recent = known_bundles(snapshot, named)
     found = explanation_of(snapshot, assumptions, recent.names)
+    simulated = partial(
+        simulated_points,
+        snapshot,
+        assumed=assumptions.overrides,
+        release=assumptions.release,
+    )
     started = time.perf_counter()
     body: dict[str, Any] = {
         "strategy": found.strategy.name,
@@ -120,7 +128,7 @@ def explain(
     if bundle is not None:
         reason = found.of_bundle(bundle)
         split = explain_split(snapshot, found.settings, bundle)
-        turns = tuple(found.bundle_turning_points(bundle))
+        turns = simulated(found.bundle_turning_points(bundle))
         body["bundle"] = _bundle_json(reason, split) | {"turning_points": _points_json(turns)}
         return _ended(
             body,
@@ -134,7 +142,7 @@ def explain(
             place = "this snapshot"
             raise UnknownNameError.of("broker", broker, found.view.brokers, place=place)
         why = found.of_broker(broker)
-        points = tuple(found.turning_points(broker))
+        points = simulated(found.turning_points(broker))
         why = replace(why, otherwise=found.otherwise(broker, points))
         body["broker"] = _broker_json(why, points)
         return _ended(
@@ -254,11 +262,12 @@ def _state(gate: Gate) -> str:
 def _turns(found: Explanation, points: Sequence[TurningPoint], otherwise: str) -> None:
     """Say what would turn the verdict: settings that were tried, and what no setting does."""
     for point in points:
-        say(f"{point.sentence}.")
+        say(point.text)
     if not is_searchable(found.view):
         say("The cluster is too large for other settings to be tried.")
     elif not points:
-        say(f"No single setting turns that. {otherwise}")
+        tried = len(deciding_settings(found.strategy))
+        say(f"None of the {tried} settings of {found.strategy.name} turns that alone. {otherwise}")
 
 
 def _show_bundle(

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from core.diagnosis.pulsar.advice import simulated_points
 from core.errors import PlanError, UnknownNameError
 from core.plan.codec import dump_plan
 from core.plan.model import Plan
@@ -130,12 +131,17 @@ def _decide(
     start = strategy_rounds if request.strategy_only else shed_rounds
     rounds = start(strategy, view, settings, recently_unloaded=recent)
     timed = list(_timed(rounds, request.rounds))
+    points = tuple(_turning_points(what_if, timed[0][0]))
+    if not request.strategy_only:  # the strategy alone makes no cluster that could be simulated
+        points = simulated_points(
+            snapshot, points, assumed=assumptions.overrides, release=assumptions.release
+        )
     return ShedAnswer(
         strategy=strategy,
         settings=settings,
         rounds=tuple(done for done, _ in timed),
         elapsed_ms=tuple(lasted for _, lasted in timed),
-        turning_points=tuple(_turning_points(what_if, timed[0][0])),
+        turning_points=points,
         **({} if request.strategy_only else placed_by(settings, snapshot.manifest.load_manager)),
     )
 
@@ -285,7 +291,7 @@ def _show_rounds(answer: ShedAnswer) -> None:
     for number, done in enumerate(answer.rounds, 1):
         _show_round(number, done, is_only=len(answer.rounds) == 1)
         for point in answer.turning_points if number == 1 else ():
-            say(f"{point.sentence}.")
+            say(point.text)
     if len(answer.rounds) > 1:
         say("Every round sees the same load: what moved still counts where it was.")
 
