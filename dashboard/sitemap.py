@@ -40,6 +40,12 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "Every cluster in one row: balance, worst broker, findings, freshness.",
         ),
         Entry(
+            "diagnose",
+            "Diagnose",
+            "troubleshoot",
+            "Why the load is uneven or restless, each cause proven by a simulation of its fix.",
+        ),
+        Entry(
             "activity",
             "Activity",
             "history",

@@ -25,6 +25,7 @@ AT: Final = "at"
 REFRESH: Final = "refresh"
 # -- of single pages -------------------------------------------------------------------------------
 BROKER: Final = "broker"
+CAUSE: Final = "cause"
 BUNDLE: Final = "bundle"
 NAMESPACE: Final = "namespace"
 MEASURE: Final = "measure"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -193,3 +194,20 @@ def upstream_words(value: Any) -> str:
 def set_option(key: str, value: Any) -> str:
     """Return ``KEY=VALUE`` with VALUE as JSON, as ``--set`` and the pages' address have it."""
     return f"{key}={json.dumps(value)}"
+
+
+def set_command(wanted: Mapping[str, Any], cluster: str, more: str = "") -> str:
+    """Return the ``trimtab set`` that makes a plan of dynamic settings; empty without any.
+
+    Args:
+        wanted: Upstream key to value; ``None``: reset to the default.
+        cluster: Name of the cluster.
+        more: Further words of the command, such as the configuration.
+    """
+    if not wanted:
+        return ""
+    parts = [
+        f"--unset {key}" if value is None else shlex.quote(f"{key}={upstream_words(value)}")
+        for key, value in wanted.items()
+    ]
+    return f"trimtab set {shlex.quote(cluster)} {' '.join(parts)} --plan plan.json{more}"

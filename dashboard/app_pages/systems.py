@@ -9,13 +9,16 @@ from core.actions.views import RunView
 from core.pegasus.system import PEGASUS
 from core.pulsar.system import PULSAR
 from dashboard.app_pages.backtest.system import BacktestPages
+from dashboard.app_pages.diagnose.system import DiagnoseSystem
 from dashboard.app_pages.fleet.system import FleetSystem
 from dashboard.app_pages.history.system import HistorySystem
 from dashboard.app_pages.pegasus import run as pegasus_run
 from dashboard.app_pages.pegasus.backtest.view import PEGASUS as PEGASUS_BACKTEST
+from dashboard.app_pages.pegasus.diagnose.view import PEGASUS as PEGASUS_DIAGNOSE
 from dashboard.app_pages.pegasus.fleet.view import PEGASUS as PEGASUS_FLEET
 from dashboard.app_pages.pegasus.history import PEGASUS as PEGASUS_HISTORY
 from dashboard.app_pages.pulsar.backtest.view import PULSAR as PULSAR_BACKTEST
+from dashboard.app_pages.pulsar.diagnose.view import PULSAR as PULSAR_DIAGNOSE
 from dashboard.app_pages.pulsar.fleet.view import PULSAR as PULSAR_FLEET
 from dashboard.app_pages.pulsar.history import PULSAR as PULSAR_HISTORY
 from dashboard.app_pages.pulsar.run import view as pulsar_run
@@ -34,6 +37,12 @@ BACKTEST: Final[dict[str, BacktestPages]] = {
     PEGASUS.name: PEGASUS_BACKTEST,
 }
 """What a back-test tries, by the kind of the cluster."""
+
+DIAGNOSE: Final[dict[str, DiagnoseSystem]] = {
+    PULSAR.name: PULSAR_DIAGNOSE,
+    PEGASUS.name: PEGASUS_DIAGNOSE,
+}
+"""What leads on from a cause, by the kind of the cluster."""
 
 OUTCOME: Final[dict[str, Callable[[RunView], None]]] = {
     PULSAR.name: pulsar_run.draw_outcome,

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from core.arrays import Floats, column_values
+from core.diagnosis.model import Outcome
 from core.diagnosis.pulsar.trials import NOTHING, Change, Trials
 from core.findings.measures import Spread
 from core.pulsar.explain import Explanation
@@ -106,6 +107,12 @@ class DiagnosisContext:
         off = self.settings.shedding_off
         return Change(settings=dict.fromkeys(off, True)) if off else NOTHING
 
+    @cached_property
+    def end(self) -> Outcome:
+        """How the balancer ends, shedding switched on."""
+        trial = None if self.base is NOTHING else self.trials.trial(self.base)
+        return (trial or self.trials.baseline).outcome
+
     def reads(self) -> frozenset[str]:
         """Return the settings that decide anything on this cluster, shedding switched on."""
         trial = self.trials.trial(self.base) if self.base is not NOTHING else self.trials.baseline
@@ -114,7 +121,7 @@ class DiagnosisContext:
     @property
     def is_idle(self) -> bool:
         """Whether the balancer moves nothing."""
-        return not self.trials.baseline.outcome.moves
+        return not self.end.moves
 
     @cached_property
     def load(self) -> Spread:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.diagnosis.pegasus.commands import fix_commands
 from core.findings.finding import Fix
-from core.pegasus.steps.level import LEVEL_KEY
 from core.plan.model import Plan
 from core.progress import Progress
 from core.snapshot.store import Storable
@@ -59,13 +58,4 @@ def fix_command(fix: Fix, cluster: str, more: str = "") -> str:
         cluster: Name of the cluster.
         more: Further words of the command, such as the configuration.
     """
-    name = shlex.quote(cluster)
-    level = fix.wanted.get(LEVEL_KEY)
-    lines = [
-        f"trimtab pegasus set {name} {shlex.join((key, str(value)))} --plan plan.json{more}"
-        for key, value in fix.wanted.items()
-        if key != LEVEL_KEY
-    ]
-    if level is not None:
-        lines.append(f"trimtab pegasus level {name} set {level} --plan plan.json{more}")
-    return "; ".join(lines)
+    return "; ".join(fix_commands(fix.wanted, cluster, more))

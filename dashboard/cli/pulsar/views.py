@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -19,7 +18,7 @@ from core.progress import Progress
 from core.pulsar.measures import TARGETS, Measures, Target, balance_sentence, measure
 from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.preview import OtherPreview, preview_plan
-from core.pulsar.presets import upstream_words
+from core.pulsar.presets import set_command
 from core.pulsar.rules.registry import assess
 from core.snapshot import Manifest, PulsarSnapshot, TableManifest
 from core.snapshot.store import load_manifest, load_snapshot
@@ -224,10 +223,4 @@ def fix_command(fix: Fix, cluster: str, more: str = "") -> str:
         cluster: Name of the cluster.
         more: Further words of the command, such as the configuration.
     """
-    if not fix.wanted:
-        return ""
-    parts = [
-        f"--unset {key}" if value is None else shlex.quote(f"{key}={upstream_words(value)}")
-        for key, value in fix.wanted.items()
-    ]
-    return f"trimtab set {shlex.quote(cluster)} {' '.join(parts)} --plan plan.json{more}"
+    return set_command(fix.wanted, cluster, more)

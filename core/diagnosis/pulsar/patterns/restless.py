@@ -21,7 +21,7 @@ def even_distribution(context: DiagnosisContext) -> Iterator[Candidate]:
     """Only brokers with the fewest bundles of a namespace are candidates, however busy they are."""
     if not context.settings.flag(_EVENLY) or _EVENLY not in context.reads():
         return
-    end = context.trials.baseline.outcome
+    end = context.end
     off = with_setting(context, _EVENLY, False)  # noqa: FBT003  # a value, no argument
     yield Candidate(
         code="even_distribution",
@@ -40,7 +40,7 @@ def smoothing(context: DiagnosisContext) -> Iterator[Candidate]:
     ratio = context.settings.number(_HISTORY)
     if _HISTORY not in context.reads() or not ratio:
         return
-    end = context.trials.baseline.outcome
+    end = context.end
     yield Candidate(
         code="smoothed_usage",
         keys=(_HISTORY,),
@@ -80,5 +80,5 @@ def placement_measure(context: DiagnosisContext) -> Iterator[Candidate]:
         summary=f"{context.strategy.name} sheds by {context.strategy.measure or 'its own measure'},"
         f" and {active} places by another measure.",
         changes=changes,
-        tier=0 if context.trials.baseline.outcome.moves else 2,
+        tier=0 if context.end.moves else 2,
     )

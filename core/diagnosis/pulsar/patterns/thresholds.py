@@ -39,7 +39,7 @@ def condition_not_met(context: DiagnosisContext) -> Iterator[Candidate]:
     """Nothing is shed though the load is uneven: the settings that decide it, one by one."""
     if not context.is_idle or context.settings.shedding_off:
         return
-    if not context.trials.baseline.outcome.converges:
+    if not context.end.converges:
         return  # it sheds: where to, is the question
     gate = _shut_gate(context)
     idle = context.idle_brokers

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
+from core.errors import OpsError
 from core.optimize import OptimizeRequest
 from core.pulsar.placement import PAIRED_NAMES, STRATEGY_NAMES
-from core.pulsar.settings import EffectiveSettings
+from core.pulsar.settings import EffectiveSettings, parse_set_options
 from core.pulsar.shedding import find_shedding_strategy
 from dashboard import state
 from dashboard.app_pages.pulsar.rebalance import queries
 from dashboard.app_pages.pulsar.rebalance.fleets import Fleet
 from dashboard.components import words
+from dashboard.legible import option
 from dashboard.presenters.pulsar.sliders import Number, Slider, sliders
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ def turned(strategy: str, settings: EffectiveSettings) -> queries.Assumed:
     if find_shedding_strategy(strategy).manager == "modular":
         with columns[len(offered) % _NARROW]:
             assumed += _placement(settings)
+    assumed += _further({key for key, _ in assumed}, settings)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
             "Back to the cluster's values",
@@ -73,6 +76,34 @@ def _placement(settings: EffectiveSettings) -> queries.Assumed:
         mark = "◇ " if chosen != present else ""
         st.caption(f"{mark}:small[{_PLACEMENT}] · here {words.plain(present)}")
     return ((_PLACEMENT, str(chosen)),) if chosen != present else ()
+
+
+def _further(turned: set[str], settings: EffectiveSettings) -> queries.Assumed:
+    """Draw settings that no slider has; return those that differ from the cluster's."""
+    named = st.query_params.get_all(state.SET) or st.session_state.get(state.SET) or []
+    options = st.multiselect(
+        "Further settings, KEY=VALUE",
+        list(dict.fromkeys(named)),
+        format_func=option,
+        key=state.SET,
+        bind="query-params",
+        accept_new_options=True,
+        select_all=False,
+        placeholder="loadBalancerDistributeBundlesEvenlyEnabled=false",
+        help="VALUE is JSON. Nothing is set on the cluster.",
+    )
+    try:
+        values = parse_set_options(options)
+    except OpsError as error:
+        words.failed(error, what="These settings cannot be read")
+        return ()
+    return tuple(
+        (key, value)
+        for key, value in values.items()
+        if key not in turned
+        and value != settings.value(key)
+        and isinstance(value, int | float | str)
+    )
 
 
 def settings_words(assumed: queries.Assumed) -> str:

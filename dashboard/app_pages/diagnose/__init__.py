@@ -1,0 +1,1 @@
+"""The Diagnose page: causes of uneven load, each with what its fix changes."""

@@ -1,0 +1,67 @@
+"""Causes as rows of a table."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from core.diagnosis.model import Cause, Diagnosis, Effect
+from core.units import pluralize
+
+UNKNOWN = "\N{EN DASH}"
+COLUMNS = (
+    *("cause", "objects", "measured", "limit", "now", "fixed"),
+    *("moves", "back", "converges", "code"),
+)
+
+
+def title_of(cause: Cause) -> str:
+    """Return the code of a cause as people read it: ``even distribution``."""
+    return cause.code.replace("_", " ").capitalize()
+
+
+def rows_of(found: Diagnosis) -> pd.DataFrame:
+    """Return one row a cause, best first; deviations in percent of the mean."""
+    return pd.DataFrame(
+        [
+            {
+                "cause": title_of(cause),
+                "objects": ", ".join(cause.objects[:2]) or ", ".join(cause.keys[:1]),
+                "measured": _value(cause.measured, cause.unit),
+                "limit": _value(cause.threshold, cause.unit),
+                "now": _percent(cause.effect.before.deviation),
+                "fixed": _percent(cause.effect.after.deviation),
+                "moves": cause.effect.after.moves,
+                "back": cause.effect.after.returned,
+                "converges": rest_of(cause.effect),
+                "code": cause.code,
+            }
+            for cause in found.causes
+        ],
+        columns=list(COLUMNS),
+    )
+
+
+def _percent(ratio: float | None) -> float | None:
+    return None if ratio is None else ratio * 100
+
+
+def rest_of(effect: Effect) -> str:
+    """Return when the cluster comes to rest with the fix."""
+    return f"after {pluralize(effect.after.rounds, 'round')}" if effect.after.rounds else "at once"
+
+
+def _value(value: float | None, unit: str) -> str:
+    if value is None:
+        return UNKNOWN
+    if unit == "ratio":
+        return f"{value * 100:.1f} %"
+    return f"{value:,.4g} {unit}".strip()
+
+
+def tried_words(found: Diagnosis) -> str:
+    """Return how far the search went."""
+    if not found.problem:
+        return "The balancer ends even and at rest on this snapshot."
+    rest = f", {found.untried:,} not for lack of time" if found.untried else ""
+    notes = f" {' '.join(found.notes[:1])}" if found.notes else ""
+    return f"{pluralize(found.tried, 'change')} simulated{rest}.{notes}"

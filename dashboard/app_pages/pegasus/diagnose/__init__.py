@@ -1,0 +1,1 @@
+"""Pegasus clusters on the Diagnose page."""

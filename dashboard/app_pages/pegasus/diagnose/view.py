@@ -1,0 +1,42 @@
+"""What leads on from a cause on a Pegasus cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from core.diagnosis.pegasus.commands import fix_commands
+from core.pegasus.steps.level import LEVEL_KEY
+from dashboard import state
+
+if TYPE_CHECKING:
+    from core.diagnosis.model import Cause
+
+
+class PegasusDiagnose:
+    """Pegasus; see :class:`dashboard.app_pages.diagnose.system.DiagnoseSystem`."""
+
+    def draw_actions(self, page: Any, cause: Cause) -> None:
+        """Draw the way to the page on which the fix is made."""
+        del page
+        if LEVEL_KEY in cause.fix.wanted:
+            st.button(
+                "Open the level switch",
+                icon=":material/balance:",
+                type="primary",
+                on_click=state.go,
+                args=("pegasus_balance",),
+            )
+
+    def command(self, cause: Cause, cluster: str) -> str:
+        """Return the commands that make plans."""
+        return "\n".join(fix_commands(cause.fix.wanted, cluster))
+
+    def links(self, page: Any) -> None:
+        """Draw the link to the balance page."""
+        del page
+        st.button("Balance", type="tertiary", on_click=state.go, args=("pegasus_balance",))
+
+
+PEGASUS = PegasusDiagnose()

@@ -1,0 +1,1 @@
+"""Pulsar clusters on the Diagnose page."""

@@ -1,0 +1,76 @@
+"""What leads on from a cause on a Pulsar cluster."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from core.diagnosis.pulsar.trials import SHEDDING
+from core.pulsar.presets import set_command
+from core.pulsar.setting_values import parse_upstream_value
+from core.pulsar.settings import SETTING_BY_KEY, effective_settings, parse_set_options
+from core.pulsar.shedding.registry import active_shedding_strategy
+from dashboard import state
+
+if TYPE_CHECKING:
+    from core.diagnosis.model import Cause
+
+
+class PulsarDiagnose:
+    """Pulsar; see :class:`dashboard.app_pages.diagnose.system.DiagnoseSystem`."""
+
+    def draw_actions(self, page: Any, cause: Cause) -> None:
+        """Draw the way to Rebalance and to Settings, both with the change filled in."""
+        changes = changes_of(cause)
+        if not changes:
+            return
+        manager = page.reading.snapshot.manifest.load_manager
+        values = parse_set_options(changes)
+        settings = effective_settings(page.reading.snapshot, overrides=values)
+        shown = [change for change in changes if not change.startswith(f"{SHEDDING}=")]
+        st.button(
+            "Try it",
+            icon=":material/balance:",
+            type="primary",
+            help="Opens Rebalance with this change: what would be shed, where to, at what cost.",
+            on_click=state.go,
+            args=("rebalance",),
+            kwargs={
+                state.SET: shown,
+                state.PICK: active_shedding_strategy(manager, settings).name,
+            },
+        )
+        st.button(
+            "Plan the change",
+            icon=":material/tune:",
+            help="Opens Settings with this change: its preview, and the plan of what is dynamic.",
+            on_click=state.go,
+            args=("settings",),
+            kwargs={state.SET: changes},
+        )
+
+    def command(self, cause: Cause, cluster: str) -> str:
+        """Return ``trimtab set``; empty where nothing of it is dynamic."""
+        return set_command(cause.fix.wanted, cluster)
+
+    def links(self, page: Any) -> None:
+        """Draw the links to Rebalance and Settings."""
+        del page
+        with st.container(horizontal=True):
+            for label, name in (("Rebalance", "rebalance"), ("Settings", "settings")):
+                st.button(label, type="tertiary", on_click=state.go, args=(name,))
+
+
+def changes_of(cause: Cause) -> list[str]:
+    """Return a fix as ``KEY=VALUE``, VALUE being JSON: dynamic settings, then broker.conf lines."""
+    values = dict(cause.fix.wanted)
+    for line in cause.fix.lines:
+        key, _, text = line.partition("=")
+        if key in SETTING_BY_KEY:
+            values[key] = parse_upstream_value(SETTING_BY_KEY[key], text)
+    return [f"{key}={json.dumps(value)}" for key, value in values.items()]
+
+
+PULSAR = PulsarDiagnose()
