@@ -25,7 +25,8 @@ NEUTRAL = (
     *("dashboard/app.py", "dashboard/sitemap.py", "dashboard/state.py", "dashboard/cli/main.py"),
 )
 SILENT = (
-    *(f"dashboard/app_pages/{page}" for page in ("activity", "backtest", "fleet", "history")),
+    *(f"dashboard/app_pages/{page}" for page in ("activity", "backtest", "diagnose", "fleet")),
+    "dashboard/app_pages/history",
     *("dashboard/app_pages/jobs", "dashboard/app_pages/run"),
     *(
         f"dashboard/components/{name}.py"
@@ -48,7 +49,8 @@ SILENT = (
     *(
         f"dashboard/cli/{name}.py"
         for name in (
-            *("answers", "apply", "backtest", "clusters", "config", "demo", "drill", "each"),
+            *("answers", "apply", "backtest", "clusters", "config", "demo", "diagnose"),
+            *("drill", "each"),
             *("engine", "health", "jobs", "options", "output", "plan_answers", "preview"),
             *("registry", "requests", "runs", "sandbox_config", "source", "supervisor", "systems"),
         )

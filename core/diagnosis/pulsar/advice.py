@@ -13,7 +13,7 @@ from core.pulsar.shedding.what_if import TurningPoint
 from core.snapshot import PulsarSnapshot
 from core.units import format_ratio, pluralize
 
-BUDGET_S = 2.0
+BUDGET_S = 10.0
 """Time for the simulations of all points."""
 
 

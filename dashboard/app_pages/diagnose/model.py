@@ -47,7 +47,7 @@ def _percent(ratio: float | None) -> float | None:
 
 def rest_of(effect: Effect) -> str:
     """Return when the cluster comes to rest with the fix."""
-    return f"after {pluralize(effect.after.rounds, 'round')}" if effect.after.rounds else "at once"
+    return pluralize(effect.after.rounds, "round") if effect.after.rounds else "at once"
 
 
 def _value(value: float | None, unit: str) -> str:

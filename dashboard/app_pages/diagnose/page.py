@@ -45,7 +45,9 @@ def wait_for_it() -> None:
     """Look until the diagnosis is there, then draw the page with it."""
     if diagnosed(key) is not None:
         st.rerun()
-    st.progress(0.0, text="Changes are being simulated on this snapshot; nothing is sent.")
+    st.caption(
+        ":material/hourglass_top: Changes are being simulated on this snapshot; nothing is sent."
+    )
 
 
 def draw(page: ClusterPage[Any], diagnosis: Diagnosis) -> None:
@@ -78,7 +80,7 @@ def draw(page: ClusterPage[Any], diagnosis: Diagnosis) -> None:
             "fixed": tables.percent("With the fix", "The same, simulated with the fix."),
             "moves": tables.whole("Moves", "With the fix."),
             "back": tables.whole("Back", "Moves to where a bundle or replica had been."),
-            "converges": tables.words("Comes to rest"),
+            "converges": tables.words("At rest", "When nothing moves any more, with the fix."),
         },
         key="causes",
         alt="Causes of uneven load, with the effect of the fix of each",
@@ -121,7 +123,7 @@ def draw_cause(page: ClusterPage[Any], diagnosis: Diagnosis) -> None:
         system.draw_actions(page, cause)
     lines = [*filter(None, [system.command(cause, page.name)]), *cause.fix.lines]
     if lines:
-        st.code("\n".join(lines), language="bash")
+        st.code("\n".join(lines), language="bash", wrap_lines=True)
     if cause.fix.restart:
         st.caption("It is read when a server starts: restart them one by one.")
 
