@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
+
+import numpy as np
 
 from core.diagnosis.model import Diagnosis
 from core.diagnosis.pegasus.registry import diagnose as diagnose_pegasus
@@ -11,35 +13,141 @@ from core.diagnosis.pulsar.answer import diagnose as diagnose_pulsar
 from core.diagnosis.request import DiagnoseRequest
 from core.errors import InputError
 from core.progress import NoProgress, Progress
+from core.pulsar.explain import Explanation
+from core.pulsar.measures import measure
+from core.pulsar.settings import effective_settings
+from core.pulsar.view import LoadView
+from core.snapshot import PulsarSnapshot
 
 
-class Diagnose(Protocol):
-    """Names the causes on one snapshot."""
+class SystemDiagnosis(Protocol):
+    """One system, as a diagnosis uses it."""
 
-    def __call__(self, snapshot: Any, request: DiagnoseRequest, progress: Progress, /) -> Diagnosis:
-        """Return the diagnosis.
+    def diagnose(
+        self,
+        snapshot: Any,
+        request: DiagnoseRequest,
+        progress: Progress,
+        *,
+        earlier: Sequence[Any] = (),
+    ) -> Diagnosis:
+        """Name the causes on one snapshot.
 
+        Args:
+            snapshot: Of the system.
+            request: The object in question, and the time for simulations.
+            progress: Where the number of changes tried so far goes.
+            earlier: Snapshots before it, oldest first.
         Raises:
             UnknownNameError: The broker, bundle or node of the request is not there.
         """
         ...
 
+    def verdict(self, snapshot: Any) -> str:
+        """Return what the balancer would do next, one sentence."""
+        ...
 
-def _pegasus(snapshot: Any, request: DiagnoseRequest, progress: Progress, /) -> Diagnosis:
-    del progress  # it takes no two seconds
-    named = request.broker or request.bundle
-    if named is not None:
-        raise InputError(
-            f"{snapshot.manifest.cluster} is a Pegasus cluster: it has no {named}.",
-            hint="It has nodes: give --node.",
+    def why(self, snapshot: Any, name: str) -> str:
+        """Return why an object would move or stay, one sentence.
+
+        Raises:
+            UnknownNameError: It is not there.
+        """
+        ...
+
+    def unevenness(self, snapshot: Any) -> float | None:
+        """Return the farthest distance of a server's load from the mean, share of it."""
+        ...
+
+
+class _Pulsar:
+    def diagnose(
+        self,
+        snapshot: PulsarSnapshot,
+        request: DiagnoseRequest,
+        progress: Progress,
+        *,
+        earlier: Sequence[PulsarSnapshot] = (),
+    ) -> Diagnosis:
+        del earlier  # a leader's memory is not in them
+        return diagnose_pulsar(snapshot, request, progress)
+
+    def verdict(self, snapshot: PulsarSnapshot) -> str:
+        found = _explanation(snapshot)
+        return f"{found.off} is false." if found.off else found.sentence
+
+    def why(self, snapshot: PulsarSnapshot, name: str) -> str:
+        return _explanation(snapshot).of_bundle(name).sentence
+
+    def unevenness(self, snapshot: PulsarSnapshot) -> float | None:
+        spread = measure(snapshot).throughput
+        known = spread.deviations[spread.known]
+        return float(np.abs(known).max()) if known.size else None
+
+
+def _explanation(snapshot: PulsarSnapshot) -> Explanation:
+    settings = effective_settings(snapshot)
+    return Explanation(
+        LoadView.of(snapshot, settings),
+        settings,
+        lambda assumed: effective_settings(snapshot, overrides=assumed),
+    )
+
+
+class _Pegasus:
+    def diagnose(
+        self,
+        snapshot: Any,
+        request: DiagnoseRequest,
+        progress: Progress,
+        *,
+        earlier: Sequence[Any] = (),
+    ) -> Diagnosis:
+        del progress  # it takes no two seconds
+        named = request.broker or request.bundle
+        if named is not None:
+            raise InputError(
+                f"{snapshot.manifest.cluster} is a Pegasus cluster: it has no {named}.",
+                hint="It has nodes: give --node.",
+            )
+        return diagnose_pegasus(
+            snapshot,
+            node=request.node,
+            earlier=[one for one in earlier if one is not snapshot],
+            budget_s=request.seconds or _SECONDS,
         )
-    return diagnose_pegasus(snapshot, node=request.node, budget_s=request.seconds or _SECONDS)
+
+    def verdict(self, snapshot: Any) -> str:
+        problem = diagnose_pegasus(snapshot, budget_s=0.0).problem
+        return problem or "the cluster is balanced."
+
+    def why(self, snapshot: Any, name: str) -> str:
+        del snapshot
+        return f"{name} is no bundle: Pegasus has partitions."
+
+    def unevenness(self, snapshot: Any) -> float | None:
+        del snapshot
+        return None
 
 
 _SECONDS: Final = 5.0
 
-SYSTEMS: Final[Mapping[str, Diagnose]] = {"pulsar": diagnose_pulsar, "pegasus": _pegasus}
+SYSTEMS: Final[Mapping[str, SystemDiagnosis]] = {"pulsar": _Pulsar(), "pegasus": _Pegasus()}
 """By the name of the system."""
+
+
+def system_of(kind: str) -> SystemDiagnosis:
+    """Return how a system is diagnosed.
+
+    Raises:
+        InputError: It has no diagnosis.
+    """
+    if kind not in SYSTEMS:
+        raise InputError(
+            f"There is no diagnosis of {kind} clusters.",
+            hint=f"`trimtab health` has their findings; diagnosed are {', '.join(SYSTEMS)}.",
+        )
+    return SYSTEMS[kind]
 
 
 def diagnose(
@@ -55,11 +163,5 @@ def diagnose(
         InputError: The system has no diagnosis.
         UnknownNameError: The broker, bundle or node of the request is not there.
     """
-    kind = snapshot.manifest.kind
-    if kind not in SYSTEMS:
-        raise InputError(
-            f"There is no diagnosis of {kind} clusters.",
-            hint=f"`trimtab health` has their findings; diagnosed are {', '.join(SYSTEMS)}.",
-        )
     chosen = (request or DiagnoseRequest()).checked()
-    return SYSTEMS[kind](snapshot, chosen, progress or NoProgress())
+    return system_of(snapshot.manifest.kind).diagnose(snapshot, chosen, progress or NoProgress())

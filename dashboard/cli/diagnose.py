@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from core.diagnosis.model import Cause, Diagnosis, Effect
 from core.diagnosis.request import DiagnoseRequest
 from core.units import format_ratio, pluralize
+from dashboard import services
 from dashboard.cli import systems
-from dashboard.cli.config import config_words
+from dashboard.cli.config import config_words, read_config
 from dashboard.cli.each import progress
+from dashboard.cli.history.moments import moment
 from dashboard.cli.options import Config, Json, Source
-from dashboard.cli.output import Answer, emit, say
+from dashboard.cli.output import Answer, UsageFaultError, emit, say
 from dashboard.cli.parts import part
 from dashboard.cli.requests import takes
 from dashboard.cli.source import snapshot_directories
@@ -26,13 +28,24 @@ _MAX_CAUSES: Final = 4
 
 app = typer.Typer()
 
+Since = Annotated[
+    str | None,
+    typer.Option(metavar="6h", help="Read the recorded history of a cluster that far back."),
+]
+
 
 @app.command()
 @takes(DiagnoseRequest)
 def diagnose(
-    source: Source, request: DiagnoseRequest, config: Config = None, as_json: Json = False
+    source: Source,
+    request: DiagnoseRequest,
+    since: Since = None,
+    config: Config = None,
+    as_json: Json = False,
 ) -> int:
     """Name the causes of uneven load, each proven by a simulation of its fix."""
+    if since is not None:
+        return _over_time(source, request, since, config, as_json=as_json)
     from core.diagnosis.systems import diagnose as name_causes  # noqa: PLC0415  # heavy: not at start
 
     with snapshot_directories([source], config) as directories:
@@ -40,8 +53,80 @@ def diagnose(
         started = time.perf_counter()
         found = name_causes(snapshot, request, progress())
     elapsed_ms = (time.perf_counter() - started) * 1000
+    name = source if not Path(source).is_dir() else snapshot.manifest.cluster
+    return _answered(found, snapshot, name, config, {}, elapsed_ms, (), as_json=as_json)
+
+
+def _over_time(
+    cluster: str, request: DiagnoseRequest, since: str, config: Path | None, *, as_json: bool
+) -> int:
+    """Diagnose what is recorded of a configured cluster."""
+    from core.history.analysis.diagnosis import over_time  # noqa: PLC0415  # heavy: not at start
+    from dashboard.services import history  # noqa: PLC0415  # heavy: not at start
+
+    loaded = read_config(config)
+    if cluster not in [one.name for one in loaded.clusters]:
+        raise UsageFaultError(
+            f"--since reads the history of a configured cluster; {cluster} is none.",
+            hint="Name a cluster of the configuration, or leave --since out.",
+        )
+    now = services.now()
+    try:
+        period = now - moment(f"-{since.strip().removeprefix('-')}", now)
+    except UsageFaultError as exc:
+        raise UsageFaultError(
+            f"--since {since!r} is no length of time.", hint="Write 90min, 6h or 2d."
+        ) from exc
+    started = time.perf_counter()
+    store = history.history(loaded)
+    found = over_time(store, cluster, period, request.checked(), progress())
+    elapsed_ms = (time.perf_counter() - started) * 1000
+    snapshot = store.snapshot_at(cluster, found.worst_at)
+    body = {
+        "from": found.start.isoformat(),
+        "to": found.end.isoformat(),
+        "moves": found.moves,
+        "returned": found.returned,
+        "flapping": [{"name": name, "returns": count} for name, count in found.flapping],
+        "verdicts": [{"sentence": words, "minutes": count} for words, count in found.verdicts],
+        "moved": [
+            {
+                "taken_at": one.taken_at.isoformat(),
+                "from": one.before,
+                "to": one.after or None,
+                "by": one.by or None,
+                "why": one.why,
+            }
+            for one in found.moved
+        ],
+        "worst_at": found.worst_at.isoformat(),
+    }
+    lines = (*found.sentences, f"Least even at {found.worst_at:%Y-%m-%d %H:%M} UTC:")
+    return _answered(
+        found.worst,
+        snapshot,
+        cluster,
+        config,
+        {"over_time": body},
+        elapsed_ms,
+        lines,
+        as_json=as_json,
+    )
+
+
+def _answered(
+    found: Diagnosis,
+    snapshot: Any,
+    name: str,
+    config: Path | None,
+    more: dict[str, Any],
+    elapsed_ms: float,
+    lines: Sequence[str],
+    *,
+    as_json: bool,
+) -> int:
+    """Print a diagnosis; ``lines`` come before it, ``more`` is further JSON."""
     manifest = snapshot.manifest
-    name = source if not Path(source).is_dir() else manifest.cluster
     command_of = partial(_command, manifest.kind, name, config_words(config))
     body = {
         "cluster": manifest.cluster,
@@ -54,8 +139,15 @@ def diagnose(
         "untried": found.untried,
         "notes": list(found.notes),
         "elapsed_ms": round(elapsed_ms, 3),
+        **more,
     }
-    return emit(Answer(body, lambda: _show(found, command_of)), as_json=as_json)
+
+    def show() -> None:
+        for line in lines:
+            say(line)
+        _show(found, command_of)
+
+    return emit(Answer(body, show), as_json=as_json)
 
 
 def _command(kind: str, cluster: str, more: str, cause: Cause) -> str:
