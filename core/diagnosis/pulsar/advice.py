@@ -9,6 +9,9 @@ from typing import Any
 from core.diagnosis.model import Effect
 from core.diagnosis.pulsar.trials import Change, Trials, judged_trials
 from core.errors import OpsError
+from core.findings.finding import Finding, Fix
+from core.pulsar.setting_values import parse_upstream_value
+from core.pulsar.settings import SETTING_BY_KEY
 from core.pulsar.shedding.what_if import TurningPoint
 from core.snapshot import PulsarSnapshot
 from core.units import format_ratio, pluralize
@@ -72,3 +75,69 @@ def outcome_words(effect: Effect) -> str:
     if effect.is_harmful:
         return f"Not recommended: simulated, the cluster ends less even ({end})."
     return f"Simulated: {end}."
+
+
+def values_of(fix: Fix) -> dict[str, Any]:
+    """Return what a fix sets: dynamic settings and lines of ``broker.conf``, typed."""
+    values = dict(fix.wanted)
+    for line in fix.lines:
+        key, _, text = line.partition("=")
+        if key in SETTING_BY_KEY:
+            values[key] = parse_upstream_value(SETTING_BY_KEY[key], text)
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def change_outcome(snapshot: PulsarSnapshot, values: Mapping[str, Any]) -> tuple[str, bool | None]:
+    """Return what becomes of a cluster under other settings, and whether that is no worse.
+
+    Args:
+        snapshot: The cluster.
+        values: Upstream key to value; shedding counts as it is switched on the cluster.
+    Returns:
+        A sentence, and ``None`` where it cannot be simulated.
+    """
+    trials = judged_trials(Trials(snapshot))
+    try:
+        effect = trials.effect(Change(settings=dict(values)))
+    except OpsError:
+        effect = None
+    if effect is None:
+        return "Not simulated: such a cluster cannot be.", None
+    return outcome_words(effect), not effect.is_harmful
+
+
+def simulated_findings(
+    snapshot: PulsarSnapshot, findings: Iterable[Finding], budget_s: float = BUDGET_S
+) -> tuple[Finding, ...]:
+    """Return findings with what becomes of the cluster under the fix of each.
+
+    A fix under which the cluster ends less even, or never, is taken away; the hint says why.
+
+    Args:
+        snapshot: The cluster.
+        findings: Of the settings doctor.
+        budget_s: Seconds after which further fixes are not simulated.
+    """
+    trials = Trials(snapshot, budget_s=budget_s)
+    found = tuple(findings)
+    if not any(values_of(one.fix) for one in found):
+        return found
+    try:
+        trials = judged_trials(trials)
+        trials.baseline  # noqa: B018  # a cluster that cannot be simulated has no advice to check
+    except OpsError:
+        return found
+    return tuple(_checked(trials, one) for one in found)
+
+
+def _checked(trials: Trials, finding: Finding) -> Finding:
+    values = values_of(finding.fix)
+    if not values or trials.is_over:
+        return finding
+    effect = trials.effect(Change(settings=values))
+    if effect is None or effect.before == effect.after:
+        return finding
+    words = outcome_words(effect)
+    if effect.is_worse:
+        return replace(finding, hint=words, fix=Fix())
+    return replace(finding, hint=f"{finding.hint} {words}".strip())

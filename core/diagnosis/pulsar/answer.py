@@ -12,7 +12,7 @@ from core.diagnosis.model import Cause, Diagnosis, Effect
 from core.diagnosis.pulsar.context import Candidate, DiagnosisContext
 from core.diagnosis.pulsar.patterns.thresholds import code_of
 from core.diagnosis.pulsar.registry import PATTERNS
-from core.diagnosis.pulsar.trials import PLACEMENT, SHEDDING, Change, Trials, judged_trials
+from core.diagnosis.pulsar.trials import NOTHING, PLACEMENT, SHEDDING, Change, Trials, judged_trials
 from core.diagnosis.pulsar.values import alternatives
 from core.diagnosis.request import DiagnoseRequest
 from core.errors import OpsError, UnknownNameError
@@ -55,13 +55,21 @@ class _Proven:
     effect: Effect
 
 
-def diagnose(snapshot: PulsarSnapshot, request: DiagnoseRequest, progress: Progress) -> Diagnosis:
+def diagnose(
+    snapshot: PulsarSnapshot,
+    request: DiagnoseRequest,
+    progress: Progress,
+    assumed: Change = NOTHING,
+    max_count: int = 0,
+) -> Diagnosis:
     """Name the causes of uneven or restless load, each proven on this snapshot.
 
     Args:
         snapshot: Any snapshot of a Pulsar cluster.
         request: The broker or bundle in question, and the time for simulations.
         progress: Where the number of changes tried so far goes.
+        assumed: Settings and release that hold in place of the cluster's own.
+        max_count: Number of changes after which no further one is tried; 0: the time decides.
     Returns:
         Causes best first; none where the cluster is healthy, or no change helps.
     Raises:
@@ -71,7 +79,9 @@ def diagnose(snapshot: PulsarSnapshot, request: DiagnoseRequest, progress: Progr
         return Diagnosis(notes=("The snapshot has no brokers or no bundles: nothing is judged.",))
     is_large = snapshot.bundles.num_rows > _MANY_BUNDLES
     budget_s = request.seconds or (_LONG_S if is_large else _SHORT_S)
-    trials = Trials(snapshot, budget_s=budget_s, progress=progress)
+    trials = Trials(
+        snapshot, budget_s=budget_s, progress=progress, assumed=assumed, max_count=max_count
+    )
     subject = _subject(DiagnosisContext(trials), request)
     try:
         context = DiagnosisContext(judged_trials(trials))
@@ -259,7 +269,12 @@ class _Search:
         for count, seed in enumerate(_SEEDS):
             if self._trials.is_over and count >= _MIN_SEEDS:
                 return True
-            others = Trials(self._trials.snapshot, judged_by=self._trials.judged_by, seed=seed)
+            others = Trials(
+                self._trials.snapshot,
+                judged_by=self._trials.judged_by,
+                seed=seed,
+                assumed=self._trials.assumed,
+            )
             effect = others.effect(one.change)
             if effect is None or effect.is_worse or others.spoils_traffic(one.change):
                 return False

@@ -131,6 +131,7 @@ class Trials:
         seed: Of the draws.
         progress: Where the number of trials goes.
         assumed: What holds in every trial, the cluster as it is included.
+        max_count: Trials after which :attr:`is_over` is true, however long they took; 0: any.
     """
 
     snapshot: PulsarSnapshot
@@ -139,6 +140,7 @@ class Trials:
     seed: int = 1
     progress: Progress = field(default_factory=NoProgress)
     assumed: Change = NOTHING
+    max_count: int = 0
     _trials: dict[tuple[object, ...], Trial | None] = field(default_factory=dict)
     _started: float = field(default_factory=time.perf_counter)
 
@@ -167,7 +169,9 @@ class Trials:
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is up."""
+        """Whether the time is up, or the number."""
+        if self.max_count and self.count >= self.max_count:
+            return True
         return time.perf_counter() - self._started > self.budget_s
 
     def known(self, change: Change) -> bool:
@@ -281,4 +285,5 @@ def judged_trials(trials: Trials) -> Trials:
         budget_s=trials.budget_s,
         progress=trials.progress,
         assumed=trials.assumed,
+        max_count=trials.max_count,
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 import typer
 
+from core.diagnosis.pulsar.advice import simulated_findings
 from core.errors import SnapshotError
 from core.findings.finding import Finding
 from core.pulsar.rules.doctor import Examination, examine
@@ -41,6 +42,8 @@ def doctor(
     effective = assumptions.settings_of(snapshot)
     past, trouble = _past(source, snapshot, config)
     found = examine(snapshot, effective, past)
+    if not assumptions.overrides and release is None:
+        found = replace(found, diagnoses=simulated_findings(snapshot, found.diagnoses))
     if trouble:
         found = replace(found, unjudged=(*found.unjudged, trouble))
     manifest = snapshot.manifest

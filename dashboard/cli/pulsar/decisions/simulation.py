@@ -8,8 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from core.diagnosis.pulsar.answer import diagnose
+from core.diagnosis.pulsar.trials import PLACEMENT, SHEDDING, Change
+from core.diagnosis.request import DiagnoseRequest
+from core.progress import NoProgress
 from core.pulsar.requests import SimulateRequest
-from core.pulsar.shedding.registry import active_shedding_strategy
+from core.pulsar.settings import SHEDDING_SWITCHES
+from core.pulsar.shedding.registry import active_shedding_strategy, upstream_class
 from core.simulation import RoundResult, Simulation
 from core.simulation import simulate as play
 from core.simulation.model import run_of
@@ -21,6 +26,9 @@ from dashboard.cli.pulsar.decisions.shed import KnownBundles, known_bundles, rea
 from dashboard.cli.pulsar.snapshots import Assumptions
 
 _MOST_SHOWN: Final = 40
+_ADVISED_TRIALS: Final = 8
+_ADVISED_BUNDLES: Final = 1_000
+"""A larger fleet takes long to try other settings on: `trimtab diagnose` does."""
 
 
 def simulate(
@@ -68,9 +76,52 @@ def tell(
         release=assumptions.release,
     )
     elapsed_ms = (time.perf_counter() - started) * 1000
-    body = simulation_json(done) | {"seed": run.seed, "elapsed_ms": round(elapsed_ms, 3)}
+    advice = _advice(brokers, done, request, assumptions)
+    body = (
+        simulation_json(done)
+        | {"advice": advice}
+        | {"seed": run.seed, "elapsed_ms": round(elapsed_ms, 3)}
+    )
     body |= recent.as_json()
-    return emit(Answer(body, lambda: _show(done)), as_json=as_json)
+
+    def show() -> None:
+        _show(done)
+        if advice is not None:
+            say(f"{advice['summary']} {advice['sentence']}")
+
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def _advice(
+    snapshot: PulsarSnapshot, done: Simulation, request: SimulateRequest, assumptions: Assumptions
+) -> dict[str, Any] | None:
+    """Return the setting with which restless rounds come to rest; ``None``: none, or none needed.
+
+    Only for a fleet as it is, whose bundles are in this process.
+    """
+    is_calm = done.ending == "converged" and not done.flaps
+    is_other = request.added or request.failed or request.removed or request.failed_domains
+    bundles = snapshot.bundles.num_rows
+    if is_calm or is_other or not 0 < bundles <= _ADVISED_BUNDLES:
+        return None
+    named = {SHEDDING: upstream_class(done.shedding), PLACEMENT: done.placement}
+    assumed = Change(
+        settings={**dict.fromkeys(SHEDDING_SWITCHES, True), **assumptions.overrides, **named},
+        release=assumptions.release,
+    )
+    # counted, not timed: the same answer on a slow machine
+    unhurried = DiagnoseRequest(seconds=3_600.0)
+    causes = diagnose(snapshot, unhurried, NoProgress(), assumed, _ADVISED_TRIALS).causes
+    if not causes:
+        return None
+    first = causes[0]
+    return {
+        "code": first.code,
+        "keys": list(first.keys),
+        "summary": first.summary,
+        "sentence": first.hint,
+        "effect": first.effect.as_json(),
+    }
 
 
 def simulation_json(done: Simulation) -> dict[str, Any]:
