@@ -8,7 +8,7 @@ from typing import Any
 
 from core.diagnosis.model import Effect
 from core.diagnosis.pulsar.trials import Change, Trials, judged_trials
-from core.errors import OpsError
+from core.errors import InputError, OpsError
 from core.findings.finding import Finding, Fix
 from core.pulsar.setting_values import parse_upstream_value
 from core.pulsar.settings import SETTING_BY_KEY
@@ -78,12 +78,18 @@ def outcome_words(effect: Effect) -> str:
 
 
 def values_of(fix: Fix) -> dict[str, Any]:
-    """Return what a fix sets: dynamic settings and lines of ``broker.conf``, typed."""
+    """Return what a fix sets: dynamic settings and lines of ``broker.conf``, typed.
+
+    Empty where a line leaves its value to a person: ``KEY=<Gbit/s>``.
+    """
     values = dict(fix.wanted)
     for line in fix.lines:
         key, _, text = line.partition("=")
         if key in SETTING_BY_KEY:
-            values[key] = parse_upstream_value(SETTING_BY_KEY[key], text)
+            try:
+                values[key] = parse_upstream_value(SETTING_BY_KEY[key], text)
+            except InputError:
+                return {}
     return {key: value for key, value in values.items() if value is not None}
 
 

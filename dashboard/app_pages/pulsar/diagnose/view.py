@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from core.diagnosis.pulsar.advice import values_of
 from core.diagnosis.pulsar.trials import SHEDDING
 from core.pulsar.presets import set_command
-from core.pulsar.setting_values import parse_upstream_value
-from core.pulsar.settings import SETTING_BY_KEY, effective_settings, parse_set_options
+from core.pulsar.settings import effective_settings, parse_set_options
 from core.pulsar.shedding.registry import active_shedding_strategy
 from dashboard import state
 
@@ -64,13 +64,8 @@ class PulsarDiagnose:
 
 
 def changes_of(cause: Cause) -> list[str]:
-    """Return a fix as ``KEY=VALUE``, VALUE being JSON: dynamic settings, then broker.conf lines."""
-    values = dict(cause.fix.wanted)
-    for line in cause.fix.lines:
-        key, _, text = line.partition("=")
-        if key in SETTING_BY_KEY:
-            values[key] = parse_upstream_value(SETTING_BY_KEY[key], text)
-    return [f"{key}={json.dumps(value)}" for key, value in values.items()]
+    """Return a fix as ``KEY=VALUE``, VALUE being JSON."""
+    return [f"{key}={json.dumps(value)}" for key, value in values_of(cause.fix).items()]
 
 
 PULSAR = PulsarDiagnose()

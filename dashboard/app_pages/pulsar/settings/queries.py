@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from core.diagnosis.pulsar.advice import simulated_findings
+from core.diagnosis.pulsar.advice import change_outcome, simulated_findings
 from core.errors import SnapshotError
 from core.pulsar.rules.doctor import Examination, examine
 from core.pulsar.rules.recorded_past import RecordedPast
@@ -62,3 +62,16 @@ def examination(config: Config, cluster: str, stored: CachedSnapshot) -> Examina
     taken_s = int(stored.taken_at.timestamp())
     week = _Week(config, config.history_uri, cluster, taken_s // _EVERY_S * _EVERY_S)
     return _examinations((stored, week))
+
+
+def _outcome(key: tuple[CachedSnapshot, tuple[tuple[str, Any], ...]]) -> tuple[str, bool | None]:
+    stored, assumed = key
+    one = reading(stored)
+    if one.view.bundles.size > _SIMULATED_AT_ONCE:
+        return "", None
+    return change_outcome(one.snapshot, dict(assumed))
+
+
+outcome = cached(_outcome, max_entries=64)
+"""What becomes of the cluster under other settings, and whether that is no worse; see
+:func:`core.diagnosis.pulsar.advice.change_outcome`. Empty: the cluster is too large."""

@@ -17,7 +17,7 @@ from core.pulsar.rules.doctor.groups import Comparison
 from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings
 from core.pulsar.shedding import active_shedding_strategy
 from dashboard import state
-from dashboard.app_pages.pulsar.settings import model
+from dashboard.app_pages.pulsar.settings import model, queries
 from dashboard.components import tables, words
 from dashboard.components.pulsar import setting_plan
 from dashboard.legible import option
@@ -295,11 +295,22 @@ def _what_if(page: PulsarPage, changed: Mapping[str, Any]) -> None:
         st.markdown(f"**With the changes:** {words.plain(then)}")
     except UnknownNameError as error:
         words.failed(error, what="The next round cannot be predicted")
+    _outcome(page, assumed)
     before = {item.code for item in combinations(reading.settings, manager)}
     for item in combinations(after, manager):
         if item.severity == "warning" and item.code not in before:
             st.warning(words.plain(item.text), icon=":material/warning:")
     _rebalance_button(page, changed, reading.settings)
+
+
+def _outcome(page: PulsarPage, assumed: tuple[tuple[str, Any], ...]) -> None:
+    """Say how the balancer ends with the changes, simulated until nothing moves any more."""
+    with st.spinner("Simulating the balancer with these changes", show_time=True):
+        text, is_no_worse = queries.outcome((page.stored, assumed))
+    if is_no_worse is False:
+        st.warning(words.plain(text), icon=":material/warning:")
+    elif text:
+        st.markdown(words.plain(text))
 
 
 def _rebalance_button(
