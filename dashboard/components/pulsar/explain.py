@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from core.pulsar.explain import BrokerReason, BundleReason
     from dashboard.components.pulsar.page import PulsarPage
 
+ONE_ROUND_ONLY: Final = (
+    "Tried on the next round only. It may make the balance worse in the end: Diagnose simulates "
+    "changes until nothing moves any more."
+)
 _NO_SETTING: Final = "None of the strategy's settings turns this verdict alone."
 _TRIED_AT_ONCE: Final = 5_000
 """Up to so many bundles turning points are sought unasked: each takes some fifty rounds."""
@@ -141,7 +145,8 @@ def _turning(page: PulsarPage, resting: frozenset[str], reason: BrokerReason) ->
         points = explanations.turning_points((page.stored, resting, reason.broker))
         otherwise = explanations.otherwise((page.stored, resting, reason.broker))
     if points:
-        words.notes([point.text for point in points])
+        words.notes([f"{point.sentence}." for point in points])
+        st.caption(ONE_ROUND_ONLY)
     else:
         st.caption(
             words.plain(f"None of the strategy's settings turns this verdict alone. {otherwise}")
@@ -273,7 +278,8 @@ def _bundle_turning(page: PulsarPage, resting: frozenset[str], reason: BundleRea
     with st.spinner("Trying other settings", show_time=True):
         points = explanations.bundle_turning_points((page.stored, resting, reason.bundle))
     if points:
-        words.notes([point.text for point in points])
+        words.notes([f"{point.sentence}." for point in points])
+        st.caption(ONE_ROUND_ONLY)
     else:
         st.caption(
             words.plain(

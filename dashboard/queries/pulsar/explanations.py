@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from core.diagnosis.pulsar.advice import simulated_points
 from core.errors import SnapshotError
 from core.plan.model import Plan
 from core.plan.options import PlanOptions
@@ -66,8 +65,7 @@ def explanation(stored: CachedSnapshot, resting: frozenset[str] = frozenset()) -
 
 def _turned(key: tuple[CachedSnapshot, frozenset[str], str]) -> tuple[TurningPoint, ...]:
     stored, resting, broker = key
-    points = explanation(stored, resting).turning_points(broker)
-    return simulated_points(reading(stored).snapshot, points)
+    return tuple(explanation(stored, resting).turning_points(broker))
 
 
 turning_points = cached(_turned, max_entries=64)
@@ -85,8 +83,7 @@ otherwise = cached(_otherwise, max_entries=64)
 
 def _bundle_turned(key: tuple[CachedSnapshot, frozenset[str], str]) -> tuple[TurningPoint, ...]:
     stored, resting, bundle = key
-    points = explanation(stored, resting).bundle_turning_points(bundle)
-    return simulated_points(reading(stored).snapshot, points)
+    return tuple(explanation(stored, resting).bundle_turning_points(bundle))
 
 
 bundle_turning_points = cached(_bundle_turned, max_entries=64)

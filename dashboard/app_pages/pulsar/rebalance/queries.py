@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from core.diagnosis.pulsar.advice import simulated_points
-from core.diagnosis.pulsar.trials import SHEDDING
 from core.errors import OpsError
 from core.findings.finding import Finding
 from core.optimize import OptimizeRequest, Proposal, optimize
@@ -192,11 +190,7 @@ def _turning(key: tuple[Candidate, str]) -> tuple[TurningPoint, ...]:
         recently_unloaded=candidate.pinned,
         is_checked=True,
     )
-    return simulated_points(
-        reading(candidate.stored).snapshot,
-        what_if.turning_points(broker),
-        assumed=dict(candidate.assumed) | {SHEDDING: candidate.strategy},
-    )
+    return tuple(what_if.turning_points(broker))
 
 
 turning_points = cached(_turning, max_entries=128)

@@ -12,6 +12,7 @@ from core.units import pluralize
 from dashboard import state
 from dashboard.app_pages.pulsar.rebalance import queries
 from dashboard.components import frame, tables, words
+from dashboard.components.pulsar.explain import ONE_ROUND_ONLY
 from dashboard.legible import option
 from dashboard.presenters.pulsar import rebalance as presenter
 
@@ -114,6 +115,7 @@ def _turning(page: PulsarPage, candidate: queries.Candidate, broker: str) -> Non
     with st.spinner("Trying other settings", show_time=True):
         points = queries.turning_points((candidate, broker))
     if points:
-        words.notes([point.text for point in points])
+        words.notes([f"{point.sentence}." for point in points])
+        st.caption(ONE_ROUND_ONLY)
     else:
         st.caption("None of the strategy's settings turns this verdict alone.")

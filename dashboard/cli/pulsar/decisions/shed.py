@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from core.diagnosis.pulsar.advice import simulated_points
 from core.errors import PlanError, UnknownNameError
 from core.plan.codec import dump_plan
 from core.plan.model import Plan
@@ -132,10 +131,6 @@ def _decide(
     rounds = start(strategy, view, settings, recently_unloaded=recent)
     timed = list(_timed(rounds, request.rounds))
     points = tuple(_turning_points(what_if, timed[0][0]))
-    if not request.strategy_only:  # the strategy alone makes no cluster that could be simulated
-        points = simulated_points(
-            snapshot, points, assumed=assumptions.overrides, release=assumptions.release
-        )
     return ShedAnswer(
         strategy=strategy,
         settings=settings,
@@ -291,7 +286,9 @@ def _show_rounds(answer: ShedAnswer) -> None:
     for number, done in enumerate(answer.rounds, 1):
         _show_round(number, done, is_only=len(answer.rounds) == 1)
         for point in answer.turning_points if number == 1 else ():
-            say(point.text)
+            say(f"{point.sentence}.")
+        if number == 1 and answer.turning_points:
+            say("Tried on this round only: `trimtab diagnose` simulates changes to the end.")
     if len(answer.rounds) > 1:
         say("Every round sees the same load: what moved still counts where it was.")
 
