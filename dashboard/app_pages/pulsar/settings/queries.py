@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from core.diagnosis.pulsar.advice import change_outcome, simulated_findings
+from core.diagnosis.pulsar.advice import change_outcome
 from core.errors import SnapshotError
 from core.pulsar.rules.doctor import Examination, examine
 from core.pulsar.rules.recorded_past import RecordedPast
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from dashboard.services import Config
 
 _SIMULATED_AT_ONCE: Final = 5_000
-_WAIT_S: Final = 2.0
-"""A page waits so long for its fixes to be simulated; larger clusters are diagnosed instead."""
+"""Bundles of a cluster on which a page simulates changes; larger ones are diagnosed instead."""
 
 _EVERY_S: Final = 600
 """Pages ask the history that seldom; what is newer is in the snapshot."""
@@ -49,8 +48,6 @@ def _examination(key: tuple[CachedSnapshot, _Week]) -> Examination:
     except SnapshotError as error:
         past, pause_balancer = None, silence_words(error)
     found = examine(one.snapshot, one.settings, past)
-    if one.view.bundles.size <= _SIMULATED_AT_ONCE:
-        found = replace(found, diagnoses=simulated_findings(one.snapshot, found.diagnoses, _WAIT_S))
     return replace(found, unjudged=(*found.unjudged, pause_balancer)) if pause_balancer else found
 
 
