@@ -5,7 +5,7 @@ Brokers, bundles and namespaces are numbered by their row; ``-1`` means *none*.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Final
@@ -39,6 +39,7 @@ from core.pulsar.leader_rates import leader_long_rates, long_rate_doubt
 from core.pulsar.load import (
     DEFAULT_MSGS_PER_S,
     overload_usage,
+    resource_weights,
     threshold_usage,
     usage_is_known,
     weighted_max_usage,
@@ -51,6 +52,7 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 _MANY: Final = 16
+_INPUTS: Final = "_view_inputs"
 _NON_PERSISTENT: Final = "non-persistent://"
 _UNSEEN_MSGS_PER_S: Final = 2 * DEFAULT_MSGS_PER_S  # in and out
 
@@ -145,16 +147,52 @@ class LoadView:
     def of(cls, snapshot: PulsarSnapshot, settings: EffectiveSettings) -> LoadView:
         """Number and lay out a snapshot under some settings (their weights, their release).
 
-        Cached with the snapshot: the same settings get the same view.
+        Cached with the snapshot: settings that are laid out the same get the same view.
         """
-        # the settings are stored with it, so that their identity is not given to others
-        _, view = snapshot.derived.get(
-            ("view", id(settings)), lambda: (settings, cls._laid_out(snapshot, settings))
+        made: LoadView = snapshot.derived.get(
+            ("view", cls.inputs(settings)), lambda: cls._laid_out(snapshot, settings)
         )
-        return view
+        return made
+
+    @staticmethod
+    def inputs(settings: EffectiveSettings) -> Hashable:
+        """Return all that a view takes from settings; equal ones give equal views."""
+        cached = settings.__dict__.get(_INPUTS)
+        if cached is None:
+            manager = "loadManagerClassName"
+            cached = (
+                settings.target,
+                tuple(resource_weights(settings).values()),
+                settings.text(manager),
+                settings.origin(manager) == "assumed",
+            )
+            settings.__dict__[_INPUTS] = cached
+        return cached
 
     @classmethod
     def _laid_out(cls, snapshot: PulsarSnapshot, settings: EffectiveSettings) -> LoadView:
+        """Lay it out; one view for all settings under which every usage is the same."""
+        brokers = snapshot.brokers
+        usages = (
+            weighted_max_usage(brokers, settings),
+            _finite(overload_usage(brokers, settings)),
+            _finite(threshold_usage(brokers, settings)),
+        )
+        own_class = _own_class(snapshot, settings)
+        key = (settings.target, own_class, *(usage.tobytes() for usage in usages))
+        return snapshot.derived.get(
+            ("view of usage", key),
+            lambda: cls._of_usages(snapshot, settings, usages, own_class),
+        )
+
+    @classmethod
+    def _of_usages(
+        cls,
+        snapshot: PulsarSnapshot,
+        settings: EffectiveSettings,
+        usages: tuple[Floats, Floats, Floats],
+        own_class: str | None,
+    ) -> LoadView:
         brokers = snapshot.brokers
         names = tuple(brokers.column("broker").to_pylist())
         rate_known = ~np.isnan(floats_of(brokers, "msg_rate_in"))
@@ -162,7 +200,7 @@ class LoadView:
         whatever_the_settings = partial(_bundle_columns, snapshot, names)
         bundle_part = snapshot.derived.get(("bundle columns",), whatever_the_settings)
         namespace_part = _namespace_columns(snapshot, bundle_part)
-        usage = weighted_max_usage(brokers, settings)
+        usage = usages[0]
         stored = total_of(brokers, "long_msg_rate", unknown=np.nan)
         long_rate, note = leader_long_rates(stored, bundle_part)
         if snapshot.manifest.load_manager == "extensible":
@@ -178,8 +216,8 @@ class LoadView:
             sheds_system=settings.rules.sheds_system_namespace,
             brokers=names,
             usage=_finite(usage),
-            overload_usage=_finite(overload_usage(brokers, settings)),
-            threshold_usage=_finite(threshold_usage(brokers, settings)),
+            overload_usage=usages[1],
+            threshold_usage=usages[2],
             usage_known=~np.isnan(usage),
             has_report=has_report,
             broker_msg_rate=total_of(brokers, "msg_rate"),
@@ -195,7 +233,7 @@ class LoadView:
             serves_non_persistent=flags_of(brokers, "non_persistent_topics_enabled"),
             versions=tuple(brokers.column("version").to_pylist()),
             load_manager_classes=tuple(brokers.column("load_manager").to_pylist()),
-            own_class=_own_class(snapshot, settings),
+            own_class=own_class,
             failure_domains=tuple(
                 stored_domains.get(name, domain)
                 for name, domain in zip(names, domains, strict=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -99,7 +100,7 @@ class LocalCluster:
     strategy: AnyStrategy
     manager: Manager
 
-    @property
+    @cached_property
     def _view(self) -> LoadView:
         return LoadView.of(self.snapshot, self.settings)
 

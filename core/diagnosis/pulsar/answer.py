@@ -274,6 +274,7 @@ class _Search:
                 judged_by=self._trials.judged_by,
                 seed=seed,
                 assumed=self._trials.assumed,
+                shared=self._trials.shared,
             )
             effect = others.effect(one.change)
             if effect is None or effect.is_worse or others.spoils_traffic(one.change):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
@@ -13,7 +13,6 @@ import numpy as np
 from core.diagnosis.model import MIN_GAIN_RATIO, Effect, Outcome
 from core.errors import OpsError
 from core.progress import NoProgress, Progress
-from core.pulsar.catalogue import Value
 from core.pulsar.measures import MeasureName, measure
 from core.pulsar.settings import (
     SHEDDING_SWITCHES,
@@ -22,10 +21,9 @@ from core.pulsar.settings import (
 )
 from core.pulsar.shedding.registry import AnyStrategy, active_shedding_strategy
 from core.pulsar.view import LoadView
-from core.simulation.cluster import LocalCluster
 from core.simulation.engine import find_flaps, run_rounds
-from core.simulation.managers import manager_of
 from core.simulation.model import RoundResult, Run, Simulation
+from core.simulation.shared import RecordedSettings, SharedRounds, shared_cluster
 from core.snapshot import PulsarSnapshot
 
 ROUNDS: Final = 60
@@ -87,22 +85,6 @@ def _both(first: Edit, then: Edit) -> Edit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Recorded(EffectiveSettings):
-    """Settings that note which of them are read."""
-
-    reads: set[str] = field(default_factory=set, compare=False, repr=False)
-
-    def value(self, key: str) -> Value:
-        self.reads.add(key)
-        return super().value(key)
-
-
-def _recorded(settings: EffectiveSettings) -> _Recorded:
-    given = {one.name: getattr(settings, one.name) for one in fields(EffectiveSettings)}
-    return _Recorded(**given)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Trial:
     """How a change went.
 
@@ -132,6 +114,7 @@ class Trials:
         progress: Where the number of trials goes.
         assumed: What holds in every trial, the cluster as it is included.
         max_count: Trials after which :attr:`is_over` is true, however long they took; 0: any.
+        shared: Rounds that trials have in common.
     """
 
     snapshot: PulsarSnapshot
@@ -141,6 +124,7 @@ class Trials:
     progress: Progress = field(default_factory=NoProgress)
     assumed: Change = NOTHING
     max_count: int = 0
+    shared: SharedRounds = field(default_factory=SharedRounds)
     _trials: dict[tuple[object, ...], Trial | None] = field(default_factory=dict)
     _started: float = field(default_factory=time.perf_counter)
 
@@ -204,8 +188,8 @@ class Trials:
 
     def _tried(self, change: Change, *, is_patient: bool = False) -> Trial:
         change = self.assumed.also(change)
-        snapshot = self.snapshot if change.edit is None else change.edit(self.snapshot)
-        settings = _recorded(
+        snapshot = self._edited(change)
+        settings = RecordedSettings.recorded(
             effective_settings(snapshot, overrides=change.settings, release=change.release)
         )
         strategy = active_shedding_strategy(snapshot.manifest.load_manager, settings)
@@ -229,6 +213,17 @@ class Trials:
         traffic = _deviation(done.final, settings, "throughput")
         return Trial(outcome=outcome, reads=reads, traffic=traffic, simulation=done)
 
+    def _edited(self, change: Change) -> PulsarSnapshot:
+        """Return the snapshot with the data of a change, one for all trials with it."""
+        edit = change.edit
+        if edit is None:
+            return self.snapshot
+        key = ("edited", id(self.snapshot), change.data)
+        edited: PulsarSnapshot = self.shared.result(
+            key, self.snapshot, lambda: edit(self.snapshot)
+        )
+        return edited
+
     def _simulated(
         self,
         snapshot: PulsarSnapshot,
@@ -237,9 +232,7 @@ class Trials:
         *,
         is_patient: bool,
     ) -> Simulation:
-        cluster = LocalCluster(
-            snapshot, settings, strategy, manager_of(snapshot, strategy, settings)
-        )
+        cluster = shared_cluster(snapshot, settings, strategy, self.shared)
         run = Run(shedding=strategy.name, rounds=ROUNDS, seed=self.seed)
         limit = None if is_patient else self._gives_up()
         return run_rounds(cluster, run, strategy, settings, is_hopeless=limit)
@@ -286,4 +279,5 @@ def judged_trials(trials: Trials) -> Trials:
         progress=trials.progress,
         assumed=trials.assumed,
         max_count=trials.max_count,
+        shared=trials.shared,
     )
