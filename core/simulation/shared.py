@@ -26,7 +26,7 @@ from core.simulation.managers import ModularManager, manager_of
 from core.simulation.model import Landed
 from core.snapshot import PulsarSnapshot
 
-_MAX_ROWS: Final = 2_500_000
+_MAX_ROWS: Final = 1_200_000
 """Bundles in all fleets held: about 250 bytes each, averages and layout included."""
 
 _MAX_FLEETS: Final = 1_500
