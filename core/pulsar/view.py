@@ -409,9 +409,7 @@ def _steady_columns(snapshot: PulsarSnapshot) -> dict[str, Any]:
         ),
         "policies": policies,
         "problems": problems,
-        "unreadable_policies": unreadable_isolation_policies(snapshot.policies)
-        if problems
-        else {},
+        "unreadable_policies": unreadable_isolation_policies(snapshot.policies) if problems else {},
         **_namespace_columns(snapshot, namespaces),
     }
 

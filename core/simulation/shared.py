@@ -190,7 +190,9 @@ class SharedCluster(LocalCluster):
             return super().measures()
         view = self._view
         key = ("measures", id(view))
-        found: Measures = self.shared.result(key, view, lambda: super(SharedCluster, self).measures())
+        found: Measures = self.shared.result(
+            key, view, lambda: super(SharedCluster, self).measures()
+        )
         return found
 
     def _fleet(self, key: Hashable, make: Callable[[], PulsarSnapshot]) -> SharedCluster:

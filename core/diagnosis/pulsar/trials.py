@@ -29,6 +29,9 @@ from core.snapshot import PulsarSnapshot
 ROUNDS: Final = 60
 """Horizon of a trial: twice the grace period of bundles by default, so that they can come back."""
 
+_SEARCH_SHARE: Final = 0.75
+"""Of the time goes to the search; the rest simulates with other draws what was found."""
+
 SHEDDING: Final = "loadBalancerLoadSheddingStrategy"
 PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
 
@@ -115,6 +118,7 @@ class Trials:
         assumed: What holds in every trial, the cluster as it is included.
         max_count: Trials after which :attr:`is_over` is true, however long they took; 0: any.
         shared: Rounds that trials have in common.
+        compared_with: The cluster as it is, simulated already; ``None``: it is with this seed.
     """
 
     snapshot: PulsarSnapshot
@@ -125,6 +129,7 @@ class Trials:
     assumed: Change = NOTHING
     max_count: int = 0
     shared: SharedRounds = field(default_factory=SharedRounds)
+    compared_with: Trial | None = None
     _trials: dict[tuple[object, ...], Trial | None] = field(default_factory=dict)
     _started: float = field(default_factory=time.perf_counter)
 
@@ -142,7 +147,7 @@ class Trials:
         Raises:
             OpsError: It cannot be simulated.
         """
-        trial = self._tried(NOTHING, is_patient=True)
+        trial = self.compared_with or self._tried(NOTHING, is_patient=True)
         self._trials[NOTHING.key] = trial
         return trial
 
@@ -157,6 +162,29 @@ class Trials:
         if self.max_count and self.count >= self.max_count:
             return True
         return time.perf_counter() - self._started > self.budget_s
+
+    @property
+    def is_search_over(self) -> bool:
+        """Whether what is left of the time is for the proof of what was found."""
+        if self.max_count and self.count >= self.max_count:
+            return True
+        return time.perf_counter() - self._started > _SEARCH_SHARE * self.budget_s
+
+    def with_seed(self, seed: int, compared_with: Trials | None = None) -> Trials:
+        """Return trials of the same cluster with other draws.
+
+        Args:
+            seed: Of the draws.
+            compared_with: Whose baseline changes are compared with; ``None``: that of this seed.
+        """
+        return Trials(
+            self.snapshot,
+            judged_by=self.judged_by,
+            seed=seed,
+            assumed=self.assumed,
+            shared=self.shared,
+            compared_with=None if compared_with is None else compared_with.baseline,
+        )
 
     def known(self, change: Change) -> bool:
         """Return whether a change was tried."""
@@ -219,9 +247,7 @@ class Trials:
         if edit is None:
             return self.snapshot
         key = ("edited", id(self.snapshot), change.data)
-        edited: PulsarSnapshot = self.shared.result(
-            key, self.snapshot, lambda: edit(self.snapshot)
-        )
+        edited: PulsarSnapshot = self.shared.result(key, self.snapshot, lambda: edit(self.snapshot))
         return edited
 
     def _simulated(
