@@ -33,7 +33,7 @@ _MAX_BUCKETS: Final = 32
 
 @lru_cache(maxsize=64)
 def _map_order(names: tuple[str, ...]) -> Ints:
-    """Return positions of brokers in the order of the leader's map; the same in round after round."""
+    """Return positions of brokers in the order of the map of the leader, which no round changes."""
     order = natural_order(names)
     found = order[concurrent_order(spread_hashes([names[at] for at in order]))]
     found.setflags(write=False)
