@@ -79,7 +79,12 @@ def diagnose(
     is_large = snapshot.bundles.num_rows > _MANY_BUNDLES
     budget_s = request.seconds or (_LONG_S if is_large else _SHORT_S)
     trials = Trials(
-        snapshot, budget_s=budget_s, progress=progress, assumed=assumed, max_count=max_count
+        snapshot,
+        budget_s=budget_s,
+        progress=progress,
+        assumed=assumed,
+        max_count=max_count,
+        stops_midway=is_large,
     )
     subject = _subject(DiagnosisContext(trials), request)
     try:
@@ -209,6 +214,7 @@ class _Search:
                 continue
             effect = self._trials.effect(change)
             if effect is None:
+                self.untried += not self._trials.known(change)
                 continue
             # with shedding off, a change has to be better than switching it on alone
             own = self._own_effect(change, effect)

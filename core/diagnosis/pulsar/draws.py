@@ -22,8 +22,8 @@ _MIN_OF_MANY: Final = 1
 _MANY: Final = 5_000
 
 _OWN_BASELINES: Final = 3
-"""So many seeds are compared with the cluster as it is under the same seed; the others with the
-best of these."""
+"""So many seeds are compared with the cluster as it is under the same seed, none of a large
+cluster; the others with the best of these and the first one."""
 
 _MARGIN: Final = 3.0
 """Standard deviations between the mean outcome and one that is harmful."""
@@ -46,6 +46,10 @@ class Draws:
         """Changes that help with the first seed only."""
         return sum(not is_confirmed for is_confirmed in self._confirmed.values())
 
+    @property
+    def _is_large(self) -> bool:
+        return self.trials.snapshot.bundles.num_rows > _MANY
+
     def confirm(self, change: Change) -> bool:
         """Return whether a change that helps with the first seed is harmful with no other one.
 
@@ -60,9 +64,7 @@ class Draws:
         if first is None or first.is_harmful:
             return False
         effects = [first]
-        required = MIN_SEEDS
-        if self.trials.snapshot.bundles.num_rows > _MANY:
-            required = _MIN_OF_MANY
+        required = _MIN_OF_MANY if self._is_large else MIN_SEEDS
         for seed in SEEDS:
             if self.trials.is_over and len(effects) > required:
                 break
@@ -75,13 +77,15 @@ class Draws:
 
     def _trials_of(self, seed: int) -> Trials:
         if seed not in self._others:
-            compared = None if len(self._others) < _OWN_BASELINES else self._best_baseline()
+            own = 0 if self._is_large else _OWN_BASELINES
+            compared = None if len(self._others) < own else self._best_baseline()
             self._others[seed] = self.trials.with_seed(seed, compared_with=compared)
         return self._others[seed]
 
     def _best_baseline(self) -> Trials:
         """Return the trials under whose seed the cluster as it is ends best."""
-        known = [self.trials, *list(self._others.values())[:_OWN_BASELINES]]
+        own = 0 if self._is_large else _OWN_BASELINES
+        known = [self.trials, *list(self._others.values())[:own]]
         return min(known, key=_end_of_baseline)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from core.diagnosis.model import MIN_GAIN_RATIO, Effect, Outcome
 from core.errors import OpsError
-from core.progress import NoProgress, Progress
+from core.progress import JobStoppedError, NoProgress, Progress
 from core.pulsar.measures import MeasureName, measure
 from core.pulsar.settings import (
     SHEDDING_SWITCHES,
@@ -78,6 +78,11 @@ class Change:
 
 NOTHING: Final = Change()
 
+
+class _TimeIsOverError(Exception):
+    """The time is over in the middle of a trial."""
+
+
 Edit = Callable[[PulsarSnapshot], PulsarSnapshot] | None
 
 
@@ -119,6 +124,8 @@ class Trials:
         max_count: Trials after which :attr:`is_over` is true, however long they took; 0: any.
         shared: Rounds that trials have in common.
         compared_with: The cluster as it is, simulated already; ``None``: it is with this seed.
+        stops_midway: Whether a trial that is not done when the search is over is given up; it
+            counts as not tried.
     """
 
     snapshot: PulsarSnapshot
@@ -130,6 +137,7 @@ class Trials:
     max_count: int = 0
     shared: SharedRounds = field(default_factory=SharedRounds)
     compared_with: Trial | None = None
+    stops_midway: bool = False
     _trials: dict[tuple[object, ...], Trial | None] = field(default_factory=dict)
     _started: float = field(default_factory=time.perf_counter)
 
@@ -191,10 +199,17 @@ class Trials:
         return change.key in self._trials
 
     def trial(self, change: Change) -> Trial | None:
-        """Return how a change goes; ``None``: such a cluster cannot be simulated."""
+        """Return how a change goes; ``None``: such a cluster cannot be simulated, or not in time.
+
+        Only a change that was simulated, or cannot be, is :meth:`known` afterwards.
+        """
         if change.key not in self._trials:
             try:
                 self._trials[change.key] = self._tried(change)
+            except JobStoppedError:
+                raise
+            except _TimeIsOverError:
+                return None
             except OpsError:
                 self._trials[change.key] = None
             self.progress.step(self.count, 0, "simulating changes")
@@ -261,7 +276,15 @@ class Trials:
         cluster = shared_cluster(snapshot, settings, strategy, self.shared)
         run = Run(shedding=strategy.name, rounds=ROUNDS, seed=self.seed)
         limit = None if is_patient else self._gives_up()
-        return run_rounds(cluster, run, strategy, settings, is_hopeless=limit)
+
+        def is_done(rounds: Sequence[RoundResult]) -> bool:
+            words = f"simulating changes, round {rounds[-1].number} of at most {ROUNDS}"
+            self.progress.step(self.count, 0, words)
+            if self.stops_midway and not is_patient and self.is_search_over:
+                raise _TimeIsOverError
+            return limit is not None and limit(rounds)
+
+        return run_rounds(cluster, run, strategy, settings, is_hopeless=is_done)
 
     def _gives_up(self) -> Callable[[Sequence[RoundResult]], bool]:
         limit = max(_RETURNED_FLOOR, self.baseline.outcome.returned)
@@ -306,4 +329,5 @@ def judged_trials(trials: Trials) -> Trials:
         assumed=trials.assumed,
         max_count=trials.max_count,
         shared=trials.shared,
+        stops_midway=trials.stops_midway,
     )
