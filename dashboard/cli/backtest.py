@@ -321,7 +321,7 @@ def _show_ranking(rows: Sequence[Mapping[str, Any]], moves: str) -> None:
     shown += [cell for cell in cells[_MOST_SHOWN:] if not cell[0]]  # what really happened
     table(
         (
-            *("rank", "", "candidate", "deviation p95", "mean", "minutes over 20 %"),
+            *("rank", "", "candidate", "deviation p95", "mean", "minutes over 20%"),
             *(moves, "ping-pongs/day", "target met"),
         ),
         shown,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from core.snapshot.store import CachedSnapshot
     from core.systems import KnownSystem
     from dashboard.components.page import ClusterPage
+    from dashboard.presenters.findings import FindingLinks
     from dashboard.presenters.freshness import Badge
     from dashboard.presenters.search import Hit
 
@@ -76,6 +77,10 @@ class PageSystem(Protocol):
     @property
     def undo_page(self) -> str:
         """The page that shows the plan to undo a run."""
+
+    @property
+    def finding_links(self) -> FindingLinks:
+        """What its findings open."""
 
     @property
     def steps_table(self) -> StepsTable:
