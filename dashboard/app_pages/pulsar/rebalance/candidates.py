@@ -134,8 +134,7 @@ def _settings_of(choice: Choice, candidate: queries.Candidate) -> str:
 def draw_table(choice: Choice, lines: list[presenter.Line], target_ratio: float) -> None:
     """Draw the candidates, one row each; selecting a row chooses it."""
     rows = presenter.table(lines, choice.optimal, queries.OPTIMIZER)
-    after = [None if value != value else value / 100 for value in rows["after"].astype(float)]
-    rows.insert(2, "bar", tables.deviation_bars(after, target_ratio))
+    rows["bar"] = tables.deviation_bars(rows["after"].astype(float) / 100, target_ratio)
     waiting = choice.is_simulated and any(line.simulated is None for line in lines)
     columns = {
         "candidate": tables.words("Strategy", width_px=150),
