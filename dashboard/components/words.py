@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import streamlit as st
 
@@ -10,6 +11,8 @@ from core.errors import OpsError, UnknownNameError
 from core.snapshot import Manifest
 from dashboard import legible
 from dashboard.presenters.freshness import Badge
+
+_TITLE: Final = "_title"
 
 STYLE = """<style>
 .stApp { font-variant-numeric: tabular-nums; }
@@ -35,8 +38,15 @@ def style() -> None:
 
 
 def title(text: str) -> None:
-    """Show the page's name."""
-    st.title(plain(text), anchor=False)
+    """Show the page's name; called again, in the place of the former."""
+    if _TITLE not in st.session_state:
+        st.session_state[_TITLE] = st.empty()
+    st.session_state[_TITLE].title(plain(text), anchor=False, width="content")
+
+
+def forget_title() -> None:
+    """Forget where the title of the last run was."""
+    st.session_state.pop(_TITLE, None)
 
 
 def answer(sentence: str) -> None:
