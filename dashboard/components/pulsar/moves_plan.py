@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -83,10 +83,11 @@ def draw_deviations(
 _DEVIATIONS: Final = "Deviation of the brokers from the mean, now and after"
 
 
-def draw_remarks(plan: Plan) -> None:
-    """Say what there is to know about the plan."""
+def draw_remarks(plan: Plan, severities: Collection[str] = tuple(_ICONS)) -> None:
+    """Say what there is to know about the plan, of these severities."""
     show = {"error": st.error, "warning": st.warning, "info": st.info}
-    for severity, sentences in remarks(plan).items():
+    found = {one: sentences for one, sentences in remarks(plan).items() if one in severities}
+    for severity, sentences in found.items():
         mark = "- " if len(sentences) > 1 else ""
         show[severity](
             "\n".join(mark + words.plain(one) for one in sentences), icon=_ICONS[severity]
@@ -150,26 +151,34 @@ def draw_bar(
 def _effects(preview: Preview) -> list[action_bar.Effect]:
     """Return the four figures of the unloads: moves, traffic, clients, what comes of it."""
     clients, before = preview.clients, preview.measures_before.throughput
-    found = [
-        action_bar.Effect(label="Moves", value=f"{len(preview.steps):,}"),
+    sources = len({step.step.owner for step in preview.steps})
+    moved = clients.throughput_bytes_per_s
+    share = None if moved is None or not before.total else moved / before.total
+    start = rebalance_plan.farthest(before)
+    end = rebalance_plan.farthest(preview.measures_after.throughput)
+    is_known = all(step.placement.is_known for step in preview.steps)
+    return [
         action_bar.Effect(
-            label="Moved traffic", value=format_bytes_per_s(clients.throughput_bytes_per_s)
+            label="Moves",
+            value=f"{len(preview.steps):,}",
+            note=f"from {pluralize(sources, 'broker')}",
+        ),
+        action_bar.Effect(
+            label="Moved traffic",
+            value=format_bytes_per_s(moved),
+            note=f"{format_ratio(share)} of all",
         ),
         action_bar.Effect(
             label="Clients",
             value=UNKNOWN if clients.clients is None else f"{clients.clients:,}",
             note="reconnect",
         ),
+        action_bar.Effect(
+            label="Max deviation",
+            value=format_ratio(end[0]) if end is not None and is_known else UNKNOWN,
+            note=f"now {format_ratio(start[0] if start else None)}",
+        ),
     ]
-    start, end = (
-        rebalance_plan.farthest(before),
-        rebalance_plan.farthest(preview.measures_after.throughput),
-    )
-    is_known = all(step.placement.is_known for step in preview.steps)
-    if start is None or end is None or not is_known:
-        return [*found, action_bar.Effect(label="Max deviation", value=UNKNOWN)]
-    now = f"now {format_ratio(start[0])}"
-    return [*found, action_bar.Effect(label="Max deviation", value=format_ratio(end[0]), note=now)]
 
 
 _COMMANDS: Final = "Commands"

@@ -137,18 +137,18 @@ def draw_table(choice: Choice, lines: list[presenter.Line], target_ratio: float)
     rows["bar"] = tables.deviation_bars(rows["after"].astype(float) / 100, target_ratio)
     waiting = choice.is_simulated and any(line.simulated is None for line in lines)
     columns = {
-        "candidate": tables.words("Strategy", width_px=150),
+        "candidate": tables.words("Strategy", width_px=146),
         "mark": st.column_config.TextColumn(
-            "Mark", width=76, help="Active on this cluster, or changed on this page."
+            "Mark", width=72, help="Active on this cluster, or changed on this page."
         ),
-        "bar": tables.deviation("Max deviation after"),
+        "bar": tables.deviation("Deviation after", "Of the broker farthest from the mean."),
         "after": tables.whole("%", "Of the broker farthest from the mean, above or below."),
         "moves": tables.whole("Moves", "In all rounds."),
         "moved": tables.whole("MB/s", "Traffic moved; twice moved, twice."),
         "clients": tables.whole("Clients", "Producers and consumers that reconnect."),
-        "rounds": st.column_config.TextColumn("Rounds", help="To convergence.", width=62),
+        "rounds": st.column_config.TextColumn("Rounds", help="To convergence.", width=58),
     }
-    for name, width in (("after", 52), ("moves", 58), ("moved", 56), ("clients", 62)):
+    for name, width in (("after", 44), ("moves", 54), ("moved", 50), ("clients", 58)):
         columns[name]["width"] = width
     st.session_state[_TABLE] = {"selection": {"rows": [choice.chosen_row], "columns": []}}
     tables.grid(

@@ -39,7 +39,8 @@ names = candidates.known_strategies(page)
 pinned = state.listed(state.PIN)
 pick = candidates.picked(names)
 
-left, right = st.columns([1.15, 1], gap="medium")
+with st.container(key="workbench"):
+    left, right = st.columns([1.5, 1], gap="medium")
 with left:
     words.section("Candidates")
     compared = st.container()
@@ -102,7 +103,7 @@ else:
     selection = selected_plan.Selection.of_optimal(queries.OPTIMIZER, optimal)
 shown = selected_plan.planned(page, selection) if fleet.is_real else None
 with right:
-    words.section("Deviation per broker", f"{selection.name}, by {objective.measure}")
+    words.section("Deviation per broker", selection.name)
     before, after = selected_plan.deviations(page, shown, fleet, objective.measure)
     moves_plan.draw_deviations(
         before, after, objective.target_ratio, key="rebalance_deviations", height=CHART_PX

@@ -157,10 +157,11 @@ def draw_plan(page: PulsarPage, shown: Shown) -> None:
             f"The first {shown.limit:,} of {pluralize(len(selection.moves), 'move')}: "
             "as many as one plan takes. Apply them, then recompute."
         )
-    moves_plan.draw_remarks(plan)
+    moves_plan.draw_remarks(plan, ("error", "warning"))
     if preview.steps:
         _draw_moves(preview)
         _destination(page, preview)
+    moves_plan.draw_remarks(plan, ("info",))
 
 
 def _draw_moves(preview: Preview) -> None:

@@ -67,7 +67,7 @@ def objective(page: PulsarPage) -> Objective:
         format="±%d%%",
         key=state.WITHIN,
         bind="query-params",
-        width=170,
+        width=150,
         help="Max deviation from the mean, the goal of the optimal plan.",
     )
     limit = st.number_input(
@@ -76,7 +76,7 @@ def objective(page: PulsarPage) -> Objective:
         value=page.cluster.apply.max_steps,
         key=state.MOST,
         bind="query-params",
-        width=130,
+        width=124,
         help="Of the optimal plan; 0: no limit. A run of this cluster may have "
         f"{page.cluster.apply.max_steps} steps.",
     )
