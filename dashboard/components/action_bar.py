@@ -57,6 +57,7 @@ class Button:
         help: One sentence.
         icon: Material symbol.
         shortcut: Key that presses it.
+        key: Of the widget; empty: by its place in the bar.
     """
 
     label: str
@@ -67,6 +68,7 @@ class Button:
     help: str = ""
     icon: str | None = None
     shortcut: str | None = None
+    key: str = ""
 
 
 def show(effects: Sequence[Effect], buttons: Sequence[Button], *, key: str) -> None:
@@ -96,7 +98,7 @@ def show(effects: Sequence[Effect], buttons: Sequence[Button], *, key: str) -> N
         for at, button in enumerate(buttons):
             st.button(
                 words.plain(button.label),
-                key=f"_{key}_action_{at}",
+                key=button.key or f"_{key}_action_{at}",
                 type="primary" if button.is_primary else "secondary",
                 on_click=button.on_click,
                 args=button.args,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fleet_builder import make_snapshot
 from fleet_edit import with_manifest, with_settings
-from snapshot_site import Site, assert_calm, now, texts
+from snapshot_site import Site, assert_calm, now
 
 from core.pulsar.placement import place_bundle
 from core.pulsar.settings import effective_settings

@@ -141,6 +141,6 @@ def test_what_a_plan_moves_is_summed_by_source_and_destination():
     ]
     plan = build_unload_plan(snapshot, owned[:3], destination="10.1.0.4:8080", now=NOW)
     rows = rebalance_plan.transfers(preview_plan(snapshot, plan))
-    assert rows[["from", "to", "bundles"]].values.tolist() == [
+    assert rows[["from", "to", "bundles"]].to_numpy().tolist() == [
         ["10.1.0.1:8080", "10.1.0.4:8080", 3]
     ]
