@@ -11,6 +11,7 @@ action bar (:mod:`dashboard.components.action_bar`) stays at the bottom::
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import streamlit as st
 
@@ -18,6 +19,8 @@ from core.errors import OpsError, UnknownNameError
 from core.snapshot import Manifest
 from dashboard import legible
 from dashboard.presenters.freshness import Badge
+
+_TITLE: Final = "_title"
 
 STYLE = """<style>
 .stApp { font-variant-numeric: tabular-nums; }
@@ -67,16 +70,23 @@ def style() -> None:
 
 
 def title(text: str, subtitle: str = "") -> None:
-    """Show the name of the page or of its object, and facts about it.
+    """Show the name of the page or of its object; called again, in the place of the former.
 
     Args:
         text: ``Fleet``, ``Broker 127.0.0.1:8080``.
         subtitle: A few facts with `` · `` between them; empty: none.
     """
-    with st.container(gap="xxsmall", key="title"):
+    if _TITLE not in st.session_state:
+        st.session_state[_TITLE] = st.empty()
+    with st.session_state[_TITLE].container(gap="xxsmall", key="title", width="content"):
         st.title(plain(text), anchor=False)
         if subtitle:
             st.caption(plain(subtitle))
+
+
+def forget_title() -> None:
+    """Forget where the title of the last run was."""
+    st.session_state.pop(_TITLE, None)
 
 
 def answer(sentence: str) -> None:

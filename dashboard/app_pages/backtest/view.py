@@ -122,6 +122,9 @@ def draw_pareto(view: Shown) -> None:
         "Lower left is better; numbers are ranks, neighbours share a label. Bars: "
         "least and greatest over the seeds."
     )
+    span = model.span_note(view.ranking, view.nouns.moves)
+    if span:
+        st.caption(words.plain(span))
 
 
 def draw_ranking(view: Shown) -> None:
@@ -287,14 +290,19 @@ def draw_change(page: FleetContext, system: BacktestPages, view: Shown) -> None:
     """Draw what to change on the cluster, and the plan of it."""
     name = view.one_cluster
     changes = view.found.changes(name)
-    words.section("What to change", f"On {name}, to have the best candidate.")
+    words.section("What to change", f"On {name}; simulated to convergence on its last minute.")
+    for note in model.rejected_notes(view.found.ranking(name)):
+        st.caption(f":material/block: {words.plain(note)}")
     if changes.empty:
         st.caption(
             ":material/check_circle: Nothing: no candidate is better than the recorded settings, "
             "replayed."
         )
         return
-    st.caption(words.plain(str(changes["candidate"].iloc[0])))
+    st.caption(words.plain(model.verdict_words(changes)))
+    outcome = model.outcome_of(view.found.ranking(name), str(changes["candidate"].iloc[0]))
+    if outcome:
+        st.caption(words.plain(outcome))
     st.code(model.diff_text(changes), language="diff", wrap_lines=True)
     words.notes(model.change_notes(changes))
     if name != page.choice.cluster.name:

@@ -10,15 +10,19 @@ from core.pulsar.system import PULSAR as PULSAR_SYSTEM
 from core.systems import KnownSystem
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.components.system import Searching, StepsTable
+from dashboard.presenters.finding_counts import Counts, count_by_page
 from dashboard.presenters.findings import Action, FindingLinks
 from dashboard.presenters.freshness import Badge, coverage_badge
+from dashboard.presenters.pulsar.finding_pages import page_of
 from dashboard.presenters.pulsar.search import search
+from dashboard.queries.pulsar.examinations import examination
 from dashboard.queries.pulsar.snapshots import reading
 
 if TYPE_CHECKING:
     from core.actions.views import RunView
     from core.snapshot import Manifest
     from core.snapshot.store import CachedSnapshot
+    from dashboard.services import Config
 
 
 def release_badge(manifest: Manifest) -> Badge | None:
@@ -103,6 +107,16 @@ admin_urls = ["http://broker1:8080"]
         own = int(saved.snapshot.bundles.num_rows - saved.movable.num_rows)
         unknown = release_badge(manifest)
         return [coverage_badge(manifest, own), *([unknown] if unknown is not None else [])]
+
+    def count_findings(self, config: Config, stored: CachedSnapshot) -> Counts:
+        """Return how many findings each page has to show; settings as the doctor judges them."""
+        one = reading(stored)
+        judged = examination(config, one.snapshot.manifest.cluster, stored).diagnoses
+        return {
+            **count_by_page(one.findings, page_of),
+            **count_by_page(one.findings, lambda _: "fleet"),
+            **count_by_page(judged, lambda _: "settings"),
+        }
 
     def subject_page(self, view: RunView, subject: str) -> tuple[str, dict[str, str]] | None:
         """Return the page of a bundle."""
