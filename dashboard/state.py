@@ -97,6 +97,9 @@ STEPS: Final = "steps"
 PERIOD: Final = "period"
 TOLERANCE: Final = "tolerance"
 
+FROZEN: Final = "_frozen"
+"""In the session: by cluster, the snapshot that a page works on until it is left."""
+
 _PAGE: Final = "_page"
 _DRAWN: Final = "_drawn"
 
@@ -261,6 +264,7 @@ def note_page(page: str) -> None:
         set_dialog_open(is_open=False)
         set_dialog(None)
         _choices().clear()
+        st.session_state.pop(FROZEN, None)
         _stop_ticks()
     st.session_state[_PAGE] = page
     params = {key: st.query_params.get_all(key) for key in st.query_params}

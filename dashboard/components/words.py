@@ -59,6 +59,12 @@ STYLE = """<style>
   .st-key-backtest_found > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
   .st-key-backtest_found [data-testid="stColumn"] { min-width: 480px; flex-grow: 1; }
   .st-key-backtest_form [data-testid="stColumn"] { min-width: 300px; flex-grow: 1; }
+  .st-key-workbench > [data-testid="stHorizontalBlock"],
+  .st-key-workbench > div > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
+  .st-key-workbench > div > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"],
+  .st-key-workbench > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"] {
+    min-width: 560px; flex-grow: 1;
+  }
 }
 .st-key-header_live { flex-wrap: nowrap; flex-shrink: 0; }
 </style>"""
