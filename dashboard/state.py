@@ -99,6 +99,7 @@ TOLERANCE: Final = "tolerance"
 
 _PAGE: Final = "_page"
 _DRAWN: Final = "_drawn"
+_VISITED: Final = "_visited"
 
 
 def text(key: str) -> str:
@@ -263,8 +264,14 @@ def note_page(page: str) -> None:
         _choices().clear()
         _stop_ticks()
     st.session_state[_PAGE] = page
+    st.session_state[_VISITED] = visited() | {page}
     params = {key: st.query_params.get_all(key) for key in st.query_params}
     st.session_state[_DRAWN] = (_page_of_this_run(), params)
+
+
+def visited() -> frozenset[str]:
+    """Return the pages that were drawn in this session."""
+    return cast("frozenset[str]", st.session_state.get(_VISITED, frozenset()))
 
 
 def page() -> str:
