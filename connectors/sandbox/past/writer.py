@@ -26,7 +26,7 @@ from core.units import datetime_to_ms, ms_to_datetime
 PAST_MS: Final = 24 * 3_600_000
 RECENT_MS: Final = 6 * 3_600_000
 """Written first: what the charts of the first pages show."""
-_MAX_ROWS: Final = 500_000
+_MAX_ROWS: Final = 600_000
 """Bundle loads in a whole past: a larger fleet gets a shorter one."""
 
 
