@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from core.systems import KnownSystem
     from dashboard.components.page import ClusterPage
     from dashboard.presenters.finding_counts import Counts
+    from dashboard.presenters.findings import FindingLinks
     from dashboard.presenters.freshness import Badge
     from dashboard.presenters.search import Hit
     from dashboard.services import Config
@@ -78,6 +79,10 @@ class PageSystem(Protocol):
     @property
     def undo_page(self) -> str:
         """The page that shows the plan to undo a run."""
+
+    @property
+    def finding_links(self) -> FindingLinks:
+        """What its findings open."""
 
     @property
     def steps_table(self) -> StepsTable:

@@ -10,6 +10,7 @@ from core.systems import KnownSystem
 from dashboard.components.pegasus.page import PegasusPage
 from dashboard.components.system import Searching, StepsTable
 from dashboard.presenters.finding_counts import Counts, count_by_page
+from dashboard.presenters.findings import Action, FindingLinks
 from dashboard.presenters.freshness import Badge, coverage_badge
 from dashboard.presenters.pegasus import headline, outcome
 from dashboard.presenters.pegasus.search import search_pegasus
@@ -44,6 +45,28 @@ meta_servers = ["meta1:34601", "meta2:34601"]
     undo_page = "pegasus_undo"
     # one line more a row: sentences about partitions and servers are long
     steps_table = StepsTable(ends=88, sentence=238, asked=238, row=18, order=_order)
+
+    finding_links = FindingLinks(
+        subjects={
+            "node": ("pegasus", "node"),
+            "pegasus_table": ("pegasus_tables", "table"),
+        },
+        actions={
+            "not_balanced": Action(label="Balance", page="pegasus_balance"),
+            "balance_unknown": Action(label="Balance", page="pegasus_balance"),
+            "level_low": Action(label="Level", page="pegasus"),
+            "level_unknown": Action(label="Level", page="pegasus"),
+            "node_dead": Action(label="Maintenance", page="pegasus_maintenance", parameter="node"),
+            **dict.fromkeys(
+                ("disk_short", "disk_scarce"), Action(label="Balance", page="pegasus_balance")
+            ),
+            **dict.fromkeys(
+                ("partition_lost", "partitions_dead", "partitions_unreadable"),
+                Action(label="Partitions", page="pegasus_tables", parameter="table"),
+            ),
+        },
+        overview="pegasus",
+    )
 
     def searching(self, stored: CachedSnapshot) -> Searching:
         """Return the search over nodes, tables and partitions."""
