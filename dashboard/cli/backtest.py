@@ -79,7 +79,7 @@ def backtest(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Simulate recorded load under other strategies and settings, and rank them."""
+    """Rank strategies and settings on the recorded load."""
     on_spark = _on_spark(engine, master)
     _must_be_usable(out)
     past = Past.of(uri, config)

@@ -55,7 +55,10 @@ def demo(
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     state_dir: StateDir = None,
 ) -> int:
-    """Run the dashboard on embedded clusters: sandboxes, collector, worker and jobs."""
+    """Run the dashboard on embedded clusters.
+
+    Sandboxes, a collector, a worker and a job server.
+    """
     started = time.monotonic()
     state = state_dir or Path(tempfile.mkdtemp(prefix="trimtab-demo-"))
     services.keep_private(state)
@@ -146,6 +149,9 @@ def run_sandbox(
     state_dir: StateDir = None,
     as_json: Json = False,
 ) -> int:
-    """Run the embedded fleet: a real ZooKeeper and simulated brokers, until Ctrl-C."""
+    """Run an embedded cluster for trials, until Ctrl-C.
+
+    Pulsar: a real ZooKeeper and simulated brokers. Pegasus: meta and replica servers.
+    """
     code: int = part(kind, "sandbox").run(request, write_config, state_dir, as_json=as_json)
     return code

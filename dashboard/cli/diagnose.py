@@ -43,7 +43,10 @@ def diagnose(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Name the causes of uneven load, each proven by a simulation of its fix."""
+    """Name the causes of uneven load, proven by simulation.
+
+    The fix of each cause is simulated to convergence.
+    """
     if since is not None:
         return _over_time(source, request, since, config, as_json=as_json)
     from core.diagnosis.systems import diagnose as name_causes  # noqa: PLC0415  # heavy: not at start

@@ -7,6 +7,9 @@ from typing import Annotated, Final
 
 import typer
 
+COMPLETION_VARIABLE: Final = "_TRIMTAB_COMPLETE"
+"""Set by a shell that completes a command line."""
+
 MAX_PORT: Final = 65_535
 MAX_ROUNDS: Final = 10_000
 """Rounds that one command simulates; more would take hours, and is a typing error."""

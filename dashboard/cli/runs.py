@@ -66,7 +66,10 @@ def runs(
     config_file: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Show runs: time, person, reason, result; control a run; verify the journal."""
+    """List, show and control runs; verify the journal.
+
+    Show time, person, reason and result.
+    """
     config = configured_journal(config_file)
     if expect is not None and not verify:
         raise UsageFaultError("--expect needs --verify.", hint="Give both.")

@@ -58,7 +58,10 @@ def trends(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Show trends of brokers, bundles, nodes and tables: load, change, gap."""
+    """Show trends of brokers, bundles, nodes and tables.
+
+    Show load, change and gap.
+    """
     past = Past.of(uri, config)
     on_spark = is_spark(engine)
     scope = _scope(past, clusters or (), from_time, to_time)

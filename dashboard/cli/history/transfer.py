@@ -51,7 +51,7 @@ def export_(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Write a time range into one file that opens on another machine."""
+    """Write a time range to one file, for another machine."""
     past = Past.of(uri, config)
     start, end = span(from_time, to_time, services.now())
     if out.exists():
@@ -110,7 +110,10 @@ def import_(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Import an exported range, or snapshots; recorded minutes are skipped."""
+    """Import an exported range, or snapshots.
+
+    Recorded minutes are skipped.
+    """
     if not source.exists():
         raise UsageFaultError(
             f"There is no {source}.",
@@ -175,7 +178,10 @@ def compact(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Merge small files and drop what exceeds age or size, as collectors do."""
+    """Merge small files; drop what is too old or too large.
+
+    Collectors do so by themselves.
+    """
     past = Past.of(uri, config)
     if cluster is not None:
         past.span_of(cluster)
@@ -226,7 +232,10 @@ def repair(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Repair the history: quarantine damaged files, restore rows, report losses."""
+    """Repair damaged files of the history; report losses.
+
+    Quarantine damaged files and restore rows.
+    """
     past = Past.of(uri, config)
     found = past.store.problems(cluster)
     if cluster is not None and not found and cluster not in (known := past.store.clusters()):

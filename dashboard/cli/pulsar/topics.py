@@ -34,7 +34,10 @@ def topics(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Map topics of a file to bundles and brokers, and find crowded partitions."""
+    """Map topics of a file to bundles and brokers.
+
+    Find crowded partitions, too.
+    """
     on_spark = is_spark(engine)
     parts = parts_of(file.absolute())
     ring = TopicRing.of(load_snapshot(directory))
