@@ -23,6 +23,8 @@ from dashboard.sitemap import FILES
 CLUSTER: Final = "cluster"
 AT: Final = "at"
 REFRESH: Final = "refresh"
+SHARED: Final = (CLUSTER, AT, REFRESH)
+"""They go along from page to page."""
 # -- of single pages -------------------------------------------------------------------------------
 BROKER: Final = "broker"
 CAUSE: Final = "cause"

@@ -92,7 +92,7 @@ def backtest(
             results = _run_on_spark(past.config, master, work, progress)
         else:
             results = run_here(work, progress)
-        outcome = Outcome.of(grid, results)
+        outcome = Outcome.of(grid, results, work.records)
     elapsed_ms = (time.perf_counter() - started) * 1000
     out.mkdir(parents=True, exist_ok=True)
     outcome.write(out)
@@ -321,7 +321,7 @@ def _show_ranking(rows: Sequence[Mapping[str, Any]], moves: str) -> None:
     shown += [cell for cell in cells[_MOST_SHOWN:] if not cell[0]]  # what really happened
     table(
         (
-            *("rank", "", "candidate", "deviation p95", "mean", "minutes over 20 %"),
+            *("rank", "", "candidate", "deviation p95", "mean", "minutes over 20%"),
             *(moves, "ping-pongs/day", "target met"),
         ),
         shown,
@@ -351,7 +351,8 @@ def _show_changes(rows: Sequence[Mapping[str, Any]]) -> None:
         return
     for cluster in sorted({row["cluster"] for row in rows}):
         mine = [row for row in rows if row["cluster"] == cluster]
-        say(f"Recommended for {cluster}: {mine[0]['candidate']}")
+        verdict = mine[0]["verdict"]
+        say(f"{cluster}, {verdict}: {mine[0]['candidate']}")
         cells = [(row["key"], row["old"] or "unknown", row["new"], _when(row)) for row in mine]
         table(("setting", "recorded", "recommended", "takes effect"), cells)
         say(mine[0]["why"])

@@ -24,7 +24,8 @@ from dashboard.cli.parts import part
 from dashboard.cli.requests import takes
 from dashboard.cli.source import snapshot_directories
 
-_MAX_CAUSES: Final = 4
+_MAX_LINES: Final = 15
+_LINES_A_CAUSE: Final = 3
 
 app = typer.Typer()
 
@@ -82,7 +83,9 @@ def _over_time(
         ) from exc
     started = time.perf_counter()
     store = history.history(loaded)
-    found = over_time(store, cluster, period, request.checked(), progress())
+    found = over_time(
+        store, cluster, period, request.checked(), progress(), loaded.history.minute_s
+    )
     elapsed_ms = (time.perf_counter() - started) * 1000
     snapshot = store.snapshot_at(cluster, found.worst_at)
     body = {
@@ -102,7 +105,9 @@ def _over_time(
             }
             for one in found.moved
         ],
+        "answer": found.answer,
         "worst_at": found.worst_at.isoformat(),
+        "prevention": found.prevention.as_json(),
     }
     lines = (*found.sentences, f"Least even at {found.worst_at:%Y-%m-%d %H:%M} UTC:")
     return _answered(
@@ -148,7 +153,7 @@ def _answered(
     def show() -> None:
         for line in lines:
             say(line)
-        _show(found, command_of)
+        _show(found, command_of, _MAX_LINES - len(lines))
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -179,22 +184,28 @@ def _cause_json(cause: Cause, command: str) -> dict[str, Any]:
     }
 
 
-def _show(found: Diagnosis, command_of: Callable[[Cause], str]) -> None:
+def _show(found: Diagnosis, command_of: Callable[[Cause], str], lines: int) -> None:
+    """Print a diagnosis in at most so many lines: as many causes as fit, three lines each."""
     say(found.answer)
     if found.subject:
         say(found.subject)
-    for number, cause in enumerate(found.causes[:_MAX_CAUSES], 1):
+    lines -= 1 + bool(found.subject)
+    if not found.causes:
+        for text in found.notes[:lines]:
+            say(text)
+        return
+    shown = found.causes[: (lines - 1) // _LINES_A_CAUSE]
+    for number, cause in enumerate(shown, 1):
         say(f"{number}. {cause.summary} [{cause.code}]")
         say(f"   {_effect_words(cause.effect)}")
         restart = " (restart the servers one by one)" if cause.fix.restart else ""
         lines = filter(None, (command_of(cause), *cause.fix.lines))
         say(f"   Fix: {'; '.join(lines) or cause.hint}{restart}")
-    if found.causes:
-        rest = f"{found.untried:,} not tried: the time was over. " if found.untried else ""
-        say(f"{pluralize(found.tried, 'change')} simulated. {rest}{' '.join(found.notes[:1])}")
-    else:
-        for text in found.notes:
-            say(text)
+    hidden = len(found.causes) - len(shown)
+    more = f"{pluralize(hidden, 'further cause')}: --json. " if hidden else ""
+    rest = f"{found.untried:,} not tried: the time was over. " if found.untried else ""
+    tried = f"{pluralize(found.tried, 'change')} simulated."
+    say(f"{tried} {more}{rest}{' '.join(found.notes[:1])}".rstrip())
 
 
 def _effect_words(effect: Effect) -> str:

@@ -32,6 +32,18 @@ PAUSE: Final = "_apply_pause"
 TYPED: Final = "_apply_typed"
 FAILED: Final = "_apply_failed"
 
+_FOCUS: Final = """<script>
+let looks = 0;
+const timer = setInterval(() => {
+  const dialog = document.querySelector('[role="dialog"]');
+  const field = dialog?.querySelector('.st-key-_apply_reason input');
+  const at = document.activeElement;
+  if (field && (at === document.body || at === dialog || at.ariaLabel === 'Close')) field.focus();
+  if (++looks > 40) clearInterval(timer);
+}, 50);
+</script>"""
+"""Focuses the reason while the dialog opens: Streamlit focuses the dialog itself, once or twice."""
+
 
 class PauseOption(NamedTuple):
     """The choice to pause the cluster's own balancer during the run.
@@ -159,20 +171,22 @@ def _body(dialog: ApplyDialog) -> None:
     dialog.draw_effects()
     for sentence in presenter.remarks(plan).get("warning", []):
         st.warning(words.plain(sentence), icon=":material/warning:")
-    st.text_input(
-        "Reason (recorded in the audit log)",
-        key=REASON,
-        live="300ms",
-        max_chars=500,
-        placeholder=dialog.example,
-    )
-    _options(dialog)
-    _confirmation(dialog)
-    failed = st.session_state.get(FAILED)
-    if failed:
-        st.error(words.coded(str(failed)), icon=":material/error:")
-    _buttons(dialog)
+    # a form sends what is typed together with the click: none is lost, and Enter submits
+    with st.form("_apply_form", border=False):
+        st.text_input(
+            "Reason (recorded in the audit log)",
+            key=REASON,
+            max_chars=500,
+            placeholder=f"For example: {dialog.example}",
+        )
+        _options(dialog)
+        _confirmation(dialog)
+        failed = st.session_state.get(FAILED)
+        if failed:
+            st.error(words.coded(str(failed)), icon=":material/error:")
+        _buttons(dialog)
     st.caption(presenter.expiry_words(plan, services.now()))
+    st.html(_FOCUS, unsafe_allow_javascript=True)
 
 
 def _options(dialog: ApplyDialog) -> None:
@@ -199,10 +213,9 @@ def _confirmation(dialog: ApplyDialog) -> None:
     why = presenter.must_type_name(dialog.plan, dialog.cluster.environment)
     if why:
         st.text_input(
-            f"{why[0].upper()}{why[1:]}: type {words.plain(dialog.plan.cluster)} to confirm",
+            f"{words.plain(why[0].upper() + why[1:])}: "
+            f"type **{words.plain(dialog.plan.cluster)}** to confirm",
             key=TYPED,
-            live="300ms",
-            placeholder=dialog.plan.cluster,
         )
 
 
@@ -214,31 +227,27 @@ def _answers() -> presenter.Answers:
 
 
 def _buttons(dialog: ApplyDialog) -> None:
-    lacking = presenter.missing(dialog.plan, dialog.cluster.environment, _answers())
-    with st.container(horizontal=True, horizontal_alignment="right", vertical_alignment="center"):
-        if lacking:
-            st.caption(words.plain(lacking), width="content")
-        if st.button("Cancel", type="tertiary", key="_apply_cancel"):
-            _close()
-            st.rerun()
-        st.button(
+    """The first button of a form is the one that Enter presses."""
+    with st.container(horizontal=True):
+        st.form_submit_button(
             tally(dialog.plan.steps).capitalize(),
+            type="primary",
             icon=":material/rocket_launch:",
-            disabled=lacking is not None,
-            help=None if lacking is None else words.plain(lacking),
             on_click=_apply,
             args=(dialog,),
             key="_apply_now",
         )
+        st.form_submit_button("Cancel", type="tertiary", on_click=_close, key="_apply_cancel")
 
 
 def _apply(dialog: ApplyDialog) -> None:
     """Ask for the run once, and open its page: nothing is carried out here."""
     st.session_state.pop(FAILED, None)
+    if state.open_dialog() is not dialog:  # a second click on the same dialog
+        return
     lacking = presenter.missing(dialog.plan, dialog.cluster.environment, _answers())
-    if (
-        lacking is not None or state.open_dialog() is not dialog
-    ):  # a second click on the same dialog
+    if lacking is not None:
+        st.session_state[FAILED] = lacking
         return
     limits, stored = dialog.cluster.apply, st.session_state
     options = RunOptions(

@@ -122,7 +122,7 @@ def test_messages_that_differ_are_named_where_the_bytes_agree() -> None:
         exposing({}, {"msg_rate_in": 9_000.0, "msg_rate_out": 9_000.0}), "load_data_disagrees"
     )
     assert finding.subject == BROKERS[1]
-    assert "18.0 k msg/s by its metrics" in finding.sentence
+    assert "18.0k msg/s by its metrics" in finding.sentence
     assert finding.evidence["metrics_msgs_per_s"] == 18_000.0
 
 

@@ -176,7 +176,7 @@ def test_relief_that_cannot_be_reached_says_how_busy_the_busiest_stays():
 def test_relief_of_a_cool_fleet_is_nothing_to_do():
     cool = optimize(small(), OptimizeRequest(relief=0.99))
     assert cool.verdict == "nothing_to_do"
-    assert cool.sentence == "Nothing to do: no broker's usage is above 99.0 %."
+    assert cool.sentence == "Nothing to do: no broker's usage is above 99%."
 
 
 def test_usage_can_be_the_measure():

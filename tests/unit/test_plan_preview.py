@@ -280,7 +280,7 @@ def test_a_strategy_that_is_not_there_yet_is_said_not_guessed(fleet) -> None:
 def test_one_sentence_says_what_it_does_and_what_it_costs(fleet) -> None:
     better = plan_sentence(previewed(fleet, *owned_by(fleet, HOT)[:2], destination=IDLE))
     assert better.startswith("Unloading 2 bundles (")
-    assert f"brings the busiest broker from 166.3 % ({HOT}) to " in better
+    assert f"brings the busiest broker from 166% ({HOT}) to " in better
     worse = plan_sentence(previewed(fleet, *owned_by(fleet, COOL)[:2], destination=HOT))
     assert "1 of" not in worse
     assert "drives the busiest" in worse

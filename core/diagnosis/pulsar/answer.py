@@ -28,7 +28,7 @@ MIN_USAGE_GAP_POINTS: Final = 10.0
 """Below this distance between the busiest and the idlest broker, uneven traffic hurts nobody."""
 
 UNEVEN_RATIO: Final = 0.25
-"""Load that ends farther from the mean is a problem; the target of 20 % leaves some room to it."""
+"""Load that ends farther from the mean is a problem; the target of 20% leaves some room to it."""
 
 MAX_CAUSES: Final = 6
 _SHORT_S, _LONG_S, _MANY_BUNDLES = 2.0, 10.0, 5_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from core.diagnosis.model import Cause, Diagnosis, Effect
-from core.units import pluralize
+from core.units import format_ratio, pluralize
 
 UNKNOWN = "\N{EN DASH}"
 COLUMNS = (
@@ -54,7 +54,7 @@ def _value(value: float | None, unit: str) -> str:
     if value is None:
         return UNKNOWN
     if unit == "ratio":
-        return f"{value * 100:.1f} %"
+        return format_ratio(value)
     return f"{value:,.4g} {unit}".strip()
 
 

@@ -11,7 +11,7 @@ from dashboard.app_pages.systems import FLEET
 from dashboard.components import frame, words
 from dashboard.components.waiting import no_snapshot
 
-page = frame.open_fleet("Fleet overview")
+page = frame.open_fleet("Fleet")
 chosen = page.choice.cluster
 shown = page.page
 saved = frame.saved_by_cluster(page.config)

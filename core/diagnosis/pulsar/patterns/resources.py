@@ -15,7 +15,7 @@ from core.pulsar.load import limiting_resource, resource_weights
 from core.pulsar.rules.reports import NIC_OUTLIER_FACTOR
 from core.simulation.averages import set_column
 from core.snapshot import PulsarSnapshot
-from core.units import pluralize
+from core.units import format_percent, format_ratio, pluralize
 
 _WEIGHTS: Final = {
     "direct_memory": "loadBalancerDirectMemoryResourceWeight",
@@ -52,7 +52,7 @@ def held_resource(context: DiagnosisContext) -> Iterator[Candidate]:
             code="usage_not_load",
             keys=(key,),
             objects=tuple(names[at] for at in rows),
-            summary=f"{names[row]} counts as busy for {held[row]:.0f} % {label} (weight "
+            summary=f"{names[row]} counts as busy for {format_percent(held[row])} {label} (weight "
             f"{weights[resource]:g}); its {_others(context, row)}.",
             changes=with_setting(context, key, 0.0),
             measured=float(held[row]) / 100,
@@ -63,7 +63,7 @@ def held_resource(context: DiagnosisContext) -> Iterator[Candidate]:
 
 def _others(context: DiagnosisContext, row: int) -> str:
     parts = [
-        f"{label} is {context.percent(name)[row]:.0f} %"
+        f"{label} is {format_percent(context.percent(name)[row])}"
         for name, label in (("cpu", "CPU"), ("bandwidth_out", "outbound network"))
         if np.isfinite(context.percent(name)[row])
     ]
@@ -95,7 +95,7 @@ def network_limit(context: DiagnosisContext) -> Iterator[Candidate]:
             objects=tuple(names[row] for row in np.flatnonzero(known & (limits == speed))),
             summary=f"Brokers report a network limit of {speed:g} Gbit/s, {count} times "
             f"{true:g} Gbit/s: the override counts once for each card, so the usage "
-            f"({used * 100:.0f} % at most) is {used * count * 100:.0f} % in truth.",
+            f"({format_ratio(used)} at most) is {used * count * 100:.0f}% in truth.",
             changes=(
                 context.base.also(
                     Change(data=f"network limit / {count}", edit=_limits_divided(count))

@@ -189,7 +189,7 @@ def draw_table(choice: Choice, lines: list[presenter.Line]) -> None:
         lines, choice.optimal, queries.OPTIMIZER, is_simulating=choice.is_simulated
     )
     count = partial(st.column_config.NumberColumn, format="%,.0f")
-    share = partial(st.column_config.NumberColumn, format="%.1f %%", width=62)
+    share = partial(st.column_config.NumberColumn, format="%.1f%%", width=62)
     columns = {
         "candidate": tables.opener("Candidate", "_candidate", choose),
         "mark": st.column_config.TextColumn(

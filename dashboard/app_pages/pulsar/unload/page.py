@@ -22,7 +22,7 @@ ICONS = {"error": ":material/error:", "warning": ":material/warning:", "info": "
 
 
 undo = state.text(state.UNDO)
-page = frame.open_page("Undo" if undo else "Unload preview", PulsarPage)
+page = frame.open_page("Undo" if undo else "Unload", PulsarPage)
 reading = page.reading
 if reading.movable.num_rows == 0:
     words.nothing("No bundle is in this snapshot", reading.snapshot.manifest)

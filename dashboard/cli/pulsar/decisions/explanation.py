@@ -25,6 +25,7 @@ from core.pulsar.shedding.what_if import TurningPoint, deciding_settings, is_sea
 from core.pulsar.split import SplitWhatIf, explain_split
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
+from core.units import format_ratio
 from dashboard import services
 from dashboard.cli.config import configured
 from dashboard.cli.options import Config, Json, RecentlyUnloaded, Release, Settings, Source
@@ -293,7 +294,7 @@ def _show_bundle(
         ],
     )
     for broker, chance in sorted(reason.destinations.items(), key=lambda item: -item[1])[:5]:
-        say(f"Goes to {broker} with {chance * 100:.3g} %.")
+        say(f"Goes to {broker} with {format_ratio(chance)}.")
     _turns(found, turns, reason.otherwise)
     say()
     say(split.when)
