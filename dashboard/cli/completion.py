@@ -9,7 +9,7 @@ from typer.completion import get_completion_script
 
 from core.errors import UnknownNameError
 from dashboard.cli.options import COMPLETION_VARIABLE
-from dashboard.cli.output import EXIT_DONE, UsageFaultError, say
+from dashboard.cli.output import EXIT_DONE, UsageFaultError
 
 SHELLS: Final = ("bash", "zsh", "fish")
 _WHOLE_WORDS: Final = "COMP_WORDBREAKS=${COMP_WORDBREAKS//:}"
@@ -36,5 +36,5 @@ def completion(
     script = get_completion_script(
         prog_name="trimtab", complete_var=COMPLETION_VARIABLE, shell=shell
     )
-    say(f"{_WHOLE_WORDS}\n{script}" if shell == "bash" else script)
+    typer.echo(f"{_WHOLE_WORDS}\n{script}" if shell == "bash" else script)
     return EXIT_DONE

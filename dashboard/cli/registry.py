@@ -20,7 +20,9 @@ from typer.core import TyperCommand, TyperGroup
 
 from dashboard.cli.commands import Entry, Group
 from dashboard.cli.names import Names, completed, names_of
+from dashboard.cli.options import Wide
 from dashboard.cli.output import EXIT_USAGE, UsageFaultError, note
+from dashboard.cli.progress import STATUS
 from dashboard.cli.signatures import ONLY, RunNeededError, signature_only
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ MAX_WHOLE: Final = 2**53
 
 _SHOWN: Final = 40
 _SUGGESTIONS: Final = 3
+_UNTIL_CTRL_C: Final = frozenset({"demo", "dashboard", "collect", "worker", "jobs", "sandbox"})
+"""Commands that are never done, so that no line shows how far they are."""
 
 
 class CommandGroup(TyperGroup):
@@ -145,11 +149,23 @@ def _load(name: str, entry: Entry | Group) -> Any:
         command = _of_module(name, entry)
     else:
         command.callback = _run_needed
+    if any("--json" in param.opts for param in command.params):
+        command.params.append(_wide())
     command.epilog = f"\b\nExample:\n  {entry.example}"
     for param in command.params:
         if (names := names_of(param)) is not None:
             param.shell_complete = _completing(names)
     return command
+
+
+def _wide() -> Any:
+    """Return the option of every command that answers both people and programs."""
+    only = typer.Typer(add_completion=False)
+
+    @only.command()
+    def command(wide: Wide = False) -> None: ...
+
+    return typer.main.get_command(only).params[0]
 
 
 def _run_needed(**_values: Any) -> NoReturn:
@@ -176,6 +192,22 @@ def _check_numbers_of(command: Any) -> None:
     """Make a command refuse numbers that are not finite or beyond 2^53."""
     names = {param.name: param.opts[0] for param in command.params}
     command.callback = _checked(command.callback, names)
+    if command.name not in _UNTIL_CTRL_C:
+        command.callback = _started(command.callback, f"trimtab {command.name}")
+
+
+def _started(callback: Callable[..., Any], words: str) -> Callable[..., Any]:
+    """Return a callback with the line that shows that it computes, until it prints or ends."""
+
+    @wraps(callback)
+    def run(**values: Any) -> Any:
+        STATUS.start(words)
+        try:
+            return callback(**values)
+        finally:
+            STATUS.stop()
+
+    return run
 
 
 def _checked(callback: Callable[..., Any], names: dict[str, str]) -> Callable[..., Any]:

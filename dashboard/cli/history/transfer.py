@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,6 +30,7 @@ from dashboard.cli.output import (
     say,
     table,
 )
+from dashboard.cli.progress import STATUS
 from dashboard.services import history
 
 app = typer.Typer()
@@ -65,11 +65,7 @@ def export_(
         export_snapshots(Path(source), None, out)
     else:
         first, last = past.span_of(source)
-        counter = _ProgressLine()
-        try:
-            export_minutes(past.store, source, start or first, end or last, out, counter)
-        finally:
-            counter.clear()
+        export_minutes(past.store, source, start or first, end or last, out, STATUS)
     with Archive(out, past.store.location.kinds) as archive:
         held = archive.contents
     size = out.stat().st_size
@@ -122,14 +118,8 @@ def import_(
     if name is not None and not name.strip():
         raise UsageFaultError("--as is empty.", hint="Name the cluster, or leave --as out.")
     past = Past.of(uri, config)
-    counter = _ProgressLine()
-    try:
-        if source.is_dir():
-            count = import_snapshots(past.store, source, name, counter)
-        else:
-            count = import_file(past.store, source, name, counter)
-    finally:
-        counter.clear()
+    take = import_snapshots if source.is_dir() else import_file
+    count = take(past.store, source, name, STATUS)
     body = {"import": str(source), "history": past.place, "minutes": count}
 
     def show() -> None:
@@ -151,22 +141,6 @@ def _unconfigured(past: Past, source: Path, name: str | None) -> list[str]:
             name = archive.contents.cluster
     known = {one.name for one in past.config.clusters}
     return [one for one in ([name] if name else past.store.clusters()) if one not in known]
-
-
-class _ProgressLine:
-    """Progress as one line that is written over, on a terminal only."""
-
-    def step(self, done: int, total: int, words: str) -> None:
-        """Show the progress."""
-        if sys.stderr.isatty():
-            sys.stderr.write(f"\r\x1b[K{words}: {done} of {total}")
-            sys.stderr.flush()
-
-    def clear(self) -> None:
-        """Take the line away."""
-        if sys.stderr.isatty():
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
 
 
 @app.command()
