@@ -12,6 +12,7 @@ import typer
 
 from core.diagnosis.model import Cause, Diagnosis, Effect
 from core.diagnosis.request import DiagnoseRequest
+from core.errors import InputError
 from core.units import format_ratio, pluralize
 from dashboard import services
 from dashboard.cli import systems
@@ -45,6 +46,10 @@ def diagnose(
     as_json: Json = False,
 ) -> int:
     """Name the causes of uneven load, each proven by a simulation of its fix."""
+    try:
+        request = request.checked()
+    except InputError as exc:
+        raise UsageFaultError(exc.message, hint=exc.hint) from exc
     if since is not None:
         return _over_time(source, request, since, config, as_json=as_json)
     from core.diagnosis.systems import diagnose as name_causes  # noqa: PLC0415  # heavy: not at start
@@ -69,7 +74,8 @@ def _over_time(
     if cluster not in [one.name for one in loaded.clusters]:
         raise UsageFaultError(
             f"--since reads the history of a configured cluster; {cluster} is none.",
-            hint="Name a cluster of the configuration, or leave --since out.",
+            hint=f"Configured: {', '.join(one.name for one in loaded.clusters) or 'none'}; or "
+            "leave --since out.",
         )
     now = services.now()
     try:
@@ -81,7 +87,12 @@ def _over_time(
     started = time.perf_counter()
     store = history.history(loaded)
     found = over_time(
-        store, cluster, period, request.checked(), progress(), loaded.history.minute_s
+        store,
+        cluster,
+        period,
+        request,
+        progress(),
+        minute_s=loaded.history.minute_s,
     )
     elapsed_ms = (time.perf_counter() - started) * 1000
     snapshot = store.snapshot_at(cluster, found.worst_at)
