@@ -28,6 +28,9 @@ SHARED: Final = (CLUSTER, AT, REFRESH)
 # -- of single pages -------------------------------------------------------------------------------
 BROKER: Final = "broker"
 CAUSE: Final = "cause"
+DIAGNOSED_TAB: Final = "diagnosed"
+DIAGNOSED_PERIOD: Final = "diagnosed_period"
+DIAGNOSED_NAME: Final = "diagnosed_name"
 BUNDLE: Final = "bundle"
 NAMESPACE: Final = "namespace"
 MEASURE: Final = "measure"

@@ -15,7 +15,7 @@ from core.diagnosis.pulsar.registry import PATTERNS
 from core.diagnosis.pulsar.trials import NOTHING, PLACEMENT, SHEDDING, Change, Trials, judged_trials
 from core.diagnosis.pulsar.values import alternatives
 from core.diagnosis.request import DiagnoseRequest
-from core.errors import OpsError, UnknownNameError
+from core.errors import InputError, OpsError
 from core.findings.finding import Fix
 from core.progress import Progress
 from core.pulsar.measures import DEFAULT_TARGET
@@ -110,8 +110,9 @@ def diagnose(
 def _subject(context: DiagnosisContext, request: DiagnoseRequest) -> str:
     """Return the verdict on the broker or bundle in question."""
     if request.node is not None:
-        raise UnknownNameError.of(
-            "node", request.node, (), place="a Pulsar cluster; it has brokers: give --broker"
+        raise InputError(
+            f"{context.snapshot.manifest.cluster} is a Pulsar cluster; --node is for Pegasus.",
+            hint="Give --broker with a broker (host:port), or --bundle.",
         )
     if request.broker is not None:
         context.view.broker_row(request.broker)

@@ -16,7 +16,7 @@ from core.pulsar.load import limiting_resource, resource_weights
 from core.pulsar.rules.reports import NIC_OUTLIER_FACTOR
 from core.simulation.averages import set_column
 from core.snapshot import PulsarSnapshot
-from core.units import format_percent, format_ratio, pluralize
+from core.units import format_percent, pluralize
 
 _WEIGHTS: Final = {
     "direct_memory": "loadBalancerDirectMemoryResourceWeight",
