@@ -84,7 +84,7 @@ def title(text: str, subtitle: str = "") -> None:
     """
     if _TITLE not in st.session_state:
         st.session_state[_TITLE] = st.empty()
-    with st.session_state[_TITLE].container(gap=None, key="title", width="content"):
+    with st.session_state[_TITLE].container(gap="xxsmall", key="title", width="content"):
         st.title(plain(text), anchor=False)
         if subtitle:
             st.caption(plain(subtitle))
