@@ -95,15 +95,22 @@ def show(effects: Sequence[Effect], buttons: Sequence[Button], *, key: str) -> N
                 width="content",
             )
         st.space("stretch")
-        for at, button in enumerate(buttons):
-            st.button(
-                words.plain(button.label),
-                key=button.key or f"_{key}_action_{at}",
-                type="primary" if button.is_primary else "secondary",
-                on_click=button.on_click,
-                args=button.args,
-                disabled=button.is_disabled,
-                help=words.plain(button.help) or None,
-                icon=button.icon,
-                shortcut=button.shortcut,
-            )
+        with st.container(  # where there is no room the buttons go to the next line together
+            horizontal=True, vertical_alignment="center", gap="small", width="content"
+        ):
+            for at, button in enumerate(buttons):
+                _draw(button, button.key or f"_{key}_action_{at}")
+
+
+def _draw(button: Button, key: str) -> None:
+    st.button(
+        words.plain(button.label),
+        key=key,
+        type="primary" if button.is_primary else "secondary",
+        on_click=button.on_click,
+        args=button.args,
+        disabled=button.is_disabled,
+        help=words.plain(button.help) or None,
+        icon=button.icon,
+        shortcut=button.shortcut,
+    )
