@@ -188,7 +188,7 @@ class OldRule(NamedTuple):
 
 
 RULES: Final[Mapping[str, OldRule]] = {
-    "drops_over_limit": OldRule("ThresholdShedder", "drops resources above 100 % of their limit"),
+    "drops_over_limit": OldRule("ThresholdShedder", "drops resources above 100% of their limit"),
     "uniform_is_joint": OldRule(
         "UniformLoadShedder", "compares the rate of one broker with another's traffic"
     ),

@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from core.snapshot.store import CachedSnapshot
     from core.systems import KnownSystem
     from dashboard.components.page import ClusterPage
+    from dashboard.presenters.finding_counts import Counts
+    from dashboard.presenters.findings import FindingLinks
     from dashboard.presenters.freshness import Badge
     from dashboard.presenters.search import Hit
+    from dashboard.services import Config
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +81,10 @@ class PageSystem(Protocol):
         """The page that shows the plan to undo a run."""
 
     @property
+    def finding_links(self) -> FindingLinks:
+        """What its findings open."""
+
+    @property
     def steps_table(self) -> StepsTable:
         """How the table of a run's steps is laid out."""
 
@@ -90,6 +97,13 @@ class PageSystem(Protocol):
 
     def badges(self, manifest: Manifest, stored: CachedSnapshot) -> list[Badge]:
         """Return how much was read, and what else the header shows of a snapshot."""
+
+    def count_findings(self, config: Config, stored: CachedSnapshot) -> Counts:
+        """Return how many findings each page has to show; it may take seconds.
+
+        Raises:
+            SnapshotError: It is damaged, or was dropped meanwhile.
+        """
 
     def subject_page(self, view: RunView, subject: str) -> tuple[str, dict[str, str]] | None:
         """Return the page of what a step acts on, with its parameters; ``None``: there is none.

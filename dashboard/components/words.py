@@ -1,8 +1,17 @@
-"""Sentences, badges and states: how a page says things."""
+"""Titles, sentences, badges and states: how a page says things.
+
+The layout of a page, top down: :func:`title` with the object's name and its facts, the key figures
+(:func:`dashboard.components.figures.key_figures`), at most one sentence (:func:`answer`), the
+chart, the table, and the rest in tabs that are computed when opened. While a plan is open, the
+action bar (:mod:`dashboard.components.action_bar`) stays at the bottom::
+
+    words.title("Broker 127.0.0.1:8080", "Pulsar 4.2.4 · leader · up 41 min")
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import streamlit as st
 
@@ -11,9 +20,35 @@ from core.snapshot import Manifest
 from dashboard import legible
 from dashboard.presenters.freshness import Badge
 
+_TITLE: Final = "_title"
+
 STYLE = """<style>
 .stApp { font-variant-numeric: tabular-nums; }
 .st-key-answer p { font-size: 1.18rem; line-height: 1.5; font-weight: 450; }
+.st-key-title h1 { padding: 0.1rem 0 0.6rem; }
+[class*="st-key-figures_"] > * { flex: 1 1 150px; min-width: 140px; max-width: 320px; }
+[class*="st-key-figure_"] [data-testid="stMetric"] {
+  position: relative; height: 82px; padding: 0; overflow: hidden;
+}
+[class*="st-key-figure_"] [data-testid="stMetric"] > div:first-child {
+  padding: 0.35rem 0.6rem 0.4rem;
+}
+[class*="st-key-figure_"] [data-testid="stMetricValue"] { line-height: 1.3; padding: 0; }
+[class*="st-key-figure_"] [data-testid="stMetricDelta"] {
+  background: none; padding: 0; font-size: 0.85rem; margin: 0;
+}
+[class*="st-key-figure_"] [data-testid="stMetricChart"] {
+  position: absolute; right: 0.4rem; top: -0.3rem; width: 60px; height: 24px; margin: 0;
+}
+[class*="st-key-figure_"] [data-testid="stMetricChart"] :is(svg, canvas) {
+  background: transparent !important; width: 100% !important; height: 100% !important;
+}
+[class*="st-key-figure_bad_"] [data-testid="stMetric"] {
+  border-color: #cf5a2b; background: #cf5a2b14;
+}
+[class*="st-key-figure_warning_"] [data-testid="stMetric"] {
+  border-color: #c99a2e; background: #c99a2e14;
+}
 .st-key-header { border-bottom: 1px solid rgba(128, 140, 150, 0.25); padding-bottom: 0.45rem; }
 .st-key-header-production { border-bottom: 3px solid #8b6cc4; padding-bottom: 0.45rem; }
 .st-key-header-staging { border-bottom: 3px solid #4a8fd0; padding-bottom: 0.45rem; }
@@ -24,6 +59,12 @@ STYLE = """<style>
   .st-key-backtest_found > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
   .st-key-backtest_found [data-testid="stColumn"] { min-width: 480px; flex-grow: 1; }
   .st-key-backtest_form [data-testid="stColumn"] { min-width: 300px; flex-grow: 1; }
+  .st-key-workbench > [data-testid="stHorizontalBlock"],
+  .st-key-workbench > div > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
+  .st-key-workbench > div > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"],
+  .st-key-workbench > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"] {
+    min-width: 560px; flex-grow: 1;
+  }
 }
 .st-key-header_live { flex-wrap: nowrap; flex-shrink: 0; }
 </style>"""
@@ -34,9 +75,24 @@ def style() -> None:
     st.html(STYLE)
 
 
-def title(text: str) -> None:
-    """Show the page's name."""
-    st.title(plain(text), anchor=False)
+def title(text: str, subtitle: str = "") -> None:
+    """Show the name of the page or of its object; called again, in the place of the former.
+
+    Args:
+        text: ``Fleet``, ``Broker 127.0.0.1:8080``.
+        subtitle: A few facts with `` · `` between them; empty: none.
+    """
+    if _TITLE not in st.session_state:
+        st.session_state[_TITLE] = st.empty()
+    with st.session_state[_TITLE].container(gap="xxsmall", key="title", width="content"):
+        st.title(plain(text), anchor=False)
+        if subtitle:
+            st.caption(plain(subtitle))
+
+
+def forget_title() -> None:
+    """Forget where the title of the last run was."""
+    st.session_state.pop(_TITLE, None)
 
 
 def answer(sentence: str) -> None:

@@ -59,10 +59,10 @@ def test_the_example_of_vivo_is_one_click_away(site, fleet):
     next(one for one in app.button if one.label.startswith("The example")).click().run()
     assert_calm(app)
     said = texts(app)
-    assert "30 partitions over 180 bundles: the fullest bundle gets 4 of them, 13.3 %" in said
+    assert "30 partitions over 180 bundles: the fullest bundle gets 4 of them, 13.3%" in said
     assert "200 times" in said
     next(one for one in app.button if one.label == "The same with 120").click().run()
-    assert "120 partitions over 180 bundles: the fullest bundle gets 4 of them, 3.3 %" in texts(app)
+    assert "120 partitions over 180 bundles: the fullest bundle gets 4 of them, 3.3%" in texts(app)
 
 
 def partitions_of(fleet, topic, count):

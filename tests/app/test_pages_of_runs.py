@@ -317,7 +317,7 @@ def test_unknown_run_leads_to_the_activity(site, snapshot, run):
 
 def test_predicted_stands_beside_measured(site, snapshot):
     said = texts(site.open("run", run=Story(site, snapshot).measured().run_id))
-    assert "12.3 % measured" in said
+    assert "12.3% measured" in said
     assert "5.0 MB/s" in said
 
 

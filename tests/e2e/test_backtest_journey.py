@@ -50,7 +50,7 @@ def test_what_a_back_test_recommends_becomes_a_plan(product, tab):
     change = job_stories.recommended(KEY, "10", "25", "sandbox")
     job_id = job_stories.backtest(root.parent, change, clusters=("sandbox",))
     page = tab.open("backtest?" + urlencode({"job": job_id}))
-    expect(page.get_by_text("would have kept the farthest within 14 %")).to_be_visible(
+    expect(page.get_by_text("would have kept the farthest within 14%")).to_be_visible(
         timeout=WAIT_S
     )
     page.get_by_text("Make the plan").click()

@@ -244,9 +244,9 @@ def test_steps_show_owners_before_and_after_and_the_foreseen_landing():
     assert rows["before"].tolist() == ["b1:8080"] * 3
     assert rows["after"].tolist() == ["b2:8080", "b3:8080", ""]
     assert rows["predicted"].tolist() == [
-        "✓ b2:8080 (75 %)",
-        "≠ b2:8080 (75 %); there 25 %",
-        "b2:8080 (75 %)",
+        "✓ b2:8080 (75%)",
+        "≠ b2:8080 (75%); there 25%",
+        "b2:8080 (75%)",
     ]
     assert rows["elapsed_s"].tolist() == [0.8125] * 3
 
@@ -308,9 +308,9 @@ def test_measured_stands_beside_expected():
     )
     view = view_of(*DONE, measured)
     assert outcome.outcome(view, "usage").came[0] == 0.55
-    assert "40.0 % before, 10.0 % expected, 12.5 % measured" in outcome.outcome_sentence(view)
+    assert "40% before, 10% expected, 12.5% measured" in outcome.outcome_sentence(view)
     table = outcome.outcome_table(view).set_index("broker")
-    assert table.loc["b1:8080", "traffic_came"] == "2.0 MB/s"
+    assert table.loc["b1:8080", "traffic_came"] == "2 MB/s"
     assert "measured" in [
         trace.name for trace in outcome_bars(outcome.outcome(view, "traffic")).data
     ]

@@ -59,7 +59,7 @@ def test_the_plan_speaks_of_the_farthest_broker_and_who_takes_the_bundles():
     ("unit", "value", "words"),
     [
         ("times", 302_393_412.0, "more than 1,000 times, far over 4.00 times"),
-        ("percent", 3e10, "more than 100,000 %, far over 4.0 %"),
+        ("percent", 3e10, "more than 100,000%, far over 4%"),
         ("times", 6.5, "6.50 times is 2.50 times over 4.00 times"),
     ],
 )
@@ -77,9 +77,9 @@ def test_every_colour_of_the_diamonds_has_its_entry_in_the_legend():
     names = [trace.name for trace in before_after_bars(data).data]
     assert names == [
         "before",
-        "after, within 20 % of the mean",
-        "after, 20 % to 40 % off",
-        "after, farther than 40 %",
+        "after, within 20% of the mean",
+        "after, 20% to 40% off",
+        "after, farther than 40%",
     ]
 
 

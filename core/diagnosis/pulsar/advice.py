@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from core.diagnosis.model import Effect
+from core.diagnosis.model import effect_sentence
 from core.diagnosis.pulsar.trials import Change, Trials, judged_trials
 from core.errors import InputError, OpsError
 from core.findings.finding import Finding, Fix
@@ -14,7 +14,6 @@ from core.pulsar.setting_values import parse_upstream_value
 from core.pulsar.settings import SETTING_BY_KEY
 from core.pulsar.shedding.what_if import TurningPoint
 from core.snapshot import PulsarSnapshot
-from core.units import format_ratio, pluralize
 
 BUDGET_S = 10.0
 """Time for the simulations of all points."""
@@ -60,21 +59,7 @@ def _simulated(trials: Trials, point: TurningPoint) -> TurningPoint:
         effect = None
     if effect is None:
         return replace(point, outcome="Not simulated: such a cluster cannot be.")
-    return replace(point, outcome=outcome_words(effect), is_recommended=not effect.is_harmful)
-
-
-def outcome_words(effect: Effect) -> str:
-    """Return what a change makes of the cluster, one sentence, with a warning where it is worse."""
-    before, after = effect.before, effect.after
-    moves = pluralize(after.moves, "move")
-    if after.returned:
-        moves += f", {after.returned:,} of them back"
-    end = f"deviation {format_ratio(before.deviation)} to {format_ratio(after.deviation)}, {moves}"
-    if not after.converges:
-        return f"Not recommended: simulated, it does not converge ({end})."
-    if effect.is_harmful:
-        return f"Not recommended: simulated, the cluster ends less even ({end})."
-    return f"Simulated: {end}."
+    return replace(point, outcome=effect_sentence(effect), is_recommended=not effect.is_harmful)
 
 
 def values_of(fix: Fix) -> dict[str, Any]:
@@ -109,7 +94,7 @@ def change_outcome(snapshot: PulsarSnapshot, values: Mapping[str, Any]) -> tuple
         effect = None
     if effect is None:
         return "Not simulated: such a cluster cannot be.", None
-    return outcome_words(effect), not effect.is_harmful
+    return effect_sentence(effect), not effect.is_harmful
 
 
 def simulated_findings(
@@ -143,7 +128,7 @@ def _checked(trials: Trials, finding: Finding) -> Finding:
     effect = trials.effect(Change(settings=values))
     if effect is None or effect.before == effect.after:
         return finding
-    words = outcome_words(effect)
+    words = effect_sentence(effect)
     if effect.is_worse:
         return replace(finding, hint=words, fix=Fix())
     return replace(finding, hint=f"{finding.hint} {words}".strip())

@@ -15,7 +15,7 @@ from core.diagnosis.pulsar.registry import PATTERNS
 from core.diagnosis.pulsar.trials import NOTHING, PLACEMENT, SHEDDING, Change, Trials, judged_trials
 from core.diagnosis.pulsar.values import alternatives
 from core.diagnosis.request import DiagnoseRequest
-from core.errors import OpsError, UnknownNameError
+from core.errors import InputError, OpsError
 from core.findings.finding import Fix
 from core.progress import Progress
 from core.pulsar.measures import DEFAULT_TARGET
@@ -28,7 +28,7 @@ ROOM_POINTS: Final = 30.0
 """So far over the usual usage, an overloaded broker is a problem though traffic is even."""
 
 UNEVEN_RATIO: Final = 0.25
-"""Load that ends farther from the mean is a problem; the target of 20 % leaves some room to it."""
+"""Load that ends farther from the mean is a problem; the target of 20% leaves some room to it."""
 
 MAX_CAUSES: Final = 6
 _SHORT_S, _LONG_S, _MANY_BUNDLES = 2.0, 10.0, 5_000
@@ -110,8 +110,9 @@ def diagnose(
 def _subject(context: DiagnosisContext, request: DiagnoseRequest) -> str:
     """Return the verdict on the broker or bundle in question."""
     if request.node is not None:
-        raise UnknownNameError.of(
-            "node", request.node, (), place="a Pulsar cluster; it has brokers: give --broker"
+        raise InputError(
+            f"{context.snapshot.manifest.cluster} is a Pulsar cluster; --node is for Pegasus.",
+            hint="Give --broker with a broker (host:port), or --bundle.",
         )
     if request.broker is not None:
         context.view.broker_row(request.broker)

@@ -20,13 +20,18 @@ from core.diagnosis.pulsar.patterns.resources import (
     network_unmeasured,
 )
 from core.diagnosis.pulsar.patterns.restless import even_distribution, placement_measure, smoothing
-from core.diagnosis.pulsar.patterns.switches import excluded_namespaces, shedding_off
+from core.diagnosis.pulsar.patterns.switches import (
+    excluded_namespaces,
+    policed_bundles,
+    shedding_off,
+)
 from core.diagnosis.pulsar.patterns.thresholds import absolute_usage, condition_not_met
 
 PATTERNS: Final[tuple[Pattern, ...]] = (
     shedding_off,
     excluded_namespaces,
     not_applied,
+    policed_bundles,
     isolation,
     other_load_manager,
     held_resource,

@@ -10,14 +10,19 @@ from core.pulsar.system import PULSAR as PULSAR_SYSTEM
 from core.systems import KnownSystem
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.components.system import Searching, StepsTable
+from dashboard.presenters.finding_counts import Counts, count_by_page
+from dashboard.presenters.findings import Action, FindingLinks
 from dashboard.presenters.freshness import Badge, coverage_badge
+from dashboard.presenters.pulsar.finding_pages import page_of
 from dashboard.presenters.pulsar.search import search
+from dashboard.queries.pulsar.examinations import examination
 from dashboard.queries.pulsar.snapshots import reading
 
 if TYPE_CHECKING:
     from core.actions.views import RunView
     from core.snapshot import Manifest
     from core.snapshot.store import CachedSnapshot
+    from dashboard.services import Config
 
 
 def release_badge(manifest: Manifest) -> Badge | None:
@@ -31,6 +36,27 @@ def release_badge(manifest: Manifest) -> Badge | None:
         tone="orange",
         help=release.warning,
     )
+
+
+_BY_UNLOAD: Final = ("broker_overloaded", "traffic_deviation", "usage_spread")
+_BY_PLAN: Final = ("idle_broker", "balance_unknown")
+_BY_SPLIT: Final = ("hot_bundle", "single_bundle_namespace")
+_BY_SETTINGS: Final = (
+    *("settings_differ", "setting_not_effective", "setting_without_effect", "release_unknown"),
+    *("bundle_limit_reached", "bundle_limit_near", "capacity_missing", "nic_limit_suspicious"),
+    "many_unloads",
+)
+_BY_ISOLATION: Final = (
+    *("isolation_violated", "isolation_port_in_regex", "isolation_view_misleads"),
+    *("isolation_without_brokers", "isolation_overlaps", "isolation_idle", "isolation_short"),
+    *("isolation_nothing_shared", "isolation_intruded", "isolation_unreadable"),
+    *("domain_twice", "domain_missing", "anti_affinity_shared_broker"),
+)
+_BY_OWNERSHIP: Final = (
+    *("orphaned_bundles", "double_ownership", "stuck_ownership", "permanent_ownership"),
+    *("stale_sessions", "unowned_with_traffic", "unowned_bundles", "owner_unknown", "lookups_fail"),
+    *("no_leader", "leader_gone"),
+)
 
 
 class PulsarPages:
@@ -47,6 +73,25 @@ admin_urls = ["http://broker1:8080"]
     undo_page = "unload"
     steps_table = StepsTable(ends=118, sentence=330, asked=118)
 
+    finding_links = FindingLinks(
+        subjects={
+            "broker": ("broker", "broker"),
+            "bundle": ("bundle", "bundle"),
+            "namespace": ("bundles", "namespace"),
+            "setting": ("settings", "setting"),
+            "policy": ("isolation", "policy"),
+        },
+        actions={
+            **dict.fromkeys(_BY_UNLOAD, Action(label="Unload…", page="broker", parameter="broker")),
+            **dict.fromkeys(_BY_PLAN, Action(label="Rebalance", page="rebalance")),
+            **dict.fromkeys(_BY_SPLIT, Action(label="Split…", page="splits")),
+            **dict.fromkeys(_BY_SETTINGS, Action(label="Settings", page="settings")),
+            **dict.fromkeys(_BY_ISOLATION, Action(label="Isolation", page="isolation")),
+            **dict.fromkeys(_BY_OWNERSHIP, Action(label="Ownership", page="ownership")),
+        },
+        overview="brokers",
+    )
+
     def searching(self, stored: CachedSnapshot) -> Searching:
         """Return the search over brokers, namespaces, bundles and topics."""
         return Searching(
@@ -62,6 +107,16 @@ admin_urls = ["http://broker1:8080"]
         own = int(saved.snapshot.bundles.num_rows - saved.movable.num_rows)
         unknown = release_badge(manifest)
         return [coverage_badge(manifest, own), *([unknown] if unknown is not None else [])]
+
+    def count_findings(self, config: Config, stored: CachedSnapshot) -> Counts:
+        """Return how many findings each page has to show; settings as the doctor judges them."""
+        one = reading(stored)
+        judged = examination(config, one.snapshot.manifest.cluster, stored).diagnoses
+        return {
+            **count_by_page(one.findings, page_of),
+            **count_by_page(one.findings, lambda _: "fleet"),
+            **count_by_page(judged, lambda _: "settings"),
+        }
 
     def subject_page(self, view: RunView, subject: str) -> tuple[str, dict[str, str]] | None:
         """Return the page of a bundle."""

@@ -16,7 +16,7 @@ from core.pulsar.load import limiting_resource, resource_weights
 from core.pulsar.rules.reports import NIC_OUTLIER_FACTOR
 from core.simulation.averages import set_column
 from core.snapshot import PulsarSnapshot
-from core.units import pluralize
+from core.units import format_percent, pluralize
 
 _WEIGHTS: Final = {
     "direct_memory": "loadBalancerDirectMemoryResourceWeight",
@@ -56,7 +56,7 @@ def held_resource(context: DiagnosisContext) -> Iterator[Candidate]:
             code="usage_not_load",
             keys=(key,),
             objects=tuple(names[at] for at in rows),
-            summary=f"{names[row]} counts as busy for {held[row]:.0f} % {label} (weight "
+            summary=f"{names[row]} counts as busy for {format_percent(held[row])} {label} (weight "
             f"{weights[resource]:g}); its {_others(context, row)}.",
             changes=with_setting(context, key, 0.0),
             measured=float(held[row]) / 100,
@@ -67,7 +67,7 @@ def held_resource(context: DiagnosisContext) -> Iterator[Candidate]:
 
 def _others(context: DiagnosisContext, row: int) -> str:
     parts = [
-        f"{label} is {context.percent(name)[row]:.0f} %"
+        f"{label} is {format_percent(context.percent(name)[row])}"
         for name, label in (("cpu", "CPU"), ("bandwidth_out", "outbound network"))
         if np.isfinite(context.percent(name)[row])
     ]

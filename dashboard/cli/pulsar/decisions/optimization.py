@@ -48,7 +48,10 @@ def run_optimize(
     reason: PlanReason = "",
     as_json: Json = False,
 ) -> int:
-    """Find the fewest moves that bring every broker near the mean, with a lower bound."""
+    """Find the fewest moves that balance the cluster.
+
+    Bring every broker near the mean, with a lower bound of the moves.
+    """
     assumptions = Assumptions.of(None, settings, release)
     bundles = read_bundle_list(recently_unloaded)
     snapshot = load_snapshot(directory)
