@@ -12,6 +12,7 @@ import typer
 
 from core.diagnosis.model import Cause, Diagnosis, Effect
 from core.diagnosis.request import DiagnoseRequest
+from core.errors import InputError
 from core.units import format_ratio, pluralize
 from dashboard import services
 from dashboard.cli import systems
@@ -48,6 +49,10 @@ def diagnose(
 
     The fix of each cause is simulated to convergence.
     """
+    try:
+        request = request.checked()
+    except InputError as exc:
+        raise UsageFaultError(exc.message, hint=exc.hint) from exc
     if since is not None:
         return _over_time(source, request, since, config, as_json=as_json)
     from core.diagnosis.systems import diagnose as name_causes  # noqa: PLC0415  # heavy: not at start
@@ -72,7 +77,8 @@ def _over_time(
     if cluster not in [one.name for one in loaded.clusters]:
         raise UsageFaultError(
             f"--since reads the history of a configured cluster; {cluster} is none.",
-            hint="Name a cluster of the configuration, or leave --since out.",
+            hint=f"Configured: {', '.join(one.name for one in loaded.clusters) or 'none'}; or "
+            "leave --since out.",
         )
     now = services.now()
     try:
@@ -83,7 +89,7 @@ def _over_time(
         ) from exc
     started = time.perf_counter()
     store = history.history(loaded)
-    found = over_time(store, cluster, period, request.checked(), STATUS, loaded.history.minute_s)
+    found = over_time(store, cluster, period, request, STATUS, minute_s=loaded.history.minute_s)
     elapsed_ms = (time.perf_counter() - started) * 1000
     snapshot = store.snapshot_at(cluster, found.worst_at)
     body = {

@@ -63,15 +63,16 @@ def _of_shown_run(config: Config, offered: list[Cluster]) -> list[Cluster]:
     return [one for one in offered if shown is not None and one.name == shown.cluster] or offered
 
 
-def name_page(title: str) -> None:
+def name_page(title: str, subtitle: str = "") -> None:
     """Show the name of the page, or of the object that it is about, as its title and in the tab.
 
     A page calls it again where it learns the object only after it was opened.
 
     Args:
         title: ``Brokers``, or ``Broker 10.1.0.3:8080``.
+        subtitle: Facts about it with `` · `` between them.
     """
-    words.title(title)
+    words.title(title, subtitle)
     drawn, entry = st.session_state[_FRAME], ENTRIES[state.page()]
     is_of_cluster = title == entry.title and bool(entry.answers)
     choice = drawn[2] if isinstance(drawn, tuple) else None

@@ -310,7 +310,7 @@ def test_measured_stands_beside_expected():
     assert outcome.outcome(view, "usage").came[0] == 0.55
     assert "40% before, 10% expected, 12.5% measured" in outcome.outcome_sentence(view)
     table = outcome.outcome_table(view).set_index("broker")
-    assert table.loc["b1:8080", "traffic_came"] == "2.0 MB/s"
+    assert table.loc["b1:8080", "traffic_came"] == "2 MB/s"
     assert "measured" in [
         trace.name for trace in outcome_bars(outcome.outcome(view, "traffic")).data
     ]
