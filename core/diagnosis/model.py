@@ -123,6 +123,20 @@ class Effect:
         }
 
 
+def effect_sentence(effect: Effect) -> str:
+    """Return what a change makes of the cluster, one sentence, with a warning where it is worse."""
+    before, after = effect.before, effect.after
+    moves = pluralize(after.moves, "move")
+    if after.returned:
+        moves += f", {after.returned:,} of them back"
+    end = f"deviation {format_ratio(before.deviation)} to {format_ratio(after.deviation)}, {moves}"
+    if not after.converges:
+        return f"Not recommended: simulated, it does not converge ({end})."
+    if effect.is_harmful:
+        return f"Not recommended: simulated, the cluster ends less even ({end})."
+    return f"Simulated: {end}."
+
+
 def _words(outcome: Outcome) -> str:
     end = "" if outcome.converges else ", does not converge"
     returned = f" ({outcome.returned:,} back)" if outcome.returned else ""

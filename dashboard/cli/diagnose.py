@@ -12,19 +12,21 @@ import typer
 
 from core.diagnosis.model import Cause, Diagnosis, Effect
 from core.diagnosis.request import DiagnoseRequest
+from core.errors import InputError
 from core.units import format_ratio, pluralize
 from dashboard import services
 from dashboard.cli import systems
 from dashboard.cli.config import config_words, read_config
-from dashboard.cli.each import progress
 from dashboard.cli.history.moments import moment
 from dashboard.cli.options import Config, Json, Source
 from dashboard.cli.output import Answer, UsageFaultError, emit, say
 from dashboard.cli.parts import part
+from dashboard.cli.progress import STATUS
 from dashboard.cli.requests import takes
 from dashboard.cli.source import snapshot_directories
 
-_MAX_CAUSES: Final = 4
+_MAX_LINES: Final = 15
+_LINES_A_CAUSE: Final = 3
 
 app = typer.Typer()
 
@@ -43,7 +45,14 @@ def diagnose(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Name the causes of uneven load, each proven by a simulation of its fix."""
+    """Name the causes of uneven load, proven by simulation.
+
+    The fix of each cause is simulated to convergence.
+    """
+    try:
+        request = request.checked()
+    except InputError as exc:
+        raise UsageFaultError(exc.message, hint=exc.hint) from exc
     if since is not None:
         return _over_time(source, request, since, config, as_json=as_json)
     from core.diagnosis.systems import diagnose as name_causes  # noqa: PLC0415  # heavy: not at start
@@ -51,7 +60,7 @@ def diagnose(
     with snapshot_directories([source], config) as directories:
         _, snapshot = systems.snapshot_in(directories[0])
         started = time.perf_counter()
-        found = name_causes(snapshot, request, progress())
+        found = name_causes(snapshot, request, STATUS)
     elapsed_ms = (time.perf_counter() - started) * 1000
     name = source if not Path(source).is_dir() else snapshot.manifest.cluster
     return _answered(found, snapshot, name, config, {}, elapsed_ms, (), as_json=as_json)
@@ -68,7 +77,8 @@ def _over_time(
     if cluster not in [one.name for one in loaded.clusters]:
         raise UsageFaultError(
             f"--since reads the history of a configured cluster; {cluster} is none.",
-            hint="Name a cluster of the configuration, or leave --since out.",
+            hint=f"Configured: {', '.join(one.name for one in loaded.clusters) or 'none'}; or "
+            "leave --since out.",
         )
     now = services.now()
     try:
@@ -79,7 +89,7 @@ def _over_time(
         ) from exc
     started = time.perf_counter()
     store = history.history(loaded)
-    found = over_time(store, cluster, period, request.checked(), progress())
+    found = over_time(store, cluster, period, request, STATUS, minute_s=loaded.history.minute_s)
     elapsed_ms = (time.perf_counter() - started) * 1000
     snapshot = store.snapshot_at(cluster, found.worst_at)
     body = {
@@ -99,7 +109,9 @@ def _over_time(
             }
             for one in found.moved
         ],
+        "answer": found.answer,
         "worst_at": found.worst_at.isoformat(),
+        "prevention": found.prevention.as_json(),
     }
     lines = (*found.sentences, f"Least even at {found.worst_at:%Y-%m-%d %H:%M} UTC:")
     return _answered(
@@ -145,7 +157,7 @@ def _answered(
     def show() -> None:
         for line in lines:
             say(line)
-        _show(found, command_of)
+        _show(found, command_of, _MAX_LINES - len(lines))
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -176,22 +188,28 @@ def _cause_json(cause: Cause, command: str) -> dict[str, Any]:
     }
 
 
-def _show(found: Diagnosis, command_of: Callable[[Cause], str]) -> None:
+def _show(found: Diagnosis, command_of: Callable[[Cause], str], lines: int) -> None:
+    """Print a diagnosis in at most so many lines: as many causes as fit, three lines each."""
     say(found.answer)
     if found.subject:
         say(found.subject)
-    for number, cause in enumerate(found.causes[:_MAX_CAUSES], 1):
+    lines -= 1 + bool(found.subject)
+    if not found.causes:
+        for text in found.notes[:lines]:
+            say(text)
+        return
+    shown = found.causes[: (lines - 1) // _LINES_A_CAUSE]
+    for number, cause in enumerate(shown, 1):
         say(f"{number}. {cause.summary} [{cause.code}]")
         say(f"   {_effect_words(cause.effect)}")
         restart = " (restart the servers one by one)" if cause.fix.restart else ""
         lines = filter(None, (command_of(cause), *cause.fix.lines))
         say(f"   Fix: {'; '.join(lines) or cause.hint}{restart}")
-    if found.causes:
-        rest = f"{found.untried:,} not tried: the time was over. " if found.untried else ""
-        say(f"{pluralize(found.tried, 'change')} simulated. {rest}{' '.join(found.notes[:1])}")
-    else:
-        for text in found.notes:
-            say(text)
+    hidden = len(found.causes) - len(shown)
+    more = f"{pluralize(hidden, 'further cause')}: --json. " if hidden else ""
+    rest = f"{found.untried:,} not tried: the time was over. " if found.untried else ""
+    tried = f"{pluralize(found.tried, 'change')} simulated."
+    say(f"{tried} {more}{rest}{' '.join(found.notes[:1])}".rstrip())
 
 
 def _effect_words(effect: Effect) -> str:

@@ -54,7 +54,7 @@ def work_of(place: Path, grid: Mapping[str, Any]) -> Backtest:
 
 
 def tables_of(work: Backtest, results: Any) -> dict[str, Any]:
-    return dict(Outcome.of(work.grid, results).tables)
+    return dict(Outcome.of(work.grid, results, work.records).tables)
 
 
 @pytest.mark.parametrize("cluster", [PEGASUS, PULSAR])

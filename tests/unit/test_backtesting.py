@@ -72,7 +72,7 @@ def store(place: Path) -> HistoryStore:
 
 def outcome_of(store: HistoryStore, grid: Mapping[str, Any]) -> Outcome:
     work = Backtest.prepared(store, grid_of(grid))
-    return Outcome.of(work.grid, run_here(work, NoProgress()))
+    return Outcome.of(work.grid, run_here(work, NoProgress()), work.records)
 
 
 # -- the record ------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ def _backtest(context: JobContext, job: BacktestJob) -> JobAnswer:
         results = run_on_spark(context.spark(), work, context.progress)
     else:
         results = run_here(work, context.progress)
-    outcome = Outcome.of(work.grid, results)
+    outcome = Outcome.of(work.grid, results, work.records)
     outcome.write(context.out)
     runs = outcome.tables["runs"]
     failed = len(runs) - runs["problem"].null_count

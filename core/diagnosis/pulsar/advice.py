@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from core.diagnosis.model import Effect
+from core.diagnosis.model import effect_sentence
 from core.diagnosis.pulsar.draws import Draws
 from core.diagnosis.pulsar.trials import Change, Trials, judged_trials
 from core.errors import InputError, OpsError
@@ -96,26 +96,12 @@ def _outcome(draws: Draws, values: Mapping[str, Any]) -> tuple[str, bool | None]
     if effect is None:
         return "Not simulated: such a cluster cannot be.", None
     if effect.is_harmful:
-        return outcome_words(effect), False
+        return effect_sentence(effect), False
     if effect.before != effect.after and not draws.confirm(change):
         after = effect.after
         end = f"deviation {format_ratio(after.deviation)}, {pluralize(after.moves, 'move')}"
         return f"Not recommended: {end}, and worse with other random placements.", False
-    return outcome_words(effect), True
-
-
-def outcome_words(effect: Effect) -> str:
-    """Return what a change makes of the cluster, one sentence, with a warning where it is worse."""
-    before, after = effect.before, effect.after
-    moves = pluralize(after.moves, "move")
-    if after.returned:
-        moves += f", {after.returned:,} of them back"
-    end = f"deviation {format_ratio(before.deviation)} to {format_ratio(after.deviation)}, {moves}"
-    if not after.converges:
-        return f"Not recommended: simulated, it does not converge ({end})."
-    if effect.is_harmful:
-        return f"Not recommended: simulated, the cluster ends less even ({end})."
-    return f"Simulated: {end}."
+    return effect_sentence(effect), True
 
 
 def values_of(fix: Fix) -> dict[str, Any]:
@@ -178,7 +164,7 @@ def _checked(draws: Draws, finding: Finding) -> Finding:
     effect = draws.trials.effect(Change(settings=values))
     if effect is None or effect.before == effect.after:
         return finding
-    words = outcome_words(effect)
+    words = effect_sentence(effect)
     if effect.is_worse:
         return replace(finding, hint=words, fix=Fix())
     if not effect.is_harmful:

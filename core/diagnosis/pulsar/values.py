@@ -70,6 +70,27 @@ def alternatives(key: str, settings: EffectiveSettings, view: LoadView) -> tuple
     return _numbers(setting, settings.number(key)) if setting.kind in ("int", "float") else ()
 
 
+def calmer_value(key: str, settings: EffectiveSettings) -> float | int | None:
+    """Return a value of a numeric setting with which less moves, half way to its idle end.
+
+    Args:
+        key: Upstream key.
+        settings: The active ones.
+    Returns:
+        ``None`` where the setting is no number, has no idle end, or is at it.
+    """
+    setting = SETTING_BY_KEY[key]
+    if setting.kind not in ("int", "float") or setting.extremes is None:
+        return None
+    present, idle = settings.number(key), float(setting.extremes.idle)
+    if setting.range is not None:
+        idle = min(max(idle, setting.range.min), setting.range.max)
+    is_vast = abs(idle) > _VAST * max(abs(present), 1.0)
+    value = present * _MULTIPLES[0] if is_vast else present + (idle - present) / 2
+    typed = round(value) if setting.kind == "int" else round(value, 4)
+    return None if typed == present or not setting.exists_in(settings.target) else typed
+
+
 def _classes(key: str, settings: EffectiveSettings, view: LoadView) -> tuple[str, ...]:
     present = settings.text(key).rpartition(".")[2]
     if key == _SHEDDING:

@@ -13,10 +13,12 @@ import pyarrow.compute as pc
 from core.diagnosis.model import Diagnosis
 from core.diagnosis.request import DiagnoseRequest
 from core.diagnosis.systems import system_of
-from core.errors import SnapshotError
+from core.errors import OpsError, SnapshotError
 from core.history.analysis.flaps.flaps import EVENT_COLUMNS, MOVE_KINDS, flaps_of
+from core.history.analysis.prevention import MIN_BUDGET_S, Prevention, prevention
 from core.history.analysis.requests import FlapsRequest
 from core.history.analysis.trends.trends import NO_MINUTES
+from core.history.backtest.advice import format_minutes
 from core.progress import Progress
 from core.units import ms_to_datetime, pluralize
 
@@ -27,7 +29,6 @@ SAMPLES: Final = 12
 """Recorded minutes that are read whole, evenly over the period."""
 
 _MAX_MOVES: Final = 3
-_HOUR: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +65,7 @@ class OverTime:
         moved: Moves of the object in question, newest first.
         worst_at: The sampled minute with the least even load.
         worst: Its diagnosis.
+        prevention: Which setting would have kept the period calm, back-tested.
     """
 
     start: datetime
@@ -76,14 +78,23 @@ class OverTime:
     moved: tuple[PastMove, ...]
     worst_at: datetime
     worst: Diagnosis
+    prevention: Prevention
+
+    @property
+    def answer(self) -> str:
+        """What happened, why, and what would have prevented it, one line."""
+        length = format_minutes((self.end - self.start).total_seconds() / 60)
+        back = f", {self.returned:,} of them back" if self.returned else ""
+        found = f"Last {length}: {pluralize(self.moves, 'move')}{back}."
+        if self.worst.causes:
+            found += f" Cause: {self.worst.causes[0].code.replace('_', ' ')}."
+        best = self.prevention.best
+        return found if best is None else f"{found} Prevented by: {best.label}."
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Everything but the causes, a few short sentences."""
-        minutes = (self.end - self.start).total_seconds() / 60
-        length = f"{minutes / 60:.3g} h" if minutes >= _HOUR else f"{minutes:.0f} min"
-        back = f", {self.returned:,} of them back" if self.returned else ""
-        found = [f"Last {length}: {pluralize(self.moves, 'move')}{back}."]
+        """The answer and everything but the causes, a few short sentences."""
+        found = [self.answer, *self.prevention.sentences]
         if self.flapping:
             listed = ", ".join(f"{name} ({count})" for name, count in self.flapping)
             found.append(f"Came back most often: {listed}.")
@@ -103,6 +114,9 @@ def over_time(
     period: timedelta,
     request: DiagnoseRequest,
     progress: Progress,
+    *,
+    minute_s: float = 60.0,
+    moved: str = "",
 ) -> OverTime:
     """Diagnose the last part of what is recorded of a cluster.
 
@@ -111,7 +125,9 @@ def over_time(
         cluster: Its name.
         period: How far back from the newest recorded minute.
         request: The object in question, and the time for simulations.
-        progress: Where the number of minutes read goes.
+        progress: Where the number of minutes read, of changes tried and of replays goes.
+        minute_s: Seconds of the record that count as a minute of the cluster.
+        moved: Bundle or partition of which every move is explained; empty: that of the request.
     Raises:
         HistoryError: Nothing is recorded, or it cannot be read.
         UnknownNameError: The object in question is not there.
@@ -135,6 +151,17 @@ def over_time(
     system = system_of(snapshots[0].manifest.kind)
     worst = max(snapshots, key=lambda one: system.unevenness(one) or 0.0)
     verdicts = Counter(system.verdict(one) for one in snapshots)
+    diagnosis = system.diagnose(worst, request, progress, earlier=snapshots[::-1])
+    prevented = prevention(
+        store,
+        cluster,
+        (start, end),
+        snapshots[0],
+        [cause.fix for cause in diagnosis.causes],
+        progress,
+        budget_s=max(request.seconds, MIN_BUDGET_S),
+        minute_s=minute_s,
+    )
     return OverTime(
         start=start,
         end=end,
@@ -143,9 +170,10 @@ def over_time(
         flapping=_flapping(tables["flaps"]),
         verdicts=tuple(verdicts.most_common()),
         samples=len(snapshots),
-        moved=_moved(store, cluster, events, request.bundle) if request.bundle else (),
+        moved=_moved(store, cluster, events, moved or request.bundle or request.node or ""),
         worst_at=worst.manifest.taken_at,
-        worst=system.diagnose(worst, request, progress, earlier=snapshots[::-1]),
+        worst=diagnosis,
+        prevention=prevented,
     )
 
 
@@ -176,7 +204,7 @@ def _past_move(store: HistoryStore, cluster: str, bundle: str, row: dict[str, An
     try:
         earlier = store.snapshot_at(cluster, taken_at - timedelta(milliseconds=1))
         why = system_of(earlier.manifest.kind).why(earlier, bundle)
-    except SnapshotError as error:
+    except OpsError as error:
         why = f"the minute before cannot be read: {error.message}"
     return PastMove(
         taken_at=taken_at,

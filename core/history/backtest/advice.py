@@ -26,6 +26,8 @@ WORSE_BY: Final = 0.01
 """So much more deviation is no matter, as a share of the mean."""
 
 _RESTART: Final = "restart"
+_MINUTES_PER_HOUR: Final = 60.0
+_MINUTES_PER_DAY: Final = 1440.0
 _SHEDDING: Final = "loadBalancerLoadSheddingStrategy"
 _PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
 
@@ -39,7 +41,8 @@ def chosen(rows: Sequence[dict[str, Any]], target: Target) -> dict[str, Any] | N
     """Return the first candidate of a ranking that is worth a change; ``None``: there is none.
 
     It comes before the recorded settings, replayed, by the rule of the ranking, and leaves the
-    farthest server not farther off than they do and than it really was, or meets the target.
+    farthest server not farther off than they do and than it really was, or meets the target. One
+    that was rejected (:mod:`core.history.backtest.convergence`) is passed over.
 
     Args:
         rows: Rows of ``CANDIDATES`` of one cluster, best first.
@@ -50,7 +53,7 @@ def chosen(rows: Sequence[dict[str, Any]], target: Target) -> dict[str, Any] | N
         return None  # nothing to compare with
     most = min(one["deviation_p95"] for one in (again, really(rows)) if _is_known(one)) + WORSE_BY
     for row in rows:
-        if row["rank"] is None:
+        if row["rank"] is None or row["is_rejected"]:
             continue
         if order_of(row, target) >= order_of(again, target):
             return None
@@ -59,11 +62,24 @@ def chosen(rows: Sequence[dict[str, Any]], target: Target) -> dict[str, Any] | N
     return None
 
 
+def verdict(row: Mapping[str, Any], target: Target, nouns: Wording) -> str:
+    """Return what a chosen candidate is called: ``recommended``, or how far it misses the target."""
+    if row["meets_target"]:
+        return "recommended"
+    missed = []
+    if row["deviation_p95"] > target.deviation:
+        points = (row["deviation_p95"] - target.deviation) * 100
+        missed.append(f"{points:,.1f} points of deviation")
+    if row["unloads_per_day"] > target.unloads_per_day:
+        missed.append(f"{row['unloads_per_day'] - target.unloads_per_day:,.1f} {nouns.moves} a day")
+    return f"best of those tried, misses the target by {' and '.join(missed)}"
+
+
 def _is_known(row: Mapping[str, Any] | None) -> TypeGuard[Mapping[str, Any]]:
     return row is not None and row["deviation_p95"] is not None
 
 
-def recommended(runs: pa.Table, candidates: pa.Table, target: Target) -> pa.Table:
+def recommended(runs: pa.Table, candidates: pa.Table, target: Target, nouns: Wording) -> pa.Table:
     """Return what to change on each cluster to have the candidate to choose, as ``RECOMMENDED``.
 
     A cluster has no rows where none is worth it; see :func:`chosen`.
@@ -72,6 +88,7 @@ def recommended(runs: pa.Table, candidates: pa.Table, target: Target) -> pa.Tabl
         runs: Rows of ``RUNS``: those of the record hold the settings in force.
         candidates: Of :func:`core.history.backtest.ranking.ranked`.
         target: What is good enough.
+        nouns: Of the system.
     """
     records = {
         row["cluster"]: row  # the last window's
@@ -84,7 +101,10 @@ def recommended(runs: pa.Table, candidates: pa.Table, target: Target) -> pa.Tabl
         mine = [row for row in rows if row["cluster"] == cluster]
         best, again = chosen(mine, target), the(mine, REPLAYED)
         if best is not None and again is not None:
-            found += _changes(cluster, best, again, record)
+            found += [
+                row | {"verdict": verdict(best, target, nouns)}
+                for row in _changes(cluster, best, again, record)
+            ]
     return pa.Table.from_pylist(found, schema=RECOMMENDED)
 
 
@@ -99,6 +119,7 @@ def _changes(
         f"{again['unloads_per_day']:,.1f} to {best['unloads_per_day']:,.1f} a day, against the "
         f"recorded settings, replayed, over "
         f"{pluralize(best['minutes'], 'minute')} and {pluralize(best['seeds'], 'seed')}."
+        f"{outcome_note(best)}"
     )
     return [
         {
@@ -114,6 +135,11 @@ def _changes(
         for key, value in wanted_settings(best, record, force).items()
         if force.get(key) != value
     ]
+
+
+def outcome_note(best: Mapping[str, Any]) -> str:
+    """Return what a candidate does to the last recorded minute, with a blank before it."""
+    return f" On the last recorded minute: {best['outcome']}" if best["outcome"] else ""
 
 
 def wanted_settings(
@@ -167,6 +193,7 @@ def describe_advice(runs: pa.Table, candidates: pa.Table, target: Target, nouns:
             _model_words(mine, nouns),
             _choice_words(mine, target, nouns),
             *_gap_words(runs, cluster),
+            *_length_words(mine, nouns),
         ]
         found.append(about + " ".join(sentences))
     return " ".join(found)
@@ -189,8 +216,12 @@ def _model_words(rows: Sequence[dict[str, Any]], nouns: Wording) -> str:
 
 def _choice_words(rows: Sequence[dict[str, Any]], target: Target, nouns: Wording) -> str:
     best = chosen(rows, target)
+    refused = "".join(
+        f" {row['candidate']}: {row['outcome']}" for row in rows if row["is_rejected"]
+    )
     if best is not None:
-        return f"Recommended: {best['candidate']}."
+        words = verdict(best, target, nouns)
+        return f"{words[:1].upper()}{words[1:]}: {best['candidate']}.{outcome_note(best)}{refused}"
     again = the(rows, REPLAYED)
     if again is None or again["rank"] is None:
         return "Nothing is recommended: there is nothing to compare the candidates with."
@@ -198,8 +229,22 @@ def _choice_words(rows: Sequence[dict[str, Any]], target: Target, nouns: Wording
         f"Nothing is recommended: by the worse of deviation and {nouns.moves} a day, each as a "
         "multiple of the target, no candidate comes nearer to it than the recorded settings, "
         f"replayed, without leaving the farthest {nouns.server} farther off than they do or "
-        "than it really was."
+        f"than it really was.{refused}"
     )
+
+
+def _length_words(rows: Sequence[Mapping[str, Any]], nouns: Wording) -> Iterator[str]:
+    """Note that figures a day are extrapolated from less than a day."""
+    minutes = max((row["minutes"] for row in rows), default=0)
+    if 0 < minutes < _MINUTES_PER_DAY:
+        yield f"{nouns.moves.capitalize()} a day are extrapolated from {format_minutes(minutes)}."
+
+
+def format_minutes(minutes: float) -> str:
+    """Return the length of a record: ``45 min``, ``6 h``."""
+    if minutes < _MINUTES_PER_HOUR:
+        return f"{minutes:.0f} min"
+    return f"{minutes / _MINUTES_PER_HOUR:.3g} h"
 
 
 def _gap_words(runs: pa.Table, cluster: str) -> Iterator[str]:

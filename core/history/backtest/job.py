@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from core.errors import InputError, SnapshotError, UnknownNameError
 from core.history.backtest.advice import describe_advice
+from core.history.backtest.convergence import simulated_candidates
 from core.history.backtest.model import Grid, Stretch, Unit, backtest_units, window_key
 from core.history.backtest.ranking import ranked
 from core.history.backtest.results import UnitResult, together
@@ -74,6 +75,14 @@ class Records:
         window = unit.window
         window = replace(window, end=min(window.end, self.ends[unit.cluster] + _JUST_AFTER))
         return system_named(self.system).load(store, unit.cluster, window, unit.minute_s)
+
+    def latest(self, cluster: str) -> Any:
+        """Return the snapshot of a cluster's last minute that counts.
+
+        Raises:
+            HistoryError: It cannot be read.
+        """
+        return HistoryStore(self.location).snapshot_at(cluster, self.ends[cluster])
 
     def simulate(self, record: Any, unit: Unit, tick: Tick | None = None) -> UnitResult:
         """Simulate one unit on its window's record: the same unit, the same tables."""
@@ -266,17 +275,21 @@ class Outcome:
     system: str
 
     @classmethod
-    def of(cls, grid: Grid, results: Iterable[UnitResult]) -> Outcome:
-        """Put the results of all units together.
+    def of(cls, grid: Grid, results: Iterable[UnitResult], records: Records) -> Outcome:
+        """Put the results of all units together, and simulate the best candidates to convergence.
 
         Args:
             grid: What was tried.
             results: In the order of the units.
+            records: Of the clusters: the best candidates are simulated on their last minutes.
         """
         tables = together(results)
         system = system_of(grid)
         candidates = ranked(tables["runs"], grid.target, system.nouns)
-        wanted = system.recommended(tables["runs"], candidates, grid.target)
+        candidates = simulated_candidates(
+            tables["runs"], candidates, grid.target, system, records.latest
+        )
+        wanted = system.recommended(tables["runs"], candidates, grid.target, system.nouns)
         found = {**tables, "candidates": candidates, "recommended": wanted}
         whole = {name: found[name] for name in TABLES}
         advice = describe_advice(tables["runs"], candidates, grid.target, system.nouns)

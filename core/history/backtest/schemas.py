@@ -57,7 +57,7 @@ RUNS: Final = pa.schema(
         _field("deviation_mean", pa.float64(), "ratio"),
         _field("deviation_p95", pa.float64(), "ratio"),
         _field("deviation_max", pa.float64(), "ratio"),
-        _field("minutes_over", pa.int64(), "min"),  # farthest node more than 20 % off the mean
+        _field("minutes_over", pa.int64(), "min"),  # farthest node more than 20% off the mean
         _field("minutes_over_ratio", pa.float64(), "ratio"),
         _field("rounds", pa.int64()),  # in which something was unloaded
         _field("unloads", pa.int64()),
@@ -98,6 +98,12 @@ CANDIDATES: Final = pa.schema(
         ],
         _field("sentence", pa.string(), nullable=False),
         _field("problem", pa.string()),
+        _field("outcome", pa.string()),  # simulated on the last recorded minute; null: it was not
+        _field("is_rejected", pa.bool_()),  # it does not converge there, or ends less even
+        _field("converged_moves", pa.int64()),
+        _field("converged_returned", pa.int64()),  # of these, back to where it had been
+        _field("converged_deviation", pa.float64(), "ratio"),
+        _field("converges", pa.bool_()),
     ]
 )
 """One row a candidate and cluster, best first, what really happened in its place in that order."""
@@ -141,6 +147,9 @@ RECOMMENDED: Final = pa.schema(
         _field("is_dynamic", pa.bool_(), nullable=False),
         _field("takes_effect", pa.string(), nullable=False),  # at once | next round | restart
         _field("why", pa.string(), nullable=False),
+        _field(
+            "verdict", pa.string(), nullable=False
+        ),  # recommended | how far it misses the target
     ]
 )
 """What to change on a cluster to have its best candidate; no row: nothing is better."""

@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from core.diagnosis.model import Effect
+from core.findings.finding import Fix
 from core.history.backtest.model import Candidate, Grid, Target, Unit, Window
 from core.history.backtest.results import UnitResult
 from core.history.backtest.wording import Wording
@@ -38,6 +40,10 @@ class BacktestSystem:
         simulate: Runs one unit on its window's record: the same unit, the same tables.
         recommended: Makes ``RECOMMENDED`` of rows of ``RUNS`` and of the ranked candidates.
         plan: Makes the plan that sets what is recommended.
+        converged: Simulates a candidate to convergence on a snapshot: the candidate is a row of
+            ``CANDIDATES`` or ``RUNS``, the last argument the record's row of ``RUNS``.
+        preventing: Makes candidates that might have kept a cluster even and calm, of the fixes of
+            its causes first: a short list, no grid.
         breaks: Kinds of events that end a stretch which is simulated without a break.
     """
 
@@ -49,6 +55,8 @@ class BacktestSystem:
     candidates: Callable[[Grid], tuple[Candidate, ...]]
     load: Callable[[HistoryStore, str, Window, float], Any]
     simulate: Callable[[Any, Unit, Tick | None], UnitResult]
-    recommended: Callable[[pa.Table, pa.Table, Target], pa.Table]
+    recommended: Callable[[pa.Table, pa.Table, Target, Wording], pa.Table]
     plan: RecommendedPlan
+    converged: Callable[[Any, Mapping[str, Any], Mapping[str, Any]], Effect | None]
+    preventing: Callable[[Any, Sequence[Fix]], tuple[Candidate, ...]]
     breaks: tuple[str, ...] = ()

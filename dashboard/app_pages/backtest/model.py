@@ -14,9 +14,10 @@ import pandas as pd
 import pyarrow as pa
 
 from core.errors import InputError
-from core.history.backtest.advice import is_plannable
+from core.history.backtest.advice import format_minutes, is_plannable
 from core.history.backtest.model import AS_RECORDED, Grid
 from core.history.backtest.parsing import grid_of
+from core.history.backtest.schemas import RECOMMENDED
 from core.history.backtest.systems import system_of
 from core.units import format_age, pluralize
 from dashboard.app_pages.backtest.charts import Line, Point
@@ -67,9 +68,47 @@ class Found:
 
 def found_of(candidates: pa.Table, recommended: pa.Table | None) -> Found:
     """Return the tables as frames; without recommendations an empty one."""
-    columns = ["cluster", "candidate", "key", "old", "new", "is_dynamic", "takes_effect", "why"]
+    columns = RECOMMENDED.names
     changes = pd.DataFrame(columns=columns) if recommended is None else recommended.to_pandas()
     return Found(candidates.to_pandas(), changes)
+
+
+MAX_REJECTED: Final = 3
+_MINUTES_PER_DAY: Final = 1440
+
+
+def verdict_words(changes: pd.DataFrame) -> str:
+    """Return what the candidate of the changes is called, and which one it is."""
+    first = changes.iloc[0]
+    verdict = str(first.get("verdict") or "not simulated")
+    return f"{verdict[:1].upper()}{verdict[1:]}: {first['candidate']}"
+
+
+def outcome_of(ranking: pd.DataFrame, candidate: str) -> str:
+    """Return what a candidate does to the last recorded minute; empty: it was not simulated."""
+    if "outcome" not in ranking:  # of a release before
+        return ""
+    found = ranking[ranking["candidate"] == candidate]["outcome"].dropna()
+    return str(found.iloc[0]) if len(found) else ""
+
+
+def rejected_notes(ranking: pd.DataFrame) -> list[str]:
+    """Return the candidates that the last recorded minute does not bear, each with the reason."""
+    if "is_rejected" not in ranking:
+        return []
+    rejected = ranking[ranking["is_rejected"].eq(True)]
+    return [
+        f"{row['candidate']}: {row['outcome']}"
+        for row in rejected.head(MAX_REJECTED).to_dict("records")
+    ]
+
+
+def span_note(ranking: pd.DataFrame, moves: str) -> str:
+    """Return that figures a day are extrapolated from a shorter record; empty: they are not."""
+    minutes = ranking["minutes"].max()
+    if pd.isna(minutes) or not 0 < minutes < _MINUTES_PER_DAY:
+        return ""
+    return f"{moves.capitalize()} a day are extrapolated from {format_minutes(minutes)} of record."
 
 
 def marks(row: Mapping[Hashable, Any]) -> str:
@@ -83,6 +122,8 @@ def marks(row: Mapping[Hashable, Any]) -> str:
         found.append("◆ Pareto-optimal")
     if row["problem"]:
         found.append("✗ not simulated")
+    if row.get("is_rejected"):
+        found.append("✗ rejected")
     return ", ".join(found)
 
 
@@ -111,7 +152,7 @@ def ranking_frame(ranking: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ranges(ranking: pd.DataFrame, name: str, factor: float, suffix: str) -> list[str]:
-    """Return ``12 to 18 %`` where seeds differ, else nothing."""
+    """Return ``12 to 18%`` where seeds differ, else nothing."""
     found = []
     for low, high in zip(ranking[f"{name}_low"], ranking[f"{name}_high"], strict=True):
         differs = pd.notna(low) and pd.notna(high) and high - low > 1e-9

@@ -122,6 +122,9 @@ def draw_pareto(view: Shown) -> None:
         "Lower left is better; numbers are ranks, neighbours share a label. Bars: "
         "least and greatest over the seeds."
     )
+    span = model.span_note(view.ranking, view.nouns.moves)
+    if span:
+        st.caption(words.plain(span))
 
 
 def draw_ranking(view: Shown) -> None:
@@ -149,7 +152,7 @@ def draw_ranking(view: Shown) -> None:
         "deviation_range": tables.words("Off, by seed", "Least and greatest over the seeds."),
         "unloads_range": tables.words(f"{moves}, by seed", "Least and greatest over the seeds."),
         "deviation_mean": tables.percent("Mean off", f"Farthest {server}, mean of the minutes."),
-        "minutes_over": tables.percent("Minutes over 20 %"),
+        "minutes_over": tables.percent("Minutes over 20%"),
         "moved_per_day": tables.megabytes("Moved a day", "Traffic of what moved, summed."),
         "client_cuts_per_day": tables.whole("Client cuts a day"),
         "ping_pongs_per_day": tables.whole("Ping-pongs a day"),
@@ -287,14 +290,19 @@ def draw_change(page: FleetContext, system: BacktestPages, view: Shown) -> None:
     """Draw what to change on the cluster, and the plan of it."""
     name = view.one_cluster
     changes = view.found.changes(name)
-    words.section("What to change", f"On {name}, to have the best candidate.")
+    words.section("What to change", f"On {name}; simulated to convergence on its last minute.")
+    for note in model.rejected_notes(view.found.ranking(name)):
+        st.caption(f":material/block: {words.plain(note)}")
     if changes.empty:
         st.caption(
             ":material/check_circle: Nothing: no candidate is better than the recorded settings, "
             "replayed."
         )
         return
-    st.caption(words.plain(str(changes["candidate"].iloc[0])))
+    st.caption(words.plain(model.verdict_words(changes)))
+    outcome = model.outcome_of(view.found.ranking(name), str(changes["candidate"].iloc[0]))
+    if outcome:
+        st.caption(words.plain(outcome))
     st.code(model.diff_text(changes), language="diff", wrap_lines=True)
     words.notes(model.change_notes(changes))
     if name != page.choice.cluster.name:

@@ -8,11 +8,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from core.history.backtest.advice import chosen
+from core.history.backtest.advice import chosen, outcome_note, verdict
 from core.history.backtest.model import REPLAYED, Target
 from core.history.backtest.pegasus.rules import LEVEL
 from core.history.backtest.ranking import the
 from core.history.backtest.schemas import RECOMMENDED
+from core.history.backtest.wording import Wording
 from core.pegasus.settings import server_setting
 from core.units import format_mb, format_ratio, pluralize
 
@@ -20,7 +21,9 @@ _POLICY: Final = "balance_cluster"
 _NEXT_ROUND: Final = "next round"
 
 
-def recommended_switches(runs: pa.Table, candidates: pa.Table, target: Target) -> pa.Table:
+def recommended_switches(
+    runs: pa.Table, candidates: pa.Table, target: Target, nouns: Wording
+) -> pa.Table:
     """Return the switches to set on each cluster, as ``RECOMMENDED``.
 
     A cluster has no rows where no candidate is worth it; see :func:`chosen`.
@@ -29,6 +32,7 @@ def recommended_switches(runs: pa.Table, candidates: pa.Table, target: Target) -
         runs: Rows of ``RUNS``; those of the record hold the switches in force.
         candidates: Best first.
         target: What is good enough.
+        nouns: Of the system.
     """
     found: list[dict[str, Any]] = []
     records = {row["cluster"]: row for row in runs.to_pylist() if _is_read(row)}
@@ -37,7 +41,7 @@ def recommended_switches(runs: pa.Table, candidates: pa.Table, target: Target) -
         best, again = chosen(mine, target), the(mine, REPLAYED)
         if best is None or again is None:
             continue
-        why = _why(best, again, _copied_mb_per_day(runs, best))
+        why = _why(best, again, _copied_mb_per_day(runs, best)) + outcome_note(best)
         for key, old, new in _changes(best, run):
             found.append(
                 {
@@ -49,6 +53,7 @@ def recommended_switches(runs: pa.Table, candidates: pa.Table, target: Target) -
                     "is_dynamic": True,
                     "takes_effect": _NEXT_ROUND,
                     "why": why,
+                    "verdict": verdict(best, target, nouns),
                 }
             )
     return pa.Table.from_pylist(found, schema=RECOMMENDED)

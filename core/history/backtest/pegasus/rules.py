@@ -113,7 +113,7 @@ def pegasus_candidates(grid: Grid) -> tuple[Candidate, ...]:
         InputError: A value that a switch does not take.
     """
     switches = {
-        _name(name): tuple(_checked(_name(name), value) for value in values)
+        _name(name): tuple(checked_switch(_name(name), value) for value in values)
         for name, values in grid.switches.items()
     }
     found: dict[str, Candidate] = {RECORD.label: RECORD, AGAIN.label: AGAIN}
@@ -138,8 +138,8 @@ def _name(name: str) -> str:
     return plain
 
 
-def _checked(name: str, value: object) -> object:
-    """Return a wished value as JSON: true, 10, "lively"."""
+def checked_switch(name: str, value: object) -> object:
+    """Return a value of a switch as JSON: true, 10, "lively"."""
     if name == LEVEL:
         word = str(value).strip().lower()
         return word if word == RECORDED_LEVEL else parse_level(word).word
@@ -198,7 +198,7 @@ def switches_in_force(reported: Mapping[str, str]) -> dict[str, object]:
     for name in SWITCHES:
         if name in reported:
             try:
-                found[name] = _checked(name, reported[name])
+                found[name] = checked_switch(name, reported[name])
             except InputError:
                 found[name] = reported[name]
     return found

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from core.history.backtest.model import TARGETS, Window
 from core.history.backtest.pegasus.advice import recommended_switches
+from core.history.backtest.pegasus.prevention import converged, preventing
 from core.history.backtest.pegasus.reading import tape_of_history
 from core.history.backtest.pegasus.rules import LEVEL, pegasus_candidates
 from core.history.backtest.pegasus.tape import PegasusTape
@@ -55,4 +56,6 @@ PEGASUS: Final = BacktestSystem(
     simulate=run_pegasus_unit,
     recommended=recommended_switches,
     plan=_plan,  # its settings are all set at run time: nothing is left to say
+    converged=converged,
+    preventing=preventing,
 )

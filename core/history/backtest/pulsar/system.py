@@ -8,6 +8,7 @@ from typing import Any, Final
 from core.history.backtest.advice import recommended
 from core.history.backtest.model import TARGETS, Window
 from core.history.backtest.pulsar.candidates import pulsar_candidates
+from core.history.backtest.pulsar.prevention import converged, preventing
 from core.history.backtest.pulsar.recorded import load_series
 from core.history.backtest.pulsar.series import LoadSeries
 from core.history.backtest.pulsar.units import run_unit
@@ -46,5 +47,7 @@ PULSAR: Final = BacktestSystem(
     simulate=run_unit,
     recommended=recommended,
     plan=_plan,
+    converged=converged,
+    preventing=preventing,
     breaks=("setting", "policy"),
 )
