@@ -31,7 +31,7 @@ def judged(report: Report) -> pytest.param:
     return pytest.param(report, marks=marks, id=report.name)
 
 
-@pytest.mark.parametrize("report", map(judged, CASES))
+@pytest.mark.parametrize("report", list(map(judged, CASES)))
 def test_the_established_cause_is_named_first_and_no_fix_makes_it_worse(report):
     causes = diagnose(report.snapshot(), REQUEST).causes
     assert causes
