@@ -70,8 +70,13 @@ def first_snapshot() -> PulsarSnapshot:
         seen.brokers.schema.field("started_at"),
         pa.array([END_MS - 1000 * age for age in ages], pa.int64()),
     )
+    bundles = seen.bundles.set_column(
+        seen.bundles.schema.get_field_index("owner_source"),
+        seen.bundles.schema.field("owner_source"),
+        pa.array(["ownership"] * seen.bundles.num_rows),
+    )
     manifest = Manifest(cluster="sandbox", taken_at=ms_to_datetime(END_MS), tables={})
-    return PulsarSnapshot.build(manifest, {**seen.tables, "brokers": brokers})
+    return PulsarSnapshot.build(manifest, {**seen.tables, "brokers": brokers, "bundles": bundles})
 
 
 @pytest.fixture(scope="module")
@@ -156,11 +161,11 @@ def config_in(folder: Path) -> TrimtabConfig:
 def test_the_written_past_is_history_with_runs_that_the_journal_proves(
     first: PulsarSnapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "PAST_MS", 4 * HOUR_MS)
-    monkeypatch.setattr(writer, "RECENT_MS", 4 * HOUR_MS)
+    monkeypatch.setattr(writer, "PAST_MS", 48 * STEP_MS)
+    monkeypatch.setattr(writer, "RECENT_MS", 46 * STEP_MS)
     config = config_in(tmp_path)
     sizes = {"brokers": 12, "bundles": 200, "seed": 7, "day_s": 3600.0}
-    assert list(write_past(config, first, **sizes)) == [4 * HOUR_MS // STEP_MS]
+    assert list(write_past(config, first, **sizes)) == [46, 2]
     store = open_history(config)
     assert store.problems("sandbox") == []
     span = store.span("sandbox")
@@ -174,7 +179,7 @@ def test_the_written_past_is_history_with_runs_that_the_journal_proves(
     assert all(row["actor"] == ACTOR for row in events if row["kind"] == "run" and row["actor"])
     journal = SqlJournal(config.journal_address)
     assert not journal.verify().damages
-    assert len(journal.run_ids()) == 2
+    assert len(journal.run_ids()) == 1
     assert not journal.open_runs("sandbox")
     journal.close()
     # the same state directory once more: what is there stays as it is
@@ -193,16 +198,17 @@ def test_the_last_hours_are_written_first_and_large_fleets_get_less() -> None:
 def test_a_batch_is_what_a_recorder_writes_minute_by_minute(tmp_path: Path) -> None:
     snapshots = pulsar_minutes(3, 4)
     store = HistoryStore(HistoryLocation(str(tmp_path)))
-    batch = BatchRecorder(store, "one")
+    name = snapshots[0].manifest.cluster
+    batch = BatchRecorder(store, name)
     for snapshot in snapshots:
         batch.record(snapshot)
-    assert store.span("one") is None  # nothing is there before the commit
+    assert store.span(name) is None  # nothing is there before the commit
     assert batch.commit() == len(snapshots)
     for snapshot in snapshots:
-        found = store.snapshot_at("one", snapshot.manifest.taken_at)
+        found = store.snapshot_at(name, snapshot.manifest.taken_at)
         assert found.snapshot_id == snapshot.snapshot_id
     assert batch.commit() == 0
-    again = BatchRecorder(store, "one")
+    again = BatchRecorder(store, name)
     again.record(snapshots[0])
     with pytest.raises(OpsError, match="already"):
         again.commit()
