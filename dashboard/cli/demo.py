@@ -58,7 +58,10 @@ def demo(
     past: Annotated[bool, typer.Option(help="Simulate a day of history before the start.")] = True,
     state_dir: StateDir = None,
 ) -> int:
-    """Run the dashboard on embedded clusters: sandboxes, collector, worker and jobs."""
+    """Run the dashboard on embedded clusters.
+
+    Sandboxes, a collector, a worker and a job server.
+    """
     started = time.monotonic()
     state = state_dir or Path(tempfile.mkdtemp(prefix="trimtab-demo-"))
     services.keep_private(state)
@@ -163,6 +166,9 @@ def run_sandbox(
     state_dir: StateDir = None,
     as_json: Json = False,
 ) -> int:
-    """Run the embedded fleet: a real ZooKeeper and simulated brokers, until Ctrl-C."""
+    """Run an embedded cluster for trials, until Ctrl-C.
+
+    Pulsar: a real ZooKeeper and simulated brokers. Pegasus: meta and replica servers.
+    """
     code: int = part(kind, "sandbox").run(request, write_config, state_dir, as_json=as_json)
     return code

@@ -23,11 +23,11 @@ a picture is neither read aloud nor sorted::
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, Literal
-from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
@@ -158,7 +158,7 @@ def _bar(step: int, band: int, tone: str) -> str:
         f"fill='{FAINT}'/><rect x='{left:.1f}' y='4' width='{width:.1f}' height='8' "
         f"fill='{tone}'/><rect x='{half - 0.5}' y='0' width='1' height='16' fill='{LINE}'/></svg>"
     )
-    return f"data:image/svg+xml,{quote(picture)}"
+    return f"data:image/svg+xml;base64,{b64encode(picture.encode()).decode()}"
 
 
 STATUS_COLORS: Final = {

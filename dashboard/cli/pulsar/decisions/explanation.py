@@ -99,7 +99,10 @@ def explain(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Explain why brokers shed or stay in the next round, and which settings conflict."""
+    """Explain why brokers shed or stay in the next round.
+
+    Show which settings conflict, too.
+    """
     if broker is not None and bundle is not None:
         raise UsageFaultError(
             "Both --broker and --bundle are given.", hint="Ask about one of them at a time."
