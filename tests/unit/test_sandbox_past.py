@@ -178,7 +178,7 @@ def test_the_written_past_is_history_with_runs_that_the_journal_proves(
     assert {("move", "trimtab"), ("step", "trimtab"), ("run", "trimtab")} <= by
     assert all(row["actor"] == ACTOR for row in events if row["kind"] == "run" and row["actor"])
     journal = SqlJournal(config.journal_address)
-    assert not journal.verify().damages
+    assert journal.verify().damage is None
     assert len(journal.run_ids()) == 1
     assert not journal.open_runs("sandbox")
     journal.close()
