@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from core.errors import OpsError, SnapshotError
-from core.snapshot.store import CachedSnapshot
 from dashboard.app_pages.fleet import model, view
 from dashboard.app_pages.systems import FLEET
 from dashboard.components import figures, findings, frame
@@ -17,8 +16,11 @@ from dashboard.components.waiting import no_snapshot
 from dashboard.presenters.findings import Listed, listed
 from dashboard.queries import runs
 from dashboard.queries.findings import first_seen
-from dashboard.queries.snapshots import SavedSnapshots
-from dashboard.services import Cluster
+
+if TYPE_CHECKING:
+    from core.snapshot.store import CachedSnapshot
+    from dashboard.queries.snapshots import SavedSnapshots
+    from dashboard.services import Cluster
 
 page = frame.open_fleet("Fleet")
 shown = page.page
@@ -66,7 +68,7 @@ figures.key_figures(
 view.clusters(rows, {one.name: FLEET[one.kind].overview for one in page.config.clusters})
 if shown is None:
     no_snapshot(page.config, page.choice, is_answer=False)
-left, right = st.columns([0.74, 0.26], gap="medium")
+left, right = st.columns([0.8, 0.2], gap="small")
 with right:
     panel = st.container()
     view.activity(rows, known_runs or ())

@@ -47,20 +47,22 @@ def clusters(rows: Sequence[FleetRow], overviews: Mapping[str, str]) -> None:
                 [*model.STATE_WORDS.values(), model.NO_SNAPSHOT],
                 "The worst finding; unknown is never healthy.",
             ),
-            "system": tables.words("System"),
+            "system": tables.words("System", width_px=96),
             "bar": tables.deviation("Deviation from mean", "Grey: the target band of ±20%."),
             "deviation": tables.signed_percent("Max"),
             "trend": tables.sparkline("Last 6 h", "Max deviation."),
             "usage": tables.percent("Usage", "Weighted maximum of the fullest broker."),
-            "nodes": st.column_config.TextColumn("Nodes", alignment="right"),
-            "parts": tables.whole("Bundles / partitions"),
-            "load": st.column_config.TextColumn("Load", alignment="right"),
+            "nodes": st.column_config.TextColumn("Nodes", alignment="right", width=58),
+            "parts": tables.whole("Bundles", "Partitions of a Pegasus cluster."),
+            "load": st.column_config.TextColumn("Load", alignment="right", width=76),
             "findings": st.column_config.TextColumn(
-                "Findings", help="Errors / warnings / notes.", alignment="right"
+                "Findings", help="Errors / warnings / notes.", alignment="right", width=80
             ),
-            "balancer": tables.words("Native balancer"),
-            "run": tables.words("Access", "Read-only, may act, or the run in progress."),
-            "age": tables.words("Read"),
+            "balancer": tables.words("Balancer", "What the cluster itself does.", width_px=96),
+            "run": tables.words(
+                "Access", "Read-only, may act, or the run in progress.", width_px=76
+            ),
+            "age": tables.words("Read", "When the snapshot was taken.", width_px=80),
         },
         key="clusters",
         alt="Clusters with their deviation from the mean, usage, load and findings",
@@ -89,7 +91,7 @@ def activity(rows: Sequence[FleetRow], runs: Sequence[RunView]) -> None:
     tables.table(
         frame,
         {
-            "at": st.column_config.DatetimeColumn("UTC", format="HH:mm", width=60),
+            "at": st.column_config.DatetimeColumn("UTC", format="HH:mm", width=52),
             "what": st.column_config.ButtonColumn(
                 "What", type="tertiary", alignment="left", on_click=open_row, key="_open_event"
             ),

@@ -66,7 +66,7 @@ figures.key_figures(
     key="broker",
 )
 
-left, right = st.columns([0.6, 0.4], gap="medium")
+left, right = st.columns([0.56, 0.44], gap="medium")
 with left:
     words.section("Usage, last 6 h")
     limit = settings.number(model.OVERLOADED) / 100
@@ -88,7 +88,7 @@ with right:
     tables.table(
         model.resources(snapshot, settings, row),
         {
-            "resource": tables.words("Resource"),
+            "resource": tables.words("Resource", width_px=108),
             "use": tables.share("Use of limit"),
             "value": st.column_config.TextColumn("Value", alignment="right"),
             "limit": st.column_config.TextColumn("Limit", alignment="right"),

@@ -311,7 +311,7 @@ def subtitle(measures: Measures, target: Target = DEFAULT_TARGET) -> str:
     """Return how many brokers there are, and whether they are balanced."""
     verdict = {
         "balanced": "balanced",
-        "not_balanced": "not even",
+        "unbalanced": "unbalanced",
         "unknown": "balance unknown",
     }[measures.verdict(target)]
     return f"{pluralize(len(measures.brokers), 'broker')} · {verdict} · target {target.label}"
