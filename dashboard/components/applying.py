@@ -147,6 +147,7 @@ def apply_action(dialog: ApplyDialog, label: str = "") -> action_bar.Button:
         is_disabled=refusal is not None,
         help=refusal or "",
         icon=":material/rocket_launch:",
+        key="" if label else "_apply",
     )
 
 

@@ -307,7 +307,7 @@ class _Search:
         off = tuple(self._context.base.settings)
         return Cause(
             code=candidate.code,
-            keys=tuple(dict.fromkeys((*(candidate.keys or one.change.settings), *off))),
+            keys=tuple(dict.fromkeys((*self._keys(one), *off))),
             objects=candidate.objects,
             summary=candidate.summary or self._summary(one),
             effect=one.effect,
@@ -317,6 +317,12 @@ class _Search:
             threshold=candidate.threshold,
             unit=candidate.unit,
         )
+
+    def _keys(self, one: _Proven) -> tuple[str, ...]:
+        """Return the settings concerned: a later release keeps those it is tried with."""
+        if one.candidate.keys or one.change.release is not None:
+            return one.candidate.keys
+        return tuple(one.change.settings)
 
     def _summary(self, one: _Proven) -> str:
         present = " and ".join(

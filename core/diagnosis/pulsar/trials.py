@@ -275,7 +275,9 @@ class Trials:
     def _deviation(
         self, snapshot: PulsarSnapshot, settings: EffectiveSettings, judged_by: MeasureName
     ) -> float | None:
-        return self.pools.deviation(measure(snapshot, settings).of(judged_by))
+        # other weights make other usage of the same load: that evens out nothing
+        by = self.settings if judged_by == "usage" else settings
+        return self.pools.deviation(measure(snapshot, by).of(judged_by))
 
 
 def judged_trials(trials: Trials) -> Trials:

@@ -48,8 +48,8 @@ def isolation(context: DiagnosisContext) -> Iterator[Candidate]:
             for broker in view.brokers
             if policy.placement_role_of(broker, context.settings.release) != "none"
         ]
-        if len(allowed) == len(view.brokers):
-            continue
+        if len(allowed) == len(view.brokers) or policy.name in context.trials.pools.policies:
+            continue  # it separates nothing, or separates as it is meant to
         yield Candidate(
             code=_code(policy, allowed, lost),
             objects=(policy.name, *allowed[:3]),

@@ -17,6 +17,7 @@ from dashboard.app_pages.pulsar.rebalance import queries, strategy_settings
 from dashboard.app_pages.pulsar.rebalance.fleets import REAL, Fleet
 from dashboard.components import tables, words
 from dashboard.presenters.pulsar import rebalance as presenter
+from dashboard.presenters.pulsar import rebalance_plan
 from dashboard.presenters.pulsar.sliders import sliders
 
 if TYPE_CHECKING:
@@ -134,7 +135,10 @@ def _settings_of(choice: Choice, candidate: queries.Candidate) -> str:
 def draw_table(choice: Choice, lines: list[presenter.Line], target_ratio: float) -> None:
     """Draw the candidates, one row each; selecting a row chooses it."""
     rows = presenter.table(lines, choice.optimal, queries.OPTIMIZER)
-    rows["bar"] = tables.deviation_bars(rows["after"].astype(float) / 100, target_ratio)
+    now = rebalance_plan.farthest(choice.page.reading.measures.throughput)
+    rows["bar"] = tables.deviation_bars(
+        rows["after"].astype(float) / 100, target_ratio, end_ratio=now[0] if now else None
+    )
     waiting = choice.is_simulated and any(line.simulated is None for line in lines)
     columns = {
         "candidate": tables.words("Strategy", width_px=146),

@@ -72,30 +72,29 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
             "Selected bundle",
             key=state.BUNDLE,
             bind="query-params",
-            width=420,
+            width=390,
             on_change=forget_positions,
         )
         or ""
     ).strip()
     is_there = model.splittable(snapshot.bundles, bundle)
-    st.button(
-        "Open the bundle",
-        icon=":material/donut_small:",
-        type="tertiary",
-        disabled=not is_there,
-        on_click=frame.bundle_link,
-        args=(bundle,),
-    )
-    st.space("stretch")
-    tables.downloads(rows, cluster=page.name, what="splits", moment=page.stored.taken_at)
+    controls = st.container(horizontal=True, vertical_alignment="bottom", width="content")
 if not is_there:
     known = reading.movable["bundle"].to_pylist()[:10_000]
     unknown = UnknownNameError.of("bundle", bundle, known, place="this snapshot")
     words.failed(unknown, what="No such bundle, or none that can be split")
     st.stop()
 chosen = view.Chosen.of(page, bundle)
-view.topics_button(chosen)
-picked = view.picked(chosen)
+with controls:
+    picked = view.picked(chosen)
+    view.topics_button(chosen)
+    st.button(
+        "Open the bundle",
+        icon=":material/donut_small:",
+        type="tertiary",
+        on_click=frame.bundle_link,
+        args=(bundle,),
+    )
 if picked is None:
     st.stop()
 found, is_unloaded = picked
@@ -118,4 +117,5 @@ if ring_tab.open:
 if when_tab.open:
     with when_tab:
         view.conditions(chosen, found)
+tables.downloads(rows, cluster=page.name, what="splits", moment=page.stored.taken_at)
 view.planned(chosen, found, is_unloaded=is_unloaded)

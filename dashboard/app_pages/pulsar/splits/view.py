@@ -86,20 +86,16 @@ def topics_button(chosen: Chosen) -> None:
     page, snapshot = chosen.page, chosen.page.reading.snapshot
     owner = chosen.explained("range_equally_divide").subject.owner
     address = page.cluster.web_address(*web_addresses_of(snapshot, str(owner or "")))
-    with st.container(horizontal=True, vertical_alignment="center"):
-        is_clicked = st.button(
-            "Fetch topics",
-            icon=":material/cloud_download:",
-            disabled=not address,
-            help="Read from the owner: where topics lie on the ring, and what each carries.",
-        )
-        st.caption(
-            f"{pluralize(chosen.topics.num_rows, 'topic')}. "
-            f"{read_words(chosen.read_at, services.now())}"
-            if chosen.topics is not None and chosen.read_at is not None
-            else "Its topics were not read: what the parts carry is assumed by their width.",
-            width="content",
-        )
+    is_clicked = st.button(
+        "Fetch topics",
+        icon=":material/cloud_download:",
+        disabled=not address,
+        help="Read from the owner: where topics are on the ring, and what each carries.",
+    )
+    if chosen.topics is not None and chosen.read_at is not None:
+        read = read_words(chosen.read_at, services.now())
+        count = pluralize(chosen.topics.num_rows, "topic")
+        st.caption(f"{count}. {read}", width="content")
     if not is_clicked:
         return
     try:
@@ -141,14 +137,14 @@ def picked(chosen: Chosen) -> tuple[SplitWhatIf, bool] | None:
     """Draw the choice of algorithm; return what it does, and whether the parts are unloaded."""
     default = chosen.page.reading.settings.text("defaultNamespaceBundleSplitAlgorithm")
     names = list(ALGORITHMS)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with st.container(horizontal=True, vertical_alignment="bottom", width="content"):
         algorithm = st.selectbox(
             "Algorithm",
             names,
             index=names.index(default) if default in names else 0,
             key=state.ALGORITHM,
             bind="query-params",
-            width=270,
+            width=230,
         )
         text = ""
         if algorithm == model.SPECIFIED:
