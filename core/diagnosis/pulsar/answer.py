@@ -145,19 +145,20 @@ def _problem(context: DiagnosisContext) -> str:
                 "anywhere."
             )
         return (
-            f"{context.strategy.name} does not come to rest: {pluralize(end.moves, 'move')} in "
-            f"{pluralize(end.rounds, 'round')}, {end.returned:,} of them back."
+            f"{context.strategy.name} does not converge: {pluralize(end.moves, 'move')} in "
+            f"{pluralize(end.rounds, 'round')}, {end.returned:,} of them returned."
         )
     if end.returned:
         return (
-            f"{end.returned:,} of {pluralize(end.moves, 'move')} go back to where the bundle was."
+            f"{end.returned:,} of {pluralize(end.moves, 'move')} return a bundle to a broker that "
+            "it left."
         )
     if end.deviation is not None and end.deviation > UNEVEN_RATIO and context.hurts:
         measure = context.load.label
         after = f" after {pluralize(end.moves, 'move')}" if end.moves else ""
         off = " and ".join(context.settings.shedding_off)
         why = f"{off} is false" if off else "the balancer does nothing more"
-        return f"The {measure} is {format_ratio(end.deviation)} off the mean{after}, and {why}."
+        return f"Max deviation of {measure} is {format_ratio(end.deviation)}{after}, and {why}."
     return ""
 
 
