@@ -10,7 +10,7 @@ from core.diagnosis.request import DiagnoseRequest
 from core.diagnosis.systems import diagnose
 from core.pulsar.settings import SETTING_BY_KEY
 
-REQUEST = DiagnoseRequest(seconds=30.0)
+REQUEST = DiagnoseRequest(seconds=120.0)
 REPORTS = all_reports("pulsar")
 CASES = [report for report in REPORTS if not report.is_control]
 CONTROLS = [report for report in REPORTS if report.is_control]
