@@ -13,7 +13,10 @@ class DiagnoseRequest(Request, frozen=True, kw_only=True):
 
     broker: Annotated[str | None, param("Why this broker is relieved or not", metavar="B")] = None
     bundle: Annotated[str | None, param("Why this bundle moves or not", metavar="B")] = None
-    node: Annotated[str | None, param("Why this Pegasus node, or partition (app.index), is as it is", metavar="N")] = None
+    node: Annotated[
+        str | None,
+        param("Why this Pegasus node, or partition (app.index), is as it is", metavar="N"),
+    ] = None
     seconds: Annotated[
         float,
         param(

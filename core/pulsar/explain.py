@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -213,22 +213,30 @@ class Explanation:
             return
         yield from self._what_if.turning_points(broker)
 
-    def otherwise(self, broker: str, points: Sequence[TurningPoint]) -> str:
+    def otherwise(
+        self,
+        broker: str,
+        points: Sequence[TurningPoint],
+        outcome_of: Callable[[Mapping[str, Any]], str] | None = None,
+    ) -> str:
         """Return what besides one setting would have to be otherwise, two settings included.
 
         Args:
             broker: Broker id.
             points: Its turning points: where there are any, pairs of settings are not tried.
+            outcome_of: Simulates settings to convergence, and returns a sentence about the result;
+                ``None``: the pair is marked as not simulated.
         """
         reason = self.of_broker(broker)
         if points or reason.sheds or not is_searchable(self.view):
             return reason.otherwise
         both = self._what_if.together(broker)
-        return (
-            f"{reason.otherwise} Two settings do it, not simulated here: {both}."
-            if both
-            else reason.otherwise
-        )
+        if both is None:
+            return reason.otherwise
+        values, words = both
+        if outcome_of is None:
+            return f"{reason.otherwise} Two settings do it, not simulated here: {words}."
+        return f"{reason.otherwise} Two settings do it: {words}. {outcome_of(values)}"
 
     def bundle_turning_points(self, bundle: str) -> Iterator[TurningPoint]:
         """Yield each setting that turns the verdict on a bundle by itself; each value is tried.

@@ -6,13 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-RESOURCE_NAMES: Final = {
-    "cpu": "CPU",
-    "memory": "heap",
-    "direct_memory": "direct memory",
-    "bandwidth_in": "bandwidth in",
-    "bandwidth_out": "bandwidth out",
-}
+from core.pulsar.load import RESOURCE_NAMES
+
 ORIGINS: Final = {
     "default": "default",
     "file": "broker.conf",

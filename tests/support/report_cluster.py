@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from core.pulsar.snapshot.zkdump import import_zk_dump
 from core.pulsar.settings import effective_settings
+from core.pulsar.snapshot.zkdump import import_zk_dump
 from core.simulation.records import top_bundles
 from core.snapshot import Manifest, PulsarSnapshot
 

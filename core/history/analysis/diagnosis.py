@@ -14,8 +14,8 @@ from core.diagnosis.model import Diagnosis
 from core.diagnosis.request import DiagnoseRequest
 from core.diagnosis.systems import system_of
 from core.errors import OpsError, SnapshotError
-from core.history.analysis.prevention import MIN_BUDGET_S, Prevention, prevention
 from core.history.analysis.flaps.flaps import EVENT_COLUMNS, MOVE_KINDS, flaps_of
+from core.history.analysis.prevention import MIN_BUDGET_S, Prevention, prevention
 from core.history.analysis.requests import FlapsRequest
 from core.history.analysis.trends.trends import NO_MINUTES
 from core.history.backtest.advice import format_minutes

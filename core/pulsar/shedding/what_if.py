@@ -219,8 +219,10 @@ class WhatIf:
                 sentence=f"{bundle} {verb} {how} {namespace} in {_EXCLUDED}",
             )
 
-    def together(self, broker: str) -> str:
-        """Return two settings that make a broker shed together; blank: no two do.
+    def together(self, broker: str) -> tuple[dict[str, Any], str] | None:
+        """Return two settings that make a broker shed together, and a sentence with them.
+
+        ``None``: no two do.
 
         For use where none does alone; the values given are verified.
         """
@@ -251,8 +253,8 @@ class WhatIf:
                 for key, value in both.items()
             )
             after = f", after {rounds} such rounds" if rounds > 1 else ""
-            return f"{broker} would shed with {changes} together{after}"
-        return ""
+            return both, f"{broker} would shed with {changes} together{after}"
+        return None
 
     def _turned(self, concerns: Concern) -> Iterator[_Turn]:
         """Yield what turns the verdict on a broker or a bundle by itself."""

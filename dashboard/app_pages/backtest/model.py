@@ -16,8 +16,8 @@ import pyarrow as pa
 from core.errors import InputError
 from core.history.backtest.advice import format_minutes, is_plannable
 from core.history.backtest.model import AS_RECORDED, Grid
-from core.history.backtest.schemas import RECOMMENDED
 from core.history.backtest.parsing import grid_of
+from core.history.backtest.schemas import RECOMMENDED
 from core.history.backtest.systems import system_of
 from core.units import format_age, pluralize
 from dashboard.app_pages.backtest.charts import Line, Point
@@ -96,7 +96,7 @@ def rejected_notes(ranking: pd.DataFrame) -> list[str]:
     """Return the candidates that the last recorded minute does not bear, each with the reason."""
     if "is_rejected" not in ranking:
         return []
-    rejected = ranking[ranking["is_rejected"].eq(True)]
+    rejected = ranking[ranking["is_rejected"].eq(other=True)]
     return [
         f"{row['candidate']}: {row['outcome']}"
         for row in rejected.head(MAX_REJECTED).to_dict("records")

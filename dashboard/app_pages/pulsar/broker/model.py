@@ -12,14 +12,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from core.arrays import column_values
-from core.pulsar.load import limiting_resource, resource_weights
+from core.pulsar.load import limiting_resource, resource_weights, usage_sources
 from core.pulsar.measures import Measures
 from core.pulsar.settings import EffectiveSettings
 from core.schemas.pulsar import RESOURCES
 from core.snapshot import PulsarSnapshot
 from core.units import KBIT_BYTES, format_age, format_bytes_per_s, format_ratio, pluralize
 from dashboard.presenters.moves import Move
-from dashboard.presenters.naming import RESOURCE_NAMES, resource_name
+from dashboard.presenters.naming import RESOURCE_NAMES, UNKNOWN, resource_name
 
 Floats = NDArray[np.float64]
 
@@ -47,8 +47,14 @@ def row_number(snapshot: PulsarSnapshot, broker: str) -> int | None:
     return None if row < 0 else int(row)
 
 
-def answer(measures: Measures, broker: str, limiting: str | None) -> str:
-    """Return the sentence that says how this broker stands."""
+def answer(measures: Measures, broker: str, source: str) -> str:
+    """Return the sentence that sums up a broker.
+
+    Args:
+        measures: Of the snapshot.
+        broker: Its name.
+        source: What makes its usage, of :func:`core.pulsar.load.usage_sources`.
+    """
     usage, traffic = measures.usage, measures.throughput
     if usage.value_of(broker) is None:
         return f"{broker} reports no usage: its load is unknown."
@@ -70,9 +76,14 @@ def answer(measures: Measures, broker: str, limiting: str | None) -> str:
         else f"it owns {pluralize(int(bundles), 'bundle')} that can move"
     )
     return (
-        f"{broker} runs at {format_ratio(usage.value_of(broker))}, limited by "
-        f"{resource_name(limiting)}; {where}; {owned}."
+        f"{broker} runs at {format_ratio(usage.value_of(broker))} ({source or UNKNOWN}); {where}; "
+        f"{owned}."
     )
+
+
+def usage_source(snapshot: PulsarSnapshot, settings: EffectiveSettings, row: int) -> str:
+    """Return what makes the broker's usage, with weight and value; empty where it is unknown."""
+    return usage_sources(snapshot.brokers.slice(row, 1), settings)[0]
 
 
 def limiting_of(snapshot: PulsarSnapshot, settings: EffectiveSettings, row: int) -> str | None:

@@ -53,8 +53,8 @@ if broker is None:
     st.stop()
 row = model.row_number(snapshot, broker)
 assert row is not None  # noqa: S101  # the chooser offers the snapshot's own names
-limiting = model.limiting_of(snapshot, reading.settings, row)
-words.answer(model.answer(reading.measures, broker, limiting))
+source = model.usage_source(snapshot, reading.settings, row)
+words.answer(model.answer(reading.measures, broker, source))
 
 left, right = st.columns([0.58, 0.42], gap="medium")
 with left:

@@ -76,7 +76,9 @@ tables.table(
     {
         "broker": tables.opener("Broker", "_open_broker", frame.broker_link),
         "usage": tables.percent("Usage", "Weighted maximum over the resources."),
-        "limiting": tables.words("Limited by", "The resource that gives the weighted maximum."),
+        "limiting": tables.words(
+            "Usage of", "The resource that gives the weighted maximum, with its weight."
+        ),
         "deviation": tables.signed_percent("Deviation", "Traffic against the mean of all brokers."),
         "band": tables.words("Target band", "Within 20 % of the mean, or how far outside."),
         "cpu": tables.percent("CPU"),
