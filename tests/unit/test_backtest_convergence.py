@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from test_backtest_results import run_rows, scored
+
 from core.diagnosis.model import Effect, Outcome
 from core.history.backtest.advice import chosen, describe_advice, recommended
 from core.history.backtest.convergence import simulated_candidates
 from core.history.backtest.model import REPLAYED, Target
 from core.history.backtest.pulsar.system import PULSAR
 from core.history.backtest.ranking import ranked
-from test_backtest_results import run_rows, scored
 
 TARGET = Target(name="t", deviation=0.2, unloads_per_day=10.0)
 BEST = '{"maxUnloadPercentage": 0.5}'
