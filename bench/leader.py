@@ -9,7 +9,7 @@
 2. In the same run the rival: the loop over every bundle that ``updateBundleData`` is, in NumPy, for
    every report.
 
-The target is 10 % of one core and 200 MB for the whole observer.
+The target is 10% of one core and 200 MB for the whole observer.
 """
 
 from __future__ import annotations

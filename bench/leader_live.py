@@ -6,7 +6,7 @@ A ZooKeeper on loopback holds the ownership of all bundles; every broker's repor
 10 s with new statistics. The leader observer runs alone in a process of its own, as in the
 collector: watches, reads, decoding, rounds of ThresholdShedder each minute and the predictions at
 all lead times. Its processor time comes from ``getrusage``, so that other work on the machine does
-not count. The target is 10 % of one core and 200 MB on top of what a collector's libraries take.
+not count. The target is 10% of one core and 200 MB on top of what a collector's libraries take.
 """
 
 from __future__ import annotations

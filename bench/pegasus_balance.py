@@ -117,7 +117,7 @@ def _even(view: ClusterView) -> None:
         plan = even_out(view, weights, EvenGoal())
         took_s = time.perf_counter() - started
         print(
-            f"ours, {weights.name} of the whole cluster within 5 %: {len(plan.steps)} steps "
+            f"ours, {weights.name} of the whole cluster within 5%: {len(plan.steps)} steps "
             f"(no plan takes fewer than {plan.bound.step_count}), farthest node "
             f"{plan.deviation_before:.1%} -> {plan.deviation_after:.1%} off, {took_s:.1f} s"
         )

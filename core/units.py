@@ -6,6 +6,7 @@ and on screen only.
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, datetime
 
@@ -22,41 +23,90 @@ def datetime_to_ms(moment: datetime) -> int:
     return round(moment.timestamp() * 1000)
 
 
-def _scaled(value: float, base: float, names: tuple[str, ...]) -> str:
-    size = abs(value)
+UNKNOWN = "unknown"
+
+
+def _digits(number: float) -> str:
+    """Return a number by the one rule of precision: whole from 100 on, one digit below."""
+    return f"{number:.0f}" if abs(number) >= 99.95 else f"{number:.1f}".removesuffix(".0")
+
+
+def _scaled(value: float | None, prefixes: tuple[str, ...], unit: str, gap: str) -> str:
+    """Return a value in the largest SI step in which it is at least 1."""
+    if value is None or math.isnan(value):
+        return UNKNOWN
     power = 0
-    while size >= base and power < len(names) - 1:
-        size /= base
+    while power < len(prefixes) - 1 and abs(value) >= 999.5:
+        value /= 1000.0
         power += 1
-    number = value / base**power
-    digits = 0 if power == 0 or abs(number) >= 100 else 1
-    return f"{number:.{digits}f}{names[power]}"
+    if power == 0 and abs(value) >= 9.95 and not prefixes[0]:
+        return f"{value:.0f}{gap}{unit}"  # no fraction of a byte or message
+    return f"{_digits(value)}{gap}{prefixes[power]}{unit}"
 
 
 def format_bytes_per_s(value: float | None) -> str:
-    """Return for example ``38.1 MB/s`` (decimal units), or ``unknown`` for ``None``."""
-    if value is None:
-        return "unknown"
-    return _scaled(value, 1000.0, (" B/s", " kB/s", " MB/s", " GB/s", " TB/s"))
+    """Return for example ``188 MB/s`` (decimal steps), or ``unknown`` for ``None``."""
+    return _scaled(value, ("", "k", "M", "G", "T"), "B/s", " ")
+
+
+def format_bytes(value: float | None) -> str:
+    """Return for example ``1.2 GB`` (decimal steps), or ``unknown`` for ``None``."""
+    return _scaled(value, ("", "k", "M", "G", "T"), "B", " ")
+
+
+def format_bits_per_s(value: float | None) -> str:
+    """Return for example ``10 Gbit/s`` (decimal steps), or ``unknown`` for ``None``."""
+    return _scaled(value, ("", "k", "M", "G", "T"), "bit/s", " ")
 
 
 def format_mb(value: float | None) -> str:
     """Return megabytes as for example ``312 MB`` or ``1.2 GB``, or ``unknown`` for ``None``."""
-    if value is None:
-        return "unknown"
-    return _scaled(value, 1024.0, (" MB", " GB", " TB"))
+    return _scaled(value, ("M", "G", "T", "P"), "B", " ")
+
+
+def format_count(value: float | None) -> str:
+    """Return a large count the short way, ``53.9k``; ``unknown`` for ``None``."""
+    return _scaled(value, ("", "k", "M", "G"), "", "")
+
+
+def format_per_s(value: float | None, unit: str) -> str:
+    """Return a rate of what is counted, ``53.9k op/s``; ``unknown`` for ``None``."""
+    return UNKNOWN if value is None or math.isnan(value) else f"{format_count(value)} {unit}/s"
 
 
 def format_msgs_per_s(value: float | None) -> str:
-    """Return for example ``12.3 k msg/s``, or ``unknown`` for ``None``."""
-    if value is None:
-        return "unknown"
-    return _scaled(value, 1000.0, (" msg/s", " k msg/s", " M msg/s", " G msg/s"))
+    """Return for example ``53.9k msg/s``, or ``unknown`` for ``None``."""
+    return format_per_s(value, "msg")
+
+
+def format_percent(value: float | None) -> str:
+    """Return percent, ``61.4%`` or ``134%``, or ``unknown`` for ``None``."""
+    return UNKNOWN if value is None or math.isnan(value) else f"{_digits(value)}%"
 
 
 def format_ratio(value: float | None) -> str:
-    """Return a ratio 0..1 as percent with one digit, or ``unknown`` for ``None``."""
-    return "unknown" if value is None else f"{value * 100:.1f} %"
+    """Return a ratio 0..1 as percent, ``61.4%`` or ``134%``, or ``unknown`` for ``None``."""
+    return format_percent(None if value is None else value * 100)
+
+
+def format_deviation(value: float | None) -> str:
+    """Return a signed ratio, a distance from the mean, as ``+134%``; ``unknown`` for ``None``."""
+    text = format_ratio(value)
+    return f"+{text}" if value is not None and value > 0 and text != "0%" else text
+
+
+def format_band(ratio: float | None) -> str:
+    """Return a tolerance to both sides as ``±20%``."""
+    return UNKNOWN if ratio is None else f"±{format_ratio(ratio)}"
+
+
+def format_ms(value: float | None) -> str:
+    """Return milliseconds as ``47 ms`` or ``1.2 s``, or ``unknown`` for ``None``."""
+    if value is None or math.isnan(value):
+        return UNKNOWN
+    if value >= 999.5:
+        return f"{_digits(value / 1000)} s"
+    return f"{value:.0f} ms" if value >= 9.95 else f"{_digits(value)} ms"
 
 
 def format_age(seconds: float | None) -> str:

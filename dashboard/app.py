@@ -1,4 +1,4 @@
-"""The entry file: the table of pages, and the boundary that catches what was not expected."""
+"""The entry file: the navigation, and the boundary that catches what was not expected."""
 
 from __future__ import annotations
 
@@ -10,12 +10,7 @@ import streamlit as st
 
 from core.errors import OpsError
 from dashboard import state
-from dashboard.components import frame, words
-from dashboard.sitemap import SECTIONS, Entry
-
-ROOT_PATH = "home"
-"""The default page is served at the root only; its own name is left to a second, hidden entry, so
-that the address of every page is its name."""
+from dashboard.components import frame, navigation, words
 
 _LOG = logging.getLogger("trimtab.pages")
 
@@ -39,27 +34,6 @@ MARK: Final = (
 """The mark alone, for the browser's tab."""
 
 
-def _page(entry: Entry, *, is_default: bool) -> st.Page:
-    """Return a page of the navigation, or one that only other pages open."""
-    file = entry.file
-    if not entry.answers:
-        return st.Page(file, title=entry.title, url_path=entry.name, visibility="hidden")
-    icon = f":material/{entry.icon}:"
-    path = ROOT_PATH if is_default else entry.name
-    return st.Page(
-        file, title=entry.title, icon=icon, url_path=path, default=is_default, help=entry.answers
-    )
-
-
-PAGES = {
-    section: [
-        _page(entry, is_default=not section and rank == 0) for rank, entry in enumerate(entries)
-    ]
-    for section, entries in SECTIONS.items()
-}
-FIRST = SECTIONS[""][0]
-PAGES[""].append(st.Page(FIRST.file, title=FIRST.title, url_path=FIRST.name, visibility="hidden"))
-
 st.set_page_config(
     page_title="Trimtab",
     page_icon=MARK,
@@ -71,7 +45,7 @@ st.set_page_config(
     },
 )
 
-page = st.navigation(PAGES)
+page = st.navigation(navigation.pages())
 state.note_page(page.url_path or "fleet")
 st.logo(LOGO, size="large")
 try:
@@ -84,7 +58,7 @@ except Exception:  # noqa: BLE001  # the one boundary: a person sees an id, the 
     _LOG.exception("page %s failed, report %s", page.url_path or "fleet", report_id)
     st.error(
         f"Report id `{report_id}`: the log of the dashboard has the details under it. "
-        "Nothing was sent to a cluster by this page; a run continues (see Activity).",
+        "Nothing was sent to a cluster by this page; a run continues (see Runs).",
         title="This page met an error of ours",
         icon=":material/bug_report:",
     )

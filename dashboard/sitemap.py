@@ -1,4 +1,4 @@
-"""The table of pages: sections of the navigation, and what each page answers."""
+"""The table of pages: sections of the navigation, pages under them, and what each page answers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ class Entry:
         name: In the address, and of its folder where that does not say otherwise.
         title: In the navigation.
         icon: Name of a Material symbol.
-        answers: The question that it answers, shown on hover; empty: not in the navigation.
+        answers: The question that it answers, shown on hover; empty: only other pages open it.
         folder: In ``app_pages/``; empty: as the name.
+        kind: Kind of clusters it is about, as the configuration names it; empty: every kind.
+        parent: Name of the entry under which it is reached; empty: it is in the navigation.
     """
 
     name: str
@@ -24,6 +26,8 @@ class Entry:
     icon: str = ""
     answers: str = ""
     folder: str = ""
+    kind: str = ""
+    parent: str = ""
 
     @property
     def file(self) -> str:
@@ -31,31 +35,121 @@ class Entry:
         return f"app_pages/{self.folder or self.name}/page.py"
 
 
+def _of(
+    kind: str,
+    name: str,
+    title: str,
+    icon: str = "",
+    answers: str = "",
+    *,
+    parent: str = "",
+    folder: str = "",
+) -> Entry:
+    """Return a page about the clusters of one kind, which has a folder of that name."""
+    return Entry(name, title, icon, answers, f"{kind}/{folder or name}", kind, parent)
+
+
 SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
-    "": (
+    "Monitor": (
         Entry(
             "fleet",
-            "Fleet overview",
+            "Fleet",
             "hub",
             "Every cluster in one row: balance, worst broker, findings, freshness.",
         ),
+        _of(
+            "pulsar",
+            "brokers",
+            "Brokers",
+            "dns",
+            "Load of every broker over time, its limiting resource and its deviation.",
+        ),
+        _of("pulsar", "broker", "Broker", parent="brokers"),
+        _of(
+            "pulsar",
+            "bundles",
+            "Bundles",
+            "donut_small",
+            "Every bundle: where the load is, by broker or namespace, and the hash ring.",
+        ),
+        _of(
+            "pulsar",
+            "splits",
+            "Splits",
+            "call_split",
+            "Which bundles are near a split, where they would be cut, and whether it helps.",
+            parent="bundles",
+        ),
+        _of(
+            "pulsar",
+            "unload",
+            "Unload",
+            "swap_horiz",
+            "What would happen if bundles were unloaded: destinations and affected clients.",
+            parent="bundles",
+        ),
+        _of("pulsar", "bundle", "Bundle", parent="bundles"),
+        Entry(
+            "history",
+            "History",
+            "timeline",
+            "What happened, minute by minute: load over time, every event, and any past minute.",
+        ),
+    ),
+    "Balance": (
         Entry(
             "diagnose",
             "Diagnose",
             "troubleshoot",
             "Why the load is uneven or restless, each cause proven by a simulation of its fix.",
         ),
-        Entry(
-            "activity",
-            "Activity",
-            "history",
-            "Who applied what, when and why, and what came of it: runs and the journal.",
+        _of(
+            "pulsar",
+            "rebalance",
+            "Rebalance",
+            "balance",
+            "What the cluster's balancer would do, what would be better, and doing it.",
         ),
-        Entry(
-            "history",
-            "History",
-            "timeline",
-            "What happened, minute by minute: load over time, every event, and any past minute.",
+    ),
+    "Configure": (
+        _of(
+            "pulsar",
+            "policies",
+            "Policies",
+            "speed",
+            "Limits and quotas, what is at its limit, and changing them: groups, rates, quotas.",
+        ),
+        _of(
+            "pulsar",
+            "isolation",
+            "Isolation",
+            "shield",
+            "Isolation policies and failure domains, misplaced bundles, changes with a preview.",
+            parent="policies",
+        ),
+        _of(
+            "pulsar",
+            "ownership",
+            "Ownership",
+            "key",
+            "Owners, orphans and double claims, sessions, leaders, and the failure of a broker.",
+            parent="policies",
+        ),
+        _of(
+            "pulsar",
+            "settings",
+            "Settings",
+            "tune",
+            "Conflicts and fixes of the settings; every value and its origin.",
+        ),
+    ),
+    "Analyze": (
+        _of(
+            "pulsar",
+            "lookup",
+            "Lookup",
+            "travel_explore",
+            "Which bundle and broker serve a topic; where a bundle would be placed.",
         ),
         Entry(
             "backtest",
@@ -63,135 +157,85 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "science",
             "Which settings keep this cluster balanced, replayed on its own history.",
         ),
-        Entry(
-            "jobs",
-            "Jobs",
-            "calculate",
-            "Trends, what-ifs and drills over whole fleets: requested, followed, read.",
-        ),
-        Entry("run", "Run"),
-    ),
-    "Pulsar": (
-        Entry(
-            "brokers",
-            "Brokers",
-            "dns",
-            "Load of every broker over time, its limiting resource and its place to the mean.",
-            folder="pulsar/brokers",
-        ),
-        Entry(
-            "bundles",
-            "Bundles",
-            "donut_small",
-            "Every bundle: where the load is, by broker or namespace, and the hash ring.",
-            folder="pulsar/bundles",
-        ),
-        Entry(
-            "rebalance",
-            "Rebalance",
-            "balance",
-            "What the cluster's balancer would do, what would be better, and doing it.",
-            folder="pulsar/rebalance",
-        ),
-        Entry(
-            "unload",
-            "Unload preview",
-            "swap_horiz",
-            "What would happen if bundles were unloaded: who takes them, and who notices.",
-            folder="pulsar/unload",
-        ),
-        Entry(
-            "splits",
-            "Splits",
-            "call_split",
-            "Which bundles are near a split, where they would be cut, and whether it helps.",
-            folder="pulsar/splits",
-        ),
-        Entry(
+        _of(
+            "pulsar",
             "advisors",
-            "Advisors",
+            "Calculators",
             "calculate",
             "How many bundles and partitions, which queues, ledgers and retention: the arithmetic.",
-            folder="pulsar/advisors",
         ),
-        Entry(
-            "lookup",
-            "Placement & lookup",
-            "travel_explore",
-            "Where a topic lives and why; where a bundle would be placed.",
-            folder="pulsar/lookup",
-        ),
-        Entry(
-            "ownership",
-            "Ownership",
-            "key",
-            "Who owns what, orphans and double claims, sessions, leaders, and a broker's death.",
-            folder="pulsar/ownership",
-        ),
-        Entry(
-            "policies",
-            "Policies & quotas",
-            "speed",
-            "Who is limited to what, who is at a limit, and changing it: groups, rates, quotas.",
-            folder="pulsar/policies",
-        ),
-        Entry(
-            "isolation",
-            "Isolation & domains",
-            "shield",
-            "Who may serve what, what lies where it may not, and changing policies with a preview.",
-            folder="pulsar/isolation",
-        ),
-        Entry(
-            "settings",
-            "Settings",
-            "tune",
-            "Conflicts and fixes of the settings; every value and its origin.",
-            folder="pulsar/settings",
-        ),
-        Entry("broker", "Broker", folder="pulsar/broker"),
-        Entry("bundle", "Bundle", folder="pulsar/bundle"),
     ),
     "Pegasus": (
-        Entry(
+        _of(
+            "pegasus",
             "pegasus",
             "Cluster",
             "schema",
             "Is it whole and balanced: level, nodes, partitions by state, settings.",
-            folder="pegasus/cluster",
+            folder="cluster",
         ),
-        Entry(
+        _of(
+            "pegasus",
             "pegasus_tables",
-            "Tables & partitions",
+            "Tables",
             "table_rows",
             "Every table: health, traffic, size, nodes of its partitions; unhealthy ones first.",
-            folder="pegasus/tables",
+            parent="pegasus",
+            folder="tables",
         ),
-        Entry(
+        _of(
+            "pegasus",
             "pegasus_balance",
-            "Balance",
-            "balance",
+            "Replica balance",
+            "move_group",
             "What the cluster's balancer would do, round by round, what would be better, doing it.",
-            folder="pegasus/balance",
+            parent="pegasus",
+            folder="balance",
         ),
-        Entry(
+        _of(
+            "pegasus",
+            "pegasus_undo",
+            "Undo",
+            parent="pegasus",
+            folder="undo",
+        ),
+        _of(
+            "pegasus",
             "pegasus_maintenance",
             "Maintenance",
             "construction",
             "Take nodes out of service and back, one step after another.",
-            folder="pegasus/maintenance",
+            folder="maintenance",
         ),
-        Entry("pegasus_undo", "Undo", folder="pegasus/undo"),
+    ),
+    "Activity": (
+        Entry(
+            "activity",
+            "Runs",
+            "history",
+            "Who applied what, when and why, and the result: runs and the journal.",
+        ),
+        Entry(
+            "jobs",
+            "Jobs",
+            "pending_actions",
+            "Trends, what-ifs and drills over whole fleets: requested, followed, read.",
+            parent="activity",
+        ),
+        Entry("run", "Run", parent="activity"),
     ),
 }
 """By the head of the section; the first page is the one that opens."""
 
-KINDS: Final = tuple(head.lower() for head in SECTIONS if head)
+ENTRIES: Final[Mapping[str, Entry]] = {
+    entry.name: entry for entries in SECTIONS.values() for entry in entries
+}
+"""Every page by its name."""
+
+KINDS: Final = tuple(dict.fromkeys(entry.kind for entry in ENTRIES.values() if entry.kind))
 """Kinds of clusters that have pages of their own, as the configuration names them."""
 
-FILES: Final[Mapping[str, str]] = {
-    entry.name: entry.file for entries in SECTIONS.values() for entry in entries
-}
+FILES: Final[Mapping[str, str]] = {name: entry.file for name, entry in ENTRIES.items()}
 """Every page's script by its name, from the folder ``dashboard``."""
 
 
@@ -201,7 +245,24 @@ def kinds_of(page: str) -> tuple[str, ...]:
     Args:
         page: Its name.
     """
-    head = next(
-        (head for head, entries in SECTIONS.items() if any(one.name == page for one in entries)), ""
-    )
-    return (head.lower(),) if head else KINDS
+    kind = ENTRIES[page].kind if page in ENTRIES else ""
+    return (kind,) if kind else KINDS
+
+
+def top_of(page: str) -> Entry:
+    """Return the entry of the navigation under which a page is reached: its parent, or its own."""
+    entry = ENTRIES[page]
+    return ENTRIES[entry.parent or entry.name]
+
+
+def family_of(page: str) -> tuple[Entry, ...]:
+    """Return the pages that share an entry of the navigation, that entry first.
+
+    Args:
+        page: Its name.
+    Returns:
+        Empty where there is nowhere else to go: a page without others under it.
+    """
+    top = top_of(page)
+    under = [one for one in ENTRIES.values() if one.parent == top.name and one.answers]
+    return (top, *under) if under or page != top.name else ()

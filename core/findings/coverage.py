@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.findings.finding import Finding
+from core.findings.quantity import Quantity
 from core.snapshot import Manifest
 from core.units import format_ratio
 
@@ -17,6 +18,9 @@ def coverage_of(manifest: Manifest) -> Iterator[Finding]:
             continue
         yield Finding(
             code="coverage",
+            title="Table was read in part",
+            measured=Quantity(coverage, "ratio"),
+            limit=Quantity(1.0, "ratio"),
             severity="unknown",
             subject_kind="table",
             subject=name,
@@ -42,6 +46,8 @@ def problems_of(manifest: Manifest) -> Iterator[Finding]:
         more = "" if count == 1 else f" And {count - 1} more of this kind."
         yield Finding(
             code="reading_problem",
+            title="Reading failed in part",
+            measured=Quantity(count, "problems" if count > 1 else "problem"),
             severity="unknown",
             subject_kind="cluster",
             subject=places[0] if count == 1 else "",

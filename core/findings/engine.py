@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from core.findings.finding import SEVERITIES, Finding
+from core.findings.quantity import Quantity
 
 C = TypeVar("C")
 
@@ -69,6 +70,8 @@ def capped(
         remaining.append(
             Finding(
                 code=code,
+                title=finding.title,
+                measured=Quantity(f"{more} more"),
                 severity=finding.severity,
                 subject_kind="cluster",
                 subject="",

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final, Literal
+
+from core.findings.quantity import Quantity
 
 Severity = Literal["error", "warning", "unknown", "info"]
 State = Literal["bad", "attention", "unknown", "ok"]
@@ -39,7 +42,11 @@ class Finding:
         subject_kind: What kind of thing ``subject`` names, a word of the system: ``cluster``,
             ``broker``, ``node``, ``setting``.
         subject: Its name; empty for a cluster.
+        title: What is wrong in at most eight words, without numbers and without the subject.
         sentence: One sentence with its numbers.
+        measured: What was found, where it is one number or value.
+        limit: What ``measured`` should be, or should not pass.
+        since: When it began, where the snapshot has that; ``None``: it does not.
         evidence: The facts behind it, ready for JSON; ``rows`` holds a list when there are several.
         hint: One sentence: what to do; empty when there is nothing to do.
         consequence: What follows from it, a sentence; empty where ``sentence`` has it.
@@ -55,7 +62,11 @@ class Finding:
     severity: Severity
     subject_kind: str = "cluster"
     subject: str = ""
+    title: str
     sentence: str
+    measured: Quantity | None = None
+    limit: Quantity | None = None
+    since: datetime | None = None
     evidence: Mapping[str, Any] = field(default_factory=dict)
     hint: str = ""
     consequence: str = ""

@@ -54,19 +54,19 @@ class Target:
 TARGETS: Final[tuple[Target, ...]] = (
     Target(
         code="vivo",
-        label="traffic within 20 % of the mean",
+        label="traffic within 20% of the mean",
         measure="throughput",
         statistic="max_deviation",
         bound=0.20,
-        source="operating target published by vivo: node traffic deviation of at most 20 %",
+        source="operating target published by vivo: node traffic deviation of at most 20%",
     ),
     Target(
         code="tight",
-        label="traffic within 10 % of the mean",
+        label="traffic within 10% of the mean",
         measure="throughput",
         statistic="max_deviation",
         bound=0.10,
-        source="the first of the two warning levels (10 % and 20 %) usual for skew columns",
+        source="the first of the two warning levels (10% and 20%) usual for skew columns",
     ),
     Target(
         code="transfer",
@@ -205,7 +205,7 @@ def _finite(values: Floats) -> Floats:
 
 
 def balance_sentence(measures: Measures, target: Target = DEFAULT_TARGET) -> str:
-    """Return for example ``3 of 12 brokers carry 61 % of the traffic; b1:8080 is 40 % above ...``.
+    """Return for example ``3 of 12 brokers carry 61% of the traffic; b1:8080 is 40% above ...``.
 
     Says ``unknown`` where it is unknown; never rounds an imbalance away.
     """
@@ -249,4 +249,4 @@ def _verdict_clause(measures: Measures, target: Target) -> str:
 
 
 def _percent(ratio: float | None) -> str:
-    return "an unknown share" if ratio is None else f"{ratio * 100:.0f} %"
+    return "an unknown share" if ratio is None else format_ratio(ratio)

@@ -9,6 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from core.units import format_ratio
 from dashboard.charts.heatmap import deviation_text, distance_colors
 from dashboard.charts.scale import Unit, scale_of, text_of
 from dashboard.charts.template import ACCENT, FAINT, FAR, LINE, NEAR, NEUTRAL, WITHIN, styled
@@ -69,7 +70,7 @@ def before_after_bars(data: BeforeAfter) -> go.Figure:
 
 def _distances(tolerance_ratio: float) -> dict[str, str]:
     """What the colours of :func:`distance_colors` say."""
-    near, far = (f"{ratio * 100:.3g} %" for ratio in (tolerance_ratio, 2 * tolerance_ratio))
+    near, far = (format_ratio(ratio) for ratio in (tolerance_ratio, 2 * tolerance_ratio))
     return {
         WITHIN: f"within {near} of the mean",
         NEAR: f"{near} to {far} off",
@@ -143,7 +144,7 @@ def distribution_bars(brokers: Sequence[str], probabilities: Sequence[float]) ->
             y=list(brokers),
             orientation="h",
             marker_color=ACCENT,
-            text=[f"{value * 100:.3g} %" for value in probabilities],
+            text=[format_ratio(value) for value in probabilities],
             textposition="outside",
             cliponaxis=False,
             hovertemplate="%{y}<br><b>%{text}</b><extra></extra>",
@@ -189,6 +190,6 @@ def resource_bars(
     figure.add_vline(x=100, line={"color": LINE, "width": 1.5})
     figure.update_yaxes(autorange="reversed", type="category")
     figure.update_xaxes(
-        range=[0, end * 1.75], tickvals=[0, 50, 100], ticktext=["0 %", "50 %", "100 %"]
+        range=[0, end * 1.75], tickvals=[0, 50, 100], ticktext=["0%", "50%", "100%"]
     )
     return figure

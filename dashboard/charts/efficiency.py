@@ -59,7 +59,7 @@ def efficiency_lines(
                         picks.tolist(), texts_of(curve.moved[picks], "bytes/s"), strict=True
                     )
                 ],
-                hovertemplate="%{customdata[0]}<br><b>%{y:.1f} %</b> deviation, "
+                hovertemplate="%{customdata[0]}<br><b>%{y:.1f}%</b> deviation, "
                 "%{customdata[1]} moved<extra>" + curve.name + "</extra>",
             )
         )

@@ -170,10 +170,10 @@ def _add_last(figure: go.Figure, data: HeatmapData, factor: float) -> None:
 
 
 def deviation_text(value: float, mean: float) -> str:
-    """Return for example ``+12.0 % from the mean``; ``unknown`` when it is not known."""
+    """Return for example ``+12.0% from the mean``; ``unknown`` when it is not known."""
     if not np.isfinite(value) or not np.isfinite(mean) or mean == 0:
         return "deviation unknown"
-    return f"{(value - mean) / mean * 100:+.0f} % from the mean"
+    return f"{(value - mean) / mean * 100:+.0f}% from the mean"
 
 
 def distance_colors(values: Floats, mean: float, tolerance_ratio: float) -> list[str]:

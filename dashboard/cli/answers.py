@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from core.findings.finding import Finding
+from core.findings.quantity import Quantity
 from core.snapshot import Problem
 from core.snapshot.store import Storable
 
@@ -47,6 +48,10 @@ def problem(item: Problem) -> dict[str, str]:
     }
 
 
+def _quantity(item: Quantity | None) -> dict[str, Any] | None:
+    return None if item is None else {"value": item.value, "unit": item.unit, "text": item.text}
+
+
 def finding(item: Finding) -> dict[str, Any]:
     """One finding with its evidence."""
     return {
@@ -54,7 +59,11 @@ def finding(item: Finding) -> dict[str, Any]:
         "severity": item.severity,
         "subject_kind": item.subject_kind,
         "subject": item.subject,
+        "title": item.title,
         "sentence": item.sentence,
+        "measured": _quantity(item.measured),
+        "limit": _quantity(item.limit),
+        "since": None if item.since is None else item.since.isoformat(),
         "hint": item.hint,
         "evidence": msgspec.to_builtins(dict(item.evidence)),
     }

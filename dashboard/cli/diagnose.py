@@ -17,11 +17,11 @@ from core.units import format_ratio, pluralize
 from dashboard import services
 from dashboard.cli import systems
 from dashboard.cli.config import config_words, read_config
-from dashboard.cli.each import progress
 from dashboard.cli.history.moments import moment
 from dashboard.cli.options import Config, Json, Source
 from dashboard.cli.output import Answer, UsageFaultError, emit, say
 from dashboard.cli.parts import part
+from dashboard.cli.progress import STATUS
 from dashboard.cli.requests import takes
 from dashboard.cli.source import snapshot_directories
 
@@ -45,7 +45,10 @@ def diagnose(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Name the causes of uneven load, each proven by a simulation of its fix."""
+    """Name the causes of uneven load, proven by simulation.
+
+    The fix of each cause is simulated to convergence.
+    """
     try:
         request = request.checked()
     except InputError as exc:
@@ -57,7 +60,7 @@ def diagnose(
     with snapshot_directories([source], config) as directories:
         _, snapshot = systems.snapshot_in(directories[0])
         started = time.perf_counter()
-        found = name_causes(snapshot, request, progress())
+        found = name_causes(snapshot, request, STATUS)
     elapsed_ms = (time.perf_counter() - started) * 1000
     name = source if not Path(source).is_dir() else snapshot.manifest.cluster
     return _answered(found, snapshot, name, config, {}, elapsed_ms, (), as_json=as_json)
@@ -86,14 +89,7 @@ def _over_time(
         ) from exc
     started = time.perf_counter()
     store = history.history(loaded)
-    found = over_time(
-        store,
-        cluster,
-        period,
-        request,
-        progress(),
-        minute_s=loaded.history.minute_s,
-    )
+    found = over_time(store, cluster, period, request, STATUS, minute_s=loaded.history.minute_s)
     elapsed_ms = (time.perf_counter() - started) * 1000
     snapshot = store.snapshot_at(cluster, found.worst_at)
     body = {

@@ -17,7 +17,7 @@ from core.plan.codec import dump_plan
 from core.plan.describe import tally
 from core.plan.model import Plan
 from dashboard import services, state
-from dashboard.components import words
+from dashboard.components import action_bar, words
 from dashboard.presenters import applying as presenter
 from dashboard.presenters.naming import file_name
 from dashboard.queries import runs
@@ -31,6 +31,18 @@ PACE: Final = "_apply_pace"
 PAUSE: Final = "_apply_pause"
 TYPED: Final = "_apply_typed"
 FAILED: Final = "_apply_failed"
+
+_FOCUS: Final = """<script>
+let looks = 0;
+const timer = setInterval(() => {
+  const dialog = document.querySelector('[role="dialog"]');
+  const field = dialog?.querySelector('.st-key-_apply_reason input');
+  const at = document.activeElement;
+  if (field && (at === document.body || at === dialog || at.ariaLabel === 'Close')) field.focus();
+  if (++looks > 40) clearInterval(timer);
+}, 50);
+</script>"""
+"""Focuses the reason while the dialog opens: Streamlit focuses the dialog itself, once or twice."""
 
 
 class PauseOption(NamedTuple):
@@ -76,22 +88,26 @@ class ApplyDialog(ABC):
 
 def draw_choices(dialog: ApplyDialog, now: datetime) -> str:
     """Draw what may be done with a plan: apply it, or take it along; return the file's name."""
-    words.section(
-        "Apply it", "A worker carries out exactly this plan, step by step, and checks each."
-    )
-    plan = dialog.plan
-    name = file_name(dialog.cluster.name, f"plan-{plan.short_id}", plan.created_at, "json")
+    words.section("Apply it", "A worker executes exactly this plan, and checks each step.")
     with st.container(horizontal=True, vertical_alignment="center"):
         apply_button(dialog)
-        st.download_button(
-            "Download the plan",
-            data=dump_plan(plan),
-            file_name=name,
-            mime="application/json",
-            icon=":material/download:",
-            on_click="ignore",
-        )
-    st.caption(presenter.expiry_words(plan, now))
+        name = draw_download(dialog)
+    st.caption(presenter.expiry_words(dialog.plan, now))
+    return name
+
+
+def draw_download(dialog: ApplyDialog) -> str:
+    """Draw the button that takes the plan along; return the file's name."""
+    plan = dialog.plan
+    name = file_name(dialog.cluster.name, f"plan-{plan.short_id}", plan.created_at, "json")
+    st.download_button(
+        "Download the plan",
+        data=dump_plan(plan),
+        file_name=name,
+        mime="application/json",
+        icon=":material/download:",
+        on_click="ignore",
+    )
     return name
 
 
@@ -101,9 +117,8 @@ def apply_button(dialog: ApplyDialog) -> None:
     A dialog that is open already keeps to the plan it was opened with.
     """
     refusal = _refusal(dialog)
-    verb = "Apply the undo…" if dialog.plan.undoes else "Apply…"
     st.button(
-        verb,
+        _label(dialog.plan),
         icon=":material/rocket_launch:",
         disabled=refusal is not None,
         help=None if refusal is None else words.coded(refusal),
@@ -113,6 +128,35 @@ def apply_button(dialog: ApplyDialog) -> None:
     )
     if refusal is not None:
         st.caption(f":material/block: {words.coded(refusal)}", width="content")
+    draw_dialog()
+
+
+def apply_action(dialog: ApplyDialog, label: str = "") -> action_bar.Button:
+    """Return the button of an action bar that opens the dialog; draw :func:`draw_dialog` as well.
+
+    Args:
+        dialog: The plan.
+        label: By default that of applying the plan, the primary button.
+    """
+    refusal = _refusal(dialog)
+    return action_bar.Button(
+        label=label or _label(dialog.plan),
+        on_click=_begin,
+        args=(dialog,),
+        is_primary=not label,
+        is_disabled=refusal is not None,
+        help=refusal or "",
+        icon=":material/rocket_launch:",
+        key="" if label else "_apply",
+    )
+
+
+def _label(plan: Plan) -> str:
+    return "Apply undo…" if plan.undoes else "Apply plan…"
+
+
+def draw_dialog() -> None:
+    """Draw the dialog of a plan that is about to be applied, where one is open."""
     opened = state.open_dialog()
     if isinstance(opened, ApplyDialog):
         title = "Apply this undo" if opened.plan.undoes else "Apply this plan"
@@ -159,20 +203,22 @@ def _body(dialog: ApplyDialog) -> None:
     dialog.draw_effects()
     for sentence in presenter.remarks(plan).get("warning", []):
         st.warning(words.plain(sentence), icon=":material/warning:")
-    st.text_input(
-        "Reason (recorded in the audit log)",
-        key=REASON,
-        live="300ms",
-        max_chars=500,
-        placeholder=dialog.example,
-    )
-    _options(dialog)
-    _confirmation(dialog)
-    failed = st.session_state.get(FAILED)
-    if failed:
-        st.error(words.coded(str(failed)), icon=":material/error:")
-    _buttons(dialog)
+    # a form sends what is typed together with the click: none is lost, and Enter submits
+    with st.form("_apply_form", border=False):
+        st.text_input(
+            "Reason (recorded in the audit log)",
+            key=REASON,
+            max_chars=500,
+            placeholder=f"For example: {dialog.example}",
+        )
+        _options(dialog)
+        _confirmation(dialog)
+        failed = st.session_state.get(FAILED)
+        if failed:
+            st.error(words.coded(str(failed)), icon=":material/error:")
+        _buttons(dialog)
     st.caption(presenter.expiry_words(plan, services.now()))
+    st.html(_FOCUS, unsafe_allow_javascript=True)
 
 
 def _options(dialog: ApplyDialog) -> None:
@@ -199,10 +245,9 @@ def _confirmation(dialog: ApplyDialog) -> None:
     why = presenter.must_type_name(dialog.plan, dialog.cluster.environment)
     if why:
         st.text_input(
-            f"{why[0].upper()}{why[1:]}: type {words.plain(dialog.plan.cluster)} to confirm",
+            f"{words.plain(why[0].upper() + why[1:])}: "
+            f"type **{words.plain(dialog.plan.cluster)}** to confirm",
             key=TYPED,
-            live="300ms",
-            placeholder=dialog.plan.cluster,
         )
 
 
@@ -214,31 +259,27 @@ def _answers() -> presenter.Answers:
 
 
 def _buttons(dialog: ApplyDialog) -> None:
-    lacking = presenter.missing(dialog.plan, dialog.cluster.environment, _answers())
-    with st.container(horizontal=True, horizontal_alignment="right", vertical_alignment="center"):
-        if lacking:
-            st.caption(words.plain(lacking), width="content")
-        if st.button("Cancel", type="tertiary", key="_apply_cancel"):
-            _close()
-            st.rerun()
-        st.button(
+    """The first button of a form is the one that Enter presses."""
+    with st.container(horizontal=True):
+        st.form_submit_button(
             tally(dialog.plan.steps).capitalize(),
+            type="primary",
             icon=":material/rocket_launch:",
-            disabled=lacking is not None,
-            help=None if lacking is None else words.plain(lacking),
             on_click=_apply,
             args=(dialog,),
             key="_apply_now",
         )
+        st.form_submit_button("Cancel", type="tertiary", on_click=_close, key="_apply_cancel")
 
 
 def _apply(dialog: ApplyDialog) -> None:
     """Ask for the run once, and open its page: nothing is carried out here."""
     st.session_state.pop(FAILED, None)
+    if state.open_dialog() is not dialog:  # a second click on the same dialog
+        return
     lacking = presenter.missing(dialog.plan, dialog.cluster.environment, _answers())
-    if (
-        lacking is not None or state.open_dialog() is not dialog
-    ):  # a second click on the same dialog
+    if lacking is not None:
+        st.session_state[FAILED] = lacking
         return
     limits, stored = dialog.cluster.apply, st.session_state
     options = RunOptions(

@@ -1,13 +1,31 @@
-"""Charts on a page: all of them shown the same way."""
+"""Charts and key figures on a page: all of them shown the same way.
+
+A page shows its key figures right under its title, before the chart::
+
+    figures.key_figures(
+        [
+            figures.KeyFigure(
+                label="Max deviation", value="+122%", note="target ±20%", status="bad", trend=points
+            ),
+            figures.KeyFigure(label="Bundles", value="71", note="mean 50"),
+        ],
+        key="broker_figures",
+    )
+
+and every chart by :func:`chart` with the sentence that says what it shows.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
 import plotly.graph_objects as go
 import streamlit as st
 
 from dashboard.charts.template import CONFIG
+from dashboard.components import words
 from dashboard.legible import legible_values, needs_care, texts_of
 
 _TEXTS: Final = (
@@ -16,6 +34,58 @@ _TEXTS: Final = (
 )
 _MAX_TICK: Final = 64
 """Letters at an axis; a longer name leaves no room for the chart."""
+
+
+Status = Literal["", "ok", "warning", "bad", "unknown"]
+
+_SIGNS: Final[dict[Status, str]] = {"ok": "● ", "warning": "▲ ", "bad": "✖ ", "unknown": "? "}
+_COLORS: Final[dict[Status, Any]] = {"ok": "green", "warning": "orange", "bad": "red"}
+_MAX_TREND: Final = 60
+"""Points of a sparkline; there is no room for more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyFigure:
+    """One figure of the row at the top of a page.
+
+    Attributes:
+        label: What it is, one to three words.
+        value: As :mod:`core.units` writes it.
+        note: What it is measured against, or whose it is: ``target ±20%``.
+        status: Judged against its limit; empty: nothing judges it. Colour, shape and word show it.
+        trend: Values of the last hours, oldest first; fewer than two draw no line.
+        help: One sentence.
+    """
+
+    label: str
+    value: str
+    note: str = ""
+    status: Status = ""
+    trend: Sequence[float] = ()
+    help: str = ""
+
+
+def key_figures(found: Sequence[KeyFigure], *, key: str) -> None:
+    """Show the row of key figures of a page; it wraps where the window is narrow.
+
+    Args:
+        found: At most seven.
+        key: Unique on the page; values change in place.
+    """
+    with st.container(horizontal=True, gap="small", key=f"figures_{key}"):
+        for at, one in enumerate(found):
+            with st.container(key=f"figure_{one.status or 'plain'}_{key}_{at}"):
+                trend = list(one.trend)[-_MAX_TREND:]
+                st.metric(
+                    words.plain(one.label),
+                    words.plain(one.value),
+                    words.plain(_SIGNS.get(one.status, "") + one.note) or None,
+                    delta_color=_COLORS.get(one.status, "gray"),
+                    delta_arrow="off",
+                    help=words.plain(one.help) or None,
+                    border=True,
+                    chart_data=trend if len(trend) > 1 else None,
+                )
 
 
 def chart(figure: go.Figure, *, key: str, alt: str) -> None:

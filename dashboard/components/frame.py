@@ -10,7 +10,7 @@ import streamlit as st
 
 from core.errors import ConfigError, OpsError, SnapshotError
 from dashboard import services, state
-from dashboard.components import words
+from dashboard.components import navigation, words
 from dashboard.components.header import Choice, render_header
 from dashboard.components.page import ClusterPage
 from dashboard.components.systems import system_of
@@ -38,6 +38,8 @@ def draw_header(page: str) -> None:
         page: Name of the page that follows: its clusters are offered.
     """
     words.style()
+    navigation.mark_chosen(page)
+    words.forget_title()
     kinds = kinds_of(page)
     try:
         config = services.page_config()
@@ -63,7 +65,9 @@ def _of_shown_run(config: Config, offered: list[Cluster]) -> list[Cluster]:
 
 def _drawn(title: str) -> tuple[Config, Choice]:
     """Return what the header says; stop where no cluster of the page's kind is configured."""
-    words.title(title)
+    with st.container(key="head", horizontal=True, vertical_alignment="center", gap="medium"):
+        words.title(title)
+        navigation.draw_row(state.page())
     drawn = st.session_state[_FRAME]
     if isinstance(drawn, ConfigError):
         words.failed(drawn, what="The configuration cannot be used")

@@ -14,25 +14,11 @@ if TYPE_CHECKING:
     from core.snapshot.store import CachedSnapshot
     from core.systems import KnownSystem
     from dashboard.components.page import ClusterPage
+    from dashboard.presenters.finding_counts import Counts
+    from dashboard.presenters.findings import FindingLinks
     from dashboard.presenters.freshness import Badge
     from dashboard.presenters.search import Hit
-
-
-@dataclass(frozen=True, eq=False)
-class Searching:
-    """What is searched.
-
-    Attributes:
-        find: Returns what a query names.
-        label: Of the field.
-        examples: Shown in the empty field.
-        advice: What may be searched for, in a sentence.
-    """
-
-    find: Callable[[str], list[Hit]]
-    label: str
-    examples: str
-    advice: str
+    from dashboard.services import Config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,19 +56,23 @@ class PageSystem(Protocol):
         """Lines of ``trimtab.toml`` that name a cluster."""
 
     @property
-    def search_help(self) -> str:
-        """What can be searched, as the search button explains it."""
+    def actions(self) -> Sequence[Hit]:
+        """What the command palette offers to do on its clusters."""
 
     @property
     def undo_page(self) -> str:
         """The page that shows the plan to undo a run."""
 
     @property
+    def finding_links(self) -> FindingLinks:
+        """What its findings open."""
+
+    @property
     def steps_table(self) -> StepsTable:
         """How the table of a run's steps is laid out."""
 
-    def searching(self, stored: CachedSnapshot) -> Searching:
-        """Return the search over a snapshot.
+    def search(self, stored: CachedSnapshot, query: str) -> list[Hit]:
+        """Return the objects of a snapshot that a query names.
 
         Raises:
             SnapshotError: It is damaged, or was dropped meanwhile.
@@ -90,6 +80,13 @@ class PageSystem(Protocol):
 
     def badges(self, manifest: Manifest, stored: CachedSnapshot) -> list[Badge]:
         """Return how much was read, and what else the header shows of a snapshot."""
+
+    def count_findings(self, config: Config, stored: CachedSnapshot) -> Counts:
+        """Return how many findings each page has to show; it may take seconds.
+
+        Raises:
+            SnapshotError: It is damaged, or was dropped meanwhile.
+        """
 
     def subject_page(self, view: RunView, subject: str) -> tuple[str, dict[str, str]] | None:
         """Return the page of what a step acts on, with its parameters; ``None``: there is none.

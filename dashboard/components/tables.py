@@ -1,14 +1,39 @@
-"""Tables to work in: one precision for each unit, names that open pages, downloads."""
+"""Tables to work in: one precision for each unit, names that open pages, downloads.
+
+A row is one line, and no cell holds a sentence. Pictures in cells: :func:`sparkline` of a list of
+values, :func:`share` of a percentage, and a deviation against its target band, which are the
+strings of :func:`deviation_bars` in a column of :func:`deviation`, next to the number itself, since
+a picture is neither read aloud nor sorted::
+
+    frame["bar"] = tables.deviation_bars(deviations, tolerance_ratio=0.2)
+    tables.table(
+        frame,
+        {
+            "status": tables.status("Status", STATES),
+            "bar": tables.deviation("Deviation from mean"),
+            "percent": tables.signed_percent("Max"),
+            "trend": tables.sparkline("Last 6 h"),
+        },
+        key="brokers",
+        alt="Brokers with their deviation from the mean",
+    )
+
+:func:`table` returns the numbers of the selected rows where ``selection`` allows any.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, Literal
 
+import numpy as np
 import pandas as pd
 import streamlit as st
 
+from dashboard.charts.template import FAINT, FAR, LINE, NEAR, WITHIN
 from dashboard.legible import is_formula, legible_frame, original
 from dashboard.presenters.naming import file_name
 
@@ -22,12 +47,12 @@ WRAPPED_PX: Final = 60
 
 def percent(label: str, help_text: str = "") -> Column:
     """Return a column of percent values, one digit."""
-    return st.column_config.NumberColumn(label, format="%.1f %%", help=help_text or None)
+    return st.column_config.NumberColumn(label, format="%.1f%%", help=help_text or None)
 
 
 def signed_percent(label: str, help_text: str = "") -> Column:
     """Return a column of differences in percent, with their sign."""
-    return st.column_config.NumberColumn(label, format="%+.0f %%", help=help_text or None)
+    return st.column_config.NumberColumn(label, format="%+.0f%%", help=help_text or None)
 
 
 def megabytes(label: str, help_text: str = "") -> Column:
@@ -56,6 +81,111 @@ def words(
     """Return a column of text, by default as wide as its first content."""
     return st.column_config.TextColumn(
         label, help=help_text or None, pinned=pinned or None, width=width_px
+    )
+
+
+def sparkline(label: str, help_text: str = "", *, y_max: float | None = None) -> Column:
+    """Return a column of small lines: a cell is a list of values, oldest first.
+
+    Args:
+        label: Column head, with the span: ``Last 6 h``.
+        help_text: One sentence.
+        y_max: Top of every cell, so that rows compare; ``None``: each has its own.
+    """
+    return st.column_config.LineChartColumn(
+        label, help=help_text or None, y_min=0, y_max=y_max, width=110
+    )
+
+
+def share(label: str, help_text: str = "", *, most: float = 100.0) -> Column:
+    """Return a column of percent values as bars; ``most`` percent fill the cell."""
+    return st.column_config.ProgressColumn(
+        label, help=help_text or None, min_value=0, max_value=most, format="%.0f%%", width=130
+    )
+
+
+def deviation(label: str, help_text: str = "") -> Column:
+    """Return a column of bars by :func:`deviation_bars`."""
+    return st.column_config.ImageColumn(
+        label, help=help_text or None, width=_BAR_PX + 16, alignment="left"
+    )
+
+
+_BAR_PX: Final = 120
+_BAR_STEPS: Final = 48
+"""Lengths that a bar can have to one side; more would not be seen, and would be sent."""
+
+
+def deviation_bars(
+    ratios: Iterable[float | None], tolerance_ratio: float, *, end_ratio: float | None = None
+) -> list[str | None]:
+    """Return a picture for each deviation: a bar from the mean, to either side, and the band.
+
+    Args:
+        ratios: Deviations from the mean; ``None`` or NaN where unknown.
+        tolerance_ratio: Half width of the target band.
+        end_ratio: Deviation that fills one side; ``None``: the largest, at least twice the band.
+    Returns:
+        Data addresses of SVG pictures; ``None`` where unknown.
+    """
+    values = np.array([np.nan if one is None else one for one in ratios], dtype=float)
+    known = np.abs(values[np.isfinite(values)])
+    end = end_ratio or max(2 * tolerance_ratio, float(known.max()) if known.size else 0.0) or 1.0
+    band = round(min(tolerance_ratio / end, 1.0) * _BAR_STEPS)
+    steps = np.clip(np.nan_to_num(values) / end, -1.0, 1.0) * _BAR_STEPS
+    return [
+        _bar(round(float(step)), band, _tone(abs(value), tolerance_ratio))
+        if np.isfinite(value)
+        else None
+        for value, step in zip(values, steps, strict=True)
+    ]
+
+
+def _tone(size: float, tolerance_ratio: float) -> str:
+    if size <= tolerance_ratio:
+        return WITHIN
+    return NEAR if size <= 2 * tolerance_ratio else FAR
+
+
+@lru_cache(maxsize=4_096)
+def _bar(step: int, band: int, tone: str) -> str:
+    half = _BAR_PX / 2
+    scale = (half - 2) / _BAR_STEPS
+    left, width = half + min(step, 0) * scale, max(abs(step) * scale, 1.0)
+    picture = (
+        f"<svg xmlns='http://www.w3.org/2000/svg' width='{_BAR_PX}' height='16'>"
+        f"<rect x='{half - band * scale:.1f}' y='1' width='{2 * band * scale:.1f}' height='14' "
+        f"fill='{FAINT}'/><rect x='{left:.1f}' y='4' width='{width:.1f}' height='8' "
+        f"fill='{tone}'/><rect x='{half - 0.5}' y='0' width='1' height='16' fill='{LINE}'/></svg>"
+    )
+    return f"data:image/svg+xml;base64,{b64encode(picture.encode()).decode()}"
+
+
+STATUS_COLORS: Final = {
+    "✖": "red",
+    "▲": "orange",
+    "?": "gray",
+    "●": "green",
+    "○": "blue",
+}
+"""Colour of a status by the shape that it begins with."""
+
+
+def status(label: str, options: Iterable[str], help_text: str = "") -> Column:
+    """Return a column of states: a cell is a list of one text that begins with its shape.
+
+    Args:
+        label: Column head.
+        options: Every text there can be; see :data:`STATUS_COLORS` for the shapes.
+        help_text: One sentence.
+    """
+    texts = list(options)
+    return st.column_config.MultiselectColumn(
+        label,
+        help=help_text or None,
+        options=texts,
+        color=[STATUS_COLORS.get(text[:1], "gray") for text in texts],
+        width=110,
     )
 
 
@@ -111,9 +241,25 @@ def table(
     alt: str,
     height: int | None = None,
     missing: str = "unknown",
-) -> None:
-    """Show a table with the configured columns, in their order; ``missing`` stands for null."""
-    grid(
+    selection: Literal["single-row", "multi-row"] | None = None,
+) -> list[int]:
+    """Show a table with the configured columns, in their order.
+
+    Args:
+        frame: One row a thing.
+        columns: By column of the frame.
+        key: Unique; the table changes in place under it.
+        alt: What it shows, for who does not see it.
+        height: Pixels; ``None``: of its rows.
+        missing: Stands for null.
+        selection: Which rows can be selected; ``None``: none.
+    Returns:
+        Numbers of the selected rows.
+    """
+    options: dict[str, Any] = (
+        {} if selection is None else {"on_select": "rerun", "selection_mode": selection}
+    )
+    shown = grid(
         frame,
         hide_index=True,
         column_order=list(columns),
@@ -123,7 +269,9 @@ def table(
         height=height if height is not None else "auto",
         row_height=ROW_PX,
         placeholder=missing,
+        **options,
     )
+    return [] if selection is None else [row for row in shown.selection.rows if row < len(frame)]
 
 
 def inert(frame: pd.DataFrame) -> pd.DataFrame:

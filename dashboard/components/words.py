@@ -1,22 +1,72 @@
-"""Sentences, badges and states: how a page says things."""
+"""Titles, sentences, badges and states: how a page says things.
+
+The layout of a page, top down: :func:`title` with the object's name and its facts, the key figures
+(:func:`dashboard.components.figures.key_figures`), at most one sentence (:func:`answer`), the
+chart, the table, and the rest in tabs that are computed when opened. While a plan is open, the
+action bar (:mod:`dashboard.components.action_bar`) stays at the bottom::
+
+    words.title("Broker 127.0.0.1:8080", "Pulsar 4.2.4 · leader · up 41 min")
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import streamlit as st
 
 from core.errors import OpsError, UnknownNameError
 from core.snapshot import Manifest
-from dashboard import legible
+from dashboard import legible, state
 from dashboard.presenters.freshness import Badge
+from dashboard.sitemap import ENTRIES
+
+_TITLE: Final = "_title"
 
 STYLE = """<style>
 .stApp { font-variant-numeric: tabular-nums; }
 .st-key-answer p { font-size: 1.18rem; line-height: 1.5; font-weight: 450; }
-.st-key-header { border-bottom: 1px solid rgba(128, 140, 150, 0.25); padding-bottom: 0.45rem; }
-.st-key-header-production { border-bottom: 3px solid #8b6cc4; padding-bottom: 0.45rem; }
-.st-key-header-staging { border-bottom: 3px solid #4a8fd0; padding-bottom: 0.45rem; }
+.st-key-title h1 { padding: 0.1rem 0 0.6rem; }
+[class*="st-key-figures_"] > * { flex: 1 1 150px; min-width: 140px; max-width: 320px; }
+[class*="st-key-figure_"] [data-testid="stMetric"] {
+  position: relative; height: 82px; padding: 0; overflow: hidden;
+}
+[class*="st-key-figure_"] [data-testid="stMetric"] > div:first-child {
+  padding: 0.35rem 0.6rem 0.4rem;
+}
+[class*="st-key-figure_"] [data-testid="stMetricValue"] { line-height: 1.3; padding: 0; }
+[class*="st-key-figure_"] [data-testid="stMetricDelta"] {
+  background: none; padding: 0; font-size: 0.85rem; margin: 0;
+}
+[class*="st-key-figure_"] [data-testid="stMetricChart"] {
+  position: absolute; right: 0.4rem; top: -0.3rem; width: 60px; height: 24px; margin: 0;
+}
+[class*="st-key-figure_"] [data-testid="stMetricChart"] :is(svg, canvas) {
+  background: transparent !important; width: 100% !important; height: 100% !important;
+}
+[class*="st-key-figure_bad_"] [data-testid="stMetric"] {
+  border-color: #cf5a2b; background: #cf5a2b14;
+}
+[class*="st-key-figure_warning_"] [data-testid="stMetric"] {
+  border-color: #c99a2e; background: #c99a2e14;
+}
+[data-testid="stHeader"] { pointer-events: none; background: none; height: 3rem; min-height: 0; }
+[data-testid="stHeader"] :is(button, a) { pointer-events: auto; }
+[data-testid="stStatusWidget"] button { display: none; }
+[data-testid="stMainBlockContainer"] { padding: 0.55rem 1.6rem 3rem; gap: 0.6rem; }
+[class*="st-key-header"]:not(.st-key-header_live) {
+  border-bottom: 1px solid rgba(128, 140, 150, 0.25); padding: 0 2.4rem 0.4rem 0;
+}
+.st-key-header-production { border-bottom: 3px solid #8b6cc4; }
+.st-key-header-staging { border-bottom: 3px solid #4a8fd0; }
+.stApp:has([data-testid="stExpandSidebarButton"]) [data-testid="stMainBlockContainer"] {
+  padding-left: 4rem;
+}
+.st-key-past {
+  background: #2f6fb5; border-radius: 4px; padding: 0.3rem 0.8rem; color: #ffffff;
+}
+.st-key-past :is(p, span) { color: #ffffff; }
+.st-key-past button { border-color: #ffffff; color: #ffffff; background: none; }
 .st-key-backtest_form [data-testid="stButtonGroup"] > div { flex-wrap: wrap; }
 @media (max-width: 1200px) {
   .st-key-backtest_form [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
@@ -24,6 +74,12 @@ STYLE = """<style>
   .st-key-backtest_found > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
   .st-key-backtest_found [data-testid="stColumn"] { min-width: 480px; flex-grow: 1; }
   .st-key-backtest_form [data-testid="stColumn"] { min-width: 300px; flex-grow: 1; }
+  .st-key-workbench > [data-testid="stHorizontalBlock"],
+  .st-key-workbench > div > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
+  .st-key-workbench > div > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"],
+  .st-key-workbench > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"] {
+    min-width: 560px; flex-grow: 1;
+  }
 }
 .st-key-header_live { flex-wrap: nowrap; flex-shrink: 0; }
 </style>"""
@@ -34,9 +90,33 @@ def style() -> None:
     st.html(STYLE)
 
 
-def title(text: str) -> None:
-    """Show the page's name."""
-    st.title(plain(text), anchor=False)
+def title(text: str, subtitle: str = "") -> None:
+    """Show the name of the page or of its object; called again, in the place of the former.
+
+    Args:
+        text: ``Fleet``, ``Broker 127.0.0.1:8080``.
+        subtitle: A few facts with `` · `` between them; empty: none.
+    """
+    st.set_page_config(page_title=_tab_title(text))
+    if _TITLE not in st.session_state:
+        st.session_state[_TITLE] = st.empty()
+    with st.session_state[_TITLE].container(gap="xxsmall", key="title", width="content"):
+        st.title(plain(text), anchor=False)
+        if subtitle:
+            st.caption(plain(subtitle))
+
+
+def _tab_title(text: str) -> str:
+    """Return what the browser's tab shows: the object, or the page and its cluster."""
+    entry = ENTRIES.get(state.page())
+    is_of_cluster = entry is not None and entry.answers and text == entry.title
+    parts = (text, state.text(state.CLUSTER) if is_of_cluster else "", "Trimtab")
+    return " · ".join(part for part in parts if part)
+
+
+def forget_title() -> None:
+    """Forget where the title of the last run was."""
+    st.session_state.pop(_TITLE, None)
 
 
 def answer(sentence: str) -> None:

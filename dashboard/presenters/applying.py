@@ -11,18 +11,27 @@ from core.actions.preconditions import plan_refusal
 from core.plan.describe import things
 from core.plan.model import DiagnosticSeverity, Plan
 from core.step import Step
-from core.units import format_age, pluralize
+from core.units import format_age, format_bytes_per_s, format_mb, pluralize
 from dashboard.presenters.naming import clock
 from dashboard.presenters.workers import WorkerState
 
-FREE_STEPS: Final = 3
-"""More bundles than this are confirmed by typing the cluster's name."""
+FREE_CHANGES: Final = 3
+"""More lasting changes than this are confirmed by typing the cluster's name."""
 
 FREE_CLIENTS: Final = 500
 """More clients that reconnect than this, likewise, be it for one bundle."""
 
-FREE_BROKERS: Final = 2
-"""More brokers or nodes touched than this, likewise."""
+FREE_BYTES_PER_S: Final = 250e6
+"""More moved traffic than this, likewise."""
+
+FREE_COPIED_MB: Final = 100 * 1024
+"""More data copied between nodes than this, likewise."""
+
+FREE_SERVERS: Final = 2
+"""More brokers or nodes touched than this, likewise, unless by a single change."""
+
+FREE_PARTITIONS: Final = 20
+"""More partitions changed than this, likewise, be it by one step that empties a node."""
 
 MAX_LINES: Final = 12
 """Steps that the dialog tells one by one; the page has them all."""
@@ -93,18 +102,6 @@ def expiry_words(plan: Plan, now: datetime) -> str:
     )
 
 
-def touched_brokers(plan: Plan) -> int:
-    """Return how many brokers lose or gain a bundle in the most likely outcome."""
-    destinations = {step.destination or next(iter(step.likely), None) for step in plan.steps}
-    owners = {step.owner for step in plan.steps}
-    return len({broker for broker in owners | destinations if broker})
-
-
-def emptied_nodes(plan: Plan) -> int:
-    """Return how many nodes of a Pegasus cluster lose many replicas at once."""
-    return len({step.emptied_node for step in plan.steps} - {None})
-
-
 def step_lines(plan: Plan) -> list[str]:
     """Return the first steps of a plan as orders, and how many more there are."""
     lines = [f"{step.describe()}." for step in plan.steps[:MAX_LINES]]
@@ -117,24 +114,92 @@ def _is_lasting(step: Step) -> bool:
     return step.wait is None and step.temporary_value is None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Impact:
+    """How far a plan reaches: what decides how much a person confirms.
+
+    Attributes:
+        changes: Steps whose effect outlasts the run.
+        described: The same in words: ``4 bundles``.
+        clients: Producers and consumers that reconnect.
+        moved_bytes_per_s: Traffic of what moves.
+        copied_mb: What is copied between nodes.
+        servers: Brokers or nodes that lose or gain something.
+        server: What one of them is called.
+        emptied: Nodes that lose everything they serve.
+        partitions: Partitions whose replicas or roles change.
+        is_balancing: The cluster's own balancer is set going: it moves what it selects.
+        irreversible: Why the name is asked for whatever the size; empty: no such reason.
+    """
+
+    changes: int
+    described: str
+    clients: int
+    moved_bytes_per_s: float
+    copied_mb: float
+    servers: int
+    server: str
+    emptied: int
+    partitions: int
+    is_balancing: bool
+    irreversible: str
+
+    @classmethod
+    def of(cls, plan: Plan) -> Impact:
+        """Return the impact of a plan; what is unknown counts as nothing."""
+        steps, expected = plan.steps, plan.expected
+        lasting = [step for step in steps if _is_lasting(step)]
+        destinations = {step.destination or next(iter(step.likely), None) for step in steps}
+        servers = ({step.owner for step in steps} | destinations) - {None}
+        emptied = {step.emptied_node for step in steps} - {None}
+        return cls(
+            changes=len(lasting),
+            described=things(lasting),
+            clients=expected.clients or 0,
+            moved_bytes_per_s=expected.moved_bytes_per_s or 0.0,
+            copied_mb=expected.copied_mb or 0.0,
+            servers=len(servers),
+            server="node" if expected.nodes or emptied else "broker",
+            emptied=len(emptied),
+            partitions=len({name for step in steps for name in step.touched}),
+            is_balancing=any(step.starts_balancer for step in steps),
+            irreversible=next((step.confirmation for step in steps if step.confirmation), ""),
+        )
+
+    def why_large(self, environment: str) -> str | None:
+        """Return why the impact is large, a clause; ``None``: it is small.
+
+        Args:
+            environment: Of the cluster: ``production`` counts two changes as many.
+        """
+        partitions = pluralize(self.partitions, "partition")
+        reasons = (
+            (bool(self.irreversible), self.irreversible),
+            (self.is_balancing, "the meta server balances the whole cluster"),
+            (self.clients > FREE_CLIENTS, f"{pluralize(self.clients, 'client')} will reconnect"),
+            (
+                self.moved_bytes_per_s > FREE_BYTES_PER_S,
+                f"{format_bytes_per_s(self.moved_bytes_per_s)} of traffic moves",
+            ),
+            (self.copied_mb > FREE_COPIED_MB, f"{format_mb(self.copied_mb)} is copied"),
+            (self.emptied > 1, f"{pluralize(self.emptied, 'node')} are emptied"),
+            (self.partitions > FREE_PARTITIONS, f"{partitions} change"),
+            (
+                environment == "production" and self.changes > 1,
+                f"{self.described} of a production cluster",
+            ),
+            (self.changes > FREE_CHANGES, f"{self.described} at once"),
+            (
+                self.changes > 1 and self.servers > FREE_SERVERS,
+                f"{pluralize(self.servers, self.server)} are touched",
+            ),
+        )
+        return next((reason for is_so, reason in reasons if is_so), None)
+
+
 def must_type_name(plan: Plan, environment: str) -> str | None:
-    """Return why the cluster's name must be typed, ``None`` when a click is enough."""
-    more = next((step.confirmation for step in plan.steps if step.confirmation), None)
-    lasting = [step for step in plan.steps if _is_lasting(step)]
-    steps, brokers, emptied = len(lasting), touched_brokers(plan), emptied_nodes(plan)
-    counted_things = things(lasting)
-    touched = "node" if plan.expected.nodes or emptied else "broker"
-    clients = plan.expected.clients or 0
-    is_production = environment == "production" and steps > 1
-    reasons = (
-        (more is not None, more),
-        (clients > FREE_CLIENTS, f"{pluralize(clients, 'client')} will reconnect"),
-        (emptied > 1, f"{pluralize(emptied, 'node')} are emptied"),
-        (is_production, f"{counted_things} of a production cluster"),
-        (steps > FREE_STEPS, f"{counted_things} at once"),
-        (steps > 1 and brokers > FREE_BROKERS, f"{pluralize(brokers, touched)} are touched"),
-    )
-    return next((reason for is_so, reason in reasons if is_so), None)
+    """Return why the cluster's name must be typed, ``None``: the impact is small."""
+    return Impact.of(plan).why_large(environment)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from core.actions.model import Control, Observation, RunState, StepState
 from core.actions.views import RunView, StepView
 from core.plan import describe as plan_words
 from core.plan.describe import things
-from core.units import format_age, pluralize
+from core.units import format_age, format_ratio, pluralize
 from dashboard.presenters.freshness import Badge, Tone
 from dashboard.presenters.run_steps import has_waits_to_come, is_waiting, waiting_step, waiting_word
 from dashboard.presenters.systems import step_text
@@ -245,14 +245,14 @@ def predicted_label(step: StepView) -> str:
     likely = step.step.likely
     if not likely:
         return "unknown" if step.step.is_placed_by_cluster else ""
-    chance = f"{likely[0]} ({step.step.predicted[likely[0]] * 100:.0f} %)"
+    chance = f"{likely[0]} ({format_ratio(step.step.predicted[likely[0]])})"
     where = landed(step)
     if step.state != "DONE" or where is None:
         return chance
     if where == likely[0]:
         return f"✓ {chance}"
     given = step.step.predicted.get(where)
-    return f"≠ {chance}; there {given * 100:.0f} %" if given else f"≠ {chance}"
+    return f"≠ {chance}; there {format_ratio(given)}" if given else f"≠ {chance}"
 
 
 def elapsed_s(step: StepView, now: datetime) -> float | None:

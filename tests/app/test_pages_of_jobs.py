@@ -118,7 +118,7 @@ def test_a_result_answers_first_and_shows_ranking_front_and_time_lines(site):
     assert_calm(app)
     assert not app.error
     said = texts(app)
-    assert "within 14 %" in said
+    assert "within 14%" in said
     assert "● what happened" in said
     assert "◆ Pareto-optimal" in said
     assert "Not known" in said

@@ -50,11 +50,11 @@ def test_what_a_back_test_recommends_becomes_a_plan(product, tab):
     change = job_stories.recommended(KEY, "10", "25", "sandbox")
     job_id = job_stories.backtest(root.parent, change, clusters=("sandbox",))
     page = tab.open("backtest?" + urlencode({"job": job_id}))
-    expect(page.get_by_text("would have kept the farthest within 14 %")).to_be_visible(
+    expect(page.get_by_text("would have kept the farthest within 14%")).to_be_visible(
         timeout=WAIT_S
     )
     page.get_by_text("Make the plan").click()
     expect(page.get_by_text(re.compile(f"{KEY}.*25"))).not_to_have_count(0, timeout=WAIT_S)
-    expect(page.get_by_role("button", name="Apply…")).to_be_enabled(timeout=WAIT_S)
+    expect(page.get_by_role("button", name="Apply plan…")).to_be_enabled(timeout=WAIT_S)
     expect(page).to_have_url(re.compile("plan=true"))
     assert tab.complaints == []

@@ -224,6 +224,7 @@ class QueueSystem:
         worker, limit = counts.most_common(1)[0]
         crowded = Finding(
             code="crowded",
+            title="Worker is crowded",
             severity="warning",
             subject_kind="node",
             subject=worker,

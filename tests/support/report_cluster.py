@@ -263,6 +263,7 @@ def _report(
         "lastBundleLosses": [],
         "brokerVersionString": one.get("version", facts["cluster"]["release"]),
         "loadManagerClassName": one.get("load_manager", MODULAR),
+        "startTimestamp": now_ms - one.get("started_s_ago", 86_400) * 1000,
     }
 
 

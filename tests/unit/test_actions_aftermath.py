@@ -205,7 +205,7 @@ def test_a_rehearsal_sends_nothing_and_tells_what_would_be_sent() -> None:
     assert [round(step.after_s) for step in found.steps] == [0, 6, 12]
     assert found.steps[0].sentence == (
         f"{FIRST} would be unloaded from {OWNERS[FIRST]}, {BROKERS[3]} requested; predicted on "
-        f"{BROKERS[3]} (90.0 %), b (10.0 %)."
+        f"{BROKERS[3]} (90%), b (10%)."
     )
     assert world.now_s < 2.0  # waiting costs no time
 

@@ -174,8 +174,8 @@ def test_whoever_meets_the_target_comes_first_then_the_fewest_unloads():
     assert [row["rank"] for row in rows] == [1, 2, 3, 4, 5, None]
     assert [row["meets_target"] for row in rows] == [True, True, True, False, False, False]
     assert {row["candidate_number"] for row in rows if row["is_pareto"]} == {3, 4, 5}
-    assert "14.0 % of the mean traffic" in rows[0]["sentence"]
-    assert "31.0 %, 188.0 a day" in rows[0]["sentence"]
+    assert "14% of the mean traffic" in rows[0]["sentence"]
+    assert "31%, 188.0 a day" in rows[0]["sentence"]
 
 
 def test_bars_are_over_seeds_and_windows_count_by_their_minutes():
@@ -254,7 +254,7 @@ def test_what_to_change_is_the_difference_to_the_settings_in_force():
         ),
         "maxUnloadPercentage": ("0.2", "0.5"),
     }
-    assert "from 80.0 % to 10.0 %" in found["why"].to_pylist()[0]
+    assert "from 80% to 10%" in found["why"].to_pylist()[0]
 
 
 def test_nothing_is_recommended_where_nothing_is_better():
@@ -282,7 +282,7 @@ def test_candidates_are_compared_with_the_model_of_the_record_and_its_error_is_t
     assert best is not None
     assert best["candidate_number"] == 2
     why = recommended(runs, rows, TIGHT, PULSAR.nouns)["why"].to_pylist()[0]
-    assert "from 79.5 % to 55.0 %" in why
+    assert "from 79.5% to 55%" in why
     words = describe_advice(runs, rows, TIGHT, PULSAR.nouns)
     assert "The model is off by +21.1 points of deviation and +117.0 unloads a day" in words
     assert "Recommended" not in words

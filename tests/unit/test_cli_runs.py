@@ -143,7 +143,7 @@ def test_one_run_for_people_says_what_matters(trimtab) -> None:
         "could still go from b9:8080 to b2:8080",
         "It was put back.",
         "moved, not by us",
-        "40.0 % before, 10.0 % predicted, 12.5 % measured",
+        "40% before, 10% predicted, 12.5% measured",
         "Asked to stop the run. enough",
         "Step 3: It is stopped.",
     ):

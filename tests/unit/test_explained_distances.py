@@ -73,8 +73,8 @@ def test_even_cluster_is_told_the_nearest_condition_and_not_the_count_of_rounds(
     reason = transfer(CALM).of_broker("3:80")
     assert "rounds in a" not in reason.otherwise
     assert reason.otherwise == (
-        "The load would have to become less even: spread of usage (std) 8.2 % is 16.8 points under "
-        "25.0 %."
+        "The load would have to become less even: spread of usage (std) 8.2% is 16.8 points under "
+        "25%."
     )
 
 

@@ -156,10 +156,10 @@ def test_without_brokers_everything_is_unknown() -> None:
         ((NAN, NAN), "None of the 2 brokers reports"),
         ((0.0, 0.0), "carry no traffic at all"),
         ((5.0,), "nothing to balance"),
-        ((10.0, 10.0, 10.0, 10.0), "1 of 4 brokers carries 25 % of the traffic; balanced"),
+        ((10.0, 10.0, 10.0, 10.0), "1 of 4 brokers carries 25% of the traffic; balanced"),
         (
             (10.0, 10.0, 10.0, 90.0),
-            "1 of 4 brokers carries 75 % of the traffic; b3:8080 is 200.0 %",
+            "1 of 4 brokers carries 75% of the traffic; b3:8080 is 200%",
         ),
         ((10.0, NAN, 10.0, 10.0), "1 brokers are unknown, so is the balance"),
     ],
@@ -171,13 +171,13 @@ def test_the_answer_is_one_sentence_for_every_state(values, words) -> None:
 
 
 def test_the_busiest_quarter_is_named() -> None:
-    assert top_share_sentence(spread(*range(1, 13))) == "3 of 12 brokers carry 42 % of the traffic"
+    assert top_share_sentence(spread(*range(1, 13))) == "3 of 12 brokers carry 42.3% of the traffic"
 
 
 def test_values_are_written_with_their_unit() -> None:
-    assert spread(1.0, name="usage").text_of(0.5) == "50.0 %"
+    assert spread(1.0, name="usage").text_of(0.5) == "50%"
     assert spread(1.0).text_of(1.5e6) == "1.5 MB/s"
-    assert spread(1.0, name="msg_rate").text_of(1.5e3) == "1.5 k msg/s"
+    assert spread(1.0, name="msg_rate").text_of(1.5e3) == "1.5k msg/s"
     assert spread(1.0, name="bundle_count").text_of(3.0) == "3 bundles"
     assert spread(1.0).text_of(None) == "unknown"
 

@@ -320,7 +320,7 @@ def test_the_accuracy_by_lead_time(name: str, exact: Mapping[float, int]) -> Non
 
 
 def test_what_is_shown_as_likely_comes_true() -> None:
-    """Of the bundles shown with 90 % and more nine in ten come true, ten seconds before."""
+    """Of the bundles shown with 90% and more nine in ten come true, ten seconds before."""
     rounds = judged("uniform", 40, [CALIBRATION_LEAD_S])
     rounds += judged("threshold", 40, [CALIBRATION_LEAD_S])
     bins = calibration(rounds)

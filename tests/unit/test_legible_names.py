@@ -46,7 +46,7 @@ def test_name_is_shown_with_codes_and_a_bounded_length(name: str) -> None:
 
 
 def test_plain_names_stay_as_they_are() -> None:
-    for name in ("broker-1.example:8080", "acme/orders/0x00000000_0x40000000", "Ärger 日本 5 %"):
+    for name in ("broker-1.example:8080", "acme/orders/0x00000000_0x40000000", "Ärger 日本 5%"):
         assert legible(name) is name
         assert words.plain(name).replace("\\", "") == name
 

@@ -70,7 +70,7 @@ def test_counters_of_a_sandbox_broker_only_grow_until_it_restarts(engine) -> Non
 def test_a_quantile_of_buckets_is_inside_the_bucket_that_holds_it() -> None:
     counts = np.zeros((5, len(BUCKETS)))
     counts[0, 2] = 100  # 1 to 5 ms
-    counts[1, 0], counts[1, 5] = 99, 1  # the last one is just reached by 99 %
+    counts[1, 0], counts[1, 5] = 99, 1  # the last one is just reached by 99%
     counts[2, 9] = 10  # beyond a second
     counts[4] = np.nan
     values = quantile_ms(counts, 0.99)

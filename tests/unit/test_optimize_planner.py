@@ -176,7 +176,7 @@ def test_relief_that_cannot_be_reached_says_how_busy_the_busiest_stays():
 def test_relief_of_a_cool_fleet_is_nothing_to_do():
     cool = optimize(small(), OptimizeRequest(relief=0.99))
     assert cool.verdict == "nothing_to_do"
-    assert cool.sentence == "Nothing to do: no broker's usage is above 99.0 %."
+    assert cool.sentence == "Nothing to do: no broker's usage is above 99%."
 
 
 def test_usage_can_be_the_measure():
@@ -249,7 +249,7 @@ def test_a_bundle_too_large_for_any_broker_is_named():
     assert proposal.verdict == "best_effort"
     assert proposal.binding[0].code == "bundle_too_large"
     assert giant in proposal.binding[0].sentence
-    assert "suffice for 283.2" in proposal.sentence
+    assert "suffice for 283%" in proposal.sentence
     assert proposal.deviation_floor > 1.0
     assert giant not in {move.bundle for move in proposal.moves}
 

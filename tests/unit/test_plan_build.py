@@ -303,7 +303,7 @@ def test_a_bundle_that_would_come_back_is_said(fleet) -> None:
             alone = without(alone, "brokers", broker)
     plan = planned(without(alone, "brokers", IDLE), owned_by(fleet, HOT)[0])
     assert "may_return" in codes(plan)
-    assert "100.0 %" in sentence(plan, "may_return")
+    assert "100%" in sentence(plan, "may_return")
 
 
 def test_placement_of_the_extensible_manager_is_unknown_not_refused(fleet, hottest) -> None:

@@ -84,8 +84,8 @@ def test_answer_tells_moves_by_the_hour_who_did_them_and_how_even_it_was():
     )
     assert words == (
         "In 6 h, fleet saw 12 bundle moves (2.0 an hour, 3 of them by Trimtab), 1 split or merge, "
-        "2 changed settings; the busiest broker stood 20.0 % over the mean on average, and beyond "
-        "20.0 % in 50.0 % of the minutes."
+        "2 changed settings; the busiest broker stood 20% over the mean on average, and beyond "
+        "20% in 50% of the minutes."
     )
 
 

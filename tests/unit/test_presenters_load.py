@@ -342,7 +342,7 @@ def test_deviation_trend_leaves_out_what_is_unknown():
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
     [
-        (0.123, "ratio", "12.3 %"),
+        (0.123, "ratio", "12.3%"),
         (38_100_000.0, "bytes/s", "38.1 MB/s"),
         (1.0, "bundles", "1 bundle"),
         (float("nan"), "msgs/s", "unknown"),

@@ -5,7 +5,7 @@ unseen between the two; where a znode was written twice before that read its ver
 a lost connection everything is read again and compared; after a lost session it begins again with
 ``init``. The events are those of a leader recording, in the order of ZooKeeper's transactions.
 
-Measured with 1,000 reports of 22 kB, each written every 10 s: 4 % of a core by watches, 1 % by
+Measured with 1,000 reports of 22 kB, each written every 10 s: 4% of a core by watches, 1% by
 polling all of them every 5 s. Watches are at most milliseconds old when a round begins.
 
 Source:

@@ -25,11 +25,11 @@ from core.pulsar.shedding.registry import upstream_class
 from core.snapshot import PulsarSnapshot
 from core.units import format_ratio, pluralize
 
-MIN_USAGE_GAP_POINTS: Final = 10.0
-"""Below this distance between the busiest and the idlest broker, uneven traffic hurts nobody."""
+ROOM_POINTS: Final = 30.0
+"""So far over the usual usage, an overloaded broker is a problem though traffic is even."""
 
 UNEVEN_RATIO: Final = 0.25
-"""Load that ends farther from the mean is a problem; the target of 20 % leaves some room to it."""
+"""Load that ends farther from the mean is a problem; the target of 20% leaves some room to it."""
 
 MAX_CAUSES: Final = 6
 _SHORT_S, _LONG_S, _MANY_BUNDLES = 2.0, 10.0, 5_000
@@ -87,6 +87,11 @@ def diagnose(
     try:
         context = DiagnosisContext(judged_trials(trials))
         problem = _problem(context)
+        if not problem and _overloaded(context):
+            context = DiagnosisContext(
+                replace(judged_trials(trials), judged_by="usage", traffic_may_differ=True)
+            )
+            problem = _overload_problem(context)
     except OpsError as exc:
         return Diagnosis(subject=subject, notes=(str(exc),))
     if not problem:
@@ -146,7 +151,7 @@ def _problem(context: DiagnosisContext) -> str:
         return (
             f"{end.returned:,} of {pluralize(end.moves, 'move')} go back to where the bundle was."
         )
-    if end.deviation is not None and end.deviation > UNEVEN_RATIO and _hurts(context):
+    if end.deviation is not None and end.deviation > UNEVEN_RATIO and context.hurts:
         measure = context.load.label
         after = f" after {pluralize(end.moves, 'move')}" if end.moves else ""
         off = " and ".join(context.settings.shedding_off)
@@ -155,11 +160,26 @@ def _problem(context: DiagnosisContext) -> str:
     return ""
 
 
-def _hurts(context: DiagnosisContext) -> bool:
-    """Whether usage differs enough between brokers to matter."""
-    usage = context.real_usage
-    known = usage[np.isfinite(usage)]
-    return bool(known.size > 1 and known.max() - known.min() >= MIN_USAGE_GAP_POINTS)
+def _overloaded(context: DiagnosisContext) -> str:
+    """Return the broker that ends overloaded while others have room; blank: none does."""
+    usage = context.real_usage_at_end
+    known = np.isfinite(usage)
+    limit = context.settings.number("loadBalancerBrokerOverloadedThresholdPercentage")
+    if known.sum() < 2:  # there is no other
+        return ""
+    row = int(np.where(known, usage, -np.inf).argmax())
+    has_room = usage[row] - float(np.median(usage[known])) >= ROOM_POINTS
+    return context.load.brokers[row] if usage[row] >= limit and has_room else ""
+
+
+def _overload_problem(context: DiagnosisContext) -> str:
+    name = _overloaded(context)
+    row = context.load.brokers.index(name)
+    others = np.delete(context.real_usage_at_end, row)
+    return (
+        f"{name} ends at {context.real_usage_at_end[row]:.0f}% usage, the other brokers at "
+        f"{float(np.nanmedian(others)):.0f}%: traffic is even, usage is not."
+    )
 
 
 class _Search:
@@ -214,7 +234,7 @@ class _Search:
             own = self._own_effect(change, effect)
             is_better = effect.is_better and own.is_better
             if candidate.calm_suffices:
-                is_better = effect.is_calmer and not effect.is_harmful
+                is_better |= effect.is_calmer and not effect.is_harmful
             if is_better and not self._trials.spoils_traffic(change):
                 found.append(_Proven(candidate, change, effect))
             elif own.before != own.after and change.edit is None and not is_pair:
@@ -278,6 +298,7 @@ class _Search:
                 judged_by=self._trials.judged_by,
                 seed=seed,
                 assumed=self._trials.assumed,
+                traffic_may_differ=self._trials.traffic_may_differ,
             )
             effect = others.effect(one.change)
             if effect is None or effect.is_worse or others.spoils_traffic(one.change):
@@ -289,7 +310,7 @@ class _Search:
         off = tuple(self._context.base.settings)
         return Cause(
             code=candidate.code,
-            keys=tuple(dict.fromkeys((*(candidate.keys or one.change.settings), *off))),
+            keys=tuple(dict.fromkeys((*self._keys(one), *off))),
             objects=candidate.objects,
             summary=candidate.summary or self._summary(one),
             effect=one.effect,
@@ -299,6 +320,12 @@ class _Search:
             threshold=candidate.threshold,
             unit=candidate.unit,
         )
+
+    def _keys(self, one: _Proven) -> tuple[str, ...]:
+        """Return the settings concerned: a later release keeps those it is tried with."""
+        if one.candidate.keys or one.change.release is not None:
+            return one.candidate.keys
+        return tuple(one.change.settings)
 
     def _summary(self, one: _Proven) -> str:
         present = " and ".join(

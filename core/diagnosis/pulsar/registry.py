@@ -6,12 +6,18 @@ from typing import Final
 
 from core.diagnosis.pulsar.context import Pattern
 from core.diagnosis.pulsar.patterns.bundles import few_bundles, heavy_bundles
-from core.diagnosis.pulsar.patterns.policies import anti_affinity, isolation, other_load_manager
+from core.diagnosis.pulsar.patterns.policies import (
+    anti_affinity,
+    isolation,
+    not_applied,
+    other_load_manager,
+)
 from core.diagnosis.pulsar.patterns.releases import release_defect
 from core.diagnosis.pulsar.patterns.resources import (
     differing_limits,
     held_resource,
     network_limit,
+    network_unmeasured,
 )
 from core.diagnosis.pulsar.patterns.restless import even_distribution, placement_measure, smoothing
 from core.diagnosis.pulsar.patterns.switches import (
@@ -24,11 +30,13 @@ from core.diagnosis.pulsar.patterns.thresholds import absolute_usage, condition_
 PATTERNS: Final[tuple[Pattern, ...]] = (
     shedding_off,
     excluded_namespaces,
+    not_applied,
     policed_bundles,
     isolation,
     other_load_manager,
     held_resource,
     network_limit,
+    network_unmeasured,
     differing_limits,
     heavy_bundles,
     few_bundles,

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Final
 
-import numpy as np
-
 from core.diagnosis.model import MIN_GAIN_RATIO, Effect, Outcome
+from core.diagnosis.pulsar.pools import Pools
 from core.errors import OpsError
 from core.progress import NoProgress, Progress
 from core.pulsar.catalogue import Value
@@ -132,6 +131,7 @@ class Trials:
         progress: Where the number of trials goes.
         assumed: What holds in every trial, the cluster as it is included.
         max_count: Trials after which :attr:`is_over` is true, however long they took; 0: any.
+        traffic_may_differ: Unlike machines are even in usage only with uneven traffic.
     """
 
     snapshot: PulsarSnapshot
@@ -141,6 +141,7 @@ class Trials:
     progress: Progress = field(default_factory=NoProgress)
     assumed: Change = NOTHING
     max_count: int = 0
+    traffic_may_differ: bool = False
     _trials: dict[tuple[object, ...], Trial | None] = field(default_factory=dict)
     _started: float = field(default_factory=time.perf_counter)
 
@@ -150,6 +151,13 @@ class Trials:
         return effective_settings(
             self.snapshot, overrides=self.assumed.settings, release=self.assumed.release
         )
+
+    @cached_property
+    def pools(self) -> Pools:
+        """Brokers that policies keep apart: the load is judged in each pool."""
+        limit = self.settings.number("loadBalancerBrokerOverloadedThresholdPercentage") / 100
+        view = LoadView.of(self.snapshot, self.settings)
+        return Pools.of(view, view.overload_usage, limit)
 
     @cached_property
     def baseline(self) -> Trial:
@@ -198,7 +206,7 @@ class Trials:
     def spoils_traffic(self, change: Change) -> bool:
         """Return whether a change makes traffic less even while another measure is judged."""
         trial, before = self.trial(change), self.baseline.traffic
-        if trial is None or trial.traffic is None or before is None:
+        if self.traffic_may_differ or trial is None or trial.traffic is None or before is None:
             return False
         return trial.traffic > before + MIN_GAIN_RATIO
 
@@ -213,20 +221,20 @@ class Trials:
             return Trial(
                 outcome=self._idle(snapshot, settings),
                 reads=frozenset(SHEDDING_SWITCHES),
-                traffic=_deviation(snapshot, settings, "throughput"),
+                traffic=self._deviation(snapshot, settings, "throughput"),
             )
         done = self._simulated(snapshot, settings, strategy, is_patient=is_patient)
         outcome = Outcome(
             moves=done.move_count,
             returned=len(done.flaps),
-            deviation=_deviation(done.final, settings, self.judged_by),
+            deviation=self._deviation(done.final, settings, self.judged_by),
             converges=done.ending == "converged",
             rounds=done.rounds[-1].number
             if done.rounds_to_converge is None
             else done.rounds_to_converge,
         )
         reads = frozenset({*settings.reads, *SHEDDING_SWITCHES, SHEDDING, PLACEMENT})
-        traffic = _deviation(done.final, settings, "throughput")
+        traffic = self._deviation(done.final, settings, "throughput")
         return Trial(outcome=outcome, reads=reads, traffic=traffic, simulation=done)
 
     def _simulated(
@@ -261,16 +269,15 @@ class Trials:
         return is_hopeless
 
     def _idle(self, snapshot: PulsarSnapshot, settings: EffectiveSettings) -> Outcome:
-        deviation = _deviation(snapshot, settings, self.judged_by)
+        deviation = self._deviation(snapshot, settings, self.judged_by)
         return Outcome(moves=0, returned=0, deviation=deviation, converges=True, rounds=0)
 
-
-def _deviation(
-    snapshot: PulsarSnapshot, settings: EffectiveSettings, judged_by: MeasureName
-) -> float | None:
-    spread = measure(snapshot, settings).of(judged_by)
-    known = spread.deviations[spread.known]
-    return float(np.abs(known).max()) if known.size else None
+    def _deviation(
+        self, snapshot: PulsarSnapshot, settings: EffectiveSettings, judged_by: MeasureName
+    ) -> float | None:
+        # other weights make other usage of the same load: that evens out nothing
+        by = self.settings if judged_by == "usage" else settings
+        return self.pools.deviation(measure(snapshot, by).of(judged_by))
 
 
 def judged_trials(trials: Trials) -> Trials:

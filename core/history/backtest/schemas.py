@@ -57,7 +57,7 @@ RUNS: Final = pa.schema(
         _field("deviation_mean", pa.float64(), "ratio"),
         _field("deviation_p95", pa.float64(), "ratio"),
         _field("deviation_max", pa.float64(), "ratio"),
-        _field("minutes_over", pa.int64(), "min"),  # farthest node more than 20 % off the mean
+        _field("minutes_over", pa.int64(), "min"),  # farthest node more than 20% off the mean
         _field("minutes_over_ratio", pa.float64(), "ratio"),
         _field("rounds", pa.int64()),  # in which something was unloaded
         _field("unloads", pa.int64()),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from core.findings.coverage import coverage_of, problems_of
 from core.findings.finding import Finding, Severity
+from core.findings.quantity import Quantity
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.rules.context import PegasusContext
 from core.pegasus.snapshot import STORED_LEVEL, SWITCHES
@@ -19,6 +20,7 @@ def unusual_level(context: PegasusContext) -> Iterator[Finding]:
         yield _of_cluster(
             "level_unknown",
             "unknown",
+            "Effective level is unknown",
             "The meta server did not report the effective level"
             + (f"; the stored one is {reported}." if reported and stored is None else "."),
             "Look at the problems of the reading.",
@@ -31,8 +33,11 @@ def unusual_level(context: PegasusContext) -> Iterator[Finding]:
     yield _of_cluster(
         "level_low",
         "error",
+        "Level is too low for repairs",
         f"Level {effective.word} is effective ({why}): nothing is repaired or moved.",
         "Bring nodes back." if is_by_itself else "Set the level to steady when that is not meant.",
+        measured=Quantity(effective.word),
+        limit=Quantity(FunctionLevel.STEADY.word),
     )
 
 
@@ -44,10 +49,14 @@ def balance(context: PegasusContext) -> Iterator[Finding]:
     verdict = context.facts.verdict()
     if verdict.state == "not_balanced":
         hint = "Balance shows what level lively would move, round by round."
-        yield _of_cluster("not_balanced", "warning", verdict.sentence, hint)
+        yield _of_cluster(
+            "not_balanced", "warning", "Replicas are not balanced", verdict.sentence, hint
+        )
     elif verdict.state == "unknown":
         hint = "Balance computes the rounds from the snapshot itself."
-        yield _of_cluster("balance_unknown", "unknown", verdict.sentence, hint)
+        yield _of_cluster(
+            "balance_unknown", "unknown", "Balance is unknown", verdict.sentence, hint
+        )
 
 
 def switches_left_on(context: PegasusContext) -> Iterator[Finding]:
@@ -59,6 +68,9 @@ def switches_left_on(context: PegasusContext) -> Iterator[Finding]:
     for name in on:
         yield Finding(
             code="switch_on",
+            title="Maintenance switch is set",
+            measured=Quantity(settings[name]),
+            limit=Quantity("not set"),
             severity="info",
             subject_kind="setting",
             subject=name,
@@ -78,9 +90,21 @@ def problems(context: PegasusContext) -> Iterator[Finding]:
     return problems_of(context.snapshot.manifest)
 
 
-def _of_cluster(code: str, severity: Severity, sentence: str, hint: str) -> Finding:
+def _of_cluster(
+    code: str,
+    severity: Severity,
+    title: str,
+    sentence: str,
+    hint: str,
+    *,
+    measured: Quantity | None = None,
+    limit: Quantity | None = None,
+) -> Finding:
     return Finding(
         code=code,
+        title=title,
+        measured=measured,
+        limit=limit,
         severity=severity,
         subject_kind="cluster",
         subject="",

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from core.findings.finding import Finding
+from core.findings.quantity import Quantity
 from core.pegasus.rules.context import PegasusContext
+from core.units import format_ratio
 
 SHORT_RATIO: Final = 0.10
 """Below this share of free space a replica server takes no new replica on a disk.
@@ -23,6 +25,7 @@ def dead_nodes(context: PegasusContext) -> Iterator[Finding]:
         if not node.is_alive:
             yield Finding(
                 code="node_dead",
+                title="Node is dead",
                 severity="error",
                 subject_kind="node",
                 subject=node.name,
@@ -37,6 +40,7 @@ def silent_nodes(context: PegasusContext) -> Iterator[Finding]:
     for name in context.facts.columns.nodes_with("not answering"):
         yield Finding(
             code="node_not_answering",
+            title="Node does not answer",
             severity="error",
             subject_kind="node",
             subject=name,
@@ -60,11 +64,14 @@ def disks_short_of_space(context: PegasusContext) -> Iterator[Finding]:
         is_short = free < SHORT_RATIO
         yield Finding(
             code="disk_short" if is_short else "disk_scarce",
+            title="Disk space is short" if is_short else "Disk space is scarce",
+            measured=Quantity(free, "ratio"),
+            limit=Quantity(SHORT_RATIO if is_short else SCARCE_RATIO, "ratio"),
             severity="error" if is_short else "warning",
             subject_kind="node",
             subject=node,
-            sentence=f"{disk} of {node} has {free * 100:.0f} % of its space free"
-            + ("; below 10 % it takes no new replica." if is_short else "."),
+            sentence=f"{disk} of {node} has {format_ratio(free)} of its space free"
+            + ("; below 10% it takes no new replica." if is_short else "."),
             evidence={"disk": disk, "available_ratio": free},
             hint="Move replicas away by size (Balance), or add space.",
         )

@@ -8,17 +8,18 @@ from typing import Final
 import numpy as np
 
 from core.findings.finding import Finding, Severity
+from core.findings.quantity import Quantity
 from core.pegasus.health import HealthState
 from core.pegasus.ids import gpid_text
 from core.pegasus.rules.context import PegasusContext
 from core.pegasus.summary import minimum_2pc
 from core.units import pluralize
 
-_BY_WORST: Final[dict[HealthState, tuple[str, Severity]]] = {
-    HealthState.DEAD: ("partitions_dead", "error"),
-    HealthState.UNREADABLE: ("partitions_unreadable", "error"),
-    HealthState.UNWRITABLE: ("partitions_unwritable", "error"),
-    HealthState.WRITABLE_ILL: ("partitions_ill", "warning"),
+_BY_WORST: Final[dict[HealthState, tuple[str, Severity, str]]] = {
+    HealthState.DEAD: ("partitions_dead", "error", "Partitions are dead"),
+    HealthState.UNREADABLE: ("partitions_unreadable", "error", "Partitions are unreadable"),
+    HealthState.UNWRITABLE: ("partitions_unwritable", "error", "Partitions are unwritable"),
+    HealthState.WRITABLE_ILL: ("partitions_ill", "warning", "Partitions are degraded"),
 }
 _WHY_ILL: Final = "The guardian repairs it at level steady or lively; nothing is balanced before."
 
@@ -31,6 +32,8 @@ def lost_partitions(context: PegasusContext) -> Iterator[Finding]:
         gpid, table = gpid_text(row["app_id"], row["index"]), names.get(row["app_id"], "")
         yield Finding(
             code="partition_lost",
+            title="Partition lost every replica",
+            measured=Quantity(gpid),
             severity="error",
             subject_kind="pegasus_table",
             subject=table,
@@ -48,7 +51,7 @@ def partitions_by_state(context: PegasusContext) -> Iterator[Finding]:
     for place in np.flatnonzero(counts[:, : HealthState.HEALTHY].sum(axis=1) > 0).tolist():
         of_table = {state: int(counts[place, state]) for state in HealthState}
         worst = next(state for state in HealthState if of_table[state])
-        code, severity = _BY_WORST[worst]
+        code, severity, title = _BY_WORST[worst]
         listed = ", ".join(
             f"{number} {'is' if number == 1 else 'are'} {state.name.lower().replace('_', ' ')}"
             for state, number in of_table.items()
@@ -57,6 +60,9 @@ def partitions_by_state(context: PegasusContext) -> Iterator[Finding]:
         name, total = columns.app_names[place], int(columns.partition_counts[place])
         yield Finding(
             code=code,
+            title=title,
+            measured=Quantity(of_table[worst]),
+            limit=Quantity(0),
             severity=severity,
             subject_kind="pegasus_table",
             subject=name,
@@ -75,6 +81,9 @@ def surplus_replicas(context: PegasusContext) -> Iterator[Finding]:
         have = "has" if number == 1 else "have"
         yield Finding(
             code="surplus_replicas",
+            title="Partitions have surplus replicas",
+            measured=Quantity(number),
+            limit=Quantity(0),
             severity="info",
             subject_kind="cluster",
             subject="",

@@ -88,7 +88,7 @@ def simulated_steps(
         )
     if not 0 <= tolerance_percent <= 1_000_000:
         raise InputError(
-            f"The tolerance is {tolerance_percent:g} %.", hint="Give a percentage from 0 on."
+            f"The tolerance is {tolerance_percent:g}%.", hint="Give a percentage from 0 on."
         )
     rows = demand_steps(steps)
     if sum(max(row) for row in zip(*rows, strict=True)) * period_s > _LONG_MAX:

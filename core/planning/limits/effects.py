@@ -36,7 +36,7 @@ def limit_effects(
 
 
 def amount(value: float, unit: str) -> str:
-    """Return a quantity for people: ``12.3 k msg/s``, ``1.2 MB/s``."""
+    """Return a quantity for people: ``12.3k msg/s``, ``1.2 MB/s``."""
     if unit == "bytes/s":
         return format_bytes_per_s(value)
     return format_msgs_per_s(value).replace("msg/s", unit)

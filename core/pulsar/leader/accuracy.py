@@ -21,7 +21,7 @@ CALIBRATION_LEAD_S: Final = 10.0
 """Lead time of the predictions whose shares are compared with what came true."""
 
 _NORMAL_95: Final = 1.959964
-"""Standard deviations on both sides of the mean that hold 95 % of a normal distribution."""
+"""Standard deviations on both sides of the mean that hold 95% of a normal distribution."""
 
 _BINS: Final = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 
@@ -133,7 +133,7 @@ def calibration(rounds: Iterable[JudgedRound]) -> tuple[ShareBin, ...]:
 
 
 def came_true_range(one: ShareBin) -> tuple[float, float]:
-    """Return between which ratios the bundles of a range come true, with 95 % confidence.
+    """Return between which ratios the bundles of a range come true, with 95% confidence.
 
     Source:
         Wilson's score interval, which holds for few bundles too.

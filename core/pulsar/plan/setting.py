@@ -134,7 +134,7 @@ def _check_range(setting: Setting, number: float) -> Iterator[Diagnostic]:
         100.0 if setting.unit.startswith(_PERCENT) else 1.0 if setting.unit == "ratio" else None
     )
     if setting.key == "loadBalancerMsgRateDifferenceShedderThreshold":
-        highest = None  # how much more than the least loaded broker: beyond 100 % is sound
+        highest = None  # how much more than the least loaded broker: beyond 100% is sound
     if number < lowest or (highest is not None and number > highest):
         bound = f"below {lowest:g}" if number < lowest else f"above {highest:g}"
         sentence = f"{setting.key} = {number:g} {setting.unit} is {bound}."

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from core.arrays import column_values
 from core.findings.finding import Finding
+from core.findings.quantity import Quantity
 from core.pulsar.rules.context import HealthContext
 from core.snapshot import PulsarSnapshot
 
@@ -76,6 +77,10 @@ def broker_finding(
     sentence: str,
     evidence: Mapping[str, float | None],
     hint: str,
+    *,
+    title: str,
+    measured: Quantity,
+    limit: Quantity,
 ) -> Finding:
     """Return a warning about a broker that rests on its metrics.
 
@@ -86,10 +91,16 @@ def broker_finding(
         sentence: With ``{broker}`` where its name goes.
         evidence: Figures; their source is added.
         hint: What to do.
+        title: At most eight words.
+        measured: What the metrics have.
+        limit: What it should not pass.
     """
     broker = context.measures.usage.brokers[row]
     return Finding(
         code=code,
+        title=title,
+        measured=measured,
+        limit=limit,
         severity="warning",
         subject_kind="broker",
         subject=broker,

@@ -7,6 +7,7 @@ from typing import Final
 
 from core.findings.coverage import coverage_of, problems_of
 from core.findings.finding import Finding
+from core.findings.quantity import Quantity
 from core.pulsar.rules.context import HealthContext
 
 _WRITTEN: Final = "loadBalancerMaxNumberOfBundlesInBundleLoadReport"
@@ -36,6 +37,9 @@ def averages_of_few(context: HealthContext) -> Iterator[Finding]:
         return
     yield Finding(
         code="averages_of_some_bundles",
+        title="Leader averages cover few bundles",
+        measured=Quantity(written, "bundles"),
+        limit=Quantity(bundles, "bundles"),
         severity="info",
         subject_kind="cluster",
         subject="",

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from core.findings.finding import Finding
+from core.findings.quantity import Quantity
 from core.pulsar.rules.context import HealthContext
 
 
@@ -16,6 +17,9 @@ def leader_missing(context: HealthContext) -> Iterator[Finding]:
     if not brokers:
         yield Finding(
             code="no_brokers",
+            title="No broker is known",
+            measured=Quantity(0),
+            limit=Quantity(1),
             severity="unknown",
             subject_kind="cluster",
             subject="",
@@ -25,6 +29,9 @@ def leader_missing(context: HealthContext) -> Iterator[Finding]:
     elif manifest.leader is None:
         yield Finding(
             code="no_leader",
+            title="Cluster has no leader",
+            measured=Quantity(0),
+            limit=Quantity(1),
             severity="warning",
             subject_kind="cluster",
             subject="",
@@ -34,6 +41,7 @@ def leader_missing(context: HealthContext) -> Iterator[Finding]:
     elif manifest.leader not in brokers:
         yield Finding(
             code="leader_gone",
+            title="Leader is not alive",
             severity="warning",
             subject_kind="broker",
             subject=manifest.leader,
@@ -49,6 +57,9 @@ def mixed_versions(context: HealthContext) -> Iterator[Finding]:
         text = ", ".join(f"{count} x {name}" for name, count in counts.most_common())
         yield Finding(
             code="mixed_versions",
+            title="Brokers run different versions",
+            measured=Quantity(len(counts), "versions"),
+            limit=Quantity(1),
             severity="info",
             subject_kind="cluster",
             subject="",
@@ -66,6 +77,9 @@ def mixed_load_managers(context: HealthContext) -> Iterator[Finding]:
         text = ", ".join(f"{count} x {name}" for name, count in short.items())
         yield Finding(
             code="mixed_load_managers",
+            title="Brokers run different load managers",
+            measured=Quantity(len(counts), "load managers"),
+            limit=Quantity(1),
             severity="warning",
             subject_kind="cluster",
             subject="",
@@ -81,6 +95,8 @@ def unsupported_load_manager(context: HealthContext) -> Iterator[Finding]:
     if manifest.load_manager == "simple":
         yield Finding(
             code="load_manager_unsupported",
+            title="Load manager is not supported",
+            measured=Quantity("SimpleLoadManagerImpl"),
             severity="unknown",
             subject_kind="cluster",
             subject="",
@@ -90,6 +106,7 @@ def unsupported_load_manager(context: HealthContext) -> Iterator[Finding]:
     for sentence in manifest.unavailable:
         yield Finding(
             code="not_available",
+            title="Data is not available",
             severity="unknown",
             subject_kind="cluster",
             subject="",

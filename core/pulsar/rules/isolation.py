@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from core.findings.finding import Finding
+from core.findings.quantity import Quantity
 from core.pulsar.isolation import (
     IsolationPolicy,
     failure_domains,
@@ -96,6 +97,9 @@ def _overlapping(
         if shared:
             yield Finding(
                 code="isolation_overlaps",
+                title="Isolation policies overlap",
+                measured=Quantity(len(shared), "namespaces" if len(shared) > 1 else "namespace"),
+                limit=Quantity(0),
                 severity="warning",
                 subject_kind="policy",
                 subject=other.name,
@@ -115,6 +119,9 @@ def _overlapping(
 def _idle(policy: IsolationPolicy) -> Finding:
     return Finding(
         code="isolation_idle",
+        title="Isolation policy matches no namespace",
+        measured=Quantity(0),
+        limit=Quantity(1),
         severity="info",
         subject_kind="policy",
         subject=policy.name,
@@ -135,6 +142,9 @@ def _short(policy: IsolationPolicy, primaries: int, others: int) -> Finding:
     )
     return Finding(
         code="isolation_short",
+        title="Isolation policy lacks primary brokers",
+        measured=Quantity(primaries),
+        limit=Quantity(policy.min_limit),
         severity="warning",
         subject_kind="policy",
         subject=policy.name,
@@ -150,6 +160,9 @@ def _short(policy: IsolationPolicy, primaries: int, others: int) -> Finding:
 def _nothing_shared(brokers: int, namespaces: int) -> Finding:
     return Finding(
         code="isolation_nothing_shared",
+        title="No broker is left for other namespaces",
+        measured=Quantity(0),
+        limit=Quantity(1),
         severity="error",
         subject_kind="cluster",
         subject="",
@@ -167,6 +180,9 @@ def _intruders(guests: Guests, reserved: Mapping[str, str]) -> Finding:
     policies = sorted({reserved[owner] for owner in owners})
     return Finding(
         code="isolation_intruded",
+        title="Bundles are on isolated brokers",
+        measured=Quantity(bundles),
+        limit=Quantity(0),
         severity="warning",
         subject_kind="policy",
         subject=policies[0],
@@ -185,6 +201,9 @@ def _intruders(guests: Guests, reserved: Mapping[str, str]) -> Finding:
 def _twice(broker: str, domains: Sequence[str]) -> Finding:
     return Finding(
         code="domain_twice",
+        title="Broker is in several failure domains",
+        measured=Quantity(len(domains)),
+        limit=Quantity(1),
         severity="warning",
         subject_kind="broker",
         subject=broker,
@@ -200,6 +219,9 @@ def _twice(broker: str, domains: Sequence[str]) -> Finding:
 def _outside(brokers: Sequence[str]) -> Finding:
     return Finding(
         code="domain_missing",
+        title="Brokers have no failure domain",
+        measured=Quantity(len(brokers)),
+        limit=Quantity(0),
         severity="info",
         subject_kind="cluster",
         subject="",

@@ -10,6 +10,7 @@ import numpy as np
 from core.arrays import column_values
 from core.findings.engine import Unlisted
 from core.findings.finding import Finding
+from core.findings.quantity import Quantity
 from core.pulsar.load import limiting_resource, resource_weights
 from core.pulsar.rules.context import HealthContext
 from core.units import (
@@ -18,6 +19,7 @@ from core.units import (
     format_bytes_per_s,
     format_msgs_per_s,
     format_ratio,
+    ms_to_datetime,
 )
 
 SINGLE_BUNDLE_SHARE: Final = 0.25
@@ -41,6 +43,9 @@ def overloaded_brokers(context: HealthContext) -> Iterator[Finding]:
         by = "of its" if weights.get(resource, 1.0) == 1.0 else "by its weighted"
         yield Finding(
             code="broker_overloaded",
+            title=f"{_TITLES.get(resource, _resource_text(resource))} over the overload limit",
+            measured=Quantity(value, "ratio"),
+            limit=Quantity(limit, "ratio"),
             severity="error",
             subject_kind="broker",
             subject=broker,
@@ -72,6 +77,9 @@ def traffic_deviation(context: HealthContext) -> Iterator[Finding]:
     if verdict == "unknown":
         yield Finding(
             code="balance_unknown",
+            title="Balance is unknown",
+            measured=Quantity(spread.known_count, "brokers"),
+            limit=Quantity(len(spread.brokers)),
             severity="unknown",
             subject_kind="cluster",
             subject="",
@@ -83,8 +91,12 @@ def traffic_deviation(context: HealthContext) -> Iterator[Finding]:
             hint="Look at what could not be read.",
         )
         return
+    is_deviation = target.statistic == "max_deviation"
     yield Finding(
-        code="traffic_deviation" if target.statistic == "max_deviation" else "usage_spread",
+        code="traffic_deviation" if is_deviation else "usage_spread",
+        title="Traffic above the target band" if is_deviation else "Usage spread above the target",
+        measured=Quantity(value, "deviation" if is_deviation else ""),
+        limit=Quantity(target.bound, "band" if is_deviation else ""),
         severity="warning",
         subject_kind="broker",
         subject=spread.worst or "",
@@ -112,6 +124,10 @@ def idle_brokers(context: HealthContext) -> Iterator[Finding]:
         since = "" if age_s is None else f"; it started {format_age(age_s)} ago"
         yield Finding(
             code="idle_broker",
+            title="Broker owns no bundles",
+            measured=Quantity(0),
+            limit=Quantity(others, "mean"),
+            since=None if age_s is None else ms_to_datetime(int(started[row])),
             severity="warning",
             subject_kind="broker",
             subject=broker,
@@ -142,6 +158,9 @@ def hot_bundles(context: HealthContext) -> Iterator[Finding | Unlisted]:
         )
         yield Finding(
             code="hot_bundle",
+            title="Bundle is too hot for any broker",
+            measured=Quantity(row["throughput"], "bytes/s"),
+            limit=Quantity(ceiling, "bytes/s"),
             severity="warning",
             subject_kind="bundle",
             subject=name,
@@ -171,6 +190,9 @@ def single_bundle_namespaces(context: HealthContext) -> Iterator[Finding | Unlis
     for row in alone.rows.to_pylist():
         yield Finding(
             code="single_bundle_namespace",
+            title="Namespace has one bundle only",
+            measured=Quantity(row["throughput"], "bytes/s"),
+            limit=Quantity(floor, "bytes/s"),
             severity="warning",
             subject_kind="namespace",
             subject=row["namespace"],
@@ -187,6 +209,9 @@ def single_bundle_namespaces(context: HealthContext) -> Iterator[Finding | Unlis
         )
     if alone.unlisted:
         yield Unlisted("single_bundle_namespace", alone.unlisted)
+
+
+_TITLES: Final = {"bandwidth_in": "NIC in", "bandwidth_out": "NIC out", "memory": "Heap"}
 
 
 def _resource_text(name: str) -> str:

@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 
 from core.arrays import column_values, row_of
 from core.findings.finding import Finding
+from core.findings.quantity import Quantity
 from core.pulsar.rules.broker_metrics import BrokerMetrics, Floats, broker_finding
 from core.pulsar.rules.context import HealthContext
 from core.units import (
     datetime_to_ms,
     format_age,
     format_bytes_per_s,
+    format_ms,
     format_msgs_per_s,
     format_ratio,
 )
@@ -52,7 +54,7 @@ SLOW_WRITE_MS: Final = 50.0
 """A broker waits for storage that many times as long as the median, and at least so long."""
 
 SLOW_STORAGE_MS: Final = 200.0
-"""Half of the brokers wait longer for 1 % of their writes."""
+"""Half of the brokers wait longer for 1% of their writes."""
 
 WRITES_COUNTED: Final = 100.0
 """Fewer writes a minute make no percentile."""
@@ -78,6 +80,9 @@ def old_metrics(context: HealthContext) -> Iterator[Finding]:
             f"The metrics of {{broker}} are {format_age(float(age_s[row]))} old.",
             {"age_s": float(age_s[row]), "bound_s": METRICS_OLD_S},
             "Look at the server's targets: this broker is not scraped any more.",
+            title="Metrics are old",
+            measured=Quantity(float(age_s[row]), "s"),
+            limit=Quantity(METRICS_OLD_S, "s"),
         )
 
 
@@ -100,6 +105,9 @@ def metrics_against_reports(context: HealthContext) -> Iterator[Finding]:
             {"apart_s": float(apart_s[row]), "bound_s": START_TOLERANCE_S},
             "Either they are of another process (see broker_label of [clusters.prometheus]), or "
             "the registration is left over from a broker that died.",
+            title="Metrics are of another process",
+            measured=Quantity(abs(float(apart_s[row])), "s"),
+            limit=Quantity(START_TOLERANCE_S, "s"),
         )
     yield from _disagreeing(context, metrics, ~other)
 
@@ -136,6 +144,9 @@ def _disagreeing(
             },
             "If it stays so, the broker does not renew its report: look at its connection to the "
             "metadata store and at loadBalancerReportUpdateMaxIntervalMinutes.",
+            title="Load report and metrics disagree",
+            measured=Quantity(float(metered[row]), "bytes/s" if is_bytes else "msg/s"),
+            limit=Quantity(float(reported[row]), "bytes/s" if is_bytes else "msg/s"),
         )
 
 
@@ -168,6 +179,9 @@ def garbage_collection(context: HealthContext) -> Iterator[Finding]:
             },
             "Every client of it waits meanwhile. Fewer bundles mean fewer objects, but a heap that "
             "stays full wants more memory or another collector.",
+            title="Garbage collection pauses the broker",
+            measured=Quantity(float(share[row]), "ratio"),
+            limit=Quantity(GC_ERROR_RATIO if is_bad else GC_WARNING_RATIO, "ratio"),
         )
         yield replace(found, severity="error") if is_bad else found
 
@@ -184,10 +198,13 @@ def slow_writes(context: HealthContext) -> Iterator[Finding]:
     if median >= SLOW_STORAGE_MS:
         yield Finding(
             code="slow_storage",
+            title="Storage is slow for every broker",
+            measured=Quantity(median, "ms"),
+            limit=Quantity(SLOW_STORAGE_MS, "ms"),
             severity="warning",
             subject_kind="cluster",
             subject="",
-            sentence=f"Half of the brokers wait {_ms(median)} or longer for 1 % of their writes.",
+            sentence=f"Half of the brokers have a write p99 of {format_ms(median)} or more.",
             evidence={"median_p99_ms": median, "bound_ms": SLOW_STORAGE_MS},
             hint="The storage is slow for everyone: look at the bookies; no unload fixes that.",
         )
@@ -200,8 +217,8 @@ def slow_writes(context: HealthContext) -> Iterator[Finding]:
             context,
             row,
             "slow_writes",
-            f"1 % of the writes of {{broker}} take {_ms(float(p99[row]))} or longer, the fleet's "
-            f"median is {_ms(median)}; it {why}.",
+            f"The writes of {{broker}} have a p99 of {format_ms(float(p99[row]))}; the fleet's "
+            f"median is {format_ms(median)}. It {why}.",
             {
                 "write_p99_ms": float(p99[row]),
                 "median_p99_ms": median,
@@ -212,6 +229,9 @@ def slow_writes(context: HealthContext) -> Iterator[Finding]:
             if is_busy
             else "It is not its load, so an unload would not help: look at its garbage collection, "
             "its network and the bookies it writes to.",
+            title="Storage writes are slow",
+            measured=Quantity(float(p99[row]), "ms"),
+            limit=Quantity(max(SLOW_WRITE_MS, SLOW_WRITE_FACTOR * median), "ms"),
         )
 
 
@@ -228,6 +248,9 @@ def waiting_lookups(context: HealthContext) -> Iterator[Finding]:
             {"pending": float(pending[row]), "bound": LOOKUPS_PENDING},
             "Clients look for their topics all at once: unload bundle by bundle, slowly, and raise "
             "maxConcurrentLookupRequest only if the broker has room.",
+            title="Lookups are waiting",
+            measured=Quantity(float(pending[row])),
+            limit=Quantity(LOOKUPS_PENDING),
         )
     failures = metrics.column("lookup_failure_rate")
     for row in np.flatnonzero(np.nan_to_num(failures) >= LOOKUP_FAILURES_PER_S).tolist():
@@ -238,6 +261,9 @@ def waiting_lookups(context: HealthContext) -> Iterator[Finding]:
             f"{failures[row]:,.1f} lookups fail at {{broker}} every second.",
             {"failures_per_s": float(failures[row]), "bound": LOOKUP_FAILURES_PER_S},
             "Their clients cannot connect: look for bundles without an owner, and at its log.",
+            title="Lookups fail",
+            measured=Quantity(float(failures[row]), "/s"),
+            limit=Quantity(LOOKUP_FAILURES_PER_S, "/s"),
         )
 
 
@@ -260,6 +286,9 @@ def many_unloads(context: HealthContext) -> Iterator[Finding]:
             },
             "Each makes clients reconnect: look at History for bundles that come back, and at a "
             "wider threshold or another strategy in a back-test.",
+            title="Leader unloads too often",
+            measured=Quantity(float(per_h[row]), "/h"),
+            limit=Quantity(UNLOADS_PER_H, "/h"),
         )
 
 
@@ -281,10 +310,16 @@ def exposed_elsewhere(context: HealthContext) -> Iterator[Finding]:
             continue
         yield Finding(
             code="bundle_exposed_elsewhere",
+            title="Bundle has traffic on another broker",
+            measured=Quantity(float(rates[row]), "msg/s"),
+            limit=Quantity(0, "msg/s"),
             severity="warning",
             subject_kind="bundle",
             subject=bundle,
-            sentence=f"{broker} exposes {rates[row]:,.0f} msg/s of {bundle}, which {owner} owns.",
+            sentence=(
+                f"{broker} exposes {format_msgs_per_s(float(rates[row]))} of {bundle}, "
+                f"which {owner} owns."
+            ),
             evidence={"exposed_by": broker, "owner": owner},
             hint="After an unload that lasts a minute; if it stays, two brokers serve the bundle.",
         )
@@ -305,7 +340,3 @@ def _report_age_s(context: HealthContext) -> np.ndarray:
 
 def _known(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
-
-
-def _ms(value: float) -> str:
-    return f"{value:,.0f} ms"

@@ -8,6 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from core.findings.finding import Finding, Severity
+from core.findings.quantity import Quantity
 from core.pulsar.owners import (
     DOUBLE,
     ORPHANED,
@@ -30,6 +31,7 @@ def unowned_bundles(context: HealthContext) -> Iterator[Finding]:
         yield _counted(
             found.unclear,
             code="owner_unknown",
+            title="Bundle owners are unknown",
             severity="unknown",
             sentence=(
                 f"The owner of {found.unclear.count} of {context.bundles.count} bundles is unknown."
@@ -40,6 +42,7 @@ def unowned_bundles(context: HealthContext) -> Iterator[Finding]:
         yield _counted(
             found.busy,
             code="unowned_with_traffic",
+            title="Bundles with traffic have no owner",
             severity="warning",
             sentence=(
                 f"The last reports show traffic on {pluralize(found.busy.count, 'bundle')} "
@@ -51,6 +54,7 @@ def unowned_bundles(context: HealthContext) -> Iterator[Finding]:
         yield _counted(
             found.quiet,
             code="unowned_bundles",
+            title="Bundles have no owner",
             severity="info",
             sentence=(
                 f"{found.quiet.count} of {context.bundles.count} bundles have no owner "
@@ -66,6 +70,7 @@ def twice_reported(context: HealthContext) -> Iterator[Finding]:
         if problem.code == "inconsistent":
             yield Finding(
                 code="inconsistent",
+                title="Reports contradict each other",
                 severity="info" if problem.severity == "info" else "warning",
                 subject_kind="cluster",
                 subject=problem.place,
@@ -75,12 +80,37 @@ def twice_reported(context: HealthContext) -> Iterator[Finding]:
             )
 
 
-_SEVERITY: Final[dict[str, tuple[str, Severity, str]]] = {
-    ORPHANED: ("orphaned_bundles", "error", "have an owner that is not registered any more"),
-    DOUBLE: ("double_ownership", "error", "are claimed by two brokers"),
-    STUCK: ("stuck_ownership", "error", "are in transfer between two brokers for too long"),
-    PERMANENT: ("permanent_ownership", "error", "are held by a znode that is no ephemeral"),
-    STALE: ("stale_sessions", "warning", "are held by a session that is not their owner's own"),
+_SEVERITY: Final[dict[str, tuple[str, Severity, str, str]]] = {
+    ORPHANED: (
+        "orphaned_bundles",
+        "error",
+        "Bundles are owned by a missing broker",
+        "have an owner that is not registered any more",
+    ),
+    DOUBLE: (
+        "double_ownership",
+        "error",
+        "Bundles are claimed by two brokers",
+        "are claimed by two brokers",
+    ),
+    STUCK: (
+        "stuck_ownership",
+        "error",
+        "Bundles are stuck in transfer",
+        "are in transfer between two brokers for too long",
+    ),
+    PERMANENT: (
+        "permanent_ownership",
+        "error",
+        "Ownership is not ephemeral",
+        "are held by a znode that is no ephemeral",
+    ),
+    STALE: (
+        "stale_sessions",
+        "warning",
+        "Bundles are held by an old session",
+        "are held by a session that is not their owner's own",
+    ),
 }
 
 
@@ -89,7 +119,7 @@ def conflicting_ownership(context: HealthContext) -> Iterator[Finding]:
     if context.elsewhere is not None:
         return  # only a table in memory has sessions
     found = ownership_of(context.snapshot, context.settings)
-    for state, (code, severity, words) in _SEVERITY.items():
+    for state, (code, severity, title, words) in _SEVERITY.items():
         count = found.counts.get(state, 0)
         if not count:
             continue
@@ -97,6 +127,7 @@ def conflicting_ownership(context: HealthContext) -> Iterator[Finding]:
         yield _counted(
             Picked(rows, count),
             code=code,
+            title=title,
             severity=severity,
             sentence=f"{pluralize(count, 'bundle')} {words}."
             if count > 1
@@ -124,6 +155,7 @@ def reported_elsewhere(context: HealthContext) -> Iterator[Finding]:
         yield _counted(
             moved,
             code="moved_since_report",
+            title="Bundles moved since the last report",
             severity="info",
             sentence=(
                 f"Since the last load reports {pluralize(moved.count, 'bundle')} changed owner; "
@@ -134,11 +166,14 @@ def reported_elsewhere(context: HealthContext) -> Iterator[Finding]:
 
 
 def _counted(
-    bundles: Picked, *, code: str, severity: Severity, sentence: str, hint: str
+    bundles: Picked, *, code: str, title: str, severity: Severity, sentence: str, hint: str
 ) -> Finding:
     shown = bundles.rows.to_pylist()
     return Finding(
         code=code,
+        title=title,
+        measured=Quantity(bundles.count, "bundle" if bundles.count == 1 else "bundles"),
+        limit=Quantity(0),
         severity=severity,
         subject_kind="bundle" if bundles.count == 1 else "cluster",
         subject=shown[0]["bundle"] if bundles.count == 1 else "",

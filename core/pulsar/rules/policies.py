@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from core.findings.engine import Unlisted
 from core.findings.finding import Finding
+from core.findings.quantity import Quantity
 from core.pulsar.isolation import (
     IsolationPolicy,
     MatcherDifference,
@@ -32,6 +33,7 @@ def isolation_traps(context: HealthContext) -> Iterator[Finding]:
     for sentence in problems:
         yield Finding(
             code="isolation_unreadable",
+            title="Isolation policies are unreadable",
             severity="warning",
             subject_kind="policy",
             subject="",
@@ -84,6 +86,9 @@ def _violated(namespace: str, policy: str, wrong: list[dict[str, Any]]) -> Findi
     count = sum(row["bundles"] for row in wrong)
     return Finding(
         code="isolation_violated",
+        title="Bundles are outside their isolation policy",
+        measured=Quantity(count),
+        limit=Quantity(0),
         severity="warning",
         subject_kind="namespace",
         subject=namespace,
@@ -131,6 +136,9 @@ def _crowded(group: str, rows: pa.Table, most: int, unused: int) -> Finding:
     first = crowded["owner"][0].as_py()
     return Finding(
         code="anti_affinity_shared_broker",
+        title="Anti-affinity group shares a broker",
+        measured=Quantity(most, "namespaces"),
+        limit=Quantity(1),
         severity="info",
         subject_kind="cluster",
         subject=group,
@@ -151,6 +159,7 @@ def _crowded(group: str, rows: pa.Table, most: int, unused: int) -> Finding:
 def _port_in_expression(policy: str, lost: Sequence[MatcherDifference]) -> Finding:
     return Finding(
         code="isolation_port_in_regex",
+        title="Isolation pattern includes the port",
         severity="warning",
         subject_kind="policy",
         subject=policy,
@@ -163,6 +172,9 @@ def _port_in_expression(policy: str, lost: Sequence[MatcherDifference]) -> Findi
 def _misleading_view(policy: str, differing: Sequence[MatcherDifference]) -> Finding:
     return Finding(
         code="isolation_view_misleads",
+        title="pulsar-admin omits brokers of this policy",
+        measured=Quantity(len(differing)),
+        limit=Quantity(0),
         severity="info",
         subject_kind="policy",
         subject=policy,
@@ -189,6 +201,9 @@ def _roles(differing: Sequence[MatcherDifference]) -> list[dict[str, str]]:
 def _nobody_eligible(policy: IsolationPolicy, broker_count: int) -> Finding:
     return Finding(
         code="isolation_without_brokers",
+        title="Isolation policy matches no broker",
+        measured=Quantity(0),
+        limit=Quantity(1),
         severity="error",
         subject_kind="policy",
         subject=policy.name,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Final
 
 import numpy as np
 
 from core.arrays import column_values
 from core.findings.finding import Finding
+from core.findings.quantity import Quantity
 from core.pulsar.load import resource_weights
 from core.pulsar.rules.context import HealthContext
 from core.units import KBIT_BYTES, datetime_to_ms, format_age, format_bytes_per_s, format_ratio
@@ -29,6 +31,7 @@ def stale_reports(context: HealthContext) -> Iterator[Finding]:
     for row in np.flatnonzero(~np.isfinite(reported)):
         yield Finding(
             code="no_report",
+            title="Load report is missing",
             severity="unknown",
             subject_kind="broker",
             subject=names[row],
@@ -39,6 +42,10 @@ def stale_reports(context: HealthContext) -> Iterator[Finding]:
     for row in stale[np.argsort(-age_s[stale], kind="stable")]:
         yield Finding(
             code="stale_report",
+            title="Load report is stale",
+            measured=Quantity(float(age_s[row]), "s"),
+            limit=Quantity(bound_s, "s"),
+            since=context.snapshot.manifest.taken_at - timedelta(seconds=float(age_s[row])),
             severity="warning",
             subject_kind="broker",
             subject=names[row],
@@ -52,7 +59,7 @@ def stale_reports(context: HealthContext) -> Iterator[Finding]:
 
 
 def capacity_missing(context: HealthContext) -> Iterator[Finding]:
-    """Weighted resources without a limit: they count as 0 %, so the broker looks empty."""
+    """Weighted resources without a limit: they count as 0%, so the broker looks empty."""
     brokers = context.snapshot.brokers
     names = brokers["broker"].to_pylist()
     for resource, weight in resource_weights(context.settings).items():
@@ -63,13 +70,16 @@ def capacity_missing(context: HealthContext) -> Iterator[Finding]:
         if missing:
             yield Finding(
                 code="capacity_missing",
+                title="Weighted resource has no limit",
+                measured=Quantity(len(missing), "brokers" if len(missing) > 1 else "broker"),
+                limit=Quantity(0),
                 severity="warning",
                 subject_kind="broker" if len(missing) == 1 else "cluster",
                 subject=missing[0] if len(missing) == 1 else "",
                 sentence=(
                     f"{_names(missing)} {'reports' if len(missing) == 1 else 'report'} no limit "
                     f"for {resource.replace('_', ' ')}: "
-                    "the load manager takes that as 0 % used."
+                    "the load manager takes that as 0% used."
                 ),
                 evidence={"resource": resource, "rows": missing},
                 hint="Set the capacity on the broker "
@@ -100,6 +110,9 @@ def nic_suspicious(context: HealthContext) -> Iterator[Finding]:
             )
             yield Finding(
                 code="nic_limit_suspicious",
+                title="Network limit is implausible",
+                measured=Quantity(float(limits[row]), "kbit/s"),
+                limit=Quantity(median, "kbit/s"),
                 severity="warning",
                 subject_kind="broker",
                 subject=names[row],

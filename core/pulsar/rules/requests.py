@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from core.arrays import column_values, row_of
 from core.findings.finding import Finding
+from core.findings.quantity import Quantity
 from core.pulsar.rules.broker_metrics import BrokerMetrics, broker_finding
 from core.pulsar.rules.context import HealthContext
-from core.units import format_msgs_per_s, format_ratio, pluralize
+from core.units import format_ms, format_msgs_per_s, format_ratio, pluralize
 
 SLOW_FACTOR: Final = 3.0
 """Clients of a broker wait that many times as long as the median of all brokers."""
@@ -37,6 +38,7 @@ class _Wait:
     code: str
     column: str
     bound_ms: float
+    title: str
     what: str
     hint: str
 
@@ -46,6 +48,7 @@ _WAITS: Final = (
         "slow_publishing",
         "publish_p99_ms",
         100.0,
+        "Publish latency is high",
         "publish requests",
         "Look at its storage writes and its garbage collection first: where both are well, its "
         "load is the cause, and an unload helps.",
@@ -54,6 +57,7 @@ _WAITS: Final = (
         "slow_lookups",
         "lookup_p99_ms",
         500.0,
+        "Lookup latency is high",
         "lookups",
         "Clients wait that long to connect: look at the metadata store, and at bundles that are "
         "unloaded or loaded just now.",
@@ -62,7 +66,8 @@ _WAITS: Final = (
         "slow_topic_loads",
         "topic_load_p99_ms",
         5_000.0,
-        "loads of topics",
+        "Topics load slowly",
+        "topic loads",
         "So long clients of a bundle that was moved here are cut off: look at the metadata store "
         "and the bookies, and unload slowly.",
     ),
@@ -85,8 +90,8 @@ def slow_requests(context: HealthContext) -> Iterator[Finding]:
                 context,
                 row,
                 wait.code,
-                f"1 % of the {wait.what} at {{broker}} take {p99[row]:,.0f} ms or longer, "
-                f"the fleet's median is {median:,.0f} ms.",
+                f"The {wait.what} at {{broker}} have a p99 of {format_ms(float(p99[row]))}; "
+                f"the fleet's median is {format_ms(median)}.",
                 {
                     "p99_ms": float(p99[row]),
                     "median_p99_ms": median,
@@ -94,6 +99,9 @@ def slow_requests(context: HealthContext) -> Iterator[Finding]:
                     "bound_factor": SLOW_FACTOR,
                 },
                 wait.hint,
+                title=wait.title,
+                measured=Quantity(float(p99[row]), "ms"),
+                limit=Quantity(max(wait.bound_ms, SLOW_FACTOR * median), "ms"),
             )
 
 
@@ -111,6 +119,9 @@ def full_direct_memory(context: HealthContext) -> Iterator[Finding]:
             "Requests fail where it is full. It holds the cache of entries and what waits to be "
             "sent: look at managedLedgerCacheSizeMB, at slow consumers, and at -XX:"
             "MaxDirectMemorySize.",
+            title="Direct memory is nearly full",
+            measured=Quantity(float(used[row]), "ratio"),
+            limit=Quantity(DIRECT_RATIO, "ratio"),
         )
 
 
@@ -135,6 +146,9 @@ def bundles_against_reports(context: HealthContext) -> Iterator[Finding]:
     bundle = table["bundle"][worst].as_py()
     yield Finding(
         code="bundle_rates_disagree",
+        title="Bundle rates and metrics disagree",
+        measured=Quantity(int(apart.size), "bundles"),
+        limit=Quantity(0),
         severity="warning",
         subject_kind="cluster",
         subject="",

@@ -7,6 +7,7 @@ from typing import Final
 
 from core.findings.engine import Unlisted
 from core.findings.finding import Finding, Severity
+from core.findings.quantity import Quantity
 from core.pulsar.rules.context import HealthContext
 from core.pulsar.settings import SETTING_BY_KEY, missing_setting
 from core.units import format_ratio
@@ -29,6 +30,9 @@ def differing_settings(context: HealthContext) -> Iterator[Finding]:
         )
         yield Finding(
             code="settings_differ",
+            title="Setting differs between brokers",
+            measured=Quantity(len(values), "values"),
+            limit=Quantity(1),
             severity="warning",
             subject_kind="setting",
             subject=key,
@@ -43,6 +47,7 @@ def invalid_dynamic_values(context: HealthContext) -> Iterator[Finding]:
     for sentence in context.settings.problems:
         yield Finding(
             code="setting_not_effective",
+            title="Stored value is not effective",
             severity="warning",
             subject_kind="setting",
             subject=sentence.removeprefix("Setting ").partition(" ")[0],
@@ -58,6 +63,9 @@ def unknown_release(context: HealthContext) -> Iterator[Finding]:
         return
     yield Finding(
         code="release_unknown",
+        title="Release is not known",
+        measured=Quantity(target.reported or "unknown"),
+        limit=Quantity(target.line),
         severity="warning",
         subject_kind="cluster",
         subject=context.snapshot.manifest.cluster,
@@ -74,6 +82,8 @@ def settings_without_effect(context: HealthContext) -> Iterator[Finding]:
         setting = SETTING_BY_KEY[key]
         yield Finding(
             code="setting_without_effect",
+            title="Setting has no effect in this release",
+            measured=Quantity(target.name),
             severity="warning",
             subject_kind="setting",
             subject=key,
@@ -89,20 +99,31 @@ def bundle_count_near_limit(context: HealthContext) -> Iterator[Finding | Unlist
     if not limit > 0:
         return
     # the fullest come first: those over the limit before those near it
-    for code, severity, least, below in (
-        ("bundle_limit_reached", _WARNING, limit, float("inf")),
-        ("bundle_limit_near", _INFO, limit * NEAR_LIMIT_RATIO, limit),
+    for code, severity, title, least, below in (
+        ("bundle_limit_reached", _WARNING, "At the maximum bundle count", limit, float("inf")),
+        (
+            "bundle_limit_near",
+            _INFO,
+            "Near the maximum bundle count",
+            limit * NEAR_LIMIT_RATIO,
+            limit,
+        ),
     ):
         found = context.bundles.near_limit(least, below)
         for row in found.rows.to_pylist():
-            yield _crowded(row["namespace"], row["bundles"], limit, (code, severity))
+            yield _crowded(row["namespace"], row["bundles"], limit, (code, severity, title))
         if found.unlisted:
             yield Unlisted(code, found.unlisted)
 
 
-def _crowded(namespace: str, count: int, limit: float, verdict: tuple[str, Severity]) -> Finding:
+def _crowded(
+    namespace: str, count: int, limit: float, verdict: tuple[str, Severity, str]
+) -> Finding:
     return Finding(
         code=verdict[0],
+        title=verdict[2],
+        measured=Quantity(count),
+        limit=Quantity(limit),
         severity=verdict[1],
         subject_kind="namespace",
         subject=namespace,

@@ -40,6 +40,7 @@ def silent_brokers(context: HealthContext) -> Iterator[Finding]:
         if row is None:
             yield Finding(
                 code="address_silent",
+                title="Configured address does not answer",
                 severity="warning",
                 subject_kind="cluster",
                 subject="",
@@ -51,6 +52,7 @@ def silent_brokers(context: HealthContext) -> Iterator[Finding]:
             continue
         yield Finding(
             code="broker_silent",
+            title="Broker does not answer",
             severity="warning",
             subject_kind="broker",
             subject=row["broker"],

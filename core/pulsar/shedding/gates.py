@@ -9,7 +9,13 @@ from typing import Final
 
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.model import Gate
-from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio, pluralize
+from core.units import (
+    format_bytes_per_s,
+    format_msgs_per_s,
+    format_percent,
+    format_ratio,
+    pluralize,
+)
 
 _WORDS: Final[Mapping[str, Callable[[float], str]]] = {
     "ratio": format_ratio,
@@ -20,7 +26,7 @@ _WORDS: Final[Mapping[str, Callable[[float], str]]] = {
     "rounds": lambda value: pluralize(int(value), "round"),
     "places": lambda value: pluralize(int(value), "place"),
     "points": lambda value: f"{value:.1f} points",
-    "percent": lambda value: f"{value:.1f} %",
+    "percent": format_percent,
     "times": lambda value: f"{value:.2f} times",
 }
 _VAST: Final[Mapping[str, float]] = {"percent": 100_000.0, "times": 1_000.0}
@@ -32,7 +38,7 @@ _COUNTED: Final = ("bundles", "rounds")
 def in_words(value: float, unit: str) -> str:
     """Return a value of one of the units of :class:`Gate` as people read it."""
     if _is_vast(value, unit):
-        return f"more than {_VAST[unit]:,.0f} {'%' if unit == 'percent' else unit}"
+        return f"more than {_VAST[unit]:,.0f}{'%' if unit == 'percent' else f' {unit}'}"
     return _WORDS[unit](value)
 
 

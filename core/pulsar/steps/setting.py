@@ -54,11 +54,6 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
         """The dynamic value."""
         return SettingChange(self.before, self.value, is_persistent=True)
 
-    @property
-    def confirmation(self) -> str:
-        """It is about every broker."""
-        return "a setting of all brokers changes"
-
     # -- text -----------------------------------------------------------------------------------
 
     def describe(self) -> str:

@@ -18,7 +18,7 @@ VIEWS = ("runs", "entries")
 STAMP = "YYYY-MM-DD HH:mm:ss"
 SHOWN = 2_000
 
-config = frame.open_journal("Activity")
+config = frame.open_journal("Runs")
 try:
     views, entries = runs.every(config), runs.audit(config)
 except OpsError as error:

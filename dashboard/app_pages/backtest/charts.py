@@ -166,7 +166,7 @@ def _add(
                 [one.deviation for one in points], [one.deviation_range for one in points], 100
             ),
             customdata=[(one.name, "meets the target" if one.is_enough else "") for one in points],
-            hovertemplate="%{customdata[0]}<br><b>%{y:.1f} %</b> deviation, "
+            hovertemplate="%{customdata[0]}<br><b>%{y:.1f}%</b> deviation, "
             f"<b>%{{x:,.1f}}</b> {nouns.moves} a day<br>"
             "%{customdata[1]}<extra></extra>",
         )
@@ -240,7 +240,7 @@ def timeline_chart(
                 legendgroup=line.name,
                 line=style,
                 customdata=list(line.farthest),
-                hovertemplate="%{x|%m-%d %H:%M:%S} UTC<br><b>%{y:.1f} %</b> %{customdata}",
+                hovertemplate="%{x|%m-%d %H:%M:%S} UTC<br><b>%{y:.1f}%</b> %{customdata}",
             ),
             row=1,
             col=1,

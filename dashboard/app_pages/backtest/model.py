@@ -152,7 +152,7 @@ def ranking_frame(ranking: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ranges(ranking: pd.DataFrame, name: str, factor: float, suffix: str) -> list[str]:
-    """Return ``12 to 18 %`` where seeds differ, else nothing."""
+    """Return ``12 to 18%`` where seeds differ, else nothing."""
     found = []
     for low, high in zip(ranking[f"{name}_low"], ranking[f"{name}_high"], strict=True):
         differs = pd.notna(low) and pd.notna(high) and high - low > 1e-9

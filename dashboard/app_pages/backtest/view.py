@@ -152,7 +152,7 @@ def draw_ranking(view: Shown) -> None:
         "deviation_range": tables.words("Off, by seed", "Least and greatest over the seeds."),
         "unloads_range": tables.words(f"{moves}, by seed", "Least and greatest over the seeds."),
         "deviation_mean": tables.percent("Mean off", f"Farthest {server}, mean of the minutes."),
-        "minutes_over": tables.percent("Minutes over 20 %"),
+        "minutes_over": tables.percent("Minutes over 20%"),
         "moved_per_day": tables.megabytes("Moved a day", "Traffic of what moved, summed."),
         "client_cuts_per_day": tables.whole("Client cuts a day"),
         "ping_pongs_per_day": tables.whole("Ping-pongs a day"),

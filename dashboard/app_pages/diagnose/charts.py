@@ -5,6 +5,7 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from core.diagnosis.model import Diagnosis
+from core.units import format_percent
 from dashboard.app_pages.diagnose.model import title_of
 from dashboard.charts.template import ACCENT, NEUTRAL, WITHIN, styled
 
@@ -29,10 +30,10 @@ def effect_bars(found: Diagnosis, target: float) -> go.Figure:
                 orientation="h",
                 name=label,
                 marker_color=color,
-                text=[f"{value:.1f} %" for value in values],
+                text=[format_percent(value) for value in values],
                 textposition="outside",
                 cliponaxis=False,
-                hovertemplate="%{y}: %{x:.1f} %<extra>" + label + "</extra>",
+                hovertemplate="%{y}: %{x:.1f}%<extra>" + label + "</extra>",
             )
         )
     figure.add_vline(x=target * 100, line_color=WITHIN, line_width=1, line_dash="dot")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from core.diagnosis.model import Cause, Diagnosis, Effect
-from core.units import pluralize
+from core.units import format_ratio, pluralize
 
 if TYPE_CHECKING:
     from core.history.analysis.diagnosis import OverTime
@@ -61,7 +61,7 @@ def _value(value: float | None, unit: str) -> str:
     if value is None:
         return UNKNOWN
     if unit == "ratio":
-        return f"{value * 100:.1f} %"
+        return format_ratio(value)
     return f"{value:,.4g} {unit}".strip()
 
 

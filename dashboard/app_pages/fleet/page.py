@@ -8,10 +8,10 @@ import streamlit as st
 
 from dashboard.app_pages.fleet import model, view
 from dashboard.app_pages.systems import FLEET
-from dashboard.components import frame, words
+from dashboard.components import first_steps, frame, words
 from dashboard.components.waiting import no_snapshot
 
-page = frame.open_fleet("Fleet overview")
+page = frame.open_fleet("Fleet")
 chosen = page.choice.cluster
 shown = page.page
 saved = frame.saved_by_cluster(page.config)
@@ -22,6 +22,7 @@ rows: dict[str, Any] = {
 system = FLEET[chosen.kind]
 if shown is not None:
     rows[chosen.name] = system.summary(shown.stored)
+first_steps.draw(page)
 words.answer(model.answer(list(rows.items())))
 mine = rows[chosen.name]
 if len(rows) > 1 and mine is not None:

@@ -20,7 +20,7 @@ _BOTTOM_EDGE: Final = 12.0
 
 
 def calibration_chart(bins: Sequence[ShareBin], *, height: int = 300) -> go.Figure:
-    """Return one marker a range of shares, with its 95 % interval, and the line of exact shares.
+    """Return one marker a range of shares, with its 95% interval, and the line of exact shares.
 
     A marker above the line came true more often than shown. Its area grows with the bundles.
 

@@ -44,7 +44,10 @@ def owners(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Show ownership: sessions, orphans, double claims, namespaces on few brokers."""
+    """Show ownership: sessions, orphans, double claims.
+
+    Show namespaces on few brokers, too.
+    """
     snapshot = pulsar_snapshot(source, config)
     snapshot.require("bundles")
     started = time.perf_counter()

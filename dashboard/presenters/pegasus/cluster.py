@@ -257,4 +257,4 @@ def bars_sentence(bars: NodeBars) -> str:
         return f"{bars.label} by node; some are unknown."
     at = int(np.nanargmax(np.where(known, total, np.nan)))
     share = (total[at] - bars.mean) / bars.mean * 100
-    return f"{bars.nodes[at]} has most: {share:+.0f} % from the mean of the living nodes."
+    return f"{bars.nodes[at]} has most: {share:+.0f}% from the mean of the living nodes."

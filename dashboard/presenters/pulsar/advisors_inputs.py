@@ -106,7 +106,7 @@ BUNDLES: Final = (
         label="Busiest broker, % above the mean",
         value=20.0,
         step=5.0,
-        help="What is tolerated; operators of large fleets name 20 %.",
+        help="What is tolerated; operators of large fleets name 20%.",
     ),
     of_setting(
         "loadBalancerNamespaceMaximumBundles", step=16, about="Automatic splits stop there."

@@ -208,7 +208,7 @@ def _due(reported_at: datetime, settings: EffectiveSettings, taken_at: datetime)
     return (
         f"Written {clock(reported_at)}; the next one is due {when} "
         f"({_MAX_INTERVAL} {settings.number(_MAX_INTERVAL):g}), or when one of these moves by more "
-        f"than {settings.number(_THRESHOLD):g} % ({_THRESHOLD})."
+        f"than {settings.number(_THRESHOLD):g}% ({_THRESHOLD})."
     )
 
 

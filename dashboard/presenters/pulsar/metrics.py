@@ -109,7 +109,7 @@ def _age(now_ms: int, then_ms: int | None) -> str:
 def _paused(row: dict[str, Any]) -> str:
     if row["gc_time_ratio"] is None:
         return "unknown until the second reading" if row["window_s"] is None else "unknown"
-    return f"{row['gc_time_ratio'] * 100:.1f} % of the time, {row['gc_rate'] or 0:.1f} a second"
+    return f"{row['gc_time_ratio'] * 100:.1f}% of the time, {row['gc_rate'] or 0:.1f} a second"
 
 
 def _slowest(p99_ms: float | None) -> str:

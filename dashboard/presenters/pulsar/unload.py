@@ -14,6 +14,7 @@ from core.pulsar.placement import Placement
 from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.preview import Preview, StepPreview
 from core.pulsar.steps.base import policy_changes
+from core.units import format_ratio
 from dashboard.charts.bars import BeforeAfter
 from dashboard.charts.scale import Unit
 from dashboard.presenters.naming import listed
@@ -67,7 +68,7 @@ def _takers(plan: Plan, steps: tuple[StepPreview, ...]) -> str:
         if len(chances) == 1:
             return f"{next(iter(chances))} takes it"
         best = max(chances.values())
-        return f"one of {len(chances)} brokers takes it, each with at most {best * 100:.3g} %"
+        return f"one of {len(chances)} brokers takes it, each with at most {format_ratio(best)}"
     destinations = sorted({broker for step in steps for broker in step.placement.distribution})
     if not destinations:
         return "no broker is eligible to take them"
@@ -133,7 +134,7 @@ def _destination(placement: Placement) -> str:
     ranked = sorted(placement.distribution.items(), key=lambda item: -item[1])
     broker, chance = ranked[0]
     rest = "" if len(ranked) == 1 else f" or {len(ranked) - 1} more"
-    return f"{broker} ({chance * 100:.3g} %){rest}"
+    return f"{broker} ({format_ratio(chance)}){rest}"
 
 
 def ranked_distribution(placement: Placement, limit: int = 12) -> tuple[list[str], list[float]]:

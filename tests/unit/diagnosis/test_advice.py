@@ -26,7 +26,12 @@ def report(name: str) -> PulsarSnapshot:
 
 def finding(**wanted: object) -> Finding:
     return Finding(
-        code="x", severity="warning", sentence="s", hint="Set it.", fix=Fix(wanted=wanted)
+        code="x",
+        severity="warning",
+        title="t",
+        sentence="s",
+        hint="Set it.",
+        fix=Fix(wanted=wanted),
     )
 
 

@@ -127,7 +127,7 @@ def _freezed_by_nodes(context: PegasusDiagnosisContext, stored: FunctionLevel) -
     what = (
         f"{alive} of at least {least} nodes are alive"
         if is_few
-        else f"{alive * 100 // known} % of {known} nodes are alive, {share} % are needed"
+        else f"{alive * 100 // known}% of {known} nodes are alive, {share}% are needed"
     )
     yield Cause(
         code="level_freezed_by_nodes",

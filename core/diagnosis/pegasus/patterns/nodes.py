@@ -14,6 +14,7 @@ from core.diagnosis.model import Cause
 from core.diagnosis.pegasus.context import PegasusDiagnosisContext
 from core.pegasus.rules.nodes import SHORT_RATIO
 from core.pegasus.server_settings import BLACK_LIST
+from core.units import format_ratio
 
 SPACE: Final = "disk_min_available_space_ratio"
 
@@ -43,8 +44,8 @@ def full_nodes(context: PegasusDiagnosisContext) -> Iterator[Cause]:
         code="node_disks_full",
         keys=(SPACE,),
         objects=context.full_nodes,
-        summary=f"{name}{more} {has} no disk with {SHORT_RATIO * 100:.0f} % free (most: "
-        f"{free * 100:.0f} %): copies to it are refused and planned again{proof.scope}.",
+        summary=f"{name}{more} {has} no disk with {format_ratio(SHORT_RATIO)} free (most: "
+        f"{format_ratio(free)}): copies to it are refused and planned again{proof.scope}.",
         effect=proof.effect,
         hint=f"Add or free space on {name}; until then "
         + ("partitions lack replicas." if is_repair else "the balancer does not converge."),

@@ -41,7 +41,7 @@ def release_defect(context: DiagnosisContext) -> Iterator[Candidate]:
         held = {key: value for key, value in reads.items() if later_has(key, later)}
         yield Candidate(
             code="release_defect",
-            summary=f"In {target.name} {RULES[changed[0]].sentence}; {version} does not.",
+            summary=f"Release {target.name}: {RULES[changed[0]].sentence}. {version} changes this.",
             changes=(context.base.also(Change(settings=held, release=version)),),
             hint=f"Upgrade the brokers to {version} or later.",
             tier=1,

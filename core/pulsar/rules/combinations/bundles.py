@@ -7,6 +7,7 @@ from typing import Final
 
 from core.findings.engine import Rule
 from core.findings.finding import Finding, Fix
+from core.findings.quantity import Quantity
 from core.pulsar.rules.combinations.model import PLACEMENT, Case
 
 _SPLIT: Final = "loadBalancerAutoBundleSplitEnabled"
@@ -23,6 +24,9 @@ def evenly(case: Case) -> Iterator[Finding]:
     if case.settings.flag(_EVENLY) and not case.is_extensible:
         yield Finding(
             code="count_before_load",
+            title="Placement counts bundles before load",
+            measured=Quantity("true"),
+            limit=Quantity("false"),
             severity="info",
             keys=(_EVENLY, PLACEMENT),
             sentence=f"{_EVENLY} is true: before the placement strategy decides, the brokers with "
@@ -39,6 +43,9 @@ def parts(case: Case) -> Iterator[Finding]:
     if settings.flag(_UNLOAD_PARTS):
         yield Finding(
             code="split_unloads",
+            title="Automatic split unloads its parts",
+            measured=Quantity("true"),
+            limit=Quantity("false"),
             severity="info",
             keys=(_SPLIT, _UNLOAD_PARTS),
             sentence="An automatic split unloads its parts.",
@@ -50,6 +57,7 @@ def parts(case: Case) -> Iterator[Finding]:
     never_shed = bool(settings.shedding_off)
     yield Finding(
         code="split_stays",
+        title="Split bundles stay on their broker",
         severity="warning" if never_shed else "info",
         keys=(_SPLIT, _UNLOAD_PARTS, *settings.shedding_off),
         sentence="Bundles are split automatically and their parts stay where they are"
@@ -68,6 +76,9 @@ def born_full(case: Case) -> Iterator[Finding]:
     if case.settings.flag(_SPLIT) and 0 < most <= first:
         yield Finding(
             code="bundles_start_full",
+            title="New namespaces start at the split limit",
+            measured=Quantity(first, "bundles"),
+            limit=Quantity(most, "bundles"),
             severity="warning",
             keys=(_FIRST, _MAX, _SPLIT),
             sentence=f"A new namespace gets {first:g} bundles, and automatic splits stop at "
@@ -84,6 +95,9 @@ def split_algorithm(case: Case) -> Iterator[Finding]:
     if default not in allowed:
         yield Finding(
             code="split_refused",
+            title="Default split algorithm is not allowed",
+            measured=Quantity(default or "(empty)"),
+            limit=Quantity(", ".join(allowed) or "nothing"),
             severity="info",
             keys=(_ALGORITHM, _ALLOWED),
             sentence=f"{_ALGORITHM} is {default or '(empty)'}; {_ALLOWED} has "

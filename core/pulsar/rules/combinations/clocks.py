@@ -8,6 +8,7 @@ from typing import Final
 
 from core.findings.engine import Rule
 from core.findings.finding import Finding, Fix
+from core.findings.quantity import Quantity
 from core.pulsar.rules.combinations.model import INTERVAL, Case
 
 _STATS: Final = "statsUpdateFrequencyInSecs"
@@ -34,6 +35,9 @@ def rounds_before_news(case: Case) -> Iterator[Finding]:
         return
     yield Finding(
         code="rounds_before_reports",
+        title="Rounds come faster than load data",
+        measured=Quantity(round_s, "s"),
+        limit=Quantity(periods[slowest], "s"),
         severity="warning",
         keys=(INTERVAL, slowest),
         sentence=f"A round comes every {round_s:g} s, and {slowest} renews its numbers every "
@@ -51,6 +55,9 @@ def reports(case: Case) -> Iterator[Finding]:
     if 0 < longest_s < check_s:
         yield Finding(
             code="report_bounds_crossed",
+            title="Reports are checked later than due",
+            measured=Quantity(check_s, "s"),
+            limit=Quantity(longest_s, "s"),
             severity="warning",
             keys=(_CHECK, _LONGEST),
             sentence=f"A report is due after {longest_s:g} s at the latest, and whether one is due "
@@ -63,12 +70,15 @@ def reports(case: Case) -> Iterator[Finding]:
     if trigger >= _DEAF_PCT:
         yield Finding(
             code="reports_delayed",
+            title="Reports wait for large load changes",
+            measured=Quantity(trigger, "percent"),
+            limit=Quantity(10, "percent"),
             severity="info",
             keys=(_TRIGGER, _LONGEST),
-            sentence=f"A load may change by {trigger:g} % before its broker reports; otherwise a "
+            sentence=f"A load may change by {trigger:g}% before its broker reports; otherwise a "
             f"report comes every {case.number(_LONGEST):g} min.",
             consequence="The leader decides on loads that are off by that much.",
-            hint="Upstream has 10 %.",
+            hint="Upstream has 10%.",
             fix=Fix(wanted={_TRIGGER: case.default(_TRIGGER)}),
         )
 
@@ -79,6 +89,9 @@ def data_expires(case: Case) -> Iterator[Finding]:
     if case.is_extensible and valid_s < longest_s:
         yield Finding(
             code="data_expires",
+            title="Load data expires before its renewal",
+            measured=Quantity(valid_s, "s"),
+            limit=Quantity(longest_s, "s"),
             severity="warning",
             keys=(_TTL, _LONGEST),
             sentence=f"Load data count for {valid_s:g} s, and a steady broker publishes them every "

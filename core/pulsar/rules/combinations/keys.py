@@ -8,6 +8,7 @@ from typing import Final
 
 from core.findings.engine import Rule
 from core.findings.finding import Finding, Fix
+from core.findings.quantity import Quantity
 from core.pulsar.catalogue import Value
 from core.pulsar.rules.combinations.model import PLACEMENT, Case
 from core.pulsar.settings import SETTING_BY_KEY, SETTINGS
@@ -43,6 +44,9 @@ def misspelt(case: Case) -> Iterator[Finding]:
         wanted: dict[str, Value] = {new: held, old: 1.0} if counts else {old: 1.0}
         yield Finding(
             code="similar_keys",
+            title="Misspelt and correct weight differ",
+            measured=Quantity(held),
+            limit=Quantity(weight),
             severity="warning",
             keys=(old, new),
             sentence=f"The misspelt key {old} is {held:g} while {new} is {weight:g}.",
@@ -67,6 +71,9 @@ def old_timeouts(case: Case) -> Iterator[Finding]:
             continue
         yield Finding(
             code="similar_timeouts",
+            title="Two similar timeouts differ",
+            measured=Quantity(held),
+            limit=Quantity(other),
             severity="warning" if held != other and case.is_changed(new) else "info",
             keys=(old, new),
             sentence=f"{old} is {held:g} while {new} is {other:g}.",
@@ -81,6 +88,9 @@ def taken_for_another(case: Case) -> Iterator[Finding]:
     if case.load_manager != "simple" and case.is_changed(_OLD_PLACEMENT):
         yield Finding(
             code="similar_placement",
+            title="Two placement settings differ",
+            measured=Quantity(case.settings.text(_OLD_PLACEMENT)),
+            limit=Quantity(case.short(PLACEMENT)),
             severity="warning",
             keys=(_OLD_PLACEMENT, PLACEMENT),
             sentence=f"{_OLD_PLACEMENT} is {case.settings.text(_OLD_PLACEMENT)}; "
@@ -93,6 +103,9 @@ def taken_for_another(case: Case) -> Iterator[Finding]:
     if case.is_changed(_FIRST_STATS) and not case.is_changed(_STATS):
         yield Finding(
             code="similar_stats",
+            title="Two similar statistics settings differ",
+            measured=Quantity(case.number(_FIRST_STATS)),
+            limit=Quantity(case.number(_STATS)),
             severity="info",
             keys=(_FIRST_STATS, _STATS),
             sentence=f"{_FIRST_STATS} is {case.number(_FIRST_STATS):g}, "
@@ -115,6 +128,8 @@ def not_felt(case: Case) -> Iterator[Finding]:
         verb, it = ("is", "it") if len(late) == 1 else ("are", "them")
         yield Finding(
             code="effective_after_restart",
+            title="Dynamic change needs a restart",
+            measured=Quantity(len(late), "settings" if len(late) > 1 else "setting"),
             severity="warning",
             keys=tuple(late),
             sentence=f"{', '.join(late)} {verb} set dynamically, and brokers read {it} only when "
@@ -136,6 +151,8 @@ def not_read(case: Case) -> Iterator[Finding]:
         verb, it = ("is", "it") if len(idle) == 1 else ("are", "them")
         yield Finding(
             code="not_read",
+            title="Changed setting is not read",
+            measured=Quantity(len(idle), "settings" if len(idle) > 1 else "setting"),
             severity="info",
             keys=tuple(idle),
             sentence=f"{', '.join(idle)} {verb} changed.",
@@ -157,6 +174,8 @@ def stored_in_vain(case: Case) -> Iterator[Finding]:
             near = get_close_matches(key, SETTING_BY_KEY, n=1)
             yield Finding(
                 code="unknown_key",
+                title="Stored setting is unknown to brokers",
+                measured=Quantity(text),
                 severity="warning",
                 keys=(key,),
                 sentence=f"{key} = {text} is stored as a dynamic setting, and no broker has such a "
@@ -167,6 +186,9 @@ def stored_in_vain(case: Case) -> Iterator[Finding]:
         elif not setting.is_dynamic:
             yield Finding(
                 code="stored_not_dynamic",
+                title="Stored setting is not dynamic",
+                measured=Quantity(text),
+                limit=Quantity(case.settings.text(key)),
                 severity="warning",
                 keys=(key,),
                 sentence=f"{key} = {text} is stored as a dynamic setting; brokers run with "
@@ -177,6 +199,9 @@ def stored_in_vain(case: Case) -> Iterator[Finding]:
         else:
             yield Finding(
                 code="stored_not_applied",
+                title="Stored setting is not applied",
+                measured=Quantity(text),
+                limit=Quantity(case.settings.text(key)),
                 severity="warning",
                 keys=(key,),
                 sentence=f"{key} = {text} is stored as a dynamic setting; brokers run with "

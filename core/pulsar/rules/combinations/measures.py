@@ -7,6 +7,7 @@ from typing import Final
 
 from core.findings.engine import Rule
 from core.findings.finding import Finding, Fix
+from core.findings.quantity import Quantity
 from core.pulsar.placement import PAIRED_NAMES
 from core.pulsar.placement.pair import half_pair_evidence, unpaired_outcome
 from core.pulsar.rules.combinations.model import IMPL, PLACEMENT, SHEDDER, Case
@@ -34,6 +35,7 @@ def measures(case: Case) -> Iterator[Finding]:
         pair, other = (shedder, PLACEMENT) if shedder in PAIRED_NAMES else (placement, SHEDDER)
         yield Finding(
             code="unpaired_avg_shedder",
+            title="AvgShedder is configured on one side only",
             severity="warning",
             keys=(SHEDDER, PLACEMENT),
             sentence=half_pair_evidence(case.settings),
@@ -50,6 +52,9 @@ def measures(case: Case) -> Iterator[Finding]:
         fitting, is_settable = strategy.fitting_placement, case.settings.has(PLACEMENT)
         yield Finding(
             code="measures_differ",
+            title="Shedding and placement measures differ",
+            measured=Quantity(sheds_by),
+            limit=Quantity(places_by),
             severity="warning" if is_settable else "info",
             keys=(SHEDDER, PLACEMENT),
             sentence=f"{shedder} sheds by {sheds_by}; {placement} places by {places_by}.",
@@ -65,6 +70,7 @@ def measures(case: Case) -> Iterator[Finding]:
     elif placement == "LeastLongTermMessageRate":
         yield Finding(
             code="averages_differ",
+            title="Shedding and placement averages differ",
             severity="info",
             keys=(SHEDDER, PLACEMENT),
             sentence=f"{shedder} goes by what was measured last, "
@@ -92,6 +98,8 @@ def other_managers_class(case: Case) -> Iterator[Finding]:
     if not case.is_extensible and is_transfer:
         yield Finding(
             code="class_of_other_manager",
+            title="Strategy belongs to another load manager",
+            measured=Quantity(case.shedder),
             severity="warning",
             keys=(SHEDDER, "loadManagerClassName"),
             sentence=f"{case.shedder} is named, and the brokers run the modular load manager.",
@@ -103,6 +111,8 @@ def other_managers_class(case: Case) -> Iterator[Finding]:
     elif case.is_extensible and not is_transfer and case.is_changed(SHEDDER):
         yield Finding(
             code="class_of_other_manager",
+            title="Strategy belongs to another load manager",
+            measured=Quantity(case.shedder),
             severity="info",
             keys=(SHEDDER, "loadManagerClassName"),
             sentence=f"{case.shedder} is named, and the brokers run the extensible load manager.",

@@ -8,6 +8,7 @@ from typing import Final
 
 from core.findings.engine import Rule
 from core.findings.finding import Finding, Fix
+from core.findings.quantity import Quantity
 from core.pulsar.load import resource_weights
 from core.pulsar.rules.combinations.model import INTERVAL, Case
 from core.pulsar.settings import SETTINGS
@@ -42,6 +43,9 @@ def switched_off(case: Case) -> Iterator[Finding]:
     if off:
         yield Finding(
             code="no_shedding",
+            title="Automatic shedding is off",
+            measured=Quantity("false"),
+            limit=Quantity("true"),
             severity="info",
             keys=off,
             sentence=f"{off[0]} is false.",
@@ -56,6 +60,8 @@ def zero_weights(case: Case) -> Iterator[Finding]:
         return
     yield Finding(
         code="zero_weights",
+        title="All resource weights are zero",
+        measured=Quantity(0),
         severity="warning",
         keys=tuple(one.key for one in SETTINGS if one.key.endswith("ResourceWeight")),
         sentence="No resource has a weight: all of them are 0.",
@@ -71,6 +77,8 @@ def lag(case: Case) -> Iterator[Finding]:
     if history >= 1:
         yield Finding(
             code="frozen_usage",
+            title="Smoothing ignores the newest usage",
+            measured=Quantity(history),
             severity="warning",
             keys=(_HISTORY,),
             sentence=f"{_HISTORY} is {history:g}: the newest usage weighs nothing.",
@@ -86,6 +94,8 @@ def lag(case: Case) -> Iterator[Finding]:
     minutes = rounds * case.number(INTERVAL)
     yield Finding(
         code="lagging_usage",
+        title="Smoothed usage lags behind the load",
+        measured=Quantity(minutes, "min"),
         severity="info",
         keys=(_HISTORY, INTERVAL),
         sentence=f"{case.shedder} smooths usage with {history:g} of the past: a change is half "
@@ -101,6 +111,9 @@ def grace(case: Case) -> Iterator[Finding]:
     if not case.is_extensible and rest < 2 * interval:
         yield Finding(
             code="short_grace",
+            title="Grace period is shorter than a round",
+            measured=Quantity(rest, "min"),
+            limit=Quantity(interval, "min"),
             severity="warning",
             keys=(_GRACE, INTERVAL),
             sentence=f"A bundle rests {rest:g} min after it was shed, and a round comes every "
@@ -118,6 +131,7 @@ def uniform(case: Case) -> Iterator[Finding]:
     if all(case.number(key) <= 0 for key in _UNIFORM):
         yield Finding(
             code="no_threshold",
+            title="Both shedding thresholds are off",
             severity="warning",
             keys=_UNIFORM,
             sentence=f"Both thresholds of {case.shedder} are off (0 or less).",
@@ -128,6 +142,8 @@ def uniform(case: Case) -> Iterator[Finding]:
     if all(case.number(key) <= 0 for key in _MINIMUMS):
         yield Finding(
             code="no_minimum",
+            title="Both shedding minimums are zero",
+            measured=Quantity(0),
             severity="warning",
             keys=_MINIMUMS,
             sentence=f"Both minimums of {case.shedder} are 0.",
@@ -145,6 +161,8 @@ def share_of_the_gap(case: Case) -> Iterator[Finding]:
     if share > _HALF:
         yield Finding(
             code="overshoot",
+            title="Unload share overshoots the mean",
+            measured=Quantity(share),
             severity="warning",
             keys=(_SHARE,),
             sentence=f"{_SHARE} is {share:g}.",
@@ -156,6 +174,8 @@ def share_of_the_gap(case: Case) -> Iterator[Finding]:
     elif share <= 0:
         yield Finding(
             code="nothing_to_move",
+            title="Unload share moves nothing",
+            measured=Quantity(share),
             severity="warning",
             keys=(_SHARE,),
             sentence=f"{_SHARE} is {share:g}.",
@@ -176,6 +196,9 @@ def avg_thresholds(case: Case) -> Iterator[Finding]:
         return
     yield Finding(
         code="thresholds_crossed",
+        title="Low and high thresholds are crossed",
+        measured=Quantity(low, "points"),
+        limit=Quantity(high, "points"),
         severity="warning",
         keys=(*_AVG_GAPS, *_AVG_HITS),
         sentence=f"{case.shedder} acts on a gap of {low:g} points after {many:g} hits, and on one "
@@ -195,6 +218,9 @@ def overload_limit(case: Case) -> Iterator[Finding]:
     is_deaf = case.sheds_by(_OVERLOAD)
     yield Finding(
         code="overload_out_of_reach",
+        title="Overload threshold cannot be reached",
+        measured=Quantity(limit, "percent"),
+        limit=Quantity(100, "percent"),
         severity="warning" if is_deaf else "info",
         keys=(_OVERLOAD,),
         sentence=f"{_OVERLOAD} is {limit:g}: a broker is never over it.",
@@ -214,6 +240,8 @@ def target_deviation(case: Case) -> Iterator[Finding]:
     if case.is_extensible and target <= 0:
         yield Finding(
             code="band_never_balances",
+            title="Target deviation cannot be reached",
+            measured=Quantity(target),
             severity="warning",
             keys=(_TARGET_STD,),
             sentence=f"{_TARGET_STD} is {target:g}.",
@@ -233,6 +261,9 @@ def debug_decides(case: Case) -> Iterator[Finding]:
     if case.is_extensible and case.settings.flag(_DEBUG):
         yield Finding(
             code="debug_changes_result",
+            title="Debug mode changes shedding decisions",
+            measured=Quantity("true"),
+            limit=Quantity("false"),
             severity="warning",
             keys=(_DEBUG,),
             sentence=f"{_DEBUG} is true.",

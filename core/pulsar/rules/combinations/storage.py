@@ -7,6 +7,7 @@ from typing import Final
 
 from core.findings.engine import Rule
 from core.findings.finding import Finding, Fix
+from core.findings.quantity import Quantity
 from core.pulsar.rules.combinations.model import Case
 
 _TIME: Final = "defaultRetentionTimeInMinutes"
@@ -30,6 +31,9 @@ def half_a_retention(case: Case) -> Iterator[Finding]:
     zero = _SIZE if megabytes == 0 else _TIME
     yield Finding(
         code="retention_incomplete",
+        title="Retention time and size disagree",
+        measured=Quantity(minutes, "min"),
+        limit=Quantity(megabytes, "MB"),
         severity="warning",
         keys=(_TIME, _SIZE),
         sentence=f"{_TIME} is {minutes:g}, {_SIZE} is {megabytes:g}.",
@@ -45,6 +49,9 @@ def retention_of_open_ledgers(case: Case) -> Iterator[Finding]:
     if 0 < minutes < open_for:
         yield Finding(
             code="retention_below_rollover",
+            title="Retention is shorter than ledger rollover",
+            measured=Quantity(minutes, "min"),
+            limit=Quantity(open_for, "min"),
             severity="info",
             keys=(_TIME, _LONGEST),
             sentence=f"Data are retained for {minutes:g} min, and a ledger stays open up to "
@@ -62,6 +69,9 @@ def time_to_live(case: Case) -> Iterator[Finding]:
     if 0 < ttl < every:
         yield Finding(
             code="expiry_after_ttl",
+            title="Expiry check is slower than TTL",
+            measured=Quantity(every, "s"),
+            limit=Quantity(ttl, "s"),
             severity="warning",
             keys=(_TTL, _TTL_CHECK),
             sentence=f"Unread messages live {ttl:g} s, and are looked at every {every:g} s.",
@@ -72,6 +82,9 @@ def time_to_live(case: Case) -> Iterator[Finding]:
     if 0 < retained_s < ttl:
         yield Finding(
             code="ttl_beyond_retention",
+            title="TTL exceeds retention",
+            measured=Quantity(ttl, "s"),
+            limit=Quantity(retained_s, "s"),
             severity="info",
             keys=(_TTL, _TIME),
             sentence=f"Unread messages live {ttl:g} s, acknowledged ones are retained for "
@@ -91,6 +104,9 @@ def rollover(case: Case) -> Iterator[Finding]:
     if 0 < longest < shortest:
         yield Finding(
             code="rollover_crossed",
+            title="Ledger rollover bounds are crossed",
+            measured=Quantity(longest, "min"),
+            limit=Quantity(shortest, "min"),
             severity="warning",
             keys=(_SHORTEST, _LONGEST),
             sentence=f"A ledger is closed after {longest:g} min, and not before {shortest:g} min.",

@@ -8,6 +8,7 @@ from typing import Final
 
 from core.findings.engine import Rule
 from core.findings.finding import Finding, Fix
+from core.findings.quantity import Quantity
 from core.pulsar.catalogue import Value
 from core.pulsar.releases import Release
 from core.pulsar.rules.context import HealthContext
@@ -39,6 +40,9 @@ def differing(context: HealthContext) -> Iterator[Finding]:
         setting = SETTING_BY_KEY[key]
         yield Finding(
             code="settings_differ",
+            title="Setting differs between brokers",
+            measured=Quantity(len(_words(by_broker)), "values"),
+            limit=Quantity(1),
             area="brokers",
             severity="info" if key.startswith("loadBalancerOverrideBrokerNic") else "warning",
             keys=(key,),
@@ -92,6 +96,9 @@ def releases(context: HealthContext) -> Iterator[Finding]:
     )
     yield Finding(
         code="mixed_releases",
+        title="Brokers run different releases",
+        measured=Quantity(len(versions), "releases"),
+        limit=Quantity(1),
         area="brokers",
         severity="warning" if apart else "info",
         keys=tuple(apart),
@@ -111,6 +118,9 @@ def release_gaps(context: HealthContext) -> Iterator[Finding]:
     if not target.is_known and target.reported is not None:
         yield Finding(
             code="release_unknown",
+            title="Release is not known",
+            measured=Quantity(target.reported or "unknown"),
+            limit=Quantity(target.line),
             area="brokers",
             severity="warning",
             keys=(),
@@ -123,6 +133,8 @@ def release_gaps(context: HealthContext) -> Iterator[Finding]:
         setting = SETTING_BY_KEY[key]
         yield Finding(
             code="setting_without_effect",
+            title="Setting has no effect in this release",
+            measured=Quantity(target.name),
             area="brokers",
             severity="warning",
             keys=(key,),
@@ -141,6 +153,9 @@ def load_managers(context: HealthContext) -> Iterator[Finding]:
     listed = ", ".join(f"{class_name(name)} on {some(held)}" for name, held in managers.items())
     yield Finding(
         code="mixed_load_managers",
+        title="Brokers run different load managers",
+        measured=Quantity(len(managers), "load managers"),
+        limit=Quantity(1),
         area="brokers",
         severity="warning",
         keys=("loadManagerClassName",),

@@ -10,6 +10,7 @@ import numpy as np
 from core.arrays import Bools, Floats, column_values
 from core.findings.engine import Rule
 from core.findings.finding import Finding, Fix
+from core.findings.quantity import Quantity
 from core.pulsar.load import resource_weights
 from core.pulsar.rules.context import HealthContext
 from core.pulsar.rules.doctor.groups import flow_words, speed_words
@@ -47,13 +48,16 @@ def no_limit(context: HealthContext) -> Iterator[Finding]:
         key = f"loadBalancerBandwidth{direction}ResourceWeight" if is_network else ""
         yield Finding(
             code="no_limit",
+            title="Weighted resource has no limit",
+            measured=Quantity(len(bare), "brokers" if len(bare) > 1 else "broker"),
+            limit=Quantity(0),
             area="capacity",
             severity="warning",
             keys=(NIC_SPEED, key) if is_network else (),
             servers=bare,
             sentence=f"{some(bare)} {'report' if len(bare) > 1 else 'reports'} no limit for "
             f"{_resource_words(resource)}, which weighs {weight:g}.",
-            consequence="The load manager takes that for 0 % used: such a broker looks idle, "
+            consequence="The load manager takes that for 0% used: such a broker looks idle, "
             "however busy it is.",
             hint=f"{_CARD} Virtual cards report no speed."
             if is_network
@@ -88,6 +92,9 @@ def odd_network_limit(context: HealthContext) -> Iterator[Finding]:
             trusted = bool(apart[row]) and SLOWEST_KBIT <= median <= FASTEST_KBIT
             yield Finding(
                 code="network_limit_odd",
+                title="Network limit is implausible",
+                measured=Quantity(float(limit), "kbit/s"),
+                limit=Quantity(median, "kbit/s"),
                 area="capacity",
                 severity="warning",
                 keys=(NIC_SPEED,),
@@ -134,6 +141,8 @@ def override_not_in_force(context: HealthContext) -> Iterator[Finding]:
         first = float(limits[_names(context).index(off[0])])
         yield Finding(
             code="network_speed_not_effective",
+            title="Configured network speed is not effective",
+            measured=Quantity(first, "kbit/s"),
             area="capacity",
             severity="warning",
             keys=(NIC_SPEED,),
@@ -160,6 +169,9 @@ def traffic_beyond_cards(context: HealthContext) -> Iterator[Finding]:
         row = _names(context).index(named[0])
         yield Finding(
             code="traffic_beyond_cards",
+            title="Traffic exceeds the reported network usage",
+            measured=Quantity(float(carried[row]), "kbit/s"),
+            limit=Quantity(float(used[row]), "kbit/s"),
             area="capacity",
             severity="warning",
             keys=(NIC_SPEED, "loadBalancerOverrideBrokerNics"),
@@ -207,6 +219,9 @@ def unequal(context: HealthContext) -> Iterator[Finding]:
         span = sorted({float(value) for value in limits[known]})
         yield Finding(
             code="limits_differ",
+            title="Resource limit differs from the fleet",
+            measured=Quantity(words(span[0])),
+            limit=Quantity(words(median)),
             area="capacity",
             severity="warning" if by_amount else "info",
             servers=named,

@@ -11,6 +11,7 @@ import numpy as np
 from core.arrays import Floats, column_values
 from core.findings.engine import Rule
 from core.findings.finding import Finding
+from core.findings.quantity import Quantity
 from core.pulsar.rules.context import HealthContext
 from core.pulsar.rules.doctor.groups import flow_words
 from core.units import format_bytes_per_s
@@ -52,7 +53,7 @@ def fit_line(traffic: Floats, usage: Floats) -> Line | None:
     Returns:
         ``None`` with fewer than :data:`MIN_BROKERS` known brokers.
     Source:
-        Theil (1950), Sen (1968): the slope is the median of the slopes of all pairs; bears 29 % of
+        Theil (1950), Sen (1968): the slope is the median of the slopes of all pairs; bears 29% of
         odd points. A negative slope is taken for 0: messages never save work.
     Cost:
         O(n²) for at most 400 brokers, which stand for more.
@@ -106,6 +107,9 @@ def _found(
     words = _cores if resource == "cpu" else flow_words
     return Finding(
         code="foreign_load",
+        title="Other processes load the broker",
+        measured=Quantity(words(usage)),
+        limit=Quantity(words(usage - beyond)),
         area="capacity",
         severity="warning",
         servers=(broker,),

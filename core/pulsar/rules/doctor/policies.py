@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from core.findings.engine import Rule
 from core.findings.finding import Finding
+from core.findings.quantity import Quantity
 from core.pulsar.isolation import parse_failure_domains
 from core.pulsar.rules.context import HealthContext
 from core.pulsar.rules.doctor.model import settings_fix, some
@@ -40,6 +41,9 @@ def domains(context: HealthContext) -> Iterator[Finding]:
     if domain_of and not is_on:
         yield Finding(
             code="domains_unused",
+            title="Failure domains are not used",
+            measured=Quantity("false"),
+            limit=Quantity("true"),
             area="policies",
             severity="warning" if groups else "info",
             keys=(DOMAINS,),
@@ -54,6 +58,9 @@ def domains(context: HealthContext) -> Iterator[Finding]:
     elif is_on and groups and outside:
         yield Finding(
             code="domains_missing",
+            title="Brokers have no failure domain",
+            measured=Quantity(len(outside), "brokers" if len(outside) > 1 else "broker"),
+            limit=Quantity(0),
             area="policies",
             severity="warning",
             keys=(DOMAINS,),
@@ -77,6 +84,9 @@ def colliding_groups(context: HealthContext) -> Iterator[Finding]:
         if members > places > 0:
             yield Finding(
                 code="group_too_large",
+                title="Anti-affinity group exceeds its places",
+                measured=Quantity(members),
+                limit=Quantity(places),
                 area="policies",
                 severity="warning",
                 keys=(DOMAINS,),
@@ -104,6 +114,8 @@ def groups_without_transport(context: HealthContext) -> Iterator[Finding]:
     is_known = context.settings.origin(TRANSPORT) != "assumed"
     yield Finding(
         code="groups_without_transport",
+        title="Resource groups have no transport",
+        measured=Quantity(len(names)),
         area="policies",
         severity="unknown" if not is_known else "warning" if attached else "info",
         keys=(TRANSPORT,),
@@ -125,6 +137,9 @@ def excluded_unknown(context: HealthContext) -> Iterator[Finding]:
     if strange and there and context.settings.excluded_namespaces:
         yield Finding(
             code="excluded_unknown",
+            title="Excluded namespace does not exist",
+            measured=Quantity(len(strange)),
+            limit=Quantity(0),
             area="policies",
             severity="warning",
             keys=(_EXCLUDED,),
@@ -154,6 +169,9 @@ def band_above_overload(context: HealthContext) -> Iterator[Finding]:
         return
     yield Finding(
         code="band_above_overload",
+        title="Shedding starts above the overload limit",
+        measured=Quantity(mean + band, "ratio"),
+        limit=Quantity(limit, "ratio"),
         area="settings",
         severity="warning",
         keys=(_BAND, _OVERLOAD),

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from core.arrays import Floats, column_values
 from core.findings.engine import Rule
 from core.findings.finding import Finding, Fix
+from core.findings.quantity import Quantity
 from core.pulsar.rules.context import HealthContext
 from core.pulsar.rules.doctor.groups import flow_words, speed_words
 from core.units import format_age, pluralize
@@ -39,6 +40,9 @@ def limit_below_peak(context: HealthContext) -> Iterator[Finding]:
         others = rows.size - 1
         yield Finding(
             code="limit_below_peak",
+            title="Traffic peak exceeds the network limit",
+            measured=Quantity(float(peaks[row]), "kbit/s"),
+            limit=Quantity(float(limits[row]), "kbit/s"),
             area="capacity",
             severity="warning",
             keys=(NIC_SPEED,),
@@ -88,6 +92,9 @@ def counts_against_record(context: HealthContext) -> Iterator[Finding]:
     span = format_age((count.end - count.start).total_seconds())
     yield Finding(
         code="unloads_not_recorded",
+        title="History misses unloads",
+        measured=Quantity(count.seen),
+        limit=Quantity(count.unloads),
         area="record",
         severity="warning",
         keys=(),

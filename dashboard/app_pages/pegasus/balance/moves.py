@@ -37,7 +37,7 @@ def draw_bars(before: ClusterView, after: ClusterView, basis: queries.Basis) -> 
     if len(before.nodes) > changes.MAX_BARS and by != "disks":
         st.caption(
             f"The {changes.MAX_BARS} nodes of {len(before.nodes):,} that change most; the band "
-            "is 5 % around the mean of all."
+            "is 5% around the mean of all."
         )
     figures.chart(
         before_after_bars(data),

@@ -19,7 +19,7 @@ from dashboard.components.pegasus import plan as pegasus_plan
 from dashboard.components.pegasus.page import PegasusPage
 from dashboard.queries.pegasus.plans import MovesRequest, moves_plan_of
 
-page = frame.open_page("Balance", PegasusPage)
+page = frame.open_page("Replica balance", PegasusPage)
 try:
     with st.spinner("Reading the partitions"):
         basis = queries.basis(page.stored)

@@ -14,7 +14,7 @@ from dashboard.components.pegasus.page import PegasusPage
 
 ROWS = (100, 500, 2_000)
 
-page = frame.open_page("Tables & partitions", PegasusPage)
+page = frame.open_page("Tables", PegasusPage)
 facts = page.facts
 named = state.text(state.TABLE)
 is_named = named in facts.columns.app_names

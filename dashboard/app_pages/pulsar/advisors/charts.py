@@ -67,7 +67,7 @@ def count_lines(
             line={"color": ACCENT, "width": 2},
             customdata=[one.per_broker for one in tried],
             hovertemplate="<b>%{x} bundles</b>, %{customdata:.1f} per broker<br>"
-            "%{y:.1f} % above the mean<extra></extra>",
+            "%{y:.1f}% above the mean<extra></extra>",
         )
     )
     figure.add_trace(
@@ -77,7 +77,7 @@ def count_lines(
             mode="lines",
             name="what a move of one bundle changes",
             line={"color": SERIES[1], "width": 1.4, "dash": "dash"},
-            hovertemplate="<b>%{x} bundles</b><br>a move changes %{y:.1f} % of a broker"
+            hovertemplate="<b>%{x} bundles</b><br>a move changes %{y:.1f}% of a broker"
             "<extra></extra>",
         )
     )
@@ -160,7 +160,7 @@ def curve_lines(curve: Sequence[CountAdvice], *, partitions: int) -> go.Figure:
                 customdata=[
                     one.worst if name == "this name" else one.expected_worst for one in curve
                 ],
-                hovertemplate="<b>%{x} partitions</b><br>fullest bundle: %{y:.2f} % of the traffic"
+                hovertemplate="<b>%{x} partitions</b><br>fullest bundle: %{y:.1f}% of the traffic"
                 + ("<br>%{customdata:.3g} partitions" if name != "evenly" else "")
                 + f"<extra>{name}</extra>",
             )
@@ -232,7 +232,7 @@ def stall_lines(
                 ],
                 hovertemplate="<b>%{x} partitions</b>, %{customdata[0]} on the bad broker<br>"
                 "held up after %{y:.3g} s<br>queue: %{customdata[1]}<br>"
-                "%{customdata[2]:.0f} % of producers<extra>" + name + "</extra>",
+                "%{customdata[2]:.1f}% of producers<extra>" + name + "</extra>",
             )
         )
     styled(figure, height=_HEIGHT_PX + 10, legend=True)
@@ -368,7 +368,7 @@ def filling_lines(data: Filling) -> go.Figure:
                 mode="lines",
                 name=name,
                 line={"color": SERIES[rank], "width": 2, "dash": ("solid", "dash", "dot")[rank]},
-                hovertemplate="after %{x:,.1f} min<br><b>%{y:.0f} %</b> of its bound<extra>"
+                hovertemplate="after %{x:,.1f} min<br><b>%{y:.1f}%</b> of its bound<extra>"
                 + name
                 + "</extra>",
             )
@@ -438,7 +438,7 @@ def compaction_line(data: CompactionCurve) -> go.Figure:
                 fill="tozeroy",
                 name=name,
                 line={"color": color, "width": 1.6},
-                hovertemplate="%{x:.0f} % live, <b>%{y:.0f} %</b> dead<extra>" + name + "</extra>",
+                hovertemplate="%{x:.1f}% live, <b>%{y:.1f}%</b> dead<extra>" + name + "</extra>",
             )
         )
     styled(figure, height=_STORAGE_HEIGHT_PX, legend=True)

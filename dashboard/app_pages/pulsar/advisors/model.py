@@ -471,7 +471,7 @@ def rollover_answer(found: Rollover | None) -> str:
         )
     late = ""
     if found.latest_minutes > found.age_minutes:
-        late = f" (up to {found.latest_minutes:,.0f} min: the timer may be 5 % late)"
+        late = f" (up to {found.latest_minutes:,.0f} min: the timer may be 5% late)"
     return (
         f"The next ledger begins in {found.in_minutes:,.1f} min, at an age of "
         f"{found.age_minutes:,.1f} min{late}, by {_CAUSES[found.cause]}: {found.entries:,.0f} "

@@ -26,7 +26,7 @@ ADVISORS: dict[str, Callable[[Subject], None]] = {
     "lookups": draw_lookups,
 }
 
-page = frame.open_page("Advisors", PulsarPage)
+page = frame.open_page("Calculators", PulsarPage)
 movable = page.reading.movable
 if movable.num_rows == 0:
     words.nothing("No bundle is in this snapshot", page.reading.snapshot.manifest)

@@ -195,7 +195,7 @@ def _others(found: queries.SpreadAnswer, request: queries.SpreadRequest) -> None
         )
         st.caption(
             "Random names: the expected maximum of balls thrown into bins, computed with "
-            "independent bundles (right to about 1 %); the bars' dashes are exact."
+            "independent bundles (right to about 1%); the bars' dashes are exact."
         )
     with right:
         words.section("Other numbers of bundles", "Of the same width; coloured: as many as here.")

@@ -115,7 +115,7 @@ def _resource_text(name: str, usage: float, limit: float, weight: float) -> str:
         return "unknown"
     if not np.isfinite(limit) or limit <= 0:
         return "no limit reported"
-    share = f"{usage / limit * 100:.1f} %"
+    share = format_ratio(usage / limit)
     if name == "cpu":
         text = f"{share} · {usage / 100:.1f} of {limit / 100:.0f} cores"
     elif name.startswith("bandwidth"):

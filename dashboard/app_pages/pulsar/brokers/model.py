@@ -20,6 +20,7 @@ from core.pulsar.measures import DEFAULT_TARGET, Measures
 from core.pulsar.rules.broker_metrics import BrokerMetrics
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import PulsarSnapshot
+from core.units import format_percent
 from dashboard.charts.heatmap import HeatmapData
 from dashboard.charts.scale import Unit
 from dashboard.presenters.naming import UNKNOWN
@@ -230,6 +231,6 @@ def heatmap_note(data: HeatmapData, measure: BrokerMeasure, *, total: int) -> st
     pct = data.tolerance_ratio * 100
     band = (
         "Above: mean and range of all brokers. Right: the last one, coloured by distance from the "
-        f"mean (teal within ± {pct:.0f} %, amber within ± {2 * pct:.0f} %, orange beyond)."
+        f"mean (teal within ± {format_percent(pct)}, amber within ± {2 * pct:.0f}%, orange beyond)."
     )
     return " ".join(text for text in (what, f"{since}, UTC.", band + part) if text)

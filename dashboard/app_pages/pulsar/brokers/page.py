@@ -80,7 +80,7 @@ tables.table(
             "Usage of", "The resource that gives the weighted maximum, with its weight."
         ),
         "deviation": tables.signed_percent("Deviation", "Traffic against the mean of all brokers."),
-        "band": tables.words("Target band", "Within 20 % of the mean, or how far outside."),
+        "band": tables.words("Target band", "Within 20% of the mean, or how far outside."),
         "cpu": tables.percent("CPU"),
         "bandwidth_in": tables.percent("NIC in"),
         "bandwidth_out": tables.percent("NIC out"),

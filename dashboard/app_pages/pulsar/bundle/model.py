@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from core.ids import namespace_of, parse_range
 from core.pulsar.rules.broker_metrics import BrokerMetrics
 from core.snapshot import PulsarSnapshot
-from core.units import format_bytes_per_s, format_msgs_per_s, pluralize
+from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio, pluralize
 from dashboard.charts.lines import Series
 from dashboard.presenters.moves import NO_OWNER, Move
 from dashboard.presenters.pulsar.metrics import METRICS_FROM
@@ -64,7 +64,7 @@ def answer(row: Row, fleet_total: float | None) -> str:
     throughput = _number(row["throughput"])
     if throughput is None:
         return f"{row['bundle']} {where}; what it carries is unknown."
-    share = f" ({throughput / fleet_total * 100:.1f} % of the fleet)" if fleet_total else ""
+    share = f" ({format_ratio(throughput / fleet_total)} of the fleet)" if fleet_total else ""
     topics, clients = _number(row["topic_count"]), _clients(row)
     who = "" if topics is None else f" over {pluralize(int(topics), 'topic')}"
     whom = "" if clients is None else f" for {pluralize(clients, 'client')}"
@@ -196,7 +196,7 @@ def topics_note(topics: pa.Table) -> str:
         return f"{pluralize(topics.num_rows, 'topic')}."
     top = float(np.nanmax(traffic)) / total
     tail = " A split cannot divide one topic." if top > 0.5 else ""
-    return f"{pluralize(topics.num_rows, 'topic')}; the hottest carries {top * 100:.0f} %.{tail}"
+    return f"{pluralize(topics.num_rows, 'topic')}; the hottest carries {format_ratio(top)}.{tail}"
 
 
 def _column(table: pa.Table, name: str) -> Floats:

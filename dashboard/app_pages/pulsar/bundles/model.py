@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.units import format_bytes_per_s
+from core.units import format_bytes_per_s, format_ratio
 from dashboard.charts.ring import NOT_OWNED
 from dashboard.presenters.pulsar.bundles import MAX_GROUPS, GroupBy, rows_of
 
@@ -110,7 +110,7 @@ def answer(bundles: pa.Table) -> str:
         half = int(np.searchsorted(np.cumsum(ranked), carried / 2)) + 1
         head = (
             f"{half:,} of {total:,} bundles carry half of the {format_bytes_per_s(carried)}; "
-            f"the hottest carries {ranked[0] / carried * 100:.1f} %"
+            f"the hottest carries {format_ratio(ranked[0] / carried)}"
         )
     tails = [f"{unassigned:,} unassigned"] if unassigned else []
     tails += [f"the owner of {unclear:,} of them is unknown"] if unclear else []

@@ -103,7 +103,7 @@ def key_figures(measures: Measures, bundles: pa.Table) -> list[tuple[str, str, s
         (
             "Traffic deviation",
             format_ratio(traffic.max_deviation_ratio),
-            "Deviation of the busiest broker from the mean; the target is 20 %.",
+            "Deviation of the busiest broker from the mean; the target is 20%.",
         ),
         (
             "Owned bundles",

@@ -164,7 +164,7 @@ def policy_facts(serving: Serving, name: str) -> dict[str, str]:
         "Secondary brokers (secondary)": ", ".join(policy.secondary) or "none",
         "Fewest primaries (min_limit)": f"{policy.min_limit}, {row.primaries} there"
         + (": too few, secondaries serve" if row.is_short else ""),
-        "Usage threshold (usage_threshold)": f"{policy.usage_threshold} %, stored; placement does "
+        "Usage threshold (usage_threshold)": f"{policy.usage_threshold}%, stored; placement does "
         "not use it",
         "Unloads when set (unload_scope)": policy.unload_scope or "default: changed",
     }
@@ -346,7 +346,7 @@ def overload(course: Preview) -> str:
     worst = rows.loc[rows["usage_after"].idxmax()]
     return (
         f"{listed(rows['broker'].tolist())} would get more than "
-        f"{'it' if len(rows) == 1 else 'they'} can carry ({worst['usage_after']:.0f} % at "
+        f"{'it' if len(rows) == 1 else 'they'} can carry ({worst['usage_after']:.0f}% at "
         f"{worst['broker']}): placement goes by the reports from before the unloads. Let more "
         "brokers serve these namespaces, or set unload_scope none and unload a few at a time."
     )

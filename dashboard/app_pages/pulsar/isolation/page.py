@@ -16,7 +16,7 @@ DRAW = {
     "domains": view.draw_domains,
 }
 
-page = frame.open_page("Isolation & domains", PulsarPage)
+page = frame.open_page("Isolation", PulsarPage)
 reading = page.reading
 if not reading.view.brokers:
     words.nothing("No broker is in this snapshot", reading.snapshot.manifest)

@@ -17,7 +17,7 @@ from dashboard.presenters.pulsar.bundles import ring_data
 
 ACTIVE = "active"
 
-page = frame.open_page("Placement & lookup", PulsarPage)
+page = frame.open_page("Lookup", PulsarPage)
 reading = page.reading
 snapshot = reading.snapshot
 topic = st.text_input(

@@ -9,6 +9,7 @@ from core.planning.drill.broker_failure import BrokerDeath
 from core.planning.drill.request import HOT_THRESHOLD
 from core.pulsar.leaders import change_costs
 from core.pulsar.owner_spread import spread_sentence
+from core.units import format_ratio
 from dashboard import state
 from dashboard.app_pages.pulsar.ownership import model, queries
 from dashboard.components import choice, frame, tables, words
@@ -248,7 +249,7 @@ def _landing(death: BrokerDeath) -> None:
 
 def _hot(death: BrokerDeath) -> None:
     rows = model.hot_table(death)
-    line = f"{HOT_THRESHOLD * 100:g} %"
+    line = format_ratio(HOT_THRESHOLD)
     if not len(rows):
         st.caption(f"No broker is at {line} or more afterwards.")
         return

@@ -19,7 +19,7 @@ DRAW = {
     "calculator": calculator.draw_calculator,
 }
 
-page = frame.open_page("Policies & quotas", PulsarPage)
+page = frame.open_page("Policies", PulsarPage)
 limits = policies.limits_of(page.stored)
 words.answer(model.answer(limits, page.reading.settings))
 chosen = st.segmented_control(

@@ -88,7 +88,7 @@ _GROUP_FACTS: Final = (
     ),
     (
         "Brokers report to each other what they used once an interval, and only when it changed by "
-        "more than 5 % or five intervals have passed."
+        "more than 5% or five intervals have passed."
     ),
     (
         "A group that a namespace is attached to cannot be deleted: detach it first. One plan "

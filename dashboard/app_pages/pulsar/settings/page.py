@@ -7,9 +7,9 @@ import streamlit as st
 from core.pulsar.rules.doctor.answer import answer
 from dashboard import state
 from dashboard.app_pages.pulsar.settings import model, view
-from dashboard.app_pages.pulsar.settings.queries import examination
 from dashboard.components import frame, tables, words
 from dashboard.components.pulsar.page import PulsarPage
+from dashboard.queries.pulsar.examinations import examination
 
 page = frame.open_page("Settings", PulsarPage)
 reading = page.reading

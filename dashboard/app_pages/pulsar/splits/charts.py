@@ -9,6 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from core.units import format_percent
 from dashboard.charts.scale import text_of
 from dashboard.charts.template import ACCENT, LINE, SERIES, styled
 
@@ -49,7 +50,7 @@ def cut_strip(data: CutData) -> go.Figure:
     for rank, (low, high, share) in enumerate(
         zip(data.lower.tolist(), data.upper.tolist(), data.shares.tolist(), strict=True)
     ):
-        text = f"{share:.1f} %" if np.isfinite(share) else "unknown"
+        text = format_percent(share) if np.isfinite(share) else "unknown"
         _bar(figure, "after", low, high, SERIES[rank % len(SERIES)], text)
     if data.hashes:
         _add_topics(figure, data)

@@ -61,7 +61,7 @@ def near_counts(watch: pa.Table, due: Collection[str]) -> Near:
 
 def answer(counts: Near, *, limit: int, is_extensible: bool, is_on: bool) -> str:
     """Return the sentence that says how many bundles are split next, and how many are near."""
-    line = f"{NEAR_RATIO * _PERCENT:.0f} %"
+    line = f"{NEAR_RATIO * _PERCENT:.0f}%"
     if not counts.over:
         near = f"{pluralize(counts.near, 'bundle')} above {line} of one"
         return f"No bundle is over a limit; {near if counts.near else 'none is near one'}."

@@ -26,6 +26,7 @@ from core.pulsar.shedding.what_if import TurningPoint, deciding_settings, is_sea
 from core.pulsar.split import SplitWhatIf, explain_split
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
+from core.units import format_ratio
 from dashboard import services
 from dashboard.cli.config import configured
 from dashboard.cli.options import Config, Json, RecentlyUnloaded, Release, Settings, Source
@@ -99,7 +100,10 @@ def explain(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Explain why brokers shed or stay in the next round, and which settings conflict."""
+    """Explain why brokers shed or stay in the next round.
+
+    Show which settings conflict, too.
+    """
     if broker is not None and bundle is not None:
         raise UsageFaultError(
             "Both --broker and --bundle are given.", hint="Ask about one of them at a time."
@@ -310,7 +314,7 @@ def _show_bundle(
         ],
     )
     for broker, chance in sorted(reason.destinations.items(), key=lambda item: -item[1])[:5]:
-        say(f"Goes to {broker} with {chance * 100:.3g} %.")
+        say(f"Goes to {broker} with {format_ratio(chance)}.")
     _turns(found, turns, reason.otherwise)
     say()
     say(split.when)

@@ -1,0 +1,239 @@
+"""Findings as one table on every page that has any: one row each, the explanation at its side.
+
+A page lists the findings of its clusters and shows them::
+
+    rows = findings.of_cluster(page)
+    findings.show(rows, key="fleet", moment=page.stored.taken_at)
+
+A click on the object opens its page, a click on the button the page on which something can be done,
+and a selected row its explanation: the whole sentence, what to do, and the evidence. ``panel`` is a
+container for the explanation where the page has a place for it; ``more`` draws what only one page
+can do about a finding (a fix that goes into the changes of Settings).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import streamlit as st
+
+from core.findings.finding import SEVERITIES, count_by_severity
+from core.units import format_age
+from dashboard import services, state
+from dashboard.components import tables, words
+from dashboard.components.systems import system_of
+from dashboard.presenters.findings import (
+    NONE,
+    SEVERITY_WORDS,
+    Listed,
+    evidence_frames,
+    file_frame,
+    findings_frame,
+    listed,
+    matching,
+)
+
+if TYPE_CHECKING:
+    from streamlit.delta_generator import DeltaGenerator
+
+    from core.findings.finding import Finding, Severity
+    from dashboard.components.page import ClusterPage
+
+MAX_ROWS: Final = 12
+"""Rows that are in sight; the table scrolls."""
+
+_MIN_FOR_FILTER: Final = 6
+_PANEL_PX: Final = 430
+
+
+def of_cluster(page: ClusterPage[Any], findings: Sequence[Finding] | None = None) -> list[Listed]:
+    """Return the findings of a page's cluster, or some of them, for :func:`show`."""
+    found = page.reading.findings if findings is None else findings
+    return listed(page.name, found, system_of(page.cluster.kind).finding_links)
+
+
+def show(
+    rows: Sequence[Listed],
+    *,
+    key: str,
+    moment: datetime,
+    title: str = "Findings",
+    panel: DeltaGenerator | None = None,
+    more: Callable[[Finding], None] | None = None,
+    max_rows: int = MAX_ROWS,
+) -> None:
+    """Show findings as a table with filters, a download, and the explanation of one.
+
+    Args:
+        rows: Of one or several clusters; the cluster is a column where there are several.
+        key: Unique on the page.
+        moment: Of the snapshot, for the name of a file.
+        title: Of the section.
+        panel: Where the explanation goes; ``None``: at the right of the table.
+        more: Draws what else the page can do about the finding that is explained.
+        max_rows: Rows in sight.
+    """
+    if not rows:
+        words.section(title)
+        st.caption(":material/check_circle: No findings, and nothing is unknown.")
+        return
+    chosen = _filters(rows, key, title)
+    opened = _opened(chosen, key)
+    place = panel
+    if opened is not None and panel is None:
+        left, place = st.columns([0.68, 0.32], gap="medium")
+    else:
+        left = st.container()
+    with left:
+        _table(chosen, key, max_rows)
+        tables.downloads(
+            file_frame(rows), cluster=rows[0].cluster, what=f"findings_{key}", moment=moment
+        )
+    if opened is not None and place is not None:
+        with place, st.container(border=True, key=f"finding_panel_{key}"):
+            _explanation(opened, key, more)
+
+
+def _filters(rows: Sequence[Listed], key: str, title: str) -> list[Listed]:
+    """Draw the head with the filters, and return what they leave."""
+    counts = count_by_severity(one.finding for one in rows)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.subheader(words.plain(title), anchor=False, width="content")
+        if len(rows) < _MIN_FOR_FILTER:
+            st.caption(f"{len(rows)}")
+            return matching(rows, (), "")
+        severities = st.pills(
+            "Severity",
+            [one for one in SEVERITIES if counts[one]],
+            selection_mode="multi",
+            format_func=lambda one: f"{SEVERITY_WORDS[cast('Severity', one)]} {counts[one]}",
+            key=f"_{key}_severity",
+            label_visibility="collapsed",
+        )
+        text = st.text_input(
+            "Filter",
+            key=f"_{key}_text",
+            placeholder="Filter",
+            label_visibility="collapsed",
+            width=180,
+            icon=":material/filter_list:",
+        )
+    return matching(rows, severities, text.strip())
+
+
+def _opened(rows: Sequence[Listed], key: str) -> Listed | None:
+    """Return the finding that is explained, wherever it is listed by now."""
+    identity = st.session_state.get(f"_{key}_opened")
+    return next((one for one in rows if one.identity == identity), None)
+
+
+def _table(rows: Sequence[Listed], key: str, max_rows: int) -> None:
+    frame = findings_frame(rows, services.now())
+    has_several = len({one.cluster for one in rows}) > 1
+
+    def selected() -> None:
+        picked = st.session_state[f"{key}_findings"].selection.rows
+        st.session_state[f"_{key}_opened"] = rows[picked[0]].identity if picked else None
+
+    def open_object() -> None:
+        click = st.session_state.get(f"_{key}_object")
+        if click is not None:
+            one = rows[click["row"]]
+            page, params = one.links.target(one.finding)
+            state.go(page, **{state.CLUSTER: one.cluster, **params})
+
+    def act() -> None:
+        click = st.session_state.get(f"_{key}_action")
+        if click is not None:
+            go_to_action(rows[click["row"]])
+
+    columns = {
+        "severity": tables.status("Severity", SEVERITY_WORDS.values()),
+        **({"cluster": tables.words("Cluster")} if has_several else {}),
+        "object": st.column_config.ButtonColumn(
+            "Object",
+            type="tertiary",
+            alignment="left",
+            on_click=open_object,
+            key=f"_{key}_object",
+        ),
+        "finding": tables.words("Finding"),
+        "measured": st.column_config.TextColumn("Measured", alignment="right"),
+        "limit": st.column_config.TextColumn("Limit", alignment="right"),
+        "since": st.column_config.TextColumn("Since", alignment="right"),
+        "action": st.column_config.ButtonColumn("", on_click=act, key=f"_{key}_action", width=110),
+    }
+    tables.grid(
+        frame,
+        hide_index=True,
+        column_order=list(columns),
+        column_config=columns,
+        key=f"{key}_findings",
+        alt="Findings, worst first, with what was measured and its limit",
+        height=tables.height_of(min(len(frame), max_rows)),
+        row_height=tables.ROW_PX,
+        on_select=selected,
+        selection_mode="single-row",
+    )
+
+
+def go_to_action(one: Listed) -> None:
+    """Open the page on which something can be done about a finding; from a callback."""
+    found = one.links.action(one.finding)
+    page, params = one.links.target(one.finding) if found is None else found[1:]
+    state.go(page, **{state.CLUSTER: one.cluster, **params})
+
+
+def _explanation(one: Listed, key: str, more: Callable[[Finding], None] | None) -> None:
+    found = one.finding
+    st.markdown(f"**{words.plain(found.title)}**")
+    st.caption(words.plain(f"{SEVERITY_WORDS[found.severity]} · {one.object}"))
+    st.markdown(words.coded(found.text))
+    if found.hint:
+        st.markdown(f"**Next:** {words.coded(found.hint)}")
+    facts = [
+        ("measured", None if found.measured is None else found.measured.text),
+        ("limit", None if found.limit is None else found.limit.text),
+        (
+            "since",
+            None
+            if one.since is None
+            else f"{one.since:%Y-%m-%d %H:%M} UTC"
+            f" ({format_age((services.now() - one.since).total_seconds())})",
+        ),
+    ]
+    st.caption(words.plain(" · ".join(f"{name} {text or NONE}" for name, text in facts)))
+    if more is not None:
+        more(found)
+    _evidence(found, key)
+    with st.container(horizontal=True, gap="small"):
+        action = one.links.action(found)
+        if action is not None:
+            st.button(
+                action[0], key=f"_{key}_do", type="primary", on_click=go_to_action, args=(one,)
+            )
+        st.button("Close", key=f"_{key}_close", type="tertiary", on_click=_close, args=(key,))
+    st.caption(f"Rule `{found.code}`")
+
+
+def _evidence(found: Finding, key: str) -> None:
+    facts, rows = evidence_frames(found)
+    if facts.empty and rows.empty:
+        return
+    with st.expander("Evidence"):
+        for name, frame in (("facts", facts), ("rows", rows)):
+            if not frame.empty:
+                tables.grid(
+                    frame,
+                    hide_index=True,
+                    key=f"{key}_evidence_{name}",
+                    alt=f"Evidence of the finding: {name}",
+                    height=min(_PANEL_PX // 2, tables.height_of(len(frame))),
+                    row_height=tables.ROW_PX,
+                )
+
+
+def _close(key: str) -> None:
+    st.session_state[f"_{key}_opened"] = None

@@ -1,0 +1,189 @@
+"""The navigation: entries grouped by job, with counts; and the row of pages under a title."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+import streamlit as st
+
+from core.errors import ConfigError, InvariantError, OpsError, SnapshotError
+from dashboard import services, state
+from dashboard.components.systems import system_of
+from dashboard.presenters.finding_counts import Counts, badge_of, describe_count
+from dashboard.queries.background import BackgroundResults
+from dashboard.queries.snapshots import saved_snapshots
+from dashboard.sitemap import ENTRIES, KINDS, SECTIONS, Entry, family_of, top_of
+
+if TYPE_CHECKING:
+    from core.snapshot.store import CachedSnapshot
+    from dashboard.services import Cluster, Config
+
+ROOT_PATH: Final = "home"
+"""The default page is served at the root only; its own name is left to a second, hidden entry, so
+that the address of every page is its name."""
+
+RUNS: Final = "activity"
+"""The entry that counts runs in progress."""
+
+_FIRST: Final = next(iter(ENTRIES.values()))
+_RECOUNT: Final = timedelta(minutes=5)
+"""Findings of clusters that are not looked at are counted that seldom."""
+
+
+@dataclass(frozen=True)
+class _Countable:
+    kind: str
+    stored: CachedSnapshot
+    config: Config = field(compare=False, repr=False)
+
+
+def _count(one: _Countable) -> Counts:
+    try:
+        return system_of(one.kind).count_findings(one.config, one.stored)
+    except SnapshotError:
+        return {}  # the page itself says why
+
+
+_counted = BackgroundResults(_count, max_entries=512, max_waiting=64)
+_known: Final[dict[tuple[str, str], tuple[datetime, Counts]]] = {}
+"""By directory and cluster: the newest counts, and of which snapshot's time they are."""
+
+
+def pages() -> dict[str, list[st.Page]]:
+    """Return every page by section, for :func:`streamlit.navigation`.
+
+    Pages of a system of which no cluster is configured are not in the navigation, but open.
+    """
+    counts, kinds, running = _state_of_fleet()
+    offered = {
+        head: [_page(entry, kinds, _count_of(entry, counts), running) for entry in entries]
+        for head, entries in SECTIONS.items()
+    }
+    hidden = st.Page(_FIRST.file, title=_FIRST.title, url_path=_FIRST.name, visibility="hidden")
+    next(iter(offered.values())).append(hidden)
+    return offered
+
+
+def _state_of_fleet() -> tuple[Counts, tuple[str, ...], int]:
+    """Return the counts by page, the kinds of the configured clusters, and the runs in progress."""
+    try:
+        config = services.page_config()
+    except ConfigError:
+        return {}, KINDS, 0  # the page itself says why
+    kinds = tuple({cluster.kind for cluster in config.clusters}) or KINDS
+    try:
+        journal = services.journal(config)
+        running = sum(len(journal.open_runs(cluster.name)) for cluster in config.clusters)
+    except OpsError:
+        running = 0  # the header says why
+    return _counts(config), kinds, running
+
+
+def _counts(config: Config) -> Counts:
+    """Return the findings by page: of every cluster on the first page, else of the chosen one."""
+    total: dict[str, Counter[str]] = {}
+    for cluster in config.clusters:
+        is_chosen = cluster.name == (state.last_of_kind(cluster.kind) or _first_of(config, cluster))
+        found = _newest_counts(config, cluster, is_chosen=is_chosen)
+        for page, count in found.items():
+            if is_chosen or page == _FIRST.name:
+                total[page] = total.get(page, Counter()) + count
+    return total
+
+
+def _first_of(config: Config, cluster: Cluster) -> str:
+    return next(one.name for one in config.clusters if one.kind == cluster.kind)
+
+
+def _newest_counts(config: Config, cluster: Cluster, *, is_chosen: bool) -> Counts:
+    """Return the newest counts that are there; newer ones are computed in the background."""
+    snapshot_store = services.snapshot_store(config)
+    latest = saved_snapshots(snapshot_store, cluster.name).latest
+    if latest is None:
+        return {}
+    key = (str(snapshot_store.root), cluster.name)
+    counted_at, counts = _known.get(key, (None, {}))
+    if counted_at and not is_chosen and latest.taken_at - counted_at < _RECOUNT:
+        return counts
+    try:
+        found = _counted(_Countable(cluster.kind, latest, config))
+    except InvariantError:
+        return {}  # the log has the details
+    if found is None:
+        return counts
+    _known[key] = (latest.taken_at, found)
+    return found
+
+
+def _count_of(entry: Entry, counts: Counts) -> Counter[str]:
+    """Return the findings of an entry of the navigation and of the pages under it."""
+    under = (one.name for one in ENTRIES.values() if one.parent == entry.name)
+    return sum((counts.get(name, Counter()) for name in (entry.name, *under)), Counter())
+
+
+def _page(entry: Entry, kinds: tuple[str, ...], count: Counter[str], running: int) -> st.Page:
+    """Return a page of the navigation, or one that only links open."""
+    is_hidden = bool(entry.parent) or (entry.kind and entry.kind not in kinds)
+    if is_hidden:
+        return st.Page(
+            entry.file,
+            title=entry.title,
+            url_path=entry.name,
+            help=entry.answers or None,
+            visibility="hidden",
+        )
+    badge, about = badge_of(count), describe_count(count)
+    if entry.name == RUNS and running:
+        badge, about = f" :blue-badge[{running}]", f"{running} in progress"
+    is_first = entry is _FIRST
+    return st.Page(
+        entry.file,
+        title=entry.title + badge,
+        icon=f":material/{entry.icon}:",
+        url_path=ROOT_PATH if is_first else entry.name,
+        default=is_first,
+        help=f"{entry.answers} {about}".strip(),
+    )
+
+
+def mark_chosen(page: str) -> None:
+    """Mark the entry of the navigation under which a page is reached.
+
+    Streamlit marks only the entry whose page is open.
+
+    Args:
+        page: Its name.
+    """
+    top = top_of(page)
+    if page == top.name and page != _FIRST.name:
+        return
+    end = "/" if top is _FIRST else f"/{top.name}"
+    st.html(
+        f'<style>a[data-testid="stSidebarNavLink"][href$="{end}"] {{ font-weight: 600; '
+        "background-color: rgba(128, 140, 150, 0.22); }</style>"
+    )
+
+
+def draw_row(page: str) -> None:
+    """Draw the links to the pages that share an entry of the navigation, the open one marked.
+
+    Args:
+        page: Its name.
+    """
+    family = family_of(page)
+    if not family:
+        return
+    params = {key: st.query_params[key] for key in state.SHARED if key in st.query_params}
+    with st.container(key="subpages", horizontal=True, gap="small", width="content"):
+        for entry in family:
+            is_back = entry is family[0] and not ENTRIES[page].answers
+            st.page_link(
+                entry.file,
+                label=entry.title,
+                icon=":material/arrow_back:" if is_back else None,
+                help=entry.answers or None,
+                query_params=params,
+            )

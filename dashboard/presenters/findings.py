@@ -1,0 +1,209 @@
+"""Findings as rows of a table, and what each opens: no Streamlit, and no system by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import pandas as pd
+
+from core.findings.finding import SEVERITIES, Finding, Severity
+from core.units import format_age
+
+SEVERITY_WORDS: Final[Mapping[Severity, str]] = {
+    "error": "✖ Error",
+    "warning": "▲ Warning",
+    "unknown": "? Unknown",
+    "info": "○ Note",
+}
+"""Shape and word of each severity; :data:`dashboard.components.tables.STATUS_COLORS` colours it."""
+
+NONE: Final = "\u2013"
+"""A dash: there is no such number, or it is not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """Where something can be done about a finding.
+
+    Attributes:
+        label: Of its button: ``Unload…``, ``Rebalance``, ``Settings``.
+        page: Its name in the sitemap.
+        parameter: That names the finding's subject there; empty: the page needs none.
+    """
+
+    label: str
+    page: str
+    parameter: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingLinks:
+    """What the findings of a system open.
+
+    Attributes:
+        subjects: By kind of subject: the page that shows it, and the parameter that names it.
+        actions: By code of the finding.
+        overview: The page of the cluster itself, for findings on all of it.
+    """
+
+    subjects: Mapping[str, tuple[str, str]]
+    actions: Mapping[str, Action]
+    overview: str
+
+    def target(self, finding: Finding) -> tuple[str, dict[str, str]]:
+        """Return the page of what a finding is about, with its parameters."""
+        page, parameter = self.subjects.get(finding.subject_kind, ("", ""))
+        if page and finding.subject:
+            return page, {parameter: finding.subject}
+        return self.overview, {}
+
+    def action(self, finding: Finding) -> tuple[str, str, dict[str, str]] | None:
+        """Return label, page and parameters of what can be done; ``None``: nothing by a page."""
+        found = self.actions.get(finding.code)
+        if found is None:
+            return None
+        has = found.parameter and finding.subject
+        return found.label, found.page, {found.parameter: finding.subject} if has else {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A finding in the table.
+
+    Attributes:
+        cluster: Whose it is.
+        finding: Itself.
+        links: Of the cluster's system.
+        since: Since when it is known; ``None``: that is not known.
+    """
+
+    cluster: str
+    finding: Finding
+    links: FindingLinks
+    since: datetime | None = None
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """What stays the same from one snapshot to the next: cluster, code, subject."""
+        return self.cluster, self.finding.code, self.finding.subject or self.object
+
+    @property
+    def object(self) -> str:
+        """What it is about: its subject, its settings, or the whole cluster."""
+        return self.finding.subject or ", ".join(self.finding.keys[:1]) or self.cluster
+
+
+def listed(
+    cluster: str,
+    findings: Sequence[Finding],
+    links: FindingLinks,
+    first_seen: Mapping[tuple[str, str], datetime] | None = None,
+) -> list[Listed]:
+    """Return the findings of a cluster for the table.
+
+    Args:
+        cluster: Its name.
+        findings: Worst first.
+        links: Of its system.
+        first_seen: By code and subject, since when earlier snapshots have a finding.
+    """
+    seen = first_seen or {}
+    return [
+        Listed(
+            cluster=cluster,
+            finding=one,
+            links=links,
+            since=one.since or seen.get((one.code, one.subject)),
+        )
+        for one in findings
+    ]
+
+
+def matching(rows: Sequence[Listed], severities: Sequence[Severity], text: str) -> list[Listed]:
+    """Return the findings of some severities (none: all) that have a text anywhere, worst first."""
+    chosen = set(severities) or set(SEVERITIES)
+    sought = text.casefold()
+    found = [one for one in rows if one.finding.severity in chosen and sought in _haystack(one)]
+    return sorted(found, key=lambda one: SEVERITIES.index(one.finding.severity))
+
+
+def _haystack(one: Listed) -> str:
+    found = one.finding
+    parts = (one.cluster, one.object, found.title, found.sentence, found.code, *found.keys)
+    return " ".join(parts).casefold()
+
+
+def findings_frame(rows: Sequence[Listed], now: datetime) -> pd.DataFrame:
+    """Return one row a finding; the severity is a list, as a column of states wants it."""
+    return pd.DataFrame(
+        [
+            {
+                "severity": [SEVERITY_WORDS[one.finding.severity]],
+                "cluster": one.cluster,
+                "object": one.object,
+                "finding": one.finding.title,
+                "measured": NONE if one.finding.measured is None else one.finding.measured.text,
+                "limit": NONE if one.finding.limit is None else one.finding.limit.text,
+                "since": NONE
+                if one.since is None
+                else format_age((now - one.since).total_seconds()),
+                "action": _label(one),
+            }
+            for one in rows
+        ],
+        columns=[
+            *("severity", "cluster", "object", "finding", "measured", "limit", "since", "action")
+        ],
+    )
+
+
+def _label(one: Listed) -> str:
+    found = one.links.action(one.finding)
+    return "Open" if found is None else found[0]
+
+
+def file_frame(rows: Sequence[Listed]) -> pd.DataFrame:
+    """Return the findings for a file: with their numbers, sentences and hints."""
+    return pd.DataFrame(
+        [
+            {
+                "severity": one.finding.severity,
+                "cluster": one.cluster,
+                "object": one.object,
+                "code": one.finding.code,
+                "finding": one.finding.title,
+                "measured": None if one.finding.measured is None else one.finding.measured.value,
+                "limit": None if one.finding.limit is None else one.finding.limit.value,
+                "unit": "" if one.finding.measured is None else one.finding.measured.unit,
+                "since": None if one.since is None else one.since.isoformat(),
+                "sentence": one.finding.text,
+                "hint": one.finding.hint,
+            }
+            for one in rows
+        ]
+    ).astype({"measured": object, "limit": object}, errors="ignore")
+
+
+def evidence_frames(finding: Finding) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the single facts behind a finding by name, and the rows of its list."""
+    facts: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
+    for name, value in finding.evidence.items():
+        if name == "rows" and isinstance(value, list | tuple):
+            rows = [one if isinstance(one, dict) else {"name": str(one)} for one in value]
+        elif isinstance(value, dict):
+            rows = [{"name": str(key), "value": _fact(one)} for key, one in value.items()]
+        else:
+            facts.append({"fact": name.replace("_", " "), "value": _fact(value)})
+    return pd.DataFrame(facts), pd.DataFrame(rows).astype(str)
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.4g}"
+    if isinstance(value, list | tuple):
+        return ", ".join(str(one) for one in value)
+    return NONE if value is None else str(value)
