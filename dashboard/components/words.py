@@ -27,7 +27,7 @@ STYLE = """<style>
 .stApp { font-variant-numeric: tabular-nums; }
 .st-key-answer p { font-size: 1.18rem; line-height: 1.5; font-weight: 450; }
 .st-key-title h1 { padding: 0.1rem 0 0.6rem; }
-[class*="st-key-figures_"] > * { flex: 1 1 150px; min-width: 140px; max-width: 320px; }
+[class*="st-key-figures_"] > * { flex: 1 1 130px; min-width: 130px; max-width: 320px; }
 [class*="st-key-figure_"] [data-testid="stMetric"] {
   position: relative; height: 82px; padding: 0; overflow: hidden;
 }
@@ -99,8 +99,8 @@ def title(text: str, subtitle: str = "") -> None:
     """
     st.set_page_config(page_title=_tab_title(text))
     if _TITLE not in st.session_state:
-        st.session_state[_TITLE] = st.empty()
-    with st.session_state[_TITLE].container(gap="xxsmall", key="title", width="content"):
+        st.session_state[_TITLE] = st.container(key="title", width="content").empty()
+    with st.session_state[_TITLE].container(gap="xxsmall", width="content"):
         st.title(plain(text), anchor=False)
         if subtitle:
             st.caption(plain(subtitle))

@@ -6,8 +6,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from core.pulsar.load import RESOURCE_NAMES
-
+RESOURCE_NAMES: Final = {
+    "cpu": "CPU",
+    "memory": "Heap",
+    "direct_memory": "Direct memory",
+    "bandwidth_in": "NIC in",
+    "bandwidth_out": "NIC out",
+}
 ORIGINS: Final = {
     "default": "default",
     "file": "broker.conf",

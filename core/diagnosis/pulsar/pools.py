@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from core.arrays import Floats
 from core.findings.measures import Spread
-from core.pulsar.view import Ints, LoadView
+from core.pulsar.view import LoadView
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +24,7 @@ class Pools:
     """
 
     brokers: tuple[str, ...] = ()
-    pool: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    pool: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     policies: frozenset[str] = frozenset()
 
     @classmethod

@@ -264,6 +264,7 @@ def events(
                 )
                 for row in chosen[-_MOST_SHOWN:]
             ],
+            spare=("run", "kind"),
         )
         if len(chosen) > _MOST_SHOWN:
             say(f"... and {len(chosen) - _MOST_SHOWN:,} before; --json has them all.")
@@ -415,6 +416,7 @@ def _show_agreement(found: Agreement) -> None:
             )
             for row in acting[-_MOST_SHOWN:]
         ],
+        spare=("early", "both"),
     )
 
 

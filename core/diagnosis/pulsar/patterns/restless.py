@@ -33,7 +33,7 @@ def even_distribution(context: DiagnosisContext) -> Iterator[Candidate]:
         keys=(_EVENLY,),
         objects=tuple(filter(None, (context.busiest,))),
         summary=f"{_EVENLY} lets only brokers with the fewest bundles of a namespace be chosen: "
-        f"of {pluralize(end.moves, 'move')} {end.returned:,} go back, and the deviation ends at "
+        f"of {pluralize(end.moves, 'move')} {end.returned:,} return, and the deviation ends at "
         f"{format_ratio(end.deviation)}.",
         changes=(*off, *(one.also(other) for one in off for other in _fitting(context))),
         hint=""

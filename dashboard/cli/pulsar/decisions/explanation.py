@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from core.diagnosis.pulsar.advice import change_outcome, simulated_points
+from core.diagnosis.pulsar.advice import pair_outcome, simulated_points
 from core.errors import UnknownNameError
 from core.findings.finding import Finding
 from core.pulsar.explain import BrokerReason, BundleReason, Explanation
@@ -113,11 +113,9 @@ def explain(
     snapshot = pulsar_snapshot(source, config)
     recent = known_bundles(snapshot, named)
     found = explanation_of(snapshot, assumptions, recent.names)
-    simulated = partial(
-        simulated_points,
-        snapshot,
-        assumed=assumptions.overrides,
-        release=assumptions.release,
+    simulated, pair = (
+        partial(simulate, snapshot, assumed=assumptions.overrides, release=assumptions.release)
+        for simulate in (simulated_points, pair_outcome)
     )
     started = time.perf_counter()
     body: dict[str, Any] = {
@@ -148,11 +146,7 @@ def explain(
             raise UnknownNameError.of("broker", broker, found.view.brokers, place=place)
         why = found.of_broker(broker)
         points = simulated(found.turning_points(broker))
-
-        def outcome_of(values: Mapping[str, Any]) -> str:
-            return change_outcome(snapshot, {**assumptions.overrides, **values})[0]
-
-        why = replace(why, otherwise=found.otherwise(broker, points, outcome_of))
+        why = replace(why, otherwise=found.otherwise(broker, points, pair))
         source = usage_sources(snapshot.brokers, found.settings)[found.view.broker_row(broker)]
         body["broker"] = _broker_json(why, points) | {"usage_source": source or None}
         return _ended(
