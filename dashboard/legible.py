@@ -30,6 +30,9 @@ _LINKED: Final = re.compile(r"\bhttps?://|\bwww(?=\.)|(?<=[-.\w+])@(?=[-\w]+\.)"
 """Where Markdown begins to see an address: GitHub's extended autolinks."""
 _JOINER: Final = "\u2060"
 
+_PICTURE: Final = re.compile(r"data:image/svg\+xml;base64,[A-Za-z0-9+/=]+")
+"""A picture of ours in a cell: cut, it would be none."""
+
 _CARE: Final = re.compile(f"{MISLEADING.pattern}|{_TAG.pattern}", re.IGNORECASE)
 
 _originals: dict[str, str] = {}
@@ -107,6 +110,8 @@ def texts_of(values: Any) -> list[str]:
 
 def _cell(value: object) -> object:
     if isinstance(value, str):
+        if _PICTURE.fullmatch(value):
+            return value
         # a sentence keeps its words, a name loses its middle
         return sentence(value) if " " in value.strip() else legible(value)
     return [_cell(one) for one in value] if isinstance(value, list) else value

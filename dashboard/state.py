@@ -31,6 +31,9 @@ SHARED: Final = (CLUSTER, AT, REFRESH)
 # -- of single pages -------------------------------------------------------------------------------
 BROKER: Final = "broker"
 CAUSE: Final = "cause"
+DIAGNOSED_TAB: Final = "diagnosed"
+DIAGNOSED_PERIOD: Final = "diagnosed_period"
+DIAGNOSED_NAME: Final = "diagnosed_name"
 BUNDLE: Final = "bundle"
 NAMESPACE: Final = "namespace"
 MEASURE: Final = "measure"
@@ -100,8 +103,12 @@ STEPS: Final = "steps"
 PERIOD: Final = "period"
 TOLERANCE: Final = "tolerance"
 
+FROZEN: Final = "_frozen"
+"""In the session: by cluster, the snapshot that a page works on until it is left."""
+
 _PAGE: Final = "_page"
 _DRAWN: Final = "_drawn"
+_VISITED: Final = "_visited"
 _SENT: Final = "_sent"
 
 
@@ -275,10 +282,17 @@ def note_page(page: str) -> None:
         set_dialog_open(is_open=False)
         set_dialog(None)
         _choices().clear()
+        st.session_state.pop(FROZEN, None)
         _stop_ticks()
     st.session_state[_PAGE] = page
+    st.session_state[_VISITED] = visited() | {page}
     params = {key: st.query_params.get_all(key) for key in st.query_params}
     st.session_state[_DRAWN] = (_page_of_this_run(), params)
+
+
+def visited() -> frozenset[str]:
+    """Return the pages that were drawn in this session."""
+    return cast("frozenset[str]", st.session_state.get(_VISITED, frozenset()))
 
 
 def _restore(context: ScriptRunContext, left: Mapping[str, list[str]], page: str) -> None:

@@ -6,7 +6,7 @@ Usage ratios are what Pulsar computes from usage and limit in 32-bit floats: 30 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -46,12 +46,17 @@ def percent_usage(usage: Floats, limit: Floats) -> NDArray[np.float32]:
     Parity:
         Bit-equal: both numbers are narrowed first, then divided, then times 100.
     """
-    used = np.nan_to_num(np.asarray(usage, np.float64), nan=0.0)
-    whole = np.nan_to_num(np.asarray(limit, np.float64), nan=0.0)
+    used = _without_gaps(np.asarray(usage, np.float64))
+    whole = _without_gaps(np.asarray(limit, np.float64))
     bound = whole > 0
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         ratio = used.astype(np.float32) / np.where(bound, whole, 1.0).astype(np.float32)
-        return np.where(bound, np.nan_to_num(ratio, nan=0.0), np.float32(0)) * np.float32(100)
+        return np.where(bound, _without_gaps(ratio), np.float32(0)) * np.float32(100)
+
+
+def _without_gaps(values: Any) -> Any:
+    """Return numbers with 0 for NaN: ``nan_to_num`` takes several times as long."""
+    return values if np.isfinite(values).all() else np.nan_to_num(values, nan=0.0)
 
 
 def resource_weights(settings: EffectiveSettings) -> dict[str, float]:
@@ -96,15 +101,11 @@ def usage_is_known(brokers: pa.Table) -> NDArray[np.bool_]:
 
 def _percents(brokers: pa.Table) -> Floats:
     """Percent usage per broker and weighed resource, widened; shape (n_brokers, 5)."""
-    return np.stack(
-        [
-            percent_usage(
-                _column(brokers, f"{name}_usage"), _column(brokers, f"{name}_limit")
-            ).astype(np.float64)
-            for name in WEIGHED
-        ],
-        axis=1,
+    used, limits = (
+        np.stack([_column(brokers, f"{name}_{part}") for name in WEIGHED], axis=1)
+        for part in ("usage", "limit")
     )
+    return percent_usage(used, limits).astype(np.float64)
 
 
 def max_resource_usage(brokers: pa.Table, *, has_heap: bool = False) -> Floats:

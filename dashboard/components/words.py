@@ -26,17 +26,23 @@ _TITLE: Final = "_title"
 STYLE = """<style>
 .stApp { font-variant-numeric: tabular-nums; }
 .st-key-answer p { font-size: 1.18rem; line-height: 1.5; font-weight: 450; }
-.st-key-title h1 { padding: 0.1rem 0 0.15rem; }
-[class*="st-key-figures_"] > * { flex: 1 1 150px; min-width: 140px; max-width: 320px; }
+.st-key-title h1 { padding: 0.1rem 0 0.6rem; }
+[class*="st-key-figures_"] > * { flex: 1 1 130px; min-width: 130px; max-width: 320px; }
 [class*="st-key-figure_"] [data-testid="stMetric"] {
-  position: relative; padding: 0.4rem 0.7rem 0.45rem; min-height: 76px; max-height: 90px;
+  position: relative; height: 82px; padding: 0; overflow: hidden;
 }
-[class*="st-key-figure_"] [data-testid="stMetricValue"] { line-height: 1.25; padding: 0; }
+[class*="st-key-figure_"] [data-testid="stMetric"] > div:first-child {
+  padding: 0.35rem 0.6rem 0.4rem;
+}
+[class*="st-key-figure_"] [data-testid="stMetricValue"] { line-height: 1.3; padding: 0; }
 [class*="st-key-figure_"] [data-testid="stMetricDelta"] {
   background: none; padding: 0; font-size: 0.85rem; margin: 0;
 }
 [class*="st-key-figure_"] [data-testid="stMetricChart"] {
-  position: absolute; right: 0.6rem; top: 1.5rem; width: 36%; height: 32px; margin: 0;
+  position: absolute; right: 0.4rem; top: -0.3rem; width: 60px; height: 24px; margin: 0;
+}
+[class*="st-key-figure_"] [data-testid="stMetricChart"] :is(svg, canvas) {
+  background: transparent !important; width: 100% !important; height: 100% !important;
 }
 [class*="st-key-figure_bad_"] [data-testid="stMetric"] {
   border-color: #cf5a2b; background: #cf5a2b14;
@@ -70,6 +76,12 @@ STYLE = """<style>
   .st-key-backtest_found > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
   .st-key-backtest_found [data-testid="stColumn"] { min-width: 480px; flex-grow: 1; }
   .st-key-backtest_form [data-testid="stColumn"] { min-width: 300px; flex-grow: 1; }
+  .st-key-workbench > [data-testid="stHorizontalBlock"],
+  .st-key-workbench > div > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
+  .st-key-workbench > div > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"],
+  .st-key-workbench > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"] {
+    min-width: 560px; flex-grow: 1;
+  }
 }
 .st-key-header_live { flex-wrap: nowrap; flex-shrink: 0; }
 </style>"""
@@ -89,8 +101,8 @@ def title(text: str, subtitle: str = "") -> None:
     """
     st.set_page_config(page_title=_tab_title(text))
     if _TITLE not in st.session_state:
-        st.session_state[_TITLE] = st.empty()
-    with st.session_state[_TITLE].container(gap=None, key="title", width="content"):
+        st.session_state[_TITLE] = st.container(key="title", width="content").empty()
+    with st.session_state[_TITLE].container(gap="xxsmall", width="content"):
         st.title(plain(text), anchor=False)
         if subtitle:
             st.caption(plain(subtitle))

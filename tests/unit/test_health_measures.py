@@ -171,7 +171,7 @@ def test_the_answer_is_one_sentence_for_every_state(values, words) -> None:
 
 
 def test_the_busiest_quarter_is_named() -> None:
-    assert top_share_sentence(spread(*range(1, 13))) == "3 of 12 brokers carry 42% of the traffic"
+    assert top_share_sentence(spread(*range(1, 13))) == "3 of 12 brokers carry 42.3% of the traffic"
 
 
 def test_values_are_written_with_their_unit() -> None:

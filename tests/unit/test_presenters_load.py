@@ -112,7 +112,7 @@ def test_brokers_table_names_the_limiting_resource_hottest_first():
     assert len(table) == 12
     assert table["usage"].is_monotonic_decreasing
     assert table["broker"][0] == MEASURES.usage.worst
-    assert set(table["limiting"]) <= {"CPU", "bandwidth in", "bandwidth out", "unknown"}
+    assert set(table["limiting"]) <= {"CPU", "NIC in", "NIC out", "unknown"}
 
 
 def test_colour_says_distance_and_not_side():

@@ -256,7 +256,7 @@ def test_a_limit_that_is_just_met_does_not_read_like_one_that_is_exceeded() -> N
     snapshot, bundle = snapshot_with_topics()
     rates = {"long_msg_rate_in": 30_000.0, "long_msg_rate_out": 0.0}
     met = ask(bundle_edited(snapshot, bundle, **rates), bundle)
-    assert any("30.0k msg/s" in item.sentence for item in met.conditions)
+    assert any("30k msg/s" in item.sentence for item in met.conditions)
     near = ask(bundle_edited(snapshot, bundle, **(rates | {"long_msg_rate_out": 9.0})), bundle)
     assert any("9 msg/s" in item.sentence for item in near.conditions)
 

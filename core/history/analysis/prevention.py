@@ -112,7 +112,9 @@ class Prevention:
             return (f"{tried}.",)
         if self.best is None or self.effect is None:
             why = f" ({self.rejected[0]})" if self.rejected else ""
-            return (f"{tried}: none would have been better{why}. Recorded: {self.recorded.figures}.",)
+            return (
+                f"{tried}: none would have been better{why}. Recorded: {self.recorded.figures}.",
+            )
         return (
             f"Prevented by {self.best.label}: {self.best.figures}; recorded "
             f"{self.recorded.figures}; recorded settings replayed {self.replayed.figures}.",

@@ -79,9 +79,7 @@ def _is_known(row: Mapping[str, Any] | None) -> TypeGuard[Mapping[str, Any]]:
     return row is not None and row["deviation_p95"] is not None
 
 
-def recommended(
-    runs: pa.Table, candidates: pa.Table, target: Target, nouns: Wording
-) -> pa.Table:
+def recommended(runs: pa.Table, candidates: pa.Table, target: Target, nouns: Wording) -> pa.Table:
     """Return what to change on each cluster to have the candidate to choose, as ``RECOMMENDED``.
 
     A cluster has no rows where none is worth it; see :func:`chosen`.

@@ -38,7 +38,7 @@ _COUNTED: Final = ("bundles", "rounds")
 def in_words(value: float, unit: str) -> str:
     """Return a value of one of the units of :class:`Gate` as people read it."""
     if _is_vast(value, unit):
-        return f"more than {_VAST[unit]:,.0f} {'%' if unit == 'percent' else unit}"
+        return f"more than {_VAST[unit]:,.0f}{'%' if unit == 'percent' else f' {unit}'}"
     return _WORDS[unit](value)
 
 

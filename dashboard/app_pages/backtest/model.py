@@ -16,8 +16,8 @@ import pyarrow as pa
 from core.errors import InputError
 from core.history.backtest.advice import format_minutes, is_plannable
 from core.history.backtest.model import AS_RECORDED, Grid
-from core.history.backtest.schemas import RECOMMENDED
 from core.history.backtest.parsing import grid_of
+from core.history.backtest.schemas import RECOMMENDED
 from core.history.backtest.systems import system_of
 from core.units import format_age, pluralize
 from dashboard.app_pages.backtest.charts import Line, Point

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from core.diagnosis.pulsar.advice import simulated_points
+from core.diagnosis.pulsar.advice import pair_outcome, simulated_points
 from core.errors import UnknownNameError
 from core.findings.finding import Finding
 from core.pulsar.explain import BrokerReason, BundleReason, Explanation
@@ -99,7 +99,10 @@ def explain(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Explain why brokers shed or stay in the next round, and which settings conflict."""
+    """Explain why brokers shed or stay in the next round.
+
+    Show which settings conflict, too.
+    """
     if broker is not None and bundle is not None:
         raise UsageFaultError(
             "Both --broker and --bundle are given.", hint="Ask about one of them at a time."
@@ -109,11 +112,9 @@ def explain(
     snapshot = pulsar_snapshot(source, config)
     recent = known_bundles(snapshot, named)
     found = explanation_of(snapshot, assumptions, recent.names)
-    simulated = partial(
-        simulated_points,
-        snapshot,
-        assumed=assumptions.overrides,
-        release=assumptions.release,
+    simulated, pair = (
+        partial(simulate, snapshot, assumed=assumptions.overrides, release=assumptions.release)
+        for simulate in (simulated_points, pair_outcome)
     )
     started = time.perf_counter()
     body: dict[str, Any] = {
@@ -144,7 +145,7 @@ def explain(
             raise UnknownNameError.of("broker", broker, found.view.brokers, place=place)
         why = found.of_broker(broker)
         points = simulated(found.turning_points(broker))
-        why = replace(why, otherwise=found.otherwise(broker, points))
+        why = replace(why, otherwise=found.otherwise(broker, points, pair))
         body["broker"] = _broker_json(why, points)
         return _ended(
             body, started, lambda: _show_broker(found, why, points), predicted, as_json=as_json

@@ -36,7 +36,10 @@ def doctor(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Check the settings: conflicts, differences, implausible values; cause and fix of each."""
+    """Check the settings: conflicts, differences, fixes.
+
+    Show each conflict, difference and implausible value with its cause and fix.
+    """
     assumptions = Assumptions.of(None, settings, release)
     snapshot = pulsar_snapshot(source, config)
     effective = assumptions.settings_of(snapshot)
