@@ -253,4 +253,3 @@ def test_alternatives_are_marked_as_such_in_the_table():
     assert rows["state"].tolist()[-1] == "✕ shut"
     two = presenter.broker_trail(modular("UniformLoadShedder").of_broker("a:8080"))
     assert all(state.endswith("one suffices") for state in two["state"].tolist()[:2])
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from core.actions.views import RunView
-from core.units import format_age, pluralize
+from core.units import format_age, format_mb, pluralize
 
 
 def nodes_table(view: RunView) -> pd.DataFrame:
@@ -46,7 +46,7 @@ def nodes_sentence(view: RunView) -> str:
     copied = (
         "How much is copied is unknown."
         if expected.copied_mb is None
-        else f"{expected.copied_mb:,.0f} MB were to be copied."
+        else f"{format_mb(expected.copied_mb)} were to be copied."
         if expected.copied_mb
         else "Nothing was to be copied."
     )
