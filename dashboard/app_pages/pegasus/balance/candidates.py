@@ -13,9 +13,10 @@ from core.pegasus.balance.rounds import BalanceRound
 from core.pegasus.even.planner import EvenPlan
 from core.pegasus.plan.build import RequestedMove
 from dashboard import state
-from dashboard.app_pages.pegasus.balance import model, queries
+from dashboard.app_pages.pegasus.balance import model
 from dashboard.app_pages.pegasus.balance.switches import APP, CLUSTER, EVEN, POLICIES, WAYS, Dials
 from dashboard.components import tables, words
+from dashboard.queries.pegasus import balance as queries
 from dashboard.services import config_option
 
 if TYPE_CHECKING:

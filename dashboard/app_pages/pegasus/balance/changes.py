@@ -19,8 +19,8 @@ from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.view import NO_NODE, ClusterView
 from core.units import format_mb
 from dashboard.app_pages.pegasus.balance.model import KIND_WORDS
-from dashboard.app_pages.pegasus.balance.queries import Basis, disk_counts
 from dashboard.charts.bars import BeforeAfter
+from dashboard.queries.pegasus.balance import Basis, disk_counts
 
 Floats = NDArray[np.float64]
 By = Literal["primaries", "replicas", "size", "disks"]

@@ -26,10 +26,11 @@ from core.pegasus.plan.build import RequestedMove
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.verdict import BalanceVerdict, State
 from core.pegasus.view import ClusterView
-from core.units import format_mb, format_ratio, pluralize
-from dashboard.app_pages.pegasus.balance.queries import Basis, Converged, Measure
+from core.units import format_ratio, pluralize
 from dashboard.presenters.freshness import Badge, Tone
+from dashboard.presenters.pegasus.copies import copied_words, time_words, total_cost
 from dashboard.presenters.pegasus.headline import minus_one
+from dashboard.queries.pegasus.balance import Basis, Converged, Measure
 
 KIND_WORDS: Final = {
     PlanKind.MOVE_PRIMARY: "role change",
@@ -43,9 +44,6 @@ _VERDICTS: Final[dict[State, tuple[str, str, Tone]]] = {
     "unknown": ("unknown whether balanced", ":material/help:", "gray"),
 }
 
-ASSUMED_RATE: Final = 500.0
-"""MB/s a disk where the cluster tells no limit: what the scripts of Pegasus leave behind."""
-
 _ORDER_WORDS: Final = (
     "Where two nodes are equally good, upstream takes the one that its hash map happens to list "
     "first. That order cannot be read, so equal choices may differ from the real ones; counts "
@@ -58,12 +56,6 @@ def order_words() -> str:
     return _ORDER_WORDS
 
 
-def copied_words(copies: int, size_mb: float, unknown: int) -> str:
-    """Return how much copies carry: ``3 copies, 120 MB``."""
-    size = f"{format_mb(size_mb)} and {unknown:,} unknown" if unknown else format_mb(size_mb)
-    return f"{copies:,} {'copy' if copies == 1 else 'copies'} of {size}"
-
-
 def changes_words(plans: Sequence[BalancePlan], cost: CopyCost) -> str:
     """Return plans by kind: ``6 role changes and 3 copies of 120 MB``."""
     moves = sum(plan.kind is PlanKind.MOVE_PRIMARY for plan in plans)
@@ -73,34 +65,6 @@ def changes_words(plans: Sequence[BalancePlan], cost: CopyCost) -> str:
     if cost.copy_count:
         parts.append(copied_words(cost.copy_count, cost.copy_mb, cost.unknown_count))
     return " and ".join(parts) or "nothing"
-
-
-def time_words(cost: CopyCost, basis: Basis, rate_mb_per_s: float) -> str:
-    """Return how long copies take: ``3 s to 12 s``.
-
-    Args:
-        cost: Of the copies.
-        basis: Has the disks.
-        rate_mb_per_s: What one disk receives and sends a second.
-    """
-    if not cost.copy_count:
-        return "no time"
-    disks = min((count for count in basis.disk_counts.values() if count), default=1)
-    return cost.time(rate_mb_per_s, disks).describe()
-
-
-def total_cost(costs: Iterable[CopyCost], nodes: int) -> CopyCost:
-    """Return the costs of rounds together: what is deleted in between is not counted as room."""
-    known = list(costs)
-    empty = np.zeros(nodes)
-    return CopyCost(
-        sum(one.copy_count for one in known),
-        sum(one.copy_mb for one in known),
-        sum(one.unknown_count for one in known),
-        sum((one.received_mb for one in known), empty),
-        sum((one.sent_mb for one in known), empty),
-        max((one.largest_mb for one in known), default=0.0),
-    )
 
 
 # -- the answer --------------------------------------------------------------------------------

@@ -10,10 +10,12 @@ import streamlit as st
 from core.pegasus.even.cost import copy_cost
 from core.pegasus.view import ClusterView
 from dashboard import state
-from dashboard.app_pages.pegasus.balance import changes, model, queries
+from dashboard.app_pages.pegasus.balance import changes
 from dashboard.charts.bars import before_after_bars
 from dashboard.components import figures, tables, words
 from dashboard.legible import option
+from dashboard.presenters.pegasus import copies
+from dashboard.queries.pegasus import balance as queries
 
 if TYPE_CHECKING:
     from dashboard.components.pegasus.page import PegasusPage
@@ -164,8 +166,8 @@ def draw_cost(
     if not cost.copy_count:
         st.caption("Nothing is copied: roles change.")
         return
-    took = model.time_words(cost, basis, rate)
-    copied = model.copied_words(cost.copy_count, cost.copy_mb, cost.unknown_count)
+    took = copies.time_words(cost, basis, rate)
+    copied = copies.copied_words(cost.copy_count, cost.copy_mb, cost.unknown_count)
     st.caption(words.plain(f"{copied}; at {rate:g} MB/s a disk {took}."))
     lacking, tightest = changes.headroom(before, basis, cost.received_mb)
     if lacking:

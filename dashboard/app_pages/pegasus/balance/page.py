@@ -11,12 +11,13 @@ from core.pegasus.balance.model import BalancePlan
 from core.pegasus.even.request import EvenRequest
 from core.pegasus.plan.build import RequestedMove, requested_moves
 from dashboard import state
-from dashboard.app_pages.pegasus.balance import candidates, model, moves, queries, switches
+from dashboard.app_pages.pegasus.balance import candidates, model, moves, switches
 from dashboard.app_pages.pegasus.balance.changes import Listed
 from dashboard.app_pages.pegasus.balance.hand import asked_move
 from dashboard.components import frame, words
 from dashboard.components.pegasus import plan as pegasus_plan
 from dashboard.components.pegasus.page import PegasusPage
+from dashboard.queries.pegasus import balance as queries
 from dashboard.queries.pegasus.plans import MovesRequest, moves_plan_of
 
 page = frame.open_page("Replica balance", PegasusPage)

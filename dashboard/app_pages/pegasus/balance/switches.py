@@ -10,11 +10,12 @@ import streamlit as st
 from core.pegasus.balance.model import BalanceOptions, Policy
 from core.pegasus.even.request import EvenRequest
 from dashboard import state
-from dashboard.app_pages.pegasus.balance import model, queries
+from dashboard.app_pages.pegasus.balance import model
 from dashboard.app_pages.pegasus.balance.model import ties_frame
 from dashboard.components import tables, words
 from dashboard.legible import option
-from dashboard.presenters.pegasus import node_order
+from dashboard.presenters.pegasus import copies, node_order
+from dashboard.queries.pegasus import balance as queries
 
 if TYPE_CHECKING:
     from dashboard.components.pegasus.page import PegasusPage
@@ -254,7 +255,7 @@ def comparing(basis: queries.Basis) -> tuple[queries.Measure, float]:
         rate = st.number_input(
             "Copy rate, MB/s a disk",
             min_value=1.0,
-            value=rate_here or model.ASSUMED_RATE,
+            value=rate_here or copies.ASSUMED_RATE,
             format="%g",
             key="rate",
             bind="query-params",
