@@ -68,8 +68,15 @@ def draw_remarks(plan: Plan, severities: Collection[str] = tuple(_ICONS)) -> Non
             )
 
 
-def draw_plan(page: PegasusPage, plan: Plan, *, key: str) -> None:
-    """Show a plan whole: what it does, what to know, its parts in tabs, and the action bar."""
+def draw_plan(page: PegasusPage, plan: Plan, *, key: str, command: str) -> None:
+    """Show a plan whole: what it does, what to know, its parts in tabs, and the action bar.
+
+    Args:
+        page: The page.
+        plan: The plan.
+        key: Of the bar.
+        command: Of the command line, which prepares the same plan.
+    """
     preview = preview_pegasus(page.snapshot, plan)
     st.markdown(words.plain(presenter.answer(plan, preview)))
     draw_remarks(plan, ("error", "warning"))
@@ -91,7 +98,7 @@ def draw_plan(page: PegasusPage, plan: Plan, *, key: str) -> None:
         with notes:
             draw_remarks(plan, ("info",))
             words.notes(step_lines(plan))
-    draw_bar(page, plan, preview, key=key)
+    draw_bar(page, plan, preview, key=key, command=command)
 
 
 def draw_nodes(plan: Plan, preview: PegasusPreview) -> None:
@@ -218,6 +225,7 @@ def draw_bar(
     key: str,
     effects: Sequence[action_bar.Effect] = (),
     label: str = "",
+    command: str = "",
 ) -> None:
     """Draw the action bar of a plan, and the dialogs that it opens.
 
@@ -228,6 +236,7 @@ def draw_bar(
         key: Of the bar.
         effects: Its figures; empty: by :func:`effects_of`.
         label: Of the button that applies it; empty: ``Apply plan…``.
+        command: Of the command line, which prepares the same plan; empty: there is none.
     """
     dialog = PegasusDialog(
         config=page.config,
@@ -250,7 +259,7 @@ def draw_bar(
     applying.draw_dialog()
     if st.session_state.get(_LINES) == state.page():
         st.dialog("Shell lines", width="large", on_dismiss=_hide_lines)(
-            partial(_draw_lines, page, dialog, preview)
+            partial(_draw_lines, page, dialog, preview, command)
         )()
 
 
@@ -264,8 +273,12 @@ def _hide_lines() -> None:
     state.set_dialog_open(is_open=False)
 
 
-def _draw_lines(page: PegasusPage, dialog: PegasusDialog, preview: PegasusPreview) -> None:
-    """Draw the line that applies the plan's file, then those of Pegasus' own shell."""
+def _draw_lines(
+    page: PegasusPage, dialog: PegasusDialog, preview: PegasusPreview, command: str
+) -> None:
+    """Draw the lines that prepare and apply the same plan, then those of Pegasus' own shell."""
+    if command:
+        st.code(command, language="bash")
     name = applying.draw_download(dialog)
     line = f'trimtab apply {name} --cluster {page.name} --reason "..."{config_option(page.config)}'
     st.code(line, language="bash")

@@ -24,10 +24,8 @@ from core.pegasus.even.weights import node_loads
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.plan.build import RequestedMove
 from core.pegasus.snapshot import PegasusFacts
-from core.pegasus.verdict import BalanceVerdict, State
 from core.pegasus.view import ClusterView
 from core.units import format_ratio, pluralize
-from dashboard.presenters.freshness import Badge, Tone
 from dashboard.presenters.pegasus.copies import copied_words, time_words, total_cost
 from dashboard.presenters.pegasus.headline import minus_one
 from dashboard.queries.pegasus.balance import Basis, Converged, Measure
@@ -38,12 +36,6 @@ KIND_WORDS: Final = {
     PlanKind.COPY_SECONDARY: "secondary copied",
 }
 POLICY_NAMES: Final = {"app": "App policy", "cluster": "Cluster policy"}
-_VERDICTS: Final[dict[State, tuple[str, str, Tone]]] = {
-    "balanced": ("balanced", ":material/check_circle:", "green"),
-    "not_balanced": ("not balanced", ":material/balance:", "orange"),
-    "unknown": ("unknown whether balanced", ":material/help:", "gray"),
-}
-
 _ORDER_WORDS: Final = (
     "Where two nodes are equally good, upstream takes the one that its hash map happens to list "
     "first. That order cannot be read, so equal choices may differ from the real ones; counts "
@@ -104,12 +96,6 @@ def answer(
         f"{said}, {len(run.plans):,} changes in {pluralize(len(run.rounds), 'round')} until "
         "nothing is left to do."
     )
-
-
-def verdict_badge(verdict: BalanceVerdict) -> Badge:
-    """Return whether the meta server calls the cluster balanced; unknown is never green."""
-    text, icon, tone = _VERDICTS[verdict.state]
-    return Badge(text=text, icon=icon, tone=tone, help=verdict.sentence)
 
 
 def forecast(facts: PegasusFacts) -> str:
@@ -352,7 +338,7 @@ def policy_row(
         primary_stddev=spread.primary_stddev,
         replica_stddev=spread.replica_stddev,
         off=off_mean(run.after, basis, measure),
-        note="" if run.is_converged else "never converges (PB-6)",
+        note="converges" if run.is_converged else "does not converge",
     )
 
 
@@ -361,7 +347,7 @@ def even_row(
 ) -> CandidateRow:
     """Return the row of our own planner, filled with what it found."""
     if plan is None:
-        return replace(row, note="being sought")
+        return replace(row, note="computing")
     spread = count_spread(plan.end)
     return replace(
         row,

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from dashboard.components.pegasus.page import PegasusPage
 
 ALL_TABLES: Final = "every table"
-_MOST_PX: Final = 420
+_MOST_PX: Final = 320
+_TAKEN: Final = "_balance_taken"
 
 
 def draw_bars(before: ClusterView, after: ClusterView, basis: queries.Basis) -> None:
@@ -87,22 +88,10 @@ def table_choice(view: ClusterView, listed: changes.Listed) -> str:
 
 
 def choose_moves(
-    page: PegasusPage,
-    view: ClusterView,
-    basis: queries.Basis,
-    listed: changes.Listed,
-    measure: str = "",
-) -> changes.Listed:
-    """Draw the moves with ticks; return those ticked, all of them where none is.
-
-    Args:
-        page: The page.
-        view: Any state in the policy's numbering.
-        basis: Has the sizes.
-        listed: The moves.
-        measure: What our own planner evens out; empty: the moves are a policy's.
-    """
-    rows = changes.moves_frame(view, basis, listed, measure)
+    page: PegasusPage, view: ClusterView, basis: queries.Basis, listed: changes.Listed
+) -> None:
+    """Draw the moves with ticks; :func:`taken` returns what is ticked, also behind another tab."""
+    rows = changes.moves_frame(view, basis, listed)
     if len(listed.plans) > len(rows):
         st.caption(f"The first {len(rows):,} of {len(listed.plans):,} are listed.")
     columns: dict[str, Any] = {
@@ -113,7 +102,6 @@ def choose_moves(
         "to": tables.words("To"),
         "size_mb": tables.whole("Copied MB"),
         "round": tables.whole("Round"),
-        "why": st.column_config.TextColumn("Why", width=560),
     }
     event = tables.grid(
         rows,
@@ -130,10 +118,16 @@ def choose_moves(
     )
     ticked = cast("list[int]", cast("dict[str, Any]", event)["selection"]["rows"])
     state.note_ticked(is_any=bool(ticked))
+    st.session_state[_TAKEN] = (listed, sorted(ticked))
     tables.downloads(
         rows, cluster=page.name, what="balance", moment=page.snapshot.manifest.taken_at
     )
-    return listed.at(sorted(ticked)) if ticked else listed
+
+
+def taken(listed: changes.Listed) -> changes.Listed:
+    """Return the moves that are ticked, all where none is."""
+    of, places = st.session_state.get(_TAKEN, (None, []))
+    return listed.at(places) if places and of == listed else listed
 
 
 def draw_tables(

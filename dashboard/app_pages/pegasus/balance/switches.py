@@ -176,24 +176,21 @@ def draw_node_order(page: PegasusPage, basis: queries.Basis, own: Dials) -> None
     tied = ties_frame(plans)
     if tied.empty:
         return
-    with st.expander("Changes that depend on ties", icon=":material/call_split:"):
-        st.caption(
-            "The meta server decides equally good choices by its own node order. Share: of the "
-            "node orders that fit the rounds seen, those that lead to the change."
-        )
-        tables.table(
-            tied,
-            {
-                "partition": tables.words("Partition"),
-                "change": tables.words("Change"),
-                "source": tables.words("From"),
-                "target": tables.words("To"),
-                "share_pct": tables.percent("Share"),
-            },
-            key="node_order_ties",
-            alt="Changes of the next round that depend on the node order, with their share",
-            height=min(360, tables.height_of(len(tied))),
-        )
+    tables.table(
+        tied,
+        {
+            "partition": tables.words("Partition"),
+            "change": tables.words("Change"),
+            "source": tables.words("From"),
+            "target": tables.words("To"),
+            "share_pct": tables.percent(
+                "Share", "Of the node orders that fit the rounds seen, those with this change."
+            ),
+        },
+        key="node_order_ties",
+        alt="Changes of the next round that depend on the node order, with their share",
+        height=min(300, tables.height_of(len(tied))),
+    )
 
 
 def even_run(page: PegasusPage, measure: queries.Measure) -> queries.EvenRun:
