@@ -25,9 +25,9 @@ _MOST_PX: Final = 320
 _TAKEN: Final = "_balance_taken"
 
 
-def draw_bars(before: ClusterView, after: ClusterView, basis: queries.Basis) -> None:
-    """Draw nodes, or their disks, before and after."""
-    by = st.segmented_control(
+def quantity_choice() -> changes.By:
+    """Draw what the chart shows of the nodes, and return it."""
+    return st.segmented_control(
         "Quantity",
         list(changes.QUANTITIES),
         default="primaries",
@@ -36,12 +36,15 @@ def draw_bars(before: ClusterView, after: ClusterView, basis: queries.Basis) -> 
         bind="query-params",
         label_visibility="collapsed",
     )
+
+
+def draw_bars(
+    before: ClusterView, after: ClusterView, basis: queries.Basis, by: changes.By
+) -> None:
+    """Draw nodes, or their disks, before and after."""
     data = changes.bars(before, after, basis, by)
     if len(before.nodes) > changes.MAX_BARS and by != "disks":
-        st.caption(
-            f"The {changes.MAX_BARS} nodes of {len(before.nodes):,} that change most; the band "
-            "is 5% around the mean of all."
-        )
+        st.caption(f"{changes.MAX_BARS} of {len(before.nodes):,} nodes, those that change most.")
     figures.chart(
         before_after_bars(data),
         key="balance_before_after",
@@ -62,7 +65,6 @@ def round_choice(rounds: int) -> int:
             key=state.ROUND,
             bind="query-params",
             width=170,
-            help="The first so many rounds, one after the other: each builds on those before.",
         )
     )
 
@@ -82,7 +84,7 @@ def table_choice(view: ClusterView, listed: changes.Listed) -> str:
         key=state.TABLE,
         bind="query-params",
         width=240,
-        help="A part of the moves: those of one table.",
+        label_visibility="collapsed",
     )
     return "" if chosen in (None, ALL_TABLES) else str(chosen)
 

@@ -52,8 +52,9 @@ with left:
         label_visibility="collapsed",
     )
     candidates_here = st.container()
-    measure, rate = switches.comparing(basis)
-    adjust = st.popover("Adjust settings", icon=":material/tune:", disabled=pick == switches.HAND)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        measure = switches.measure_choice()
+        adjust = st.popover("Adjust settings", icon=":material/tune:", key="adjust")
 turned = own
 evening = queries.EvenRun(
     stored=page.stored, request=EvenRequest(measure=queries.MEASURE_OF[measure])
@@ -63,6 +64,7 @@ with adjust:
         turned = switches.policy_dials(page, own, switches.POLICIES[pick])
     elif pick == switches.EVEN:
         evening = switches.even_run(page, measure)
+    rate = switches.copy_rate(basis)
 compared = candidates.Compared(
     page=page, basis=basis, dials=turned, even_run=evening, rate=rate, followed=(effective, pick)
 )
@@ -79,22 +81,27 @@ before, after, listed = basis.view, basis.view, Listed((), ())
 is_known = True
 with right:
     words.section("Nodes now and after", pick)
-    if pick in switches.POLICIES:
-        candidate = turned.candidate(page, switches.POLICIES[pick])
-        chosen, following = compared.first(pick), compared.run(pick)
-        rounds: tuple[tuple[BalancePlan, ...], ...] = (chosen.plans,)
-        before, after = chosen.before, chosen.after
-        if following is not None and len(following.rounds) > 1:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        quantity = moves.quantity_choice()
+        number_here = st.container(width=170)
+if pick in switches.POLICIES:
+    candidate = turned.candidate(page, switches.POLICIES[pick])
+    chosen, following = compared.first(pick), compared.run(pick)
+    rounds: tuple[tuple[BalancePlan, ...], ...] = (chosen.plans,)
+    before, after = chosen.before, chosen.after
+    if following is not None and len(following.rounds) > 1:
+        with number_here:
             number = moves.round_choice(len(following.rounds))
-            after, rounds = queries.state_after((candidate, number)), following.rounds[:number]
-        listed = Listed.of(rounds)
-    elif pick == switches.EVEN:
-        found = compared.even()
-        is_known = found is not None
-        if found is not None:
-            after, listed = found.end, Listed.of([found.steps])
+        after, rounds = queries.state_after((candidate, number)), following.rounds[:number]
+    listed = Listed.of(rounds)
+elif pick == switches.EVEN:
+    found = compared.even()
+    is_known = found is not None
+    if found is not None:
+        after, listed = found.end, Listed.of([found.steps])
+with right:
     if is_known:
-        moves.draw_bars(before, after, basis)
+        moves.draw_bars(before, after, basis, quantity)
     else:
         st.caption(":material/progress_activity: Computing the optimal plan in the background.")
 

@@ -236,31 +236,34 @@ def even_run(page: PegasusPage, measure: queries.Measure) -> queries.EvenRun:
     return queries.EvenRun(stored=page.stored, request=request)
 
 
-def comparing(basis: queries.Basis) -> tuple[queries.Measure, float]:
-    """Draw by what the ways are compared, and return the measure and MB/s a disk."""
+def measure_choice() -> queries.Measure:
+    """Draw by what the candidates are compared, and return it."""
+    return st.segmented_control(
+        "Measure",
+        list(queries.MEASURES),
+        default="primaries",
+        required=True,
+        key=state.MEASURE,
+        bind="query-params",
+        label_visibility="collapsed",
+        help="Unit of the max deviation.",
+    )
+
+
+def copy_rate(basis: queries.Basis) -> float:
+    """Draw the copy rate that times are estimated with, and return it, MB/s a disk."""
     rate_here = basis.copy_rate_mb_per_s
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        measure = st.segmented_control(
-            "Measure",
-            list(queries.MEASURES),
-            default="primaries",
-            required=True,
-            key=state.MEASURE,
-            bind="query-params",
-            help="Unit of the max deviation.",
-        )
-        rate = st.number_input(
-            "Copy rate, MB/s a disk",
-            min_value=1.0,
-            value=rate_here or copies.ASSUMED_RATE,
-            format="%g",
-            key="rate",
-            bind="query-params",
-            width=190,
-            help=(
-                "The least limit that the nodes tell."
-                if rate_here
-                else "The nodes report no limit; the scripts of Pegasus leave 500 behind."
-            ),
-        )
-    return measure, rate
+    return st.number_input(
+        "Copy rate, MB/s a disk",
+        min_value=1.0,
+        value=rate_here or copies.ASSUMED_RATE,
+        format="%g",
+        key="rate",
+        bind="query-params",
+        width=190,
+        help=(
+            "The lowest limit that the nodes report."
+            if rate_here
+            else "The nodes report no limit; the scripts of Pegasus leave 500 behind."
+        ),
+    )

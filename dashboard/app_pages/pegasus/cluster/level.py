@@ -19,6 +19,7 @@ from dashboard.app_pages.pegasus.cluster import model
 from dashboard.charts.nodes import round_lines
 from dashboard.components import action_bar, figures, tables, words
 from dashboard.components.pegasus import plan as pegasus_plan
+from dashboard.presenters.applying import remarks
 from dashboard.presenters.pegasus.cluster import TARGET_RATIO
 from dashboard.presenters.pegasus.copies import ASSUMED_RATE, time_words, total_cost
 from dashboard.queries.pegasus import balance as queries
@@ -139,10 +140,19 @@ def draw_preview(page: PegasusPage, wanted: FunctionLevel | None) -> None:
     level = FunctionLevel.LIVELY if wanted is None else wanted
     words.section(f"Preview: {level.word}")
     if wanted is not None:
-        pegasus_plan.draw_remarks(plan_of(page, wanted))
-        words.notes(model.change_sentences(page.facts, wanted))
-    if level is not FunctionLevel.LIVELY:
-        return
+        pegasus_plan.draw_remarks(plan_of(page, wanted), ("error", "warning"))
+    if level is FunctionLevel.LIVELY:
+        _draw_lively(page)
+    if wanted is not None:
+        words.notes(
+            [
+                *model.change_sentences(page.facts, wanted),
+                *remarks(plan_of(page, wanted)).get("info", ()),
+            ]
+        )
+
+
+def _draw_lively(page: PegasusPage) -> None:
     rounds = rounds_of(page)
     if rounds is None:
         st.caption(":material/help: The rounds are unknown: some partitions were not read.")

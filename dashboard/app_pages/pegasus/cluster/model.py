@@ -58,6 +58,7 @@ _DOTS_STYLE: Final = f"""<style>
 }}
 .levels th[scope="row"] {{ text-align: left; }}
 .levels .yes {{ color: {ACCENT}; }}
+.levels td {{ font-size: 1.05rem; line-height: 1.2; }}
 .levels .at {{ border-left-width: 1px; border-right-width: 1px; }}
 .levels thead .at {{ border-top-width: 1px; font-weight: 600; }}
 .levels tr:last-child .at {{ border-bottom-width: 1px; }}
