@@ -2,7 +2,11 @@
 // objects of the snapshot. Keys typed in it never reach the page, whose own shortcuts rerun it.
 const SHOWN = 6
 const WAIT_MS = 120
+// A choice that is sent while the page draws itself is lost with the fragment it was sent for.
+const RETRY_MS = 1500
+const ATTEMPTS = 5
 const panels = new WeakMap()
+let view = ""
 
 function isTyping(event) {
   const target = event.composedPath()[0]
@@ -47,7 +51,14 @@ function setUp(root, panel) {
   }
   const choose = (item) => {
     dialog.close()
-    panel.send("chosen", item.id)
+    const choice = { id: item.id, at: Date.now() }
+    const send = (attempts) => {
+      if (panel.data.opened === choice.at || !attempts) return
+      panel.send("chosen", choice)
+      panel.retry = setTimeout(send, RETRY_MS, attempts - 1)
+    }
+    clearTimeout(panel.retry)
+    send(ATTEMPTS)
   }
   const draw = () => {
     const items = found()
@@ -148,9 +159,14 @@ export default function (component) {
   panel.set = component.setStateValue
   panel.send = component.setTriggerValue
   if (isNew) setUp(root, panel)
+  if (view !== panel.data.view) {
+    view = panel.data.view
+    document.querySelector('[data-testid="stMain"]')?.scrollTo(0, 0) // a page opens at its top
+  }
   panel.draw()
   return () => {
     document.removeEventListener("keydown", panel.listen, true)
+    clearTimeout(panel.retry)
     panels.delete(root)
   }
 }

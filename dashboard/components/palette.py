@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 MAX_HITS: Final = 6
 _KEY: Final = "palette"
+_OPENED: Final = "_palette_opened"
 _ICONS: Final = {
     "cluster": "hub",
     "broker": "dns",
@@ -75,7 +76,9 @@ _mount = st.components.v2.component(
     "trimtab_palette",
     html=_HTML,
     css=(_FOLDER / "palette.css").read_text(encoding="utf-8"),
-    js=(_FOLDER / "palette.js").read_text(encoding="utf-8"),
+    js="\n".join(
+        (_FOLDER / name).read_text(encoding="utf-8") for name in ("history.js", "palette.js")
+    ),
 )
 
 
@@ -96,7 +99,9 @@ def _draw(config: Config, cluster: Cluster, stored: CachedSnapshot | None) -> No
         key=_KEY,
         data={
             "items": [_item(hit) for hit in standing(config)],
+            "view": f"{state.page()} {state.text(state.RUN)}",
             "query": query,
+            "opened": st.session_state.get(_OPENED, 0),
             "hits": [_item(hit) for hit in objects(config, cluster, stored, query)],
         },
         on_query_change=_nothing,
@@ -195,9 +200,12 @@ def _runs(config: Config, cluster: Cluster, query: str) -> list[Hit]:
 
 
 def _open(config: Config, cluster: Cluster, stored: CachedSnapshot | None) -> None:
-    chosen = st.session_state[_KEY].get("chosen")
+    choice = st.session_state[_KEY].get("chosen") or {}
+    if choice.get("at") == st.session_state.get(_OPENED, 0):
+        return  # sent again before the browser knew
+    st.session_state[_OPENED] = choice.get("at")
     offered = (*standing(config), *objects(config, cluster, stored, _typed()))
-    hit = next((one for one in offered if one.id == chosen), None)
+    hit = next((one for one in offered if one.id == choice.get("id")), None)
     if hit is None:
         return
     named = hit.params.get(state.CLUSTER)

@@ -62,6 +62,8 @@ STYLE = """<style>
 .stApp:has([data-testid="stExpandSidebarButton"]) [data-testid="stMainBlockContainer"] {
   padding-left: 4rem;
 }
+[data-testid="stCaptionContainer"] { color: inherit; opacity: 0.75; }
+[data-testid="stCaptionContainer"] :is(p, li, span) { color: inherit; }
 .st-key-past {
   background: #2f6fb5; border-radius: 4px; padding: 0.3rem 0.8rem; color: #ffffff;
 }
