@@ -38,8 +38,6 @@ def test_a_plan_and_a_page_give_one_copy_the_same_time_and_size():
     content = whole()
     for row in content["nodes"]:
         row["copy_rate_mb_per_s"] = 1.0
-    facts = PegasusFacts(snapshot)
-    view = facts.view()
     for row in content["disks"]:
         row["available_mb"] = 900
     asked = RequestedMove("2.0", "copy_pri", NODES[0], NODES[2])
