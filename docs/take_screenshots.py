@@ -5,7 +5,6 @@ Starts a demo of its own, waits until its simulated past is written, and ends it
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
@@ -77,7 +76,7 @@ def main() -> int:
         _wait_for(f"http://127.0.0.1:{port}/_stcore/health", state / "logs" / "past.log", demo)
         too_large = _take(f"http://127.0.0.1:{port}", wanted, _objects(state))
     finally:
-        os.kill(demo.pid, signal.SIGINT)
+        demo.send_signal(signal.SIGINT)  # of one that has ended nothing is sent
         demo.wait(60)
         shutil.rmtree(state, ignore_errors=True)
     for name in too_large:

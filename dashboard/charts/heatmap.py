@@ -75,7 +75,7 @@ def broker_heatmap(data: HeatmapData) -> go.Figure:
         col=1,
     )
     _add_last(figure, data, scale.factor)
-    height = 170 + max(16, min(26, 560 // max(1, len(data.rows)))) * len(data.rows)
+    height = 130 + max(13, min(20, 480 // max(1, len(data.rows)))) * len(data.rows)
     styled(figure, height=height)
     figure.update_layout(
         coloraxis={

@@ -11,8 +11,8 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from dashboard.charts.heatmap import clock_format
-from dashboard.charts.scale import Unit, scale_of, texts_of
-from dashboard.charts.template import LINE, SERIES, styled
+from dashboard.charts.scale import Unit, scale_of, text_of, texts_of
+from dashboard.charts.template import FAR, LINE, SERIES, styled
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,9 +29,19 @@ def history_lines(
     unit: Unit,
     *,
     events: Sequence[tuple[datetime, str]] = (),
+    limit: tuple[float, str] | None = None,
     height: int = 240,
 ) -> go.Figure:
-    """Return lines over time; each event is a dotted line with a triangle and its text on hover."""
+    """Return lines over time; each event is a dotted line with a triangle and its text on hover.
+
+    Args:
+        times: Oldest first.
+        series: One line each.
+        unit: Of the values and of ``limit``.
+        events: Moment and text.
+        limit: Value of a dashed line, and its name.
+        height: Pixels.
+    """
     scale = scale_of(unit)
     figure = go.Figure()
     for rank, line in enumerate(series):
@@ -56,13 +66,20 @@ def history_lines(
                 y=[top * scale.factor * 1.04] * len(events),
                 mode="markers",
                 marker={"symbol": "triangle-down", "size": 9, "color": LINE},
-                name="changed owner",
+                name="event",
                 customdata=[text for _, text in events],
                 hovertemplate="%{x|%H:%M:%S} UTC<br>%{customdata}<extra></extra>",
             )
         )
         for moment, _ in events:
             figure.add_vline(x=moment, line={"color": LINE, "width": 1, "dash": "dot"})
+    if limit is not None:
+        figure.add_hline(
+            y=limit[0] * scale.factor,
+            line={"color": FAR, "width": 1.2, "dash": "dash"},
+            annotation={"text": f"{limit[1]} {text_of(limit[0], unit)}", "font": {"color": FAR}},
+            annotation_position="bottom right",
+        )
     styled(figure, height=height, legend=True)
     figure.update_yaxes(ticksuffix=scale.suffix, rangemode="tozero")
     figure.update_xaxes(tickformat=clock_format(times), title_text="UTC")

@@ -38,7 +38,7 @@ class Scale:
 
 
 _FIXED: Final[dict[str, Scale]] = {
-    "ratio": Scale(100.0, " %", "%", 5.0),
+    "ratio": Scale(100.0, "%", "%", 5.0),
     "bytes/s": Scale(1e-6, " MB/s", "MB/s", 0.01),
     "msgs/s": Scale(1.0, "", "msg/s", 1.0),
     "bundles": Scale(1.0, "", "bundles", 1.0),

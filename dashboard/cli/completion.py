@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 import typer
-from typer.completion import get_completion_script
+from typer.completion import get_completion_script  # type: ignore[attr-defined]  # Typer re-exports it
 
 from core.errors import UnknownNameError
 from dashboard.cli.options import COMPLETION_VARIABLE

@@ -217,8 +217,9 @@ def _effect_words(effect: Effect) -> str:
     parts = [
         f"deviation {format_ratio(before.deviation)} -> {format_ratio(after.deviation)}",
         f"moves {before.moves:,} -> {after.moves:,}",
-        f"back {before.returned:,} -> {after.returned:,}",
     ]
+    if before.returned or after.returned:
+        parts.append(f"returned {before.returned:,} -> {after.returned:,}")
     if not before.converges:
         parts.append(f"converges after {pluralize(after.rounds, 'round')} (now: never)")
     return "With the fix: " + ", ".join(parts)

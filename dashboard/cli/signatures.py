@@ -22,8 +22,8 @@ T = TypeVar("T")
 
 _OURS: Final = frozenset({"core", "connectors", "dashboard"})
 _ALSO: Final = frozenset({"pyarrow", "numpy", "pydantic", "sqlalchemy", "deltalake", "pyspark"})
-_NEEDED: Final = ("request", "requests")
-"""Modules of these names describe options: they are what a signature is made of."""
+_NEEDED: Final = (".request", ".requests", "dashboard.services.sandbox")
+"""Modules whose names end so describe options: they are what a signature is made of."""
 
 
 ONLY: ContextVar[bool] = ContextVar("only_signatures", default=False)
@@ -73,7 +73,7 @@ class _StandIns(MetaPathFinder, Loader):
         top = fullname.partition(".")[0]
         if top not in _OURS | _ALSO or fullname.startswith("dashboard.cli"):
             return None
-        if top in _OURS and fullname.rpartition(".")[2] in _NEEDED:
+        if top in _OURS and fullname.endswith(_NEEDED):
             return None
         found = PathFinder.find_spec(fullname, path)
         if found is None:

@@ -4,10 +4,10 @@ A page shows its key figures right under its title, before the chart::
 
     figures.key_figures(
         [
-            figures.KeyFigure(
+            KeyFigure(
                 label="Max deviation", value="+122%", note="target ±20%", status="bad", trend=points
             ),
-            figures.KeyFigure(label="Bundles", value="71", note="mean 50"),
+            KeyFigure(label="Bundles", value="71", note="mean 50"),
         ],
         key="broker_figures",
     )
@@ -17,9 +17,9 @@ and every chart by :func:`chart` with the sentence that says what it shows.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -27,6 +27,9 @@ import streamlit as st
 from dashboard.charts.template import CONFIG
 from dashboard.components import words
 from dashboard.legible import legible_values, needs_care, texts_of
+from dashboard.presenters.figures import KeyFigure, Status
+
+__all__ = ["KeyFigure", "Status", "chart", "key_figures", "legible_figure", "plot"]
 
 _TEXTS: Final = (
     *("x", "y", "text", "hovertext", "labels", "parents", "ids", "name", "customdata"),
@@ -36,33 +39,10 @@ _MAX_TICK: Final = 64
 """Letters at an axis; a longer name leaves no room for the chart."""
 
 
-Status = Literal["", "ok", "warning", "bad", "unknown"]
-
 _SIGNS: Final[dict[Status, str]] = {"ok": "● ", "warning": "▲ ", "bad": "✖ ", "unknown": "? "}
 _COLORS: Final[dict[Status, Any]] = {"ok": "green", "warning": "orange", "bad": "red"}
 _MAX_TREND: Final = 60
 """Points of a sparkline; there is no room for more."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyFigure:
-    """One figure of the row at the top of a page.
-
-    Attributes:
-        label: What it is, one to three words.
-        value: As :mod:`core.units` writes it.
-        note: What it is measured against, or whose it is: ``target ±20%``.
-        status: Judged against its limit; empty: nothing judges it. Colour, shape and word show it.
-        trend: Values of the last hours, oldest first; fewer than two draw no line.
-        help: One sentence.
-    """
-
-    label: str
-    value: str
-    note: str = ""
-    status: Status = ""
-    trend: Sequence[float] = ()
-    help: str = ""
 
 
 def key_figures(found: Sequence[KeyFigure], *, key: str) -> None:
@@ -93,9 +73,20 @@ def chart(figure: go.Figure, *, key: str, alt: str) -> None:
     plot(figure, key=key, alt=alt)
 
 
-def plot(figure: go.Figure, **options: Any) -> Any:
-    """Show a chart as ``st.plotly_chart`` does, with the names of others made legible."""
-    return st.plotly_chart(legible_figure(figure), config=CONFIG, theme="streamlit", **options)
+def plot(figure: go.Figure, *, key: str, **options: Any) -> Any:
+    """Show a chart as ``st.plotly_chart`` does, with the names of others made legible.
+
+    The browser draws a chart with other values anew: its place is held meanwhile, so that nothing
+    below it jumps.
+    """
+    height = figure.layout.height
+    with st.container(key=f"place_{key}"):
+        if height:
+            name = re.sub(r"[^a-zA-Z0-9_-]", "-", f"st-key-place_{key}")
+            st.html(f"<style>.{name} {{ min-height: {height}px; }}</style>")
+        return st.plotly_chart(
+            legible_figure(figure), config=CONFIG, theme="streamlit", key=key, **options
+        )
 
 
 def legible_figure(figure: go.Figure) -> go.Figure:

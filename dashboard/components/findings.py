@@ -151,19 +151,20 @@ def _table(rows: Sequence[Listed], key: str, max_rows: int) -> None:
 
     columns = {
         "severity": tables.status("Severity", SEVERITY_WORDS.values()),
-        **({"cluster": tables.words("Cluster")} if has_several else {}),
+        **({"cluster": tables.words("Cluster", width_px=84)} if has_several else {}),
         "object": st.column_config.ButtonColumn(
             "Object",
             type="tertiary",
             alignment="left",
             on_click=open_object,
             key=f"_{key}_object",
+            width=168,
         ),
-        "finding": tables.words("Finding"),
-        "measured": st.column_config.TextColumn("Measured", alignment="right"),
-        "limit": st.column_config.TextColumn("Limit", alignment="right"),
-        "since": st.column_config.TextColumn("Since", alignment="right"),
-        "action": st.column_config.ButtonColumn("", on_click=act, key=f"_{key}_action", width=110),
+        "finding": tables.words("Finding", width_px=212),
+        "measured": st.column_config.TextColumn("Measured", alignment="right", width=82),
+        "limit": st.column_config.TextColumn("Limit", alignment="right", width=82),
+        "since": st.column_config.TextColumn("Since", alignment="right", width=60),
+        "action": st.column_config.ButtonColumn("", on_click=act, key=f"_{key}_action", width=96),
     }
     tables.grid(
         frame,

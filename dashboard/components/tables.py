@@ -111,7 +111,10 @@ def deviation(label: str, help_text: str = "") -> Column:
     )
 
 
-_BAR_PX: Final = 120
+_BAR_PX: Final = 110
+_BAR_HIGH_PX: Final = 20
+"""As high as a row leaves room for: a picture is scaled to that."""
+
 _BAR_STEPS: Final = 48
 """Lengths that a bar can have to one side; more would not be seen, and would be sent."""
 
@@ -153,17 +156,20 @@ def _bar(step: int, band: int, tone: str) -> str:
     scale = (half - 2) / _BAR_STEPS
     left, width = half + min(step, 0) * scale, max(abs(step) * scale, 1.0)
     picture = (
-        f"<svg xmlns='http://www.w3.org/2000/svg' width='{_BAR_PX}' height='16'>"
-        f"<rect x='{half - band * scale:.1f}' y='1' width='{2 * band * scale:.1f}' height='14' "
-        f"fill='{FAINT}'/><rect x='{left:.1f}' y='4' width='{width:.1f}' height='8' "
-        f"fill='{tone}'/><rect x='{half - 0.5}' y='0' width='1' height='16' fill='{LINE}'/></svg>"
+        f"<svg xmlns='http://www.w3.org/2000/svg' width='{_BAR_PX}' height='{_BAR_HIGH_PX}'>"
+        f"<rect x='{half - band * scale:.1f}' y='1' width='{2 * band * scale:.1f}' height='18' "
+        f"fill='{FAINT}'/><rect x='{left:.1f}' y='6' width='{width:.1f}' height='8' "
+        f"fill='{tone}'/><rect x='{half - 0.5}' y='0' width='1' height='20' fill='{LINE}'/></svg>"
     )
     return f"data:image/svg+xml;base64,{b64encode(picture.encode()).decode()}"
 
 
 STATUS_COLORS: Final = {
     "✖": "red",
+    "▲▲": "red",
+    "▼▼": "red",
     "▲": "orange",
+    "▼": "orange",
     "?": "gray",
     "●": "green",
     "○": "blue",
@@ -184,9 +190,12 @@ def status(label: str, options: Iterable[str], help_text: str = "") -> Column:
         label,
         help=help_text or None,
         options=texts,
-        color=[STATUS_COLORS.get(text[:1], "gray") for text in texts],
-        width=110,
+        color=[STATUS_COLORS.get(text.partition(" ")[0], "gray") for text in texts],
+        width=_STATUS_PX,
     )
+
+
+_STATUS_PX: Final = 104
 
 
 def opener(

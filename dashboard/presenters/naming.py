@@ -8,10 +8,10 @@ from typing import Final
 
 RESOURCE_NAMES: Final = {
     "cpu": "CPU",
-    "memory": "heap",
-    "direct_memory": "direct memory",
-    "bandwidth_in": "bandwidth in",
-    "bandwidth_out": "bandwidth out",
+    "memory": "Heap",
+    "direct_memory": "Direct memory",
+    "bandwidth_in": "NIC in",
+    "bandwidth_out": "NIC out",
 }
 ORIGINS: Final = {
     "default": "default",

@@ -281,7 +281,7 @@ def test_landing_elsewhere_offers_the_next_move(site, snapshot):
     step = story.step(1)
     app.button(key=f"_next_{step.bundle}").click().run()
     assert_calm(app)
-    assert app.title[0].value == "Unload preview"
+    assert app.title[0].value == "Unload"
     assert app.multiselect(key="bundles").value == [step.bundle]
     assert app.selectbox(key="to").value == target
 
@@ -312,7 +312,7 @@ def test_unknown_run_leads_to_the_activity(site, snapshot, run):
     app = site.open("run", run=run)
     assert_calm(app)
     next(one for one in app.button if one.label == "Activity").click().run()
-    assert app.title[0].value == "Activity"
+    assert app.title[0].value == "Runs"
 
 
 def test_predicted_stands_beside_measured(site, snapshot):
@@ -520,9 +520,8 @@ def test_chain_is_verified_when_asked_for(busy):
 def test_run_in_progress_is_in_the_header_and_on_the_overview(busy):
     app = busy.open("fleet")
     assert app.button(key="_run_button").label == "run\\: 1 of 3"
-    table = next(one.value for one in app.dataframe if "access" in one.value)
+    table = next(one.value for one in app.dataframe if "balancer" in one.value)
     assert table["run"].tolist() == ["1 of 3"]
-    assert table["access"].tolist() == ["may act"]
     app.button(key="_run_button").click().run()
     assert app.title[0].value == "Run"
 

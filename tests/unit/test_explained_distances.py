@@ -253,9 +253,3 @@ def test_alternatives_are_marked_as_such_in_the_table():
     assert rows["state"].tolist()[-1] == "✕ shut"
     two = presenter.broker_trail(modular("UniformLoadShedder").of_broker("a:8080"))
     assert all(state.endswith("one suffices") for state in two["state"].tolist()[:2])
-
-
-def test_a_row_is_as_high_as_its_longest_sentence_needs():
-    assert presenter.sentence_px(["short"]) < presenter.sentence_px(["long " * 40])
-    assert presenter.sentence_px([]) == presenter.sentence_px(["short"]) == 29
-    assert presenter.sentence_px(["word " * 13]) == 60, "rows of less are cut, not wrapped"

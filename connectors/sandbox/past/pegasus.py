@@ -180,7 +180,10 @@ class PegasusPast:
         sums = sums.sort_by([("app_id", "ascending"), ("index", "ascending")])
         load = np.nan_to_num(sums["read_rate_sum"].to_numpy() + sums["write_rate_sum"].to_numpy())
         led = primary >= 0
-        return np.bincount(primary[led], (load * share)[led], minlength=len(self._nodes))
+        sums_by_node: Floats = np.bincount(
+            primary[led], (load * share)[led].astype(np.float64), minlength=len(self._nodes)
+        ).astype(np.float64)
+        return sums_by_node
 
     def _node_table(
         self, moment_ms: int, primary: Rows, secondaries: Rows, share: Floats, *, is_away: bool

@@ -177,10 +177,10 @@ class PulsarPast:
         if moves:
             changes += self._flaps(*moves.pop())
         start, end = _SHEDDING_HOURS
-        hours = self._rng.uniform(start + 0.2, min(end, _FLAP_HOUR) - 1, len(moves))
+        when = self._rng.uniform(start + 0.2, min(end, _FLAP_HOUR) - 1, len(moves))
         changes += [
             (self._hour(hour), row, source)
-            for hour, (row, source) in zip(hours.tolist(), moves, strict=True)
+            for hour, (row, source) in zip(when.tolist(), moves, strict=True)
         ]
         changes += self._restarts(_Changes.of(changes).before(self._owner, self._hour(start)))
         return _Changes.of(changes), tuple(runs)
@@ -426,7 +426,8 @@ def _address(name: str) -> tuple[int, ...]:
 
 
 def _numbers(column: pa.ChunkedArray) -> Floats:
-    return np.nan_to_num(column.to_numpy().astype(np.float64))
+    numbers: Floats = np.nan_to_num(column.to_numpy().astype(np.float64))
+    return numbers
 
 
 def _places(values: Any, known: pa.Array) -> Rows:

@@ -48,7 +48,7 @@ class Candidate:
         unit: Of both.
         tier: 0 where the snapshot shows it at work; higher: only its trial speaks for it; lower:
             without its change no other has an effect.
-        calm_suffices: It helps where the cluster comes to rest, even or not.
+        calm_suffices: It helps where the cluster converges, even or not.
     """
 
     code: str

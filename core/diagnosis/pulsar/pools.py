@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from core.arrays import Floats
 from core.findings.measures import Spread
-from core.pulsar.view import Ints, LoadView
+from core.pulsar.view import LoadView
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,10 +20,12 @@ class Pools:
     Attributes:
         brokers: Broker ids.
         pool: Number of the pool of each broker; empty: all brokers are one pool.
+        policies: Names of the policies that separate them.
     """
 
     brokers: tuple[str, ...] = ()
-    pool: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    pool: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    policies: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, view: LoadView, usage: Floats, overload_ratio: float) -> Self:
@@ -53,7 +56,11 @@ class Pools:
         if not kept:
             return cls()
         _, pool = np.unique(view.is_primary[kept].T, axis=0, return_inverse=True)
-        return cls(brokers=tuple(view.brokers), pool=np.asarray(pool, np.int64).reshape(-1))
+        return cls(
+            brokers=tuple(view.brokers),
+            pool=np.asarray(pool, np.int64).reshape(-1),
+            policies=frozenset(view.policies[row].name for row in kept),
+        )
 
     def deviation(self, spread: Spread) -> float | None:
         """Return the farthest distance of a broker from the mean of its pool, share of the mean."""

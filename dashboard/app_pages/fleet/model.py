@@ -1,72 +1,267 @@
-"""Numbers and texts of the fleet overview: the headline over every cluster."""
+"""Numbers and texts of the fleet overview: rows of clusters, key figures, recent activity."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
 
-from core.findings.finding import State
-from core.units import format_ratio, pluralize
+import pandas as pd
+
+from core.actions.views import RunView
+from core.findings.finding import Finding, State, count_by_severity
+from core.units import (
+    format_ago,
+    format_band,
+    format_bytes_per_s,
+    format_deviation,
+    format_ratio,
+    pluralize,
+)
+from dashboard.presenters.figures import KeyFigure, Status, band_status
+from dashboard.presenters.fleet import Acting
+from dashboard.presenters.moves import Move, returning
 
 STATE_WORDS: Final[dict[State, str]] = {
-    "bad": "✖ errors",
-    "attention": "▲ attention",
-    "unknown": "? unknown",
-    "ok": "● fine",
+    "bad": "✖ Errors",
+    "attention": "▲ Attention",
+    "unknown": "? Unknown",
+    "ok": "● Healthy",
 }
+NO_SNAPSHOT: Final = "? No snapshot"
+NONE: Final = "\u2013"
+
+TOLERANCE: Final = 0.2
+"""Half width of the target band that clusters are compared by."""
+
+HIGH_USAGE: Final = 0.85
+"""Usage from which a broker counts as overloaded, unless its cluster is set otherwise."""
+
+_DAY: Final = timedelta(days=1)
+_MAX_EVENTS: Final = 12
 
 
-NO_SNAPSHOT: Final = "? no snapshot"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetRow:
+    """One cluster, whichever system it is of; ``None`` is unknown.
+
+    Attributes:
+        cluster: Its name.
+        system: System and release.
+        state: Worst finding; ``None``: there is no snapshot.
+        deviation_ratio: Of the busiest broker from the mean traffic, or of the node with most
+            primaries from their mean.
+        trend: The same over the last hours, percent, oldest first.
+        usage_ratio: Of the fullest broker.
+        hottest: That broker, and what limits it.
+        nodes: Brokers or nodes; ``alive/all`` where some are down.
+        parts: Bundles or partitions.
+        load: Traffic or requests, as people read it.
+        traffic: Bytes/s.
+        traffic_trend: MB/s over the last hours, oldest first.
+        balancer: What the cluster's own balancer does.
+        findings: Worst first.
+        moves: Seen in the last hour, oldest first.
+        taken_at: Of the snapshot.
+        acting: What is being done on it.
+    """
+
+    cluster: str
+    system: str
+    acting: Acting
+    state: State | None = None
+    deviation_ratio: float | None = None
+    trend: Sequence[float] = ()
+    usage_ratio: float | None = None
+    hottest: str = ""
+    nodes: str = NONE
+    parts: int | None = None
+    load: str = NONE
+    traffic: float | None = None
+    traffic_trend: Sequence[float] = ()
+    balancer: str = NONE
+    findings: tuple[Finding, ...] = ()
+    moves: Sequence[Move] = field(default_factory=tuple)
+    taken_at: datetime | None = None
 
 
-_MAX_TROUBLED: Final = 3
-"""Clusters that the headline names with what is down or unhealthy."""
-
-
-class Judged(Protocol):
-    """What the answer needs of a cluster's row, whichever system it is of."""
-
-    @property
-    def state(self) -> State:
-        """Worst finding."""
-
-    @property
-    def sentence(self) -> str:
-        """Is it balanced?"""
-
-    @property
-    def trouble(self) -> str:
-        """What is down or unhealthy, as counts; empty: nothing."""
-
-    @property
-    def deviation_ratio(self) -> float | None:
-        """Of the busiest broker from the mean; ``None``: unknown, or there are no brokers."""
-
-
-def answer(rows: Sequence[tuple[str, Judged | None]]) -> str:
-    """Return one sentence over every cluster; that of the cluster itself when there is one."""
-    if len(rows) == 1:
-        name, only = rows[0]
-        return f"There is no snapshot of {name} yet." if only is None else only.sentence
-    bad = [name for name, one in rows if one is not None and one.state in ("bad", "attention")]
-    unseen = [name for name, one in rows if one is None]
-    known = [(name, one) for name, one in rows if one is not None]
-    unsure = [name for name, one in rows if one is not None and one.state == "unknown"]
-    verb = "needs" if len(bad) == 1 else "need"
-    head = f"{len(bad)} of {pluralize(len(rows), 'cluster')} {verb} attention"
-    if unsure:
-        head += f", {len(unsure)} cannot be judged"
-    troubled = [f"{name} has {one.trouble}" for name, one in known if one.trouble]
-    head += "".join(f"; {one}" for one in troubled[:_MAX_TROUBLED])
-    if len(troubled) > _MAX_TROUBLED:
-        more = pluralize(len(troubled) - _MAX_TROUBLED, "more cluster")
-        head += f"; {more} with nodes down or partitions unhealthy"
-    worst = max(
-        (item for item in known if item[1].deviation_ratio is not None),
-        key=lambda item: item[1].deviation_ratio or 0.0,
-        default=None,
+def subtitle(rows: Sequence[FleetRow]) -> str:
+    """Return how many clusters need attention, and how many cannot be judged."""
+    bad = sum(one.state in ("bad", "attention") for one in rows)
+    unsure = sum(one.state in ("unknown", None) for one in rows)
+    verb = "needs" if bad == 1 else "need"
+    head = (
+        f"{bad} of {pluralize(len(rows), 'cluster')} {verb} attention"
+        if bad
+        else f"{pluralize(len(rows), 'cluster')} configured"
     )
-    if worst is not None:
-        over = format_ratio(worst[1].deviation_ratio)
-        head += f"; the least even is {worst[0]}, its busiest broker {over} over the mean"
-    return head + (f"; {pluralize(len(unseen), 'cluster')} without a snapshot." if unseen else ".")
+    return head + (f" · {unsure} cannot be judged" if unsure else "")
+
+
+def clusters_table(rows: Sequence[FleetRow], now: datetime) -> pd.DataFrame:
+    """Return one row a cluster; unknown numbers are null."""
+    return pd.DataFrame(
+        [
+            {
+                "cluster": one.cluster,
+                "state": [NO_SNAPSHOT if one.state is None else STATE_WORDS[one.state]],
+                "system": one.system,
+                "deviation": None if one.deviation_ratio is None else one.deviation_ratio * 100,
+                "trend": list(one.trend),
+                "usage": None if one.usage_ratio is None else one.usage_ratio * 100,
+                "nodes": one.nodes,
+                "parts": one.parts,
+                "load": one.load,
+                "findings": _counts(one.findings),
+                "balancer": one.balancer,
+                "run": one.acting.run or one.acting.access,
+                "age": "never"
+                if one.taken_at is None
+                else format_ago((now - one.taken_at).total_seconds()),
+            }
+            for one in rows
+        ]
+    )
+
+
+def _counts(findings: Sequence[Finding]) -> str:
+    counts = count_by_severity(findings)
+    return " / ".join(f"{counts[one]}" for one in ("error", "warning", "info"))
+
+
+def key_figures(
+    rows: Sequence[FleetRow], runs: Sequence[RunView] | None, now: datetime
+) -> list[KeyFigure]:
+    """Return the six figures over every cluster.
+
+    Args:
+        rows: Every cluster.
+        runs: The latest ones; ``None``: the journal cannot be read.
+        now: The present moment.
+    """
+    return [
+        _healthy(rows),
+        _deviation(rows),
+        _usage(rows),
+        _traffic(rows),
+        _moves(rows),
+        _runs(runs, now),
+    ]
+
+
+def _healthy(rows: Sequence[FleetRow]) -> KeyFigure:
+    counts = count_by_severity([finding for one in rows for finding in one.findings])
+    healthy = sum(one.state == "ok" for one in rows)
+    worst = {one.state for one in rows}
+    status: Status = "ok"
+    if {"unknown", None} & worst:
+        status = "unknown"
+    if "attention" in worst:
+        status = "warning"
+    if "bad" in worst:
+        status = "bad"
+    return KeyFigure(
+        label="Clusters healthy",
+        value=f"{healthy} / {len(rows)}",
+        note=f"{pluralize(counts['error'], 'error')}, {pluralize(counts['warning'], 'warning')}",
+        status=status,
+        help="Without a finding that is an error, a warning or unknown.",
+    )
+
+
+def _deviation(rows: Sequence[FleetRow]) -> KeyFigure:
+    known = [one for one in rows if one.deviation_ratio is not None]
+    worst = max(known, key=lambda one: one.deviation_ratio or 0.0, default=None)
+    value = None if worst is None else worst.deviation_ratio
+    return KeyFigure(
+        label="Max deviation",
+        value=format_deviation(value),
+        note=f"target {format_band(TOLERANCE)}" + (f" · {worst.cluster}" if worst else ""),
+        status=band_status(value, TOLERANCE),
+        trend=() if worst is None else worst.trend,
+        help="Of the busiest broker or node from the mean of its cluster.",
+    )
+
+
+def _usage(rows: Sequence[FleetRow]) -> KeyFigure:
+    known = [one for one in rows if one.usage_ratio is not None]
+    worst = max(known, key=lambda one: one.usage_ratio or 0.0, default=None)
+    value = None if worst is None else worst.usage_ratio
+    return KeyFigure(
+        label="Highest usage",
+        value=format_ratio(value),
+        note="" if worst is None else worst.hottest,
+        status="" if value is None else "bad" if value > HIGH_USAGE else "ok",
+        help="Weighted maximum over the resources of a broker.",
+    )
+
+
+def _traffic(rows: Sequence[FleetRow]) -> KeyFigure:
+    known = [one for one in rows if one.traffic is not None]
+    trends = [one.traffic_trend for one in known if one.traffic_trend]
+    length = min((len(one) for one in trends), default=0)
+    total = [sum(one[at - length] for one in trends) for at in range(length)]
+    return KeyFigure(
+        label="Traffic",
+        value=format_bytes_per_s(sum(one.traffic or 0.0 for one in known) if known else None),
+        note="in plus out",
+        trend=total,
+        help="Of every broker of every Pulsar cluster.",
+    )
+
+
+def _moves(rows: Sequence[FleetRow]) -> KeyFigure:
+    moves = [move for one in rows for move in one.moves]
+    back = sum(len(returning(one.moves)) for one in rows)
+    return KeyFigure(
+        label="Moves, last hour",
+        value=f"{len(moves):,}",
+        note=f"{back} came back" if back else "none came back",
+        status="warning" if back else "",
+        help="Changes of owner between saved snapshots.",
+    )
+
+
+def _runs(runs: Sequence[RunView] | None, now: datetime) -> KeyFigure:
+    if runs is None:
+        return KeyFigure(label="Runs", value="unknown", note="journal unreadable", status="unknown")
+    going = sum(not one.is_ended for one in runs)
+    today = sum(one.is_ended and now - (one.ended_at or now) < _DAY for one in runs)
+    return KeyFigure(label="Runs", value=f"{going} active", note=f"{today} finished in 24 h")
+
+
+def recent(
+    rows: Sequence[FleetRow], runs: Sequence[RunView], max_events: int = _MAX_EVENTS
+) -> pd.DataFrame:
+    """Return what happened last, the newest first: runs, and moves by the clusters themselves.
+
+    Args:
+        rows: Every cluster, with its moves.
+        runs: The latest ones.
+        max_events: At most so many.
+    """
+    events: list[dict[str, object]] = [
+        {
+            "at": one.ended_at or one.started_at or one.requested_at,
+            "cluster": one.cluster,
+            "what": f"Run {one.state.lower()}, {pluralize(len(one.steps), 'step')}",
+            "run": one.run_id,
+        }
+        for one in runs[:max_events]
+    ]
+    for row in rows:
+        by_moment: dict[datetime, int] = {}
+        for move in row.moves:
+            by_moment[move.seen_at] = by_moment.get(move.seen_at, 0) + 1
+        events += [
+            {
+                "at": at,
+                "cluster": row.cluster,
+                "what": pluralize(count, "move"),
+                "run": "",
+            }
+            for at, count in by_moment.items()
+        ]
+    events.sort(key=lambda one: str(one["at"]), reverse=True)
+    return pd.DataFrame(events[:max_events], columns=["at", "cluster", "what", "run"])

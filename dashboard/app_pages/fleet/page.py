@@ -1,49 +1,87 @@
-"""Fleet overview: every cluster in one row, and what is wrong on the chosen one."""
+"""Fleet overview: every cluster in one row, what is wrong on any of them, what happened last."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from core.errors import OpsError, SnapshotError
 from dashboard.app_pages.fleet import model, view
 from dashboard.app_pages.systems import FLEET
-from dashboard.components import first_steps, frame, words
+from dashboard.components import figures, findings, first_steps, frame, words
+from dashboard.components.activity import acting_of
+from dashboard.components.systems import system_of
 from dashboard.components.waiting import no_snapshot
+from dashboard.presenters.findings import Listed, listed
+from dashboard.queries import runs
+from dashboard.queries.findings import first_seen
+
+if TYPE_CHECKING:
+    from core.snapshot.store import CachedSnapshot
+    from dashboard.queries.snapshots import SavedSnapshots
+    from dashboard.services import Cluster
 
 page = frame.open_fleet("Fleet")
-chosen = page.choice.cluster
 shown = page.page
 saved = frame.saved_by_cluster(page.config)
-clusters = {kind: page.config.of_kind(kind).clusters for kind in FLEET}
-rows: dict[str, Any] = {
-    one.name: FLEET[kind].newest(saved[one.name]) for kind in FLEET for one in clusters[kind]
-}
-system = FLEET[chosen.kind]
-if shown is not None:
-    rows[chosen.name] = system.summary(shown.stored)
+
+
+def stored_of(cluster: Cluster, held: SavedSnapshots) -> CachedSnapshot | None:
+    """Return what is shown of a cluster: of the chosen one the moment that the header has."""
+    is_chosen = cluster.name == page.choice.cluster.name
+    return shown.stored if is_chosen and shown is not None else held.latest
+
+
+def row_of(cluster: Cluster) -> model.FleetRow:
+    """Return a cluster's row; without numbers where nothing is saved, or it is damaged."""
+    system, held = FLEET[cluster.kind], saved[cluster.name]
+    stored = stored_of(cluster, held)
+    try:
+        if stored is not None:
+            return system.row(page.config, cluster, held, stored)
+    except SnapshotError:
+        pass  # its own pages say why
+    acting = acting_of(page.config, cluster)
+    return model.FleetRow(cluster=cluster.name, system=system.title, acting=acting)
+
+
+def listed_of(cluster: Cluster, row: model.FleetRow) -> list[Listed]:
+    """Return a cluster's findings for the table."""
+    system, stored = system_of(cluster.kind), stored_of(cluster, saved[cluster.name])
+    since: Any = None
+    if stored is not None:
+        since = first_seen(cluster.kind, saved[cluster.name], stored, row.findings)
+    return listed(cluster.name, row.findings, system.finding_links, since)
+
+
+rows = [row_of(one) for one in page.config.clusters]
+try:
+    known_runs = runs.every(page.config)
+except OpsError:
+    known_runs = None  # the figure says so
+words.title("Fleet", model.subtitle(rows))
 first_steps.draw(page)
-words.answer(model.answer(list(rows.items())))
-mine = rows[chosen.name]
-if len(rows) > 1 and mine is not None:
-    st.markdown(words.plain(f"{chosen.name}: {mine.sentence}"))
-
-if shown is not None:
-    view.figures(system.figures(shown))
-
-is_mixed = sum(bool(found) for found in clusters.values()) > 1
-for kind, one in FLEET.items():
-    if clusters[kind]:
-        words.section(f"{one.title} clusters" if is_mixed else "Clusters", one.caption)
-        one.clusters(page.config, clusters[kind], saved, rows)
-
+figures.key_figures(
+    model.key_figures(rows, known_runs, page.now),
+    key="fleet",
+)
+view.clusters(rows, {one.name: FLEET[one.kind].overview for one in page.config.clusters})
 if shown is None:
     no_snapshot(page.config, page.choice, is_answer=False)
-    st.stop()
-left, right = st.columns([0.6, 0.4], gap="medium")
-with left:
-    words.section(f"Findings on {chosen.name}", "Worst first.")
-    view.finding_list(shown.reading.findings, system, key="findings")
+left, right = st.columns([0.8, 0.2], gap="small")
 with right:
-    words.section("Moved")
-    system.moved(shown)
+    panel = st.container()
+    view.activity(rows, known_runs or ())
+with left:
+    findings.show(
+        [
+            one
+            for cluster, row in zip(page.config.clusters, rows, strict=True)
+            for one in listed_of(cluster, row)
+        ],
+        key="fleet",
+        moment=page.now,
+        title="Findings",
+        panel=panel,
+    )

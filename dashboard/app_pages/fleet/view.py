@@ -1,127 +1,103 @@
-"""Widgets of the fleet overview: figures, findings, and what moved."""
+"""Widgets of the fleet overview: clusters, recent activity."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
-from core.findings.finding import Finding, findings_sentence
-from dashboard import state
+from dashboard import services, state
+from dashboard.app_pages.fleet import model
 from dashboard.components import tables, words
-from dashboard.presenters.moves import moves_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dashboard.app_pages.fleet.system import FleetSystem
-    from dashboard.presenters.moves import Move
-
-
-# -- what the systems share ------------------------------------------------------------------------
+    from core.actions.views import RunView
+    from dashboard.app_pages.fleet.model import FleetRow
 
 HOUR: Final = timedelta(hours=1)
-_MOVES_SHOWN: Final = 200
-READ_ONLY_HELP: Final = (
-    "Configured clusters are read-only unless trimtab.toml says `read_only = false` for them."
-)
+TREND: Final = timedelta(hours=6)
+TREND_POINTS: Final = 36
+"""Snapshots behind a sparkline; each is read once."""
+
+_MAX_ROWS: Final = 12
 
 
-def open_cluster(page: str, name: str) -> None:
-    """Open a page of a cluster."""
-    st.session_state[state.CLUSTER] = name
-    state.go(page, cluster=name)
-
-
-def moves_table(moves: Sequence[Move], what: str, open_row: Callable[[str], None]) -> None:
-    """Show what moved, newest last.
+def clusters(rows: Sequence[FleetRow], overviews: Mapping[str, str]) -> None:
+    """Show one row a cluster.
 
     Args:
-        moves: Oldest first.
-        what: What one of them is called, capitalised.
-        open_row: Opens the page of one.
+        rows: Every cluster.
+        overviews: Page that each cluster opens.
     """
-    if not moves:
-        return
-    shown = moves[-_MOVES_SHOWN:]
+
+    def open_cluster(name: str) -> None:
+        st.session_state[state.CLUSTER] = name
+        state.go(overviews[name], cluster=name)
+
+    frame = model.clusters_table(rows, services.now())
+    frame["bar"] = tables.deviation_bars([one.deviation_ratio for one in rows], model.TOLERANCE)
     tables.table(
-        moves_frame(shown),
+        frame,
         {
-            "bundle": tables.opener(what, "_moved", open_row),
-            "from": tables.words("From"),
-            "to": tables.words("To"),
-            "mark": tables.words("Mark"),
-            "seen_at": st.column_config.DatetimeColumn("Seen (UTC)", format="HH:mm:ss"),
+            "cluster": tables.opener("Cluster", "_open_cluster", open_cluster),
+            "state": tables.status(
+                "State",
+                [*model.STATE_WORDS.values(), model.NO_SNAPSHOT],
+                "The worst finding; unknown is never healthy.",
+            ),
+            "system": tables.words("System", width_px=96),
+            "bar": tables.deviation("Deviation from mean", "Grey: the target band of ±20%."),
+            "deviation": tables.signed_percent("Max"),
+            "trend": tables.sparkline("Last 6 h", "Max deviation."),
+            "usage": tables.percent("Usage", "Weighted maximum of the fullest broker."),
+            "nodes": st.column_config.TextColumn("Nodes", alignment="right", width=58),
+            "parts": tables.whole("Bundles", "Partitions of a Pegasus cluster."),
+            "load": st.column_config.TextColumn("Load", alignment="right", width=76),
+            "findings": st.column_config.TextColumn(
+                "Findings", help="Errors / warnings / notes.", alignment="right", width=80
+            ),
+            "balancer": tables.words("Balancer", "What the cluster itself does.", width_px=96),
+            "run": tables.words(
+                "Access", "Read-only, may act, or the run in progress.", width_px=76
+            ),
+            "age": tables.words("Read", "When the snapshot was taken.", width_px=80),
         },
-        key="fleet_moves",
-        alt=f"{what}s that moved in the last hour",
-        height=min(430, tables.height_of(len(shown))),
+        key="clusters",
+        alt="Clusters with their deviation from the mean, usage, load and findings",
+        height=tables.height_of(min(len(frame), _MAX_ROWS)),
     )
 
 
-def figures(found: Sequence[tuple[str, str, str]]) -> None:
-    """Show the figures of the chosen cluster in a row."""
-    with st.container(horizontal=True, gap="small"):
-        for label, value, text in found:
-            st.metric(label, value, help=words.plain(text), border=True, width="content")
-
-
-# -- findings --------------------------------------------------------------------------------------
-
-_ICONS: Final = {
-    "error": ":red[:material/error:]",
-    "warning": ":orange[:material/warning:]",
-    "unknown": ":gray[:material/help:]",
-    "info": ":gray[:material/info:]",
-}
-
-
-def finding_list(
-    findings: Sequence[Finding], system: FleetSystem, *, key: str, limit: int = 12
-) -> None:
-    """Show findings; those beyond ``limit`` are shown on request."""
-    if not findings:
-        st.caption(":material/check_circle: Nothing to report, and nothing is unknown.")
+def activity(rows: Sequence[FleetRow], runs: Sequence[RunView]) -> None:
+    """Show what happened last."""
+    words.section("Activity")
+    frame = model.recent(rows, runs)
+    if frame.empty:
+        st.caption("No run yet, and no move in the last hour.")
         return
-    shown = list(findings)
-    if len(findings) > limit:
-        text = findings_sentence(tuple(findings))
-        if not st.toggle(f"Show all {len(findings)} ({text})", key=f"_{key}_all"):
-            shown = shown[:limit]
-    for number, finding in enumerate(shown):
-        _one(finding, system, key=f"_{key}_{number}")
 
+    def open_row() -> None:
+        click = st.session_state.get("_open_event")
+        if click is None:
+            return
+        one = frame.iloc[click["row"]]
+        if one["run"]:
+            state.go("run", run=one["run"])
+        else:
+            state.go("history", **{state.CLUSTER: one["cluster"]})
 
-def _one(finding: Finding, system: FleetSystem, *, key: str) -> None:
-    with st.container(horizontal=True, vertical_alignment="center", gap="small", wrap=False):
-        text = f"{_ICONS[finding.severity]} {words.plain(finding.sentence)}"
-        if finding.hint:
-            text += f" :gray[{words.plain(finding.hint)}]"
-        st.markdown(text)
-        page, parameter = system.subject_pages.get(finding.subject_kind, ("", ""))
-        if page and finding.subject:
-            st.button(
-                "Open",
-                key=key,
-                type="tertiary",
-                icon=":material/arrow_forward:",
-                help=words.plain(f"Open {parameter} {finding.subject}"),
-                on_click=_go,
-                args=(page, parameter, finding.subject),
-            )
-        elif finding.code in system.code_pages:
-            st.button(
-                "Open",
-                key=key,
-                type="tertiary",
-                icon=":material/arrow_forward:",
-                help="Open the page on which something can be done about it",
-                on_click=state.go,
-                args=(system.code_pages[finding.code],),
-            )
-
-
-def _go(page: str, parameter: str, subject: str) -> None:
-    state.go(page, **{parameter: subject})
+    tables.table(
+        frame,
+        {
+            "at": st.column_config.DatetimeColumn("UTC", format="HH:mm", width=52),
+            "what": st.column_config.ButtonColumn(
+                "What", type="tertiary", alignment="left", on_click=open_row, key="_open_event"
+            ),
+            "cluster": tables.words("Cluster"),
+        },
+        key="fleet_activity",
+        alt="Latest runs and moves, the newest first",
+        height=tables.height_of(min(len(frame), _MAX_ROWS)),
+    )

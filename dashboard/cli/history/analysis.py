@@ -98,6 +98,7 @@ def _show_trends(found: Trends) -> None:
             )
             for row in gaps
         ],
+        spare=("cluster",),
     )
     say()
     movers = found.movers.slice(0, _MOST_SHOWN).to_pylist()
@@ -189,6 +190,7 @@ def _show_flaps(found: FlapAnswer) -> None:
             )
             for row in found.flaps.slice(0, _MOST_SHOWN).to_pylist()
         ],
+        spare=("cluster",),
     )
     say()
     table(
@@ -205,4 +207,5 @@ def _show_flaps(found: FlapAnswer) -> None:
             )
             for row in found.rounds.slice(0, _MOST_SHOWN).to_pylist()
         ],
+        spare=("cluster",),
     )

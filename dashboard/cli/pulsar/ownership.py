@@ -116,6 +116,7 @@ def _show_bundles(bundles: pa.Table, now_ms: int) -> None:
             )
             for row in bundles.slice(0, _MOST_SHOWN).to_pylist()
         ],
+        spare=("session", "also claimed by"),
     )
     if bundles.num_rows > _MOST_SHOWN:
         say(f"... and {bundles.num_rows - _MOST_SHOWN:,} more; --json has them all.")
@@ -137,6 +138,7 @@ def _show_sessions(sessions: pa.Table, now_ms: int) -> None:
             )
             for row in sessions.slice(0, _MOST_SHOWN).to_pylist()
         ],
+        spare=("session", "age, at least"),
     )
     if sessions.num_rows > _MOST_SHOWN:
         say(f"... and {sessions.num_rows - _MOST_SHOWN:,} more; --json has them all.")

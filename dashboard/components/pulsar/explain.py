@@ -56,11 +56,10 @@ def _resting(facts: LeaderFacts) -> frozenset[str]:
     return frozenset(one.bundle for one in facts.resting)
 
 
-def broker_panels(page: PulsarPage, broker: str) -> None:
-    """Explain one broker: shedding, its reports, and the leader's business when it leads."""
+def shedding_panel(page: PulsarPage, broker: str) -> None:
+    """Explain whether a broker sheds, and the leader's business when it leads."""
     facts = leader_facts_of(page)
     _why_it_sheds(page, broker, facts)
-    _when_it_reports(page, broker)
     if facts.leader == broker:
         _leader_panel(page, facts)
     elif facts.leader:
@@ -126,20 +125,17 @@ def _rebalance(strategy: str, broker: str) -> None:
 
 
 def _because(rows: pd.DataFrame, columns: dict[str, tables.Column], *, key: str, alt: str) -> None:
-    """Draw a table whose last column is a sentence: it is wrapped, never cut."""
-    height = presenter.sentence_px(rows["why"])
-    because = st.column_config.TextColumn("Because", width=presenter.SENTENCE_WIDTH_PX)
-    tables.grid(
-        rows,
-        hide_index=True,
-        column_order=[*columns, "why"],
-        column_config={**columns, "why": because},
+    """Draw a table, and under it the sentence of the selected row, else of the last."""
+    picked = tables.table(
+        rows.drop(columns="why"),
+        columns,
         key=key,
         alt=alt,
-        height=tables.height_of(len(rows), height),
-        row_height=height,
-        placeholder="",
+        missing="",
+        selection="single-row",
     )
+    if len(rows):
+        st.caption(words.plain(rows["why"].iloc[picked[0] if picked else -1]))
 
 
 def _turning(page: PulsarPage, resting: frozenset[str], reason: BrokerReason) -> None:
@@ -161,8 +157,9 @@ def _turning(page: PulsarPage, resting: frozenset[str], reason: BrokerReason) ->
         )
 
 
-def _when_it_reports(page: PulsarPage, broker: str) -> None:
-    words.section("When it reports", "The leader knows what the last load report says.")
+def reports_panel(page: PulsarPage, broker: str) -> None:
+    """Show when a broker writes its next load report: the leader knows what the last one says."""
+    words.section("Next load report")
     snapshot = page.reading.snapshot
     names = snapshot.brokers["broker"].to_pylist()
     row = snapshot.brokers.slice(names.index(broker), 1)
@@ -211,12 +208,11 @@ def _leader_panel(page: PulsarPage, facts: LeaderFacts) -> None:
         st.caption(words.plain(explanation.sentence))
         rows = presenter.next_table(explanation)
         if not rows.empty:
-            tables.table(
+            _because(
                 rows,
                 {
                     "broker": tables.opener("Broker", "_next_broker", frame.broker_link),
                     "verdict": tables.words("Verdict"),
-                    "why": tables.words("Because"),
                 },
                 key="leader_next",
                 alt="Brokers that shed next, or are nearest to it",
@@ -248,10 +244,10 @@ def _draw_resting(facts: LeaderFacts) -> None:
     )
 
 
-def bundle_panels(page: PulsarPage, bundle: str) -> None:
-    """Explain one bundle: whether it is shed next, and how near it is to a split."""
+def bundle_shedding_panel(page: PulsarPage, bundle: str) -> None:
+    """Explain whether a bundle is shed next."""
     facts = leader_facts_of(page)
-    words.section("Would it be shed?", "What it has to get over in the next round, in order.")
+    words.section("Shedding decision")
     leader_round.one_line(page, bundle=bundle)
     explanation = explanations.explanation(page.stored, _resting(facts))
     try:
@@ -273,7 +269,6 @@ def bundle_panels(page: PulsarPage, bundle: str) -> None:
             alt=f"What {bundle} must meet to be shed",
         )
         _bundle_turning(page, _resting(facts), reason)
-    _would_it_split(page, bundle)
 
 
 def _bundle_turning(page: PulsarPage, resting: frozenset[str], reason: BundleReason) -> None:
@@ -296,11 +291,12 @@ def _bundle_turning(page: PulsarPage, resting: frozenset[str], reason: BundleRea
         )
 
 
-def _would_it_split(page: PulsarPage, bundle: str) -> None:
+def split_panel(page: PulsarPage, bundle: str) -> None:
+    """Explain how near a bundle is to an automatic split."""
     read = state.topics_of(page.name, bundle)
     snapshot = explanations.with_topics(page.reading.snapshot, read and read.table)
     found = explain_split(snapshot, page.reading.settings, bundle)
-    words.section("Would it be split?", "Every condition of the automatic split.")
+    words.section("Automatic split")
     st.markdown(words.plain(found.when))
     draw_conditions(presenter.split_conditions_table(found.conditions), bundle)
     st.button(

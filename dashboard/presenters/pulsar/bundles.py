@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final, Literal
 
 import numpy as np
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from core.arrays import column_values
 from core.ids import range_text
 from core.units import pluralize
 from dashboard.charts.ring import NOT_OWNED, OWNER_UNKNOWN, RingData
@@ -43,6 +45,23 @@ def rows_of(table: pa.Table) -> pd.DataFrame:
             "share": ring_share(table),
         }
     )
+
+
+def total_traffic(history: Sequence[tuple[datetime, pa.Table]]) -> list[float]:
+    """Return the traffic of every broker together over time, MB/s; unknown is left out.
+
+    Args:
+        history: Time and brokers table, oldest first.
+    """
+    totals = []
+    for _, table in history:
+        load = column_values(table, "msg_throughput_in") + column_values(
+            table, "msg_throughput_out"
+        )
+        known = load[np.isfinite(load)]
+        if known.size:
+            totals.append(float(known.sum() / 1e6))
+    return totals
 
 
 def owner_names(table: pa.Table) -> pa.ChunkedArray:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -33,11 +32,6 @@ from dashboard.presenters.pulsar.rebalance import trail_table
 
 MAX_LEADER_ROWS: Final = 8
 MAX_RESTING: Final = 100
-SENTENCE_WIDTH_PX: Final = 420
-_LETTER_PX: Final = 7.5
-_LINE_PX: Final = 18
-_PADDING_PX: Final = 11
-_WRAPS_FROM_PX: Final = 60  # the table wraps no text in rows of less than four letters' height
 _MAX_INTERVAL: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
 _THRESHOLD: Final = "loadBalancerReportUpdateThresholdPercentage"
 _MEASURES: Final = {
@@ -56,14 +50,6 @@ _KINDS: Final = {
 
 
 # -- shedding --------------------------------------------------------------------------------------
-
-
-def sentence_px(sentences: Iterable[str]) -> int:
-    """Return how high rows have to be for the longest of their sentences to be seen whole, px."""
-    letters = SENTENCE_WIDTH_PX / _LETTER_PX
-    lines = max((math.ceil(len(words) / letters) for words in sentences), default=1)
-    height = _PADDING_PX + _LINE_PX * max(lines, 1)
-    return height if lines <= 1 else max(height, _WRAPS_FROM_PX)
 
 
 def off_words(explanation: Explanation) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from core.findings.finding import Finding, State, findings_sentence, overall_state
-from core.pulsar.measures import Measures, balance_sentence
+from core.findings.finding import Finding, State, overall_state
+from core.pulsar.load import limiting_resource
+from core.pulsar.measures import Measures
 from core.pulsar.settings import EffectiveSettings
-from core.snapshot import Manifest
-from core.units import format_ratio
+from core.snapshot import PulsarSnapshot
+from dashboard.presenters.naming import resource_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,54 +19,56 @@ class ClusterSummary:
 
     Attributes:
         state: Worst finding.
-        sentence: Is it balanced?
-        findings: How many of each severity, in words.
+        findings: Worst first.
+        release: As reported; empty: unknown.
         brokers: Brokers in the snapshot.
         bundles: Bundles that can move.
         traffic_bytes_per_s: In plus out.
         deviation_ratio: Of the busiest broker from the mean, by traffic.
-        worst: The busiest broker by weighted usage, with its usage.
+        usage_ratio: Weighted maximum of the fullest broker.
+        hottest: That broker, with the resource that limits it.
         balancer: Whether the cluster's own balancer sheds load.
         taken_at: When the snapshot was taken.
     """
 
     state: State
-    sentence: str
-    findings: str
+    findings: tuple[Finding, ...]
+    release: str
     brokers: int
     bundles: int | None
     traffic_bytes_per_s: float | None
     deviation_ratio: float | None
-    worst: str
+    usage_ratio: float | None
+    hottest: str
     balancer: str
     taken_at: datetime
 
-    @property
-    def trouble(self) -> str:
-        """Nothing that the findings do not name."""
-        return ""
-
 
 def summary(
-    manifest: Manifest,
+    snapshot: PulsarSnapshot,
     measures: Measures,
     findings: tuple[Finding, ...],
     settings: EffectiveSettings,
 ) -> ClusterSummary:
     """Return a cluster's row."""
     usage = measures.usage
-    worst = f"{usage.worst} at {format_ratio(usage.maximum)}" if usage.worst else "unknown"
+    hottest = "unknown"
+    if usage.worst is not None:
+        row = usage.brokers.index(usage.worst)
+        limiting = limiting_resource(snapshot.brokers.slice(row, 1), settings)[0]
+        hottest = f"{usage.worst} · {resource_name(limiting)}"
     return ClusterSummary(
         state=overall_state(findings),
-        sentence=balance_sentence(measures),
-        findings=findings_sentence(findings),
+        findings=findings,
+        release=snapshot.manifest.release or "",
         brokers=len(measures.brokers),
         bundles=measures.owned_bundle_count,
         traffic_bytes_per_s=measures.throughput.total,
         deviation_ratio=measures.throughput.max_deviation_ratio,
-        worst=worst,
+        usage_ratio=usage.maximum,
+        hottest=hottest,
         balancer=balancer_words(settings),
-        taken_at=manifest.taken_at,
+        taken_at=snapshot.manifest.taken_at,
     )
 
 

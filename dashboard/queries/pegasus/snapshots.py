@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from core.errors import SnapshotError
 from core.findings.finding import Finding
 from core.pegasus.rules.registry import assess_pegasus
 from core.pegasus.snapshot import STORED_LEVEL, PegasusFacts
@@ -23,7 +22,6 @@ from dashboard.presenters.moves import Move, moves_between
 from dashboard.presenters.pegasus.fleet import PegasusSummary, pegasus_summary
 from dashboard.presenters.pegasus.past import Moment
 from dashboard.queries.cache import cached
-from dashboard.queries.snapshots import SavedSnapshots
 
 MAX_READINGS: Final = 4
 MAX_SUMMARIES: Final = 512
@@ -77,21 +75,11 @@ pegasus_reading = cached(PegasusReading, max_entries=MAX_READINGS)
 
 def _summarised(stored: CachedSnapshot) -> PegasusSummary:
     one = pegasus_reading(stored)
-    return pegasus_summary(one.facts, one.findings, one.verdict)
+    return pegasus_summary(one.facts, one.findings, one.nodes)
 
 
 cluster_summary = cached(_summarised, max_entries=MAX_SUMMARIES)
 """A Pegasus cluster's row of the overview, for a saved snapshot."""
-
-
-def newest_summary(saved: SavedSnapshots) -> PegasusSummary | None:
-    """Return the row of what is saved; ``None`` where nothing is, or the newest is damaged."""
-    if saved.latest is None:
-        return None
-    try:
-        return cluster_summary(saved.latest)
-    except SnapshotError:
-        return None
 
 
 def _primaries(stored: CachedSnapshot) -> pa.Table | None:

@@ -20,6 +20,8 @@ from core.pulsar.plan.preview import Preview, preview_plan
 from core.pulsar.plan.setting import build_setting_plan
 from core.pulsar.plan.split import SplitSpec, build_split_plan
 from core.pulsar.settings import EffectiveSettings, effective_settings
+from core.pulsar.shedding.model import Move
+from core.pulsar.shedding.unload_checks import UnloadChecks
 from core.pulsar.shedding.what_if import TurningPoint
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
@@ -285,3 +287,29 @@ def _set(key: tuple[SettingRequest, int]) -> tuple[Plan, Preview]:
 
 
 _settings = cached(_set, max_entries=32)
+
+
+# -- where bundles would go ------------------------------------------------------------------------
+
+
+def _likely(
+    key: tuple[CachedSnapshot, tuple[tuple[str, str], ...]],
+) -> dict[str, tuple[str, float]]:
+    stored, owned = key
+    one = reading(stored)
+    if one.view.load_manager == "extensible":
+        return {}  # it names the destination when it unloads
+    checks = UnloadChecks(one.view, one.settings)
+    moves = [Move(broker=broker, bundle=bundle) for bundle, broker in owned]
+    return {
+        landing.move.bundle: max(landing.distribution.items(), key=lambda item: item[1])
+        for landing in checks.landings(moves)
+        if landing.distribution
+    }
+
+
+likely_destinations = cached(_likely, max_entries=32)
+"""Where bundles most likely go if unloaded now, and with which probability.
+
+Key: the snapshot, and pairs of a bundle and its owner; each is placed as if it were the only one.
+"""

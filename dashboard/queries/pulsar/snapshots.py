@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from core.errors import SnapshotError
 from core.findings.finding import Finding
 from core.pulsar.measures import Measures, measure
 from core.pulsar.rules.registry import assess
@@ -25,7 +24,6 @@ from core.snapshot.store import CachedSnapshot, load_snapshot
 from dashboard.presenters.moves import Move, moves_between
 from dashboard.presenters.pulsar.fleet import ClusterSummary, summary
 from dashboard.queries.cache import cached
-from dashboard.queries.snapshots import SavedSnapshots
 
 MAX_READINGS: Final = 4
 MAX_TABLES: Final = 400
@@ -84,6 +82,16 @@ class Reading:
         """:attr:`bundles` without those that belong to one broker (heartbeat, SLA)."""
         return self.bundles.filter(pc.invert(self.bundles["is_broker_bound"]))
 
+    @property
+    def uncounted(self) -> Mapping[str, int]:
+        """How many bundles no count of a cluster's bundles has, by why."""
+        movable = self.movable
+        owned = self.measures.owned_bundle_count
+        return {
+            "system": self.bundles.num_rows - movable.num_rows,
+            "unassigned": 0 if owned is None else max(0, movable.num_rows - owned),
+        }
+
     @cached_property
     def hottest(self) -> list[str]:
         """Names of the bundles with most traffic, at most :data:`MAX_OFFERED`, hottest first."""
@@ -100,7 +108,7 @@ reading = cached(Reading, max_entries=MAX_READINGS)
 
 def _summarised(stored: CachedSnapshot) -> ClusterSummary:
     one = reading(stored)
-    return summary(one.snapshot.manifest, one.measures, one.findings, one.settings)
+    return summary(one.snapshot, one.measures, one.findings, one.settings)
 
 
 cluster_summary = cached(_summarised, max_entries=MAX_SUMMARIES)
@@ -195,11 +203,38 @@ def moves_seen(entries: Sequence[CachedSnapshot]) -> list[Move]:
     return [move for pair in pairwise(entries) for move in _moves(pair)]
 
 
-def newest_summary(saved: SavedSnapshots) -> ClusterSummary | None:
-    """Return the row of what is saved; ``None`` where nothing is, or the newest is damaged."""
-    if saved.latest is None:
-        return None
+def _traffic(key: tuple[CachedSnapshot, tuple[str, ...]]) -> dict[str, float]:
+    """Traffic in plus out of some bundles, bytes/s; those that are unknown are left out."""
+    stored, names = key
+    columns = ["bundle", "msg_throughput_in", "msg_throughput_out"]
     try:
-        return cluster_summary(saved.latest)
-    except SnapshotError:
-        return None
+        table = pq.read_table(
+            stored.path / "bundles.parquet", columns=columns, filters=[("bundle", "in", names)]
+        )
+    except _UNREADABLE:
+        return {}
+    total = pc.add(*(table[name] for name in columns[1:]))
+    pairs = zip(table["bundle"].to_pylist(), total.to_pylist(), strict=True)
+    return {name: value for name, value in pairs if value is not None}
+
+
+_bundle_traffic = cached(_traffic, max_entries=MAX_TABLES)
+
+
+def bundle_trends(
+    entries: Sequence[CachedSnapshot], names: Sequence[str]
+) -> dict[str, list[float]]:
+    """Return the traffic of some bundles over the saved snapshots, MB/s, oldest first.
+
+    Args:
+        entries: Oldest first.
+        names: Of at most some dozens of bundles.
+    Cost:
+        Three columns a snapshot the first time for these names.
+    """
+    wanted = tuple(sorted(names))
+    trends: dict[str, list[float]] = {name: [] for name in names}
+    for entry in entries:
+        for name, value in _bundle_traffic((entry, wanted)).items():
+            trends[name].append(value / 1e6)
+    return trends

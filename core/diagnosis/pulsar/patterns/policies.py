@@ -48,8 +48,8 @@ def isolation(context: DiagnosisContext) -> Iterator[Candidate]:
             for broker in view.brokers
             if policy.placement_role_of(broker, context.settings.release) != "none"
         ]
-        if len(allowed) == len(view.brokers):
-            continue
+        if len(allowed) == len(view.brokers) or policy.name in context.trials.pools.policies:
+            continue  # it separates nothing, or separates as it is meant to
         yield Candidate(
             code=_code(policy, allowed, lost),
             objects=(policy.name, *allowed[:3]),
@@ -73,9 +73,9 @@ def not_applied(context: DiagnosisContext) -> Iterator[Candidate]:
     if not view.policies:
         return
     governed = view.namespace_policy[view.bundle_namespace]
-    allowed = view.is_primary | view.is_secondary
+    allowed = np.logical_or(view.is_primary, view.is_secondary)
     owned = (governed >= 0) & (view.owner >= 0) & ~view.is_broker_bound
-    has_broker = view.is_primary.any(axis=1)
+    has_broker = np.asarray(view.is_primary.any(axis=1))
     outside = owned & ~allowed[governed, view.owner] & has_broker[governed]
     for index in np.unique(governed[outside]).tolist():
         policy = view.policies[index]

@@ -40,7 +40,7 @@ def excluded_namespaces(context: DiagnosisContext) -> Iterator[Candidate]:
 
 
 def policed_bundles(context: DiagnosisContext) -> Iterator[Candidate]:
-    """Bundles of namespaces with a policy hold the load, and the strategy transfers none of them."""
+    """Bundles of namespaces with a policy hold the load, and the strategy moves none of them."""
     if _POLICED not in context.strategy.deciding or context.settings.flag(_POLICED):
         return
     view = context.view

@@ -26,7 +26,7 @@ from core.pegasus.plan.build import RequestedMove
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.verdict import BalanceVerdict, State
 from core.pegasus.view import ClusterView
-from core.units import format_age, format_mb, format_ratio, pluralize
+from core.units import format_mb, format_ratio, pluralize
 from dashboard.app_pages.pegasus.balance.queries import Basis, Converged, Measure
 from dashboard.presenters.freshness import Badge, Tone
 from dashboard.presenters.pegasus.headline import minus_one

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -12,33 +14,38 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from core.arrays import column_values
-from core.pulsar.load import limiting_resource, resource_weights
-from core.pulsar.measures import Measures
+from core.pulsar.load import limiting_resource, resource_weights, weighted_max_usage
+from core.pulsar.measures import DEFAULT_TARGET, Measures
+from core.pulsar.rules.broker_metrics import BrokerMetrics
 from core.pulsar.settings import EffectiveSettings
 from core.schemas.pulsar import RESOURCES
 from core.snapshot import PulsarSnapshot
-from core.units import KBIT_BYTES, format_age, format_bytes_per_s, format_ratio, pluralize
+from core.units import (
+    KBIT_BYTES,
+    format_age,
+    format_bits_per_s,
+    format_bytes,
+    format_bytes_per_s,
+    format_deviation,
+    format_ms,
+    format_msgs_per_s,
+    format_ratio,
+    ms_to_datetime,
+    pluralize,
+)
+from dashboard.charts.lines import Series
+from dashboard.presenters.figures import KeyFigure, band_status
 from dashboard.presenters.moves import Move
 from dashboard.presenters.naming import RESOURCE_NAMES, resource_name
+from dashboard.presenters.pulsar.bundles import rows_of
 
 Floats = NDArray[np.float64]
 
+TABS: Final = ("Bundles", "Shedding decision", "Latency & backlog", "Events", "Settings")
+"""Labels of the tabs; without counts, since the label is what an address names."""
 
-@dataclass(frozen=True, eq=False)
-class Resources:
-    """How much of each resource a broker uses.
-
-    Attributes:
-        names: For people.
-        ratios: Shape ``(5,)``, NaN where unknown.
-        texts: Usage and limit in the unit of the report, with the weight where it counts less.
-        limiting: Name of the one that gives the weighted maximum, or ``None``.
-    """
-
-    names: Sequence[str]
-    ratios: Floats
-    texts: Sequence[str]
-    limiting: str | None
+OVERLOADED: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
+_MIB: Final = 1024**2
 
 
 def row_number(snapshot: PulsarSnapshot, broker: str) -> int | None:
@@ -47,101 +54,289 @@ def row_number(snapshot: PulsarSnapshot, broker: str) -> int | None:
     return None if row < 0 else int(row)
 
 
-def answer(measures: Measures, broker: str, limiting: str | None) -> str:
-    """Return the sentence that says how this broker stands."""
-    usage, traffic = measures.usage, measures.throughput
-    if usage.value_of(broker) is None:
-        return f"{broker} reports no usage: its load is unknown."
-    row = traffic.brokers.index(broker)
-    rank = traffic.ranked.index(row) + 1 if row in traffic.ranked else None
+def subtitle(snapshot: PulsarSnapshot, row: int) -> str:
+    """Return the facts under the broker's name."""
+    one = snapshot.brokers.slice(row, 1).to_pylist()[0]
+    now = snapshot.manifest.taken_at
+    parts = [f"Pulsar {one['version']}" if one["version"] else "release unknown"]
+    if one["is_leader"]:
+        parts.append("leader")
+    if one["started_at"] is not None:
+        parts.append(f"up {format_age(_age_s(one['started_at'], now))}")
+    if one["failure_domain"]:
+        parts.append(f"failure domain {one['failure_domain']}")
+    parts.append(
+        "no load report"
+        if one["reported_at"] is None
+        else f"report {format_age(_age_s(one['reported_at'], now))} old"
+    )
+    return " · ".join(parts)
+
+
+def _age_s(epoch_ms: int, now: datetime) -> float:
+    return (now - ms_to_datetime(epoch_ms)).total_seconds()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """The load of one broker over time, next to the mean of all.
+
+    Attributes:
+        times: Of the saved snapshots, oldest first.
+        usage: Weighted maximum, ratio, NaN where unknown.
+        mean_usage: Of every broker.
+        traffic: In plus out, bytes/s.
+        rate: Messages/s.
+        cpu: Ratio.
+        limiting: Ratio of the resource that limits it now.
+    """
+
+    times: Sequence[datetime]
+    usage: Floats
+    mean_usage: Floats
+    traffic: Floats
+    rate: Floats
+    cpu: Floats
+    limiting: Floats
+
+
+def past(
+    history: Sequence[tuple[datetime, pa.Table]],
+    broker: str,
+    settings: EffectiveSettings,
+    limiting: str | None,
+) -> Past:
+    """Return the broker's load in each table of its history.
+
+    Args:
+        history: Time and brokers table, oldest first.
+        broker: Its id.
+        settings: Give the weights of the resources.
+        limiting: Column name of the resource that limits it now.
+    """
+    shape = (len(history), 6)
+    values = np.full(shape, np.nan)
+    for at, (_, table) in enumerate(history):
+        usage = weighted_max_usage(table, settings)
+        known = usage[np.isfinite(usage)]
+        values[at, 1] = known.mean() if known.size else np.nan
+        row = pc.index(table["broker"], broker).as_py()
+        if row < 0:
+            continue
+        one = table.slice(row, 1)
+        values[at, 0] = usage[row]
+        values[at, 2] = _sum(one, "msg_throughput")
+        values[at, 3] = _sum(one, "msg_rate")
+        values[at, 4] = column_values(one, "cpu_ratio")[0]
+        if limiting is not None:
+            values[at, 5] = column_values(one, f"{limiting}_ratio")[0]
+    return Past(
+        times=[moment for moment, _ in history],
+        usage=values[:, 0],
+        mean_usage=values[:, 1],
+        traffic=values[:, 2],
+        rate=values[:, 3],
+        cpu=values[:, 4],
+        limiting=values[:, 5],
+    )
+
+
+def _sum(table: pa.Table, name: str) -> float:
+    return float(column_values(table, f"{name}_in")[0] + column_values(table, f"{name}_out")[0])
+
+
+def usage_lines(found: Past, broker: str) -> list[Series]:
+    """Return the lines of the chart: this broker, and the mean of all."""
+    return [Series(broker, found.usage), Series("fleet mean", found.mean_usage)]
+
+
+def usage_table(found: Past) -> pd.DataFrame:
+    """Return the chart as a table, the newest first."""
+    return pd.DataFrame(
+        {
+            "at": found.times,
+            "usage": found.usage * 100,
+            "mean": found.mean_usage * 100,
+            "traffic": found.traffic / 1e6,
+        }
+    ).iloc[::-1]
+
+
+def known_points(values: Floats) -> list[float]:
+    """Return the points of a sparkline; unknown ones are left out."""
+    found: list[float] = values[np.isfinite(values)].tolist()
+    return found
+
+
+def events(
+    moves: Sequence[Move], broker: str, started_at: int | None, since: datetime
+) -> list[tuple[datetime, str]]:
+    """Return time and text of what happened to the broker: restarts, bundles gained and lost.
+
+    Args:
+        moves: To and from it, oldest first.
+        broker: Its id.
+        started_at: When it started, milliseconds; ``None``: unknown.
+        since: Begin of the chart.
+    """
+    counts: dict[datetime, list[int]] = {}
+    for move in moves:
+        gained = move.to_broker == broker
+        counts.setdefault(move.seen_at, [0, 0])[0 if gained else 1] += 1
+    found = [
+        (
+            at,
+            ", ".join(
+                part for part in (f"+{gained}" * bool(gained), f"-{lost}" * bool(lost)) if part
+            )
+            + " bundles",
+        )
+        for at, (gained, lost) in counts.items()
+    ]
+    if started_at is not None and ms_to_datetime(started_at) >= since:
+        found.append((ms_to_datetime(started_at), "restart"))
+    return sorted(found)
+
+
+def key_figures(
+    snapshot: PulsarSnapshot,
+    measures: Measures,
+    settings: EffectiveSettings,
+    row: int,
+    found: Past,
+) -> list[KeyFigure]:
+    """Return the figures at the top: load against the mean, resources against their limits."""
+    broker = measures.brokers[row]
+    table = snapshot.brokers.slice(row, 1)
+    limit = settings.number(OVERLOADED) / 100
+    limiting = limiting_resource(table, settings)[0]
+    traffic, bundles = measures.throughput, measures.bundle_count
     deviation = float(traffic.deviations[row])
-    side = "above" if deviation >= 0 else "below"
-    place = f", number {rank} of {len(traffic.brokers)}" if rank else ""
-    where = (
-        f"its traffic of {format_bytes_per_s(traffic.value_of(broker))} is "
-        f"{format_ratio(abs(deviation))} {side} the mean{place}"
-        if np.isfinite(deviation)
-        else "its traffic is unknown"
+    clients = column_values(table, "producer_count")[0] + column_values(table, "consumer_count")[0]
+    figures = [
+        KeyFigure(
+            label="Traffic",
+            value=format_bytes_per_s(traffic.value_of(broker)),
+            note=f"{format_deviation(deviation)} vs mean",
+            status=band_status(deviation, DEFAULT_TARGET.bound),
+            trend=known_points(found.traffic),
+            help="In plus out, from the last load report.",
+        ),
+    ]
+    names = [limiting] if limiting not in (None, "cpu") else []
+    for name in [*names, "cpu"]:
+        value = float(column_values(table, f"{name}_ratio")[0])
+        figures.append(
+            KeyFigure(
+                label=RESOURCE_NAMES[name],
+                value=format_ratio(value),
+                note=f"limit {format_ratio(limit)}",
+                status="unknown" if np.isnan(value) else "bad" if value > limit else "ok",
+                trend=known_points(found.cpu if name == "cpu" else found.limiting),
+                help="Limits the broker: the largest weighted resource."
+                if name == limiting
+                else "",
+            )
+        )
+    figures.append(
+        KeyFigure(
+            label="Message rate",
+            value=format_msgs_per_s(measures.msg_rate.value_of(broker)),
+            note=f"mean {format_msgs_per_s(measures.msg_rate.mean)}",
+            trend=known_points(found.rate),
+        )
     )
-    bundles = measures.bundle_count.value_of(broker)
-    owned = (
-        "how many bundles it owns is unknown"
-        if bundles is None
-        else f"it owns {pluralize(int(bundles), 'bundle')} that can move"
-    )
-    return (
-        f"{broker} runs at {format_ratio(usage.value_of(broker))}, limited by "
-        f"{resource_name(limiting)}; {where}; {owned}."
-    )
+    figures += _latency(snapshot, row)
+    mean = bundles.mean
+    figures += [
+        KeyFigure(
+            label="Bundles",
+            value=_whole(bundles.value_of(broker)),
+            note="" if mean is None else f"mean {mean:,.0f}",
+        ),
+        KeyFigure(
+            label="Clients",
+            value=_whole(float(clients)),
+            note="producers, consumers",
+        ),
+    ]
+    return figures
 
 
-def limiting_of(snapshot: PulsarSnapshot, settings: EffectiveSettings, row: int) -> str | None:
-    """Return the resource that gives the broker's weighted maximum."""
-    return limiting_resource(snapshot.brokers.slice(row, 1), settings)[0]
+def _latency(snapshot: PulsarSnapshot, row: int) -> list[KeyFigure]:
+    """Return the figure of the publish latency; none where there are no metrics."""
+    metrics = BrokerMetrics(snapshot)
+    if not metrics.is_there:
+        return []
+    p99 = metrics.column("publish_p99_ms")
+    known = p99[np.isfinite(p99)]
+    if not known.size:
+        return []
+    median = float(np.median(known))
+    return [
+        KeyFigure(
+            label="Publish p99",
+            value=format_ms(float(p99[row])),
+            note=f"median {format_ms(median)}",
+            status="warning" if p99[row] > 3 * median and known.size > 2 else "",
+        )
+    ]
 
 
-def resources(snapshot: PulsarSnapshot, settings: EffectiveSettings, row: int) -> Resources:
-    """Return every resource of the broker against its limit."""
+def _whole(value: float | None) -> str:
+    return "unknown" if value is None or np.isnan(value) else f"{value:,.0f}"
+
+
+def resources(snapshot: PulsarSnapshot, settings: EffectiveSettings, row: int) -> pd.DataFrame:
+    """Return every resource of the broker: use, value, limit, weight; unknown is null."""
     table = snapshot.brokers.slice(row, 1)
     weights = resource_weights(settings)
-    limiting = limiting_of(snapshot, settings, row)
-    ratios, texts = [], []
+    limiting = limiting_resource(table, settings)[0]
+    rows = []
     for name in RESOURCES:
-        usage = column_values(table, f"{name}_usage")[0]
-        limit = column_values(table, f"{name}_limit")[0]
-        ratios.append(column_values(table, f"{name}_ratio")[0])
-        texts.append(_resource_text(name, float(usage), float(limit), weights.get(name, 0.0)))
-    return Resources(
-        names=[RESOURCE_NAMES[name] for name in RESOURCES],
-        ratios=np.array(ratios, dtype=np.float64),
-        texts=texts,
-        limiting=None if limiting is None else resource_name(limiting),
-    )
+        usage = float(column_values(table, f"{name}_usage")[0])
+        limit = float(column_values(table, f"{name}_limit")[0])
+        weight = weights.get(name, 0.0)
+        ratio = float(column_values(table, f"{name}_ratio")[0])
+        rows.append(
+            {
+                "resource": RESOURCE_NAMES[name] + (" *" if name == limiting else ""),
+                "use": ratio * 100 if np.isfinite(ratio) else None,
+                "value": _amount(name, usage),
+                "limit": _amount(name, limit) if limit > 0 else "none",
+                "weight": f"{weight:g}" if weight else "not counted",
+            }
+        )
+    return pd.DataFrame(rows)
 
 
-def _resource_text(name: str, usage: float, limit: float, weight: float) -> str:
-    if not np.isfinite(usage):
+def _amount(name: str, value: float) -> str:
+    if not np.isfinite(value):
         return "unknown"
-    if not np.isfinite(limit) or limit <= 0:
-        return "no limit reported"
-    share = format_ratio(usage / limit)
     if name == "cpu":
-        text = f"{share} · {usage / 100:.1f} of {limit / 100:.0f} cores"
-    elif name.startswith("bandwidth"):
-        used, most = (format_bytes_per_s(value * KBIT_BYTES) for value in (usage, limit))
-        text = f"{share} · {used} of {most}"
-    else:
-        text = f"{share} · {usage / 1024:.1f} of {limit / 1024:.1f} GiB"
-    if weight != 1.0:
-        text += " · not counted" if weight == 0 else f" · weight {weight:g}"
-    return text
+        return f"{value / 100:.1f} cores"
+    if name.startswith("bandwidth"):
+        return format_bits_per_s(value * KBIT_BYTES * 8)
+    return format_bytes(value * _MIB)
 
 
 def facts(snapshot: PulsarSnapshot, row: int) -> dict[str, str]:
     """Return what is known about the broker besides its load."""
     one = snapshot.brokers.slice(row, 1).to_pylist()[0]
-    taken_ms = snapshot.manifest.taken_at.timestamp() * 1000
-    ages = {
-        name: format_age(None if one[name] is None else (taken_ms - one[name]) / 1000)
-        for name in ("started_at", "reported_at")
-    }
-    manager = (one["load_manager"] or "unknown").rpartition(".")[2]
     return {
-        "Role": "leader" if one["is_leader"] else "follower",
-        "Version": one["version"] or "unknown",
-        "Load manager": manager,
-        "Failure domain": one["failure_domain"] or "none",
-        "Running for": ages["started_at"],
-        "Load report": "unknown" if one["reported_at"] is None else f"{ages['reported_at']} old",
+        "Load manager": (one["load_manager"] or "unknown").rpartition(".")[2],
         "Service": one["service_url"] or one["service_url_tls"] or "unknown",
         "Web": one["web_url"] or one["web_url_tls"] or "unknown",
     }
 
 
-def reported_moves(snapshot: PulsarSnapshot, row: int) -> dict[str, list[str]]:
-    """Return the gains and losses that the broker's last load report names."""
+def reported_moves(snapshot: PulsarSnapshot, row: int) -> str:
+    """Return how many bundles its last load report names as gained and lost; empty: none."""
     one = snapshot.brokers.slice(row, 1)
-    return {side: one[f"last_bundle_{side}"][0].as_py() or [] for side in ("gains", "losses")}
+    gained, lost = (
+        len(one[f"last_bundle_{side}"][0].as_py() or []) for side in ("gains", "losses")
+    )
+    return f"Last load report: {gained} gained, {lost} lost." if gained or lost else ""
 
 
 def of_broker(moves: Sequence[Move], broker: str) -> list[Move]:
@@ -165,3 +360,48 @@ def bundles_of(bundles: pa.Table, broker: str) -> pa.Table:
     """Return the bundles that the broker owns, the one with most traffic first."""
     mine = bundles.filter(pc.fill_null(pc.equal(bundles["owner"], broker), False))  # noqa: FBT003  # Arrow's signature
     return mine.sort_by([("throughput", "descending")])
+
+
+def bundle_rows(
+    mine: pa.Table,
+    total: float | None,
+    trends: Mapping[str, list[float]],
+    likely: Mapping[str, tuple[str, float]],
+) -> pd.DataFrame:
+    """Return the rows of the broker's bundles.
+
+    Args:
+        mine: Its bundles, hottest first.
+        total: Traffic of the broker, bytes/s; ``None``: unknown.
+        trends: By bundle, MB/s over the last hours.
+        likely: By bundle, where it would go if unloaded now, and how probably.
+    """
+    rows = rows_of(mine)
+    rows["part"] = rows["throughput"] * 1e8 / total if total else np.nan
+    rows["clients"] = rows["producers"] + rows["consumers"]
+    rows["trend"] = [trends.get(name, []) for name in rows["bundle"]]
+    rows["likely"] = [
+        f"{likely[name][0]} · {format_ratio(likely[name][1])}" if name in likely else "\u2013"
+        for name in rows["bundle"]
+    ]
+    rows["action"] = "Unload…"
+    return rows
+
+
+def limiting_column(snapshot: PulsarSnapshot, settings: EffectiveSettings, row: int) -> str | None:
+    """Return the column name of the resource that limits the broker."""
+    return limiting_resource(snapshot.brokers.slice(row, 1), settings)[0]
+
+
+def describe_chart(broker: str, measures: Measures, limiting: str | None, limit: float) -> str:
+    """Return what the chart shows, in a sentence."""
+    return (
+        f"Usage of {broker} over the last 6 h: {format_ratio(measures.usage.value_of(broker))} "
+        f"now, limited by {resource_name(limiting)}; the fleet's mean is "
+        f"{format_ratio(measures.usage.mean)}, the overload limit {format_ratio(limit)}."
+    )
+
+
+def unload_label(count: int) -> str:
+    """Return the label of the button that previews an unload."""
+    return f"Unload {pluralize(count, 'bundle')}…" if count else "Unload bundles…"

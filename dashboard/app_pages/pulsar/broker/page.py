@@ -1,4 +1,4 @@
-"""One broker: its resources against their limits, its bundles, what it gained and lost."""
+"""One broker: its load over time against the limit and the fleet, its bundles, why it sheds."""
 
 from __future__ import annotations
 
@@ -7,26 +7,24 @@ from datetime import timedelta
 import streamlit as st
 
 from core.errors import UnknownNameError
-from core.units import pluralize
+from core.history.queries.sql import Period
 from dashboard import state
-from dashboard.app_pages.pulsar.broker import model
-from dashboard.charts.bars import resource_bars
-from dashboard.charts.treemap import bundle_treemap
+from dashboard.app_pages.pulsar.broker import model, view
+from dashboard.charts.lines import history_lines
 from dashboard.components import figures, frame, tables, words
-from dashboard.components.activity import past_of
-from dashboard.components.pulsar import explain, metrics
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.legible import option
-from dashboard.presenters.moves import moves_frame, moves_sentence
-from dashboard.presenters.pulsar import bundles as bundle_rows
-from dashboard.presenters.pulsar.metrics import facts as metric_facts
+from dashboard.queries.pulsar.broker_load import brokers_over
 from dashboard.queries.pulsar.snapshots import moves_seen
-from dashboard.queries.snapshots import span_minutes, thinned, within
+from dashboard.queries.snapshots import thinned, within
+
+SPAN = timedelta(hours=6)
+MOVE_POINTS = 30
 
 page = frame.open_page("Broker", PulsarPage)
 reading = page.reading
-snapshot = reading.snapshot
-names = list(reading.measures.brokers)
+snapshot, settings, measures = reading.snapshot, reading.settings, reading.measures
+names = list(measures.brokers)
 named = state.text(state.BROKER)
 if named and named not in names:
     words.failed(
@@ -37,116 +35,96 @@ if named and named not in names:
 if not names:
     words.nothing("No broker is in this snapshot", snapshot.manifest)
     st.stop()
-broker = st.selectbox(
-    "Broker",
-    names,
-    index=None,
-    placeholder="Choose a broker",
-    format_func=option,
-    key=state.BROKER,
-    bind="query-params",
-    label_visibility="collapsed",
-    width=320,
-)
+with st.container(horizontal=True, vertical_alignment="center"):
+    broker = st.selectbox(
+        "Broker",
+        names,
+        index=None,
+        placeholder="Choose a broker",
+        format_func=option,
+        key=state.BROKER,
+        bind="query-params",
+        label_visibility="collapsed",
+        width=320,
+    )
+    actions = st.container(horizontal=True, horizontal_alignment="right")
 if broker is None:
     words.answer("Choose a broker.")
     st.stop()
 row = model.row_number(snapshot, broker)
 assert row is not None  # noqa: S101  # the chooser offers the snapshot's own names
-limiting = model.limiting_of(snapshot, reading.settings, row)
-words.answer(model.answer(reading.measures, broker, limiting))
+words.title(f"Broker {broker}", model.subtitle(snapshot, row))
 
-left, right = st.columns([0.58, 0.42], gap="medium")
+end = page.stored.taken_at
+entries = within(page.saved.entries, end, SPAN)
+history = brokers_over(page.config, page.cluster, entries, Period(end - SPAN, end))
+limiting = model.limiting_column(snapshot, settings, row)
+past = model.past(history, broker, settings, limiting)
+moves = model.of_broker(moves_seen(thinned(entries, MOVE_POINTS)), broker)
+figures.key_figures(
+    model.key_figures(snapshot, measures, settings, row, past),
+    key="broker",
+)
+
+left, right = st.columns([0.56, 0.44], gap="medium")
 with left:
-    words.section("Resources", "Use against the limit the broker reports; * gives its usage.")
-    parts = model.resources(snapshot, reading.settings, row)
+    words.section("Usage, last 6 h")
+    limit = settings.number(model.OVERLOADED) / 100
+    started = snapshot.brokers["started_at"][row].as_py()
     figures.chart(
-        resource_bars(parts.names, parts.ratios, parts.texts, limiting=parts.limiting),
-        key="broker_resources",
-        alt=f"Resources of {broker}; limited by {parts.limiting or 'unknown'}",
+        history_lines(
+            past.times,
+            model.usage_lines(past, broker),
+            "ratio",
+            events=model.events(moves, broker, started, end - SPAN),
+            limit=(limit, "overload limit"),
+            height=226,
+        ),
+        key="broker_usage",
+        alt=model.describe_chart(broker, measures, limiting, limit),
     )
 with right:
-    words.section("About")
-    facts = {name: words.plain(text) for name, text in model.facts(snapshot, row).items()}
-    st.table(facts, border="horizontal", alt=f"Facts about {broker}")
-metrics.panel(metric_facts(snapshot, broker), broker)
+    words.section("Resources", "* gives the usage")
+    tables.table(
+        model.resources(snapshot, settings, row),
+        {
+            "resource": tables.words("Resource", width_px=108),
+            "use": tables.share("Use of limit"),
+            "value": st.column_config.TextColumn("Value", alignment="right"),
+            "limit": st.column_config.TextColumn("Limit", alignment="right"),
+            "weight": st.column_config.TextColumn("Weight", alignment="right"),
+        },
+        key="broker_resources",
+        alt=f"Resources of {broker} with their limits and weights",
+    )
 
 mine = model.bundles_of(reading.movable, broker)
-words.section("Its bundles", "Hottest first. Tick bundles to preview their unload together.")
-if mine.num_rows == 0:
-    st.info("It owns no bundle that can move.", icon=":material/inbox:")
-else:
-    rows = bundle_rows.rows_of(mine.slice(0, 500))
-    figures.chart(
-        bundle_treemap(bundle_rows.treemap_data(mine, "namespace"), height=300),
-        key="broker_treemap",
-        alt=f"Traffic of the bundles of {broker} by namespace",
+bundles, shedding, latency, events, own = st.tabs(
+    model.TABS, key=state.VIEW, on_change="rerun", bind="query-params"
+)
+chosen: list[str] = []
+if bundles.open:
+    with bundles:
+        chosen = view.bundles_tab(page, broker, mine, entries)
+if shedding.open:
+    with shedding:
+        view.shedding_tab(page, broker)
+if latency.open:
+    with latency:
+        view.latency_tab(page, broker)
+if events.open:
+    with events:
+        view.events_tab(page, broker, moves, model.usage_table(past), row)
+if own.open:
+    with own:
+        view.settings_tab(page, broker, row)
+with actions:
+    st.button(
+        model.unload_label(len(chosen)),
+        type="primary",
+        icon=":material/swap_horiz:",
+        disabled=not mine.num_rows,
+        help="Preview the unload of the selected bundles, else of the hottest.",
+        on_click=frame.unload_link,
+        args=(chosen or mine["bundle"].slice(0, 1).to_pylist(),),
     )
-    picked = tables.grid(
-        rows,
-        hide_index=True,
-        column_order=["bundle", "throughput", "msg_rate", "long_rate", "topics", "share"],
-        column_config={
-            "bundle": tables.opener("Bundle", "_broker_bundle", frame.bundle_link),
-            "throughput": tables.megabytes("Traffic"),
-            "msg_rate": tables.rate("Rate"),
-            "long_rate": tables.rate("Long"),
-            "topics": tables.whole("Topics"),
-            "share": tables.percent("Ring"),
-        },
-        key="broker_bundles",
-        alt=f"Bundles of {broker}",
-        height=min(420, tables.height_of(len(rows))),
-        row_height=tables.ROW_PX,
-        on_select="rerun",
-        selection_mode="multi-row",
-    )
-    names_shown = rows["bundle"].tolist()
-    chosen = [names_shown[at] for at in picked.selection.rows if at < len(names_shown)]
-    state.note_ticked(is_any=bool(chosen))
-    with st.container(horizontal=True):
-        st.button(
-            f"Preview unload of {pluralize(len(chosen), 'bundle')}" if chosen else "Preview unload",
-            type="primary",
-            icon=":material/swap_horiz:",
-            disabled=not chosen,
-            help="Tick bundles first." if not chosen else None,
-            on_click=frame.unload_link,
-            args=(chosen,),
-        )
-    tables.downloads(
-        rows, cluster=page.name, what=f"bundles-of-{broker}", moment=page.stored.taken_at
-    )
-
-words.section("Gains and losses")
-window = thinned(within(page.saved.entries, page.stored.taken_at, timedelta(hours=1)), 30)
-moves = model.of_broker(moves_seen(window), broker)
-st.caption(moves_sentence(moves, span_minutes(window)) + " Inferred from snapshots.")
-if moves:
-    tables.table(
-        moves_frame(moves),
-        {
-            "seen_at": st.column_config.DatetimeColumn("Seen (UTC)", format="HH:mm:ss"),
-            "bundle": tables.opener("Bundle", "_moved_bundle", frame.bundle_link),
-            "from": tables.words("From"),
-            "to": tables.words("To"),
-            "mark": tables.words("Mark"),
-        },
-        key="broker_moves",
-        alt=f"Bundles that {broker} gained or lost in the last hour",
-    )
-reported = model.reported_moves(snapshot, row)
-if reported["gains"] or reported["losses"]:
-    st.caption(
-        f"Its own last report: gained {len(reported['gains'])}, lost {len(reported['losses'])}."
-    )
-
-explain.broker_panels(page, broker)
-past_of(page.config, page.name, broker, key="broker")
-
-words.section("Settings that differ", "Load-balancer settings with another value on other brokers.")
-differing = model.own_settings(reading.settings, broker)
-if differing.empty:
-    st.caption("None: it runs with the same load-balancer settings as every other broker.")
-else:
-    tables.grid(differing, hide_index=True, key="broker_settings", alt="Settings that differ")

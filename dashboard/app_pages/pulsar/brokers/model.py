@@ -10,20 +10,29 @@ from typing import Final
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from core.arrays import column_values
 from core.errors import UnknownNameError
 from core.findings.measures import Spread
-from core.pulsar.load import limiting_resource, weighted_max_usage
-from core.pulsar.measures import DEFAULT_TARGET, Measures
+from core.pulsar.load import limiting_resource, usage_sources, weighted_max_usage
+from core.pulsar.measures import DEFAULT_TARGET, Measures, Target
 from core.pulsar.rules.broker_metrics import BrokerMetrics
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import PulsarSnapshot
-from core.units import format_percent
+from core.units import (
+    format_band,
+    format_bytes_per_s,
+    format_deviation,
+    format_msgs_per_s,
+    format_ratio,
+    pluralize,
+)
 from dashboard.charts.heatmap import HeatmapData
-from dashboard.charts.scale import Unit
-from dashboard.presenters.naming import resource_name
+from dashboard.charts.scale import Unit, scale_of
+from dashboard.presenters.figures import KeyFigure, band_status
+from dashboard.presenters.naming import UNKNOWN, resource_name
 
 # -- measures --------------------------------------------------------------------------------------
 
@@ -84,7 +93,11 @@ def broker_measure(key: str) -> BrokerMeasure:
 
 # -- heatmap and table -----------------------------------------------------------------------------
 
-MAX_ROWS = 40
+MAX_ROWS: Final = 40
+MAX_TRENDS: Final = 200
+"""Brokers with a sparkline; more would be as many bytes as the rest of the page."""
+
+_TREND_POINTS: Final = 24
 
 
 def heatmap_data(
@@ -102,11 +115,7 @@ def heatmap_data(
         settings: Give the weights of the resources.
         max_rows: At most so many brokers are drawn; the fleet's mean is over all of them.
     """
-    names = _union(table["broker"] for _, table in history)
-    grid = np.full((len(names), len(history)), np.nan)
-    for column, (_, table) in enumerate(history):
-        rows = np.searchsorted(names, table["broker"].to_numpy(zero_copy_only=False).astype(str))
-        grid[rows, column] = measure.values(table, settings)
+    names, grid = _grid(history, measure, settings)
     last = np.nan_to_num(grid[:, -1], nan=-1.0) if history else np.zeros(0)
     order = np.argsort(-last, kind="stable")[:max_rows]
     return HeatmapData(
@@ -120,6 +129,69 @@ def heatmap_data(
         label=measure.label,
         tolerance_ratio=DEFAULT_TARGET.bound,
     )
+
+
+def _grid(
+    history: Sequence[tuple[datetime, pa.Table]],
+    measure: BrokerMeasure,
+    settings: EffectiveSettings,
+) -> tuple[NDArray[np.str_], Floats]:
+    """Return the brokers, and a measure of each at each time; NaN where unknown."""
+    names = _union(table["broker"] for _, table in history)
+    grid = np.full((len(names), len(history)), np.nan)
+    for column, (_, table) in enumerate(history):
+        rows = np.searchsorted(names, table["broker"].to_numpy(zero_copy_only=False).astype(str))
+        grid[rows, column] = measure.values(table, settings)
+    return names, grid
+
+
+def trends(
+    history: Sequence[tuple[datetime, pa.Table]],
+    measure: BrokerMeasure,
+    settings: EffectiveSettings,
+    brokers: Sequence[str],
+) -> list[list[float]]:
+    """Return a measure of some brokers over time for their sparklines; unknown is left out.
+
+    Args:
+        history: Time and brokers table, oldest first.
+        measure: What to show.
+        settings: Give the weights of the resources.
+        brokers: Rows of the answer; those beyond :data:`MAX_TRENDS` have none.
+    """
+    step = max(1, -(-len(history) // _TREND_POINTS))
+    names, grid = _grid(history[::-step][::-1], measure, settings)
+    shown = grid * (1.0 if measure.unit != "ratio" else 100.0)
+    row_of = {str(name): row for row, name in enumerate(names.tolist())}
+    return [
+        _known(shown[row_of[one]]) if at < MAX_TRENDS and one in row_of else []
+        for at, one in enumerate(brokers)
+    ]
+
+
+def _known(values: Floats) -> list[float]:
+    found: list[float] = values[np.isfinite(values)].tolist()
+    return found
+
+
+def over_time_table(data: HeatmapData) -> pd.DataFrame:
+    """Return the chart as a table: one row a moment, the newest first, percent or MB/s."""
+    factor = scale_of(data.unit).factor
+    frame = pd.DataFrame({"at": list(data.times)})
+    for name, values in (
+        ("mean", data.fleet_mean),
+        ("highest", data.fleet_high),
+        ("lowest", data.fleet_low),
+    ):
+        frame[name] = values * factor
+    for row, name in enumerate(data.rows):
+        frame[name] = data.values[row] * factor
+    return frame.iloc[::-1]
+
+
+def unit_of(data: HeatmapData) -> str:
+    """Return the unit in which :func:`over_time_table` gives the values."""
+    return scale_of(data.unit).title
 
 
 def _union(columns: object) -> NDArray[np.str_]:
@@ -159,9 +231,9 @@ def brokers_table(
         {
             "broker": table["broker"].to_pylist(),
             "usage": measures.usage.values * 100,
-            "limiting": [resource_name(name) for name in limiting_resource(table, settings)],
+            "limiting": [text or UNKNOWN for text in usage_sources(table, settings)],
             "deviation": spread.deviations * 100,
-            "band": band_words(spread.deviations, tolerance_ratio),
+            "band": [[one] for one in band_words(spread.deviations, tolerance_ratio)],
             "cpu": column_values(table, "cpu_ratio") * 100,
             "bandwidth_in": column_values(table, "bandwidth_in_ratio") * 100,
             "bandwidth_out": column_values(table, "bandwidth_out_ratio") * 100,
@@ -196,6 +268,17 @@ def metric_columns(metrics: BrokerMetrics) -> dict[str, Floats]:
     }
 
 
+BANDS: Final = (
+    "? unknown",
+    "▲▲ far over",
+    "▲ over",
+    "▼▼ far under",
+    "▼ under",
+    "● within",
+)
+"""Every word of :func:`band_words`."""
+
+
 def band_words(deviations: Floats, tolerance_ratio: float) -> list[str]:
     """Return for each broker where it stands to the target band, in a word with a shape."""
     return [
@@ -218,19 +301,100 @@ def _pair(table: pa.Table, name: str) -> Floats:
     return column_values(table, f"{name}_in") + column_values(table, f"{name}_out")
 
 
-def heatmap_note(data: HeatmapData, measure: BrokerMeasure, *, total: int) -> str:
-    """Return the line that explains the picture: what is drawn and what is left out."""
+def heatmap_note(data: HeatmapData, *, total: int) -> str:
+    """Return what the picture leaves out; empty: nothing."""
     shown = len(data.rows)
-    part = "" if shown >= total else f" The {shown} hottest of {total:,} brokers are drawn."
-    points = len(data.times)
-    since = f"{points} snapshots" if points != 1 else "One snapshot so far"
-    what = {
-        "usage": "What the load manager compares: the largest weighted resource.",
-        "bandwidth": "The busier direction of the network cards.",
-    }.get(measure.key, "")
-    pct = data.tolerance_ratio * 100
-    band = (
-        "Above: mean and range of all brokers. Right: the last one, coloured by distance from the "
-        f"mean (teal within ± {format_percent(pct)}, amber within ± {2 * pct:.0f}%, orange beyond)."
-    )
-    return " ".join(text for text in (what, f"{since}, UTC.", band + part) if text)
+    return "" if shown >= total else f"{shown} hottest of {total:,} brokers"
+
+
+def subtitle(measures: Measures, target: Target = DEFAULT_TARGET) -> str:
+    """Return how many brokers there are, and whether they are balanced."""
+    verdict = {
+        "balanced": "balanced",
+        "unbalanced": "unbalanced",
+        "unknown": "balance unknown",
+    }[measures.verdict(target)]
+    return f"{pluralize(len(measures.brokers), 'broker')} · {verdict} · target {target.label}"
+
+
+def key_figures(
+    snapshot: PulsarSnapshot,
+    measures: Measures,
+    settings: EffectiveSettings,
+    history: Sequence[tuple[datetime, pa.Table]],
+    bundles: pa.Table,
+) -> list[KeyFigure]:
+    """Return the figures over every broker.
+
+    Args:
+        snapshot: The one that is shown.
+        measures: Of it.
+        settings: Give the limit of overload.
+        history: Time and brokers table of earlier ones, oldest first.
+        bundles: Those that can move.
+    """
+    usage, traffic, rate = measures.usage, measures.throughput, measures.msg_rate
+    limit = settings.number("loadBalancerBrokerOverloadedThresholdPercentage") / 100
+    deviation = traffic.max_deviation_ratio
+    over = _per_table(history, broker_measure("throughput"), settings)
+    used = _per_table(history, broker_measure("usage"), settings)
+    clients = [pc.sum(bundles[f"{side}_count"]).as_py() for side in ("producer", "consumer")]
+    owned = measures.owned_bundle_count
+    limiting = "unknown"
+    if usage.worst is not None:
+        row = usage.brokers.index(usage.worst)
+        limiting = resource_name(limiting_resource(snapshot.brokers.slice(row, 1), settings)[0])
+    bound = DEFAULT_TARGET.bound
+    return [
+        KeyFigure(
+            label="Max deviation",
+            value=format_deviation(deviation),
+            note=f"target {format_band(bound)}",
+            status=band_status(deviation, bound),
+            trend=[
+                float((one.max() / one.mean() - 1) * 100) for one in over if one.size and one.mean()
+            ],
+            help="Traffic of the busiest broker against the mean of all.",
+        ),
+        KeyFigure(
+            label="Highest usage",
+            value=format_ratio(usage.maximum),
+            note=f"limit {format_ratio(limit)} · {limiting}",
+            status="unknown" if usage.maximum is None else "bad" if usage.maximum > limit else "ok",
+            trend=[float(one.max() * 100) for one in used if one.size],
+            help=f"Weighted maximum over the resources of {usage.worst or 'a broker'}.",
+        ),
+        KeyFigure(
+            label="Mean usage",
+            value=format_ratio(usage.mean),
+            trend=[float(one.mean() * 100) for one in used if one.size],
+        ),
+        KeyFigure(
+            label="Traffic",
+            value=format_bytes_per_s(traffic.total),
+            note="in plus out",
+            trend=[float(one.sum() / 1e6) for one in over if one.size],
+        ),
+        KeyFigure(label="Message rate", value=format_msgs_per_s(rate.total), note="in plus out"),
+        KeyFigure(
+            label="Bundles",
+            value="unknown" if owned is None else f"{owned:,}",
+            note="" if owned is None else f"{bundles.num_rows - owned:,} unassigned",
+            help="With an owner; heartbeat and SLA bundles are left out.",
+        ),
+        KeyFigure(
+            label="Clients",
+            value="unknown" if None in clients else f"{sum(clients):,}",
+            note="producers, consumers",
+        ),
+    ]
+
+
+def _per_table(
+    history: Sequence[tuple[datetime, pa.Table]],
+    measure: BrokerMeasure,
+    settings: EffectiveSettings,
+) -> list[Floats]:
+    """Return the known values of every broker at each time."""
+    values = [measure.values(table, settings) for _, table in history]
+    return [one[np.isfinite(one)] for one in values]

@@ -7,17 +7,14 @@ from datetime import timedelta
 import streamlit as st
 
 from core.history.queries.sql import Period
-from core.pulsar.measures import balance_sentence
 from dashboard import state
-from dashboard.app_pages.pulsar.brokers import model
+from dashboard.app_pages.pulsar.brokers import model, view
 from dashboard.app_pages.pulsar.brokers.model import BROKER_MEASURES, broker_measure
-from dashboard.app_pages.pulsar.brokers.queries import brokers_over, counted_and_seen
 from dashboard.charts.heatmap import broker_heatmap
-from dashboard.components import choice, figures, frame, tables, words
-from dashboard.components.pulsar import metrics
+from dashboard.components import choice, figures, findings, frame, words
 from dashboard.components.pulsar.page import PulsarPage
-from dashboard.presenters.pulsar.metrics import source_line
-from dashboard.queries.snapshots import thinned, within
+from dashboard.queries.pulsar.broker_load import brokers_over
+from dashboard.queries.snapshots import within
 
 WINDOWS = {
     "15 min": timedelta(minutes=15),
@@ -25,15 +22,19 @@ WINDOWS = {
     "6 h": timedelta(hours=6),
     "24 h": timedelta(hours=24),
 }
+ABOUT = ("broker", "bundle", "namespace", "cluster", "table")
+"""Kinds of subjects whose findings are shown here; settings and policies have their own pages."""
 
 page = frame.open_page("Brokers", PulsarPage)
 reading = page.reading
-words.answer(balance_sentence(reading.measures))
+snapshot, settings, measures = reading.snapshot, reading.settings, reading.measures
+words.title("Brokers", model.subtitle(measures))
 
-if reading.snapshot.brokers.num_rows == 0:
-    words.nothing("No broker is in this snapshot", page.reading.snapshot.manifest)
+if snapshot.brokers.num_rows == 0:
+    words.nothing("No broker is in this snapshot", snapshot.manifest)
     st.stop()
 
+numbers = st.container()
 with st.container(horizontal=True, vertical_alignment="center"):
     key = choice.segmented(
         "Measure",
@@ -50,15 +51,16 @@ with st.container(horizontal=True, vertical_alignment="center"):
         bind="query-params",
         label_visibility="collapsed",
     )
+    note = st.container()
 measure = broker_measure(key)
 end, span = page.stored.taken_at, WINDOWS[window or "1 h"]
 entries = within(page.saved.entries, end, span)
 history = brokers_over(page.config, page.cluster, entries, Period(end - span, end))
-data = model.heatmap_data(history, measure, reading.settings)
-words.section(
-    f"{measure.label}, last {window}",
-    model.heatmap_note(data, measure, total=reading.snapshot.brokers.num_rows),
-)
+with numbers:
+    found = model.key_figures(snapshot, measures, settings, history, reading.movable)
+    figures.key_figures(found, key="brokers")
+data = model.heatmap_data(history, measure, settings)
+note.caption(words.plain(model.heatmap_note(data, total=snapshot.brokers.num_rows)))
 figures.chart(
     broker_heatmap(data),
     key="brokers_heatmap",
@@ -66,39 +68,19 @@ figures.chart(
     f"the hottest now is {data.rows[0] if data.rows else 'unknown'}.",
 )
 
-words.section("All brokers", "Click a broker to open it. Deviation is of traffic from the mean.")
-source = source_line(reading.snapshot)
-rows = model.brokers_table(
-    reading.snapshot, reading.measures, reading.settings, reading.measures.throughput
+about = [one for one in reading.findings if one.subject_kind in ABOUT]
+brokers, wrong, over_time = st.tabs(
+    ["Brokers", "Findings", "Over time"],
+    key=state.VIEW,
+    on_change="rerun",
+    bind="query-params",
 )
-tables.table(
-    rows,
-    {
-        "broker": tables.opener("Broker", "_open_broker", frame.broker_link),
-        "usage": tables.percent("Usage", "Weighted maximum over the resources."),
-        "limiting": tables.words("Limited by", "The resource that gives the weighted maximum."),
-        "deviation": tables.signed_percent("Deviation", "Traffic against the mean of all brokers."),
-        "band": tables.words("Target band", "Within 20% of the mean, or how far outside."),
-        "cpu": tables.percent("CPU"),
-        "bandwidth_in": tables.percent("NIC in"),
-        "bandwidth_out": tables.percent("NIC out"),
-        "throughput": tables.megabytes("Traffic", "In plus out."),
-        **(metrics.columns() if source else {}),
-        "msg_rate": tables.rate("Rate", "In plus out, from the last load report."),
-        "short_rate": tables.rate("Short", "Short-term average, as the leader keeps it."),
-        "long_rate": tables.rate("Long", "Long-term average, as the leader keeps it."),
-        "bundles": tables.whole("Bundles", "Owned bundles that can move."),
-        "topics": tables.whole("Topics"),
-        "clients": tables.whole("Clients", "Producers and consumers."),
-        "report_age_s": tables.seconds("Report", "Age of the load report when it was read."),
-        "role": tables.words("Role"),
-        "version": tables.words("Version"),
-    },
-    key="brokers_table",
-    alt="All brokers with their load, the hottest first",
-    height=min(640, tables.height_of(len(rows))),
-)
-if source:
-    counted = counted_and_seen(thinned(entries, 30), reading.snapshot.broker_metrics, end)
-    metrics.source_line(source, counted)
-tables.downloads(rows, cluster=page.name, what="brokers", moment=page.stored.taken_at)
+if brokers.open:
+    with brokers:
+        view.brokers_tab(page, history, measure, entries)
+if wrong.open:
+    with wrong:
+        findings.show(findings.of_cluster(page, about), key="brokers", moment=page.stored.taken_at)
+if over_time.open:
+    with over_time:
+        view.over_time_tab(page, data)

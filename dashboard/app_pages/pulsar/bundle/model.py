@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from core.ids import namespace_of, parse_range
 from core.pulsar.rules.broker_metrics import BrokerMetrics
 from core.snapshot import PulsarSnapshot
-from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio, pluralize
+from core.units import format_bytes_per_s, format_count, format_msgs_per_s, format_ratio, pluralize
 from dashboard.charts.lines import Series
-from dashboard.presenters.moves import NO_OWNER, Move
+from dashboard.presenters.figures import KeyFigure
+from dashboard.presenters.moves import NO_OWNER, Move, returning
 from dashboard.presenters.pulsar.metrics import METRICS_FROM
 
 Row = dict[str, object]
@@ -51,27 +52,83 @@ def children_of(bundles: pa.Table, name: str) -> list[str]:
     return inside["bundle"].to_pylist()  # type: ignore[no-any-return]  # Arrow has no types
 
 
-def answer(row: Row, fleet_total: float | None) -> str:
-    """Return the sentence that says where the bundle is and what it carries."""
+def subtitle(row: Row) -> str:
+    """Return where the bundle is, and which part of the ring it covers."""
     owner = row["owner"]
     where = (
-        f"is on {owner}"
+        f"on {owner}"
         if owner
-        else "has no owner: its topics are unavailable until a client looks it up"
+        else "unassigned until a client looks it up"
         if row["owner_source"]
-        else "has an unknown owner: it could not be read"
+        else "owner unknown"
     )
-    throughput = _number(row["throughput"])
-    if throughput is None:
-        return f"{row['bundle']} {where}; what it carries is unknown."
-    share = f" ({format_ratio(throughput / fleet_total)} of the fleet)" if fleet_total else ""
-    topics, clients = _number(row["topic_count"]), _clients(row)
-    who = "" if topics is None else f" over {pluralize(int(topics), 'topic')}"
-    whom = "" if clients is None else f" for {pluralize(clients, 'client')}"
-    return (
-        f"{row['bundle']} {where} and carries {format_bytes_per_s(throughput)}{share}, "
-        f"{format_msgs_per_s(_number(row['msg_rate']))}{who}{whom}."
+    lower, upper = (int(str(row[side])) for side in ("lower", "upper"))
+    share = (upper - lower) / float(0xFFFFFFFF)
+    parts = [where, f"{format_ratio(share)} of the hash range"]
+    if row["is_broker_bound"]:
+        parts.append("belongs to its broker")
+    return " · ".join(parts)
+
+
+def key_figures(
+    row: Row,
+    fleet_total: float | None,
+    mean_broker: float | None,
+    moves: Sequence[Move],
+    trend: Sequence[float],
+    likely: tuple[str, float] | None,
+) -> list[KeyFigure]:
+    """Return the figures at the top; unknown is unknown.
+
+    Args:
+        row: The bundle.
+        fleet_total: Traffic of every broker, bytes/s.
+        mean_broker: Traffic of a broker on average, bytes/s.
+        moves: Of it, in the last hours.
+        trend: Its traffic, MB/s, oldest first.
+        likely: Where it would go if unloaded now, and how probably.
+    """
+    throughput, topics, clients = (
+        _number(row["throughput"]),
+        _number(row["topic_count"]),
+        _clients(row),
     )
+    is_too_hot = throughput is not None and mean_broker is not None and throughput > mean_broker
+    back = len(returning(moves))
+    share = throughput / fleet_total if throughput is not None and fleet_total else None
+    return [
+        KeyFigure(
+            label="Traffic",
+            value=format_bytes_per_s(throughput),
+            note=f"{format_ratio(share)} of the fleet",
+            status="warning" if is_too_hot else "",
+            trend=trend,
+            help="In plus out, from the last load report.",
+        ),
+        KeyFigure(
+            label="Message rate",
+            value=format_msgs_per_s(_number(row["msg_rate"])),
+            note=f"long average {format_msgs_per_s(_number(row['long_msg_rate']))}",
+        ),
+        KeyFigure(label="Topics", value=format_count(topics)),
+        KeyFigure(
+            label="Clients",
+            value="unknown" if clients is None else f"{clients:,}",
+            note="reconnect",
+        ),
+        KeyFigure(
+            label="Moves, last 6 h",
+            value=f"{len(moves)}",
+            note=f"{back} came back" if back else "",
+            status="warning" if back else "",
+        ),
+        KeyFigure(
+            label="If unloaded",
+            value="unknown" if likely is None else format_ratio(likely[1]),
+            note="" if likely is None else f"to {likely[0]}",
+            help="Most likely destination, with the loads of now.",
+        ),
+    ]
 
 
 def _clients(row: Row) -> int | None:
@@ -159,6 +216,21 @@ def history_series(history: pa.Table) -> tuple[list[datetime], list[Series], lis
         if owners[at] != owners[before]
     ]
     return times, series, moves
+
+
+def trend_of(series: Sequence[Series]) -> list[float]:
+    """Return the traffic in plus out, MB/s, for a sparkline; unknown is left out."""
+    if not series:
+        return []
+    total = np.sum([one.values for one in series], axis=0) / 1e6
+    found: list[float] = total[np.isfinite(total)].tolist()
+    return found
+
+
+def traffic_table(times: Sequence[datetime], series: Sequence[Series]) -> pd.DataFrame:
+    """Return the chart as a table, the newest first, MB/s."""
+    columns = {one.name: one.values / 1e6 for one in series}
+    return pd.DataFrame({"at": list(times), **columns}).iloc[::-1]
 
 
 def events_of(moves: Sequence[Move]) -> list[tuple[datetime, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,8 +11,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.units import format_bytes_per_s, format_ratio
+from core.units import format_bytes_per_s, format_ratio, pluralize
 from dashboard.charts.ring import NOT_OWNED
+from dashboard.presenters.figures import KeyFigure
 from dashboard.presenters.pulsar.bundles import MAX_GROUPS, GroupBy, rows_of
 
 SORTS: Final = {
@@ -93,34 +95,141 @@ def bundle_page(bundles: pa.Table, wanted: BundleFilter) -> BundlePage:
     return BundlePage(rows_of(table.take(picks)), matching, bundles.num_rows)
 
 
-def answer(bundles: pa.Table) -> str:
-    """Return the sentence that says where the load is, over bundles that can move."""
-    total = bundles.num_rows
-    if total == 0:
-        return "No bundle that can move is known from this snapshot."
+@dataclass(frozen=True, eq=False)
+class Load:
+    """Where the traffic is, over bundles that can move.
+
+    Attributes:
+        total: Bundles.
+        carried: Traffic of all, bytes/s.
+        half: So many of the hottest carry half of it; 0: none reports traffic.
+        hottest: Name and traffic of the hottest; ``None``: none reports traffic.
+        unassigned: Without an owner.
+        unclear: Whose owner is unknown.
+        clients: Producers and consumers; ``None``: unknown.
+    """
+
+    total: int
+    carried: float
+    half: int
+    hottest: tuple[str, float] | None
+    unassigned: int
+    unclear: int
+    clients: int | None
+
+
+def load_of(bundles: pa.Table) -> Load:
+    """Return where the traffic is.
+
+    Args:
+        bundles: Those that can move, with ``throughput``.
+    """
     load = np.nan_to_num(np.array(bundles["throughput"].cast(pa.float64())))
     unsure = pc.and_(pc.is_null(bundles["owner"]), pc.is_null(bundles["owner_source"]))
     unclear = int(pc.sum(unsure).as_py() or 0)
-    unassigned = int(bundles["owner"].null_count) - unclear
     carried = float(load.sum())
-    if carried <= 0:
-        head = f"None of the {total:,} bundles reports traffic"
-    else:
-        ranked = np.sort(load)[::-1]
-        half = int(np.searchsorted(np.cumsum(ranked), carried / 2)) + 1
-        head = (
-            f"{half:,} of {total:,} bundles carry half of the {format_bytes_per_s(carried)}; "
-            f"the hottest carries {format_ratio(ranked[0] / carried)}"
-        )
-    tails = [f"{unassigned:,} unassigned"] if unassigned else []
-    tails += [f"the owner of {unclear:,} of them is unknown"] if unclear else []
-    return f"{head}; {', '.join(tails) or 'every bundle has an owner'}."
+    ranked = np.sort(load)[::-1]
+    has_load = carried > 0
+    sides = [pc.sum(bundles[f"{side}_count"]).as_py() for side in ("producer", "consumer")]
+    top = int(load.argmax()) if has_load else 0
+    return Load(
+        total=bundles.num_rows,
+        carried=carried,
+        half=int(np.searchsorted(np.cumsum(ranked), carried / 2)) + 1 if has_load else 0,
+        hottest=(bundles["bundle"][top].as_py(), float(load[top])) if has_load else None,
+        unassigned=int(bundles["owner"].null_count) - unclear,
+        unclear=unclear,
+        clients=None if None in sides else int(sum(sides)),
+    )
+
+
+def subtitle(load: Load) -> str:
+    """Return how many bundles there are, and where the traffic is."""
+    parts = [pluralize(load.total, "bundle")]
+    parts.append(f"{load.half:,} carry half of the traffic" if load.half else "no traffic reported")
+    return " · ".join(parts)
+
+
+def key_figures(load: Load, mean_broker: float | None, trend: Sequence[float]) -> list[KeyFigure]:
+    """Return the figures at the top.
+
+    Args:
+        load: Where the traffic is.
+        mean_broker: Traffic of a broker on average, bytes/s; ``None``: unknown.
+        trend: Traffic of all over the last hours, oldest first.
+    """
+    name, most = load.hottest or ("", 0.0)
+    is_too_hot = mean_broker is not None and most > mean_broker
+    return [
+        KeyFigure(
+            label="Traffic",
+            value=format_bytes_per_s(load.carried),
+            note="in plus out",
+            trend=trend,
+        ),
+        KeyFigure(
+            label="Hottest bundle",
+            value=format_ratio(most / load.carried) if load.carried else "unknown",
+            note=f"{format_bytes_per_s(most)} · broker mean {format_bytes_per_s(mean_broker)}",
+            status="warning" if is_too_hot else "",
+            help=f"{name}: share of the traffic of all bundles." if name else "",
+        ),
+        KeyFigure(
+            label="Half of the traffic",
+            value=pluralize(load.half, "bundle"),
+            note=f"of {load.total:,}",
+        ),
+        KeyFigure(
+            label="Unassigned",
+            value=f"{load.unassigned:,}",
+            note=f"{load.unclear:,} unknown" if load.unclear else "all owners known",
+            status="unknown" if load.unclear else "",
+            help="Bundles without an owner: the first lookup of a topic assigns them.",
+        ),
+        KeyFigure(
+            label="Clients",
+            value="unknown" if load.clients is None else f"{load.clients:,}",
+            note="producers, consumers",
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picked:
+    """What the selected bundles carry together.
+
+    Attributes:
+        bundles: Their names.
+        traffic: Bytes/s.
+        clients: Producers and consumers.
+        share: Of the traffic of all bundles; ``None``: unknown.
+        owners: Brokers that they leave.
+    """
+
+    bundles: tuple[str, ...]
+    traffic: float
+    clients: float
+    share: float | None
+    owners: int
+
+
+def picked(rows: pd.DataFrame, at: Sequence[int], carried: float) -> Picked:
+    """Return the sums over some rows of the table."""
+    some = rows.iloc[list(at)]
+    traffic = float(some["throughput"].sum()) * 1e6
+    return Picked(
+        bundles=tuple(some["bundle"]),
+        traffic=traffic,
+        clients=float((some["producers"] + some["consumers"]).sum()),
+        share=traffic / carried if carried else None,
+        owners=int(some["owner"].nunique()),
+    )
 
 
 def treemap_note(bundles: pa.Table, group_by: GroupBy) -> str:
-    """Return what the treemap draws, and what it leaves out."""
+    """Return what the treemap leaves out; empty: nothing."""
     total = pc.count_distinct(bundles[group_by]).as_py()
     if total <= MAX_GROUPS:
-        return "Area is traffic (in plus out); a click opens a group."
+        return ""
     noun = "brokers" if group_by == "owner" else "namespaces"
-    return f"Area is traffic (in plus out). The {MAX_GROUPS} busiest of {total:,} {noun} are drawn."
+    return f"{MAX_GROUPS} busiest of {total:,} {noun}"

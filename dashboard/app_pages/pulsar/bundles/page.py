@@ -2,33 +2,50 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import streamlit as st
 
+from core.units import format_bytes_per_s, format_count, format_ratio
 from dashboard import state
 from dashboard.app_pages.pulsar.bundles import model
 from dashboard.charts.ring import NOT_OWNED, namespace_ring
 from dashboard.charts.treemap import bundle_treemap
-from dashboard.components import figures, frame, tables, words
+from dashboard.components import action_bar, figures, frame, tables, words
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.legible import option
 from dashboard.presenters.pulsar import bundles as presenter
+from dashboard.queries.pulsar.snapshots import broker_history, bundle_trends
+from dashboard.queries.snapshots import thinned, within
 
 GROUPS: dict[str, presenter.GroupBy] = {"by broker": "owner", "by namespace": "namespace"}
 ROWS = (100, 500, 2_000)
+SPAN = timedelta(hours=6)
+TREND_POINTS = 12
+MAX_TRENDS = 40
+CHART_PX = 300
+IN_SIGHT = 16
 
 page = frame.open_page("Bundles", PulsarPage)
 reading = page.reading
 movable = reading.movable
-words.answer(model.answer(movable))
+load = model.load_of(movable)
+words.title("Bundles", model.subtitle(load))
 if movable.num_rows == 0:
     words.nothing("No bundle is in this snapshot", reading.snapshot.manifest)
     st.stop()
 
 namespaces = presenter.namespaces_by_load(movable)
+entries = within(page.saved.entries, page.stored.taken_at, SPAN)
+past = broker_history(thinned(entries, TREND_POINTS))
+figures.key_figures(
+    model.key_figures(load, reading.measures.throughput.mean, presenter.total_traffic(past)),
+    key="bundles",
+)
 left, right = st.columns([0.62, 0.38], gap="medium")
 with left:
     group_by = GROUPS.get(state.text(state.GROUP), "owner")
-    words.section("Where the traffic is", model.treemap_note(movable, group_by))
+    words.section("Traffic", model.treemap_note(movable, group_by))
     group = st.segmented_control(
         "Group",
         list(GROUPS),
@@ -39,12 +56,14 @@ with left:
         label_visibility="collapsed",
     )
     figures.chart(
-        bundle_treemap(presenter.treemap_data(movable, GROUPS[group or "by broker"])),
+        bundle_treemap(
+            presenter.treemap_data(movable, GROUPS[group or "by broker"]), height=CHART_PX
+        ),
         key="bundles_treemap",
         alt=f"Treemap of bundle traffic {group}",
     )
 with right:
-    words.section("Ring of a namespace", "Angle: hash range. Length: traffic. Colour: owner.")
+    words.section("Hash ring", "angle: range · length: traffic · colour: owner")
     ring_of = st.selectbox(
         "Namespace of the ring",
         namespaces,
@@ -56,12 +75,11 @@ with right:
     ring = presenter.ring_data(movable, ring_of or namespaces[0])
     if ring is not None:
         figures.chart(
-            namespace_ring(ring, height=430),
+            namespace_ring(ring, height=CHART_PX),
             key="bundles_ring",
             alt=f"Hash ring of {ring_of} with the owner of each of its bundles",
         )
 
-words.section("All bundles", "Heartbeat and SLA bundles are left out: they never move.")
 with st.container(horizontal=True, vertical_alignment="bottom"):
     contains = st.text_input(
         "Name contains", key=state.CONTAINS, bind="query-params", placeholder="0x4000", width=220
@@ -96,26 +114,65 @@ found = model.bundle_page(
         limit=int(limit or ROWS[0]),
     ),
 )
-st.caption(
-    f"{len(found.rows):,} of {found.matching:,} matching bundles are shown "
-    f"({found.total:,} in all). Click a bundle to open it."
-)
-tables.table(
-    found.rows,
+rows = found.rows
+shown = rows["bundle"].tolist()[:MAX_TRENDS]
+trends = bundle_trends(thinned(entries, TREND_POINTS), shown)
+rows["trend"] = [trends.get(name, []) for name in rows["bundle"]]
+at = tables.table(
+    rows,
     {
         "bundle": tables.opener("Bundle", "_open_bundle", frame.bundle_link),
         "owner": tables.words("Owner", "unknown: its ownership could not be read."),
         "throughput": tables.megabytes("Traffic", "In plus out, from the last load report."),
+        "trend": tables.sparkline("Last 6 h", "Traffic of the first rows."),
         "msg_rate": tables.rate("Rate", "In plus out, from the last load report."),
         "short_rate": tables.rate("Short", "Short-term average."),
         "long_rate": tables.rate("Long", "Long-term average."),
         "topics": tables.whole("Topics"),
         "producers": tables.whole("Producers"),
         "consumers": tables.whole("Consumers"),
-        "share": tables.percent("Ring", "Part of the namespace's hash ring."),
+        "share": tables.percent("Hash range share", "Part of the namespace's hash ring."),
     },
     key="bundles_table",
     alt="Bundles that match the filter",
-    height=min(620, tables.height_of(len(found.rows))),
+    height=tables.height_of(min(len(rows), IN_SIGHT)),
+    selection="multi-row",
 )
-tables.downloads(found.rows, cluster=page.name, what="bundles", moment=page.stored.taken_at)
+state.note_ticked(is_any=bool(at))
+with st.container(horizontal=True, vertical_alignment="center"):
+    st.caption(
+        f"{len(rows):,} of {found.matching:,} matching bundles, {found.total:,} in all",
+        width="content",
+    )
+    tables.downloads(
+        rows.drop(columns="trend"),
+        cluster=page.name,
+        what="bundles",
+        moment=page.stored.taken_at,
+    )
+if at:
+    chosen = model.picked(rows, at, load.carried)
+    action_bar.show(
+        [
+            action_bar.Effect(label="Bundles", value=f"{len(chosen.bundles):,}"),
+            action_bar.Effect(
+                label="Traffic",
+                value=format_bytes_per_s(chosen.traffic),
+                note=f"{format_ratio(chosen.share)} of all",
+            ),
+            action_bar.Effect(
+                label="Clients", value=format_count(chosen.clients), note="reconnect"
+            ),
+            action_bar.Effect(label="Source brokers", value=f"{chosen.owners:,}"),
+        ],
+        [
+            action_bar.Button(
+                label="Preview unload",
+                on_click=frame.unload_link,
+                args=(list(chosen.bundles),),
+                is_primary=True,
+                icon=":material/swap_horiz:",
+            )
+        ],
+        key="bundles",
+    )

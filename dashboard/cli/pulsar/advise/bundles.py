@@ -278,7 +278,7 @@ def _plan(
     if not any(name.startswith(f"{topic}-partition-") for name in held):
         raise IncompleteSnapshotError(
             f"No partition of {topic} is in {directory}, and a split cannot be taken back.",
-            hint="Capture with --topics-of its bundles, or fetch the topics on the page Advisors.",
+            hint="Capture with --topics-of its bundles, or fetch the topics on Calculators.",
         )
     if not surgery.cuts:
         raise InputError(f"There is nothing to plan: {surgery.verdict}")

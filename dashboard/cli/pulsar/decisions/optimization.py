@@ -10,7 +10,8 @@ from typing import Annotated, Any, Final
 import msgspec
 import typer
 
-from core.optimize import OptimizeRequest, Proposal, optimize
+from core.optimize import Proposal, optimize
+from core.optimize.request import OptimizeRequest
 from core.plan.codec import dump_plan
 from core.plan.model import Plan
 from core.pulsar.plan.build import build_unload_plan

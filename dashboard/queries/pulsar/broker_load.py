@@ -1,4 +1,4 @@
-"""What the Brokers page reads: metrics of saved snapshots, brokers over time, each once."""
+"""Brokers over time, and metrics of saved snapshots, each read once."""
 
 from __future__ import annotations
 

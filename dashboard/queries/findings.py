@@ -1,0 +1,97 @@
+"""Since when findings are known, by the snapshots that are saved: each is judged once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from core.errors import InvariantError, SnapshotError
+from core.findings.finding import Finding
+from core.snapshot.store import CachedSnapshot
+from dashboard.queries.background import BackgroundResults
+from dashboard.queries.cache import cached
+from dashboard.queries.pegasus.snapshots import PegasusReading
+from dashboard.queries.pulsar.snapshots import Reading
+from dashboard.queries.snapshots import SavedSnapshots, thinned, within
+
+LOOKED_BACK: Final = timedelta(hours=6)
+_LOOKED_AT: Final = 12
+_MAX_JUDGED: Final = 2_000
+
+Identity = tuple[str, str]
+"""Code and subject: what stays the same from one snapshot to the next."""
+
+_READ: Final[Mapping[str, Callable[[CachedSnapshot], Reading | PegasusReading]]] = {
+    "pulsar": Reading,
+    "pegasus": PegasusReading,
+}
+
+
+def _judge(key: tuple[str, CachedSnapshot]) -> frozenset[Identity] | None:
+    """Return what a snapshot was judged by; ``None``: it was dropped meanwhile, or is damaged."""
+    kind, stored = key
+    try:
+        return identities(_READ[kind](stored).findings)
+    except SnapshotError:
+        return None
+
+
+_judged = cached(_judge, max_entries=_MAX_JUDGED)
+
+
+def identities(findings: Sequence[Finding]) -> frozenset[Identity]:
+    """Return the code and the subject of each finding."""
+    return frozenset((one.code, one.subject) for one in findings)
+
+
+def _look_back(
+    key: tuple[str, tuple[CachedSnapshot, ...]],
+) -> tuple[tuple[datetime, frozenset[Identity]], ...]:
+    kind, entries = key
+    found = [(entry.taken_at, _judged((kind, entry))) for entry in entries]
+    return tuple((at, held) for at, held in found if held is not None)
+
+
+_looked_back = BackgroundResults(_look_back, max_entries=64, max_waiting=16)
+
+
+def first_seen(
+    kind: str, saved: SavedSnapshots, stored: CachedSnapshot, findings: Sequence[Finding]
+) -> dict[Identity, datetime]:
+    """Return since when each finding is known without a break, as far as snapshots are saved.
+
+    Earlier snapshots are judged in the background: at first, nothing is known.
+
+    Args:
+        kind: Of the cluster's system.
+        saved: What is saved of the cluster.
+        stored: The snapshot that is shown.
+        findings: Of that snapshot.
+    """
+    earlier = thinned(within(saved.entries, stored.taken_at, LOOKED_BACK), _LOOKED_AT)
+    entries = tuple(one for one in earlier if one.taken_at < stored.taken_at)
+    if not entries:
+        return {}
+    try:
+        found = _looked_back((kind, entries))
+    except InvariantError:
+        return {}  # the log has the details
+    return {} if found is None else since_of(found, identities(findings))
+
+
+def since_of(
+    past: Sequence[tuple[datetime, frozenset[Identity]]], shown: frozenset[Identity]
+) -> dict[Identity, datetime]:
+    """Return the first moment of the unbroken stretch up to now in which each finding was there.
+
+    Args:
+        past: Moment and findings of earlier snapshots, oldest first.
+        shown: Findings of the snapshot that is shown.
+    """
+    since: dict[Identity, datetime] = {}
+    going = set(shown)
+    for at, held in reversed(past):
+        going &= held
+        since.update(dict.fromkeys(going, at))
+    return since
