@@ -14,6 +14,7 @@ from core.pulsar.shedding.registry import strategies_run_by
 from core.pulsar.snapshot.znodes.assemble import EXTENSIBLE_LACKS
 from dashboard import services
 from dashboard.app_pages.pulsar.rebalance import queries
+from dashboard.presenters import workers
 
 MODULAR = tuple(strategy.name for strategy in strategies_run_by("modular"))
 TRIGGER = "loadBalancerBrokerThresholdShedderPercentage"
@@ -26,6 +27,8 @@ def site(tmp_path, monkeypatch):
     made = Site(tmp_path, each="read_only = false")
     monkeypatch.setenv("TRIMTAB_CONFIG", str(made.config))
     made.worker_says()
+    # a slow machine draws longer than a worker may be silent
+    monkeypatch.setattr(workers, "LOST_AFTER_S", 60.0)
     return made
 
 
