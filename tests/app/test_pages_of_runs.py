@@ -58,10 +58,10 @@ def apply_button(app):
 
 
 def fill(app, *, reason="level the peak", typed=None):
+    """Type into the form of the dialog: it is sent together with the click."""
     app.text_input(key="_apply_reason").set_value(reason)
     if typed is not None:
         app.text_input(key="_apply_typed").set_value(typed)
-    return app.run()
 
 
 # -- from the preview to a run ---------------------------------------------------------------------
