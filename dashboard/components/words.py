@@ -54,6 +54,12 @@ STYLE = """<style>
 .st-key-header-staging { border-bottom: 3px solid #4a8fd0; padding-bottom: 0.45rem; }
 .st-key-backtest_form [data-testid="stButtonGroup"] > div { flex-wrap: wrap; }
 @media (max-width: 1200px) {
+  [class*="st-key-columns_"] > div > [data-testid="stHorizontalBlock"],
+  [class*="st-key-columns_"] > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
+  [class*="st-key-columns_"] > div > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"],
+  [class*="st-key-columns_"] > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"] {
+    min-width: 460px; flex-grow: 1;
+  }
   .st-key-backtest_form [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
   .st-key-backtest_found > div > [data-testid="stHorizontalBlock"],
   .st-key-backtest_found > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
