@@ -1,11 +1,11 @@
 # Trimtab: `make help` lists the tasks. PYTHON=/path/to/python3.12 chooses the interpreter.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all check format docs bench lock setup-run setup-dev
+.PHONY: help run test test-all check format docs site screenshots bench lock setup-run setup-dev
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
 help: ## list the tasks
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 run: setup-run ## set up, then open the product on the embedded fleet
 	@$(BIN)/trimtab demo
@@ -30,6 +30,13 @@ format: setup-dev ## format and fix what the linter can fix
 
 docs: setup-dev ## write docs/reference/commands.md from the help texts
 	@$(BIN)/python docs/build_commands.py
+
+site: setup-dev ## build the documents as a site into site/
+	@$(BIN)/zensical build --config-file mkdocs.yml --strict --clean
+
+screenshots: setup-dev ## take the pictures of docs/images from a demo (minutes)
+	@.ci/browser
+	@$(BIN)/python docs/take_screenshots.py
 
 bench: setup-dev ## measure against the named rivals (minutes)
 	@for bench in bench/[a-z]*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done

@@ -28,7 +28,7 @@ from playwright.sync_api import Page, sync_playwright  # noqa: E402  # the same
 from core.snapshot.store import SnapshotStore  # noqa: E402  # the same
 
 BROKERS, BUNDLES, SNAPSHOTS, ROUNDS = 1_000, 100_000, 10, 6
-PAGES = ("Brokers", "Bundles", "Unload preview", "Placement & lookup", "Fleet overview")
+PAGES = ("Brokers", "Bundles", "History", "Lookup", "Fleet")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CONFIG = '[[clusters]]\nname = "fleet"\nzookeeper = "127.0.0.1:1"\nenvironment = "demo"\n'
 

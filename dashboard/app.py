@@ -58,7 +58,7 @@ except Exception:  # noqa: BLE001  # the one boundary: a person sees an id, the 
     _LOG.exception("page %s failed, report %s", page.url_path or "fleet", report_id)
     st.error(
         f"Report id `{report_id}`: the log of the dashboard has the details under it. "
-        "Nothing was sent to a cluster by this page; a run continues (see Activity).",
+        "Nothing was sent to a cluster by this page; a run continues (see Runs).",
         title="This page met an error of ours",
         icon=":material/bug_report:",
     )

@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import pyarrow as pa
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from dashboard.legible import original
-from dashboard.sitemap import FILES
+from dashboard.sitemap import FILES, kinds_of
+
+if TYPE_CHECKING:
+    from streamlit.runtime.scriptrunner import ScriptRunContext
 
 # -- query parameters, shared by every page --------------------------------------------------------
 CLUSTER: Final = "cluster"
@@ -28,6 +31,9 @@ SHARED: Final = (CLUSTER, AT, REFRESH)
 # -- of single pages -------------------------------------------------------------------------------
 BROKER: Final = "broker"
 CAUSE: Final = "cause"
+DIAGNOSED_TAB: Final = "diagnosed"
+DIAGNOSED_PERIOD: Final = "diagnosed_period"
+DIAGNOSED_NAME: Final = "diagnosed_name"
 BUNDLE: Final = "bundle"
 NAMESPACE: Final = "namespace"
 MEASURE: Final = "measure"
@@ -97,8 +103,13 @@ STEPS: Final = "steps"
 PERIOD: Final = "period"
 TOLERANCE: Final = "tolerance"
 
+FROZEN: Final = "_frozen"
+"""In the session: by cluster, the snapshot that a page works on until it is left."""
+
 _PAGE: Final = "_page"
 _DRAWN: Final = "_drawn"
+_VISITED: Final = "_visited"
+_SENT: Final = "_sent"
 
 
 def text(key: str) -> str:
@@ -255,16 +266,66 @@ def leave_undo() -> None:
 
 
 def note_page(page: str) -> None:
-    """Note which page is drawn: its name in the sitemap."""
+    """Note which page is drawn: its name in the sitemap; give it the parameters that are its own.
+
+    Call it before any widget is drawn.
+    """
+    _, left = st.session_state.get(_DRAWN, ("", {}))
+    was_sent = st.session_state.pop(_SENT, False)
+    context = get_script_run_ctx()
+    if context is not None and context.is_history_navigation:
+        _restore(context, left, page)
+    elif st.session_state.get(_PAGE, page) != page:
+        _forget(left, is_in_address=not was_sent)
     if st.session_state.get(_PAGE) != page:
         note_ticked(is_any=False)
         set_dialog_open(is_open=False)
         set_dialog(None)
         _choices().clear()
+        st.session_state.pop(FROZEN, None)
         _stop_ticks()
     st.session_state[_PAGE] = page
+    st.session_state[_VISITED] = visited() | {page}
     params = {key: st.query_params.get_all(key) for key in st.query_params}
     st.session_state[_DRAWN] = (_page_of_this_run(), params)
+
+
+def visited() -> frozenset[str]:
+    """Return the pages that were drawn in this session."""
+    return cast("frozenset[str]", st.session_state.get(_VISITED, frozenset()))
+
+
+def _restore(context: ScriptRunContext, left: Mapping[str, list[str]], page: str) -> None:
+    """Let the address of a step back or forward decide: what the session holds is of the page left.
+
+    Streamlit drops parameters that a widget of the other page has, too.
+    """
+    with context.session_state.query_params() as held:
+        held.populate_from_query_string(context.query_string)
+        held.set_initial_query_params(context.query_string)
+    _forget({**left, **{key: [] for key in st.query_params}}, is_in_address=False)
+    for key in (CLUSTER, AT):
+        if key not in st.query_params:  # the default, which addresses leave out
+            st.session_state.pop(key, None)
+            st.session_state.pop(f"_address_{key}", None)
+    if CLUSTER not in st.query_params:
+        for kind in kinds_of(page):
+            st.session_state.pop(f"_last_{kind}", None)
+
+
+def _forget(left: Mapping[str, list[str]], *, is_in_address: bool) -> None:
+    """Forget what parameters of the page that was left say: another page may use their names.
+
+    Args:
+        left: The parameters, with their values.
+        is_in_address: Whether those with the same values are dropped from the address as well.
+    """
+    for key, values in left.items():
+        if key in SHARED:
+            continue
+        st.session_state.pop(key, None)
+        if is_in_address and key in st.query_params and st.query_params.get_all(key) == values:
+            del st.query_params[key]
 
 
 def page() -> str:
@@ -311,6 +372,7 @@ def _switch(page: str, params: Mapping[str, str | list[str]]) -> None:
                 binding = held.get_binding_for_param(key)
                 if binding is not None:
                     held.unbind_widget(binding.widget_id)
+    st.session_state[_SENT] = True
     st.switch_page(FILES[page], query_params=params)
 
 

@@ -18,6 +18,7 @@ sys.path.insert(0, str(ROOT))
 
 import typer  # noqa: E402  # the checkout comes first on the path
 
+from dashboard.cli.commands import COMMANDS  # noqa: E402  # the same
 from dashboard.cli.main import app  # noqa: E402  # the checkout comes first on the path
 
 PAGE: Final = ROOT / "docs" / "reference" / "commands.md"
@@ -32,6 +33,10 @@ Tasks step by step: [guides](../guides/README.md).
 - The configuration is `--config FILE`, else `TRIMTAB_CONFIG`, else `./trimtab.toml`.
 - Only `apply`, `undo`, `pegasus ... --apply` and `pegasus level ... set LEVEL --reason TEXT`
   change a cluster, and only one with `read_only = false`.
+- Tables fit the terminal, or COLUMNS: long names are shortened and columns left out. `--wide` shows
+  all of them, `--json` every value.
+- `eval "$(trimtab completion bash)"` lets Tab complete commands, options and names; zsh and fish:
+  [`trimtab completion`](#trimtab-completion).
 - `TRIMTAB_DEBUG=1` prints the traceback of an internal error.
 
 | exit code | meaning |
@@ -56,27 +61,29 @@ _TYPE: Final = re.compile(r"<([^>]*)>")
 
 def reference() -> str:
     """Return the text of the page."""
-    leaves = list(_leaves(typer.main.get_command(app), ()))
-    index = [
-        f"| [`trimtab {' '.join(words)}`](#{_anchor(words)}) | {_cell(_summary(command))} |"
-        for words, command in leaves
-    ]
-    parts = [HEAD, "| command | task |\n| --- | --- |\n" + "\n".join(index) + "\n"]
-    parts += [_section(words, command) for words, command in leaves]
+    leaves = dict(_leaves(typer.main.get_command(app), ()))
+    parts = [HEAD]
+    for heading, entries in COMMANDS.items():
+        rows = [
+            f"| [`trimtab {' '.join(words)}`](#{_anchor(words)}) | {_cell(_summary(command))} |"
+            for words, command in leaves.items()
+            if words[0] in entries
+        ]
+        parts.append(
+            f"**{heading}**\n\n| command | task |\n| --- | --- |\n" + "\n".join(rows) + "\n"
+        )
+    parts += [_section(words, command) for words, command in leaves.items()]
     return "\n".join(parts)
 
 
 def _leaves(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield every command with its words, single commands before groups, by name."""
+    """Yield every command with its words, in the order of ``--help``."""
     children = getattr(command, "commands", None)
     if children is None:
         yield words, command
         return
-    groups = [name for name in sorted(children) if getattr(children[name], "commands", None)]
-    singles = [name for name in sorted(children) if name not in groups]
-    for name in [*singles, *groups]:
-        if not children[name].hidden:
-            yield from _leaves(children[name], (*words, name))
+    for name in children:
+        yield from _leaves(children[name], (*words, name))
 
 
 def _section(words: tuple[str, ...], command: Any) -> str:
@@ -89,7 +96,9 @@ def _section(words: tuple[str, ...], command: Any) -> str:
         is_option = parameter.opts[0].startswith("-")
         (options if is_option else arguments).append(_row(parameter, *record))
     usage = " ".join(command.get_usage(context).removeprefix("Usage: ").split())
+    example = command.epilog.rpartition("\n")[2].strip()
     text = f"## trimtab {' '.join(words)}\n\n{_paragraphs(command)}\n\n```\n{usage}\n```\n"
+    text += f"\nExample:\n\n```\n{example}\n```\n"
     if arguments:
         text += "\n| argument | type | default | meaning |\n| --- | --- | --- | --- |\n"
         text += "\n".join(arguments) + "\n"

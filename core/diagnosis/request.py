@@ -13,7 +13,10 @@ class DiagnoseRequest(Request, frozen=True, kw_only=True):
 
     broker: Annotated[str | None, param("Why this broker is relieved or not", metavar="B")] = None
     bundle: Annotated[str | None, param("Why this bundle moves or not", metavar="B")] = None
-    node: Annotated[str | None, param("Why this Pegasus node is as it is", metavar="N")] = None
+    node: Annotated[
+        str | None,
+        param("Why this Pegasus node, or partition (app.index), is as it is", metavar="N"),
+    ] = None
     seconds: Annotated[
         float,
         param(
@@ -29,7 +32,17 @@ class DiagnoseRequest(Request, frozen=True, kw_only=True):
         """
         if sum(name is not None for name in (self.broker, self.bundle, self.node)) > 1:
             raise InputError(
-                "A diagnosis is about one broker, one bundle or one node.",
+                "A diagnosis is about one object, and several are named: "
+                + ", ".join(
+                    f"--{option} {name}"
+                    for option, name in (
+                        ("broker", self.broker),
+                        ("bundle", self.bundle),
+                        ("node", self.node),
+                    )
+                    if name is not None
+                )
+                + ".",
                 hint="Give one of --broker, --bundle and --node.",
             )
         return self

@@ -12,6 +12,7 @@ from core.diagnosis.pegasus.registry import diagnose as diagnose_pegasus
 from core.diagnosis.pulsar.answer import diagnose as diagnose_pulsar
 from core.diagnosis.request import DiagnoseRequest
 from core.errors import InputError
+from core.pegasus.ids import is_gpid
 from core.progress import NoProgress, Progress
 from core.pulsar.explain import Explanation
 from core.pulsar.measures import measure
@@ -104,15 +105,17 @@ class _Pegasus:
         earlier: Sequence[Any] = (),
     ) -> Diagnosis:
         del progress  # it takes no two seconds
-        named = request.broker or request.bundle
-        if named is not None:
+        option = "--broker" if request.broker is not None else "--bundle"
+        if request.broker is not None or request.bundle is not None:
             raise InputError(
-                f"{snapshot.manifest.cluster} is a Pegasus cluster: it has no {named}.",
-                hint="It has nodes: give --node.",
+                f"{snapshot.manifest.cluster} is a Pegasus cluster; {option} is for Pulsar.",
+                hint="Give --node with a node (host:port) or a partition (app.index).",
             )
+        is_partition = request.node is not None and is_gpid(request.node)
         return diagnose_pegasus(
             snapshot,
-            node=request.node,
+            node=None if is_partition else request.node,
+            partition=request.node if is_partition else None,
             earlier=[one for one in earlier if one is not snapshot],
             budget_s=request.seconds or _SECONDS,
         )
@@ -122,8 +125,8 @@ class _Pegasus:
         return problem or "the cluster is balanced."
 
     def why(self, snapshot: Any, name: str) -> str:
-        del snapshot
-        return f"{name} is no bundle: Pegasus has partitions."
+        found = diagnose_pegasus(snapshot, partition=name, budget_s=_WHY_S)
+        return " ".join((found.problem, *found.notes)).strip()
 
     def unevenness(self, snapshot: Any) -> float | None:
         del snapshot
@@ -131,6 +134,7 @@ class _Pegasus:
 
 
 _SECONDS: Final = 5.0
+_WHY_S: Final = 1.0
 
 SYSTEMS: Final[Mapping[str, SystemDiagnosis]] = {"pulsar": _Pulsar(), "pegasus": _Pegasus()}
 """By the name of the system."""

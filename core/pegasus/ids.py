@@ -31,6 +31,11 @@ def parse_gpid(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
+def is_gpid(text: str) -> bool:
+    """Return whether a text has the form of a partition's name, such as ``2.7``."""
+    return _GPID.match(text) is not None
+
+
 def parse_node(text: str) -> tuple[str, int]:
     """Return ``(host, port)`` of a node name; sorted by it, nodes are in Pegasus' own order.
 

@@ -26,9 +26,12 @@ def floats_of(table: pa.Table, name: str) -> Floats:
 def total_of(table: pa.Table, name: str, *, unknown: float = 0.0) -> Floats:
     """Return in plus out of a rate; ``unknown`` where neither is known."""
     both = floats_of(table, f"{name}_in"), floats_of(table, f"{name}_out")
-    missing = np.isnan(both[0]) & np.isnan(both[1])
-    parts = [np.clip(np.nan_to_num(part), -LARGEST, LARGEST) for part in both]
-    return np.where(missing, unknown, parts[0] + parts[1])
+    gaps = [np.isnan(part) for part in both]
+    parts = [
+        np.clip(np.where(gap, 0.0, part), -LARGEST, LARGEST)
+        for part, gap in zip(both, gaps, strict=True)
+    ]
+    return np.where(gaps[0] & gaps[1], unknown, parts[0] + parts[1])
 
 
 def ints_of(table: pa.Table, name: str) -> Ints:

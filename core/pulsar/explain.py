@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -17,7 +17,13 @@ from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.gates import at_least
 from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.shedding.unload_checks import Landing, UnloadChecks
-from core.pulsar.shedding.what_if import SettingsOf, TurningPoint, WhatIf, is_searchable
+from core.pulsar.shedding.what_if import (
+    SettingPair,
+    SettingsOf,
+    TurningPoint,
+    WhatIf,
+    is_searchable,
+)
 from core.pulsar.view import LoadView
 from core.units import format_bytes_per_s, pluralize
 
@@ -213,22 +219,28 @@ class Explanation:
             return
         yield from self._what_if.turning_points(broker)
 
-    def otherwise(self, broker: str, points: Sequence[TurningPoint]) -> str:
+    def otherwise(
+        self,
+        broker: str,
+        points: Sequence[TurningPoint],
+        simulate: Callable[[SettingPair], str] | None = None,
+    ) -> str:
         """Return what besides one setting would have to be otherwise, two settings included.
 
         Args:
             broker: Broker id.
             points: Its turning points: where there are any, pairs of settings are not tried.
+            simulate: Returns what becomes of the cluster with a pair, one sentence.
         """
         reason = self.of_broker(broker)
         if points or reason.sheds or not is_searchable(self.view):
             return reason.otherwise
         both = self._what_if.together(broker)
-        return (
-            f"{reason.otherwise} Two settings do it, not simulated here: {both}."
-            if both
-            else reason.otherwise
-        )
+        if both is None:
+            return reason.otherwise
+        if simulate is None:
+            return f"{reason.otherwise} Two settings do it, not simulated here: {both.sentence}."
+        return f"{reason.otherwise} Two settings do it: {both.sentence}. {simulate(both)}"
 
     def bundle_turning_points(self, bundle: str) -> Iterator[TurningPoint]:
         """Yield each setting that turns the verdict on a bundle by itself; each value is tried.

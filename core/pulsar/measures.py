@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from core.arrays import Floats, column_values, row_of
 from core.findings.measures import Spread
-from core.pulsar.load import weighted_max_usage
+from core.pulsar.load import resource_weights, weighted_max_usage
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.snapshot import PulsarSnapshot
 from core.units import format_ratio
@@ -148,11 +148,8 @@ def measure(snapshot: PulsarSnapshot, settings: EffectiveSettings | None = None)
         O(brokers + bundles), no Python loop over bundles.
     """
     chosen = effective_settings(snapshot) if settings is None else settings
-    # the settings are cached with it, so that their identity is not given to others
-    _, measures = snapshot.derived.get(
-        ("measures", id(chosen)), lambda: (chosen, _measured(snapshot, chosen))
-    )
-    return measures
+    weights = tuple(resource_weights(chosen).values())
+    return snapshot.derived.get(("measures", weights), lambda: _measured(snapshot, chosen))
 
 
 def _measured(snapshot: PulsarSnapshot, chosen: EffectiveSettings) -> Measures:

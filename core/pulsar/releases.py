@@ -192,7 +192,7 @@ RULES: Final[Mapping[str, OldRule]] = {
     "uniform_is_joint": OldRule(
         "UniformLoadShedder", "compares the rate of one broker with another's traffic"
     ),
-    "uniform_skips_single": OldRule("UniformLoadShedder", "skips brokers with one bundle"),
+    "uniform_skips_single": OldRule("UniformLoadShedder", "skips brokers with one bundle or none"),
     "uniform_rate_slack": OldRule(
         "UniformLoadShedder", "picks up to 1,000 msg/s more than it should"
     ),
@@ -204,7 +204,7 @@ RULES: Final[Mapping[str, OldRule]] = {
     ),
     "transfer_moves_idle": OldRule("TransferShedder", "moves bundles without traffic"),
     "transfer_counts_bytes": OldRule("TransferShedder", "fills only brokers without any traffic"),
-    "sheds_system_namespace": OldRule("", "bundles of pulsar/system are shed or not"),
+    "sheds_system_namespace": OldRule("", "bundles of pulsar/system are never shed"),
     "placement_forgets_idle": OldRule(
         "", "LeastResourceUsageWithWeight forgets an idle broker's past"
     ),

@@ -5,7 +5,7 @@ Brokers, bundles and namespaces are numbered by their row; ``-1`` means *none*.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Final
@@ -39,6 +39,7 @@ from core.pulsar.leader_rates import leader_long_rates, long_rate_doubt
 from core.pulsar.load import (
     DEFAULT_MSGS_PER_S,
     overload_usage,
+    resource_weights,
     threshold_usage,
     usage_is_known,
     weighted_max_usage,
@@ -51,6 +52,9 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 _MANY: Final = 16
+_INPUTS: Final = "_view_inputs"
+_STEADY: Final = ("steady columns",)
+_BUNDLES: Final = ("bundle columns",)
 _NON_PERSISTENT: Final = "non-persistent://"
 _UNSEEN_MSGS_PER_S: Final = 2 * DEFAULT_MSGS_PER_S  # in and out
 
@@ -145,41 +149,75 @@ class LoadView:
     def of(cls, snapshot: PulsarSnapshot, settings: EffectiveSettings) -> LoadView:
         """Number and lay out a snapshot under some settings (their weights, their release).
 
-        Cached with the snapshot: the same settings get the same view.
+        Cached with the snapshot: settings that are laid out the same get the same view.
         """
-        # the settings are stored with it, so that their identity is not given to others
-        _, view = snapshot.derived.get(
-            ("view", id(settings)), lambda: (settings, cls._laid_out(snapshot, settings))
+        made: LoadView = snapshot.derived.get(
+            ("view", cls.inputs(settings)), lambda: cls._laid_out(snapshot, settings)
         )
-        return view
+        return made
+
+    @staticmethod
+    def inputs(settings: EffectiveSettings) -> Hashable:
+        """Return all that a view takes from settings; equal ones give equal views."""
+        cached = settings.__dict__.get(_INPUTS)
+        if cached is None:
+            manager = "loadManagerClassName"
+            cached = (
+                settings.target,
+                tuple(resource_weights(settings).values()),
+                settings.text(manager),
+                settings.origin(manager) == "assumed",
+            )
+            settings.__dict__[_INPUTS] = cached
+        return cached
 
     @classmethod
     def _laid_out(cls, snapshot: PulsarSnapshot, settings: EffectiveSettings) -> LoadView:
+        """Lay it out; one view for all settings under which every usage is the same."""
         brokers = snapshot.brokers
-        names = tuple(brokers.column("broker").to_pylist())
+        weighted, rules = weighted_max_usage(brokers, settings), settings.rules
+        usages = (
+            weighted,
+            _finite(weighted if rules.overload_is_weighted else overload_usage(brokers, settings)),
+            _finite(threshold_usage(brokers, settings) if rules.drops_over_limit else weighted),
+        )
+        own_class = _own_class(snapshot, settings)
+        key = (settings.target, own_class, *(usage.tobytes() for usage in usages))
+        return snapshot.derived.get(
+            ("view of usage", key),
+            lambda: cls._of_usages(snapshot, settings, usages, own_class),
+        )
+
+    @classmethod
+    def _of_usages(
+        cls,
+        snapshot: PulsarSnapshot,
+        settings: EffectiveSettings,
+        usages: tuple[Floats, Floats, Floats],
+        own_class: str | None,
+    ) -> LoadView:
+        brokers = snapshot.brokers
         rate_known = ~np.isnan(floats_of(brokers, "msg_rate_in"))
         has_report = usage_is_known(brokers) | rate_known
+        steady = snapshot.derived.get(_STEADY, partial(_steady_columns, snapshot))
+        names = steady["brokers"]
         whatever_the_settings = partial(_bundle_columns, snapshot, names)
-        bundle_part = snapshot.derived.get(("bundle columns",), whatever_the_settings)
-        namespace_part = _namespace_columns(snapshot, bundle_part)
-        usage = weighted_max_usage(brokers, settings)
+        bundle_part = snapshot.derived.get(_BUNDLES, whatever_the_settings)
+        usage = usages[0]
         stored = total_of(brokers, "long_msg_rate", unknown=np.nan)
         long_rate, note = leader_long_rates(stored, bundle_part)
         if snapshot.manifest.load_manager == "extensible":
             note = ""  # long-term rates are neither stored nor read there
-        policies, problems = parse_isolation_policies(snapshot.policies)
-        stored_domains = parse_failure_domains(snapshot.policies)
-        domains = brokers.column("failure_domain").to_pylist()
+        problems = steady["problems"]
         return cls(
             cluster=snapshot.manifest.cluster,
             load_manager=snapshot.manifest.load_manager,
             leader=snapshot.manifest.leader,
             release=settings.release,
             sheds_system=settings.rules.sheds_system_namespace,
-            brokers=names,
             usage=_finite(usage),
-            overload_usage=_finite(overload_usage(brokers, settings)),
-            threshold_usage=_finite(threshold_usage(brokers, settings)),
+            overload_usage=usages[1],
+            threshold_usage=usages[2],
             usage_known=~np.isnan(usage),
             has_report=has_report,
             broker_msg_rate=total_of(brokers, "msg_rate"),
@@ -191,23 +229,11 @@ class LoadView:
             ),
             broker_topics=ints_of(brokers, "topic_count"),
             broker_bundles=ints_of(brokers, "bundle_count"),
-            serves_persistent=flags_of(brokers, "persistent_topics_enabled"),
-            serves_non_persistent=flags_of(brokers, "non_persistent_topics_enabled"),
-            versions=tuple(brokers.column("version").to_pylist()),
-            load_manager_classes=tuple(brokers.column("load_manager").to_pylist()),
-            own_class=_own_class(snapshot, settings),
-            failure_domains=tuple(
-                stored_domains.get(name, domain)
-                for name, domain in zip(names, domains, strict=True)
-            ),
-            policies=policies,
-            unreadable_policies=unreadable_isolation_policies(snapshot.policies)
-            if problems
-            else {},
+            own_class=own_class,
             notes=tuple(text for text in (*problems, note, quota_note(snapshot)) if text),
             extensible=ExtensibleLoads.of(snapshot),
             **bundle_part,
-            **namespace_part,
+            **{name: value for name, value in steady.items() if name != "problems"},
         )
 
     @cached_property
@@ -340,17 +366,88 @@ def _finite(usage: Floats) -> Floats:
     return np.clip(np.nan_to_num(usage, nan=0.0), -LARGEST, LARGEST)
 
 
+def share_layout(before: PulsarSnapshot, after: PulsarSnapshot, *, has_moved: bool) -> None:
+    """Give a snapshot the columns that another one of the same cluster has laid out already.
+
+    Args:
+        before: With the same brokers, bundles, namespaces and policies in the same rows.
+        after: Where bundles have moved, or only averages differ.
+        has_moved: Whether bundles have.
+    """
+    steady = before.derived.get(_STEADY, partial(_steady_columns, before))
+    after.derived.get(_STEADY, lambda: steady)
+    if not has_moved:
+        names = steady["brokers"]
+        columns = before.derived.get(_BUNDLES, partial(_bundle_columns, before, names))
+        after.derived.get(
+            _BUNDLES,
+            lambda: {
+                **columns,
+                "shared_index": IndexLater(after),
+                **_averages(after, columns),
+            },
+        )
+
+
+def _steady_columns(snapshot: PulsarSnapshot) -> dict[str, Any]:
+    """Return what neither moves of bundles nor reports of their load change."""
+    brokers = snapshot.brokers
+    names = tuple(brokers.column("broker").to_pylist())
+    policies, problems = parse_isolation_policies(snapshot.policies)
+    stored_domains = parse_failure_domains(snapshot.policies)
+    domains = brokers.column("failure_domain").to_pylist()
+    namespaces = _namespaces(snapshot)
+    return {
+        "brokers": names,
+        "namespaces": namespaces,
+        "serves_persistent": flags_of(brokers, "persistent_topics_enabled"),
+        "serves_non_persistent": flags_of(brokers, "non_persistent_topics_enabled"),
+        "versions": tuple(brokers.column("version").to_pylist()),
+        "load_manager_classes": tuple(brokers.column("load_manager").to_pylist()),
+        "failure_domains": tuple(
+            stored_domains.get(name, domain) for name, domain in zip(names, domains, strict=True)
+        ),
+        "policies": policies,
+        "problems": problems,
+        "unreadable_policies": unreadable_isolation_policies(snapshot.policies) if problems else {},
+        **_namespace_columns(snapshot, namespaces),
+    }
+
+
+def _namespaces(snapshot: PulsarSnapshot) -> tuple[str, ...]:
+    of_bundles = pc.unique(snapshot.bundles.column("namespace"))
+    declared = pc.unique(snapshot.namespaces.column("namespace"))
+    return tuple(sorted({*of_bundles.to_pylist(), *declared.to_pylist()}))
+
+
 def _bundle_columns(snapshot: PulsarSnapshot, brokers: tuple[str, ...]) -> dict[str, Any]:
     table, names = snapshot.bundles, snapshot.bundles.column("bundle")
     broker_names = pa.array(brokers, pa.string())
-    of_bundles = pc.unique(table.column("namespace"))
-    declared = pc.unique(snapshot.namespaces.column("namespace"))
-    namespaces = tuple(sorted({*of_bundles.to_pylist(), *declared.to_pylist()}))
+    namespaces = snapshot.derived.get(_STEADY, partial(_steady_columns, snapshot))["namespaces"]
     owner = codes_of(table.column("owner"), broker_names)
     named = codes_of(table.column("reported_by"), broker_names)
     reporter = counted_by(named, owner, snapshot.manifest.load_manager)
-    last = total_of(table, "msg_rate")
-    last_throughput = total_of(table, "msg_throughput")
+    columns = {
+        "bundles": table.column("bundle").to_numpy(zero_copy_only=False),
+        "bundle_names": names,
+        "shared_index": IndexLater(snapshot),
+        "bundle_namespace": codes_of(table.column("namespace"), pa.array(namespaces, pa.string())),
+        "owner": owner,
+        "reporter": reporter,
+        "is_broker_bound": flags_of(table, "is_broker_bound"),
+        "bundle_msg_rate": total_of(table, "msg_rate"),
+        "bundle_throughput": total_of(table, "msg_throughput"),
+        "bundle_topics": ints_of(table, "topic_count"),
+        "led_since": _led_since(snapshot),
+        "is_non_persistent": _is_non_persistent(snapshot),
+    }
+    return {**columns, **_averages(snapshot, columns)}
+
+
+def _averages(snapshot: PulsarSnapshot, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of bundles that averages decide."""
+    table, reporter = snapshot.bundles, columns["reporter"]
+    last, last_throughput = columns["bundle_msg_rate"], columns["bundle_throughput"]
     short = total_of(table, "short_msg_rate", unknown=np.nan)
     short_throughput = total_of(table, "short_msg_throughput", unknown=np.nan)
     has_stats = ~np.isnan(total_of(table, "msg_rate", unknown=np.nan))
@@ -360,16 +457,6 @@ def _bundle_columns(snapshot: PulsarSnapshot, brokers: tuple[str, ...]) -> dict[
         snapshot, (short, short_throughput, averaged), has_stats & (reporter >= 0)
     )
     return {
-        "namespaces": namespaces,
-        "bundles": table.column("bundle").to_numpy(zero_copy_only=False),
-        "bundle_names": names,
-        "shared_index": IndexLater(snapshot),
-        "bundle_namespace": codes_of(table.column("namespace"), pa.array(namespaces, pa.string())),
-        "owner": owner,
-        "reporter": reporter,
-        "is_broker_bound": flags_of(table, "is_broker_bound"),
-        "bundle_msg_rate": last,
-        "bundle_throughput": last_throughput,
         "is_measured": has_stats | has_averages,
         "bundle_short_rate": np.where(np.isnan(short), last, short),
         "bundle_short_throughput": np.where(
@@ -378,9 +465,6 @@ def _bundle_columns(snapshot: PulsarSnapshot, brokers: tuple[str, ...]) -> dict[
         "bundle_long_rate": np.where(
             np.isnan(averaged), np.where(reporter >= 0, last, _UNSEEN_MSGS_PER_S), averaged
         ),
-        "bundle_topics": ints_of(table, "topic_count"),
-        "led_since": _led_since(snapshot),
-        "is_non_persistent": _is_non_persistent(snapshot),
     }
 
 
@@ -433,7 +517,7 @@ def _is_non_persistent(snapshot: PulsarSnapshot) -> Flags:
     return np.asarray(held.to_numpy(zero_copy_only=False), np.bool_)
 
 
-def _namespace_columns(snapshot: PulsarSnapshot, bundle_part: dict[str, Any]) -> dict[str, Any]:
+def _namespace_columns(snapshot: PulsarSnapshot, namespaces: tuple[str, ...]) -> dict[str, Any]:
     """Anti-affinity groups; names differ in case only are one group, as upstream compares."""
     table = snapshot.namespaces.select(["namespace", "anti_affinity_group"])
     group_by_namespace = {
@@ -443,7 +527,7 @@ def _namespace_columns(snapshot: PulsarSnapshot, bundle_part: dict[str, Any]) ->
     }
     groups = tuple(sorted(set(group_by_namespace.values())))
     number = {group: index for index, group in enumerate(groups)}
-    codes = [number.get(group_by_namespace.get(name, ""), -1) for name in bundle_part["namespaces"]]
+    codes = [number.get(group_by_namespace.get(name, ""), -1) for name in namespaces]
     return {"namespace_group": np.array(codes, np.int32), "groups": groups}
 
 

@@ -24,6 +24,10 @@ def conform(table: pa.Table, schema: pa.Schema, *, name: str) -> pa.Table:
     Raises:
         SchemaError: A required column is missing or holds nulls, or a value does not fit its type.
     """
+    if table.schema.equals(schema, check_metadata=True) and not any(
+        table.column(number).null_count for number, field in enumerate(schema) if not field.nullable
+    ):
+        return table
     columns = []
     for field in schema:
         index = table.schema.get_field_index(field.name)

@@ -47,13 +47,18 @@ def after_samples(snapshot: PulsarSnapshot, count: int) -> PulsarSnapshot:
     reporter = row_of(brokers["broker"], bundles["reported_by"])
     seeds = seeds_of(snapshot)
     bundles = after_each(bundles, reporter >= 0, seeds, (count,))
-    for name in AVERAGES:
-        totals = sums(reporter, column_values(bundles, name), brokers.num_rows)
-        brokers = set_column(brokers, name, known_sums(brokers, name, totals))
-    if bundles is snapshot.bundles and _same(brokers, snapshot.brokers):
+    sampled_brokers = _set_columns(
+        brokers,
+        {
+            name: known_sums(
+                brokers, name, sums(reporter, column_values(bundles, name), brokers.num_rows)
+            )
+            for name in AVERAGES
+        },
+    )
+    if bundles is snapshot.bundles and _same(sampled_brokers, brokers):
         return snapshot  # nothing derived of it has to be derived again
-    tables = {**snapshot.tables, "bundles": bundles, "brokers": brokers}
-    return PulsarSnapshot.build(snapshot.manifest, tables)
+    return snapshot.with_tables({"bundles": bundles, "brokers": sampled_brokers})
 
 
 def seeds_of(snapshot: PulsarSnapshot) -> Mapping[str, Floats]:
@@ -77,14 +82,15 @@ def after_each(
         counts: Samples of each round.
         since: First round whose samples each bundle takes; ``None``: all take all.
     """
+    lasts = {rate: column_values(bundles, rate) for rate in RATES}
+    changed: dict[str, pa.Array] = {}
     for term, most in TERMS:
         held = np.nan_to_num(column_values(bundles, f"{term}_samples")).astype(np.int64)
         averages = {rate: column_values(bundles, f"{term}_{rate}") for rate in RATES}
-        lasts = {rate: column_values(bundles, rate) for rate in RATES}
-        if _is_at_rest(bundles, reported, averages, held >= most):
+        if _is_at_rest(lasts, reported, averages, held >= most):
             continue
         for number, count in enumerate(counts):
-            if number and _is_at_rest(bundles, reported, averages, held >= most):
+            if number and _is_at_rest(lasts, reported, averages, held >= most):
                 break
             taken = reported if since is None else reported & (since <= number)
             counted = held
@@ -95,20 +101,17 @@ def after_each(
                 counted = np.where(taken & np.isfinite(last), filled, counted)
             held = counted
         for rate, values in averages.items():
-            mask = np.isnan(values)
-            bundles = set_column(
-                bundles, f"{term}_{rate}", pa.array(values, pa.float64(), mask=mask)
-            )
-        bundles = set_column(bundles, f"{term}_samples", pa.array(held, pa.int64()))
-    return bundles
+            changed[f"{term}_{rate}"] = pa.array(values, pa.float64(), mask=np.isnan(values))
+        changed[f"{term}_samples"] = pa.array(held, pa.int64())
+    return _set_columns(bundles, changed)
 
 
 def _is_at_rest(
-    bundles: pa.Table, reported: Flags, averages: Mapping[str, Floats], is_full: Flags
+    lasts: Mapping[str, Floats], reported: Flags, averages: Mapping[str, Floats], is_full: Flags
 ) -> bool:
     """Return whether no further sample of the same statistics changes anything."""
     for rate, values in averages.items():
-        last = column_values(bundles, rate)
+        last = lasts[rate]
         if (reported & np.isfinite(last) & ((values != last) | ~is_full)).any():
             return False
     return True
@@ -165,3 +168,13 @@ def set_column(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
     """Return a table with one column replaced."""
     index = table.schema.get_field_index(name)
     return table.set_column(index, table.schema.field(name), values)
+
+
+def _set_columns(table: pa.Table, columns: Mapping[str, pa.Array]) -> pa.Table:
+    """Return a table with some columns replaced; the same one where there are none."""
+    if not columns:
+        return table
+    names = table.schema.names
+    return pa.Table.from_arrays(
+        [columns.get(name, table.column(name)) for name in names], schema=table.schema
+    )

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol, Self
 
 import numpy as np
 
 from core.pulsar.bundle_index import share_bundle_index
-from core.pulsar.measures import Measures, measure
+from core.pulsar.measures import Measures, measure, owned_bundle_counts
 from core.pulsar.plan.clients import ClientImpact, client_impact
 from core.pulsar.plan.outcomes import Scenario
 from core.pulsar.plan.project import project_scenario
@@ -22,7 +23,7 @@ from core.pulsar.shedding import Move
 from core.pulsar.shedding.model import Decision
 from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.shedding.unload_checks import Landing
-from core.pulsar.view import LoadView
+from core.pulsar.view import LoadView, share_layout
 from core.simulation.managers import Manager
 from core.simulation.model import Landed
 from core.simulation.scenario import joined, without_brokers
@@ -99,7 +100,7 @@ class LocalCluster:
     strategy: AnyStrategy
     manager: Manager
 
-    @property
+    @cached_property
     def _view(self) -> LoadView:
         return LoadView.of(self.snapshot, self.settings)
 
@@ -124,7 +125,9 @@ class LocalCluster:
             rows = np.array([self._view.bundle_row(move.bundle) for move in moves], np.int64)
             ends = tuple(move.destination for move in moves)
             snapshot = project_scenario(snapshot, rows, Scenario(1.0, ends))
+            share_layout(self.snapshot, snapshot, has_moved=True)
         later = self.manager.reported(snapshot, touched_by(moves))
+        self._share(snapshot, later)
         if self._view.indexed_for(len(moves)):
             share_bundle_index(self.snapshot, later)
         return replace(self, snapshot=later)
@@ -145,7 +148,16 @@ class LocalCluster:
     def rested(self, state: Any) -> tuple[LocalCluster, Any]:
         """Delegate to the manager."""
         snapshot, state = self.manager.rested(self.snapshot, state)
+        self._share(self.snapshot, snapshot)
         return replace(self, snapshot=snapshot), state
+
+    @staticmethod
+    def _share(before: PulsarSnapshot, after: PulsarSnapshot) -> None:
+        """Give what was laid out or counted to a fleet that differs in reports only."""
+        if after is not before:
+            share_layout(before, after, has_moved=False)
+            counts = owned_bundle_counts(before)
+            after.derived.get("owned_bundle_counts", lambda: counts)
 
     def impact(self, moves: Sequence[Landed]) -> ClientImpact:
         """Add it up."""

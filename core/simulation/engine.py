@@ -250,7 +250,9 @@ class _Engine:
                 continue
             names = sorted(landing.distribution)
             chances = np.array([landing.distribution[name] for name in names])
-            end = names[int(self._rng.choice(len(names), p=chances / chances.sum()))]
+            limits = np.cumsum(chances / chances.sum())
+            # what numpy's ``choice`` draws, without its checks of the chances
+            end = names[int(np.searchsorted(limits / limits[-1], self._rng.random(), "right"))]
             if end != landing.move.broker:
                 moves.append(
                     Landed(bundle=landing.move.bundle, source=landing.move.broker, destination=end)

@@ -138,6 +138,17 @@ class PulsarSnapshot:
         }
         return cls(replace(manifest, tables=entries), whole)
 
+    def with_tables(self, tables: Mapping[str, pa.Table]) -> PulsarSnapshot:
+        """Return the snapshot with some tables replaced by others of as many rows.
+
+        Raises:
+            SchemaError: A table does not fit its declared schema.
+        """
+        fitting = {
+            name: conform(table, PULSAR_TABLES[name], name=name) for name, table in tables.items()
+        }
+        return PulsarSnapshot(self.manifest, {**self.tables, **fitting})
+
     @property
     def brokers(self) -> pa.Table:
         """Table of :data:`core.schemas.pulsar.BROKERS`."""

@@ -194,7 +194,10 @@ def undo(
     config_file: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Undo a run: move each bundle back and restore each setting, as the run left them."""
+    """Undo a run: move bundles back and restore settings.
+
+    Each bundle and setting as the run left it; what changed since is reported.
+    """
     config = configured(config_file)
     view = services.run_view(config, run)
     cluster = config.cluster(view.cluster)

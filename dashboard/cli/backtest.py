@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,9 +35,9 @@ from dashboard.cli.history.recorded import Past
 from dashboard.cli.options import Config, EngineName, Json, PlanReason
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
 from dashboard.cli.plan_answers import refusal, write_plan
+from dashboard.cli.progress import STATUS
 from dashboard.presenters.candidates import shortened
 
-_EVERY_S: Final = 0.2
 _MOST_SHOWN: Final = 30
 
 
@@ -79,7 +78,7 @@ def backtest(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Simulate recorded load under other strategies and settings, and rank them."""
+    """Rank strategies and settings on the recorded load."""
     on_spark = _on_spark(engine, master)
     _must_be_usable(out)
     past = Past.of(uri, config)
@@ -169,12 +168,10 @@ def _run_on_spark(
 
 
 class _Progress:
-    """One line on a terminal that is written over; ends the work once a person pressed Ctrl-C."""
+    """Progress that ends the work once a person pressed Ctrl-C."""
 
     def __init__(self) -> None:
         self.is_stopped = False
-        self._shown_at = 0.0
-        self._width = 0
 
     def step(self, done: int, total: int, words: str) -> None:
         """Show the progress.
@@ -187,20 +184,7 @@ class _Progress:
                 "Stopped before it was done; nothing was written.",
                 hint="Start it again with the same grid, or with a smaller one.",
             )
-        now = time.monotonic()
-        is_last = bool(total) and done >= total
-        if not sys.stderr.isatty() or (now - self._shown_at < _EVERY_S and not is_last):
-            return
-        self._shown_at = now
-        line = f"{done:,} of {total:,}  {words}"
-        sys.stderr.write("\r" + line.ljust(self._width)[:200])
-        self._width = len(line)
-
-    def end(self) -> None:
-        """End the line."""
-        if self._width:
-            sys.stderr.write("\n")
-        sys.stderr.flush()
+        STATUS.step(done, total, words)
 
 
 @contextmanager
@@ -218,7 +202,7 @@ def _stoppable() -> Iterator[_Progress]:
         yield progress
     finally:
         signal.signal(signal.SIGINT, before)
-        progress.end()
+        STATUS.stop()
 
 
 # -- the plan --------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ def dashboard(
     jobs: Annotated[bool, typer.Option(help="Run a job server.")] = True,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = False,
 ) -> int:
-    """Serve the pages, collect the configured clusters and apply requested plans."""
+    """Serve the pages, collect clusters and apply plans."""
     chosen = services.config_path(config)
     loaded = read_config(chosen)
     must_name_clusters(loaded, chosen)
@@ -110,7 +110,10 @@ def note_open_runs(path: Path | None) -> None:
 
 @app.command()
 def check(config: Config = None, as_json: Json = False) -> int:
-    """Check the configuration and every endpoint, and show fixes for what fails."""
+    """Check the configuration and every endpoint.
+
+    Show the fix of everything that fails.
+    """
     loaded = configured(config)
     results = {cluster.name: services.check(loaded, cluster) for cluster in loaded.clusters}
     history = check_history(loaded)
@@ -156,7 +159,10 @@ def collect(
     history: Annotated[bool, typer.Option(help="Record snapshots in the history.")] = True,
     config: Config = None,
 ) -> int:
-    """Collect snapshots of clusters periodically and record them, until Ctrl-C."""
+    """Collect and record snapshots of clusters, until Ctrl-C.
+
+    Collect periodically.
+    """
     end_with_parent()
     loaded, chosen = chosen_clusters(config, clusters or ())
     if not history:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import sys
 import tempfile
 import threading
 import time
@@ -39,6 +40,7 @@ from dashboard.cli.sandbox_config import (
     write_sandbox_config,
 )
 from dashboard.cli.supervisor import Child, Supervisor, free_port, shutting_down
+from dashboard.services.demo import note_demo
 from dashboard.services.sandbox import SandboxRequest
 
 app = typer.Typer()
@@ -53,9 +55,13 @@ def demo(
         typer.Option(min=1, max=MAX_PORT, help="Port of the pages, or the next free one."),
     ] = 8501,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+    past: Annotated[bool, typer.Option(help="Simulate a day of history before the start.")] = True,
     state_dir: StateDir = None,
 ) -> int:
-    """Run the dashboard on embedded clusters: sandboxes, collector, worker and jobs."""
+    """Run the dashboard on embedded clusters.
+
+    Sandboxes, a collector, a worker and a job server.
+    """
     started = time.monotonic()
     state = state_dir or Path(tempfile.mkdtemp(prefix="trimtab-demo-"))
     services.keep_private(state)
@@ -81,6 +87,7 @@ def demo(
             write_sandbox_config(
                 config, [sections_of(one) for one in files.values()], config.parent
             )
+            note_demo(config.parent, services.now(), has_past=past)
             for rank, kind in enumerate(files):
                 note(f"{'' if rank else 'sandbox':11}{part(kind, 'sandbox').summary(request)}")
             collector = start_collector(all_, config)
@@ -92,13 +99,13 @@ def demo(
                 all_.children,
             )
             note(f"collector  every {PERIOD_S:.0f} s, state in {state}")
-            worker = start_worker(all_, config)
+            if past:
+                _start_past(all_, request, config)
+            worker, jobs = start_worker(all_, config), start_jobs(all_, config)
             note("worker     carries out what is applied")
-            jobs = start_jobs(all_, config)
             note("jobs       back-tests and other long computations, requested on their pages")
             open_when_ready(all_, pages, port, open_browser=browser)
-            note("The command line knows both clusters after:")
-            note(f"  export {services.CONFIG_ENV}={shlex.quote(str(config))}")
+            _note_config(config)
             note(f"Ready after {time.monotonic() - started:.1f} s. Ctrl-C ends it.")
             all_.watch([*fleets, pages, collector, worker], restarted=[jobs])
         except KeyboardInterrupt:
@@ -135,6 +142,19 @@ def _start_sandboxes(
     ]
 
 
+def _start_past(all_: Supervisor, request: SandboxRequest, config: Path) -> None:
+    """Start what writes the history of the time before the start; it ends by itself."""
+    numbers = (request.brokers, request.bundles, request.seed)
+    command = [sys.executable, "-m", "dashboard.past", str(config), *map(str, numbers)]
+    all_.start("past", command)
+    note("history    a simulated day before the start, the last hours first")
+
+
+def _note_config(config: Path) -> None:
+    note("The command line knows both clusters after:")
+    note(f"  export {services.CONFIG_ENV}={shlex.quote(str(config))}")
+
+
 @app.command("sandbox")
 @takes(SandboxRequest)
 def run_sandbox(
@@ -146,6 +166,9 @@ def run_sandbox(
     state_dir: StateDir = None,
     as_json: Json = False,
 ) -> int:
-    """Run the embedded fleet: a real ZooKeeper and simulated brokers, until Ctrl-C."""
+    """Run an embedded cluster for trials, until Ctrl-C.
+
+    Pulsar: a real ZooKeeper and simulated brokers. Pegasus: meta and replica servers.
+    """
     code: int = part(kind, "sandbox").run(request, write_config, state_dir, as_json=as_json)
     return code

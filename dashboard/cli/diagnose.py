@@ -12,15 +12,16 @@ import typer
 
 from core.diagnosis.model import Cause, Diagnosis, Effect
 from core.diagnosis.request import DiagnoseRequest
+from core.errors import InputError
 from core.units import format_ratio, pluralize
 from dashboard import services
 from dashboard.cli import systems
 from dashboard.cli.config import config_words, read_config
-from dashboard.cli.each import progress
 from dashboard.cli.history.moments import moment
 from dashboard.cli.options import Config, Json, Source
 from dashboard.cli.output import Answer, UsageFaultError, emit, say
 from dashboard.cli.parts import part
+from dashboard.cli.progress import STATUS
 from dashboard.cli.requests import takes
 from dashboard.cli.source import snapshot_directories
 
@@ -44,7 +45,14 @@ def diagnose(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Name the causes of uneven load, each proven by a simulation of its fix."""
+    """Name the causes of uneven load, proven by simulation.
+
+    The fix of each cause is simulated to convergence.
+    """
+    try:
+        request = request.checked()
+    except InputError as exc:
+        raise UsageFaultError(exc.message, hint=exc.hint) from exc
     if since is not None:
         return _over_time(source, request, since, config, as_json=as_json)
     from core.diagnosis.systems import diagnose as name_causes  # noqa: PLC0415  # heavy: not at start
@@ -52,7 +60,7 @@ def diagnose(
     with snapshot_directories([source], config) as directories:
         _, snapshot = systems.snapshot_in(directories[0])
         started = time.perf_counter()
-        found = name_causes(snapshot, request, progress())
+        found = name_causes(snapshot, request, STATUS)
     elapsed_ms = (time.perf_counter() - started) * 1000
     name = source if not Path(source).is_dir() else snapshot.manifest.cluster
     return _answered(found, snapshot, name, config, {}, elapsed_ms, (), as_json=as_json)
@@ -69,7 +77,8 @@ def _over_time(
     if cluster not in [one.name for one in loaded.clusters]:
         raise UsageFaultError(
             f"--since reads the history of a configured cluster; {cluster} is none.",
-            hint="Name a cluster of the configuration, or leave --since out.",
+            hint=f"Configured: {', '.join(one.name for one in loaded.clusters) or 'none'}; or "
+            "leave --since out.",
         )
     now = services.now()
     try:
@@ -80,9 +89,7 @@ def _over_time(
         ) from exc
     started = time.perf_counter()
     store = history.history(loaded)
-    found = over_time(
-        store, cluster, period, request.checked(), progress(), loaded.history.minute_s
-    )
+    found = over_time(store, cluster, period, request, STATUS, minute_s=loaded.history.minute_s)
     elapsed_ms = (time.perf_counter() - started) * 1000
     snapshot = store.snapshot_at(cluster, found.worst_at)
     body = {
@@ -210,8 +217,9 @@ def _effect_words(effect: Effect) -> str:
     parts = [
         f"deviation {format_ratio(before.deviation)} -> {format_ratio(after.deviation)}",
         f"moves {before.moves:,} -> {after.moves:,}",
-        f"back {before.returned:,} -> {after.returned:,}",
     ]
+    if before.returned or after.returned:
+        parts.append(f"returned {before.returned:,} -> {after.returned:,}")
     if not before.converges:
         parts.append(f"converges after {pluralize(after.rounds, 'round')} (now: never)")
     return "With the fix: " + ", ".join(parts)

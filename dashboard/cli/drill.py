@@ -27,7 +27,10 @@ def drill(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Simulate the failure of each broker, failure domain or node: hot brokers, lost capacity."""
+    """Simulate the failure of each broker, domain or node.
+
+    Show hot brokers and lost capacity after each.
+    """
     on_spark = is_spark(engine)
     kind = kind_of(source, config) or FIRST  # its module reports what is missing
     of_system = part(kind, "drill")

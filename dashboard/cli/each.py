@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from core.errors import OpsError, UnknownNameError
-from core.progress import NoProgress, Progress
 from core.snapshot.store import load_manifest
 from core.spark.fleet import each_on_spark
 from dashboard.cli.config import read_config
 from dashboard.cli.output import EXIT_DONE, UsageFaultError, fail, note, print_json, say
+from dashboard.cli.progress import STATUS
 from dashboard.services import spark as services_spark
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def each(
         return _repeat(printed, as_json=as_json)
     spark = engine.session()
     if large is not None and len(snapshots) == 1:
-        instead = large(spark, snapshots[0], progress())
+        instead = large(spark, snapshots[0], STATUS)
         if instead is not None:
             return instead(snapshots[0], as_json=as_json)
     return _repeat(_on_spark(spark, directories, command, as_json), as_json=as_json)
@@ -127,7 +127,7 @@ def _on_spark(
         row = {"text": printed.text, "notes": printed.notes, "code": printed.code}
         return {_PRINTED: pa.Table.from_pylist([row])}
 
-    found = each_on_spark(spark, paths, answer, progress())
+    found = each_on_spark(spark, paths, answer, STATUS)
     rows = {name: tables[_PRINTED].to_pylist()[0] for name, tables in found}
     return {name: Printed(**rows[name]) for name in directories}
 
@@ -158,19 +158,3 @@ def _repeat(printed: Mapping[str, Printed], *, as_json: bool) -> int:
             sys.stdout.write(one.text)
     sys.stdout.flush()
     return max((one.code for one in printed.values()), default=EXIT_DONE)
-
-
-class _Noted:
-    """Progress on a terminal: one line that is written over."""
-
-    def step(self, done: int, total: int, words: str) -> None:
-        """Write it."""
-        sys.stderr.write(f"\r{words}: {done} of {total} tasks " if total else f"\r{words}: {done} ")
-        if total and done >= total:
-            sys.stderr.write("\n")
-        sys.stderr.flush()
-
-
-def progress() -> Progress:
-    """Return what shows progress on a terminal, and nothing elsewhere."""
-    return _Noted() if sys.stderr.isatty() else NoProgress()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ENGINES: Final = ("local", "spark")
-_EVERY_S: Final = 0.5
 
 
 def is_spark(engine: str) -> bool:
@@ -39,22 +36,6 @@ def spark_session(config: services.Config) -> SparkSession:
     """Start Spark; this takes seconds."""
     note("Starting Spark ...")
     return spark.session(config)
-
-
-class ProgressLine:
-    """Progress as one line on a terminal that is written over."""
-
-    def __init__(self) -> None:
-        self._shown_at = 0.0
-
-    def step(self, done: int, total: int, words: str) -> None:
-        """Show the progress."""
-        now = time.monotonic()
-        is_last = bool(total) and done >= total
-        if sys.stderr.isatty() and (is_last or now - self._shown_at >= _EVERY_S):
-            self._shown_at = now
-            sys.stderr.write(f"\r{words}: {done:,} of {total:,} " + ("\n" if is_last else ""))
-            sys.stderr.flush()
 
 
 def write_tables(out: Path | None, tables: Mapping[str, pa.Table]) -> None:

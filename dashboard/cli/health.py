@@ -25,7 +25,10 @@ def health(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Show the findings of a cluster or a snapshot, with numbers."""
+    """Show the findings of a cluster or a snapshot.
+
+    Show each with its numbers.
+    """
     command = partial(systems.health, target_code=request.target)
     large = partial(systems.large_health, target_code=request.target)
     with snapshot_directories(sources, config) as directories:

@@ -36,7 +36,10 @@ def run_jobs(
     config_file: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Run the job server until Ctrl-C; or list, show and stop jobs."""
+    """Run the job server; or list, show and stop jobs.
+
+    The server runs until Ctrl-C.
+    """
     if action not in ACTIONS:
         unknown = UnknownNameError.of("thing to do with jobs", action, ACTIONS)
         raise UsageFaultError(unknown.message, hint=unknown.hint)

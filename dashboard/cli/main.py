@@ -1,7 +1,8 @@
-"""The ``trimtab`` command: which module has which command, and how a command line ends."""
+"""The ``trimtab`` command: how a command line starts and ends."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -9,23 +10,24 @@ import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
-from importlib.metadata import version as installed_version
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from core.errors import InputError, OpsError
+from dashboard.cli.commands import COMMANDS
+from dashboard.cli.options import COMPLETION_VARIABLE
 from dashboard.cli.output import (
     EXIT_DONE,
-    EXIT_USAGE,
     StoppedError,
     UsageFaultError,
     fail,
     forget_warnings,
     report_bug,
 )
-from dashboard.cli.registry import CONNECTORS, lazy_group
+from dashboard.cli.registry import CONNECTORS, group_of
+from dashboard.cli.signatures import RunNeededError, only_signatures
 
 if TYPE_CHECKING:
     from dashboard.services import CommandConnector
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 _NO_TEXT: Final = re.compile("[\\ud800-\\udfff\\x00]")
 _SHOWN: Final = 40
 _MAX_PATH: Final = 200
+_HELP: Final = frozenset({"-h", "--help"})
 _OF_A_PATH: Final = frozenset(
     {
         *(errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC),
@@ -40,139 +43,41 @@ _OF_A_PATH: Final = frozenset(
     }
 )
 
-COMMANDS: Final = {
-    "dashboard.cli.clusters": {
-        "dashboard": "Serve the pages, collect the configured clusters and apply requested plans.",
-        "check": "Check the configuration and every endpoint, and show fixes for what fails.",
-        "collect": "Collect snapshots of clusters periodically and record them, until Ctrl-C.",
-        "capture": "Take one snapshot of a cluster.",
-    },
-    "dashboard.cli.pulsar.import_zk": {
-        "import-zk": "Convert a ZooKeeper dump to a snapshot.",
-    },
-    "dashboard.cli.health": {
-        "health": "Show the findings of a cluster or a snapshot, with numbers.",
-    },
-    "dashboard.cli.diagnose": {
-        "diagnose": "Name the causes of uneven load, each proven by a simulation of its fix.",
-    },
-    "dashboard.cli.pulsar.decisions.fleet": {
-        "place": (
-            "Show the placement candidates of a bundle with probabilities, and excluded brokers."
-        ),
-        "shed": "Preview a shedding round: bundles, source and destination, and why.",
-        "simulate": "Simulate the balancer's rounds to convergence: moves, deviation, flaps.",
-    },
-    "dashboard.cli.pulsar.decisions.lookup": {
-        "lookup": "Show where a topic is, step by step: topic, hash, bundle, owner.",
-    },
-    "dashboard.cli.pulsar.decisions.split": {
-        "split": "Preview a split of a bundle: positions, load of the parts, effect.",
-    },
-    "dashboard.cli.pulsar.decisions.settings_doctor": {
-        "doctor": (
-            "Check the settings: conflicts, differences, implausible values; cause and fix of each."
-        ),
-    },
-    "dashboard.cli.pulsar.decisions.explanation": {
-        "explain": (
-            "Explain why brokers shed or stay in the next round, and which settings conflict."
-        ),
-    },
-    "dashboard.cli.pulsar.decisions.optimization": {
-        "optimize": (
-            "Find the fewest moves that bring every broker near the mean, with a lower bound."
-        ),
-    },
-    "dashboard.cli.pulsar.plans": {
-        "unload": "Plan an unload of bundles; nothing is sent.",
-        "set": "Plan a change of dynamic settings, validated; run it with `apply`.",
-    },
-    "dashboard.cli.preview": {
-        "preview": "Preview a plan: destinations, load before and after, clients, commands.",
-    },
-    "dashboard.cli.apply": {
-        "apply": "Apply a plan: check, send and verify, step by step.",
-        "undo": (
-            "Undo a run: move each bundle back and restore each setting, as the run left them."
-        ),
-        "worker": "Execute requested runs on clusters, until Ctrl-C.",
-    },
-    "dashboard.cli.runs": {
-        "runs": "Show runs: time, person, reason, result; control a run; verify the journal.",
-    },
-    "dashboard.cli.jobs": {
-        "jobs": "Run the job server until Ctrl-C; or list, show and stop jobs.",
-    },
-    "dashboard.cli.pegasus": {"pegasus": "Show, balance and maintain Apache Pegasus clusters."},
-    "dashboard.cli.demo": {
-        "demo": "Run the dashboard on embedded clusters: sandboxes, collector, worker and jobs.",
-        "sandbox": "Run the embedded fleet: a real ZooKeeper and simulated brokers, until Ctrl-C.",
-    },
-    "dashboard.cli.pegasus.sandbox": {
-        "sandbox-node": (
-            "Inject or end a fault in a node of the Pegasus sandbox; without NODE, show the nodes."
-        ),
-    },
-    "dashboard.cli.backtest": {
-        "backtest": "Simulate recorded load under other strategies and settings, and rank them.",
-    },
-    "dashboard.cli.drill": {
-        "drill": (
-            "Simulate the failure of each broker, failure domain or node: hot brokers, lost"
-            " capacity."
-        ),
-    },
-    "dashboard.cli.pulsar.topics": {
-        "topics": "Map topics of a file to bundles and brokers, and find crowded partitions.",
-    },
-    "dashboard.cli.pulsar.ownership": {
-        "owners": "Show ownership: sessions, orphans, double claims, namespaces on few brokers.",
-    },
-    "dashboard.cli.history": {
-        "history": "Read, export, import, repair and analyse the recorded history.",
-    },
-    "dashboard.cli.pulsar.leader": {
-        "leader": "Record, replay and predict the shedding rounds of a Pulsar leader.",
-    },
-    "dashboard.cli.pulsar.tenants": {
-        "quota": "Compute each broker's share of a resource group's limit.",
-        "tenants": "Show the traffic of each tenant next to the limits of its namespaces.",
-    },
-    "dashboard.cli.pulsar.advise": {"advise": "Compute sizes and limits that operators tune."},
-    "dashboard.cli.pulsar.policies": {
-        "policy": (
-            "List, set and delete policies: isolation, anti-affinity, domains, groups, rates,"
-            " quotas."
-        ),
-        "isolation": "Show which brokers may serve which namespaces, and misplaced bundles.",
-    },
-}
-"""Commands by module, each with its help line."""
+_EPILOG: Final = """\b
+Exit codes:
+  0  done; findings and "nothing to do" are done
+  1  refused or failed
+  2  bad usage
+  3  answered, but incomplete: what could not be read is named
+
+\b
+Examples:
+  trimtab demo            try everything on embedded clusters
+  trimtab health sandbox  show what is wrong with a cluster
+"""
 
 app = typer.Typer(
     name="trimtab",
-    cls=lazy_group(COMMANDS),
+    cls=group_of(COMMANDS),
     help="Show where Pulsar and Pegasus clusters are uneven, and preview, apply and undo the fix.",
-    add_completion=True,
+    epilog=_EPILOG,
+    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": sorted(_HELP)},
 )
 
 
 @app.callback(invoke_without_command=True)
 def common(
-    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
     """Show where Pulsar and Pegasus clusters are uneven, and preview, apply and undo the fix."""
     if version:
+        from importlib.metadata import version as installed_version  # noqa: PLC0415  # starts fast
+
         typer.echo(f"trimtab {installed_version('trimtab')}")
         raise typer.Exit
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help(), err=True)
-        raise typer.Exit(EXIT_USAGE)
 
 
 def run(arguments: list[str], connectors: Sequence[CommandConnector] = ()) -> int:
@@ -193,9 +98,7 @@ def run(arguments: list[str], connectors: Sequence[CommandConnector] = ()) -> in
     except OpsError as error:
         return fail(error, as_json=as_json)
     except typer.TyperException as error:
-        said = error.format_message().rstrip(".") + "."
-        usage = UsageFaultError(said, hint="See the same command with --help alone.")
-        return fail(usage, as_json=as_json)
+        return fail(_bad_usage(error), as_json=as_json)
     except BrokenPipeError:  # the reader, `head` for one, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_DONE
@@ -205,6 +108,16 @@ def run(arguments: list[str], connectors: Sequence[CommandConnector] = ()) -> in
         # what runs until Ctrl-C ends by itself then: this was stopped before it was done
         return fail(StoppedError("Stopped before it was done."), as_json=as_json)
     return outcome if isinstance(outcome, int) else EXIT_DONE
+
+
+def _bad_usage(error: typer.TyperException) -> UsageFaultError:
+    """Return what is wrong with the words of a command line, near options and where help is."""
+    context = getattr(error, "ctx", None)
+    see = f"Run `{context.command_path if context else 'trimtab'} --help`."
+    near = getattr(error, "possibilities", None)  # of an option that the command does not have
+    if near:
+        return UsageFaultError(f"{error.message}.", hint=f"Did you mean {' or '.join(near)}? {see}")
+    return UsageFaultError(error.format_message().rstrip(".") + ".", hint=see)
 
 
 def _check_text(arguments: Sequence[str]) -> None:
@@ -267,6 +180,14 @@ def main() -> None:
     """Entry point of the ``trimtab`` command."""
     sys.excepthook = _unexpected
     sys.meta_path.insert(0, _WithoutPandas())
+    if COMPLETION_VARIABLE in os.environ:
+        from typer.completion import completion_init  # noqa: PLC0415  # only a shell needs it
+
+        completion_init()
+        sys.modules["numpy"] = None  # type: ignore[assignment]  # pyarrow asks for it; names need none
+    if COMPLETION_VARIABLE in os.environ or not _HELP.isdisjoint(sys.argv[1:]):
+        with contextlib.suppress(RunNeededError), only_signatures():
+            sys.exit(run(sys.argv[1:]))
     sys.exit(run(sys.argv[1:]))
 
 

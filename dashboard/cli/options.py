@@ -7,11 +7,25 @@ from typing import Annotated, Final
 
 import typer
 
+from dashboard.cli.output import set_wide
+
+COMPLETION_VARIABLE: Final = "_TRIMTAB_COMPLETE"
+"""Set by a shell that completes a command line."""
+
 MAX_PORT: Final = 65_535
 MAX_ROUNDS: Final = 10_000
 """Rounds that one command simulates; more would take hours, and is a typing error."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object.")]
+Wide = Annotated[
+    bool,
+    typer.Option(
+        "--wide",
+        help="Print whole tables, wider than the terminal.",
+        expose_value=False,
+        callback=set_wide,
+    ),
+]
 Snapshot = Annotated[Path, typer.Argument(help="Snapshot directory.", metavar="SNAPSHOT")]
 Snapshots = Annotated[
     list[Path],

@@ -7,18 +7,21 @@ could not be read or is not as it was written.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
+import shutil
 import sys
+import textwrap
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 from core.errors import InvariantError, OpsError
 from core.units import MISLEADING, visible
+from dashboard.cli.progress import STATUS
 
 EXIT_DONE: Final = 0
 EXIT_REFUSED: Final = 1
@@ -54,8 +57,8 @@ class Answer:
     exit_code: int = EXIT_DONE
 
 
-_UNCUT: Final = 1_000_000
-"""Characters of a line that is not for a terminal."""
+IS_WIDE: ContextVar[bool] = ContextVar("is_wide", default=False)
+"""Whether tables may be wider than the terminal: ``--wide``."""
 
 _WARNINGS: Final[list[str]] = []
 """Warnings of the command that runs, in the order in which they came up."""
@@ -88,6 +91,7 @@ def emit(answer: Answer, *, as_json: bool) -> int:
 def print_json(body: Mapping[str, Any]) -> None:
     """Print one JSON object; NaN and infinities, which JSON does not have, are refused."""
     text = json.dumps(body, ensure_ascii=False, allow_nan=False)
+    STATUS.stop()
     sys.stdout.write(MISLEADING.sub(_escaped, text) + "\n")
 
 
@@ -107,12 +111,14 @@ def fail(error: OpsError, *, as_json: bool) -> int:
 
 def say(text: str = "") -> None:
     """Print a line to standard output."""
-    sys.stdout.write(_harmless(text) + "\n")
+    STATUS.stop()
+    sys.stdout.write(_lines_of(_harmless(text), sys.stdout) + "\n")
 
 
 def note(text: str) -> None:
     """Print a line to standard error."""
-    sys.stderr.write(_harmless(text) + "\n")
+    STATUS.stop()
+    sys.stderr.write(_lines_of(_harmless(text), sys.stderr) + "\n")
     sys.stderr.flush()
 
 
@@ -121,39 +127,68 @@ def _harmless(text: str) -> str:
     return visible(text)
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def _lines_of(text: str, stream: TextIO) -> str:
+    """Fold a sentence between words on a terminal; a line to copy, such as a command, stays one."""
+    if not stream.isatty() or "`" in text or not text.endswith((".", ":", "?")):
+        return text
+    indent = text[: len(text) - len(text.lstrip())]
+    return textwrap.fill(
+        text,
+        shutil.get_terminal_size().columns,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, spare: Collection[str] = ()
+) -> None:
     """Print a table; numbers are aligned right.
 
-    On a terminal it fits the width and long cells are folded; elsewhere no width cuts a line.
+    It fits the terminal, or the width that COLUMNS names: prose is folded between words, names are
+    shortened in the middle, and columns that have no room are left out and named on standard error.
+    With ``--wide``, or where standard output is no terminal, every cell is printed as it is.
+
+    Args:
+        columns: Headings.
+        rows: Cells by row.
+        spare: Columns to leave out first, in this order.
     """
     if not rows:
         return
-    from rich.console import Console  # noqa: PLC0415 - only an answer for people needs it
-    from rich.table import Table  # noqa: PLC0415 - only an answer for people needs it
-    from rich.text import Text  # noqa: PLC0415 - only an answer for people needs it
+    from dashboard.cli.fitting import fitted  # noqa: PLC0415 - only an answer for people needs it
 
-    is_terminal = sys.stdout.isatty()
-    drawn = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
-    for index, name in enumerate(columns):
-        is_right = all(_is_number(row[index]) for row in rows)
-        drawn.add_column(
-            Text(name, style="bold"),
-            justify="right" if is_right else "left",
-            overflow="fold",
-        )
-    for row in rows:
-        drawn.add_row(*(Text(_harmless(cell)) for cell in row))
-    if is_terminal:
-        Console().print(drawn)
-        return
-    plain = Console(file=io.StringIO(), width=_UNCUT, color_system=None)
-    with plain.capture() as lines:
-        plain.print(drawn)
-    for line in lines.get().splitlines():
-        say(line.rstrip())
+    STATUS.stop()
+    width = None if IS_WIDE.get() else terminal_width()
+    cells = [[_harmless(cell) for cell in row] for row in rows]
+    is_right = [all(_is_number(row[at]) for row in cells) for at in range(len(columns))]
+    lines, left_out = fitted(columns, cells, is_right, width, spare)
+    is_bold = sys.stdout.isatty()
+    for number, line in enumerate(lines.head + lines.body):
+        is_head = is_bold and number < len(lines.head)
+        sys.stdout.write(f"\x1b[1m{line}\x1b[0m\n" if is_head else f"{line}\n")
+    if left_out:
+        sys.stdout.flush()
+        note(f"Columns left out: {', '.join(left_out)}. --wide shows them.")
+
+
+def set_wide(value: bool) -> None:
+    """Let tables be wider than the terminal, or not."""
+    IS_WIDE.set(value)
+
+
+def terminal_width() -> int | None:
+    """Return the columns that standard output has; ``None``: nothing limits them."""
+    named = os.environ.get("COLUMNS", "")
+    if named.isdigit() and int(named):
+        return int(named)
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def _is_number(text: str) -> bool:
+    if ":" in text or "-" in text[1:]:  # an address, a time, the id of a run
+        return False
     return text == "unknown" or text[:1].isdigit() or text[:2].lstrip("+-")[:1].isdigit()
 
 

@@ -25,6 +25,6 @@ def preview(
     ],
     as_json: Json = False,
 ) -> int:
-    """Preview a plan: destinations, load before and after, clients, commands."""
+    """Preview a plan: destinations, load, clients, commands."""
     plan = load_plan(plan_file, steps_of(known_systems()))
     return systems.preview(directory, plan, as_json=as_json)

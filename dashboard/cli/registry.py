@@ -1,23 +1,29 @@
 """Commands by name: a command's module is imported when the command is used.
 
 The list of ``trimtab --help`` and the names for completion need no command's module, so that the
-command line starts at once. A new command is one module and one line in its group's table.
+command line starts at once.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from contextvars import ContextVar
+from difflib import get_close_matches
 from functools import wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 import typer
+from typer._click.shell_completion import CompletionItem
 from typer.core import TyperCommand, TyperGroup
 
-from dashboard.cli.output import UsageFaultError
+from dashboard.cli.commands import Entry, Group
+from dashboard.cli.names import Names, completed, names_of
+from dashboard.cli.options import Wide
+from dashboard.cli.output import EXIT_USAGE, UsageFaultError, note
+from dashboard.cli.progress import STATUS
+from dashboard.cli.signatures import ONLY, RunNeededError, signature_only
 
 if TYPE_CHECKING:
     from dashboard.services import CommandConnector
@@ -29,88 +35,179 @@ MAX_WHOLE: Final = 2**53
 """Beyond it JSON and floating-point numbers lose digits, and arrays their indices."""
 
 _SHOWN: Final = 40
+_SUGGESTIONS: Final = 3
+_UNTIL_CTRL_C: Final = frozenset({"demo", "dashboard", "collect", "worker", "jobs", "sandbox"})
+"""Commands that are never done, so that no line shows how far they are."""
 
 
-def lazy_group(modules: Mapping[str, Mapping[str, str]]) -> type[TyperGroup]:
-    """Return the class of a group whose commands are imported when they are used.
+class CommandGroup(TyperGroup):
+    """A group whose commands are imported when they are used."""
 
-    Args:
-        modules: By module, the help line of each of its commands. The module's ``app`` has the
-            commands; a group of commands counts as one.
-    """
-    table = {
-        name: (module, text) for module, lines in modules.items() for name, text in lines.items()
-    }
+    sections: ClassVar[Mapping[str, Mapping[str, Entry | Group]]]
+    """Its commands by heading and name."""
 
-    class LazyGroup(TyperGroup):
-        def __init__(self, **values: Any) -> None:
-            super().__init__(**{**values, "commands": {}})
-            self.commands = _Commands(table)  # type: ignore[assignment]  # nothing is added to it
+    def __init__(self, **values: Any) -> None:
+        super().__init__(**{**values, "commands": {}})
+        self.entries = {
+            name: entry for section in self.sections.values() for name, entry in section.items()
+        }
+        self.commands = _Commands(self.entries)  # type: ignore[assignment]  # nothing is added to it
 
-        def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature is Typer's
-            return list(self.commands)
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature is Typer's
+        """Return the names in the order of the help."""
+        return list(self.entries)
 
-        def format_commands(self, ctx: Any, formatter: Any) -> None:
-            with self._named_only():
-                super().format_commands(ctx, formatter)
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Show the help on standard error where nothing is given."""
+        if not args and not ctx.resilient_parsing:
+            note(ctx.get_help())
+            raise typer.Exit(EXIT_USAGE)
+        return super().parse_args(ctx, args)
 
-        def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-            with self._named_only():
-                return super().shell_complete(ctx, incomplete)
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Return the command; suggest near names for one that does not exist.
 
-        @contextmanager
-        def _named_only(self) -> Iterator[None]:
-            """Let the commands be names with their help lines, for lists of them."""
-            commands = self.commands
-            self.commands = {
-                name: TyperCommand(name=name, help=text) for name, (_, text) in table.items()
-            }
-            try:
-                yield
-            finally:
-                self.commands = commands
+        Raises:
+            UsageFaultError: There is no such command.
+        """
+        name = args[0]
+        if name in self.entries or ctx.resilient_parsing or name.startswith("-"):
+            return super().resolve_command(ctx, args)
+        near = suggested(name, self.sections)
+        see = f"Run `{ctx.command_path} --help` for the list."
+        raise UsageFaultError(
+            f"{ctx.command_path} has no command {name!r}.",
+            hint=f"Did you mean {' or '.join(near)}? {see}" if near else see,
+        )
 
-    return LazyGroup
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as above
+        """Write the commands under their headings, in one column for all."""
+        width = max(map(len, self.entries))
+        for heading, entries in self.sections.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(width), e.summary) for name, e in entries.items()])
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Return the commands and options that begin so."""
+        commands = self.commands
+        self.commands = {
+            name: TyperCommand(name=name, help=entry.summary)
+            for name, entry in self.entries.items()
+        }
+        try:
+            return super().shell_complete(ctx, incomplete)
+        finally:
+            self.commands = commands
+
+
+def group_of(sections: Mapping[str, Mapping[str, Entry | Group]]) -> type[CommandGroup]:
+    """Return the class of a group with these commands."""
+    return type("CommandGroup", (CommandGroup,), {"sections": sections})
+
+
+def suggested(name: str, sections: Mapping[str, Mapping[str, Entry | Group]]) -> list[str]:
+    """Return up to three commands near a mistyped name, those in groups with the group's name."""
+    known: dict[str, list[str]] = {}
+    for section in sections.values():
+        for one, entry in section.items():
+            known.setdefault(one, []).append(one)
+            for inner in entry.sections.values() if isinstance(entry, Group) else ():
+                for each in inner:
+                    known.setdefault(each, []).append(f"{one} {each}")
+    near = get_close_matches(name, known, n=_SUGGESTIONS)
+    return [words for one in near for words in known[one]][:_SUGGESTIONS]
 
 
 class _Commands(Mapping[str, Any]):
     """Commands by name, each imported when it is read."""
 
-    def __init__(self, table: Mapping[str, tuple[str, str]]) -> None:
-        self._table = table
+    def __init__(self, entries: Mapping[str, Entry | Group]) -> None:
+        self._entries = entries
         self._loaded: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._loaded:
-            self._loaded[name] = _load(self._table[name][0], name)
+            self._loaded[name] = _load(name, self._entries[name])
         return self._loaded[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._table)
+        return iter(self._entries)
 
     def __len__(self) -> int:
-        return len(self._table)
+        return len(self._entries)
 
 
-def _load(module: str, name: str) -> Any:
-    """Return a command of a module, with its numbers checked."""
+def _load(name: str, entry: Entry | Group) -> Any:
+    """Return a command with its example and its numbers checked, or a group."""
     whole = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
-    whole.add_typer(import_module(module).app)
-    command = typer.main.get_group(whole).commands[name]
-    check_numbers_of(command)
+    if isinstance(entry, Group):
+        text = f"{entry.summary}\n\n{entry.details}".strip()
+        whole.add_typer(typer.Typer(cls=group_of(entry.sections), help=text), name=name)
+        return typer.main.get_group(whole).commands[name]
+    command = signature_only(lambda: _of_module(name, entry)) if ONLY.get() else None
+    if command is None:
+        command = _of_module(name, entry)
+    else:
+        command.callback = _run_needed
+    if any("--json" in param.opts for param in command.params):
+        command.params.append(_wide())
+    command.epilog = f"\b\nExample:\n  {entry.example}"
+    for param in command.params:
+        if (names := names_of(param)) is not None:
+            param.shell_complete = _completing(names)
     return command
 
 
-def check_numbers_of(command: Any) -> None:
-    """Make a command refuse numbers that are not finite or beyond 2^53; of a group, every one."""
-    children = getattr(command, "commands", {})
-    if isinstance(children, _Commands):
-        return  # each is checked when it is imported
-    for child in children.values():
-        check_numbers_of(child)
-    if not children and command.callback is not None:
-        names = {param.name: param.opts[0] for param in command.params}
-        command.callback = _checked(command.callback, names)
+def _wide() -> Any:
+    """Return the option of every command that answers both people and programs."""
+    only = typer.Typer(add_completion=False)
+
+    @only.command()
+    def command(wide: Wide = False) -> None: ...
+
+    return typer.main.get_command(only).params[0]
+
+
+def _run_needed(**_values: Any) -> NoReturn:
+    raise RunNeededError
+
+
+def _of_module(name: str, entry: Entry) -> Any:
+    """Return a command of a module, with its numbers checked."""
+    whole = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+    whole.add_typer(import_module(entry.module).app)
+    command = typer.main.get_group(whole).commands[name]
+    _check_numbers_of(command)
+    return command
+
+
+def _completing(names: Names) -> Callable[[Any, str], list[Any]]:
+    def complete(context: Any, incomplete: str) -> list[Any]:
+        return [CompletionItem(name) for name in completed(names, context, incomplete)]
+
+    return complete
+
+
+def _check_numbers_of(command: Any) -> None:
+    """Make a command refuse numbers that are not finite or beyond 2^53."""
+    names = {param.name: param.opts[0] for param in command.params}
+    command.callback = _checked(command.callback, names)
+    if command.name not in _UNTIL_CTRL_C:
+        command.callback = _started(command.callback, f"trimtab {command.name}")
+
+
+def _started(callback: Callable[..., Any], words: str) -> Callable[..., Any]:
+    """Return a callback with the line that shows that it computes, until it prints or ends."""
+
+    @wraps(callback)
+    def run(**values: Any) -> Any:
+        STATUS.start(words)
+        try:
+            return callback(**values)
+        finally:
+            STATUS.stop()
+
+    return run
 
 
 def _checked(callback: Callable[..., Any], names: dict[str, str]) -> Callable[..., Any]:

@@ -66,7 +66,10 @@ def runs(
     config_file: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Show runs: time, person, reason, result; control a run; verify the journal."""
+    """List, show and control runs; verify the journal.
+
+    Show time, person, reason and result.
+    """
     config = configured_journal(config_file)
     if expect is not None and not verify:
         raise UsageFaultError("--expect needs --verify.", hint="Give both.")
@@ -111,8 +114,9 @@ def _list(config: services.Config, cluster: str | None, last: int, *, as_json: b
             place = services.journal(config).place
             say(f"No run was ever requested{where}, says the journal {place}.")
             return
-        columns = ("run", "requested (UTC)", "who", "cluster", "state", "done", "failed")
-        table((*columns, "unknown", "skipped", "of", "why"), [_row(view) for view in views])
+        columns = ("run", "requested (UTC)", "who", "cluster", "state", "steps", "why")
+        rows = [_row(view) for view in views]
+        table(columns, rows, spare=("requested (UTC)", "who", "cluster"))
 
     problems = _problems(services.journal(config), views)
     for one in problems:
@@ -139,7 +143,12 @@ def _problems(journal: services.Journal, views: Sequence[RunView]) -> list[str]:
 
 
 def _row(view: RunView) -> list[str]:
-    counts = [view.counts.get(state, 0) for state in ("DONE", "FAILED", "UNKNOWN", "SKIPPED")]
+    done = f"{view.counts.get('DONE', 0)} of {len(view.steps)} done"
+    others = [
+        f"{count} {state.lower()}"
+        for state in ("FAILED", "UNKNOWN", "SKIPPED")
+        if (count := view.counts.get(state, 0))
+    ]
     why = f"undoes {view.undoes}: {view.reason}" if view.undoes else view.reason
     return [
         view.run_id,
@@ -147,7 +156,7 @@ def _row(view: RunView) -> list[str]:
         view.requested_by,
         view.cluster,
         "DAMAGED" if view.damage else view.state,
-        *(str(count) for count in (*counts, len(view.steps))),
+        ", ".join((done, *others)),
         why,
     ]
 
@@ -160,7 +169,8 @@ def _show(config: services.Config, run_id: str, *, as_json: bool) -> int:
         _say_head(view)
         say()
         columns = ("step", "subject", "from", "requested", "landed", "state", "took")
-        table(columns, [_step_row(step) for step in view.steps])
+        rows = [_step_row(step) for step in view.steps]
+        table(columns, rows, spare=("took", "landed", "from"))
         waits = waiting_step(view)
         if waits is not None:
             say(f"Step {waits.index + 1} waits: {waits.waiting}")
@@ -174,7 +184,7 @@ def _show(config: services.Config, run_id: str, *, as_json: bool) -> int:
         _say_rest(view)
         say()
         rows = [_entry_row(entry, view.disregarded) for entry in entries]
-        table(("entry", "at (UTC)", "who", "what"), rows)
+        table(("entry", "at (UTC)", "who", "what"), rows, spare=("who",))
 
     body = {
         "run": run_json(view),

@@ -57,6 +57,7 @@ class Button:
         help: One sentence.
         icon: Material symbol.
         shortcut: Key that presses it.
+        key: Of the widget; empty: by its place in the bar.
     """
 
     label: str
@@ -67,6 +68,7 @@ class Button:
     help: str = ""
     icon: str | None = None
     shortcut: str | None = None
+    key: str = ""
 
 
 def show(effects: Sequence[Effect], buttons: Sequence[Button], *, key: str) -> None:
@@ -93,15 +95,22 @@ def show(effects: Sequence[Effect], buttons: Sequence[Button], *, key: str) -> N
                 width="content",
             )
         st.space("stretch")
-        for at, button in enumerate(buttons):
-            st.button(
-                words.plain(button.label),
-                key=f"_{key}_action_{at}",
-                type="primary" if button.is_primary else "secondary",
-                on_click=button.on_click,
-                args=button.args,
-                disabled=button.is_disabled,
-                help=words.plain(button.help) or None,
-                icon=button.icon,
-                shortcut=button.shortcut,
-            )
+        with st.container(  # where there is no room the buttons go to the next line together
+            horizontal=True, vertical_alignment="center", gap="small", width="content"
+        ):
+            for at, button in enumerate(buttons):
+                _draw(button, button.key or f"_{key}_action_{at}")
+
+
+def _draw(button: Button, key: str) -> None:
+    st.button(
+        words.plain(button.label),
+        key=key,
+        type="primary" if button.is_primary else "secondary",
+        on_click=button.on_click,
+        args=button.args,
+        disabled=button.is_disabled,
+        help=words.plain(button.help) or None,
+        icon=button.icon,
+        shortcut=button.shortcut,
+    )

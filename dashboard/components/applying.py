@@ -17,7 +17,7 @@ from core.plan.codec import dump_plan
 from core.plan.describe import tally
 from core.plan.model import Plan
 from dashboard import services, state
-from dashboard.components import words
+from dashboard.components import action_bar, words
 from dashboard.presenters import applying as presenter
 from dashboard.presenters.naming import file_name
 from dashboard.queries import runs
@@ -88,22 +88,26 @@ class ApplyDialog(ABC):
 
 def draw_choices(dialog: ApplyDialog, now: datetime) -> str:
     """Draw what may be done with a plan: apply it, or take it along; return the file's name."""
-    words.section(
-        "Apply it", "A worker carries out exactly this plan, step by step, and checks each."
-    )
-    plan = dialog.plan
-    name = file_name(dialog.cluster.name, f"plan-{plan.short_id}", plan.created_at, "json")
+    words.section("Apply it", "A worker executes exactly this plan, and checks each step.")
     with st.container(horizontal=True, vertical_alignment="center"):
         apply_button(dialog)
-        st.download_button(
-            "Download the plan",
-            data=dump_plan(plan),
-            file_name=name,
-            mime="application/json",
-            icon=":material/download:",
-            on_click="ignore",
-        )
-    st.caption(presenter.expiry_words(plan, now))
+        name = draw_download(dialog)
+    st.caption(presenter.expiry_words(dialog.plan, now))
+    return name
+
+
+def draw_download(dialog: ApplyDialog) -> str:
+    """Draw the button that takes the plan along; return the file's name."""
+    plan = dialog.plan
+    name = file_name(dialog.cluster.name, f"plan-{plan.short_id}", plan.created_at, "json")
+    st.download_button(
+        "Download the plan",
+        data=dump_plan(plan),
+        file_name=name,
+        mime="application/json",
+        icon=":material/download:",
+        on_click="ignore",
+    )
     return name
 
 
@@ -113,9 +117,8 @@ def apply_button(dialog: ApplyDialog) -> None:
     A dialog that is open already keeps to the plan it was opened with.
     """
     refusal = _refusal(dialog)
-    verb = "Apply the undo…" if dialog.plan.undoes else "Apply…"
     st.button(
-        verb,
+        _label(dialog.plan),
         icon=":material/rocket_launch:",
         disabled=refusal is not None,
         help=None if refusal is None else words.coded(refusal),
@@ -125,6 +128,35 @@ def apply_button(dialog: ApplyDialog) -> None:
     )
     if refusal is not None:
         st.caption(f":material/block: {words.coded(refusal)}", width="content")
+    draw_dialog()
+
+
+def apply_action(dialog: ApplyDialog, label: str = "") -> action_bar.Button:
+    """Return the button of an action bar that opens the dialog; draw :func:`draw_dialog` as well.
+
+    Args:
+        dialog: The plan.
+        label: By default that of applying the plan, the primary button.
+    """
+    refusal = _refusal(dialog)
+    return action_bar.Button(
+        label=label or _label(dialog.plan),
+        on_click=_begin,
+        args=(dialog,),
+        is_primary=not label,
+        is_disabled=refusal is not None,
+        help=refusal or "",
+        icon=":material/rocket_launch:",
+        key="" if label else "_apply",
+    )
+
+
+def _label(plan: Plan) -> str:
+    return "Apply undo…" if plan.undoes else "Apply plan…"
+
+
+def draw_dialog() -> None:
+    """Draw the dialog of a plan that is about to be applied, where one is open."""
     opened = state.open_dialog()
     if isinstance(opened, ApplyDialog):
         title = "Apply this undo" if opened.plan.undoes else "Apply this plan"

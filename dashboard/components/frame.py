@@ -17,7 +17,7 @@ from dashboard.components.systems import system_of
 from dashboard.components.waiting import no_clusters, no_snapshot
 from dashboard.queries import runs
 from dashboard.queries.snapshots import SavedSnapshots, saved_snapshots
-from dashboard.sitemap import ENTRIES, kinds_of
+from dashboard.sitemap import kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,27 +65,10 @@ def _of_shown_run(config: Config, offered: list[Cluster]) -> list[Cluster]:
     return [one for one in offered if shown is not None and one.name == shown.cluster] or offered
 
 
-def name_page(title: str, subtitle: str = "") -> None:
-    """Show the name of the page, or of the object that it is about, as its title and in the tab.
-
-    A page calls it again where it learns the object only after it was opened.
-
-    Args:
-        title: ``Brokers``, or ``Broker 10.1.0.3:8080``.
-        subtitle: Facts about it with `` · `` between them.
-    """
-    words.title(title, subtitle)
-    drawn, entry = st.session_state[_FRAME], ENTRIES[state.page()]
-    is_of_cluster = title == entry.title and bool(entry.answers)
-    choice = drawn[2] if isinstance(drawn, tuple) else None
-    cluster = choice.cluster.name if choice is not None and is_of_cluster else ""
-    st.set_page_config(page_title=" · ".join(one for one in (title, cluster, "Trimtab") if one))
-
-
 def _drawn(title: str) -> tuple[Config, Choice]:
     """Return what the header says; stop where no cluster of the page's kind is configured."""
     with st.container(key="head", horizontal=True, vertical_alignment="center", gap="medium"):
-        name_page(title)
+        words.title(title)
         navigation.draw_row(state.page())
     drawn = st.session_state[_FRAME]
     if isinstance(drawn, ConfigError):

@@ -13,13 +13,12 @@ from core.actions.preconditions import read_only_refusal
 from core.errors import InputError, OpsError, SnapshotError, UnknownNameError
 from core.snapshot import Manifest
 from dashboard import services, state
-from dashboard.components import misnamed, words
+from dashboard.components import misnamed, palette, words
 from dashboard.components.activity import draw_activity, is_busy_cluster
 from dashboard.components.systems import system_of
 from dashboard.presenters import freshness
 from dashboard.presenters.applying import describe
 from dashboard.presenters.moments import stamp
-from dashboard.presenters.naming import clock
 from dashboard.queries.history import history_of, past_at
 from dashboard.queries.snapshots import SavedSnapshots, collector_status, saved_snapshots
 
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from core.snapshot.store import CachedSnapshot
-    from dashboard.components.system import Searching
-    from dashboard.presenters.search import Hit
     from dashboard.services import Cluster, Config
 
 NOW: Final = "now"
@@ -42,16 +39,6 @@ BADGES_PX: Final = 465
 """Next to the pickers on a wide window, above the buttons on a narrow one."""
 PROBLEMS_PX: Final = 85
 """What problems take more."""
-
-_ICONS = {
-    "topic": ":material/topic:",
-    "broker": ":material/dns:",
-    "namespace": ":material/folder:",
-    "bundle": ":material/donut_small:",
-    "node": ":material/dns:",
-    "table": ":material/table_rows:",
-    "partition": ":material/donut_small:",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,13 +91,26 @@ def render_header(config: Config, offered: Sequence[Cluster]) -> Choice:
         st.space("stretch")
         saved, stored, is_past = _pick_time(config, cluster, saved)
         every = _pick_refresh()
-        _search_button(cluster, stored)
+        palette.draw(config, cluster, stored)
     choice = Choice(cluster, saved, stored, is_past)
     with badges:
         _badges(config, choice, every)
+    if stored is not None and is_past:
+        _past_banner(stored)
     misnamed.draw(state.CLUSTER, cluster.name)
     misnamed.draw(state.AT, state.text(state.AT))
     return choice
+
+
+def _past_banner(stored: CachedSnapshot) -> None:
+    """Draw which past moment the page shows, and the way back to the newest snapshot."""
+    with st.container(key="past", horizontal=True, vertical_alignment="center", gap="medium"):
+        st.markdown(f":material/history: **Past:** {stamp(stored.taken_at)} UTC", width="content")
+        st.button("Back to live", key="_back_to_live", on_click=_to_newest)
+
+
+def _to_newest() -> None:
+    st.session_state[state.AT] = NOW
 
 
 def _check_cluster(config: Config) -> None:
@@ -228,22 +228,6 @@ def _pick_refresh() -> int | None:
     return REFRESH_S.get(text or "off")
 
 
-def _search_button(cluster: Cluster, stored: CachedSnapshot | None) -> None:
-    if st.button(
-        "Search",
-        icon=":material/search:",
-        shortcut="Ctrl+K",
-        disabled=stored is None or state.open_dialog() is not None,
-        help=system_of(cluster.kind).search_help,
-        key="_search_button",
-    ):
-        assert stored is not None  # noqa: S101  # the button is disabled without a snapshot
-        try:
-            search_dialog(system_of(cluster.kind).searching(stored))
-        except SnapshotError:
-            return  # the page itself says why
-
-
 def _badges(config: Config, choice: Choice, every: int | None) -> None:
     words.badge(freshness.environment_badge(choice.cluster.environment))
     manifest = _manifest(choice)
@@ -294,32 +278,23 @@ def _watch(config: Config, choice: Choice) -> None:
     ):
         manifest = _manifest(choice)
         if stored is not None and manifest is not None:
-            _draw_freshness(config, choice, stored, manifest)
+            _draw_freshness(config, choice, manifest)
         elif cluster.read_only:
             words.badge(freshness.read_only_badge(describe(read_only_refusal(cluster.name))))
         draw_activity(config, cluster)
 
 
-def _when(moment: datetime) -> str:
-    """Return the time of day, with the day where it is not today."""
-    is_today = moment.astimezone(UTC).date() == services.now().date()
-    return clock(moment) if is_today else f"{stamp(moment)} UTC"
-
-
-def _draw_freshness(
-    config: Config, choice: Choice, stored: CachedSnapshot, manifest: Manifest
-) -> None:
+def _draw_freshness(config: Config, choice: Choice, manifest: Manifest) -> None:
     name = choice.cluster.name
     status = collector_status(services.collector_status_path(config, name))
     now, every_s = services.now(), config.collect_every_s
-    words.badge(
-        freshness.mode_badge(
-            is_past=choice.is_past,
-            taken_at=_when(stored.taken_at),
-            why_read_only=describe(read_only_refusal(name)) if choice.cluster.read_only else "",
-            is_stale=freshness.is_stale(manifest, now=now, every_s=every_s),
-        )
-    )
+    read_only = describe(read_only_refusal(name)) if choice.cluster.read_only else ""
+    if choice.is_past:  # the banner says so
+        if read_only:
+            words.badge(freshness.read_only_badge(read_only))
+    else:
+        is_stale = freshness.is_stale(manifest, now=now, every_s=every_s)
+        words.badge(freshness.mode_badge(why_read_only=read_only, is_stale=is_stale))
     words.badge(
         freshness.freshness_badge(
             manifest, now=now, every_s=every_s, status=status, is_past=choice.is_past
@@ -329,45 +304,6 @@ def _draw_freshness(
 
 def _closed() -> None:
     state.set_dialog_open(is_open=False)
-
-
-def _open(hit: Hit) -> None:
-    state.set_dialog_open(is_open=False)
-    state.go(hit.page, **dict(hit.params))
-
-
-def search_dialog(searching: Searching) -> None:
-    """Open the search over one snapshot."""
-    state.set_dialog_open(is_open=True)
-    st.dialog("Search", width="medium", icon=":material/search:", on_dismiss=_closed)(
-        partial(_search_body, searching)
-    )()
-
-
-def _search_body(searching: Searching) -> None:
-    query = st.text_input(
-        searching.label,
-        key="_search",
-        type="search",
-        live="200ms",
-        placeholder=searching.examples,
-    )
-    hits = searching.find(query or "")
-    if not query:
-        st.caption(searching.advice)
-    elif not hits:
-        st.caption(f"Nothing has that in its name. {searching.advice}")
-    for hit in hits:
-        st.button(
-            f"**{words.plain(hit.name)}** {words.plain(hit.detail)}",
-            icon=_ICONS[hit.kind],
-            key=f"_hit_{hit.kind}_{hit.name}",
-            on_click=_open,
-            args=(hit,),
-            width="stretch",
-            type="tertiary",
-            help=f"Open this {hit.kind}",
-        )
 
 
 def problems_drawer(manifest: Manifest) -> None:

@@ -21,23 +21,6 @@ if TYPE_CHECKING:
     from dashboard.services import Config
 
 
-@dataclass(frozen=True, eq=False)
-class Searching:
-    """What is searched.
-
-    Attributes:
-        find: Returns what a query names.
-        label: Of the field.
-        examples: Shown in the empty field.
-        advice: What may be searched for, in a sentence.
-    """
-
-    find: Callable[[str], list[Hit]]
-    label: str
-    examples: str
-    advice: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepsTable:
     """How wide the columns of a run's steps are, in pixels, and how high a row.
@@ -73,8 +56,8 @@ class PageSystem(Protocol):
         """Lines of ``trimtab.toml`` that name a cluster."""
 
     @property
-    def search_help(self) -> str:
-        """What can be searched, as the search button explains it."""
+    def actions(self) -> Sequence[Hit]:
+        """What the command palette offers to do on its clusters."""
 
     @property
     def undo_page(self) -> str:
@@ -88,8 +71,8 @@ class PageSystem(Protocol):
     def steps_table(self) -> StepsTable:
         """How the table of a run's steps is laid out."""
 
-    def searching(self, stored: CachedSnapshot) -> Searching:
-        """Return the search over a snapshot.
+    def search(self, stored: CachedSnapshot, query: str) -> list[Hit]:
+        """Return the objects of a snapshot that a query names.
 
         Raises:
             SnapshotError: It is damaged, or was dropped meanwhile.

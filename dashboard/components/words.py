@@ -17,8 +17,9 @@ import streamlit as st
 
 from core.errors import OpsError, UnknownNameError
 from core.snapshot import Manifest
-from dashboard import legible
+from dashboard import legible, state
 from dashboard.presenters.freshness import Badge
+from dashboard.sitemap import ENTRIES
 
 _TITLE: Final = "_title"
 
@@ -49,9 +50,25 @@ STYLE = """<style>
 [class*="st-key-figure_warning_"] [data-testid="stMetric"] {
   border-color: #c99a2e; background: #c99a2e14;
 }
-.st-key-header { border-bottom: 1px solid rgba(128, 140, 150, 0.25); padding-bottom: 0.45rem; }
-.st-key-header-production { border-bottom: 3px solid #8b6cc4; padding-bottom: 0.45rem; }
-.st-key-header-staging { border-bottom: 3px solid #4a8fd0; padding-bottom: 0.45rem; }
+[data-testid="stHeader"] { pointer-events: none; background: none; height: 3rem; min-height: 0; }
+[data-testid="stHeader"] :is(button, a) { pointer-events: auto; }
+[data-testid="stStatusWidget"] button { display: none; }
+[data-testid="stMainBlockContainer"] { padding: 0.55rem 1.6rem 3rem; gap: 0.6rem; }
+[class*="st-key-header"]:not(.st-key-header_live) {
+  border-bottom: 1px solid rgba(128, 140, 150, 0.25); padding: 0 2.4rem 0.4rem 0;
+}
+.st-key-header-production { border-bottom: 3px solid #8b6cc4; }
+.st-key-header-staging { border-bottom: 3px solid #4a8fd0; }
+.stApp:has([data-testid="stExpandSidebarButton"]) [data-testid="stMainBlockContainer"] {
+  padding-left: 4rem;
+}
+[data-testid="stCaptionContainer"] { color: inherit; opacity: 0.75; }
+[data-testid="stCaptionContainer"] :is(p, li, span) { color: inherit; }
+.st-key-past {
+  background: #2f6fb5; border-radius: 4px; padding: 0.3rem 0.8rem; color: #ffffff;
+}
+.st-key-past :is(p, span) { color: #ffffff; }
+.st-key-past button { border-color: #ffffff; color: #ffffff; background: none; }
 .st-key-backtest_form [data-testid="stButtonGroup"] > div { flex-wrap: wrap; }
 @media (max-width: 1200px) {
   [class*="st-key-columns_"] > div > [data-testid="stHorizontalBlock"],
@@ -65,6 +82,12 @@ STYLE = """<style>
   .st-key-backtest_found > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
   .st-key-backtest_found [data-testid="stColumn"] { min-width: 480px; flex-grow: 1; }
   .st-key-backtest_form [data-testid="stColumn"] { min-width: 300px; flex-grow: 1; }
+  .st-key-workbench > [data-testid="stHorizontalBlock"],
+  .st-key-workbench > div > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
+  .st-key-workbench > div > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"],
+  .st-key-workbench > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"] {
+    min-width: 560px; flex-grow: 1;
+  }
 }
 .st-key-header_live { flex-wrap: nowrap; flex-shrink: 0; }
 </style>"""
@@ -82,12 +105,21 @@ def title(text: str, subtitle: str = "") -> None:
         text: ``Fleet``, ``Broker 127.0.0.1:8080``.
         subtitle: A few facts with `` · `` between them; empty: none.
     """
+    st.set_page_config(page_title=_tab_title(text))
     if _TITLE not in st.session_state:
         st.session_state[_TITLE] = st.container(key="title", width="content").empty()
     with st.session_state[_TITLE].container(gap="xxsmall", width="content"):
         st.title(plain(text), anchor=False)
         if subtitle:
             st.caption(plain(subtitle))
+
+
+def _tab_title(text: str) -> str:
+    """Return what the browser's tab shows: the object, or the page and its cluster."""
+    entry = ENTRIES.get(state.page())
+    is_of_cluster = entry is not None and entry.answers and text == entry.title
+    parts = (text, state.text(state.CLUSTER) if is_of_cluster else "", "Trimtab")
+    return " · ".join(part for part in parts if part)
 
 
 def forget_title() -> None:

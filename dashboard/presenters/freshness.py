@@ -86,22 +86,23 @@ def freshness_badge(
     )
 
 
-_LEFT_OUT: Final = (
-    " Counted are the bundles that can move, owned or not: the brokers' own (heartbeat, SLA) "
-    "are left out, here and everywhere."
-)
+_NOTHING: Final[Mapping[str, int]] = {}
 
 
-def coverage_badge(manifest: Manifest, own_bundles: int = 0, trouble: Badge | None = None) -> Badge:
+def coverage_badge(
+    manifest: Manifest,
+    uncounted: Mapping[str, int] = _NOTHING,
+    trouble: Badge | None = None,
+) -> Badge:
     """Return how much of what should be there was read: what carries load, and the load.
 
     Args:
         manifest: Of the snapshot.
-        own_bundles: The brokers' own among its bundles, which never move: not counted.
+        uncounted: How many of its bundles are not counted, by why: ``system``, ``unassigned``.
         trouble: What is wrong with what was read. It takes the place of the tick; what is missing
             from the reading is added to it.
     """
-    coverage, is_whole = _coverage(manifest, own_bundles)
+    coverage, is_whole = _coverage(manifest, uncounted)
     if trouble is None:
         return coverage
     if is_whole:
@@ -111,7 +112,7 @@ def coverage_badge(manifest: Manifest, own_bundles: int = 0, trouble: Badge | No
     )
 
 
-def _coverage(manifest: Manifest, own_bundles: int) -> tuple[Badge, bool]:
+def _coverage(manifest: Manifest, uncounted: Mapping[str, int]) -> tuple[Badge, bool]:
     parts: list[str] = []
     is_whole, is_known = True, True
     for name in record_of(manifest.kind).counted:
@@ -121,7 +122,7 @@ def _coverage(manifest: Manifest, own_bundles: int) -> tuple[Badge, bool]:
             is_whole = False
             continue
         is_known &= table.expected is not None or name == "nodes"  # the meta server lists them
-        own = own_bundles if name == "bundles" else 0
+        own = sum(uncounted.values()) if name == "bundles" else 0
         rows = table.rows - own
         expected = table.expected - own if table.expected is not None else rows
         is_whole &= rows >= expected
@@ -138,12 +139,16 @@ def _coverage(manifest: Manifest, own_bundles: int) -> tuple[Badge, bool]:
         text=", ".join(parts),
         icon=":material/task_alt:" if is_whole else ":material/incomplete_circle:",
         tone="gray" if is_whole else "orange",
-        help="Everything that should be there was read."
-        + (_LEFT_OUT if "bundles" in manifest.tables else "")
+        help="Everything that should be there was read." + _not_counted(uncounted)
         if is_whole
         else "Some of it could not be read: the problems say what. Missing numbers are unknown.",
     )
     return badge, is_whole
+
+
+def _not_counted(uncounted: Mapping[str, int]) -> str:
+    parts = [f"{number:,} {why}" for why, number in uncounted.items() if number]
+    return f" Bundles not counted: {', '.join(parts)}." if parts else ""
 
 
 def problems_badge(manifest: Manifest) -> Badge:
@@ -187,27 +192,16 @@ def environment_badge(environment: str) -> Badge:
     )
 
 
-def mode_badge(
-    *, is_past: bool, taken_at: str, why_read_only: str = "", is_stale: bool = False
-) -> Badge:
+def mode_badge(*, why_read_only: str = "", is_stale: bool = False) -> Badge:
     """Return what a person looks at and may do; what is stale is never called live.
 
     Args:
-        is_past: The snapshot was chosen by its time.
-        taken_at: That time, for people.
         why_read_only: Why nothing can be changed, and how to change that; empty: actions are
             allowed.
         is_stale: Collections have been missed.
     """
     read_only = bool(why_read_only)
     limit = f" {why_read_only}" if read_only else ""
-    if is_past:
-        return Badge(
-            text=f"past: {taken_at}",
-            icon=":material/history:",
-            tone="blue",
-            help="A saved snapshot, not the newest one. Choose Now under Time to return." + limit,
-        )
     word = "last known" if is_stale else "live"
     why = " It is stale: the cluster may look different by now." if is_stale else ""
     return Badge(

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Kind = Literal["topic", "broker", "namespace", "bundle", "node", "table", "partition"]
+Kind = Literal[
+    *("page", "action", "cluster", "run"),
+    *("topic", "broker", "namespace", "bundle", "node", "table", "partition"),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,3 +29,8 @@ class Hit:
     detail: str
     page: str
     params: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """What tells it from every other hit."""
+        return f"{self.kind}:{self.page}:{self.name}"

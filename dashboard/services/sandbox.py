@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 from core.errors import InputError
 from core.request import Request, param
+
+if TYPE_CHECKING:
+    from core.snapshot.store import CachedSnapshot
+    from dashboard.services import Config
 
 
 class RunningFleet(Protocol):
@@ -43,6 +48,32 @@ class SandboxRequest(Request, frozen=True, kw_only=True):
     ] = None
 
 
+def write_past(config: Config, first: CachedSnapshot, request: SandboxRequest) -> Iterator[int]:
+    """Write a simulated day before the first snapshot of a sandbox into the history.
+
+    Yields:
+        How many minutes were written with each part, the last hours first.
+    Raises:
+        HistoryError: It cannot be written.
+    """
+    from connectors.sandbox.past.writer import write_past as write  # noqa: PLC0415  # commands must start fast
+    from core.history.transfer.importing import load_any  # noqa: PLC0415  # the same
+
+    return write(
+        config,
+        load_any(first.path),
+        brokers=request.brokers,
+        bundles=request.bundles,
+        seed=request.seed,
+        day_s=_day_s(request),
+    )
+
+
+def _day_s(request: SandboxRequest) -> float:
+    """Return the length of the workload's day, s."""
+    return 60.0 * request.minute_s
+
+
 def sandbox(request: SandboxRequest, data_dir: Path | None) -> AbstractContextManager[RunningFleet]:
     """Return a local fleet that runs within the ``with`` block.
 
@@ -65,7 +96,7 @@ def sandbox(request: SandboxRequest, data_dir: Path | None) -> AbstractContextMa
         minute_s=request.minute_s,
         stats_every_s=min(10.0, request.minute_s / 4),
         report_check_ms=min(5000, round(request.minute_s * 250)),
-        day_s=60.0 * request.minute_s,
+        day_s=_day_s(request),
     )
     if request.release is not None:
         options = replace(options, release=find_release(request.release).name)

@@ -116,7 +116,7 @@ def test_the_surgeon_makes_a_plan_for_a_topic_that_was_fetched(site, fleet):
     assert "live: as read" in said
     assert "1 split (" in said
     assert "specified_positions_divide" in said
-    apply = next(one for one in app.button if one.label == "Apply…")
+    apply = next(one for one in app.button if one.label == "Apply plan…")
     assert not apply.disabled
     apply.click().run()
     assert_calm(app)
@@ -166,7 +166,7 @@ def test_lookups_lead_to_the_preview_of_every_bundle_which_warns(site, fleet):
     app = site.open("advisors", view="lookups", namespace=namespace_of(fleet))
     next(one for one in app.button if one.label.startswith("Preview")).click().run()
     assert_calm(app)
-    assert app.title[0].value == "Unload preview"
+    assert app.title[0].value == "Unload"
     assert "unloads every owned" in texts(app)
 
 

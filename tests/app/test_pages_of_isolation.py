@@ -95,7 +95,7 @@ def test_a_change_is_seen_through_and_can_be_applied_with_its_unloads(site, flee
     box = next(one for one in app.checkbox if "lies wrong" in one.label)
     box.check().run()
     assert_calm(app)
-    button = next(one for one in app.button if one.label == "Apply…")
+    button = next(one for one in app.button if one.label == "Apply plan…")
     assert not button.disabled
     button.click().run()
     assert_calm(app)
@@ -130,7 +130,7 @@ def test_what_would_do_harm_is_refused_in_a_sentence(site, fleet, change, words)
     app = site.open("isolation", change=[change])
     assert not app.exception
     assert words in " ".join(one.value for one in app.error).replace("\\", "")
-    assert not any(one.label == "Apply…" and not one.disabled for one in app.button)
+    assert not any(one.label == "Apply plan…" and not one.disabled for one in app.button)
 
 
 def test_form_adds_a_change_and_nothing_is_sent(site, fleet):

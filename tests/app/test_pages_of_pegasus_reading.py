@@ -157,7 +157,7 @@ def test_another_level_in_the_address_is_previewed_and_may_be_applied(site):
     assert not app.button(key="_apply").disabled
     app.button(key="_apply").click().run()
     assert_calm(app)
-    assert app.button(key="_apply_now").disabled  # a reason is still to be said
+    assert not app.button(key="_apply_now").disabled  # what lacks is reported when it is pressed
     app.text_input(key="_apply_reason").set_value("evening out").run()
     assert not app.button(key="_apply_now").disabled
 

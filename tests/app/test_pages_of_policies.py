@@ -99,8 +99,8 @@ def test_a_group_is_made_by_its_form_previewed_and_could_be_applied(site, fleet)
     assert "2,500" in said
     assert "no client" in said
     assert "pulsar-admin resourcegroups update silver --msg-publish-rate 2500" in said
-    assert next(one for one in app.button if one.label == "Apply…").disabled is False
-    said = _press(app, "Apply…")
+    assert next(one for one in app.button if one.label == "Apply plan…").disabled is False
+    said = _press(app, "Apply plan…")
     assert "Enter a reason" in said
 
 
@@ -118,7 +118,7 @@ def test_deleting_a_group_that_is_attached_is_refused_until_the_plan_detaches_it
     app = site.open("policies", change=["delete resource_group gold"])
     assert_calm(app)
     assert "brokers would refuse" in texts(app)
-    assert not [one for one in app.button if one.label == "Apply…" and not one.disabled]
+    assert not [one for one in app.button if one.label == "Apply plan…" and not one.disabled]
     both = [f"delete namespace_resource_group {ORDERS}", "delete resource_group gold"]
     app = site.open("policies", change=both)
     said = texts(app)
@@ -131,7 +131,7 @@ def test_what_cannot_be_is_refused_before_anything_is_sent(site, fleet):
     app = site.open("policies", change=['set resource_group g {"publishRateInMsgs": -5}'])
     assert_calm(app)
     assert "-1 to 2,147,483,647" in texts(app)
-    assert not [one for one in app.button if one.label == "Apply…" and not one.disabled]
+    assert not [one for one in app.button if one.label == "Apply plan…" and not one.disabled]
     app = site.open("policies", change=["nonsense"])
     assert_calm(app)
     assert "'nonsense' is no change of a policy" in texts(app)

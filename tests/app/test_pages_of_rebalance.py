@@ -1,4 +1,4 @@
-"""The Rebalance page: ways side by side, settings that are turned, moves that are edited."""
+"""The Rebalance page: candidates, settings that are adjusted, moves that are edited."""
 
 from __future__ import annotations
 
@@ -37,15 +37,36 @@ def snapshot(site):
 
 
 def opened(site, **params):
-    """The page; rounds are not played unless asked for, which takes seconds."""
+    """The page; rounds are not simulated unless requested, which takes seconds."""
     app = site.open("rebalance", **{"play": "false", **params})
     assert_calm(app)
     return app
 
 
+def tab(app, name):
+    """Open a tab of the page: what is in a closed one is not computed."""
+    app.session_state["rebalance_tabs"] = name
+    app.run()
+    assert_calm(app)
+    return app
+
+
+def button(app, label):
+    """The button of that label, of those in the action bar; ``None``: there is none."""
+    return next((one for one in app.button if one.label == label), None)
+
+
+def pick(app, name):
+    app.session_state["pick"] = name
+    app.run()
+    assert_calm(app)
+    return app
+
+
 def candidate_rows(app):
-    """The table of ways, by name and mark."""
+    """The table of candidates, by name and mark."""
     rows = app.dataframe[0].value
+    assert {"after", "moves", "moved", "clients", "rounds"} <= set(rows.columns)
     return {(row["candidate"], row["mark"]): row for row in rows.to_dict("records")}
 
 
@@ -53,6 +74,14 @@ def moves(app):
     """Bundles of the plan that is shown, with what is asked for them."""
     table = next(one.value for one in app.dataframe if "wanted" in one.value.columns)
     return dict(zip(table["bundle"], table["to"], strict=True))
+
+
+def edit(app, key, bundle):
+    """What a button in a row of the moves does; tests cannot click into a table."""
+    app.session_state[key] = [bundle]
+    app.run()
+    assert_calm(app)
+    return app
 
 
 def click(app, key):
@@ -65,15 +94,14 @@ def click(app, key):
 
 
 def test_every_strategy_of_the_load_manager_and_the_optimizer_are_candidates(site, snapshot):
-    app = opened(site)
-    assert [name for name, _ in candidate_rows(app)] == [*MODULAR, queries.OPTIMIZER]
+    app = opened(site, within="5")
+    assert [name for name, _ in candidate_rows(app)] == [queries.OPTIMIZER, *MODULAR]
     assert ("ThresholdShedder", "● active") in candidate_rows(app)
-    said = texts(app)
-    assert "but switched off" in said
-    assert "needs 14 moves" in said
+    assert candidate_rows(app)[(queries.OPTIMIZER, "")]["moves"] == 14
+    assert "loadBalancerSheddingEnabled is false" in texts(app)
 
 
-def test_played_rounds_fill_the_columns_and_are_drawn(site, snapshot):
+def test_simulated_rounds_fill_the_columns_and_are_drawn_side_by_side(site, snapshot):
     app = site.open("rebalance")
     stored = services.snapshot_store(services.load_config(site.config, ())).entries("fleet")[-1]
     for name in MODULAR:
@@ -81,32 +109,81 @@ def test_played_rounds_fill_the_columns_and_are_drawn(site, snapshot):
     app.run()
     assert_calm(app)
     row = candidate_rows(app)[("ThresholdShedder", "● active")]
-    assert row["converged"] < 100
+    assert row["after"] < 100
     assert row["moves"] >= row["now"] == 3
-    assert "Rounds were simulated" in texts(app)
+    assert row["bar"].startswith("data:image/svg+xml")
+    assert len(app.get("plotly_chart")) == 1
+    tab(app, "Compare")
     assert len(app.get("plotly_chart")) == 2
+    assert "flaps" in app.dataframe[-1].value.columns
+
+
+def test_the_snapshot_stays_frozen_until_it_is_recomputed(site):
+    site.put(make_snapshot(brokers=4, bundles=60, now=now() - timedelta(seconds=30)))
+    app = opened(site)
+    before = candidate_rows(app)
+    assert app.button(key="_recompute").disabled
+    site.put(make_snapshot(brokers=4, bundles=48, now=now()))
+    app.run()
+    assert candidate_rows(app) == before
+    click(app, "_recompute")
+    assert candidate_rows(app) != before
+    assert app.button(key="_recompute").disabled
 
 
 @pytest.mark.parametrize("strategy", MODULAR)
 def test_a_chosen_strategy_shows_its_plan_or_why_there_is_none(site, snapshot, strategy):
     app = opened(site, pick=strategy)
-    said = texts(app)
-    assert "points" in said
     if strategy == "OverloadShedder":
-        assert "at 76.3%" in said
-        assert not [one for one in app.button if one.key == "_apply"]
+        assert "at 76.3%" in texts(app)
+        assert button(app, "Preview") is None or "Settings" in [one.label for one in app.metric]
     else:
         assert moves(app)
-        assert not app.button(key="_apply").disabled
+        assert not button(app, "Apply plan…").disabled
+        assert [one.label for one in app.metric] == [
+            "Moves",
+            "Moved traffic",
+            "Clients",
+            "Max deviation",
+        ]
     if strategy == "AvgShedder":
-        assert "round 2" in said
+        assert "round 2" in texts(app)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("Why", "points"), ("Cost", "clients")],
+)
+def test_why_and_cost_are_computed_when_opened(site, snapshot, name, said):
+    app = opened(site, pick="ThresholdShedder")
+    closed = {column for one in app.dataframe for column in one.value.columns}
+    assert "reached" not in closed
+    assert "bundles" not in closed
+    tab(app, name)
+    shown = app.dataframe[-1].value if name == "Cost" else app.dataframe[1].value
+    if name == "Why":
+        assert {"reached", "measured", "threshold", "distance"} <= set(shown.columns)
+        assert "why" not in shown.columns
+    else:
+        assert set(shown.columns) == {"from", "to", "bundles", "traffic", "clients", "topics"}
+
+
+def test_preview_and_commands_open_in_a_dialog(site, snapshot):
+    app = opened(site, pick="ThresholdShedder")
+    button(app, "Preview").click().run()
+    assert_calm(app)
+    assert "Unloading 3 bundles" in texts(app)
+    app = opened(site, pick="ThresholdShedder")
+    button(app, "Copy pulsar-admin").click().run()
+    assert_calm(app)
+    assert any("pulsar-admin namespaces unload" in one.value for one in app.code)
 
 
 def test_a_cluster_of_the_extensible_manager_has_the_one_strategy_it_runs(site):
     made = make_snapshot(brokers=4, bundles=60, now=now())
     site.put(with_manifest(made, load_manager="extensible", unavailable=(EXTENSIBLE_LACKS,)))
     app = opened(site, pick="TransferShedder")
-    assert [name for name, _ in candidate_rows(app)] == ["TransferShedder", queries.OPTIMIZER]
+    assert [name for name, _ in candidate_rows(app)] == [queries.OPTIMIZER, "TransferShedder"]
     assert "`extensible` extra" in texts(app)
 
 
@@ -116,14 +193,15 @@ def test_a_strategy_that_is_not_known_is_named_and_the_rest_still_answers(site):
     site.put(with_settings(made, own))
     app = opened(site)
     assert "OwnShedder" in texts(app)
-    assert "optimal plan" in texts(app)
+    assert moves(app)
     assert all(mark == "" for _, mark in candidate_rows(app))
 
 
 def test_a_single_broker_has_nobody_to_give_to(site):
     site.put(make_snapshot(brokers=1, bundles=12, now=now()))
     app = opened(site, pick="ThresholdShedder")
-    assert "would do nothing" in texts(app)
+    assert candidate_rows(app)[("ThresholdShedder", "● active")]["moves"] == 0
+    assert button(app, "Preview") is None
 
 
 # -- settings that are turned ----------------------------------------------------------------------
@@ -140,8 +218,21 @@ def test_a_turned_setting_answers_in_a_row_of_its_own_and_can_be_put_back(site, 
     assert ("ThresholdShedder", "◇ what if") not in candidate_rows(app)
 
 
+def test_a_changed_setting_can_be_applied(site, snapshot):
+    app = opened(site, pick="ThresholdShedder")
+    assert button(app, "Apply settings…") is None
+    app.slider(key=TRIGGER).set_value(12).run()
+    button(app, "Apply settings…").click().run()
+    assert_calm(app)
+    app.text_input(key="_apply_reason").set_value("shed earlier")
+    click(app, "_apply_now")
+    (entry,) = services.journal(services.load_config(site.config, ())).entries()
+    (step,) = entry.record.event.plan.steps
+    assert (step.subject, step.value) == (TRIGGER, "12")
+
+
 def test_what_would_turn_a_verdict_really_turns_it(site, snapshot):
-    app = opened(site, pick="ThresholdShedder", broker="10.1.0.1:8080")
+    app = tab(opened(site, pick="ThresholdShedder", broker="10.1.0.1:8080"), "Why")
     sentence = f"10.1.0.1:8080 would stay as it is with {TRIGGER} at 42"
     assert sentence in texts(app)
     app = opened(site, **{"pick": "ThresholdShedder", TRIGGER: "42"})
@@ -158,7 +249,7 @@ def test_what_would_turn_a_verdict_really_turns_it(site, snapshot):
     ],
 )
 def test_the_wish_of_the_smallest_moves_stands_in_the_address(site, snapshot, params, expected):
-    assert expected in texts(opened(site, **params))
+    assert expected in texts(tab(opened(site, **params), "Why"))
 
 
 # -- moves that are edited -------------------------------------------------------------------------
@@ -168,7 +259,7 @@ def test_a_move_that_is_left_out_is_gone_until_its_chip_is_taken_away(site, snap
     app = opened(site)
     before = moves(app)
     bundle = next(iter(before))
-    click(app, "_leave_out")
+    edit(app, "drop", bundle)
     assert moves(app).keys() == before.keys() - {bundle}
     assert app.multiselect(key="drop").value == [bundle]
     app.multiselect(key="drop").set_value([]).run()
@@ -179,9 +270,8 @@ def test_a_move_that_is_left_out_is_gone_until_its_chip_is_taken_away(site, snap
 def test_a_pinned_bundle_stays_and_the_way_is_asked_again(site, snapshot):
     app = opened(site)
     bundle = next(iter(moves(app)))
-    click(app, "_pin")
+    edit(app, "pin", bundle)
     assert bundle not in moves(app)
-    assert "bring the farthest" in texts(app)
     click(app, "_edits_reset")
     assert bundle in moves(app)
 
@@ -222,17 +312,15 @@ def test_a_plan_without_any_move_left_says_so(site, snapshot):
     app = opened(site, pick="ThresholdShedder")
     app = opened(site, pick="ThresholdShedder", drop=list(moves(app)))
     assert "no step left" in texts(app)
-    assert not [one for one in app.button if one.key == "_apply"]
+    assert button(app, "Apply plan…") is None
 
 
-def test_edits_of_one_way_do_not_follow_to_the_next(site, snapshot):
+def test_another_candidate_has_its_own_moves(site, snapshot):
     app = opened(site, pick="ThresholdShedder")
     before = moves(app)
-    click(app, "_leave_out")
-    app.segmented_control(key="pick").set_value("UniformLoadShedder").run()
-    assert_calm(app)
-    app.segmented_control(key="pick").set_value("ThresholdShedder").run()
-    assert moves(app) == before
+    edit(app, "drop", next(iter(before)))
+    pick(app, "UniformLoadShedder")
+    assert set(moves(app)) != set(before)
 
 
 def test_a_bundle_that_may_not_move_stops_the_plan_until_it_is_left_out(tmp_path, monkeypatch):
@@ -242,9 +330,9 @@ def test_a_bundle_that_may_not_move_stops_the_plan_until_it_is_left_out(tmp_path
     site.put(make_snapshot(brokers=4, bundles=60, now=now()))
     app = opened(site, pick="ThresholdShedder")
     assert "excluded from every" in texts(app)
-    assert app.button(key="_apply").disabled
+    assert button(app, "Apply plan…").disabled
     app = opened(site, pick="ThresholdShedder", drop=["initech/events/0xdb6db6d8_0xffffffff"])
-    assert not app.button(key="_apply").disabled
+    assert not button(app, "Apply plan…").disabled
 
 
 # -- to a run --------------------------------------------------------------------------------------
@@ -252,14 +340,13 @@ def test_a_bundle_that_may_not_move_stops_the_plan_until_it_is_left_out(tmp_path
 
 def test_the_plan_that_is_shown_is_the_plan_that_is_requested(site, snapshot):
     app = opened(site, pick="ThresholdShedder")
-    click(app, "_leave_out")
+    edit(app, "drop", next(iter(moves(app))))
     shown = list(moves(app))
-    click(app, "_apply")
+    button(app, "Apply plan…").click().run()
     app.text_input(key="_apply_reason").set_value("level the peak")
     typed = [one for one in app.text_input if one.key == "_apply_typed"]
     for one in typed:
         one.set_value("fleet")
-    app.run()
     click(app, "_apply_now")
     (entry,) = services.journal(services.load_config(site.config, ())).entries()
     event = entry.record.event

@@ -281,7 +281,7 @@ def test_landing_elsewhere_offers_the_next_move(site, snapshot):
     step = story.step(1)
     app.button(key=f"_next_{step.bundle}").click().run()
     assert_calm(app)
-    assert app.title[0].value == "Unload preview"
+    assert app.title[0].value == "Unload"
     assert app.multiselect(key="bundles").value == [step.bundle]
     assert app.selectbox(key="to").value == target
 
@@ -312,7 +312,7 @@ def test_unknown_run_leads_to_the_activity(site, snapshot, run):
     app = site.open("run", run=run)
     assert_calm(app)
     next(one for one in app.button if one.label == "Activity").click().run()
-    assert app.title[0].value == "Activity"
+    assert app.title[0].value == "Runs"
 
 
 def test_predicted_stands_beside_measured(site, snapshot):

@@ -168,13 +168,6 @@ def test_every_page_has_its_name_as_its_address_and_the_root_is_the_fleet(filled
     assert of_fleet == ["", "fleet"]  # links and buttons of the pages lead to the first
 
 
-def test_search_of_a_pegasus_page_asks_for_nodes_and_tables(filled):
-    app = filled.open("pegasus")
-    app.button(key="_search_button").click().run()
-    assert_calm(app)
-    assert "Nodes and tables" in texts(app)
-
-
 @pytest.mark.parametrize(
     ("query", "names"),
     [

@@ -95,7 +95,7 @@ def test_wished_change_is_planned_and_could_be_applied(site, fleet):
     app = site.open("settings", set=["loadBalancerBrokerThresholdShedderPercentage=20"])
     assert_calm(app)
     assert "set to 20" in texts(app)
-    apply = next(one for one in app.button if one.label == "Apply…")
+    apply = next(one for one in app.button if one.label == "Apply plan…")
     assert not apply.disabled
     apply.click().run()
     assert_calm(app)

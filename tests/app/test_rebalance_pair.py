@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fleet_builder import make_snapshot
 from fleet_edit import with_manifest, with_settings
-from snapshot_site import Site, assert_calm, now, texts
+from snapshot_site import Site, assert_calm, now
 
 from core.pulsar.placement import place_bundle
 from core.pulsar.settings import effective_settings
@@ -78,9 +78,9 @@ def test_half_a_pair_is_named_in_its_row_and_under_its_dials(site, version):
     app = opened(site, pick="ThresholdShedder")
     own, other = row(app, AVG, "● active"), row(app, "ThresholdShedder")
     assert own["placement"] == AVG
-    assert "Unpaired" not in own["verdict"]
+    assert own["pair"] == ""
     assert other["placement"] == LEAST
-    assert f"Unpaired: {OUTCOME[version]}" in other["verdict"]
+    assert other["pair"] == "unpaired"
     assert any(OUTCOME[version] in one.value for one in app.warning)
 
 
@@ -89,15 +89,15 @@ def test_the_other_half_can_be_turned_and_the_pair_stands_in_a_row(site):
     app = opened(site, pick=AVG)
     half = row(app, AVG)
     assert half["placement"] == LEAST
-    assert "left unused" in half["verdict"]
+    assert half["pair"] == "unpaired"
     assert any("as a pair" in one.value for one in app.warning)
     app.selectbox(key=PLACEMENT).set_value(AVG).run()
     assert_calm(app)
     pair = row(app, AVG, "◇ what if")
     assert (pair["placement"], pair["settings"]) == (AVG, f"{PLACEMENT}={AVG}")
-    assert "Unpaired" not in pair["verdict"]
+    assert pair["pair"] == ""
     assert not any("as a pair" in one.value for one in app.warning)
-    assert "Nothing is set" in texts(app)
+    assert "Apply settings…" in [one.label for one in app.button]
     app.button(key="_dials_reset").click().run()
     assert_calm(app)
     assert app.selectbox(key=PLACEMENT).value == LEAST

@@ -5,18 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 
 import pytest
-import typer
-
-from dashboard.cli.main import app
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("core", "connectors", "dashboard")
 HIDDEN = {"pandas", "streamlit"}
-GROUPS = [("history",), ("advise",), ("pegasus",)]
 ANOTHER_PROCESS = {"dashboard.app"}
 WITH_PANDAS = "core.spark"  # whoever makes a Spark session takes the hiding away
 COMMANDS = sorted(
@@ -78,20 +73,3 @@ def test_a_command_needs_nothing_that_is_hidden_from_it(command: str) -> None:
     assert path is not None
     used = set(imports_of(list(every_statement(ast.parse(path.read_text())))))
     assert way_to_hidden(used - ANOTHER_PROCESS) == []
-
-
-@pytest.mark.parametrize("group", [(), *GROUPS], ids=" ".join)
-def test_the_list_of_commands_has_each_help_line(group: tuple[str, ...]) -> None:
-    """The list is written apart, as it is shown before any command is imported."""
-    command, module = typer.main.get_command(app), "dashboard.cli.main"
-    for name in group:
-        command = command.commands[name]
-        known = import_module(module).COMMANDS
-        module = next(one for one, lines in known.items() if name in lines)
-    listed = {
-        name: line
-        for lines in import_module(module).COMMANDS.values()
-        for name, line in lines.items()
-    }
-    found = {name: one.help.partition("\n\n")[0] for name, one in command.commands.items()}
-    assert listed == found

@@ -42,13 +42,13 @@ def apply(tab, button, bundles, reason):
     page.get_by_role("button", name=button).click(timeout=SNAPSHOT_S)
     dialog = page.get_by_role("dialog")
     send = dialog.get_by_role("button", name=re.compile(f"^Unload {bundles}"))
-    expect(send).to_be_disabled()
-    dialog.get_by_label("Reason (recorded").fill(reason)
+    field = dialog.get_by_label("Reason (recorded")
+    expect(field).to_be_focused()
+    page.keyboard.type(reason)
     typed = dialog.get_by_label("to confirm")
     if typed.count():
         typed.fill("sandbox")
-    expect(send).to_be_enabled()
-    send.click()
+    send.click()  # the first click is enough, however soon after the last key
     heading(tab, "Run")
     return re.search(r"run=([\w-]+)", page.url)[1]
 
@@ -57,14 +57,14 @@ def test_bundle_is_unloaded_verified_and_taken_back(product, tab):
     (bundle,) = cool_bundles(product, 1)
     page = tab.open("unload?" + urlencode({"bundles": bundle}))
     expect(page.get_by_text(re.compile(r"Unloading 1 bundle \("))).to_be_visible()
-    run = apply(tab, "Apply…", "1 bundle", "journey of the tests")
+    run = apply(tab, "Apply plan…", "1 bundle", "journey of the tests")
     expect(page.get_by_text("1 of 1 bundle moved; ended")).to_be_visible(timeout=RUN_S)
     expect(page.get_by_text("journey of the tests")).to_be_visible()
 
     page.get_by_role("button", name="Undo…").click()
     heading(tab, "Undo")
     expect(page.get_by_text("This takes back run")).to_be_visible()
-    undo = apply(tab, "Apply the undo…", "1 bundle", "taken back by the tests")
+    undo = apply(tab, "Apply undo…", "1 bundle", "taken back by the tests")
     assert undo != run
     expect(page.get_by_text("1 of 1 bundle moved; ended")).to_be_visible(timeout=RUN_S)
     page.get_by_role("button", name=f"It takes back run {run}").click()
@@ -78,12 +78,37 @@ def test_bundle_is_unloaded_verified_and_taken_back(product, tab):
     assert tab.complaints == []
 
 
+def test_a_dialog_is_driven_by_the_keyboard_and_stays_closed_when_it_was_dismissed(product, tab):
+    bundle = cool_bundles(product, 6)[-1]
+    page = tab.open("unload?" + urlencode({"bundles": bundle, "refresh": "5 s"}))
+    button = page.get_by_role("button", name="Apply plan…")
+    button.click(timeout=SNAPSHOT_S)
+    reason = page.get_by_role("dialog").get_by_label("Reason (recorded")
+    expect(reason).to_be_focused()
+    page.keyboard.type("half a reason")
+    page.wait_for_timeout(7_000)  # a refresh is due meanwhile
+    expect(reason).to_have_value("half a reason")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    page.wait_for_timeout(12_000)  # two refreshes
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    button.click()
+    expect(reason).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Enter a reason")).to_be_visible()
+    page.keyboard.type("sent off by Enter")
+    page.keyboard.press("Enter")
+    heading(tab, "Run")
+    expect(page.get_by_text("sent off by Enter")).to_be_visible(timeout=RUN_S)
+    assert tab.complaints == []
+
+
 def test_run_goes_on_when_its_tab_is_closed(product, browser):
     first = Tab(browser, product.url)
     try:
         bundles = cool_bundles(product, 4)[2:]
         first.open("unload?" + urlencode({"bundles": bundles}, doseq=True))
-        run = apply(first, "Apply…", "2 bundles", "closed in the middle")
+        run = apply(first, "Apply plan…", "2 bundles", "closed in the middle")
         expect(first.page.get_by_text("1 of 2 bundles moved")).to_be_visible(timeout=RUN_S)
         expect(first.page.get_by_role("button", name="Pause")).to_be_enabled()
     finally:

@@ -55,6 +55,6 @@ def test_what_a_back_test_recommends_becomes_a_plan(product, tab):
     )
     page.get_by_text("Make the plan").click()
     expect(page.get_by_text(re.compile(f"{KEY}.*25"))).not_to_have_count(0, timeout=WAIT_S)
-    expect(page.get_by_role("button", name="Apply…")).to_be_enabled(timeout=WAIT_S)
+    expect(page.get_by_role("button", name="Apply plan…")).to_be_enabled(timeout=WAIT_S)
     expect(page).to_have_url(re.compile("plan=true"))
     assert tab.complaints == []

@@ -55,7 +55,7 @@ def test_journey_from_the_overview_to_a_lookup(tab):
     namespace, _, range_ = bundle.rpartition("/")
     line = f"pulsar-admin namespaces unload {namespace} -b {range_}"
     expect(page.get_by_text(line)).to_be_visible()
-    expect(page.get_by_role("button", name="Apply…")).to_be_visible()
+    expect(page.get_by_role("button", name="Apply plan…")).to_be_visible()
     with page.expect_download() as download:
         page.get_by_role("button", name="Download the plan").click()
     assert download.value.suggested_filename.endswith(".json")

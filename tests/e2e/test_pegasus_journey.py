@@ -63,7 +63,7 @@ def path(page, **params):
     return f"{page}?{urlencode({'cluster': CLUSTER, **params})}"
 
 
-def apply(tab, reason, button="Apply…"):
+def apply(tab, reason, button="Apply plan…"):
     """Press the button of the preview, fill the dialog in, send it off, wait for its end."""
     page = tab.page
     opening = page.get_by_role("button", name=button)
@@ -117,7 +117,7 @@ def test_drained_node_is_filled_by_the_balancer_and_a_move_is_taken_back(product
     expect(page.get_by_text("1 of 1 replica moved")).to_be_visible()
     page.get_by_role("button", name="Undo…").click()
     heading(tab, "Undo")
-    undo = apply(tab, "taken back by hand", "Apply the undo…")
+    undo = apply(tab, "taken back by hand", "Apply undo…")
     assert undo != run
     expect(page.get_by_text("1 of 1 replica moved")).to_be_visible()
     assert tab.complaints == []

@@ -38,7 +38,7 @@ def test_a_rate_is_set_read_back_and_taken_away_again(product, tab):
     limit_field(page).press("Tab")
     tab.settle()
     page.get_by_role("button", name="Add to the changes").click()
-    send_off(tab, "Apply…", "limited by the tests")
+    send_off(tab, "Apply plan…", "limited by the tests")
     expect(page.get_by_text(re.compile("1 of 1 policy .*ended"))).to_be_visible(timeout=RUN_S)
     run = page.url
 
@@ -49,7 +49,7 @@ def test_a_rate_is_set_read_back_and_taken_away_again(product, tab):
     page.get_by_role("button", name="Undo…").click(timeout=SNAPSHOT_S)
     heading(tab, "Undo")
     expect(page.get_by_text(re.compile("5,000 → not set")).first).to_be_visible(timeout=SNAPSHOT_S)
-    send_off(tab, "Apply the undo…", "taken back by the tests")
+    send_off(tab, "Apply undo…", "taken back by the tests")
     expect(page.get_by_text(re.compile("1 of 1 policy .*ended"))).to_be_visible(timeout=RUN_S)
 
     tab.open(RATES)

@@ -29,60 +29,73 @@ def opened(tab, name):
     tab.settle()
 
 
-def test_ways_are_compared_a_setting_is_turned_and_the_address_keeps_it(product, tab):
-    page = tab.open("rebalance")
-    expect(page.get_by_text(re.compile("the optimal plan"))).to_be_visible(timeout=FIRST_S)
-    page.get_by_role("radio", name="ThresholdShedder").click()
+def moves_of(page):
+    """The first figure of the action bar: how many moves the plan has."""
+    return page.get_by_test_id("stMetric").filter(has_text="Moves")
+
+
+def test_candidates_are_compared_a_setting_is_adjusted_and_the_address_keeps_it(product, tab):
+    page = tab.open("rebalance?pick=ThresholdShedder&refresh=5+s")
+    expect(page.get_by_text(re.compile("Snapshot .* UTC, frozen"))).to_be_visible(timeout=FIRST_S)
+    expect(page.get_by_role("tab", name=re.compile(r"Plan \("))).to_be_visible(timeout=FIRST_S)
+    page.get_by_role("button", name="Adjust settings").click()
     slider = page.get_by_role("slider", name="Points above the average that trigger")
     slider.focus()
     slider.press("ArrowRight")
-    expect(page.get_by_text(re.compile(rf"What if: {TRIGGER}=\d+"))).to_be_visible()
-    expect(page).to_have_url(re.compile(rf"{TRIGGER}=\d+&pick=ThresholdShedder"))
-    expect(
-        page.get_by_text(re.compile("(Simulating rounds|Rounds were simulated) on the"))
-    ).to_be_visible()
-    page.get_by_role("button", name="Back to the cluster's values").click()
-    expect(page.get_by_text("These are the cluster's own values.")).to_be_visible()
+    expect(page.get_by_role("button", name="Apply settings…")).to_be_visible(timeout=FIRST_S)
+    expect(page).to_have_url(re.compile(rf"{TRIGGER}=\d+"))
+    expect(page).to_have_url(re.compile("pick=ThresholdShedder"))
+    page.get_by_role("button", name="Reset to the cluster's values").click()
+    expect(page.get_by_role("button", name="Apply settings…")).to_be_hidden(timeout=FIRST_S)
     expect(page).not_to_have_url(re.compile(TRIGGER))
+    page.keyboard.press("Escape")
+    page.get_by_role("tab", name="Compare").click()
+    expect(page.get_by_text("max deviation from mean").first).to_be_visible(timeout=FIRST_S)
     assert tab.complaints == []
 
 
 def test_edited_moves_stay_in_the_address_and_are_applied_as_shown(product, tab):
-    page = tab.open("rebalance?" + urlencode({"play": "false", "most": "2"}))
-    expect(page.get_by_text(re.compile(r"Unloading 2 bundles \("))).to_be_visible(timeout=FIRST_S)
-    page.get_by_role("button", name="Leave out").click()
-    expect(page.get_by_text(re.compile(r"Unloading 1 bundle \("))).to_be_visible()
+    page = tab.open("rebalance?" + urlencode({"play": "false", "most": "2", "within": "5"}))
+    expect(moves_of(page)).to_contain_text("2", timeout=FIRST_S)
+    press_in_row(page, "Exclude")
+    expect(moves_of(page)).to_contain_text("1", timeout=FIRST_S)
     expect(page).to_have_url(re.compile("drop="))
     page.reload()
-    expect(page.get_by_text(re.compile(r"Unloading 1 bundle \("))).to_be_visible(timeout=FIRST_S)
-    apply(tab, "Apply…", "1 bundle", "levelled by the tests")
+    expect(page.get_by_text("Excluded from the plan")).to_be_visible(timeout=FIRST_S)
+    expect(moves_of(page)).to_contain_text("1", timeout=FIRST_S)
+    tab.settle()
+    apply(tab, "Apply plan…", "1 bundle", "levelled by the tests")
     heading(tab, "Run")
     expect(page.get_by_text(re.compile("1 of 1 bundle moved; ended"))).to_be_visible(timeout=RUN_S)
     assert tab.complaints == []
 
 
-def test_pinned_left_out_and_sent_elsewhere_a_plan_is_checked_again_and_applied(product, tab):
-    page = tab.open("rebalance?" + urlencode({"play": "false", "most": "4", "refresh": "off"}))
-    expect(page.get_by_text(re.compile(r"Unloading 4 bundles \("))).to_be_visible(timeout=FIRST_S)
-    page.get_by_role("button", name="Leave out").click()
-    expect(page.get_by_text(re.compile(r"Unloading 3 bundles \("))).to_be_visible(timeout=FIRST_S)
-    page.get_by_role("button", name="Pin").click()
+def press_in_row(page, label):
+    """Press the button of the first row of the moves: the table is a canvas, its buttons right."""
+    table = page.get_by_test_id("stDataFrame").filter(has=page.get_by_label("Moves of the plan"))
+    table = table if table.count() else page.locator(".st-key-moves")
+    box = table.first.bounding_box()
+    from_right = {"Exclude": 0.046, "Pin": 0.137}[label]
+    page.mouse.click(box["x"] + box["width"] * (1 - from_right), box["y"] + 48)
+
+
+def test_a_destination_is_changed_and_the_plan_is_checked_again(product, tab):
+    page = tab.open(
+        "rebalance?" + urlencode({"play": "false", "most": "3", "within": "5", "refresh": "off"})
+    )
+    expect(moves_of(page)).to_contain_text("3", timeout=FIRST_S)
+    press_in_row(page, "Pin")
     expect(page).to_have_url(re.compile("pin="), timeout=FIRST_S)
-    tab.settle()  # the way is asked again, and another move may be the one that is edited
+    expect(page.get_by_text("Pinned to its broker")).to_be_visible(timeout=FIRST_S)
+    tab.settle()
+    page.get_by_role("button", name="Change a destination").click()
     target = page.get_by_role("combobox", name="Goes to")
     target.fill("where the cluster")
     target.press("Enter")
     tab.settle()
-    page.get_by_role("button", name="Send it there").click()
+    page.get_by_role("button", name="Set destination").click()
     expect(page).to_have_url(re.compile("retarget="), timeout=FIRST_S)
     expect(page.get_by_text("Destination changed by hand")).to_be_visible(timeout=FIRST_S)
-    tab.settle()
-    shown = page.get_by_text(re.compile(r"Unloading (\d) bundles? \(")).first.inner_text()
-    count = int(re.search(r"Unloading (\d)", shown)[1])
-    bundles = f"{count} bundle{'' if count == 1 else 's'}"
-    apply(tab, "Apply…", bundles, "edited by the tests")
-    ended = re.compile(f"{count} of {bundles} moved; ended")
-    expect(page.get_by_text(ended)).to_be_visible(timeout=RUN_S)
     assert tab.complaints == []
 
 
@@ -90,11 +103,11 @@ def test_what_if_a_broker_fails_is_marked_and_leads_back(product, tab):
     broker = product.broker(2)
     page = tab.open("rebalance?" + urlencode({"play": "false", "fail": broker}))
     expect(page.get_by_text(f"What if {broker} fails?")).to_be_visible(timeout=FIRST_S)
-    expect(page.get_by_text("No plan is made of it")).to_be_visible(timeout=FIRST_S)
-    expect(page.get_by_role("button", name="Apply…")).to_have_count(0)
+    expect(page.get_by_text("No plan: this fleet does not exist")).to_be_visible(timeout=FIRST_S)
+    expect(page.get_by_role("button", name="Apply plan…")).to_have_count(0)
     page.get_by_role("button", name="Back to the fleet as it is").click()
     expect(page.get_by_text(f"What if {broker} fails?")).to_be_hidden(timeout=FIRST_S)
-    expect(page.get_by_role("heading", name="The plan")).to_be_visible(timeout=FIRST_S)
+    expect(page.get_by_role("button", name="Apply plan…")).to_be_visible(timeout=FIRST_S)
     expect(page).not_to_have_url(re.compile("fail="), timeout=FIRST_S)
     assert tab.complaints == []
 
@@ -102,15 +115,11 @@ def test_what_if_a_broker_fails_is_marked_and_leads_back(product, tab):
 def test_a_tick_of_the_page_that_was_left_does_not_empty_the_window(product, tab):
     page = tab.open("rebalance?" + urlencode({"play": "false"}))
     for _ in range(2):
-        expect(page.get_by_role("button", name="Leave out")).to_be_visible(timeout=FIRST_S)
+        expect(page.get_by_role("button", name="Apply plan…")).to_be_visible(timeout=FIRST_S)
         page.evaluate(BUSY)  # its timers fire before it looks at what the server says
-        page.get_by_role("link", name="Splits").click()
-        opened(tab, "Splits")
-        expect(page.get_by_role("button", name="Open the bundle")).to_be_visible(timeout=FIRST_S)
+        page.get_by_role("link", name="Bundles").first.click()
+        opened(tab, "Bundles")
         page.evaluate(BUSY)
-        page.get_by_role("button", name="Open the bundle").click()
-        opened(tab, "Bundle")
-        expect(page.get_by_role("button", name="Fetch topics")).to_be_visible(timeout=FIRST_S)
         page.get_by_role("link", name="Rebalance").click()
         opened(tab, "Rebalance")
     assert tab.complaints == []

@@ -65,5 +65,5 @@ def test_loopback_by_name_works(product: Product, rebound: Browser) -> None:
     page = rebound.new_context().new_page()
     page.goto(f"http://localhost:{product.port}/")
     page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]')
-    assert page.get_by_role("heading", name="Fleet overview").count() == 1
+    assert page.get_by_role("heading", name="Fleet", exact=True).count() == 1
     page.context.close()

@@ -13,8 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from core.pulsar.settings import effective_settings
 from core.pulsar.snapshot.zkdump import import_zk_dump
-from core.snapshot import PulsarSnapshot
+from core.simulation.records import top_bundles
+from core.snapshot import Manifest, PulsarSnapshot
 
 ROOT = Path(__file__).parents[1]
 REPORTS = ROOT / "reports"
@@ -22,6 +24,7 @@ DUMPS = ROOT / "fixtures" / "reports"
 NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 FULL = 0x100000000
 KBIT_PER_MB = 8_000.0
+EXTENSIBLE = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
 MODULAR = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
 
 
@@ -54,7 +57,9 @@ class Report:
 
     def snapshot(self) -> PulsarSnapshot:
         """Rebuild the cluster, the way that a dump of its ZooKeeper is read."""
-        if "dump" in self.facts:
+        if self.facts.get("cluster", {}).get("load_manager") == "extensible":
+            made = _extensible(self.facts, self.name)
+        elif "dump" in self.facts:
             made = import_zk_dump(DUMPS / self.facts["dump"], self.name, NOW)
         else:
             with tempfile.TemporaryDirectory() as folder:
@@ -84,6 +89,72 @@ def _with_file_settings(snapshot: PulsarSnapshot, values: dict[str, Any]) -> Pul
 
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _extensible(facts: dict[str, Any], name: str) -> PulsarSnapshot:
+    """Rebuild a cluster of the extensible manager, the way that its topics are read."""
+    brokers = [_named(one, at) for one in facts["brokers"] for at in range(one.get("count", 1))]
+    rows: dict[str, list[dict[str, Any]]] = {"brokers": [], "bundles": [], "broker_loads": []}
+    total = sum(group["bundles"] for one in brokers for group in one.get("groups", ()))
+    width, now_ms = FULL // max(total, 1), int(NOW.timestamp() * 1000)
+    for one in brokers:
+        groups = [group for group in one.get("groups", ()) for _ in range(group["bundles"])]
+        rates = [_rates(_stats(group)) for group in groups]
+        for group, rate in zip(groups, rates, strict=True):
+            lower, space = len(rows["bundles"]) * width, group.get("ns", "t/n")
+            ends = {"lower": lower, "upper": lower + width}
+            row = {"bundle": f"{space}/0x{lower:08x}_0x{lower + width:08x}", "namespace": space}
+            owner = {"owner": one["name"], "owner_source": "rest", "is_broker_bound": False}
+            rows["bundles"].append(row | ends | owner | rate)
+        sums = {key: sum(rate[key] for rate in rates) for key in _rates(_stats({}))}
+        rows["brokers"].append(
+            {
+                "broker": one["name"],
+                "is_leader": one is brokers[0],
+                "version": facts["cluster"]["release"],
+                "load_manager": EXTENSIBLE,
+                "cpu_usage": one["cpu"] * 8.0,
+                "cpu_limit": 800.0,
+                **sums,
+            }
+        )
+        rows["broker_loads"].append(
+            {
+                "broker": one["name"],
+                "weighted_max_ema": one["cpu"] / 100,
+                "msg_throughput_ema": sums["msg_throughput_in"] + sums["msg_throughput_out"],
+                "updated_at": now_ms - round(one.get("age_s", 5) * 1000),
+            }
+        )
+    rows["namespaces"] = [
+        {"namespace": space, "tenant": "t", "anti_affinity_group": group, "is_broker_bound": False}
+        for space, group in facts.get("anti_affinity", {}).items()
+    ]
+    rows["settings"] = [
+        {"broker": None, "name": key, "value": _text(value), "origin": "dynamic"}
+        for key, value in facts.get("settings", {}).items()
+    ]
+    manifest = Manifest(
+        cluster=name,
+        taken_at=NOW,
+        tables={},
+        load_manager="extensible",
+        leader=brokers[0]["name"],
+        release=facts["cluster"]["release"],
+    )
+    tables = {table: pa.Table.from_pylist(held) for table, held in rows.items() if held}
+    made = PulsarSnapshot.build(manifest, tables)
+    tops = top_bundles(made, effective_settings(made))
+    return PulsarSnapshot.build(manifest, {**made.tables, "top_bundles": tops})
+
+
+def _rates(stats: dict[str, float]) -> dict[str, float]:
+    return {
+        "msg_rate_in": float(stats["msgRateIn"]),
+        "msg_rate_out": float(stats["msgRateOut"]),
+        "msg_throughput_in": float(stats["msgThroughputIn"]),
+        "msg_throughput_out": float(stats["msgThroughputOut"]),
+    }
 
 
 def _znodes(facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -192,6 +263,7 @@ def _report(
         "lastBundleLosses": [],
         "brokerVersionString": one.get("version", facts["cluster"]["release"]),
         "loadManagerClassName": one.get("load_manager", MODULAR),
+        "startTimestamp": now_ms - one.get("started_s_ago", 86_400) * 1000,
     }
 
 

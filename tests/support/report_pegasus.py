@@ -39,7 +39,7 @@ def snapshot_of_report(report: Report) -> PegasusSnapshot:
         settings={
             **_CALM,
             "level.stored": str(int(level)),
-            "level.effective": level.word,
+            "level.effective": facts.get("effective", level.word),
             **report.facts.get("settings", {}),
         },
         disks={name: [("ssd1", 50), ("ssd2", 500)] for name in full},

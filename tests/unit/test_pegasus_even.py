@@ -123,9 +123,12 @@ def test_the_meta_servers_own_balance_leaves_the_cluster_more_uneven_than_ours()
 
 def test_copying_takes_between_the_busiest_node_and_one_copy_after_the_other():
     plan = even_out(VIEW, MEASURES["disk"], EvenGoal(sizes_mb=SIZES_MB))
-    shortest_s, longest_s = plan.cost.seconds(50.0)
+    shortest_s, longest_s = plan.cost.time(50.0, 1)
     assert 0 < shortest_s <= longest_s
     assert longest_s == pytest.approx(plan.cost.copy_mb / 50)
+    on_three_disks = plan.cost.time(50.0, 3)
+    assert on_three_disks.longest_s == longest_s
+    assert plan.cost.largest_mb / 50 <= on_three_disks.shortest_s <= shortest_s
     unknown = copy_cost(VIEW, plan.steps, np.full(VIEW.partition_count, np.nan))
     assert unknown.unknown_count == unknown.copy_count == plan.cost.copy_count
     assert lower_bound(VIEW, MEASURES["disk"], 0.05, np.full(640, np.nan)).copy_mb is None

@@ -29,7 +29,9 @@ from core.actions.events import (
     StepWaiting,
 )
 from core.actions.runs import fold
+from core.pegasus.steps.batch import Proposed, ProposeMany
 from core.pegasus.steps.level import SetMetaLevel
+from core.pegasus.steps.partition import Partition
 from core.pulsar.steps.setting import SetDynamicSetting
 from core.pulsar.steps.split import SplitBundle
 from dashboard.app_pages.activity import model as activity
@@ -94,24 +96,58 @@ def test_every_no_says_why_and_what_to_do(changes, words):
     assert words in (applying.why_not(standing(**changes)) or "")
 
 
+SPLIT = SplitBundle(bundle="a/b/0x0_0x8", owner="b1:8080", algorithm="range_equally_divide")
+THRESHOLD = SetDynamicSetting(key="loadBalancerBrokerOverloadedThresholdPercentage", value="80")
+LIVELY = SetMetaLevel(before="steady", level="lively")
+
+
+def impact_plan(*steps, **expected):
+    """A plan of these steps, or of so many unloads, with what is expected of it."""
+    plan = plan_of(steps[0]) if isinstance(steps[0], int) else replace(plan_of(1), steps=steps)
+    return replace(plan, expected=replace(plan.expected, **expected))
+
+
+def drained(partitions):
+    """The steps of a drain: one node, emptied in a batch."""
+    items = tuple(
+        Proposed(
+            partition=Partition(
+                gpid=f"2.{at}", table="t", ballot=1, max_replica_count=3, primary="n1:1"
+            ),
+            target="n2:1",
+        )
+        for at in range(partitions)
+    )
+    return ProposeMany(node="n1:1", verb="move_pri", items=items)
+
+
 @pytest.mark.parametrize(
-    ("steps", "environment", "is_typed"),
-    [(1, "production", False), (2, "demo", False), (2, "production", True), (4, "demo", True)],
+    ("plan", "environment", "why"),
+    [
+        (impact_plan(1), "production", None),
+        (impact_plan(2), "demo", None),
+        (impact_plan(THRESHOLD), "demo", None),
+        (impact_plan(THRESHOLD), "production", None),
+        (impact_plan(drained(20)), "demo", None),
+        (impact_plan(1, clients=500, moved_bytes_per_s=250e6), "demo", None),
+        (impact_plan(2), "production", "2 bundles of a production cluster"),
+        (impact_plan(4), "demo", "4 bundles at once"),
+        (impact_plan(1, clients=501), "demo", "501 clients will reconnect"),
+        (impact_plan(1, moved_bytes_per_s=300e6), "demo", "300 MB/s of traffic moves"),
+        (impact_plan(1, copied_mb=200 * 1024), "demo", "205 GB is copied"),
+        (impact_plan(drained(206)), "demo", "206 partitions change"),
+        (impact_plan(LIVELY), "demo", "the meta server balances the whole cluster"),
+        (impact_plan(SPLIT), "demo", "a split cannot be undone"),
+    ],
 )
-def test_confirmation_grows_with_the_blast_radius(steps, environment, is_typed):
-    assert bool(applying.must_type_name(plan_of(steps), environment)) is is_typed
-
-
-def test_many_clients_are_confirmed_by_name_even_for_one_bundle():
-    plan = plan_of(1)
-    concentrated = replace(plan, expected=replace(plan.expected, clients=501))
-    assert "501 clients" in (applying.must_type_name(concentrated, "demo") or "")
+def test_the_name_is_asked_for_by_impact(plan, environment, why):
+    found = applying.must_type_name(plan, environment)
+    assert found is None if why is None else why in (found or "")
 
 
 @pytest.mark.parametrize(
     ("level", "is_restored", "is_typed"),
     [
-        ("lively", False, False),
         ("steady", False, False),
         ("freezed", False, True),
         ("blind", True, True),
@@ -120,7 +156,7 @@ def test_many_clients_are_confirmed_by_name_even_for_one_bundle():
 )
 def test_a_level_below_steady_is_confirmed_by_name_even_for_a_while(level, is_restored, is_typed):
     step = SetMetaLevel(before="steady", level=level, is_restored=is_restored)
-    why = applying.must_type_name(replace(plan_of(1), steps=(step,)), "demo")
+    why = applying.must_type_name(impact_plan(step), "demo")
     assert (why == f"at level {level} nothing is repaired any more") is is_typed
     assert (why is None) is not is_typed
 
@@ -129,23 +165,13 @@ def test_more_than_two_brokers_are_confirmed_by_name():
     plan = plan_of(2)
     first, second = plan.steps
     wide = replace(plan, steps=(first, msgspec.structs.replace(second, destination="b9:8080")))
-    assert applying.touched_brokers(wide) == 3
+    assert applying.Impact.of(wide).servers == 3
     assert "3 brokers" in (applying.must_type_name(wide, "staging") or "")
 
 
-@pytest.mark.parametrize(
-    ("step", "words"),
-    [
-        (
-            SplitBundle(bundle="a/b/0x0_0x8", owner="b1:8080", algorithm="range_equally_divide"),
-            "a split cannot be undone",
-        ),
-        (SetDynamicSetting(key="loadBalancerEnabled", value="false"), "setting of all brokers"),
-    ],
-)
-def test_step_that_is_no_move_is_confirmed_by_name_and_shown_in_its_words(step, words):
+@pytest.mark.parametrize("step", [SPLIT, THRESHOLD])
+def test_step_that_is_no_move_is_shown_in_its_words(step):
     plan = replace(plan_of(1), steps=(step,))
-    assert words in (applying.must_type_name(plan, "demo") or "")
     view = view_of(requested(plan=plan), claimed())
     row = runs.steps_frame(view, LATER).iloc[0]
     assert row["bundle"] == step.subject

@@ -59,7 +59,7 @@ def test_missing_bundles_are_not_called_complete():
 
 
 def test_stale_is_never_called_live():
-    badge = freshness.mode_badge(is_past=False, taken_at="", why_read_only="No.", is_stale=True)
+    badge = freshness.mode_badge(why_read_only="No.", is_stale=True)
     assert "live" not in badge.text
     assert badge.tone == "orange"
 
@@ -78,12 +78,6 @@ def test_problems_are_counted_and_errors_stand_out():
     badge = freshness.problems_badge(replace(MANIFEST, problems=(problem, problem)))
     assert badge.text == "2 problems"
     assert badge.tone == "red"
-
-
-def test_past_is_never_called_live():
-    badge = freshness.mode_badge(is_past=True, taken_at="12:00:00 UTC", why_read_only="No.")
-    assert "live" not in badge.text
-    assert "12:00:00 UTC" in badge.text
 
 
 # -- names -----------------------------------------------------------------------------------------
@@ -264,6 +258,8 @@ def test_bundles_of_the_brokers_are_left_out_of_the_count_and_still_whole():
         **MANIFEST.tables,
         "bundles": replace(MANIFEST.tables["bundles"], rows=644, expected=644),
     }
-    badge = freshness.coverage_badge(replace(MANIFEST, tables=tables), own_bundles=12)
-    assert "632 bundles" in badge.text
-    assert "644" not in badge.text
+    badge = freshness.coverage_badge(
+        replace(MANIFEST, tables=tables), uncounted={"system": 12, "unassigned": 32}
+    )
+    assert "600 bundles" in badge.text
+    assert "Bundles not counted: 12 system, 32 unassigned." in badge.help

@@ -5,18 +5,19 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import numpy as np
+import pandas as pd
 import pytest
 from fleet_builder import make_snapshot
 
 from core.findings.measures import Spread
 from core.pulsar.plan.build import build_unload_plan
-from core.pulsar.plan.clients import ClientImpact
 from core.pulsar.plan.preview import preview_plan
-from core.pulsar.shedding import Decision, Round
+from core.pulsar.shedding import BrokerTrace, Gate
 from core.pulsar.shedding.gates import at_least
 from dashboard.charts.bars import BeforeAfter, before_after_bars
+from dashboard.charts.dumbbell import MAX_A_SIDE, deviation_dumbbells, pairs_of
 from dashboard.presenters.pulsar import rebalance_plan
-from dashboard.presenters.pulsar.rebalance import IN_FORCE, Line, answer
+from dashboard.presenters.pulsar.rebalance import gates_table, trail_table
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -83,31 +84,63 @@ def test_every_colour_of_the_diamonds_has_its_entry_in_the_legend():
     ]
 
 
-def test_a_strategy_whose_bundles_all_stay_is_not_said_to_do_nothing_and_unload():
-    stays = "placement would give it back to the broker that it is on"
-    selects = Decision(
-        label="success", reason="overloaded", sentence="UniformLoadShedder unloads 2 bundles."
+@pytest.mark.parametrize(
+    ("measured", "threshold", "expected"),
+    [
+        (5.0, 10.0, 50.0),
+        (10.0, 10.0, 100.0),
+        (90.0, 10.0, 200.0),
+        (np.nan, 10.0, None),
+        (1.0, 0.0, None),
+    ],
+)
+def test_a_gate_is_a_bar_of_the_measured_value_against_the_threshold(measured, threshold, expected):
+    gate = Gate(
+        name="points over the mean",
+        measured=measured,
+        threshold=threshold,
+        unit="points",
+        is_open=False,
+        distance=1.0,
+        sentence="",
     )
-    line = Line(
-        name="UniformLoadShedder",
-        mark=IN_FORCE,
-        settings="",
-        first=Round(
-            decision=selects, moves=(), skipped={"a/b/0x0_0x1": stays, "a/b/0x1_0x2": stays}
-        ),
-        acting=0,
-        impact=ClientImpact(
-            bundles=0,
-            producers=0,
-            consumers=0,
-            topics=0,
-            cache_bytes=0,
-            msg_rate_msgs_per_s=0.0,
-            throughput_bytes_per_s=0.0,
-        ),
-        simulated=None,
-    )
-    assert answer(line, (), None) == (
-        "UniformLoadShedder, active here, would unload nothing now: "
-        f"it selects 2 bundles and unloads none ({stays})."
-    )
+    trace = BrokerTrace(broker="b1", sheds=False, gates=(gate,), sentence="It stays.")
+    for rows in (trail_table(trace), gates_table([trace])):
+        row = rows.iloc[0]
+        reached = row["reached"]
+        assert pd.isna(reached) if expected is None else reached == expected
+        assert row["threshold"] == f"{threshold:.1f} points"
+        assert row["distance"] == "1.0 points to go"
+
+
+def test_on_a_large_fleet_the_worst_of_each_side_are_drawn():
+    deviations = np.linspace(-1.0, 1.0, 101)
+    deviations[50] = np.nan
+    names = [f"b{row}" for row in range(101)]
+    pairs = pairs_of(names, deviations, deviations / 2)
+    assert len(pairs.brokers) == 2 * MAX_A_SIDE
+    assert pairs.left_out == 100 - 2 * MAX_A_SIDE
+    assert pairs.brokers[0] == "b100"
+    assert pairs.brokers[-1] == "b0"
+    assert np.all(np.diff(pairs.now) < 0)
+    assert np.array_equal(pairs.after, pairs.now / 2)
+    band, *traces = deviation_dumbbells(pairs, 0.2).data
+    assert band.mode == "lines"
+    assert [trace.name for trace in traces] == ["now", "after"]
+
+
+def test_a_fleet_without_a_plan_is_drawn_as_it_is():
+    pairs = pairs_of(["a", "b"], np.array([-0.5, 0.5]), np.array([np.nan, np.nan]))
+    assert [trace.name for trace in deviation_dumbbells(pairs, 0.2).data[1:]] == ["now"]
+
+
+def test_what_a_plan_moves_is_summed_by_source_and_destination():
+    snapshot = make_snapshot(brokers=4, bundles=60, now=NOW)
+    owned = [
+        row["bundle"] for row in snapshot.bundles.to_pylist() if row["owner"] == "10.1.0.1:8080"
+    ]
+    plan = build_unload_plan(snapshot, owned[:3], destination="10.1.0.4:8080", now=NOW)
+    rows = rebalance_plan.transfers(preview_plan(snapshot, plan))
+    assert rows[["from", "to", "bundles"]].to_numpy().tolist() == [
+        ["10.1.0.1:8080", "10.1.0.4:8080", 3]
+    ]

@@ -28,7 +28,7 @@ from connectors.sandbox.pulsar.leader import Leader
 from connectors.sandbox.pulsar.options import SandboxOptions
 from connectors.sandbox.pulsar.policies import Policies, plan_policies
 from connectors.sandbox.pulsar.state import NO_BROKER, Broker, FleetState, Rows
-from connectors.sandbox.pulsar.workload import Floats, Workload, host_usage
+from connectors.sandbox.pulsar.workload import Floats, Workload, host_usage, noisy_broker
 from connectors.sandbox.pulsar.zksession import NodeExistsError, ZkSession, wait_for_all
 from core.errors import RemoteError
 from core.pulsar.load import RATE_STEP_MSGS_S, TRAFFIC_STEP_BYTES_S, in_steps
@@ -127,6 +127,7 @@ _CACHE_S: Final = 1.0
 _ADMIN_SESSION_S: Final = 30.0
 _NEW_BROKER_S: Final = 2400
 _OLD_BROKER_S: Final = 9 * 86_400
+_RESTARTED_S: Final = 15 * 3600
 _BETWEEN_STARTS_S: Final = 420
 
 
@@ -160,7 +161,7 @@ class Engine:
         self.averaged: set[int] = set()
         # bundles that each leader unloaded to shed, and in how many rounds of a broker
         self.shed_counts: Rows = np.zeros((len(brokers), 2), np.int64)
-        self.noisy = len(brokers) // 3 if len(brokers) > 3 else None
+        self.noisy = noisy_broker(len(brokers))
         self._ledger = ReportLedger(len(brokers))
         self._zookeeper = zookeeper
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -446,11 +447,13 @@ class Engine:
         self.workload.calibrate(state.owner[state.topic_bundle], len(state.brokers))
 
     def _pretend_to_be_old(self) -> None:
-        """Date the brokers back: all have run for days but the idle one, which is new."""
+        """Date the brokers back: half ran for days, half since last night, the idle one is new."""
         moment = now_ms()
         for broker in self.state.brokers:
             is_new = not len(self.state.owned_rows(broker.row))
-            age_s = _NEW_BROKER_S if is_new else _OLD_BROKER_S + broker.row * _BETWEEN_STARTS_S
+            is_first_half = 2 * broker.row < len(self.state.brokers)
+            age_s = _OLD_BROKER_S if is_first_half else _RESTARTED_S
+            age_s = _NEW_BROKER_S if is_new else age_s + broker.row * _BETWEEN_STARTS_S
             broker.started_ms = moment - age_s * 1000
 
     async def _write_namespace_folders(self) -> None:

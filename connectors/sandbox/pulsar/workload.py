@@ -24,6 +24,7 @@ _IDLE_CPU: Final = 12.0
 _REPLICAS: Final = 2  # what a broker receives it writes to two bookies
 _FRAMING: Final = 1.05
 _RATE_COLUMNS: Final = 4
+_STEPS: Final = 1 << 32
 
 Floats = NDArray[np.float64]
 
@@ -114,11 +115,16 @@ class Workload:
         noise = np.zeros(brokers)
         if not self._is_steady:
             step = int(seconds // 10)
-            rng = np.random.default_rng([self._seed, 2, max(step, 0)])
+            rng = np.random.default_rng([self._seed, 2, step % _STEPS])  # before the start too
             noise = rng.uniform(0, 0.02, brokers)
             if noisy is not None:
                 noise[noisy] = rng.uniform(0.1, 1.0) * NOISE_RATIO
         return noise
+
+
+def noisy_broker(brokers: int) -> int | None:
+    """Return the row of the broker on whose host other programs run; a small fleet has none."""
+    return brokers // 3 if brokers > 3 else None
 
 
 def per_owner(rates: Floats, owner: NDArray[np.int64], count: int) -> Floats:

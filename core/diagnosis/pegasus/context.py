@@ -133,6 +133,15 @@ class PegasusDiagnosisContext:
         table = np.flatnonzero(view.app_ids == app_id)
         if table.size and 0 <= index < view.partition_counts[table[0]]:
             return int(view.first_rows[table[0]]) + index
+        if table.size:
+            count = int(view.partition_counts[table[0]])
+            raise UnknownNameError(
+                f"There is no partition {self.partition}.",
+                hint=f"Table {app_id} ({view.app_names[table[0]]}) has {app_id}.0 to "
+                f"{app_id}.{count - 1}.",
+                kind="partition",
+                name=self.partition,
+            )
         known = [view.gpid_text(int(row)) for row in view.first_rows[:-1]]
         raise UnknownNameError.of("partition", self.partition, known)
 

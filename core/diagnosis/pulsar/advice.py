@@ -7,13 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from core.diagnosis.model import effect_sentence
+from core.diagnosis.pulsar.draws import Draws
 from core.diagnosis.pulsar.trials import Change, Trials, judged_trials
 from core.errors import InputError, OpsError
 from core.findings.finding import Finding, Fix
 from core.pulsar.setting_values import parse_upstream_value
 from core.pulsar.settings import SETTING_BY_KEY
-from core.pulsar.shedding.what_if import TurningPoint
+from core.pulsar.shedding.what_if import SettingPair, TurningPoint
 from core.snapshot import PulsarSnapshot
+from core.units import format_ratio, pluralize
 
 BUDGET_S = 10.0
 """Time for the simulations of all points."""
@@ -39,27 +41,67 @@ def simulated_points(
     found = tuple(points)
     if not found:
         return found
-    base = Change(settings=dict(assumed or {}), release=release)
-    trials = judged_trials(
-        Trials(snapshot, budget_s=budget_s, assumed=base.also(Change(settings=_ON)))
-    )
-    return tuple(_simulated(trials, point) for point in found)
+    draws = _draws(snapshot, assumed, release, budget_s)
+    return tuple(_simulated(draws, point) for point in found)
+
+
+def pair_outcome(
+    snapshot: PulsarSnapshot,
+    pair: SettingPair,
+    *,
+    assumed: Mapping[str, Any] | None = None,
+    release: str | None = None,
+) -> str:
+    """Return what becomes of the cluster with two other settings, simulated to the end.
+
+    Args:
+        snapshot: The cluster.
+        pair: The settings.
+        assumed: Settings that hold anyway, upstream key to value; shedding counts as switched on.
+        release: Release that is assumed.
+    """
+    return _outcome(_draws(snapshot, assumed, release, BUDGET_S), pair.settings)[0]
 
 
 _ON = {"loadBalancerEnabled": True, "loadBalancerSheddingEnabled": True}
 
 
-def _simulated(trials: Trials, point: TurningPoint) -> TurningPoint:
-    if trials.is_over:
+def _draws(
+    snapshot: PulsarSnapshot,
+    assumed: Mapping[str, Any] | None,
+    release: str | None,
+    budget_s: float,
+) -> Draws:
+    base = Change(settings=dict(assumed or {}), release=release)
+    return Draws(
+        judged_trials(Trials(snapshot, budget_s=budget_s, assumed=base.also(Change(settings=_ON))))
+    )
+
+
+def _simulated(draws: Draws, point: TurningPoint) -> TurningPoint:
+    if draws.trials.is_over:
         return replace(point, outcome="Not simulated: the time was over.")
     value = list(point.needed) if isinstance(point.needed, tuple) else point.needed
+    text, is_recommended = _outcome(draws, {point.key: value})
+    return replace(point, outcome=text, is_recommended=is_recommended)
+
+
+def _outcome(draws: Draws, values: Mapping[str, Any]) -> tuple[str, bool | None]:
+    """Return what becomes of a cluster, and whether that is no worse whatever is drawn."""
+    change = Change(settings=dict(values))
     try:
-        effect = trials.effect(Change(settings={point.key: value}))
+        effect = draws.trials.effect(change)
     except OpsError:
         effect = None
     if effect is None:
-        return replace(point, outcome="Not simulated: such a cluster cannot be.")
-    return replace(point, outcome=effect_sentence(effect), is_recommended=not effect.is_harmful)
+        return "Not simulated: such a cluster cannot be.", None
+    if effect.is_harmful:
+        return effect_sentence(effect), False
+    if effect.before != effect.after and not draws.confirm(change):
+        after = effect.after
+        end = f"deviation {format_ratio(after.deviation)}, {pluralize(after.moves, 'move')}"
+        return f"Not recommended: {end}, and worse with other random placements.", False
+    return effect_sentence(effect), True
 
 
 def values_of(fix: Fix) -> dict[str, Any]:
@@ -87,18 +129,16 @@ def change_outcome(snapshot: PulsarSnapshot, values: Mapping[str, Any]) -> tuple
     Returns:
         A sentence, and ``None`` where it cannot be simulated.
     """
-    trials = judged_trials(Trials(snapshot))
-    try:
-        effect = trials.effect(Change(settings=dict(values)))
-    except OpsError:
-        effect = None
-    if effect is None:
-        return "Not simulated: such a cluster cannot be.", None
-    return effect_sentence(effect), not effect.is_harmful
+    return _outcome(Draws(judged_trials(Trials(snapshot))), values)
 
 
 def simulated_findings(
-    snapshot: PulsarSnapshot, findings: Iterable[Finding], budget_s: float = BUDGET_S
+    snapshot: PulsarSnapshot,
+    findings: Iterable[Finding],
+    budget_s: float = BUDGET_S,
+    *,
+    assumed: Mapping[str, Any] | None = None,
+    release: str | None = None,
 ) -> tuple[Finding, ...]:
     """Return findings with what becomes of the cluster under the fix of each.
 
@@ -108,8 +148,11 @@ def simulated_findings(
         snapshot: The cluster.
         findings: Of the settings doctor.
         budget_s: Seconds after which further fixes are not simulated.
+        assumed: Settings that hold anyway, upstream key to value.
+        release: Release that is assumed.
     """
-    trials = Trials(snapshot, budget_s=budget_s)
+    base = Change(settings=dict(assumed or {}), release=release)
+    trials = Trials(snapshot, budget_s=budget_s, assumed=base)
     found = tuple(findings)
     if not any(values_of(one.fix) for one in found):
         return found
@@ -118,17 +161,22 @@ def simulated_findings(
         trials.baseline  # noqa: B018  # a cluster that cannot be simulated has no advice to check
     except OpsError:
         return found
-    return tuple(_checked(trials, one) for one in found)
+    draws = Draws(trials)
+    return tuple(_checked(draws, one) for one in found)
 
 
-def _checked(trials: Trials, finding: Finding) -> Finding:
+def _checked(draws: Draws, finding: Finding) -> Finding:
     values = values_of(finding.fix)
-    if not values or trials.is_over:
+    if not values or draws.trials.is_over:
         return finding
-    effect = trials.effect(Change(settings=values))
+    effect = draws.trials.effect(Change(settings=values))
     if effect is None or effect.before == effect.after:
         return finding
     words = effect_sentence(effect)
     if effect.is_worse:
         return replace(finding, hint=words, fix=Fix())
+    if not effect.is_harmful:
+        words, is_no_worse = _outcome(draws, values)
+        if not is_no_worse:
+            return replace(finding, hint=words, fix=Fix())
     return replace(finding, hint=f"{finding.hint} {words}".strip())

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
 
 from core.diagnosis.model import Cause, Diagnosis, Effect
 from core.diagnosis.pulsar.context import Candidate, DiagnosisContext
+from core.diagnosis.pulsar.draws import Draws
 from core.diagnosis.pulsar.patterns.thresholds import code_of
 from core.diagnosis.pulsar.registry import PATTERNS
 from core.diagnosis.pulsar.trials import NOTHING, PLACEMENT, SHEDDING, Change, Trials, judged_trials
 from core.diagnosis.pulsar.values import alternatives
 from core.diagnosis.request import DiagnoseRequest
-from core.errors import OpsError, UnknownNameError
+from core.errors import InputError, OpsError
 from core.findings.finding import Fix
 from core.progress import Progress
+from core.pulsar.load import usage_sources
 from core.pulsar.measures import DEFAULT_TARGET
 from core.pulsar.settings import SETTING_BY_KEY
 from core.pulsar.shedding.registry import upstream_class
 from core.snapshot import PulsarSnapshot
 from core.units import format_ratio, pluralize
 
-MIN_USAGE_GAP_POINTS: Final = 10.0
-"""Below this distance between the busiest and the idlest broker, uneven traffic hurts nobody."""
+ROOM_POINTS: Final = 30.0
+"""So far over the usual usage, an overloaded broker is a problem though traffic is even."""
 
 UNEVEN_RATIO: Final = 0.25
 """Load that ends farther from the mean is a problem; the target of 20% leaves some room to it."""
@@ -33,9 +36,6 @@ UNEVEN_RATIO: Final = 0.25
 MAX_CAUSES: Final = 6
 _SHORT_S, _LONG_S, _MANY_BUNDLES = 2.0, 10.0, 5_000
 _RESOLVED_SHARE: Final = 0.5
-_SEEDS: Final = (2, 3, 4, 5, 6)
-_MIN_SEEDS: Final = 1
-"""So many are tried when the time is over."""
 _CODES: Final = {
     "loadBalancerDistributeBundlesEvenlyEnabled": "even_distribution",
     "loadBalancerHistoryResourcePercentage": "smoothed_usage",
@@ -80,12 +80,22 @@ def diagnose(
     is_large = snapshot.bundles.num_rows > _MANY_BUNDLES
     budget_s = request.seconds or (_LONG_S if is_large else _SHORT_S)
     trials = Trials(
-        snapshot, budget_s=budget_s, progress=progress, assumed=assumed, max_count=max_count
+        snapshot,
+        budget_s=budget_s,
+        progress=progress,
+        assumed=assumed,
+        max_count=max_count,
+        stops_midway=is_large,
     )
     subject = _subject(DiagnosisContext(trials), request)
     try:
         context = DiagnosisContext(judged_trials(trials))
         problem = _problem(context)
+        if not problem and _overloaded(context):
+            context = DiagnosisContext(
+                replace(judged_trials(trials), judged_by="usage", traffic_may_differ=True)
+            )
+            problem = _overload_problem(context)
     except OpsError as exc:
         return Diagnosis(subject=subject, notes=(str(exc),))
     if not problem:
@@ -105,13 +115,16 @@ def diagnose(
 def _subject(context: DiagnosisContext, request: DiagnoseRequest) -> str:
     """Return the verdict on the broker or bundle in question."""
     if request.node is not None:
-        raise UnknownNameError.of(
-            "node", request.node, (), place="a Pulsar cluster; it has brokers: give --broker"
+        raise InputError(
+            f"{context.snapshot.manifest.cluster} is a Pulsar cluster; --node is for Pegasus.",
+            hint="Give --broker with a broker (host:port), or --bundle.",
         )
     if request.broker is not None:
-        context.view.broker_row(request.broker)
+        row = context.view.broker_row(request.broker)
         reason = context.explanation.of_broker(request.broker)
-        return f"{reason.sentence} {reason.otherwise}".strip()
+        source = usage_sources(context.snapshot.brokers, context.settings)[row]
+        usage = f" Usage: {source}." if source else ""
+        return f"{reason.sentence}{usage} {reason.otherwise}".strip()
     if request.bundle is not None:
         why = context.explanation.of_bundle(request.bundle)
         return f"{why.sentence} {why.otherwise}".strip()
@@ -135,27 +148,43 @@ def _problem(context: DiagnosisContext) -> str:
                 "anywhere."
             )
         return (
-            f"{context.strategy.name} does not come to rest: {pluralize(end.moves, 'move')} in "
-            f"{pluralize(end.rounds, 'round')}, {end.returned:,} of them back."
+            f"{context.strategy.name} does not converge: {pluralize(end.moves, 'move')} in "
+            f"{pluralize(end.rounds, 'round')}, {end.returned:,} of them returned."
         )
     if end.returned:
         return (
-            f"{end.returned:,} of {pluralize(end.moves, 'move')} go back to where the bundle was."
+            f"{end.returned:,} of {pluralize(end.moves, 'move')} return a bundle to a broker that "
+            "it left."
         )
-    if end.deviation is not None and end.deviation > UNEVEN_RATIO and _hurts(context):
+    if end.deviation is not None and end.deviation > UNEVEN_RATIO and context.hurts:
         measure = context.load.label
         after = f" after {pluralize(end.moves, 'move')}" if end.moves else ""
         off = " and ".join(context.settings.shedding_off)
         why = f"{off} is false" if off else "the balancer does nothing more"
-        return f"The {measure} is {format_ratio(end.deviation)} off the mean{after}, and {why}."
+        return f"Max deviation of {measure} is {format_ratio(end.deviation)}{after}, and {why}."
     return ""
 
 
-def _hurts(context: DiagnosisContext) -> bool:
-    """Whether usage differs enough between brokers to matter."""
-    usage = context.real_usage
-    known = usage[np.isfinite(usage)]
-    return bool(known.size > 1 and known.max() - known.min() >= MIN_USAGE_GAP_POINTS)
+def _overloaded(context: DiagnosisContext) -> str:
+    """Return the broker that ends overloaded while others have room; blank: none does."""
+    usage = context.real_usage_at_end
+    known = np.isfinite(usage)
+    limit = context.settings.number("loadBalancerBrokerOverloadedThresholdPercentage")
+    if known.sum() < 2:  # there is no other
+        return ""
+    row = int(np.where(known, usage, -np.inf).argmax())
+    has_room = usage[row] - float(np.median(usage[known])) >= ROOM_POINTS
+    return context.load.brokers[row] if usage[row] >= limit and has_room else ""
+
+
+def _overload_problem(context: DiagnosisContext) -> str:
+    name = _overloaded(context)
+    row = context.load.brokers.index(name)
+    others = np.delete(context.real_usage_at_end, row)
+    return (
+        f"{name} ends at {context.real_usage_at_end[row]:.0f}% usage, the other brokers at "
+        f"{float(np.nanmedian(others)):.0f}%: traffic is even, usage is not."
+    )
 
 
 class _Search:
@@ -164,6 +193,7 @@ class _Search:
     def __init__(self, context: DiagnosisContext) -> None:
         self._context = context
         self._trials = context.trials
+        self._draws = Draws(self._trials)
         self.untried = 0
         self._turning: dict[tuple[object, ...], tuple[Candidate, Change]] = {}
 
@@ -179,7 +209,7 @@ class _Search:
         later = self._proven(one for one in candidates if one.tier > 0)
         pairs = () if proven else self._pairs()  # what the snapshot shows needs no pair
         for further in (later, self._singles(), pairs):
-            if any(_is_resolved(one.effect) for one in proven):
+            if any(_is_resolved(one.effect) and self._is_confirmed(one) for one in proven):
                 break
             known = {key for one in proven for key in one.candidate.keys}
             proven += (one for one in further if not known.intersection(one.candidate.keys[:1]))
@@ -187,8 +217,12 @@ class _Search:
         best: dict[tuple[str, tuple[str, ...]], _Proven] = {}
         for one in ranked:
             best.setdefault((one.candidate.code, one.candidate.objects), one)
-        lasting = [one for one in list(best.values())[:MAX_CAUSES] if self._lasts(one)]
-        return tuple(self._cause(one) for one in lasting)
+        confirmed = islice(filter(self._is_confirmed, best.values()), MAX_CAUSES)
+        return tuple(self._cause(one) for one in confirmed)
+
+    def _is_confirmed(self, one: _Proven) -> bool:
+        """Whether its effect is no luck of the draws."""
+        return self._draws.confirm(one.change)
 
     def _proven(self, candidates: Iterable[Candidate]) -> Iterator[_Proven]:
         for candidate in candidates:
@@ -200,17 +234,18 @@ class _Search:
         """Return the change of a candidate with the best effect; ``None``: none helps."""
         found: list[_Proven] = []
         for change in candidate.changes:
-            if self._trials.is_over and not self._trials.known(change):
+            if self._trials.is_search_over and not self._trials.known(change):
                 self.untried += 1
                 continue
             effect = self._trials.effect(change)
             if effect is None:
+                self.untried += not self._trials.known(change)
                 continue
             # with shedding off, a change has to be better than switching it on alone
             own = self._own_effect(change, effect)
             is_better = effect.is_better and own.is_better
             if candidate.calm_suffices:
-                is_better = effect.is_calmer and not effect.is_harmful
+                is_better |= effect.is_calmer and not effect.is_harmful
             if is_better and not self._trials.spoils_traffic(change):
                 found.append(_Proven(candidate, change, effect))
             elif own.before != own.after and change.edit is None and not is_pair:
@@ -264,28 +299,12 @@ class _Search:
                     if _is_resolved(found.effect):
                         break
 
-    def _lasts(self, one: _Proven) -> bool:
-        """Whether the effect is no luck of the draws: other seeds do not end worse."""
-        for count, seed in enumerate(_SEEDS):
-            if self._trials.is_over and count >= _MIN_SEEDS:
-                return True
-            others = Trials(
-                self._trials.snapshot,
-                judged_by=self._trials.judged_by,
-                seed=seed,
-                assumed=self._trials.assumed,
-            )
-            effect = others.effect(one.change)
-            if effect is None or effect.is_worse or others.spoils_traffic(one.change):
-                return False
-        return True
-
     def _cause(self, one: _Proven) -> Cause:
         candidate = one.candidate
         off = tuple(self._context.base.settings)
         return Cause(
             code=candidate.code,
-            keys=tuple(dict.fromkeys((*(candidate.keys or one.change.settings), *off))),
+            keys=tuple(dict.fromkeys((*self._keys(one), *off))),
             objects=candidate.objects,
             summary=candidate.summary or self._summary(one),
             effect=one.effect,
@@ -295,6 +314,12 @@ class _Search:
             threshold=candidate.threshold,
             unit=candidate.unit,
         )
+
+    def _keys(self, one: _Proven) -> tuple[str, ...]:
+        """Return the settings concerned: a later release keeps those it is tried with."""
+        if one.candidate.keys or one.change.release is not None:
+            return one.candidate.keys
+        return tuple(one.change.settings)
 
     def _summary(self, one: _Proven) -> str:
         present = " and ".join(
@@ -325,6 +350,11 @@ class _Search:
     def notes(self) -> tuple[str, ...]:
         """Return what was assumed."""
         notes = [f"Judged by {self._context.load.label}."]
+        if self._draws.refuted:
+            notes.append(
+                f"{pluralize(self._draws.refuted, 'change')} with an effect that depends on random "
+                "placement: not recommended."
+            )
         if self.untried:
             notes.append(
                 f"{self.untried:,} changes were not tried: the time was over after "

@@ -24,6 +24,9 @@ from core.snapshot import PulsarSnapshot
 IDLE_RATIO: Final = 0.1
 """A broker with less than this share of the mean traffic counts as idle."""
 
+MIN_USAGE_GAP_POINTS: Final = 10.0
+"""Below this distance between the busiest and the idlest broker, uneven traffic does no harm."""
+
 FOLLOWS_LOAD: Final = ("cpu", "bandwidth_in", "bandwidth_out")
 """Resources whose use rises and falls with the traffic of a broker."""
 
@@ -45,7 +48,7 @@ class Candidate:
         unit: Of both.
         tier: 0 where the snapshot shows it at work; higher: only its trial speaks for it; lower:
             without its change no other has an effect.
-        calm_suffices: It helps where the cluster comes to rest, even or not.
+        calm_suffices: It helps where the cluster converges, even or not.
     """
 
     code: str
@@ -156,17 +159,55 @@ class DiagnosisContext:
 
     def percent(self, resource: str) -> Floats:
         """Return the usage of one resource by broker, percent; NaN where unknown."""
-        brokers = self.snapshot.brokers
-        usage = column_values(brokers, f"{resource}_usage")
-        limit = column_values(brokers, f"{resource}_limit")
-        return np.where(np.isfinite(usage), percent_usage(usage, limit).astype(np.float64), np.nan)
+        return _percent(self.snapshot, resource)
 
     @cached_property
     def real_usage(self) -> Floats:
         """The largest usage of a resource that follows the load, by broker, percent."""
-        columns = np.stack([self.percent(name) for name in FOLLOWS_LOAD])
-        known = np.isfinite(columns).any(axis=0)
-        return np.where(known, np.nan_to_num(columns, nan=-1.0).max(axis=0), np.nan)
+        return _real_usage(self.snapshot)
+
+    @cached_property
+    def real_usage_at_end(self) -> Floats:
+        """The same when the balancer is done."""
+        done = self.trials.baseline.simulation
+        return self.real_usage if done is None else _real_usage(done.final)
+
+    @cached_property
+    def network_is_measured(self) -> bool:
+        """Whether any broker reports what its network can carry."""
+        limits = column_values(self.snapshot.brokers, "bandwidth_out_limit")
+        return bool((np.nan_to_num(limits) > 0).any())
+
+    @cached_property
+    def hurts(self) -> bool:
+        """Whether usage differs enough between brokers to matter, now or at the end.
+
+        Without a limit of the network its usage is unknown, and uneven traffic may matter.
+        """
+        if not self.network_is_measured:
+            return True
+        return any(_gap(usage) >= MIN_USAGE_GAP_POINTS for usage in self._usages())
+
+    def _usages(self) -> Iterator[Floats]:
+        yield self.real_usage
+        yield self.real_usage_at_end
+
+
+def _gap(usage: Floats) -> float:
+    known = usage[np.isfinite(usage)]
+    return float(known.max() - known.min()) if known.size > 1 else 0.0
+
+
+def _percent(snapshot: PulsarSnapshot, resource: str) -> Floats:
+    usage = column_values(snapshot.brokers, f"{resource}_usage")
+    limit = column_values(snapshot.brokers, f"{resource}_limit")
+    return np.where(np.isfinite(usage), percent_usage(usage, limit).astype(np.float64), np.nan)
+
+
+def _real_usage(snapshot: PulsarSnapshot) -> Floats:
+    columns = np.stack([_percent(snapshot, name) for name in FOLLOWS_LOAD])
+    known = np.isfinite(columns).any(axis=0)
+    return np.where(known, np.nan_to_num(columns, nan=-1.0).max(axis=0), np.nan)
 
 
 Pattern = Callable[[DiagnosisContext], Iterator[Candidate]]

@@ -6,24 +6,37 @@ from typing import Final
 
 from core.diagnosis.pulsar.context import Pattern
 from core.diagnosis.pulsar.patterns.bundles import few_bundles, heavy_bundles
-from core.diagnosis.pulsar.patterns.policies import anti_affinity, isolation, other_load_manager
+from core.diagnosis.pulsar.patterns.policies import (
+    anti_affinity,
+    isolation,
+    not_applied,
+    other_load_manager,
+)
 from core.diagnosis.pulsar.patterns.releases import release_defect
 from core.diagnosis.pulsar.patterns.resources import (
     differing_limits,
     held_resource,
     network_limit,
+    network_unmeasured,
 )
 from core.diagnosis.pulsar.patterns.restless import even_distribution, placement_measure, smoothing
-from core.diagnosis.pulsar.patterns.switches import excluded_namespaces, shedding_off
+from core.diagnosis.pulsar.patterns.switches import (
+    excluded_namespaces,
+    policed_bundles,
+    shedding_off,
+)
 from core.diagnosis.pulsar.patterns.thresholds import absolute_usage, condition_not_met
 
 PATTERNS: Final[tuple[Pattern, ...]] = (
     shedding_off,
     excluded_namespaces,
+    not_applied,
+    policed_bundles,
     isolation,
     other_load_manager,
     held_resource,
     network_limit,
+    network_unmeasured,
     differing_limits,
     heavy_bundles,
     few_bundles,

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-import numpy as np
-
 from core.diagnosis.model import MIN_GAIN_RATIO, Effect, Outcome
+from core.diagnosis.pulsar.pools import Pools
 from core.errors import OpsError
-from core.progress import NoProgress, Progress
-from core.pulsar.catalogue import Value
+from core.progress import JobStoppedError, NoProgress, Progress
 from core.pulsar.measures import MeasureName, measure
 from core.pulsar.settings import (
     SHEDDING_SWITCHES,
@@ -22,14 +20,16 @@ from core.pulsar.settings import (
 )
 from core.pulsar.shedding.registry import AnyStrategy, active_shedding_strategy
 from core.pulsar.view import LoadView
-from core.simulation.cluster import LocalCluster
 from core.simulation.engine import find_flaps, run_rounds
-from core.simulation.managers import manager_of
 from core.simulation.model import RoundResult, Run, Simulation
+from core.simulation.shared import RecordedSettings, SharedRounds, shared_cluster
 from core.snapshot import PulsarSnapshot
 
 ROUNDS: Final = 60
 """Horizon of a trial: twice the grace period of bundles by default, so that they can come back."""
+
+_SEARCH_SHARE: Final = 0.75
+"""Of the time goes to the search; the rest simulates with other draws what was found."""
 
 SHEDDING: Final = "loadBalancerLoadSheddingStrategy"
 PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
@@ -77,6 +77,11 @@ class Change:
 
 NOTHING: Final = Change()
 
+
+class _TimeIsOverError(Exception):
+    """The time is over in the middle of a trial."""
+
+
 Edit = Callable[[PulsarSnapshot], PulsarSnapshot] | None
 
 
@@ -84,22 +89,6 @@ def _both(first: Edit, then: Edit) -> Edit:
     if first is None or then is None:
         return first or then
     return lambda snapshot: then(first(snapshot))
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Recorded(EffectiveSettings):
-    """Settings that note which of them are read."""
-
-    reads: set[str] = field(default_factory=set, compare=False, repr=False)
-
-    def value(self, key: str) -> Value:
-        self.reads.add(key)
-        return super().value(key)
-
-
-def _recorded(settings: EffectiveSettings) -> _Recorded:
-    given = {one.name: getattr(settings, one.name) for one in fields(EffectiveSettings)}
-    return _Recorded(**given)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +121,11 @@ class Trials:
         progress: Where the number of trials goes.
         assumed: What holds in every trial, the cluster as it is included.
         max_count: Trials after which :attr:`is_over` is true, however long they took; 0: any.
+        shared: Rounds that trials have in common.
+        compared_with: The cluster as it is, simulated already; ``None``: it is with this seed.
+        stops_midway: Whether a trial that is not done when the search is over is given up; it
+            counts as not tried.
+        traffic_may_differ: Unlike machines are even in usage only with uneven traffic.
     """
 
     snapshot: PulsarSnapshot
@@ -141,6 +135,10 @@ class Trials:
     progress: Progress = field(default_factory=NoProgress)
     assumed: Change = NOTHING
     max_count: int = 0
+    shared: SharedRounds = field(default_factory=SharedRounds)
+    compared_with: Trial | None = None
+    stops_midway: bool = False
+    traffic_may_differ: bool = False
     _trials: dict[tuple[object, ...], Trial | None] = field(default_factory=dict)
     _started: float = field(default_factory=time.perf_counter)
 
@@ -152,13 +150,20 @@ class Trials:
         )
 
     @cached_property
+    def pools(self) -> Pools:
+        """Brokers that policies keep apart: the load is judged in each pool."""
+        limit = self.settings.number("loadBalancerBrokerOverloadedThresholdPercentage") / 100
+        view = LoadView.of(self.snapshot, self.settings)
+        return Pools.of(view, view.overload_usage, limit)
+
+    @cached_property
     def baseline(self) -> Trial:
         """The cluster as it is.
 
         Raises:
             OpsError: It cannot be simulated.
         """
-        trial = self._tried(NOTHING, is_patient=True)
+        trial = self.compared_with or self._tried(NOTHING, is_patient=True)
         self._trials[NOTHING.key] = trial
         return trial
 
@@ -174,15 +179,46 @@ class Trials:
             return True
         return time.perf_counter() - self._started > self.budget_s
 
+    @property
+    def is_search_over(self) -> bool:
+        """Whether what is left of the time is for the proof of what was found."""
+        if self.max_count and self.count >= self.max_count:
+            return True
+        return time.perf_counter() - self._started > _SEARCH_SHARE * self.budget_s
+
+    def with_seed(self, seed: int, compared_with: Trials | None = None) -> Trials:
+        """Return trials of the same cluster with other draws.
+
+        Args:
+            seed: Of the draws.
+            compared_with: Whose baseline changes are compared with; ``None``: that of this seed.
+        """
+        return Trials(
+            self.snapshot,
+            judged_by=self.judged_by,
+            seed=seed,
+            assumed=self.assumed,
+            shared=self.shared,
+            traffic_may_differ=self.traffic_may_differ,
+            compared_with=None if compared_with is None else compared_with.baseline,
+        )
+
     def known(self, change: Change) -> bool:
         """Return whether a change was tried."""
         return change.key in self._trials
 
     def trial(self, change: Change) -> Trial | None:
-        """Return how a change goes; ``None``: such a cluster cannot be simulated."""
+        """Return how a change goes; ``None``: such a cluster cannot be simulated, or not in time.
+
+        Only a change that was simulated, or cannot be, is :meth:`known` afterwards.
+        """
         if change.key not in self._trials:
             try:
                 self._trials[change.key] = self._tried(change)
+            except JobStoppedError:
+                raise
+            except _TimeIsOverError:
+                return None
             except OpsError:
                 self._trials[change.key] = None
             self.progress.step(self.count, 0, "simulating changes")
@@ -198,14 +234,14 @@ class Trials:
     def spoils_traffic(self, change: Change) -> bool:
         """Return whether a change makes traffic less even while another measure is judged."""
         trial, before = self.trial(change), self.baseline.traffic
-        if trial is None or trial.traffic is None or before is None:
+        if self.traffic_may_differ or trial is None or trial.traffic is None or before is None:
             return False
         return trial.traffic > before + MIN_GAIN_RATIO
 
     def _tried(self, change: Change, *, is_patient: bool = False) -> Trial:
         change = self.assumed.also(change)
-        snapshot = self.snapshot if change.edit is None else change.edit(self.snapshot)
-        settings = _recorded(
+        snapshot = self._edited(change)
+        settings = RecordedSettings.recorded(
             effective_settings(snapshot, overrides=change.settings, release=change.release)
         )
         strategy = active_shedding_strategy(snapshot.manifest.load_manager, settings)
@@ -213,21 +249,30 @@ class Trials:
             return Trial(
                 outcome=self._idle(snapshot, settings),
                 reads=frozenset(SHEDDING_SWITCHES),
-                traffic=_deviation(snapshot, settings, "throughput"),
+                traffic=self._deviation(snapshot, settings, "throughput"),
             )
         done = self._simulated(snapshot, settings, strategy, is_patient=is_patient)
         outcome = Outcome(
             moves=done.move_count,
             returned=len(done.flaps),
-            deviation=_deviation(done.final, settings, self.judged_by),
-            converges=done.ending == "converged",
+            deviation=self._deviation(done.final, settings, self.judged_by),
+            converges=done.ending == "converged" or _goes_on(done),
             rounds=done.rounds[-1].number
             if done.rounds_to_converge is None
             else done.rounds_to_converge,
         )
         reads = frozenset({*settings.reads, *SHEDDING_SWITCHES, SHEDDING, PLACEMENT})
-        traffic = _deviation(done.final, settings, "throughput")
+        traffic = self._deviation(done.final, settings, "throughput")
         return Trial(outcome=outcome, reads=reads, traffic=traffic, simulation=done)
+
+    def _edited(self, change: Change) -> PulsarSnapshot:
+        """Return the snapshot with the data of a change, one for all trials with it."""
+        edit = change.edit
+        if edit is None:
+            return self.snapshot
+        key = ("edited", id(self.snapshot), change.data)
+        edited: PulsarSnapshot = self.shared.result(key, self.snapshot, lambda: edit(self.snapshot))
+        return edited
 
     def _simulated(
         self,
@@ -237,12 +282,18 @@ class Trials:
         *,
         is_patient: bool,
     ) -> Simulation:
-        cluster = LocalCluster(
-            snapshot, settings, strategy, manager_of(snapshot, strategy, settings)
-        )
+        cluster = shared_cluster(snapshot, settings, strategy, self.shared)
         run = Run(shedding=strategy.name, rounds=ROUNDS, seed=self.seed)
         limit = None if is_patient else self._gives_up()
-        return run_rounds(cluster, run, strategy, settings, is_hopeless=limit)
+
+        def is_done(rounds: Sequence[RoundResult]) -> bool:
+            words = f"simulating changes, round {rounds[-1].number} of at most {ROUNDS}"
+            self.progress.step(self.count, 0, words)
+            if self.stops_midway and not is_patient and self.is_search_over:
+                raise _TimeIsOverError
+            return limit is not None and limit(rounds)
+
+        return run_rounds(cluster, run, strategy, settings, is_hopeless=is_done)
 
     def _gives_up(self) -> Callable[[Sequence[RoundResult]], bool]:
         limit = max(_RETURNED_FLOOR, self.baseline.outcome.returned)
@@ -261,16 +312,23 @@ class Trials:
         return is_hopeless
 
     def _idle(self, snapshot: PulsarSnapshot, settings: EffectiveSettings) -> Outcome:
-        deviation = _deviation(snapshot, settings, self.judged_by)
+        deviation = self._deviation(snapshot, settings, self.judged_by)
         return Outcome(moves=0, returned=0, deviation=deviation, converges=True, rounds=0)
 
+    def _deviation(
+        self, snapshot: PulsarSnapshot, settings: EffectiveSettings, judged_by: MeasureName
+    ) -> float | None:
+        # other weights make other usage of the same load: that evens out nothing
+        by = self.settings if judged_by == "usage" else settings
+        return self.pools.deviation(measure(snapshot, by).of(judged_by))
 
-def _deviation(
-    snapshot: PulsarSnapshot, settings: EffectiveSettings, judged_by: MeasureName
-) -> float | None:
-    spread = measure(snapshot, settings).of(judged_by)
-    known = spread.deviations[spread.known]
-    return float(np.abs(known).max()) if known.size else None
+
+def _goes_on(done: Simulation) -> bool:
+    """Return whether bundles still move at the horizon, and none of them back.
+
+    A large cluster that is relieved one broker a round takes longer than the horizon.
+    """
+    return done.ending == "horizon" and done.move_count > 0 and not done.flaps
 
 
 def judged_trials(trials: Trials) -> Trials:
@@ -286,4 +344,6 @@ def judged_trials(trials: Trials) -> Trials:
         progress=trials.progress,
         assumed=trials.assumed,
         max_count=trials.max_count,
+        shared=trials.shared,
+        stops_midway=trials.stops_midway,
     )

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from core.diagnosis.model import Diagnosis
 from core.diagnosis.request import DiagnoseRequest
 from core.diagnosis.systems import system_of
-from core.errors import SnapshotError
-from core.history.analysis.prevention import MIN_BUDGET_S, Prevention, prevention
+from core.errors import OpsError, SnapshotError
 from core.history.analysis.flaps.flaps import EVENT_COLUMNS, MOVE_KINDS, flaps_of
+from core.history.analysis.prevention import MIN_BUDGET_S, Prevention, prevention
 from core.history.analysis.requests import FlapsRequest
 from core.history.analysis.trends.trends import NO_MINUTES
 from core.history.backtest.advice import format_minutes
@@ -114,7 +114,9 @@ def over_time(
     period: timedelta,
     request: DiagnoseRequest,
     progress: Progress,
+    *,
     minute_s: float = 60.0,
+    moved: str = "",
 ) -> OverTime:
     """Diagnose the last part of what is recorded of a cluster.
 
@@ -125,6 +127,7 @@ def over_time(
         request: The object in question, and the time for simulations.
         progress: Where the number of minutes read, of changes tried and of replays goes.
         minute_s: Seconds of the record that count as a minute of the cluster.
+        moved: Bundle or partition of which every move is explained; empty: that of the request.
     Raises:
         HistoryError: Nothing is recorded, or it cannot be read.
         UnknownNameError: The object in question is not there.
@@ -167,7 +170,7 @@ def over_time(
         flapping=_flapping(tables["flaps"]),
         verdicts=tuple(verdicts.most_common()),
         samples=len(snapshots),
-        moved=_moved(store, cluster, events, request.bundle) if request.bundle else (),
+        moved=_moved(store, cluster, events, moved or request.bundle or request.node or ""),
         worst_at=worst.manifest.taken_at,
         worst=diagnosis,
         prevention=prevented,
@@ -201,7 +204,7 @@ def _past_move(store: HistoryStore, cluster: str, bundle: str, row: dict[str, An
     try:
         earlier = store.snapshot_at(cluster, taken_at - timedelta(milliseconds=1))
         why = system_of(earlier.manifest.kind).why(earlier, bundle)
-    except SnapshotError as error:
+    except OpsError as error:
         why = f"the minute before cannot be read: {error.message}"
     return PastMove(
         taken_at=taken_at,

@@ -63,7 +63,7 @@ def chosen(rows: Sequence[dict[str, Any]], target: Target) -> dict[str, Any] | N
 
 
 def verdict(row: Mapping[str, Any], target: Target, nouns: Wording) -> str:
-    """Return what a chosen candidate is called: ``recommended``, or how far it misses the target."""
+    """Return what a chosen candidate is called: ``recommended``, or how it misses the target."""
     if row["meets_target"]:
         return "recommended"
     missed = []
@@ -79,9 +79,7 @@ def _is_known(row: Mapping[str, Any] | None) -> TypeGuard[Mapping[str, Any]]:
     return row is not None and row["deviation_p95"] is not None
 
 
-def recommended(
-    runs: pa.Table, candidates: pa.Table, target: Target, nouns: Wording
-) -> pa.Table:
+def recommended(runs: pa.Table, candidates: pa.Table, target: Target, nouns: Wording) -> pa.Table:
     """Return what to change on each cluster to have the candidate to choose, as ``RECOMMENDED``.
 
     A cluster has no rows where none is worth it; see :func:`chosen`.

@@ -147,7 +147,9 @@ RECOMMENDED: Final = pa.schema(
         _field("is_dynamic", pa.bool_(), nullable=False),
         _field("takes_effect", pa.string(), nullable=False),  # at once | next round | restart
         _field("why", pa.string(), nullable=False),
-        _field("verdict", pa.string(), nullable=False),  # recommended | how far it misses the target
+        _field(
+            "verdict", pa.string(), nullable=False
+        ),  # recommended | how far it misses the target
     ]
 )
 """What to change on a cluster to have its best candidate; no row: nothing is better."""

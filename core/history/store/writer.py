@@ -158,16 +158,7 @@ class Recorder:
 
     def _commit(self, snapshot: Storable, taken_at: int, number: int) -> bool:
         """Write the minute itself; return False when another recorder has recorded it meanwhile."""
-        row = pa.table(
-            {
-                TAKEN_AT: pa.array([taken_at], pa.int64()),
-                "snapshot_id": [snapshot.snapshot_id],
-                "system": [snapshot.manifest.kind],
-                "schema_version": [SCHEMA_VERSION],
-                "manifest": [msgspec.json.encode(snapshot.manifest).decode()],
-            }
-        )
-        whole = booked(MINUTES, self.cluster, row, segment=number)
+        whole = self._minute(snapshot, taken_at, number)
         for _ in range(_ATTEMPTS):
             basis = self._tables.fresh(MINUTES)
             if self.has(snapshot):
@@ -184,6 +175,19 @@ class Recorder:
             f"Too many others write minutes of {self.cluster!r} at the same time.",
             hint="One collector a cluster is enough; end the others.",
         )
+
+    def _minute(self, snapshot: Storable, taken_at: int, number: int) -> pa.Table:
+        """Return the row of the minute itself."""
+        row = pa.table(
+            {
+                TAKEN_AT: pa.array([taken_at], pa.int64()),
+                "snapshot_id": [snapshot.snapshot_id],
+                "system": [snapshot.manifest.kind],
+                "schema_version": [SCHEMA_VERSION],
+                "manifest": [msgspec.json.encode(snapshot.manifest).decode()],
+            }
+        )
+        return booked(MINUTES, self.cluster, row, segment=number)
 
     def has(self, snapshot: Storable) -> bool:
         """Return whether the history has the minute already.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.pegasus.balance.model import BalancePlan, PlanKind
+from core.pegasus.copy_time import CopyTime, copy_time
 from core.pegasus.even.weights import Floats
 from core.pegasus.view import ClusterView
 
@@ -23,6 +24,7 @@ class CopyCost:
         received_mb: Shape ``(n_nodes,)``: also the disk space each node needs meanwhile: a copy is
             made before the old replica goes, and that one is deleted much later.
         sent_mb: Shape ``(n_nodes,)``: a learner learns from the primary, whoever gives.
+        largest_mb: Of the largest copy.
     """
 
     copy_count: int
@@ -30,18 +32,22 @@ class CopyCost:
     unknown_count: int
     received_mb: Floats
     sent_mb: Floats
+    largest_mb: float
 
-    def seconds(self, rate_mb_per_s: float) -> tuple[float, float]:
-        """Return the shortest and the longest time of the copying.
+    def time(self, rate_mb_per_s: float, disks: int) -> CopyTime:
+        """Return how long the copying takes.
 
         Args:
-            rate_mb_per_s: What one node may receive, and may send: the NFS rate times its disks.
-
-        Returns:
-            All nodes at once without ever waiting for each other; one copy after the other.
+            rate_mb_per_s: What one disk may receive, and may send.
+            disks: Of the node that has the fewest.
         """
-        busiest = max(float(self.received_mb.max(initial=0)), float(self.sent_mb.max(initial=0)))
-        return busiest / rate_mb_per_s, self.copy_mb / rate_mb_per_s
+        return copy_time(
+            self.copy_mb,
+            node_mb=[*self.received_mb.tolist(), *self.sent_mb.tolist()],
+            largest_mb=self.largest_mb,
+            rate_mb_per_s=rate_mb_per_s,
+            disks=disks,
+        )
 
 
 def copy_cost(view: ClusterView, plans: Iterable[BalancePlan], sizes_mb: Floats) -> CopyCost:
@@ -54,12 +60,13 @@ def copy_cost(view: ClusterView, plans: Iterable[BalancePlan], sizes_mb: Floats)
     """
     received, sent = np.zeros(len(view.nodes)), np.zeros(len(view.nodes))
     copies = [plan for plan in plans if plan.kind is not PlanKind.MOVE_PRIMARY]
-    unknown = 0
+    unknown, largest_mb = 0, 0.0
     for plan in copies:
         size_mb = float(sizes_mb[plan.row])
         if np.isnan(size_mb):
             unknown += 1
             continue
+        largest_mb = max(largest_mb, size_mb)
         received[plan.target] += size_mb
         sent[int(view.members[plan.row, 0])] += size_mb
-    return CopyCost(len(copies), float(received.sum()), unknown, received, sent)
+    return CopyCost(len(copies), float(received.sum()), unknown, received, sent, largest_mb)

@@ -15,6 +15,7 @@ from msgspec import structs
 from core.errors import GuardRefusedError, InputError, OpsError, UnknownNameError
 from core.pegasus.answers import NodeEntry
 from core.pegasus.balance.model import ConfigType, ProposalAction
+from core.pegasus.copy_time import copy_time
 from core.pegasus.ids import parse_node
 from core.pegasus.levels import ALLOWANCES, FunctionLevel, effective_level
 from core.pegasus.partition import PartitionConfig
@@ -56,7 +57,7 @@ from core.plan.model import (
 from core.plan.options import PlanOptions, in_order
 from core.snapshot.pegasus import PegasusSnapshot
 from core.step import Step
-from core.units import format_age, format_mb, pluralize
+from core.units import format_mb, pluralize
 
 _MAX_LISTED: Final = 5
 
@@ -357,7 +358,7 @@ def _check_room(draft: Draft) -> None:
     for node, received_mb in sorted(course.received_mb.items()):
         _check_node(draft, node, received_mb, disks.get(node))
     _check_single(draft, {node: max(one[0] for one in listed) for node, listed in disks.items()})
-    _note_time(draft)
+    _note_time(draft, min(map(len, disks.values()), default=1))
 
 
 def _check_node(
@@ -402,7 +403,7 @@ def _check_single(draft: Draft, largest_mb: dict[str, int]) -> None:
                 draft.note("error", "no_room", sentence, subject=step.subject, hint=hint)
 
 
-def _note_time(draft: Draft) -> None:
+def _note_time(draft: Draft, disks: int) -> None:
     known = [size for size in draft.course.received_mb.values() if size is not None]
     total_mb, nodes = sum(known), pluralize(len(draft.course.received_mb), "node")
     unknown = len(draft.course.received_mb) - len(known)
@@ -411,11 +412,20 @@ def _note_time(draft: Draft) -> None:
     if rate is None:
         sentence = f"{about}; how long that takes is unknown, since the copying has no limit."
     else:
-        shortest, longest = max(known, default=0.0) / rate, total_mb / rate
-        sentence = (
-            f"{about}: at {rate:g} MB/s a disk {format_age(shortest)} when all receive at once, "
-            f"{format_age(longest)} one after the other."
+        sent: Counter[str] = Counter()
+        largest_mb = 0.0
+        for step in draft.steps:
+            if isinstance(step, MoveReplica) and step.copied_mb:
+                largest_mb = max(largest_mb, step.copied_mb)
+                sent[step.partition.primary or ""] += round(step.copied_mb)
+        took = copy_time(
+            total_mb,
+            node_mb=[*known, *sent.values()],
+            largest_mb=largest_mb,
+            rate_mb_per_s=rate,
+            disks=disks,
         )
+        sentence = f"{about}: {took.describe()} at {rate:g} MB/s a disk."
     draft.note("info", "copies", sentence)
 
 

@@ -41,10 +41,12 @@ def _projected(
     carried = carried_by(snapshot, bundle_rows)
     certain = [{name: 1.0} if name is not None else {} for name in scenario.destinations]
     shift = shift_of(carried, [replace(scenario, probability=1.0)], certain, names)
-    tables = dict(snapshot.tables)
-    tables["bundles"] = _with_owners(snapshot.bundles, bundle_rows, scenario.destinations)
-    tables["brokers"] = _with_load(snapshot.brokers, shift)
-    return PulsarSnapshot.build(snapshot.manifest, tables)
+    return snapshot.with_tables(
+        {
+            "bundles": _with_owners(snapshot.bundles, bundle_rows, scenario.destinations),
+            "brokers": _with_load(snapshot.brokers, shift),
+        }
+    )
 
 
 def _with_owners(

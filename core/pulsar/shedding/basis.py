@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 import numpy as np
@@ -29,6 +29,15 @@ _LARGE: Final = 5_000
 
 _MAX_BUCKETS: Final = 32
 """A map of which more buckets are needed is laid out as a whole, too."""
+
+
+@lru_cache(maxsize=64)
+def _map_order(names: tuple[str, ...]) -> Ints:
+    """Return positions of brokers in the order of the map of the leader, which no round changes."""
+    order = natural_order(names)
+    found = order[concurrent_order(spread_hashes([names[at] for at in order]))]
+    found.setflags(write=False)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +76,7 @@ class SheddingBasis:
         """Rows of the brokers whose load is known, in the order of the leader's own map."""
         view = self.view
         known = np.flatnonzero(view.has_report)
-        known = known[natural_order([view.brokers[row] for row in known])]
-        return known[concurrent_order(spread_hashes([view.brokers[row] for row in known]))]
+        return known[_map_order(tuple(view.brokers[row] for row in known))]
 
     @cached_property
     def broker_spread(self) -> Ints:
@@ -125,8 +133,8 @@ class SheddingBasis:
     def recent(self, names: Collection[str]) -> Flags | None:
         """Return which bundles are in their grace period, per bundle row; ``None``: none is."""
         view = self.view
-        view.indexed_for(len(names))
-        rows = [row for row in map(view.find_bundle, names) if row >= 0]
+        find = view.bundle_index.get if view.indexed_for(len(names)) else view.find_bundle
+        rows = [row for row in map(find, names) if row is not None and row >= 0]
         if not rows:
             return None
         flags = np.zeros(view.bundles.size, np.bool_)

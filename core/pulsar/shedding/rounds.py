@@ -136,8 +136,8 @@ def _idle(view: LoadView, settings: EffectiveSettings) -> Decision | None:
             label="skip",
             reason="disabled",
             sentence=(
-                f"The cluster sheds nothing by itself: {off[0]} is false. What it would do shows "
-                "with that setting assumed true, or with the strategy alone."
+                f"No bundle is unloaded, whatever the strategy: shedding is off ({off[0]} is "
+                "false)."
             ),
         )
     if len(view.brokers) <= 1:

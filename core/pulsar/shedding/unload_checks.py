@@ -77,6 +77,11 @@ class UnloadChecks:
         return {}
 
     @cached_property
+    def _refused(self) -> dict[tuple[int, str, bool], str]:
+        """Refusals so far, by all that decides them: namespace, broker and kind of topics."""
+        return {}
+
+    @cached_property
     def _placed(self) -> dict[tuple[str, bool], Placement]:
         """Placements so far, by namespace and by whether topics are non-persistent."""
         return {}
@@ -107,8 +112,15 @@ class UnloadChecks:
 
     def _refusal(self, move: Move) -> str:
         """Return why the load manager leaves a bundle alone before any placement."""
+        row = self.view.bundle_row(move.bundle)
+        namespace = int(self.view.bundle_namespace[row])
+        key = namespace, move.broker, bool(self.view.is_non_persistent[row])
+        if key not in self._refused:
+            self._refused[key] = self._refusal_in(namespace, move)
+        return self._refused[key]
+
+    def _refusal_in(self, namespace: int, move: Move) -> str:
         view = self.view
-        namespace = self._namespace(move)
         if view.namespaces[namespace] in self.settings.excluded_namespaces:
             return f"namespace {view.namespaces[namespace]} is excluded from shedding ({_EXCLUDED})"
         broker = view.broker_row(move.broker)

@@ -83,6 +83,19 @@ class TurningPoint:
         return f"{self.sentence}. {self.outcome}".rstrip()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingPair:
+    """Two settings with which a broker sheds, where neither does it alone.
+
+    Attributes:
+        settings: Upstream key to value; tried on the next rounds.
+        sentence: In words.
+    """
+
+    settings: Mapping[str, Any]
+    sentence: str
+
+
 @dataclass(frozen=True, slots=True)
 class _Turn:
     """A setting, its present value, the value that turns a verdict, what to, and in which round."""
@@ -219,8 +232,8 @@ class WhatIf:
                 sentence=f"{bundle} {verb} {how} {namespace} in {_EXCLUDED}",
             )
 
-    def together(self, broker: str) -> str:
-        """Return two settings that make a broker shed together; blank: no two do.
+    def together(self, broker: str) -> SettingPair | None:
+        """Return two settings that make a broker shed together; ``None``: no two do.
 
         For use where none does alone; the values given are verified.
         """
@@ -251,8 +264,9 @@ class WhatIf:
                 for key, value in both.items()
             )
             after = f", after {rounds} such rounds" if rounds > 1 else ""
-            return f"{broker} would shed with {changes} together{after}"
-        return ""
+            sentence = f"{broker} would shed with {changes} together{after}"
+            return SettingPair(settings=both, sentence=sentence)
+        return None
 
     def _turned(self, concerns: Concern) -> Iterator[_Turn]:
         """Yield what turns the verdict on a broker or a bundle by itself."""

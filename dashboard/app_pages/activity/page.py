@@ -44,7 +44,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
         )
 if not views:
     st.caption(
-        "Runs begin with Apply… on the page that shows a plan, or with `trimtab apply`. "
+        "Runs begin with Apply plan… on the page that shows a plan, or with `trimtab apply`. "
         "Every request, step, setting and outcome is recorded here."
     )
     st.stop()

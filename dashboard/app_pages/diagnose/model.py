@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pandas as pd
 
 from core.diagnosis.model import Cause, Diagnosis, Effect
 from core.units import format_ratio, pluralize
 
+if TYPE_CHECKING:
+    from core.history.analysis.diagnosis import OverTime
+    from core.history.analysis.prevention import Prevention
+
+MAX_ROWS = 5
 UNKNOWN = "\N{EN DASH}"
 COLUMNS = (
     *("cause", "objects", "measured", "limit", "now", "fixed"),
@@ -56,6 +63,53 @@ def _value(value: float | None, unit: str) -> str:
     if unit == "ratio":
         return format_ratio(value)
     return f"{value:,.4g} {unit}".strip()
+
+
+def prevention_rows(found: Prevention) -> pd.DataFrame:
+    """Return what happened, its replay, and the best candidate: one row each, in percent."""
+    runs = {
+        "recorded": found.recorded,
+        "recorded settings, replayed": found.replayed,
+        found.best.label if found.best else "": found.best,
+    }
+    return pd.DataFrame(
+        [
+            {
+                "run": label,
+                "moves": run.moves,
+                "back": run.returned,
+                "deviation": run.deviation * 100,
+            }
+            for label, run in runs.items()
+            if run is not None
+        ],
+        columns=["run", "moves", "back", "deviation"],
+    )
+
+
+def verdict_rows(found: OverTime) -> pd.DataFrame:
+    """Return the verdicts on the sampled minutes, the most frequent first."""
+    return pd.DataFrame(
+        [{"minutes": count, "verdict": sentence} for sentence, count in found.verdicts[:MAX_ROWS]],
+        columns=["minutes", "verdict"],
+    )
+
+
+def event_rows(found: OverTime) -> pd.DataFrame:
+    """Return the moves of the object in question, newest first."""
+    return pd.DataFrame(
+        [
+            {
+                "when": one.taken_at,
+                "source": one.before,
+                "destination": one.after or UNKNOWN,
+                "by": one.by or UNKNOWN,
+                "why": one.why,
+            }
+            for one in found.moved
+        ],
+        columns=["when", "source", "destination", "by", "why"],
+    )
 
 
 def tried_words(found: Diagnosis) -> str:

@@ -8,7 +8,7 @@ import streamlit as st
 
 from core.diagnosis.model import EVEN_RATIO, Diagnosis
 from dashboard import state
-from dashboard.app_pages.diagnose import model
+from dashboard.app_pages.diagnose import model, over_time
 from dashboard.app_pages.diagnose.charts import effect_bars
 from dashboard.app_pages.diagnose.queries import diagnosed
 from dashboard.app_pages.systems import DIAGNOSE
@@ -32,7 +32,6 @@ frozen = st.session_state.get(_FROZEN)
 if frozen is None or frozen[0] != page.name or page.is_past:
     frozen = st.session_state[_FROZEN] = (page.name, page.stored)
 key = (page.cluster.kind, frozen[1])
-found = diagnosed.wait(key, _AT_ONCE_S)
 
 
 def again() -> None:
@@ -128,11 +127,25 @@ def draw_cause(page: ClusterPage[Any], diagnosis: Diagnosis) -> None:
         st.caption("It is read when a server starts: restart them one by one.")
 
 
-if found is None:
-    words.answer("Looking for causes.")
-    wait_for_it()
-elif isinstance(found, str):
-    words.answer("This snapshot cannot be diagnosed.")
-    st.error(words.plain(found))
+def draw_now(page: ClusterPage[Any]) -> None:
+    """Draw the diagnosis of the newest snapshot."""
+    found = diagnosed.wait(key, _AT_ONCE_S)
+    if found is None:
+        words.answer("Looking for causes.")
+        wait_for_it()
+    elif isinstance(found, str):
+        words.answer("This snapshot cannot be diagnosed.")
+        st.error(words.plain(found))
+    else:
+        draw(page, found)
+
+
+now, past = st.tabs(
+    ["Now", "Over time"], key=state.DIAGNOSED_TAB, on_change="rerun", bind="query-params"
+)
+if past.open:
+    with past:
+        over_time.draw(context, system)
 else:
-    draw(page, found)
+    with now:
+        draw_now(page)

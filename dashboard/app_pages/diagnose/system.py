@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 class DiagnoseSystem(Protocol):
     """One system, as the Diagnose page uses it."""
 
+    @property
+    def subject(self) -> str:
+        """What moves, as a label."""
+
     def draw_actions(self, page: Any, cause: Cause) -> None:
         """Draw the buttons that lead on from a cause: to try its fix, to plan it."""
 

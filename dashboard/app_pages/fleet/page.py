@@ -9,7 +9,7 @@ import streamlit as st
 from core.errors import OpsError, SnapshotError
 from dashboard.app_pages.fleet import model, view
 from dashboard.app_pages.systems import FLEET
-from dashboard.components import figures, findings, frame
+from dashboard.components import figures, findings, first_steps, frame, words
 from dashboard.components.activity import acting_of
 from dashboard.components.systems import system_of
 from dashboard.components.waiting import no_snapshot
@@ -64,7 +64,8 @@ try:
     known_runs = runs.every(page.config)
 except OpsError:
     known_runs = None  # the figure says so
-frame.name_page("Fleet", model.subtitle(rows))
+words.title("Fleet", model.subtitle(rows))
+first_steps.draw(page)
 figures.key_figures(
     model.key_figures(rows, known_runs, page.now),
     key="fleet",

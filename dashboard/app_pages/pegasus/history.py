@@ -90,7 +90,7 @@ PEGASUS: Final = HistorySystem(
     pages=(
         ("fleet", "Fleet"),
         ("pegasus", "Cluster"),
-        ("pegasus_tables", "Tables & partitions"),
+        ("pegasus_tables", "Tables"),
         ("pegasus_balance", "Balance"),
     ),
     open_subject=None,

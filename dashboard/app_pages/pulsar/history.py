@@ -131,7 +131,7 @@ PULSAR: Final = HistorySystem(
         ("bundles", "Bundles"),
         ("rebalance", "Rebalance"),
         ("splits", "Splits"),
-        ("lookup", "Placement & lookup"),
+        ("lookup", "Lookup"),
         ("settings", "Settings"),
     ),
     open_subject=bundle_link,

@@ -15,12 +15,13 @@ from core.history.analysis.trends.job import trends_here
 from core.history.analysis.trends.registry import SUBJECT_OF_KIND
 from core.units import format_age, format_ratio, ms_to_datetime
 from dashboard import services
-from dashboard.cli.engine import ProgressLine, is_spark, spark_session, write_tables
+from dashboard.cli.engine import is_spark, spark_session, write_tables
 from dashboard.cli.history import From, To, Uri
 from dashboard.cli.history.moments import span
 from dashboard.cli.history.recorded import Past
 from dashboard.cli.options import Config, EngineName, Json, OutTables
 from dashboard.cli.output import Answer, emit, say, table
+from dashboard.cli.progress import STATUS
 from dashboard.cli.requests import takes
 
 _MOST_SHOWN: Final = 20
@@ -58,7 +59,10 @@ def trends(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Show trends of brokers, bundles, nodes and tables: load, change, gap."""
+    """Show trends of brokers, bundles, nodes and tables.
+
+    Show load, change and gap.
+    """
     past = Past.of(uri, config)
     on_spark = is_spark(engine)
     scope = _scope(past, clusters or (), from_time, to_time)
@@ -66,9 +70,9 @@ def trends(
         from core.spark.jobs.trends import trends_on_spark  # noqa: PLC0415  # seconds, only here
 
         spark = spark_session(past.config)
-        found = trends_on_spark(spark, past.store, request, scope, ProgressLine())
+        found = trends_on_spark(spark, past.store, request, scope, STATUS)
     else:
-        found = trends_here(past.store, request, scope, ProgressLine())
+        found = trends_here(past.store, request, scope, STATUS)
     tables = found.tables()
     write_tables(out, tables)
     body: dict[str, Any] = {"answer": found.sentence, "period": request.period}
@@ -94,6 +98,7 @@ def _show_trends(found: Trends) -> None:
             )
             for row in gaps
         ],
+        spare=("cluster",),
     )
     say()
     movers = found.movers.slice(0, _MOST_SHOWN).to_pylist()
@@ -152,9 +157,9 @@ def flaps(
         from core.spark.jobs.flaps import flaps_on_spark  # noqa: PLC0415  # seconds, only here
 
         spark = spark_session(past.config)
-        found = flaps_on_spark(spark, past.store, request, scope, ProgressLine())
+        found = flaps_on_spark(spark, past.store, request, scope, STATUS)
     else:
-        found = flaps_here(past.store, request, scope, ProgressLine())
+        found = flaps_here(past.store, request, scope, STATUS)
     tables = found.tables()
     write_tables(out, tables)
     body: dict[str, Any] = {"answer": found.sentence}
@@ -185,6 +190,7 @@ def _show_flaps(found: FlapAnswer) -> None:
             )
             for row in found.flaps.slice(0, _MOST_SHOWN).to_pylist()
         ],
+        spare=("cluster",),
     )
     say()
     table(
@@ -201,4 +207,5 @@ def _show_flaps(found: FlapAnswer) -> None:
             )
             for row in found.rounds.slice(0, _MOST_SHOWN).to_pylist()
         ],
+        spare=("cluster",),
     )

@@ -139,7 +139,7 @@ def minutes(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """List the recorded minutes of a cluster, and where some are missing."""
+    """List the recorded minutes of a cluster, and the gaps."""
     past = Past.of(uri, config)
     start, end = span(from_time, to_time, services.now())
     past.span_of(cluster)
@@ -220,7 +220,10 @@ def events(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """List events: moves, splits, leaders, settings, steps of runs, each with its cause."""
+    """List events and their causes: moves, splits, settings.
+
+    Leaders and steps of runs, too.
+    """
     past = Past.of(uri, config)
     start, end = span(from_time, to_time, services.now())
     for kind in kinds or ():
@@ -261,6 +264,7 @@ def events(
                 )
                 for row in chosen[-_MOST_SHOWN:]
             ],
+            spare=("run", "kind"),
         )
         if len(chosen) > _MOST_SHOWN:
             say(f"... and {len(chosen) - _MOST_SHOWN:,} before; --json has them all.")
@@ -299,7 +303,10 @@ def agreement(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Compare predicted and actual moves of the leader, round by round."""
+    """Compare predicted and actual moves of the leader.
+
+    Round by round.
+    """
     from core.history.analysis.accuracy.accuracy import agreement as compared  # noqa: PLC0415  # commands start fast
 
     past = Past.of(uri, config)
@@ -409,6 +416,7 @@ def _show_agreement(found: Agreement) -> None:
             )
             for row in acting[-_MOST_SHOWN:]
         ],
+        spare=("early", "both"),
     )
 
 
@@ -421,7 +429,10 @@ def snapshot(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Write a recorded minute as a snapshot directory, for every other command."""
+    """Write a recorded minute as a snapshot directory.
+
+    Every other command can read it.
+    """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageFaultError(f"{out} exists already.", hint="Name a directory that is not there.")
     past = Past.of(uri, config)

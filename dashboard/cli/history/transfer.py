@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,6 +30,7 @@ from dashboard.cli.output import (
     say,
     table,
 )
+from dashboard.cli.progress import STATUS
 from dashboard.services import history
 
 app = typer.Typer()
@@ -51,7 +51,7 @@ def export_(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Write a time range into one file that opens on another machine."""
+    """Write a time range to one file, for another machine."""
     past = Past.of(uri, config)
     start, end = span(from_time, to_time, services.now())
     if out.exists():
@@ -65,11 +65,7 @@ def export_(
         export_snapshots(Path(source), None, out)
     else:
         first, last = past.span_of(source)
-        counter = _ProgressLine()
-        try:
-            export_minutes(past.store, source, start or first, end or last, out, counter)
-        finally:
-            counter.clear()
+        export_minutes(past.store, source, start or first, end or last, out, STATUS)
     with Archive(out, past.store.location.kinds) as archive:
         held = archive.contents
     size = out.stat().st_size
@@ -110,7 +106,10 @@ def import_(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Import an exported range, or snapshots; recorded minutes are skipped."""
+    """Import an exported range, or snapshots.
+
+    Recorded minutes are skipped.
+    """
     if not source.exists():
         raise UsageFaultError(
             f"There is no {source}.",
@@ -119,14 +118,8 @@ def import_(
     if name is not None and not name.strip():
         raise UsageFaultError("--as is empty.", hint="Name the cluster, or leave --as out.")
     past = Past.of(uri, config)
-    counter = _ProgressLine()
-    try:
-        if source.is_dir():
-            count = import_snapshots(past.store, source, name, counter)
-        else:
-            count = import_file(past.store, source, name, counter)
-    finally:
-        counter.clear()
+    take = import_snapshots if source.is_dir() else import_file
+    count = take(past.store, source, name, STATUS)
     body = {"import": str(source), "history": past.place, "minutes": count}
 
     def show() -> None:
@@ -150,22 +143,6 @@ def _unconfigured(past: Past, source: Path, name: str | None) -> list[str]:
     return [one for one in ([name] if name else past.store.clusters()) if one not in known]
 
 
-class _ProgressLine:
-    """Progress as one line that is written over, on a terminal only."""
-
-    def step(self, done: int, total: int, words: str) -> None:
-        """Show the progress."""
-        if sys.stderr.isatty():
-            sys.stderr.write(f"\r\x1b[K{words}: {done} of {total}")
-            sys.stderr.flush()
-
-    def clear(self) -> None:
-        """Take the line away."""
-        if sys.stderr.isatty():
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-
-
 @app.command()
 def compact(
     cluster: Annotated[
@@ -175,7 +152,10 @@ def compact(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Merge small files and drop what exceeds age or size, as collectors do."""
+    """Merge small files; drop what is too old or too large.
+
+    Collectors do so by themselves.
+    """
     past = Past.of(uri, config)
     if cluster is not None:
         past.span_of(cluster)
@@ -226,7 +206,10 @@ def repair(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Repair the history: quarantine damaged files, restore rows, report losses."""
+    """Repair damaged files of the history; report losses.
+
+    Quarantine damaged files and restore rows.
+    """
     past = Past.of(uri, config)
     found = past.store.problems(cluster)
     if cluster is not None and not found and cluster not in (known := past.store.clusters()):

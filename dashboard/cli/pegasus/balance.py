@@ -64,7 +64,10 @@ def balance(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Simulate the meta server's balancer, round by round, with reasons."""
+    """Simulate the meta server's balancer, round by round.
+
+    Show the reason of each move.
+    """
     view, options = _view_and_options(source, request, config)
     rounds, elapsed_ms = _timed(
         _rounds(view, options, request, engine, config), _most(options, request)

@@ -12,9 +12,10 @@ from core.planning.drill.pegasus import drill_pegasus
 from core.planning.drill.request import DrillRequest
 from core.units import format_ratio
 from dashboard.cli.config import read_config
-from dashboard.cli.engine import ProgressLine, spark_session, write_tables
+from dashboard.cli.engine import spark_session, write_tables
 from dashboard.cli.output import Answer, emit, say, table
 from dashboard.cli.pegasus.live import pegasus_snapshot
+from dashboard.cli.progress import STATUS
 
 _MAX_SHOWN: Final = 20
 
@@ -49,9 +50,9 @@ def drill(
     if spark is not None:
         from core.spark.pegasus.jobs.drill import drill_pegasus_on_spark  # noqa: PLC0415  # takes seconds
 
-        done = drill_pegasus_on_spark(spark, facts, ProgressLine(), only=request.only)
+        done = drill_pegasus_on_spark(spark, facts, STATUS, only=request.only)
     else:
-        done = drill_pegasus(facts, ProgressLine(), only=request.only)
+        done = drill_pegasus(facts, STATUS, only=request.only)
     elapsed_ms = (time.perf_counter() - started) * 1000
     write_tables(out, {"nodes": done.failures})
     body: dict[str, Any] = {

@@ -291,7 +291,10 @@ def level(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Show the function level, stored and effective; `set LEVEL --reason TEXT` sets it."""
+    """Show the function level; `set LEVEL` sets it.
+
+    Show it as stored and as effective; `set LEVEL --reason TEXT` sets it.
+    """
     if verb is None:
         return show_level(source, config, as_json=as_json)
     if verb != "set" or wanted is None:
@@ -344,7 +347,10 @@ def move(
     to_node: Annotated[str, typer.Option("--to", metavar="NODE", help="Destination node.")],
     steady: Steady = False,
 ) -> Make:
-    """Move a primary, or copy a replica from one node to another, as `balance` of the shell."""
+    """Move a primary, or copy a replica to another node.
+
+    As `balance` of the shell.
+    """
     if kind not in _MOVES:
         raise _no_word("kind of move", kind, _MOVES)
 
@@ -368,7 +374,10 @@ def propose(
     ],
     node: Annotated[str, typer.Option(metavar="NODE", help="Node that changes its role.")],
 ) -> Make:
-    """Propose one safe change of a partition; unsafe ones are refused."""
+    """Propose one safe change of a partition.
+
+    Unsafe ones are refused.
+    """
     word = change.strip().upper().removeprefix("CT_")
     if word in _REFUSED:
         raise PlanError(
@@ -397,7 +406,10 @@ def drain(
     nodes: Nodes,
     max_under_replicated: MaxUnderReplicated = 10,
 ) -> Make:
-    """Drain nodes one after the other; their replicas go to other nodes."""
+    """Drain nodes one after the other.
+
+    Their replicas go to other nodes.
+    """
     return lambda snapshot, options: drain_plan(
         snapshot, nodes, options, max_under_replicated=max_under_replicated
     )
@@ -410,7 +422,10 @@ def offline(
     rate: Rate = 50,
     max_under_replicated: MaxUnderReplicated = 10,
 ) -> Make:
-    """Take nodes out of service; the run waits until each process was stopped."""
+    """Take nodes out of service.
+
+    The run waits until each process was stopped.
+    """
     return lambda snapshot, options: offline_plan(
         snapshot, nodes, options, rate_mb_per_s=rate, max_under_replicated=max_under_replicated
     )
@@ -424,7 +439,10 @@ def rolling_update(
         typer.Argument(metavar="[NODE...]", help="Nodes in this order; default: all alive."),
     ] = None,
 ) -> Make:
-    """Restart nodes one by one; the run waits until each was restarted."""
+    """Restart nodes one by one.
+
+    The run waits until each was restarted.
+    """
     return lambda snapshot, options: rolling_update_plan(snapshot, nodes or [], options)
 
 
@@ -436,7 +454,7 @@ def rebalance(
     ] = False,
     rate: Rate = 100,
 ) -> Make:
-    """Run the meta server's balancer until it is done, then restore the level."""
+    """Run the meta server's balancer, then restore the level."""
     return lambda snapshot, options: rebalance_plan(
         snapshot, options, only_move_primary=only_move_primary, rate_mb_per_s=rate
     )

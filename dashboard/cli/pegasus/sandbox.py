@@ -82,7 +82,10 @@ def sandbox_node(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Inject or end a fault in a node of the Pegasus sandbox; without NODE, show the nodes."""
+    """Inject or end a fault in a Pegasus sandbox node.
+
+    Without NODE, show the nodes.
+    """
     loaded = read_config(config)
     meta_servers = pegasus.sandbox_meta_servers(loaded)
     found = pegasus.change_sandbox_node(meta_servers, node, doing)

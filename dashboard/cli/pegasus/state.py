@@ -87,7 +87,10 @@ def tables(source: Source, config: Config = None, as_json: Json = False) -> int:
 
 @app.command()
 def health(source: Source, config: Config = None, as_json: Json = False) -> int:
-    """Show unhealthy partitions in all three countings, and whether it is balanced."""
+    """Show unhealthy partitions, and whether it is balanced.
+
+    Count them in all three ways.
+    """
     snapshot = pegasus_snapshot(source, config)
     facts = PegasusFacts(snapshot)
     found, unhealthy, verdict = summarize_tables(facts), guardian_unhealthy(facts), facts.verdict()

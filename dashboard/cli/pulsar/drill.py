@@ -15,8 +15,9 @@ from core.snapshot import PulsarSnapshot
 from core.spark.pulsar.large.size import is_large
 from core.units import format_bytes_per_s, format_ratio
 from dashboard.cli.config import read_config
-from dashboard.cli.engine import ProgressLine, spark_session, write_tables
+from dashboard.cli.engine import spark_session, write_tables
 from dashboard.cli.output import Answer, emit, say, table
+from dashboard.cli.progress import STATUS
 from dashboard.cli.pulsar.snapshots import Assumptions
 from dashboard.cli.pulsar.source import pulsar_snapshot
 
@@ -55,7 +56,7 @@ def drill(
     else:
         snapshot, effective = _snapshot_and_settings(source, config, assumptions)
         started = time.perf_counter()
-        done = drill_cluster(snapshot, effective, request, ProgressLine())
+        done = drill_cluster(snapshot, effective, request, STATUS)
         elapsed_ms = (time.perf_counter() - started) * 1000
     tables = {"failures": done.failures, "hot": done.hot, "groups": done.groups}
     write_tables(out, tables)
@@ -87,7 +88,7 @@ def _drill_on_spark(
         from core.spark.pulsar.large.cluster import LargeCluster  # noqa: PLC0415  # seconds, only here
         from core.spark.pulsar.large.drill import large_drill  # noqa: PLC0415  # the same
 
-        cluster = LargeCluster.of(_session(config), Path(source), ProgressLine())
+        cluster = LargeCluster.of(_session(config), Path(source), STATUS)
         settings = assumptions.settings_of(cluster.skeleton)
         started = time.perf_counter()
         done = large_drill(cluster, settings, request)
@@ -97,7 +98,7 @@ def _drill_on_spark(
         snapshot, settings = _snapshot_and_settings(source, config, assumptions)
         spark = _session(config)
         started = time.perf_counter()
-        done = drill_on_spark(spark, snapshot, settings, request, ProgressLine())
+        done = drill_on_spark(spark, snapshot, settings, request, STATUS)
     return done, (time.perf_counter() - started) * 1000
 
 

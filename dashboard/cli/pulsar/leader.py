@@ -38,14 +38,9 @@ _BUNDLE_WIDTH: Final = 44
 
 
 app = typer.Typer()
-group = typer.Typer(
-    no_args_is_help=True,
-    help="Record, replay and predict the shedding rounds of a Pulsar leader.",
-)
-app.add_typer(group, name="leader")
 
 
-@group.command()
+@app.command()
 def replay(
     recording: Annotated[
         Path, typer.Argument(metavar="RECORDING.jsonl.gz", help="Recording, one event per line.")
@@ -66,7 +61,10 @@ def replay(
     release: Release = None,
     as_json: Json = False,
 ) -> int:
-    """Replay the shedding rounds of a recording, from its events alone."""
+    """Replay the shedding rounds of a recording.
+
+    From its events alone.
+    """
     start_s, end_s = _moment("--from", start), _moment("--to", end)
     if start_s is not None and end_s is not None and start_s > end_s:
         raise UsageFaultError(
@@ -209,7 +207,7 @@ def _fate(destinations: dict[str, float]) -> str:
     return best if destinations[best] == 1.0 else f"{best}?"
 
 
-@group.command("next")
+@app.command("next")
 def next_round(
     cluster: Annotated[
         str, typer.Argument(metavar="CLUSTER", help="Cluster name in the configuration.")
@@ -217,7 +215,7 @@ def next_round(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Show the next shedding round as the running collector predicts it."""
+    """Show the next shedding round that the collector predicts."""
     loaded = configured(config)
     known = _led_cluster(loaded, cluster)
     forecast = leader.leader_forecast(loaded, known.name)
@@ -271,7 +269,7 @@ def _show_forecast(forecast: Forecast, now_s: float) -> None:
         table(ACCURACY_COLUMNS, accuracy_rows(forecast))
 
 
-@group.command()
+@app.command()
 def record(
     cluster: Annotated[
         str, typer.Argument(metavar="CLUSTER", help="Cluster name in the configuration.")
@@ -287,7 +285,10 @@ def record(
     ] = None,
     config: Config = None,
 ) -> int:
-    """Record the znodes that a cluster's leader works from, change by change."""
+    """Record the znodes that a leader works from.
+
+    Change by change.
+    """
     for_s = None if duration is None else duration_s(duration)
     if for_s == 0:
         raise UsageFaultError("--for 0 records nothing.", hint="Write 10min, or leave it out.")

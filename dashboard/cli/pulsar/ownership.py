@@ -44,7 +44,10 @@ def owners(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Show ownership: sessions, orphans, double claims, namespaces on few brokers."""
+    """Show ownership: sessions, orphans, double claims.
+
+    Show namespaces on few brokers, too.
+    """
     snapshot = pulsar_snapshot(source, config)
     snapshot.require("bundles")
     started = time.perf_counter()
@@ -113,6 +116,7 @@ def _show_bundles(bundles: pa.Table, now_ms: int) -> None:
             )
             for row in bundles.slice(0, _MOST_SHOWN).to_pylist()
         ],
+        spare=("session", "also claimed by"),
     )
     if bundles.num_rows > _MOST_SHOWN:
         say(f"... and {bundles.num_rows - _MOST_SHOWN:,} more; --json has them all.")
@@ -134,6 +138,7 @@ def _show_sessions(sessions: pa.Table, now_ms: int) -> None:
             )
             for row in sessions.slice(0, _MOST_SHOWN).to_pylist()
         ],
+        spare=("session", "age, at least"),
     )
     if sessions.num_rows > _MOST_SHOWN:
         say(f"... and {sessions.num_rows - _MOST_SHOWN:,} more; --json has them all.")

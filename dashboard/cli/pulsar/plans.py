@@ -132,7 +132,10 @@ def set_settings(
     config_file: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Plan a change of dynamic settings, validated; run it with `apply`."""
+    """Plan a change of dynamic settings.
+
+    Every value is validated; run the plan with `apply`.
+    """
     wanted = _requested(changes or (), unset or ())
     config = configured(config_file)
     cluster = pulsar_cluster(config, name)

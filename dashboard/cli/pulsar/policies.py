@@ -51,11 +51,6 @@ _SHOWN = 12
 
 
 app = typer.Typer()
-group = typer.Typer(
-    no_args_is_help=True,
-    help="List, set and delete policies: isolation, anti-affinity, domains, groups, rates, quotas.",
-)
-app.add_typer(group, name="policy")
 
 Cluster = Annotated[
     str, typer.Argument(metavar="CLUSTER", help="Cluster name in the configuration.")
@@ -75,7 +70,7 @@ Name = Annotated[
 Unloads = Annotated[bool, typer.Option("--unload", help="Unload misplaced bundles too.")]
 
 
-@group.command("list")
+@app.command("list")
 def list_policies(
     cluster: Cluster,
     kind: Annotated[str, typer.Argument(metavar="[KIND]", help="Only this kind.")] = "",
@@ -108,7 +103,7 @@ def _decoded(value: str) -> Any:
     return json.loads(value) if value.startswith("{") else value
 
 
-@group.command("set")
+@app.command("set")
 def set_policy(
     cluster: Cluster,
     kind: Kind,
@@ -127,7 +122,7 @@ def set_policy(
     )
 
 
-@group.command("delete")
+@app.command("delete")
 def delete_policy(
     cluster: Cluster,
     kind: Kind,
@@ -402,7 +397,10 @@ def isolation(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Show which brokers may serve which namespaces, and misplaced bundles."""
+    """Show which brokers may serve which namespaces.
+
+    Show misplaced bundles, too.
+    """
     snapshot = pulsar_snapshot(source, config)
     settings = active_settings(snapshot)
     view = LoadView.of(snapshot, settings)

@@ -275,7 +275,7 @@ def _row(values: Sequence[float | None]) -> str:
 
 @app.command()
 def tenants(source: Source, config: Config = None, as_json: Json = False) -> int:
-    """Show the traffic of each tenant next to the limits of its namespaces."""
+    """Show the traffic of tenants next to their limits."""
     snapshot = pulsar_snapshot(source, config)
     found = tenant_uses(snapshot)
     _, sentence = enforcement_words(active_settings(snapshot))

@@ -15,9 +15,10 @@ from core.planning.topics.ring import TopicRing
 from core.snapshot.store import load_snapshot
 from core.units import format_bytes_per_s, format_ratio
 from dashboard.cli.config import read_config
-from dashboard.cli.engine import ProgressLine, is_spark, spark_session, write_tables
+from dashboard.cli.engine import is_spark, spark_session, write_tables
 from dashboard.cli.options import Config, EngineName, Json, OutTables
 from dashboard.cli.output import Answer, emit, say, table
+from dashboard.cli.progress import STATUS
 
 app = typer.Typer()
 
@@ -34,7 +35,10 @@ def topics(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Map topics of a file to bundles and brokers, and find crowded partitions."""
+    """Map topics of a file to bundles and brokers.
+
+    Find crowded partitions, too.
+    """
     on_spark = is_spark(engine)
     parts = parts_of(file.absolute())
     ring = TopicRing.of(load_snapshot(directory))
@@ -43,9 +47,9 @@ def topics(
     if spark is not None:
         from core.spark.jobs.topics import place_topics_on_spark  # noqa: PLC0415  # takes seconds
 
-        done = place_topics_on_spark(spark, ring, parts, ProgressLine())
+        done = place_topics_on_spark(spark, ring, parts, STATUS)
     else:
-        done = place_topics(ring, parts, ProgressLine())
+        done = place_topics(ring, parts, STATUS)
     elapsed_ms = (time.perf_counter() - started) * 1000
     names = ("bundles", "brokers", "concentrated", "spread")
     tables: dict[str, pa.Table] = {name: getattr(done, name) for name in names}

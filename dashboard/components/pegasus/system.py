@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from core.pegasus.system import PEGASUS as PEGASUS_SYSTEM
 from core.systems import KnownSystem
 from dashboard.components.pegasus.page import PegasusPage
-from dashboard.components.system import Searching, StepsTable
+from dashboard.components.system import StepsTable
 from dashboard.presenters.finding_counts import Counts, count_by_page
 from dashboard.presenters.findings import Action, FindingLinks
 from dashboard.presenters.freshness import Badge, coverage_badge
 from dashboard.presenters.pegasus import headline, outcome
 from dashboard.presenters.pegasus.search import search_pegasus
+from dashboard.presenters.search import Hit
 from dashboard.queries.pegasus.snapshots import pegasus_reading
 
 if TYPE_CHECKING:
@@ -41,7 +41,11 @@ name = "sessions"
 kind = "pegasus"
 meta_servers = ["meta1:34601", "meta2:34601"]
 """
-    search_help = "Nodes, tables, partitions"
+    actions = (
+        Hit(kind="action", name="Set level…", detail="Of the cluster's balancer", page="pegasus"),
+        Hit(kind="action", name="Balance replicas", detail="Preview", page="pegasus_balance"),
+        Hit(kind="action", name="Drain node…", detail="Plan", page="pegasus_maintenance"),
+    )
     undo_page = "pegasus_undo"
     # one line more a row: sentences about partitions and servers are long
     steps_table = StepsTable(ends=88, sentence=238, asked=238, row=18, order=_order)
@@ -68,14 +72,9 @@ meta_servers = ["meta1:34601", "meta2:34601"]
         overview="pegasus",
     )
 
-    def searching(self, stored: CachedSnapshot) -> Searching:
-        """Return the search over nodes, tables and partitions."""
-        return Searching(
-            find=partial(search_pegasus, pegasus_reading(stored).facts),
-            label="Part of a name, or an id",
-            examples="localhost:34801, orders, 3, 3.12",
-            advice="Nodes and tables by part of their name; tables by id, partitions as id.index.",
-        )
+    def search(self, stored: CachedSnapshot, query: str) -> list[Hit]:
+        """Return the nodes, tables and the partition that a query names."""
+        return search_pegasus(pegasus_reading(stored).facts, query)
 
     def badges(self, manifest: Manifest, stored: CachedSnapshot) -> list[Badge]:
         """Return how much was read, and what is wrong with it."""

@@ -16,6 +16,7 @@ from dashboard import state
 from dashboard.components import frame, tables, words
 from dashboard.components.pulsar import leader_round
 from dashboard.presenters.pulsar import explain as presenter
+from dashboard.presenters.pulsar.rebalance import MAX_REACHED
 from dashboard.queries import runs
 from dashboard.queries.pulsar import explanations
 
@@ -88,17 +89,12 @@ def _why_it_sheds(page: PulsarPage, broker: str, facts: LeaderFacts) -> None:
     leader_round.one_line(page, broker=broker)
     st.markdown(words.plain(f"{off} {reason.sentence}".strip()))
     if reason.gates:
-        _because(
+        tables.table(
             presenter.broker_trail(reason),
-            {
-                "gate": st.column_config.TextColumn("Gate", width=200, pinned=True),
-                "measured": tables.words("Measured"),
-                "threshold": tables.words("Threshold"),
-                "distance": tables.words("Distance"),
-                "state": st.column_config.TextColumn("State", width=110),
-            },
+            {**gate_columns("Gate"), "state": tables.words("State", width_px=110)},
             key="broker_gates",
             alt=f"Gates of {name} for {broker} in the order in which they are checked",
+            missing="-",
         )
     words.notes([*presenter.broker_notes(reason), *explanation.decision.notes])
     _turning(page, _resting(facts), reason)
@@ -110,6 +106,18 @@ def _why_it_sheds(page: PulsarPage, broker: str, facts: LeaderFacts) -> None:
         on_click=_rebalance,
         args=(name, broker),
     )
+
+
+def gate_columns(label: str) -> dict[str, tables.Column]:
+    """Return the columns of a gate: measured against threshold as a bar, with the distance."""
+    most = MAX_REACHED * 100
+    return {
+        "gate": tables.words(label),
+        "reached": tables.share("Measured / threshold", "100%: at the threshold.", most=most),
+        "measured": tables.words("Measured"),
+        "threshold": tables.words("Threshold"),
+        "distance": tables.words("Distance"),
+    }
 
 
 def _rebalance(strategy: str, broker: str) -> None:

@@ -1,23 +1,31 @@
-"""The plan of the chosen candidate: before and after, the moves, what to do with it."""
+"""A plan for a Pulsar cluster on a page: before and after, what to know, what to do with it."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import streamlit as st
 
 from core.plan.model import Plan
 from core.pulsar.plan.preview import Preview
+from core.pulsar.steps.base import policy_change_of
+from core.units import UNKNOWN, format_bytes_per_s, format_ratio, pluralize
+from dashboard import state
 from dashboard.charts.bars import before_after_bars
-from dashboard.components import figures, frame, tables, words
-from dashboard.components.applying import draw_choices
+from dashboard.charts.dumbbell import MAX_A_SIDE, deviation_dumbbells, pairs_of
+from dashboard.components import action_bar, applying, figures, words
 from dashboard.components.pulsar.applying import PulsarDialog
 from dashboard.presenters.applying import remarks
+from dashboard.presenters.pulsar import rebalance_plan
 from dashboard.presenters.pulsar import unload as presenter
 from dashboard.presenters.pulsar.settings import is_shedding
 from dashboard.services import config_option
 
 if TYPE_CHECKING:
+    from core.findings.measures import Spread
     from dashboard.components.pulsar.page import PulsarPage
 
 _ICONS: Final = {
@@ -28,74 +36,195 @@ _ICONS: Final = {
 
 
 def draw_bars(preview: Preview) -> None:
-    """Draw the brokers before and after."""
+    """Draw the brokers before and after, by the quantity that a person chooses."""
     quantity = st.segmented_control(
         "Quantity",
         list(presenter.QUANTITIES),
         default="traffic",
         required=True,
-        key="quantity",
-        bind="query-params",
+        key=state.QUANTITY,
         label_visibility="collapsed",
     )
     figures.chart(
         before_after_bars(presenter.before_after(preview.before_after, quantity or "traffic")),
-        key="rebalance_before_after",
+        key="plan_before_after",
         alt=f"{quantity} of the brokers before and after the moves",
     )
 
 
-def draw_remarks(plan: Plan) -> None:
-    """Say what there is to know about the plan."""
+def draw_deviations(
+    before: Spread, after: Spread | None, target_ratio: float, *, key: str, height: int = 0
+) -> None:
+    """Draw every broker's deviation now and after, the worst of each side on a large fleet.
+
+    Args:
+        before: Of all brokers.
+        after: Likewise; ``None``: not known.
+        target_ratio: Half width of the target band.
+        key: Of the chart.
+        height: Pixels at most; 0: of its rows.
+    """
+    later = {} if after is None else dict(zip(after.brokers, after.deviations, strict=True))
+    pairs = pairs_of(
+        before.brokers,
+        before.deviations,
+        np.array([later.get(broker, np.nan) for broker in before.brokers]),
+    )
+    figure = deviation_dumbbells(pairs, target_ratio)
+    if height and figure.layout.height > height:
+        with st.container(height=height, border=False):
+            figures.chart(figure, key=key, alt=_DEVIATIONS)
+    else:
+        figures.chart(figure, key=key, alt=_DEVIATIONS)
+    if pairs.left_out:
+        st.caption(f"The {MAX_A_SIDE} worst a side; {pluralize(pairs.left_out, 'broker')} between.")
+
+
+_DEVIATIONS: Final = "Deviation of the brokers from the mean, now and after"
+
+
+def draw_remarks(plan: Plan, severities: Collection[str] = tuple(_ICONS)) -> None:
+    """Say what there is to know about the plan, of these severities."""
     show = {"error": st.error, "warning": st.warning, "info": st.info}
-    for severity, sentences in remarks(plan).items():
+    found = {one: sentences for one, sentences in remarks(plan).items() if one in severities}
+    for severity, sentences in found.items():
         mark = "- " if len(sentences) > 1 else ""
         show[severity](
             "\n".join(mark + words.plain(one) for one in sentences), icon=_ICONS[severity]
         )
 
 
-def draw_moves(preview: Preview) -> None:
-    """Draw the moves."""
-    rows = presenter.steps_table(preview)
-    rows["wanted"] = [
-        "requested" if one.step.destination else "placed by the cluster" for one in preview.steps
-    ]
-    tables.table(
-        rows,
-        {
-            "from": tables.words("From"),
-            "to": tables.words("To", "Most probable destination and its probability."),
-            "bundle": tables.opener("Bundle", "_move_bundle", frame.bundle_link, is_pinned=False),
-            "wanted": tables.words("Destination"),
-            "traffic": tables.megabytes("Traffic"),
-            "clients": tables.whole("Clients"),
-            "topics": tables.whole("Topics"),
-        },
-        key="moves",
-        alt="Moves of the plan",
-        height=min(420, tables.height_of(len(rows))),
-    )
-
-
 def draw_apply(page: PulsarPage, plan: Plan, preview: Preview, *, sentence: str = "") -> None:
     """Draw what a person may do with the plan; ``sentence`` says what it would do."""
-    name = draw_choices(
-        PulsarDialog(
-            config=page.config,
-            cluster=page.cluster,
-            plan=plan,
-            preview=preview,
-            is_past=page.is_past,
-            is_shedding=is_shedding(page.reading.settings),
-            sentence=sentence,
-        ),
-        page.now,
-    )
+    name = applying.draw_choices(dialog_of(page, plan, preview, sentence=sentence), page.now)
     with st.expander("Do it by hand", icon=":material/terminal:"):
-        line = (
-            f'trimtab apply {name} --cluster {page.name} --reason "..."{config_option(page.config)}'
-        )
-        st.code(line, language="bash")
-        if preview.steps:
-            st.code("\n".join(one.command for one in preview.steps), language="bash")
+        _draw_commands(page, name, preview)
+
+
+def dialog_of(
+    page: PulsarPage, plan: Plan, preview: Preview, *, sentence: str = ""
+) -> PulsarDialog:
+    """Return what is about to be applied; ``sentence`` says what it would do."""
+    return PulsarDialog(
+        config=page.config,
+        cluster=page.cluster,
+        plan=plan,
+        preview=preview,
+        is_past=page.is_past,
+        is_shedding=is_shedding(page.reading.settings),
+        sentence=sentence,
+    )
+
+
+def draw_bar(
+    page: PulsarPage,
+    dialog: PulsarDialog,
+    *,
+    key: str,
+    effects: Sequence[action_bar.Effect] = (),
+    more: Sequence[action_bar.Button] = (),
+) -> None:
+    """Draw the action bar of a plan: what it does in four figures, and what may be done with it.
+
+    Args:
+        page: The page.
+        dialog: The plan.
+        key: Of the bar.
+        effects: Instead of those of the unloads.
+        more: Buttons before the others.
+    """
+    action_bar.show(
+        effects or _effects(dialog.preview),
+        [
+            *more,
+            action_bar.Button(label="Copy pulsar-admin", on_click=_show, args=(_COMMANDS,)),
+            action_bar.Button(label="Preview", on_click=_show, args=(_PREVIEW,), shortcut="p"),
+            applying.apply_action(dialog),
+        ],
+        key=key,
+    )
+    applying.draw_dialog()
+    if state.open_dialog() is None:
+        _draw_shown(page, dialog)
+
+
+def _effects(preview: Preview) -> list[action_bar.Effect]:
+    """Return the four figures of the unloads: moves, traffic, clients, what comes of it."""
+    clients, before = preview.clients, preview.measures_before.throughput
+    sources = len({step.step.owner for step in preview.steps})
+    moved = clients.throughput_bytes_per_s
+    share = None if moved is None or not before.total else moved / before.total
+    start = rebalance_plan.farthest(before)
+    end = rebalance_plan.farthest(preview.measures_after.throughput)
+    is_known = all(step.placement.is_known for step in preview.steps)
+    return [
+        action_bar.Effect(
+            label="Moves",
+            value=f"{len(preview.steps):,}",
+            note=f"from {pluralize(sources, 'broker')}",
+        ),
+        action_bar.Effect(
+            label="Moved traffic",
+            value=format_bytes_per_s(moved),
+            note=f"{format_ratio(share)} of all",
+        ),
+        action_bar.Effect(
+            label="Clients",
+            value=UNKNOWN if clients.clients is None else f"{clients.clients:,}",
+            note="reconnect",
+        ),
+        action_bar.Effect(
+            label="Max deviation",
+            value=format_ratio(end[0]) if end is not None and is_known else UNKNOWN,
+            note=f"now {format_ratio(start[0] if start else None)}",
+        ),
+    ]
+
+
+_COMMANDS: Final = "Commands"
+_PREVIEW: Final = "Preview"
+_SHOWN: Final = "_plan_shown"
+
+
+def _show(which: str) -> None:
+    st.session_state[_SHOWN] = (state.page(), which)
+    state.set_dialog_open(is_open=True)
+
+
+def _hide() -> None:
+    st.session_state.pop(_SHOWN, None)
+    state.set_dialog_open(is_open=False)
+
+
+def _draw_shown(page: PulsarPage, dialog: PulsarDialog) -> None:
+    """Draw what was opened from the bar; nothing else draws the page again meanwhile."""
+    at, which = st.session_state.get(_SHOWN, ("", ""))
+    if at != state.page():
+        return
+    body = partial(_preview_body, dialog) if which == _PREVIEW else partial(_by_hand, page, dialog)
+    st.dialog(which, width="large", on_dismiss=_hide)(body)()
+
+
+def _preview_body(dialog: PulsarDialog) -> None:
+    dialog.draw_effects()
+    draw_remarks(dialog.plan)
+    if dialog.preview.steps:
+        draw_bars(dialog.preview)
+    words.notes(dialog.preview.notes)
+
+
+def _by_hand(page: PulsarPage, dialog: PulsarDialog) -> None:
+    name = applying.draw_download(dialog)
+    _draw_commands(page, name, dialog.preview)
+
+
+def _draw_commands(page: PulsarPage, name: str, preview: Preview) -> None:
+    """Draw the lines that do the same: of ours with the plan's file, then of the brokers' tools."""
+    line = f'trimtab apply {name} --cluster {page.name} --reason "..."{config_option(page.config)}'
+    st.code(line, language="bash")
+    moves = [(one.command, one.rest) for one in preview.steps]
+    changes = [(one.command, one.rest) for one in preview.others]
+    is_change_first = bool(changes) and policy_change_of(preview.others[0].step) is not None
+    lines = [*changes, *moves] if is_change_first else [*moves, *changes]
+    for column in zip(*lines, strict=True):
+        st.code("\n".join(one for one in column if one), language="bash")

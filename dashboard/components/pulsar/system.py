@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from core.pulsar.releases import Release
 from core.pulsar.system import PULSAR as PULSAR_SYSTEM
 from core.systems import KnownSystem
 from dashboard.components.pulsar.page import PulsarPage
-from dashboard.components.system import Searching, StepsTable
+from dashboard.components.system import StepsTable
 from dashboard.presenters.finding_counts import Counts, count_by_page
 from dashboard.presenters.findings import Action, FindingLinks
 from dashboard.presenters.freshness import Badge, coverage_badge
-from dashboard.presenters.pulsar.finding_pages import page_of
 from dashboard.presenters.pulsar.search import search
+from dashboard.presenters.search import Hit
 from dashboard.queries.pulsar.examinations import examination
 from dashboard.queries.pulsar.snapshots import reading
 
 if TYPE_CHECKING:
     from core.actions.views import RunView
+    from core.findings.finding import Finding
     from core.snapshot import Manifest
     from core.snapshot.store import CachedSnapshot
     from dashboard.services import Config
@@ -69,7 +69,16 @@ name = "orders"
 zookeeper = "zk1:2181,zk2:2181,zk3:2181"
 admin_urls = ["http://broker1:8080"]
 """
-    search_help = "Brokers, bundles, namespaces, topics"
+    actions = (
+        Hit(kind="action", name="Unload bundles…", detail="Preview, then apply", page="unload"),
+        Hit(
+            kind="action", name="Rebalance", detail="Compare plans and apply one", page="rebalance"
+        ),
+        Hit(kind="action", name="Split bundles…", detail="Preview, then apply", page="splits"),
+        Hit(kind="action", name="Change settings…", detail="Simulate first", page="settings"),
+        Hit(kind="action", name="Change policies…", detail="Limits and quotas", page="policies"),
+        Hit(kind="action", name="Look up topic…", detail="Its bundle and broker", page="lookup"),
+    )
     undo_page = "unload"
     steps_table = StepsTable(ends=118, sentence=330, asked=118)
 
@@ -92,28 +101,27 @@ admin_urls = ["http://broker1:8080"]
         overview="brokers",
     )
 
-    def searching(self, stored: CachedSnapshot) -> Searching:
-        """Return the search over brokers, namespaces, bundles and topics."""
-        return Searching(
-            find=partial(search, reading(stored).snapshot),
-            label="Part of a name, or a full topic name",
-            examples="10.1.0.3, acme/orders, 0x40000000, persistent://acme/orders/topic-1",
-            advice="Brokers, namespaces and bundles by part of their name; topics by full name.",
-        )
+    def search(self, stored: CachedSnapshot, query: str) -> list[Hit]:
+        """Return the brokers, namespaces, bundles and the topic that a query names."""
+        return search(reading(stored).snapshot, query)
 
     def badges(self, manifest: Manifest, stored: CachedSnapshot) -> list[Badge]:
         """Return how much was read, and whether the release is unknown."""
         saved = reading(stored)
-        own = int(saved.snapshot.bundles.num_rows - saved.movable.num_rows)
         unknown = release_badge(manifest)
-        return [coverage_badge(manifest, own), *([unknown] if unknown is not None else [])]
+        coverage = coverage_badge(manifest, saved.uncounted)
+        return [coverage, *([unknown] if unknown is not None else [])]
+
+    def _page_of(self, finding: Finding) -> str:
+        action = self.finding_links.actions.get(finding.code)
+        return action.page if action is not None else ""
 
     def count_findings(self, config: Config, stored: CachedSnapshot) -> Counts:
         """Return how many findings each page has to show; settings as the doctor judges them."""
         one = reading(stored)
         judged = examination(config, one.snapshot.manifest.cluster, stored).diagnoses
         return {
-            **count_by_page(one.findings, page_of),
+            **count_by_page(one.findings, self._page_of),
             **count_by_page(one.findings, lambda _: "fleet"),
             **count_by_page(judged, lambda _: "settings"),
         }

@@ -46,7 +46,7 @@ def nodes_sentence(view: RunView) -> str:
     copied = (
         "How much is copied is unknown."
         if expected.copied_mb is None
-        else f"{format_mb(expected.copied_mb)} were to be copied."
+        else f"{format_mb(expected.copied_mb)} was to be copied."
         if expected.copied_mb
         else "Nothing was to be copied."
     )

@@ -1,4 +1,4 @@
-"""What the Rebalance page says: the answer, the candidates side by side, the way to a verdict."""
+"""What the Rebalance page shows: the candidates, what each achieves, the gates to a verdict."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import pandas as pd
 
 from core.optimize import Proposal
 from core.pulsar.plan.clients import ClientImpact
-from core.pulsar.shedding import BrokerTrace, Round
+from core.pulsar.shedding import BrokerTrace, Gate, Round
 from core.pulsar.shedding.gates import distance_in_words, in_words
 from core.simulation import RoundResult, Simulation
 from core.units import format_bytes_per_s, format_ratio, pluralize
 from dashboard.charts.efficiency import EfficiencyCurve
-from dashboard.presenters.pulsar.rebalance_plan import OFF_THE_MEAN, cost
 
 IN_FORCE: Final = "● active"
 WHAT_IF: Final = "◇ what if"
 MAX_BROKERS: Final = 500
-_NOTHING: Final = "Nothing to unload: "
 MAX_SENTENCES: Final = 8
+MAX_REACHED: Final = 2.0
+"""Times its threshold that fill the bar of a gate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,66 +53,6 @@ class Line:
     warning: str = ""
 
 
-def answer(effective: Line | None, off: Sequence[str], optimal: Proposal | None) -> str:
-    """Return what the cluster would do and what the optimal plan would.
-
-    Args:
-        effective: The strategy in force; ``None``: it is none that is known here.
-        off: Switches of the cluster's own balancer that are off, upstream names.
-        optimal: The optimal plan; ``None``: not computed.
-    """
-    parts = [] if effective is None else [_of_cluster(effective, off)]
-    if optimal is not None:
-        parts.append(_of_optimal(optimal))
-    return "; ".join(parts).rstrip(".") + "." if parts else "Choose how the moves are found."
-
-
-def _of_cluster(line: Line, off: Sequence[str]) -> str:
-    standing = f"active here but switched off ({off[0]} is false)" if off else "active here"
-    moves = line.first.moves
-    if moves:
-        return (
-            f"{line.name}, {standing}, would unload {pluralize(len(moves), 'bundle')} now "
-            f"({cost(line.impact)})"
-        )
-    if line.acting:
-        bundles = pluralize(line.impact.bundles, "bundle")
-        return (
-            f"{line.name}, {standing}, would unload nothing now, and {bundles} in round "
-            f"{line.acting} if the load stays"
-        )
-    if line.first.skipped:
-        selected = pluralize(len(line.first.skipped), "bundle")
-        reason, *others = dict.fromkeys(line.first.skipped.values())
-        more = f"; {pluralize(len(others), 'other reason')}" if others else ""
-        return (
-            f"{line.name}, {standing}, would unload nothing now: "
-            f"it selects {selected} and unloads none ({reason}{more})"
-        )
-    return f"{line.name}, {standing}, would do nothing: {_uncapped(line.first.decision.sentence)}"
-
-
-def _of_optimal(optimal: Proposal) -> str:
-    if optimal.verdict == "nothing_to_do":
-        return "no move is needed for the goal of the optimal plan"
-    if optimal.verdict == "unknown":
-        return "the load is unknown, so there is no smallest plan"
-    if not optimal.moves:
-        return "no move of ours would help either"
-    clients = sum(move.clients or 0 for move in optimal.moves)
-    moved = format_bytes_per_s(optimal.moved_bytes_per_s)
-    short = "" if optimal.verdict == "reached" else ", short of the goal,"
-    moves = pluralize(len(optimal.moves), "move")
-    before, after = format_ratio(optimal.deviation_before), format_ratio(optimal.deviation_after)
-    if _is_relief(optimal):
-        effect = f"to bring the busiest broker from {before} to {after} above the line"
-    else:
-        line = OFF_THE_MEAN if optimal.measure == "throughput" else "deviation from mean usage"
-        effect = f"to bring the farthest broker from {before} to {after} {line}"
-    who = pluralize(clients, "client")
-    return f"the optimal plan{short} needs {moves} ({moved}, {who}) {effect}"
-
-
 def _is_relief(optimal: Proposal) -> bool:
     """Brokers are only brought under a line: none has too little."""
     return optimal.low == float("-inf")
@@ -123,37 +63,30 @@ def _is_comparable(optimal: Proposal) -> bool:
     return optimal.measure == "throughput" and not _is_relief(optimal)
 
 
-def _uncapped(sentence: str) -> str:
-    """The sentence as the end of another one; names keep their capitals."""
-    head, _, rest = sentence.removeprefix(_NOTHING).rstrip(".").partition(" ")
-    plain = head.lower() if head.isalpha() and head.istitle() else head
-    return f"{plain} {rest}".strip()
+def table(lines: Sequence[Line], optimal: Proposal | None, optimal_name: str) -> pd.DataFrame:
+    """Return one row a candidate, the optimal plan first; ``None`` where a number is not known.
+
+    Where the rounds are not simulated, moves and their cost are those of the first round that
+    moves something, and what comes of it is not known.
+    """
+    return pd.DataFrame([_optimal_row(optimal, optimal_name), *(_row(line) for line in lines)])
 
 
-def table(
-    lines: Sequence[Line], optimal: Proposal | None, optimal_name: str, *, is_simulating: bool
-) -> pd.DataFrame:
-    """Return one row a candidate; ``None`` where a number is not known."""
-    rows = [_row(line, is_simulating=is_simulating) for line in lines]
-    rows.append(_optimal_row(optimal, optimal_name))
-    return pd.DataFrame(rows)
-
-
-def _row(line: Line, *, is_simulating: bool) -> dict[str, object]:
+def _row(line: Line) -> dict[str, object]:
     simulated = line.simulated if isinstance(line.simulated, Simulation) else None
     row: dict[str, object] = {
         "candidate": line.name,
         "mark": line.mark,
         "now": len(line.first.moves),
-        "moves": None,
+        "moves": line.impact.bundles,
         "one": None,
-        "converged": None,
-        "moved": None,
-        "clients": None,
-        "rounds": "…" if is_simulating and line.simulated is None else "",
+        "after": None,
+        "moved": _megabytes(line.impact.throughput_bytes_per_s),
+        "clients": line.impact.clients,
+        "rounds": f"{line.acting}" if line.acting else "0",
         "flaps": None,
-        "verdict": _verdict(line),
         "placement": line.placement,
+        "pair": "unpaired" if line.warning else "",
         "settings": line.settings,
     }
     if simulated is None:
@@ -162,16 +95,20 @@ def _row(line: Line, *, is_simulating: bool) -> dict[str, object]:
     return row | {
         "moves": sum(len(one.moves) for one in done),
         "one": _percent(done[0].deviation if done else _start(simulated)),
-        "converged": _percent(simulated.deviation_after),
+        "after": _percent(simulated.deviation_after),
         "moved": sum(one.moved_bytes_per_s for one in done) / 1e6,
         "clients": sum(one.clients for one in done),
         "rounds": (
-            f"over {simulated.rounds[-1].number}"
+            f"{simulated.rounds[-1].number}+"
             if simulated.rounds_to_converge is None
             else f"{simulated.rounds_to_converge}"
         ),
         "flaps": len(simulated.flaps),
     }
+
+
+def _megabytes(bytes_per_s: float | None) -> float | None:
+    return None if bytes_per_s is None else bytes_per_s / 1e6
 
 
 def _shed(simulated: Simulation) -> list[RoundResult]:
@@ -192,13 +129,13 @@ def _optimal_row(optimal: Proposal | None, name: str) -> dict[str, object]:
         "now": None,
         "moves": None,
         "one": None,
-        "converged": None,
+        "after": None,
         "moved": None,
         "clients": None,
         "rounds": "",
         "flaps": None,
-        "verdict": "Not computed for a fleet of this size: choose it.",
         "placement": "",
+        "pair": "",
         "settings": "",
     }
     if optimal is None:
@@ -208,25 +145,13 @@ def _optimal_row(optimal: Proposal | None, name: str) -> dict[str, object]:
         "now": len(optimal.moves),
         "moves": len(optimal.moves),
         "one": after,
-        "converged": after,
+        "after": after,
         "moved": optimal.moved_bytes_per_s / 1e6,
         "clients": sum(move.clients or 0 for move in optimal.moves),
         "rounds": "1" if optimal.moves else "0",
         "flaps": 0,
-        "verdict": optimal.sentence,
         "settings": optimal.goal,
     }
-
-
-def _verdict(line: Line) -> str:
-    if isinstance(line.simulated, str):
-        return line.simulated
-    pair = f" Unpaired: {line.warning}" if line.warning else ""
-    if line.acting > 1:
-        return f"Acts in round {line.acting}. {line.first.decision.sentence}{pair}"
-    skipped = len(line.first.skipped)
-    tail = f" {pluralize(skipped, 'bundle')} held back by the load manager." if skipped else ""
-    return line.first.decision.sentence + tail + pair
 
 
 def _percent(ratio: float | None) -> float | None:
@@ -289,39 +214,42 @@ def ranked(traces: Sequence[BrokerTrace]) -> list[BrokerTrace]:
 
 
 def gates_table(traces: Sequence[BrokerTrace]) -> pd.DataFrame:
-    """Return the last gate of each broker: measured, threshold, distance, verdict."""
+    """Return the last gate of each broker: measured against threshold, distance, verdict."""
     rows = []
     for trace in traces[:MAX_BROKERS]:
         gate = trace.gates[-1] if trace.gates else None
         rows.append(
-            {
-                "broker": trace.broker or "the cluster",
-                "verdict": _sheds(trace),
-                "gate": gate.name.rstrip(":") if gate else "",
-                "measured": in_words(gate.measured, gate.unit) if gate else "",
-                "threshold": in_words(gate.threshold, gate.unit) if gate else "",
-                "distance": _distance(gate.distance, gate.unit) if gate else "",
-                "why": trace.sentence,
-            }
+            {"broker": trace.broker or "the cluster", "verdict": _sheds(trace)}
+            | ({"gate": ""} | dict.fromkeys(_GATE, None) if gate is None else _gate(gate))
         )
     return pd.DataFrame(rows)
+
+
+_GATE: Final = ("reached", "measured", "threshold", "distance")
 
 
 def trail_table(trace: BrokerTrace) -> pd.DataFrame:
     """Return every gate of one broker, in the order in which they are checked."""
     return pd.DataFrame(
-        [
-            {
-                "gate": gate.name.rstrip(":"),
-                "measured": in_words(gate.measured, gate.unit),
-                "threshold": in_words(gate.threshold, gate.unit),
-                "distance": _distance(gate.distance, gate.unit),
-                "state": "✓ open" if gate.is_open else "✕ shut",
-                "why": gate.sentence,
-            }
-            for gate in trace.gates
-        ]
+        [_gate(gate) | {"state": "✓ open" if gate.is_open else "✕ shut"} for gate in trace.gates]
     )
+
+
+def _gate(gate: Gate) -> dict[str, object]:
+    return {
+        "gate": gate.name.rstrip(":"),
+        "reached": _reached(gate),
+        "measured": in_words(gate.measured, gate.unit),
+        "threshold": in_words(gate.threshold, gate.unit),
+        "distance": _distance(gate.distance, gate.unit),
+    }
+
+
+def _reached(gate: Gate) -> float | None:
+    """Return the measured value in percent of its threshold, up to twice that, for a bar."""
+    if not np.isfinite(gate.measured) or not gate.threshold > 0 or np.isinf(gate.threshold):
+        return None
+    return float(np.clip(gate.measured / gate.threshold, 0.0, MAX_REACHED) * 100)
 
 
 def _distance(distance: float, unit: str) -> str:

@@ -5,12 +5,20 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+import pandas as pd
 
 from core.findings.measures import Spread
+from core.optimize import Proposal
 from core.plan.model import Plan
 from core.pulsar.plan.clients import ClientImpact
 from core.pulsar.plan.preview import Preview
-from core.units import format_bytes_per_s, format_ratio, pluralize
+from core.units import (
+    UNKNOWN,
+    format_bytes_per_s,
+    format_msgs_per_s,
+    format_ratio,
+    pluralize,
+)
 from dashboard.presenters.pulsar import unload
 
 OFF_THE_MEAN: Final = "deviation from mean traffic"
@@ -27,6 +35,53 @@ def farthest(spread: Spread) -> tuple[float, str] | None:
     distance = np.abs(np.where(spread.known, spread.values, spread.mean) - spread.mean)
     row = int(distance.argmax())
     return float(distance[row] / spread.mean), spread.brokers[row]
+
+
+def cost_figures(impact: ClientImpact, optimal: Proposal | None) -> list[tuple[str, str]]:
+    """Return what the moves cost, label and value.
+
+    Args:
+        impact: Of all moves.
+        optimal: The optimal plan, where the moves are its own.
+    """
+    found = [
+        ("Clients", _count(impact.clients)),
+        ("Producers", _count(impact.producers)),
+        ("Consumers", _count(impact.consumers)),
+        ("Topics reopened", _count(impact.topics)),
+        ("Messages", format_msgs_per_s(impact.msg_rate_msgs_per_s)),
+        ("Traffic", format_bytes_per_s(impact.throughput_bytes_per_s)),
+    ]
+    if optimal is not None and optimal.lower_bound_bytes_per_s:
+        found.append(("Lower bound", format_bytes_per_s(optimal.lower_bound_bytes_per_s)))
+    return found
+
+
+def _count(number: int | None) -> str:
+    return UNKNOWN if number is None else f"{number:,}"
+
+
+def transfers(preview: Preview) -> pd.DataFrame:
+    """Return what goes from which broker to its most probable destination, most traffic first."""
+    rows = pd.DataFrame(
+        [
+            {
+                "from": step.step.owner,
+                "to": step.step.destination or next(iter(step.step.likely), "unknown"),
+                "bundles": 1,
+                "traffic": _megabytes(step.clients.throughput_bytes_per_s),
+                "clients": step.clients.clients,
+                "topics": step.clients.topics,
+            }
+            for step in preview.steps
+        ]
+    )
+    sums = rows.groupby(["from", "to"], as_index=False, dropna=False).sum(min_count=1)
+    return sums.sort_values("traffic", ascending=False, na_position="last", ignore_index=True)
+
+
+def _megabytes(bytes_per_s: float | None) -> float | None:
+    return None if bytes_per_s is None else bytes_per_s / 1e6
 
 
 def cost(impact: ClientImpact) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
@@ -81,6 +81,16 @@ class Reading:
     def movable(self) -> pa.Table:
         """:attr:`bundles` without those that belong to one broker (heartbeat, SLA)."""
         return self.bundles.filter(pc.invert(self.bundles["is_broker_bound"]))
+
+    @property
+    def uncounted(self) -> Mapping[str, int]:
+        """How many bundles no count of a cluster's bundles has, by why."""
+        movable = self.movable
+        owned = self.measures.owned_bundle_count
+        return {
+            "system": self.bundles.num_rows - movable.num_rows,
+            "unassigned": 0 if owned is None else max(0, movable.num_rows - owned),
+        }
 
     @cached_property
     def hottest(self) -> list[str]:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from core.diagnosis.pulsar.advice import change_outcome, simulated_findings, values_of
+from core.diagnosis.pulsar.advice import (
+    change_outcome,
+    pair_outcome,
+    simulated_findings,
+    values_of,
+)
+from core.diagnosis.pulsar.draws import SEEDS, Draws
+from core.diagnosis.pulsar.trials import Change, Trials, judged_trials
 from core.findings.finding import Finding, Fix
+from core.pulsar.shedding.what_if import SettingPair
 from core.pulsar.snapshot.zkdump import import_zk_dump
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import save_snapshot
@@ -73,3 +82,22 @@ def test_calm_rounds_need_no_advice(tmp_path, capsys):
     save_snapshot(report("healthy"), tmp_path / "healthy")
     assert run_command(["simulate", str(tmp_path / "healthy"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["advice"] is None
+
+
+def test_a_pair_of_settings_is_simulated_before_it_is_recommended():
+    snapshot = report("i21299")
+    bad = SettingPair(settings={"minUnloadMessage": 640, EVENLY: True}, sentence="")
+    assert pair_outcome(snapshot, bad).startswith("Not recommended")
+    none = SettingPair(settings={"minUnloadMessage": 100_000, EVENLY: True}, sentence="")
+    assert pair_outcome(snapshot, none).startswith("Simulated")
+
+
+def test_a_change_whose_harm_depends_on_the_draws_is_not_confirmed():
+    trials = judged_trials(Trials(report("i16059")))
+    draws = Draws(trials)
+    helps = Change(settings={EVENLY: False})
+    assert draws.confirm(helps)
+    worse = replace(trials.trial(helps).outcome, deviation=9.0)
+    other = trials.with_seed(SEEDS[0])
+    other._trials[helps.key] = replace(trials.trial(helps), outcome=worse)
+    assert not Draws(trials, {SEEDS[0]: other}).confirm(helps)

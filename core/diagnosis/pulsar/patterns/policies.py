@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from core.arrays import Floats, column_values
 from core.diagnosis.pulsar.context import Candidate, DiagnosisContext
 from core.diagnosis.pulsar.trials import Change
 from core.pulsar.isolation import IsolationPolicy, matcher_differences
+from core.pulsar.plan.outcomes import Scenario
+from core.pulsar.plan.project import project_scenario
 from core.simulation.averages import set_column
 from core.snapshot import PulsarSnapshot
 from core.units import pluralize
@@ -43,8 +48,8 @@ def isolation(context: DiagnosisContext) -> Iterator[Candidate]:
             for broker in view.brokers
             if policy.placement_role_of(broker, context.settings.release) != "none"
         ]
-        if len(allowed) == len(view.brokers):
-            continue
+        if len(allowed) == len(view.brokers) or policy.name in context.trials.pools.policies:
+            continue  # it separates nothing, or separates as it is meant to
         yield Candidate(
             code=_code(policy, allowed, lost),
             objects=(policy.name, *allowed[:3]),
@@ -60,6 +65,64 @@ def isolation(context: DiagnosisContext) -> Iterator[Candidate]:
             threshold=float(len(view.brokers)),
             unit="brokers",
         )
+
+
+def not_applied(context: DiagnosisContext) -> Iterator[Candidate]:
+    """Bundles are on brokers that their policy excludes: it counts for new assignments only."""
+    view = context.view
+    if not view.policies:
+        return
+    governed = view.namespace_policy[view.bundle_namespace]
+    allowed = np.logical_or(view.is_primary, view.is_secondary)
+    owned = (governed >= 0) & (view.owner >= 0) & ~view.is_broker_bound
+    has_broker = np.asarray(view.is_primary.any(axis=1))
+    outside = owned & ~allowed[governed, view.owner] & has_broker[governed]
+    for index in np.unique(governed[outside]).tolist():
+        policy = view.policies[index]
+        rows = np.flatnonzero(outside & (governed == index))
+        places = [view.brokers[row] for row in np.flatnonzero(view.is_primary[index])]
+        holders = sorted({view.brokers[row] for row in view.owner[rows].tolist()})
+        spaces = sorted({view.namespaces[row] for row in view.bundle_namespace[rows].tolist()})
+        yield Candidate(
+            code="policy_not_applied",
+            objects=(policy.name, *holders[:3], *spaces[:3]),
+            summary=f"{pluralize(rows.size, 'bundle')} of {', '.join(spaces[:3])} on "
+            f"{', '.join(holders[:3])}, which isolation policy {policy.name} excludes: a policy "
+            "takes effect for new assignments only.",
+            changes=(
+                context.base.also(
+                    Change(
+                        data=f"policy {policy.name} applied",
+                        edit=partial(_moved_to, rows=rows, places=tuple(places)),
+                    )
+                ),
+            ),
+            hint=f"Unload them: pulsar-admin namespaces unload {spaces[0]}.",
+            measured=float(rows.size),
+            threshold=0.0,
+            unit="bundles",
+        )
+
+
+def _moved_to(
+    snapshot: PulsarSnapshot, rows: NDArray[np.int64], places: tuple[str, ...]
+) -> PulsarSnapshot:
+    """Return the snapshot with bundles on these brokers, each on the one with the least traffic."""
+    names = snapshot.brokers["broker"].to_pylist()
+    traffic = _traffic(snapshot.brokers)
+    load = {name: float(traffic[names.index(name)]) for name in places}
+    carried = _traffic(snapshot.bundles)[rows]
+    ends: list[str | None] = [None] * rows.size
+    for at in np.argsort(-carried, kind="stable").tolist():
+        place = min(places, key=lambda name: load[name])
+        load[place] += float(carried[at])
+        ends[at] = place
+    return project_scenario(snapshot, rows, Scenario(1.0, tuple(ends)))
+
+
+def _traffic(table: pa.Table) -> Floats:
+    both = column_values(table, "msg_throughput_in") + column_values(table, "msg_throughput_out")
+    return np.nan_to_num(both)
 
 
 def _code(policy: IsolationPolicy, allowed: list[str], lost: set[str]) -> str:

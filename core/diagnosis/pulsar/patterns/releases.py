@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from core.diagnosis.pulsar.context import Candidate, DiagnosisContext
 from core.diagnosis.pulsar.trials import Change
+from core.ids import SYSTEM_NAMESPACE
 from core.pulsar.placement import active_placement
 from core.pulsar.releases import (
     NEWEST_STABLE,
@@ -19,6 +21,17 @@ from core.pulsar.releases import (
 )
 from core.pulsar.settings import SETTING_BY_KEY
 
+_REMEDIES: Final = frozenset(
+    {
+        "sheds_system_namespace",
+        "placement_forgets_idle",
+        "names_destination",
+        "checks_policies",
+        "overload_is_weighted",
+    }
+)
+"""Rules that are the remedy where they hold; every other one is the defect."""
+
 
 def release_defect(context: DiagnosisContext) -> Iterator[Candidate]:
     """A later release ends better with the same settings: the first that does names the rule."""
@@ -30,18 +43,14 @@ def release_defect(context: DiagnosisContext) -> Iterator[Candidate]:
         later = Release.of(version)
         if not later.is_known:
             continue
-        changed = [
-            name
-            for name in _relevant(context)
-            if value_at(RULE_HISTORY[name], before) != value_at(RULE_HISTORY[name], later.number)
-        ]
+        changed = [name for name in _relevant(context) if _is_mended(name, before, later.number)]
         before = later.number
         if not changed:
             continue
         held = {key: value for key, value in reads.items() if later_has(key, later)}
         yield Candidate(
             code="release_defect",
-            summary=f"In {target.name} {RULES[changed[0]].sentence}; {version} does not.",
+            summary=f"Release {target.name}: {RULES[changed[0]].sentence}. {version} changes this.",
             changes=(context.base.also(Change(settings=held, release=version)),),
             hint=f"Upgrade the brokers to {version} or later.",
             tier=1,
@@ -54,15 +63,25 @@ def later_has(key: str, later: Release) -> bool:
     return SETTING_BY_KEY[key].exists_in(later)
 
 
+def _is_mended(rule: str, before: Number, later: Number) -> bool:
+    """Return whether a rule changes for the better between two releases."""
+    history = RULE_HISTORY[rule]
+    old, new = value_at(history, before), value_at(history, later)
+    return new > old if rule in _REMEDIES else new < old
+
+
 def _relevant(context: DiagnosisContext) -> tuple[str, ...]:
-    """Return the rules that the cluster's strategies go by."""
+    """Return the rules that the cluster's strategies and namespaces go by."""
     name = context.strategy.name
-    placement = active_placement(context.settings, context.view.load_manager)
+    view = context.view
+    placement = active_placement(context.settings, view.load_manager)
+    needs = {
+        "placement_forgets_idle": placement == "LeastResourceUsageWithWeight",
+        "sheds_system_namespace": SYSTEM_NAMESPACE in view.namespaces,
+        "checks_policies": bool(view.policies or view.groups),
+    }
     return tuple(
-        rule
-        for rule in RULES
-        if RULES[rule].strategy in ("", name)
-        and (rule != "placement_forgets_idle" or placement == "LeastResourceUsageWithWeight")
+        rule for rule in RULES if RULES[rule].strategy in ("", name) and needs.get(rule, True)
     )
 
 

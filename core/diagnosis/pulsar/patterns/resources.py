@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -15,7 +16,7 @@ from core.pulsar.load import limiting_resource, resource_weights
 from core.pulsar.rules.reports import NIC_OUTLIER_FACTOR
 from core.simulation.averages import set_column
 from core.snapshot import PulsarSnapshot
-from core.units import format_percent, format_ratio, pluralize
+from core.units import format_percent, pluralize
 
 _WEIGHTS: Final = {
     "direct_memory": "loadBalancerDirectMemoryResourceWeight",
@@ -33,6 +34,9 @@ _CARD_GBPS: Final = (
 _FULL_RATIO: Final = 0.8
 """A limit that would not be used up to here, were it divided, explains nothing."""
 _MAX_CARDS: Final = 4
+_MOST_RATIO: Final = 1.05
+"""Nothing carries more than its limit, but for the inaccuracy of what is measured."""
+_BYTES_PER_KBIT: Final = 125.0
 _NEAR: Final = 0.02
 
 
@@ -80,33 +84,77 @@ def network_limit(context: DiagnosisContext) -> Iterator[Candidate]:
     speed = float(np.median(limits[known]))
     configured = context.settings.number(_NIC)
     cards = round(speed / configured) if configured > 0 else 0
-    times = [cards] if cards > 1 else []
-    if not times and not _is_card(speed):
-        times = list(range(2, _MAX_CARDS + 1))
+    # any number of the cards may be the one that carries: others are down, or virtual
+    trues = [configured * count for count in range(1, cards)]
+    if not cards and not _is_card(speed):
+        trues = [speed / count for count in range(2, _MAX_CARDS + 1)]
     names = brokers["broker"].to_pylist()
-    for count in times:
-        true = speed / count
-        used = float(np.nanmax(np.where(known, context.percent("bandwidth_out"), np.nan))) / 100
-        if not cards and used * count < _FULL_RATIO:
+    used = float(np.nanmax(np.where(known, context.percent("bandwidth_out"), np.nan))) / 100
+    for true in trues:
+        times = speed / true
+        if used * times > _MOST_RATIO or (not cards and used * times < _FULL_RATIO):
             continue
+        counted = cards or round(times)
         yield Candidate(
             code="network_limit",
             keys=(_NIC,),
             objects=tuple(names[row] for row in np.flatnonzero(known & (limits == speed))),
-            summary=f"Brokers report a network limit of {speed:g} Gbit/s, {count} times "
-            f"{true:g} Gbit/s: the override counts once for each card, so the usage "
-            f"({format_ratio(used)} at most) is {used * count * 100:.0f}% in truth.",
+            summary=f"Brokers report a network limit of {speed:g} Gbit/s, {counted} times "
+            f"{speed / counted:g} Gbit/s: the override counts once for each card, virtual ones and "
+            f"those that are down too. With {true:g} Gbit/s usage is up to "
+            f"{used * times * 100:.0f}%, not {used * 100:.0f}%.",
             changes=(
                 context.base.also(
-                    Change(data=f"network limit / {count}", edit=_limits_divided(count))
+                    Change(data=f"network limit {true:g}", edit=_limits_divided(times))
                 ),
             ),
-            hint=f"Set the override to what one card carries ({true / count:g} Gbit/s).",
-            lines=(f"{_NIC}={true / count:g}",),
+            hint=f"Set the override to {true / counted:g} Gbit/s, if the cards carry {true:g} "
+            "Gbit/s together.",
+            lines=(f"{_NIC}={true / counted:g}",),
             measured=speed,
             threshold=true,
             unit="Gbit/s",
         )
+
+
+def network_unmeasured(context: DiagnosisContext) -> Iterator[Candidate]:
+    """No broker reports a network limit, so that traffic counts for nothing in the usage."""
+    if context.network_is_measured:
+        return
+    brokers = context.snapshot.brokers
+    carried = np.stack([column_values(brokers, f"msg_throughput_{side}") for side in ("in", "out")])
+    most = float(np.nan_to_num(carried).max()) / _BYTES_PER_KBIT / _KBIT_PER_GBIT
+    card = next((speed for speed in _CARD_GBPS if most <= _FULL_RATIO * speed), _CARD_GBPS[-1])
+    yield Candidate(
+        code="network_unmeasured",
+        keys=(_NIC,),
+        objects=tuple(brokers["broker"].to_pylist()[:3]),
+        summary="No broker reports a network limit: traffic does not count in the usage. With "
+        f"{card:g} Gbit/s the busiest would use {most / card * 100:.0f}%.",
+        changes=(
+            context.base.also(
+                Change(
+                    data=f"network of {card:g} Gbit/s",
+                    edit=partial(_with_network, limit=card * _KBIT_PER_GBIT),
+                )
+            ),
+        ),
+        hint="Releases before 2.10.3 and 2.11.1 find no virtual card: upgrade. On later ones "
+        f"set {_NIC} to what the card carries, and loadBalancerOverrideBrokerNics to its name.",
+        measured=0.0,
+        threshold=card,
+        unit="Gbit/s",
+    )
+
+
+def _with_network(snapshot: PulsarSnapshot, limit: float) -> PulsarSnapshot:
+    brokers = snapshot.brokers
+    for side in ("in", "out"):
+        used = np.nan_to_num(column_values(brokers, f"msg_throughput_{side}")) / _BYTES_PER_KBIT
+        brokers = set_column(brokers, f"bandwidth_{side}_usage", pa.array(used))
+        limits = pa.array(np.full(brokers.num_rows, limit))
+        brokers = set_column(brokers, f"bandwidth_{side}_limit", limits)
+    return PulsarSnapshot.build(snapshot.manifest, {**snapshot.tables, "brokers": brokers})
 
 
 def differing_limits(context: DiagnosisContext) -> Iterator[Candidate]:
@@ -146,7 +194,7 @@ def _is_card(speed: float) -> bool:
     return any(abs(speed - card) <= _NEAR * card for card in _CARD_GBPS)
 
 
-def _limits_divided(count: int) -> Callable[[PulsarSnapshot], PulsarSnapshot]:
+def _limits_divided(count: float) -> Callable[[PulsarSnapshot], PulsarSnapshot]:
     return lambda snapshot: _with_limits(snapshot, lambda limits: limits / count)
 
 

@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from core.diagnosis.pulsar.context import Candidate, DiagnosisContext, with_setting
+from core.diagnosis.pulsar.patterns.releases import later_has
 from core.diagnosis.pulsar.trials import PLACEMENT, Change
 from core.pulsar.placement import active_placement
+from core.pulsar.releases import REFERENCE_VERSIONS, Release
+from core.pulsar.settings import SETTING_BY_KEY
 from core.units import format_ratio, pluralize
 
 _EVENLY: Final = "loadBalancerDistributeBundlesEvenlyEnabled"
@@ -22,17 +25,41 @@ def even_distribution(context: DiagnosisContext) -> Iterator[Candidate]:
     if not context.settings.flag(_EVENLY) or _EVENLY not in context.reads():
         return
     end = context.end
-    off = with_setting(context, _EVENLY, False)  # noqa: FBT003  # a value, no argument
+    off = _off(context)
+    if off[0].release is not None and not end.moves:
+        return  # the upgrade alone changes what happens
     yield Candidate(
         code="even_distribution",
         keys=(_EVENLY,),
         objects=tuple(filter(None, (context.busiest,))),
         summary=f"{_EVENLY} lets only brokers with the fewest bundles of a namespace be chosen: "
-        f"of {pluralize(end.moves, 'move')} {end.returned:,} go back, and the deviation ends at "
+        f"of {pluralize(end.moves, 'move')} {end.returned:,} return, and the deviation ends at "
         f"{format_ratio(end.deviation)}.",
         changes=(*off, *(one.also(other) for one in off for other in _fitting(context))),
+        hint=""
+        if off[0].release is None
+        else f"Upgrade the brokers to {off[0].release} or later, which can switch it off.",
         tier=0 if end.moves or not end.converges else 1,
     )
+
+
+def _off(context: DiagnosisContext) -> tuple[Change, ...]:
+    """Return the change that switches it off, by an upgrade where the release cannot."""
+    setting = SETTING_BY_KEY[_EVENLY]
+    target = context.settings.target
+    first = next(
+        (
+            later
+            for later in map(Release.of, REFERENCE_VERSIONS.values())
+            if later.number >= target.number and setting.exists_in(later)
+        ),
+        target,
+    )
+    if first == target or setting.exists_in(target):
+        return with_setting(context, _EVENLY, False)  # noqa: FBT003  # a value, no argument
+    held = {key: context.settings.value(key) for key in context.reads() if later_has(key, first)}
+    held[_EVENLY] = False
+    return (context.base.also(Change(settings=held, release=first.name)),)
 
 
 def smoothing(context: DiagnosisContext) -> Iterator[Candidate]:

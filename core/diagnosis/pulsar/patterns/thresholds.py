@@ -110,5 +110,6 @@ def _summary(context: DiagnosisContext, key: str, gate: Gate | None) -> str:
     if gate is None:
         return f"{head}{context.strategy.name} sheds nothing with {key} at {value}.".strip()
     measured, limit = in_words(gate.measured, gate.unit), in_words(gate.threshold, gate.unit)
-    text = f"{gate.name} {measured} does not reach {limit}; {key} is {value}."
+    relation = "is not below" if gate.measured > gate.threshold else "does not reach"
+    text = f"{gate.name} {measured} {relation} {limit}; {key} is {value}."
     return f"{head}{text}" if head else text[:1].upper() + text[1:]

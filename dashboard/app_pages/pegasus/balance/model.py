@@ -26,7 +26,7 @@ from core.pegasus.plan.build import RequestedMove
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.verdict import BalanceVerdict, State
 from core.pegasus.view import ClusterView
-from core.units import format_age, format_mb, format_ratio, pluralize
+from core.units import format_mb, format_ratio, pluralize
 from dashboard.app_pages.pegasus.balance.queries import Basis, Converged, Measure
 from dashboard.presenters.freshness import Badge, Tone
 from dashboard.presenters.pegasus.headline import minus_one
@@ -86,10 +86,7 @@ def time_words(cost: CopyCost, basis: Basis, rate_mb_per_s: float) -> str:
     if not cost.copy_count:
         return "no time"
     disks = min((count for count in basis.disk_counts.values() if count), default=1)
-    shortest, longest = cost.seconds(rate_mb_per_s * disks)
-    if format_age(shortest) == format_age(longest):
-        return f"about {format_age(max(longest, 1.0))}"
-    return f"{format_age(max(shortest, 1.0))} to {format_age(max(longest, 1.0))}"
+    return cost.time(rate_mb_per_s, disks).describe()
 
 
 def total_cost(costs: Iterable[CopyCost], nodes: int) -> CopyCost:
@@ -102,6 +99,7 @@ def total_cost(costs: Iterable[CopyCost], nodes: int) -> CopyCost:
         sum(one.unknown_count for one in known),
         sum((one.received_mb for one in known), empty),
         sum((one.sent_mb for one in known), empty),
+        max((one.largest_mb for one in known), default=0.0),
     )
 
 

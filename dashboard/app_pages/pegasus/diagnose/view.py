@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 class PegasusDiagnose:
     """Pegasus; see :class:`dashboard.app_pages.diagnose.system.DiagnoseSystem`."""
 
+    subject = "Partition"
+
     def draw_actions(self, page: Any, cause: Cause) -> None:
         """Draw the way to the page on which the fix is made."""
         del page

@@ -53,7 +53,7 @@ if broker is None:
     st.stop()
 row = model.row_number(snapshot, broker)
 assert row is not None  # noqa: S101  # the chooser offers the snapshot's own names
-frame.name_page(f"Broker {broker}", model.subtitle(snapshot, row))
+words.title(f"Broker {broker}", model.subtitle(snapshot, row))
 
 end = page.stored.taken_at
 entries = within(page.saved.entries, end, SPAN)

@@ -28,7 +28,7 @@ ABOUT = ("broker", "bundle", "namespace", "cluster", "table")
 page = frame.open_page("Brokers", PulsarPage)
 reading = page.reading
 snapshot, settings, measures = reading.snapshot, reading.settings, reading.measures
-frame.name_page("Brokers", model.subtitle(measures))
+words.title("Brokers", model.subtitle(measures))
 
 if snapshot.brokers.num_rows == 0:
     words.nothing("No broker is in this snapshot", snapshot.manifest)

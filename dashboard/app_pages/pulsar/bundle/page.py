@@ -68,7 +68,7 @@ bundle, owner = str(row["bundle"]), row["owner"]
 namespace = str(row["namespace"])
 lower, _ = parse_range(bundle.rpartition("/")[2])
 is_bound = bool(row["is_broker_bound"])
-frame.name_page(f"Bundle {bundle}", model.subtitle(row))
+words.title(f"Bundle {bundle}", model.subtitle(row))
 with actions:
     if owner:
         st.button(

@@ -30,7 +30,7 @@ page = frame.open_page("Bundles", PulsarPage)
 reading = page.reading
 movable = reading.movable
 load = model.load_of(movable)
-frame.name_page("Bundles", model.subtitle(load))
+words.title("Bundles", model.subtitle(load))
 if movable.num_rows == 0:
     words.nothing("No bundle is in this snapshot", reading.snapshot.manifest)
     st.stop()

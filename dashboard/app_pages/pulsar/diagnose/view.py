@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 class PulsarDiagnose:
     """Pulsar; see :class:`dashboard.app_pages.diagnose.system.DiagnoseSystem`."""
 
+    subject = "Bundle"
+
     def draw_actions(self, page: Any, cause: Cause) -> None:
         """Draw the way to Rebalance and to Settings, both with the change filled in."""
         changes = changes_of(cause)

@@ -4,83 +4,77 @@ from __future__ import annotations
 
 import streamlit as st
 
-from core.optimize import OptimizeRequest, Proposal
+from core.optimize import Proposal
 from dashboard import state
 from dashboard.app_pages.pulsar.rebalance import (
     candidates,
+    compare,
+    frozen,
     queries,
     reasons,
     selected_plan,
+    settings_plan,
     strategy_settings,
     what_if,
 )
 from dashboard.components import frame, words
-from dashboard.components.pulsar import leader_round
+from dashboard.components.pulsar import leader_round, moves_plan
 from dashboard.components.pulsar.page import PulsarPage
 
-page = frame.open_page("Rebalance", PulsarPage)
+CHART_PX = 420
+
+live = frame.open_page("Rebalance", PulsarPage)
+page = frozen.frozen(live)
 reading = page.reading
 if reading.movable.num_rows == 0:
     words.nothing("No bundle is in this snapshot", reading.snapshot.manifest)
     st.stop()
+with st.container(horizontal=True, vertical_alignment="center"):
+    frozen.draw(live, page)
+    st.space("stretch")
+    fleet = what_if.control(page)
+what_if.banner(page, fleet)
 effective = candidates.strategy_in_force(page)
 names = candidates.known_strategies(page)
 pinned = state.listed(state.PIN)
+pick = candidates.picked(names)
 
-leader_round.next_round(page)
-supposed = st.container()
-answer = st.container()
-words.section("Side by side", "Every candidate on this snapshot. Click one to choose it.")
-compared = st.container()
-simulating = st.container(horizontal=True, vertical_alignment="center")
-with simulating:
-    is_simulated = candidates.simulation_switch(page)
-    fleet = what_if.control(page)
-with supposed:
-    what_if.banner(page, fleet)
-words.section("Strategy", "Adjust its settings.")
-state.rename_in_address(state.PICK, {"Smallest moves": queries.OPTIMIZER})
-pick = st.segmented_control(
-    "Candidate",
-    [queries.OPTIMIZER, *names],
-    default=queries.OPTIMIZER,
-    required=True,
-    key=state.PICK,
-    bind="query-params",
-    label_visibility="collapsed",
-    on_change=candidates.forget_edits,
-)
-left, right = st.columns([0.5, 0.5], gap="medium")
+with st.container(key="workbench"):
+    left, right = st.columns([1.5, 1], gap="medium")
 with left:
-    is_least = pick not in names
-    optimization = None
-    if is_least:
-        optimization = strategy_settings.optimization(page, pinned, fleet)
-        chosen = None
+    words.section("Candidates")
+    compared = st.container()
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        objective = strategy_settings.objective(page)
+        adjust = st.popover("Adjust settings", icon=":material/tune:", key="adjust")
+    waiting = st.container()
+with adjust:
+    relief = None
+    chosen = None
+    if pick == queries.OPTIMIZER:
+        relief = strategy_settings.relief()
     else:
         chosen = queries.Candidate(
             stored=page.stored,
-            strategy=str(pick),
-            assumed=strategy_settings.turned(str(pick), reading.settings),
+            strategy=pick,
+            assumed=strategy_settings.adjusted(pick, reading.settings),
             pinned=pinned,
             fleet=fleet,
         )
-        candidates.warn_of_unpaired(chosen)
+    is_simulated = strategy_settings.simulation_switch(page)
+optimization = queries.Optimization(
+    stored=page.stored,
+    request=objective.request(page, relief, pinned if chosen is None else ()),
+    fleet=fleet,
+)
 
 
 def proposal() -> Proposal | None:
     """Return the optimal plan; on a huge fleet only when it is chosen, in the background."""
-    run = optimization or queries.Optimization(
-        stored=page.stored,
-        request=OptimizeRequest(
-            max_moves=page.cluster.apply.max_steps, exclusions=tuple(page.cluster.exclusions)
-        ),
-        fleet=fleet,
-    )
     if reading.view.bundles.size <= queries.SYNC_BUNDLES:
-        with answer, st.spinner("Looking for the smallest set of moves"):
-            return queries.proposed(run)
-    return queries.proposed_in_background(run) if is_least else None
+        with waiting, st.spinner("Computing the optimal plan"):
+            return queries.proposed(optimization)
+    return queries.proposed_in_background(optimization) if chosen is None else None
 
 
 optimal = proposal()
@@ -91,37 +85,57 @@ choice = candidates.Choice(
     chosen=chosen,
     optimal=optimal,
     is_simulated=is_simulated,
-    origin=candidates.played_on(page),
     fleet=fleet,
 )
 lines = candidates.lines_of(choice)
-with answer:
-    candidates.draw_answer(choice, lines)
 with compared:
-    candidates.draw_table(choice, lines)
-with simulating:
-    candidates.draw_progress(choice)
-with left:
-    words.section("Deviation vs. traffic moved", "Round by round.")
-    optimizer = optimization.request if optimization else None
-    goal = optimizer.within if optimizer and optimizer.relief is None else None
-    candidates.draw_ways(choice, lines, goal)
+    candidates.draw_table(choice, lines, objective.target_ratio)
+with waiting:
+    candidates.wait_for_rounds(choice, lines)
+    if chosen is None and optimal is None:
+        candidates.wait_for_optimal(optimization)
+    if chosen is not None:
+        candidates.warn_of_unpaired(chosen)
 
 if chosen is not None:
     selection = selected_plan.Selection.of_strategy(chosen)
 else:
     selection = selected_plan.Selection.of_optimal(queries.OPTIMIZER, optimal)
-    if optimal is None and optimization is not None:
-        candidates.wait_for_least(optimization)
-if fleet.is_real:
-    shown = selected_plan.planned(page, selection)
-    with right:
-        selected_plan.draw_answer(shown)
-    selected_plan.draw_plan(page, shown)
-else:
-    with right:
-        selected_plan.draw_supposed(selection)
-if chosen is not None:
-    reasons.why_strategy(page, chosen)
-elif optimal is not None:
-    reasons.why_optimal(optimal)
+shown = selected_plan.planned(page, selection) if fleet.is_real else None
+with right:
+    words.section("Deviation per broker", selection.name)
+    before, after = selected_plan.deviations(page, shown, fleet, objective.measure)
+    moves_plan.draw_deviations(
+        before, after, objective.target_ratio, key="rebalance_deviations", height=CHART_PX
+    )
+
+count = len(shown.made[1].steps) if shown and shown.made else len(selection.moves)
+plan_tab, compare_tab, why_tab, cost_tab = st.tabs(
+    [f"Plan ({count:,})", "Compare", "Why", "Cost"], key="rebalance_tabs", on_change="rerun"
+)
+if plan_tab.open:
+    with plan_tab:
+        if shown is not None:
+            selected_plan.draw_plan(page, shown)
+        else:
+            selected_plan.draw_supposed(selection)
+if compare_tab.open:
+    with compare_tab:
+        compare.draw_compared(choice, lines, objective.target_ratio)
+if why_tab.open:
+    with why_tab:
+        if chosen is not None:
+            reasons.why_strategy(page, chosen)
+        elif optimal is not None:
+            reasons.why_optimal(optimal)
+        leader_round.next_round(live)
+if cost_tab.open:
+    with cost_tab:
+        if shown is not None and shown.made is not None and shown.made[1].steps:
+            compare.draw_cost(shown.made[1], optimal if chosen is None else None)
+        else:
+            st.caption("No moves, no cost.")
+
+if shown is not None:
+    settings = settings_plan.dialog_of(page, chosen, effective)
+    selected_plan.draw_bar(page, shown, settings)

@@ -12,7 +12,7 @@ from core.units import pluralize
 from dashboard import state
 from dashboard.app_pages.pulsar.rebalance import queries
 from dashboard.components import frame, tables, words
-from dashboard.components.pulsar.explain import ONE_ROUND_ONLY
+from dashboard.components.pulsar.explain import ONE_ROUND_ONLY, gate_columns
 from dashboard.legible import option
 from dashboard.presenters.pulsar import rebalance as presenter
 
@@ -26,8 +26,7 @@ _CLUSTER: Final = "the cluster"
 
 
 def why_optimal(optimal: Proposal) -> None:
-    """Say what the optimal plan is measured against and what binds it."""
-    words.section("Why these moves", "And what no plan can undercut.")
+    """Draw what the optimal plan is measured against and what binds it."""
     words.notes([*presenter.bounds_words(optimal), *optimal.notes])
 
 
@@ -35,35 +34,31 @@ def why_strategy(page: PulsarPage, candidate: queries.Candidate) -> None:
     """Draw the gates of the chosen strategy on every broker, and of one broker in full."""
     done = queries.decided(candidate)
     decision = done.first.decision
-    words.section("Why, and why not", f"{candidate.strategy}, in its next round.")
     st.markdown(words.plain(decision.sentence))
     skipped = [f"Held back: {bundle}: {why}." for bundle, why in done.first.skipped.items()]
     words.notes([*skipped[: presenter.MAX_SENTENCES], *decision.notes])
     traces = presenter.ranked(decision.trace)
     if not traces:
-        st.caption("There is no trail: no broker was looked at.")
+        st.caption("No broker was checked.")
         return
-    tables.table(
-        presenter.gates_table(traces),
-        {
-            "broker": tables.opener("Broker", "_why_broker", _open),
-            "verdict": tables.words("Verdict"),
-            "gate": tables.words("Last gate", "The condition at which the round ended."),
-            "measured": tables.words("Measured"),
-            "threshold": tables.words("Threshold"),
-            "distance": tables.words("Distance"),
-            "why": st.column_config.TextColumn("Because", width=420),
-        },
-        key="why",
-        alt="Verdict of the strategy on every broker, with the last gate",
-        height=min(400, tables.height_of(min(len(traces), presenter.MAX_BROKERS))),
-    )
-    if len(traces) > presenter.MAX_BROKERS:
-        st.caption(
-            f"The nearest {presenter.MAX_BROKERS} of {pluralize(len(traces), 'verdict')} are "
-            "listed."
+    left, right = st.columns(2, gap="medium")
+    with left:
+        tables.table(
+            presenter.gates_table(traces),
+            {
+                "broker": tables.opener("Broker", "_why_broker", _open),
+                "verdict": tables.words("Verdict", width_px=70),
+                **gate_columns("Last gate"),
+            },
+            key="why",
+            alt="Verdict of the strategy on every broker, with the last gate",
+            height=min(400, tables.height_of(min(len(traces), presenter.MAX_BROKERS))),
+            missing="-",
         )
-    _one_broker(page, candidate, traces)
+        if len(traces) > presenter.MAX_BROKERS:
+            st.caption(f"{presenter.MAX_BROKERS} of {pluralize(len(traces), 'verdict')}.")
+    with right:
+        _one_broker(page, candidate, traces)
 
 
 def _open(broker: str) -> None:
@@ -90,16 +85,10 @@ def _one_broker(page: PulsarPage, candidate: queries.Candidate, traces: list[Bro
     if trace.gates:
         tables.table(
             presenter.trail_table(trace),
-            {
-                "gate": tables.words("Gate", pinned=True),
-                "measured": tables.words("Measured"),
-                "threshold": tables.words("Threshold"),
-                "distance": tables.words("Distance"),
-                "state": tables.words("State"),
-                "why": st.column_config.TextColumn("Because", width=420),
-            },
+            {**gate_columns("Gate"), "state": tables.words("State", width_px=70)},
             key="trail",
             alt=f"Gates of {chosen} in the order in which they are checked",
+            missing="-",
         )
     if trace.broker is not None:
         _turning(page, candidate, trace.broker)

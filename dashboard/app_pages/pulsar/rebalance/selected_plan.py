@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from core.errors import InputError
-from core.optimize import Proposal
+from core.findings.measures import Spread
+from core.optimize import LoadMeasure, Proposal
 from core.plan.model import Plan
 from core.pulsar.plan.preview import Preview
 from core.units import pluralize
 from dashboard import state
 from dashboard.app_pages.pulsar.rebalance import queries
 from dashboard.app_pages.pulsar.rebalance.candidates import forget_edits
-from dashboard.components import words
+from dashboard.app_pages.pulsar.rebalance.fleets import Fleet, Scenario, origin
+from dashboard.components import action_bar, applying, frame, tables, words
 from dashboard.components.pulsar import moves_plan
 from dashboard.components.pulsar.applying import PulsarDialog
 from dashboard.legible import option
 from dashboard.presenters.pulsar import rebalance_plan
+from dashboard.presenters.pulsar import unload as presenter
 
 if TYPE_CHECKING:
     from dashboard.components.pulsar.page import PulsarPage
@@ -63,7 +66,9 @@ class Selection:
     def of_optimal(cls, name: str, optimal: Proposal | None) -> Selection:
         """The optimal plan; ``None``: it is being computed."""
         if optimal is None:
-            return cls(name=name, moves=(), reason="", nothing="They are being sought.")
+            return cls(
+                name=name, moves=(), reason="", nothing="The optimal plan is being computed."
+            )
         return cls(
             name=name,
             moves=tuple(optimal.destinations.items()),
@@ -112,62 +117,131 @@ def planned(page: PulsarPage, selection: Selection) -> Shown:
     return Shown(selection=selection, made=made, nothing=nothing, limit=len(first))
 
 
-def draw_answer(shown: Shown) -> None:
-    """Say what the plan does, before and after."""
-    selection = shown.selection
-    words.section("The plan", selection.name)
-    if shown.made is None:
-        st.info(words.plain(shown.nothing), icon=":material/check:")
-        return
-    st.markdown(words.plain(rebalance_plan.answer(*shown.made)))
-    if selection.round > 1:
-        st.caption(f"These are the moves of round {selection.round}: it does not act before.")
-    if shown.limit < len(selection.moves):
-        st.caption(
-            f"{selection.name} has {pluralize(len(selection.moves), 'move')}; the plan holds the "
-            f"first {shown.limit:,}, in the order in which they are made. That is as many as one "
-            "plan of this page takes: apply them, then look again."
+def deviations(
+    page: PulsarPage, shown: Shown | None, fleet: Fleet, measure: LoadMeasure
+) -> tuple[Spread, Spread | None]:
+    """Return the brokers' load now, and after the plan or in the scenario.
+
+    Args:
+        page: The page.
+        shown: The plan; ``None``: the fleet is not the real one.
+        fleet: The brokers, as they are or changed.
+        measure: ``throughput`` or ``usage``.
+    """
+    if shown is not None and shown.made is not None:
+        preview = shown.made[1]
+        found: tuple[Spread, Spread] = (
+            getattr(preview.measures_before, measure),
+            getattr(preview.measures_after, measure),
         )
-    moves_plan.draw_bars(shown.made[1])
+        return found
+    now: Spread = getattr(page.reading.measures, measure)
+    scenario = None if fleet.is_real else origin(page.stored, fleet)
+    return now, scenario.after if isinstance(
+        scenario, Scenario
+    ) and measure == "throughput" else None
 
 
 def draw_plan(page: PulsarPage, shown: Shown) -> None:
-    """Draw the moves, their editor, and what to do with the plan."""
+    """Draw the moves of the plan, each with what may be done with it."""
+    selection = shown.selection
     edits_panel()
     if shown.made is None:
+        st.info(words.plain(shown.nothing), icon=":material/check:")
         return
     plan, preview = shown.made
-    moves_plan.draw_remarks(plan)
-    if not preview.steps:
+    if selection.round > 1:
+        st.caption(f"Moves of round {selection.round}: it does not act before.")
+    if shown.limit < len(selection.moves):
+        st.caption(
+            f"The first {shown.limit:,} of {pluralize(len(selection.moves), 'move')}: "
+            "as many as one plan takes. Apply them, then recompute."
+        )
+    moves_plan.draw_remarks(plan, ("error", "warning"))
+    if preview.steps:
+        _draw_moves(preview)
+        _destination(page, preview)
+    moves_plan.draw_remarks(plan, ("info",))
+
+
+def _draw_moves(preview: Preview) -> None:
+    rows = presenter.steps_table(preview)
+    rows["wanted"] = ["yes" if one.step.destination else "" for one in preview.steps]
+    rows["pin"], rows["exclude"] = "Pin", "Exclude"
+    bundles = rows["bundle"].tolist()
+    tables.table(
+        rows,
+        {
+            "bundle": tables.opener("Bundle", "_move_bundle", frame.bundle_link, is_pinned=False),
+            "from": tables.words("From"),
+            "to": tables.words("To", "Most probable destination and its probability."),
+            "wanted": tables.words("Requested", "The destination is requested, not placed."),
+            "traffic": tables.megabytes("Traffic"),
+            "clients": tables.whole("Clients"),
+            "topics": tables.whole("Topics"),
+            "pin": _action("_pin", state.PIN, bundles, "The rest is computed again without it."),
+            "exclude": _action("_exclude", state.DROP, bundles, "The other moves stay."),
+        },
+        key="moves",
+        alt="Moves of the plan",
+        height=min(420, tables.height_of(len(rows))),
+    )
+
+
+def _action(key: str, edit: str, bundles: list[str], help_text: str) -> tables.Column:
+    """Return a column of buttons, each of which edits the move of its row."""
+
+    def clicked() -> None:
+        click = st.session_state.get(key)
+        if click is not None and click["row"] < len(bundles):
+            _add(edit, bundles[click["row"]])
+
+    return st.column_config.ButtonColumn(
+        "", on_click=clicked, key=key, help=help_text, width="small"
+    )
+
+
+def draw_bar(page: PulsarPage, shown: Shown, settings: PulsarDialog | None) -> None:
+    """Draw the action bar of the plan, and of changed settings.
+
+    Args:
+        page: The page.
+        shown: The plan.
+        settings: The plan of the settings that were changed here; ``None``: none were.
+    """
+    if shown.made is None or not shown.made[0].steps:
+        if settings is not None:
+            moves_plan.draw_bar(page, settings, key="settings", effects=_of_settings(settings))
         return
-    words.section("Moves", preview.clients.sentence())
-    moves_plan.draw_moves(preview)
-    editor(page, preview)
+    plan, preview = shown.made
     sentence = rebalance_plan.answer(plan, preview)
-    moves_plan.draw_apply(page, plan, preview, sentence=sentence)
+    dialog = moves_plan.dialog_of(page, plan, preview, sentence=sentence)
+    more = [] if settings is None else [applying.apply_action(settings, "Apply settings…")]
+    moves_plan.draw_bar(page, dialog, key="rebalance", more=more)
+
+
+def _of_settings(dialog: PulsarDialog) -> list[action_bar.Effect]:
+    return [
+        action_bar.Effect(label="Settings", value=f"{len(dialog.plan.steps):,}", note="changed")
+    ]
 
 
 def draw_supposed(selection: Selection) -> None:
-    """Say what the way would do on a fleet that does not exist."""
-    words.section("What it would do", selection.name)
+    """Say what the candidate would do on a fleet that does not exist."""
     if not selection.moves:
         st.info(words.plain(selection.nothing), icon=":material/check:")
         return
-    when = (
-        f"in round {selection.round}, the first in which it acts"
-        if selection.round > 1
-        else "at once"
-    )
+    when = f" in round {selection.round}" if selection.round > 1 else ""
     moves = pluralize(len(selection.moves), "bundle")
-    st.markdown(f"{words.plain(selection.name)} would move {moves} {when}.")
-    st.caption("No plan is made of it: this fleet does not exist.")
+    st.markdown(f"{words.plain(selection.name)} would move {moves}{when}.")
+    st.caption("No plan: this fleet does not exist.")
 
 
 PLACED: Final = "where the cluster places it"
 _ARROW: Final = " → "
 _LABELS: Final = {
-    state.DROP: "Left out: not part of the plan",
-    state.PIN: "Pinned: stays; the round is computed without it",
+    state.DROP: "Excluded from the plan",
+    state.PIN: "Pinned to its broker",
     state.RETARGET: "Destination changed by hand",
 }
 
@@ -201,26 +275,20 @@ def edits_panel() -> None:
                     on_change=partial(_chips_changed, key),
                 )
         st.button(
-            "As it was",
+            "Undo edits",
             icon=":material/undo:",
             type="tertiary",
             on_click=_forget_all,
             key="_edits_reset",
-            help="Take all edits back.",
         )
 
 
-def editor(page: PulsarPage, preview: Preview) -> None:
-    """Draw the line with which one move is edited."""
+def _destination(page: PulsarPage, preview: Preview) -> None:
+    """Draw the choice of another destination for one move."""
     steps = {one.step.bundle: one.step for one in preview.steps}
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with st.popover("Change a destination", icon=":material/forward:", width="content"):
         bundle = st.selectbox(
-            "Edit a move",
-            list(steps),
-            format_func=option,
-            key=state.STEP,
-            bind="query-params",
-            width=340,
+            "Move", list(steps), format_func=option, key=state.STEP, bind="query-params"
         )
         allowed = queries.allowed_destinations((page.stored, bundle))
         now = steps[bundle].destination or PLACED
@@ -232,31 +300,15 @@ def editor(page: PulsarPage, preview: Preview) -> None:
             options,
             format_func=option,
             key=key,
-            width=240,
-            help=f"{len(allowed)} brokers may take it: policies, anti-affinity, version and "
-            "drained brokers are looked at.",
+            help=f"{pluralize(len(allowed), 'broker')} may take it: policies, anti-affinity, "
+            "version and drained brokers are checked.",
         )
         st.button(
-            "Send it there",
-            icon=":material/forward:",
+            "Set destination",
             disabled=target == now,
             help="Choose another destination first." if target == now else None,
             on_click=partial(_retarget, bundle, target),
             key="_send",
-        )
-        st.button(
-            "Leave out",
-            icon=":material/remove_circle_outline:",
-            on_click=partial(_add, state.DROP, bundle),
-            key="_leave_out",
-            help="The other moves stay as they are.",
-        )
-        st.button(
-            "Pin",
-            icon=":material/keep:",
-            on_click=partial(_add, state.PIN, bundle),
-            key="_pin",
-            help="The bundle stays where it is; the round is computed again without it.",
         )
 
 

@@ -1,21 +1,22 @@
-"""What a person may change on the Rebalance page: strategy settings, goals of the optimizer."""
+"""What a person may change on the Rebalance page: the objective, settings of the strategies."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
 from core.errors import OpsError
-from core.optimize import OptimizeRequest
+from core.optimize import LoadMeasure, OptimizeRequest
+from core.pulsar.measures import DEFAULT_TARGET
 from core.pulsar.placement import PAIRED_NAMES, STRATEGY_NAMES
 from core.pulsar.settings import EffectiveSettings, parse_set_options
 from core.pulsar.shedding import find_shedding_strategy
+from core.units import pluralize
 from dashboard import state
 from dashboard.app_pages.pulsar.rebalance import queries
-from dashboard.app_pages.pulsar.rebalance.fleets import Fleet
 from dashboard.components import words
 from dashboard.legible import option
 from dashboard.presenters.pulsar.sliders import Number, Slider, sliders
@@ -23,12 +24,105 @@ from dashboard.presenters.pulsar.sliders import Number, Slider, sliders
 if TYPE_CHECKING:
     from dashboard.components.pulsar.page import PulsarPage
 
-_MEASURES: Final = {"traffic": "throughput", "usage": "usage"}
+_MEASURES: Final[dict[str, LoadMeasure]] = {"traffic": "throughput", "usage": "usage"}
 _NARROW: Final = 2
 _PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
 
 
-def turned(strategy: str, settings: EffectiveSettings) -> queries.Assumed:
+@dataclass(frozen=True, kw_only=True)
+class Objective:
+    """What is wanted of a plan.
+
+    Attributes:
+        target_ratio: Half width of the target band around the mean.
+        max_moves: Of the optimal plan; ``None``: no limit.
+        measure: What the optimal plan evens out, and the chart shows.
+    """
+
+    target_ratio: float
+    max_moves: int | None
+    measure: LoadMeasure
+
+    def request(
+        self, page: PulsarPage, relief: float | None, pinned: tuple[str, ...]
+    ) -> OptimizeRequest:
+        """Return what the optimizer is to compute."""
+        return OptimizeRequest(
+            within=self.target_ratio,
+            measure="usage" if relief else self.measure,
+            relief=relief,
+            max_moves=self.max_moves,
+            exclusions=tuple(page.cluster.exclusions),
+            recently_moved=pinned,
+        )
+
+
+def objective(page: PulsarPage) -> Objective:
+    """Draw the controls of the objective, and return it."""
+    within = st.slider(
+        "Target band",
+        min_value=1,
+        max_value=50,
+        value=round(DEFAULT_TARGET.bound * 100),
+        format="±%d%%",
+        key=state.WITHIN,
+        bind="query-params",
+        width=150,
+        help="Max deviation from the mean, the goal of the optimal plan.",
+    )
+    limit = st.number_input(
+        "Max moves",
+        min_value=0,
+        value=page.cluster.apply.max_steps,
+        key=state.MOST,
+        bind="query-params",
+        width=124,
+        help="Of the optimal plan; 0: no limit. A run of this cluster may have "
+        f"{page.cluster.apply.max_steps} steps.",
+    )
+    load = st.segmented_control(
+        "Balance by",
+        list(_MEASURES),
+        default="traffic",
+        required=True,
+        key=state.LOAD,
+        bind="query-params",
+    )
+    return Objective(
+        target_ratio=int(within) / 100,
+        max_moves=int(limit) if limit else None,
+        measure=_MEASURES[load or "traffic"],
+    )
+
+
+def relief() -> float | None:
+    """Draw the goal of relieving brokers only; return the usage, ``None``: all are balanced."""
+    percent = st.slider(
+        "Only relieve brokers above (% usage)",
+        min_value=0,
+        max_value=100,
+        value=0,
+        key=state.RELIEF,
+        bind="query-params",
+        help="0: balance all. Otherwise brokers above it are brought down to it, by usage.",
+    )
+    return percent / 100 if percent else None
+
+
+def simulation_switch(page: PulsarPage) -> bool:
+    """Draw the switch whether rounds are simulated to convergence."""
+    count = page.reading.view.bundles.size
+    return st.toggle(
+        "Simulate to convergence",
+        value=count <= queries.PLAY_BUNDLES,
+        key=state.PLAY,
+        bind="query-params",
+        help=f"Up to {queries.ROUNDS} rounds of every strategy; takes minutes with more than "
+        f"{pluralize(queries.PLAY_BUNDLES, 'bundle')}.",
+    )
+
+
+def adjusted(strategy: str, settings: EffectiveSettings) -> queries.Assumed:
     """Draw a strategy's settings; return those that differ from the cluster's."""
     offered = sliders(strategy)
     columns = st.columns(_NARROW, gap="medium")
@@ -43,20 +137,15 @@ def turned(strategy: str, settings: EffectiveSettings) -> queries.Assumed:
         with columns[len(offered) % _NARROW]:
             assumed += _placement(settings)
     assumed += _further({key for key, _ in assumed}, settings)
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.button(
-            "Back to the cluster's values",
-            icon=":material/restart_alt:",
-            type="tertiary",
-            disabled=not assumed,
-            on_click=partial(_reset, offered, settings),
-            key="_dials_reset",
-        )
-        st.caption(
-            f"◇ What if: {words.plain(settings_words(assumed))}. Nothing is set on the cluster."
-            if assumed
-            else "These are the cluster's own values. Turning them changes nothing but this page."
-        )
+    st.button(
+        "Reset to the cluster's values",
+        icon=":material/restart_alt:",
+        type="tertiary",
+        disabled=not assumed,
+        on_click=partial(reset, strategy, settings),
+        key="_dials_reset",
+    )
+    st.caption("Simulated on this page only; Apply settings… changes the cluster.")
     return assumed
 
 
@@ -149,59 +238,9 @@ def _widget(slider: Slider, present: Number) -> Number:
     return value
 
 
-def _reset(offered: Sequence[Slider], settings: EffectiveSettings) -> None:
-    for slider in offered:
+def reset(strategy: str, settings: EffectiveSettings) -> None:
+    """Give every control of a strategy the cluster's value; for callbacks."""
+    for slider in sliders(strategy):
         st.session_state[slider.key] = slider.present(settings)
     st.session_state[_PLACEMENT] = settings.text(_PLACEMENT).rpartition(".")[2]
-
-
-def optimization(page: PulsarPage, pinned: tuple[str, ...], fleet: Fleet) -> queries.Optimization:
-    """Draw the request to the optimizer, and return it."""
-    left, right = st.columns(_NARROW, gap="medium")
-    with left:
-        within = st.slider(
-            "Every broker within, % of the mean",
-            min_value=1,
-            max_value=50,
-            value=5,
-            key=state.WITHIN,
-            bind="query-params",
-            help="The goal: no broker farther from the mean than this.",
-        )
-        limit = st.number_input(
-            "Most moves (0: no limit)",
-            min_value=0,
-            value=page.cluster.apply.max_steps,
-            key=state.MOST,
-            bind="query-params",
-            help=f"One run of this cluster may have {page.cluster.apply.max_steps} steps.",
-        )
-    with right:
-        relief = st.slider(
-            "Only relieve brokers above, % usage (0: balance all)",
-            min_value=0,
-            max_value=100,
-            value=0,
-            key=state.RELIEF,
-            bind="query-params",
-            help="Relief: brokers above this usage are brought down to it, nothing else moves.",
-        )
-        load = st.segmented_control(
-            "Balance",
-            list(_MEASURES),
-            default="traffic",
-            required=True,
-            key=state.LOAD,
-            bind="query-params",
-            disabled=bool(relief),
-            help="Relief always goes by usage." if relief else None,
-        )
-    request = OptimizeRequest(
-        within=int(within or 5) / 100,
-        measure="usage" if relief or load == "usage" else "throughput",
-        relief=relief / 100 if relief else None,
-        max_moves=int(limit) if limit else None,
-        exclusions=tuple(page.cluster.exclusions),
-        recently_moved=pinned,
-    )
-    return queries.Optimization(stored=page.stored, request=request, fleet=fleet)
+    st.session_state[state.SET] = []

@@ -34,7 +34,11 @@ def control(page: PulsarPage) -> fleets.Fleet:
         held = st.session_state.get(key)
         if held:  # a broker may have gone since it was chosen
             st.session_state[key] = [one for one in held if one in known]
-    with st.popover("What if brokers join or fail?", icon=":material/science:"):
+    is_changed = any(
+        st.session_state.get(key) for key in (state.JOIN, state.FAIL, state.FAIL_DOMAIN)
+    )
+    label = "Scenario: changed" if is_changed else "Scenario: none"
+    with st.popover(label, icon=":material/science:", key="scenario"):
         joining = st.number_input(
             "Brokers that join",
             min_value=0,
@@ -81,7 +85,7 @@ def banner(page: PulsarPage, fleet: fleets.Fleet) -> None:
     with st.container(border=True):
         st.markdown(
             f":material/science: **What if {words.plain(model.supposition(fleet))}?** "
-            "Everything on this page is about that fleet: nothing of it can be applied."
+            "Nothing of it can be applied."
         )
         if isinstance(found, str):
             st.error(words.plain(found), title="This fleet cannot be simulated")

@@ -32,7 +32,6 @@ words.answer(
     )
 )
 
-words.section("Nearest to a split", "Of four limits, the one that is nearest. Click a bundle.")
 rows = model.watch_table(watch, due)
 
 
@@ -47,13 +46,15 @@ def forget_positions() -> None:
     st.session_state.pop(state.POSITIONS, None)
 
 
+if not state.text(state.BUNDLE):
+    st.session_state[state.BUNDLE] = str(rows["bundle"][0])
 tables.table(
     rows,
     {
         "bundle": tables.opener("Bundle", "_split_bundle", choose),
         "mark": tables.words("State"),
         "nearest": tables.words("Nearest limit"),
-        "reached": tables.percent("Reached", "Share of that limit."),
+        "reached": tables.share("Reached", "Share of that limit.", most=200),
         "topics": tables.whole("Topics"),
         "sessions": tables.whole("Sessions", "Producers and consumers."),
         "msg_rate": tables.rate("Rate", "As the manager compares it: the long-term average."),
@@ -62,46 +63,59 @@ tables.table(
     },
     key="split_watch",
     alt="Bundles nearest to an automatic split",
-    height=min(330, tables.height_of(len(rows))),
+    height=min(250, tables.height_of(len(rows))),
 )
-tables.downloads(rows, cluster=page.name, what="splits", moment=page.stored.taken_at)
 
-words.section("Look at one")
-if not state.text(state.BUNDLE):
-    st.session_state[state.BUNDLE] = str(rows["bundle"][0])
-with st.container(horizontal=True, vertical_alignment="center"):
+with st.container(horizontal=True, vertical_alignment="bottom"):
     bundle = (
         st.text_input(
-            "Bundle",
+            "Selected bundle",
             key=state.BUNDLE,
             bind="query-params",
-            label_visibility="collapsed",
-            width=460,
+            width=390,
             on_change=forget_positions,
         )
         or ""
     ).strip()
     is_there = model.splittable(snapshot.bundles, bundle)
-    st.button(
-        "Open the bundle",
-        icon=":material/donut_small:",
-        type="tertiary",
-        disabled=not is_there,
-        on_click=frame.bundle_link,
-        args=(bundle,),
-    )
+    controls = st.container(horizontal=True, vertical_alignment="bottom", width="content")
 if not is_there:
     known = reading.movable["bundle"].to_pylist()[:10_000]
     unknown = UnknownNameError.of("bundle", bundle, known, place="this snapshot")
     words.failed(unknown, what="No such bundle, or none that can be split")
     st.stop()
 chosen = view.Chosen.of(page, bundle)
-view.topics_button(chosen)
-view.compared(chosen)
-picked = view.picked(chosen)
+with controls:
+    picked = view.picked(chosen)
+    view.topics_button(chosen)
+    st.button(
+        "Open the bundle",
+        icon=":material/donut_small:",
+        type="tertiary",
+        on_click=frame.bundle_link,
+        args=(bundle,),
+    )
 if picked is None:
     st.stop()
 found, is_unloaded = picked
-view.outcome(chosen, found)
+view.verdict(found)
+
+result_tab, compare_tab, ring_tab, when_tab = st.tabs(
+    ["Result", "Algorithms", "Hash range", "Automatic split"],
+    key="splits_tabs",
+    on_change="rerun",
+)
+if result_tab.open:
+    with result_tab:
+        view.outcome(chosen, found)
+if compare_tab.open:
+    with compare_tab:
+        view.compared(chosen)
+if ring_tab.open:
+    with ring_tab:
+        view.rings(chosen, found)
+if when_tab.open:
+    with when_tab:
+        view.conditions(chosen, found)
+tables.downloads(rows, cluster=page.name, what="splits", moment=page.stored.taken_at)
 view.planned(chosen, found, is_unloaded=is_unloaded)
-view.conditions(chosen, found)

@@ -11,15 +11,16 @@ import pyarrow as pa
 import streamlit as st
 
 from core.errors import InputError, OpsError, RemoteError
+from core.pulsar.plan.preview import Preview
 from core.pulsar.split import ALGORITHMS, SplitWhatIf, TopicLoads, explain_split
 from core.pulsar.split.algorithms import most_even_position
 from core.snapshot import PulsarSnapshot
-from core.units import pluralize
+from core.units import format_ratio, pluralize
 from dashboard import services, state
 from dashboard.app_pages.pulsar.splits import model
 from dashboard.app_pages.pulsar.splits.charts import cut_strip
 from dashboard.charts.ring import namespace_ring
-from dashboard.components import figures, tables, words
+from dashboard.components import action_bar, figures, tables, words
 from dashboard.components.pulsar import moves_plan
 from dashboard.components.pulsar.applying import PulsarDialog
 from dashboard.components.pulsar.explain import draw_conditions
@@ -85,20 +86,16 @@ def topics_button(chosen: Chosen) -> None:
     page, snapshot = chosen.page, chosen.page.reading.snapshot
     owner = chosen.explained("range_equally_divide").subject.owner
     address = page.cluster.web_address(*web_addresses_of(snapshot, str(owner or "")))
-    with st.container(horizontal=True, vertical_alignment="center"):
-        is_clicked = st.button(
-            "Fetch topics",
-            icon=":material/cloud_download:",
-            disabled=not address,
-            help="Read from the owner: where topics lie on the ring, and what each carries.",
-        )
-        st.caption(
-            f"{pluralize(chosen.topics.num_rows, 'topic')}. "
-            f"{read_words(chosen.read_at, services.now())}"
-            if chosen.topics is not None and chosen.read_at is not None
-            else "Its topics were not read: what the parts carry is assumed by their width.",
-            width="content",
-        )
+    is_clicked = st.button(
+        "Fetch topics",
+        icon=":material/cloud_download:",
+        disabled=not address,
+        help="Read from the owner: where topics are on the ring, and what each carries.",
+    )
+    if chosen.topics is not None and chosen.read_at is not None:
+        read = read_words(chosen.read_at, services.now())
+        count = pluralize(chosen.topics.num_rows, "topic")
+        st.caption(f"{count}. {read}", width="content")
     if not is_clicked:
         return
     try:
@@ -112,8 +109,7 @@ def topics_button(chosen: Chosen) -> None:
 
 
 def compared(chosen: Chosen) -> None:
-    """Draw every algorithm side by side."""
-    words.section("Where it would be cut", "Every algorithm of the brokers on this bundle.")
+    """Draw every algorithm side by side, and why the verdict is what it is."""
     best = chosen.best_position()
     found = [
         chosen.explained(name, best if name == model.SPECIFIED else ())
@@ -121,25 +117,19 @@ def compared(chosen: Chosen) -> None:
         if best or name != model.SPECIFIED
     ]
     rows = model.algorithms_table(found)
-    columns = {
-        "algorithm": tables.words("Algorithm", pinned=True),
-        "verdict": tables.words("Verdict"),
-        "at": tables.words("Boundary"),
-        "largest": tables.percent("Largest part", "Share of the load that stays together."),
-        "basis": tables.words("Known"),
-        "why": st.column_config.TextColumn("Because", width=480),
-    }
-    tables.grid(
+    tables.table(
         rows,
-        hide_index=True,
-        column_order=list(columns),
-        column_config=columns,
+        {
+            "algorithm": tables.words("Algorithm", pinned=True),
+            "verdict": tables.words("Verdict"),
+            "at": tables.words("Boundary"),
+            "largest": tables.share("Largest part", "Share of the load that stays together."),
+            "basis": tables.words("Known"),
+        },
         key="split_algorithms",
         alt=f"Split algorithms on {chosen.bundle}",
-        height=tables.height_of(len(rows), tables.WRAPPED_PX),
-        row_height=tables.WRAPPED_PX,
-        placeholder="unknown",
     )
+    words.notes([f"{row.algorithm}: {row.why}" for row in rows.itertuples() if row.why])
     st.caption(f"{model.SPECIFIED} is shown at the position that halves the load best.")
 
 
@@ -147,14 +137,14 @@ def picked(chosen: Chosen) -> tuple[SplitWhatIf, bool] | None:
     """Draw the choice of algorithm; return what it does, and whether the parts are unloaded."""
     default = chosen.page.reading.settings.text("defaultNamespaceBundleSplitAlgorithm")
     names = list(ALGORITHMS)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with st.container(horizontal=True, vertical_alignment="bottom", width="content"):
         algorithm = st.selectbox(
             "Algorithm",
             names,
             index=names.index(default) if default in names else 0,
             key=state.ALGORITHM,
             bind="query-params",
-            width=270,
+            width=230,
         )
         text = ""
         if algorithm == model.SPECIFIED:
@@ -180,25 +170,28 @@ def picked(chosen: Chosen) -> tuple[SplitWhatIf, bool] | None:
         return None
 
 
-def outcome(chosen: Chosen, found: SplitWhatIf) -> None:
-    """Draw the verdict, the ring before and after, and what the parts carry."""
+def verdict(found: SplitWhatIf) -> None:
+    """Draw whether the split helps."""
     is_best = found.verdict.code == "helps" and not found.verdict.hint
     show = st.success if is_best else st.info if found.verdict.code == "unknown" else st.warning
     show(
         words.plain(f"{found.verdict.sentence} {found.verdict.hint}".strip()),
         icon=":material/call_split:",
     )
+
+
+def outcome(chosen: Chosen, found: SplitWhatIf) -> None:
+    """Draw where it is cut, and what the parts carry."""
     figures.chart(
         cut_strip(model.cut_data(found, chosen.topics)),
         key="split_strip",
         alt=f"{chosen.bundle} laid flat: {len(found.parts)} parts after the split",
     )
-    _rings(chosen, found)
     tables.table(
         model.parts_table(found),
         {
             "part": tables.words("Part", pinned=True),
-            "share": tables.percent("Share"),
+            "share": tables.share("Share"),
             "topics": tables.whole("Topics"),
             "throughput": tables.megabytes("Traffic"),
             "msg_rate": tables.rate("Rate"),
@@ -208,11 +201,10 @@ def outcome(chosen: Chosen, found: SplitWhatIf) -> None:
         alt="What each part would carry",
         missing="?",
     )
-    st.markdown(f":material/lock: {words.plain(found.cost.sentence)}")
-    words.notes(found.notes)
+    words.notes([found.cost.sentence, *found.notes])
 
 
-def _rings(chosen: Chosen, found: SplitWhatIf) -> None:
+def rings(chosen: Chosen, found: SplitWhatIf) -> None:
     """Draw the ring of the namespace now and after."""
     namespace = found.subject.namespace
     hashes = chosen.topics["hash"].to_pylist() if chosen.topics is not None else []
@@ -234,7 +226,6 @@ def _rings(chosen: Chosen, found: SplitWhatIf) -> None:
 
 def conditions(chosen: Chosen, found: SplitWhatIf) -> None:
     """Draw when it is split automatically."""
-    words.section("Would it be split by itself?", "Every condition, with its distance.")
     st.markdown(words.plain(found.when))
     draw_conditions(split_conditions_table(found.conditions), chosen.bundle)
 
@@ -261,17 +252,22 @@ def planned(chosen: Chosen, found: SplitWhatIf, *, is_unloaded: bool) -> None:
     # behind an open dialog stands what it is about
     if isinstance(dialog, PulsarDialog):
         plan, preview = dialog.plan, dialog.preview
-    words.section("The plan", "A split cannot be taken back: bundles are never merged.")
-    for other in preview.others:
-        st.markdown(words.plain(other.sentence))
     said = (found.verdict.sentence, found.cost.sentence)
     for item in plan.diagnostics:
         if not item.sentence.startswith(said):  # these stand above already
             show = {"error": st.error, "warning": st.warning}.get(item.severity, st.info)
             show(words.plain(f"{item.sentence} {item.hint}".strip()))
-    if not preview.others:
-        return
-    moves_plan.draw_apply(page, plan, preview)
-    with st.expander("The brokers' own lines", icon=":material/terminal:"):
-        st.code("\n".join(other.command for other in preview.others), language="bash")
-        st.code("\n".join(other.rest for other in preview.others), language="bash")
+    if preview.others:
+        dialog = moves_plan.dialog_of(page, plan, preview)
+        moves_plan.draw_bar(page, dialog, key="splits", effects=_effects(found, preview))
+
+
+def _effects(found: SplitWhatIf, preview: Preview) -> list[action_bar.Effect]:
+    """Return the four figures of a split."""
+    clients = sum(other.clients.clients or 0 for other in preview.others if other.clients)
+    largest = model.largest_share(found)
+    return [
+        action_bar.Effect(label="Parts", value=f"{len(found.parts):,}", note="cannot be undone"),
+        action_bar.Effect(label="Largest part", value=format_ratio(largest), note="of the load"),
+        action_bar.Effect(label="Clients", value=f"{clients:,}", note="reconnect"),
+    ]

@@ -1,66 +1,48 @@
-"""Widgets of the unload preview: what the moves change, each of them, who gets a bundle."""
+"""Widgets of the unload preview: each move, other changes, who gets a bundle."""
 
 from __future__ import annotations
 
 import streamlit as st
 
+from core.plan.model import Plan
 from core.pulsar.plan.preview import Preview
+from core.pulsar.steps.base import policy_change_of
 from dashboard import state
-from dashboard.charts.bars import before_after_bars
-from dashboard.components import figures, frame, tables, words
+from dashboard.components import action_bar, frame, tables, words
+from dashboard.components.pulsar import policy_changes
 from dashboard.components.pulsar.placement import placement_panel
 from dashboard.legible import option
 from dashboard.presenters.pulsar import unload as presenter
 
 
 def draw_moves(preview: Preview) -> None:
-    """Draw what the unloads change, and each of them."""
-    words.section("Before and after", "Grey: now. Diamond: expected after; the bar its range.")
-    quantity = st.segmented_control(
-        "Quantity",
-        list(presenter.QUANTITIES),
-        default="traffic",
-        required=True,
-        key="quantity",
-        bind="query-params",
-        label_visibility="collapsed",
-    )
-    figures.chart(
-        before_after_bars(presenter.before_after(preview.before_after, quantity or "traffic")),
-        key="unload_before_after",
-        alt=f"{quantity} of the brokers before and after the unload",
-    )
-
-    words.section("Steps", f"Clients affected: {preview.clients.sentence()}")
+    """Draw each move."""
     rows = presenter.steps_table(preview)
     tables.table(
         rows,
         {
-            "from": tables.words("From"),
-            "to": tables.words("To", "Most probable destination and its probability."),
             "bundle": tables.opener("Bundle", "_step_bundle", frame.bundle_link, is_pinned=False),
-            "clients": tables.whole("Clients"),
+            "from": tables.opener("From", "_step_owner", frame.broker_link, is_pinned=False),
+            "to": tables.words("To", "Most probable destination and its probability."),
             "traffic": tables.megabytes("Traffic"),
+            "clients": tables.whole("Clients"),
             "topics": tables.whole("Topics"),
         },
         key="unload_steps",
         alt="Steps of the plan",
+        height=min(360, tables.height_of(len(rows))),
     )
-    with st.container(horizontal=True, gap="small"):
-        for owner in list(dict.fromkeys(step.step.owner for step in preview.steps))[:3]:
-            st.button(
-                words.plain(f"Open {owner}"),
-                icon=":material/dns:",
-                type="tertiary",
-                key=f"_owner_{owner}",
-                on_click=frame.broker_link,
-                args=(owner,),
-            )
 
 
-def draw_takers(preview: Preview) -> None:
+def draw_changes(plan: Plan, preview: Preview) -> None:
+    """Draw what else the plan changes."""
+    policy_changes.draw_difference(plan, key="undo_difference")
+    others = [one.step for one in preview.others if policy_change_of(one.step) is None]
+    words.notes([f"{step.describe()}." for step in others])
+
+
+def draw_candidates(preview: Preview) -> None:
     """Draw who gets a bundle, and why no other broker does."""
-    words.section("Placement candidates")
     names = [step.step.bundle for step in preview.steps]
     chosen = names[0]
     if len(names) > 1:
@@ -70,3 +52,10 @@ def draw_takers(preview: Preview) -> None:
         )
     step = preview.steps[names.index(chosen)]
     placement_panel(step.placement, key="unload")
+
+
+def effects(preview: Preview) -> list[action_bar.Effect]:
+    """Return the figures of a plan without unloads; empty: those of its unloads are shown."""
+    if preview.steps:
+        return []
+    return [action_bar.Effect(label="Changes", value=f"{len(preview.others):,}", note="planned")]

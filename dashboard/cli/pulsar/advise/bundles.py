@@ -71,7 +71,10 @@ def bundles(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Compute how many bundles a namespace needs, with every reason."""
+    """Compute how many bundles a namespace needs.
+
+    Show every reason.
+    """
     facts, settings = _live(snapshot, namespace, has_size=None not in (brokers, topics))
     limits = BundleLimits.of(settings)
     if max_bundles is not None:
@@ -202,7 +205,10 @@ def partitions(
     reason: PlanReason = "",
     as_json: Json = False,
 ) -> int:
-    """Show how a topic's partitions fall into bundles, and plan splits that spread them."""
+    """Show how a topic's partitions fall into bundles.
+
+    Plan splits that spread them, too.
+    """
     topic = str(parse_topic_name(name))
     boundaries = _boundaries(name, bundle_count, directory)
     advice = by_partition_count(topic, boundaries, counts)
@@ -272,7 +278,7 @@ def _plan(
     if not any(name.startswith(f"{topic}-partition-") for name in held):
         raise IncompleteSnapshotError(
             f"No partition of {topic} is in {directory}, and a split cannot be taken back.",
-            hint="Capture with --topics-of its bundles, or fetch the topics on the page Advisors.",
+            hint="Capture with --topics-of its bundles, or fetch the topics on Calculators.",
         )
     if not surgery.cuts:
         raise InputError(f"There is nothing to plan: {surgery.verdict}")
@@ -325,7 +331,10 @@ def lookups(
     ] = 10.0,
     as_json: Json = False,
 ) -> int:
-    """Compute the lookups of unloading a namespace, at once and bundle by bundle."""
+    """Compute the lookups that unloading a namespace causes.
+
+    At once, and bundle by bundle.
+    """
     found = unload_pressure(load_snapshot(directory), namespace, pace_per_min=pace_per_min)
 
     def show() -> None:

@@ -49,7 +49,10 @@ def queue(
     ] = "RoundRobinPartition",
     as_json: Json = False,
 ) -> int:
-    """Compute a producer's queue and batches, and when one slow broker blocks it."""
+    """Compute a producer's queue, and when a broker blocks it.
+
+    Show its batches, too.
+    """
     if routing not in ROUTINGS:
         unknown = UnknownNameError.of("routing mode", routing, ROUTINGS)
         raise UsageFaultError(unknown.message, hint=unknown.hint)

@@ -167,7 +167,10 @@ def retention(
     namespace: Average = None,
     as_json: Json = False,
 ) -> int:
-    """Compute the life of a message: backlog, retained, deleted, and why."""
+    """Compute the life of a message: retained or deleted.
+
+    Show backlog, retained and deleted bytes, and why.
+    """
     given = {
         "written": None if throughput is None else throughput / 1e6,
         "consumed": consumed_after,
@@ -234,7 +237,7 @@ def disks(
     ] = 4,
     as_json: Json = False,
 ) -> int:
-    """Estimate how evenly ledgers fill the directories of a bookie."""
+    """Estimate how evenly ledgers fill a bookie's directories."""
     snapshot = load_snapshot(directory)
     inputs = _filled(dict.fromkeys(_MEASURED, 0), LEDGER, directory, None)
     rule = _rule(inputs.values)
@@ -344,7 +347,7 @@ def compaction(
     major: Annotated[float, typer.Option(help="majorCompactionThreshold.")] = 0.8,
     as_json: Json = False,
 ) -> int:
-    """Show what a bookie's compaction removes from an entry log, and what stays."""
+    """Show what a bookie's compaction removes and retains."""
     rule = CompactionRule(minor_threshold=minor, major_threshold=major)
     fate = fate_of_log(rule, live)
     body = {**dataclasses.asdict(fate), "dead_for_good_ratio": 1 - major}

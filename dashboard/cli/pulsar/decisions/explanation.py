@@ -12,11 +12,12 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from core.diagnosis.pulsar.advice import simulated_points
+from core.diagnosis.pulsar.advice import pair_outcome, simulated_points
 from core.errors import UnknownNameError
 from core.findings.finding import Finding
 from core.pulsar.explain import BrokerReason, BundleReason, Explanation
 from core.pulsar.leader.prediction import RoundPrediction
+from core.pulsar.load import usage_sources
 from core.pulsar.rules.combinations import combinations
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import BrokerTrace, Gate
@@ -99,7 +100,10 @@ def explain(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Explain why brokers shed or stay in the next round, and which settings conflict."""
+    """Explain why brokers shed or stay in the next round.
+
+    Show which settings conflict, too.
+    """
     if broker is not None and bundle is not None:
         raise UsageFaultError(
             "Both --broker and --bundle are given.", hint="Ask about one of them at a time."
@@ -109,11 +113,9 @@ def explain(
     snapshot = pulsar_snapshot(source, config)
     recent = known_bundles(snapshot, named)
     found = explanation_of(snapshot, assumptions, recent.names)
-    simulated = partial(
-        simulated_points,
-        snapshot,
-        assumed=assumptions.overrides,
-        release=assumptions.release,
+    simulated, pair = (
+        partial(simulate, snapshot, assumed=assumptions.overrides, release=assumptions.release)
+        for simulate in (simulated_points, pair_outcome)
     )
     started = time.perf_counter()
     body: dict[str, Any] = {
@@ -144,15 +146,26 @@ def explain(
             raise UnknownNameError.of("broker", broker, found.view.brokers, place=place)
         why = found.of_broker(broker)
         points = simulated(found.turning_points(broker))
-        why = replace(why, otherwise=found.otherwise(broker, points))
-        body["broker"] = _broker_json(why, points)
+        why = replace(why, otherwise=found.otherwise(broker, points, pair))
+        source = usage_sources(snapshot.brokers, found.settings)[found.view.broker_row(broker)]
+        body["broker"] = _broker_json(why, points) | {"usage_source": source or None}
         return _ended(
-            body, started, lambda: _show_broker(found, why, points), predicted, as_json=as_json
+            body,
+            started,
+            lambda: _show_broker(found, why, points, source),
+            predicted,
+            as_json=as_json,
         )
     apart = combinations(found.settings, snapshot.manifest.load_manager)
-    body["brokers"] = [_broker_json(found.of_broker(name), ()) for name in found.view.brokers]
+    sources = usage_sources(snapshot.brokers, found.settings)
+    body["brokers"] = [
+        _broker_json(found.of_broker(name), ()) | {"usage_source": source or None}
+        for name, source in zip(found.view.brokers, sources, strict=True)
+    ]
     body["combinations"] = [_combination_json(item) for item in apart]
-    return _ended(body, started, lambda: _show_cluster(found, apart), predicted, as_json=as_json)
+    return _ended(
+        body, started, lambda: _show_cluster(found, apart, sources), predicted, as_json=as_json
+    )
 
 
 def _combination_json(item: Finding) -> dict[str, Any]:
@@ -241,9 +254,13 @@ def _off(found: Explanation) -> None:
         say(f"The cluster sheds nothing by itself: {found.off} is false. With it on:")
 
 
-def _show_broker(found: Explanation, why: BrokerReason, points: Sequence[TurningPoint]) -> None:
+def _show_broker(
+    found: Explanation, why: BrokerReason, points: Sequence[TurningPoint], source: str
+) -> None:
     _off(found)
     say(why.sentence)
+    if source:
+        say(f"Usage: {source}.")
     table(
         ("gate", "open", "because"),
         [(gate.name, _state(gate), gate.sentence) for gate in why.gates],
@@ -298,11 +315,14 @@ def _show_bundle(
     _notes(found)
 
 
-def _show_cluster(found: Explanation, apart: Sequence[Finding]) -> None:
+def _show_cluster(found: Explanation, apart: Sequence[Finding], sources: Sequence[str]) -> None:
     _off(found)
     say(found.sentence)
-    rows = [_verdict(found, trace) for trace in found.ranked()[:12]]
-    table(("broker", "verdict", "because"), rows)
+    usage = dict(zip(found.view.brokers, sources, strict=True))
+    rows = [
+        (*_verdict(found, trace), usage.get(str(trace.broker), "")) for trace in found.ranked()[:12]
+    ]
+    table(("broker", "verdict", "because", "usage"), rows)
     for item in apart:
         say(f"{item.severity}: {item.text} {item.hint}".rstrip())
     _notes(found)

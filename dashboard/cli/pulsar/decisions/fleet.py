@@ -42,7 +42,10 @@ def place(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Show the placement candidates of a bundle with probabilities, and excluded brokers."""
+    """Show the placement candidates of a bundle.
+
+    Show each probability, and why a broker is excluded.
+    """
     options: dict[str, Any] = {
         "request": request,
         "assumptions": Assumptions.of(None, settings, release),
@@ -67,7 +70,7 @@ def shed(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Preview a shedding round: bundles, source and destination, and why."""
+    """Preview shedding rounds: bundles, destinations, why."""
     if request.strategy == ALL:
         raise UsageFaultError(
             "A round is of one strategy.", hint="Name one of them; `trimtab explain` has all."
@@ -101,7 +104,10 @@ def simulate(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Simulate the balancer's rounds to convergence: moves, deviation, flaps."""
+    """Simulate the balancer's rounds to convergence.
+
+    Show moves, deviation and flaps.
+    """
     options: dict[str, Any] = {
         "request": msgspec.structs.replace(request, seeds=(seed,)),
         "assumptions": Assumptions.of(None, settings, release),

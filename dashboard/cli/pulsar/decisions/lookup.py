@@ -21,7 +21,10 @@ def lookup(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Full or short topic name.")],
     as_json: Json = False,
 ) -> int:
-    """Show where a topic is, step by step: topic, hash, bundle, owner."""
+    """Show the way from a topic to its bundle and owner.
+
+    Step by step: topic, hash, bundle, owner.
+    """
     found = lookup_topic(load_snapshot(snapshot), topic)
 
     def show() -> None:

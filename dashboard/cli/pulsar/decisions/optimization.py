@@ -10,7 +10,8 @@ from typing import Annotated, Any, Final
 import msgspec
 import typer
 
-from core.optimize import OptimizeRequest, Proposal, optimize
+from core.optimize import Proposal, optimize
+from core.optimize.request import OptimizeRequest
 from core.plan.codec import dump_plan
 from core.plan.model import Plan
 from core.pulsar.plan.build import build_unload_plan
@@ -48,7 +49,10 @@ def run_optimize(
     reason: PlanReason = "",
     as_json: Json = False,
 ) -> int:
-    """Find the fewest moves that bring every broker near the mean, with a lower bound."""
+    """Find the fewest moves that balance the cluster.
+
+    Bring every broker near the mean, with a lower bound of the moves.
+    """
     assumptions = Assumptions.of(None, settings, release)
     bundles = read_bundle_list(recently_unloaded)
     snapshot = load_snapshot(directory)

@@ -36,14 +36,19 @@ def doctor(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Check the settings: conflicts, differences, implausible values; cause and fix of each."""
+    """Check the settings: conflicts, differences, fixes.
+
+    Show each conflict, difference and implausible value with its cause and fix.
+    """
     assumptions = Assumptions.of(None, settings, release)
     snapshot = pulsar_snapshot(source, config)
     effective = assumptions.settings_of(snapshot)
     past, trouble = _past(source, snapshot, config)
     found = examine(snapshot, effective, past)
-    if not assumptions.overrides and release is None:
-        found = replace(found, diagnoses=simulated_findings(snapshot, found.diagnoses))
+    checked = simulated_findings(
+        snapshot, found.diagnoses, assumed=assumptions.overrides, release=assumptions.release
+    )
+    found = replace(found, diagnoses=checked)
     if trouble:
         found = replace(found, unjudged=(*found.unjudged, trouble))
     manifest = snapshot.manifest

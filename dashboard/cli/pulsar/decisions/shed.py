@@ -305,7 +305,10 @@ def _show_switch(answer: ShedAnswer, request: ShedRequest) -> None:
     off = answer.settings.shedding_off
     if off and not request.strategy_only:
         assumed = " ".join(f"--set {key}=true" for key in off)
-        say(f"Add `{assumed}`, or `--strategy-only` to leave the load manager's checks out too.")
+        say(
+            f"To see what it would unload: add `{assumed}`, or `--strategy-only` to leave the load "
+            "manager's checks out, too."
+        )
 
 
 def _show_plan(plan: Plan, path: Path | None, directory: Path) -> None:

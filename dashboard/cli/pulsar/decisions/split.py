@@ -59,7 +59,7 @@ def split(
     release: Release = None,
     as_json: Json = False,
 ) -> int:
-    """Preview a split of a bundle: positions, load of the parts, effect."""
+    """Preview a split of a bundle: positions, load, effect."""
     spec = SplitSpec(
         algorithm=algorithm, positions=parse_positions(positions), is_unloaded=unload_parts
     )

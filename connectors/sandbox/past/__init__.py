@@ -1,0 +1,1 @@
+"""A simulated past for the sandboxes: minutes before their start, from their own workload."""

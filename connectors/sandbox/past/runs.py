@@ -1,0 +1,114 @@
+"""Runs of Trimtab in the simulated past, as the journal and the history record them.
+
+Each is the plan that Trimtab itself makes on the simulated snapshot; its entries go through the
+journal's own interface, with the times of the past, the actor ``demo`` and a reason that says
+that they are simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Final
+
+import pyarrow as pa
+
+from connectors.journal.journal import SqlJournal
+from connectors.recording.attribution import attributed
+from connectors.recording.steps import RunSteps
+from connectors.sandbox.past.columns import STEP_MS
+from connectors.sandbox.past.pulsar import PastRun
+from core.actions.events import (
+    Event,
+    Record,
+    RunClaimed,
+    RunEnded,
+    RunRequested,
+    StepEnded,
+    StepStarted,
+)
+from core.actions.model import Observation, RunOptions, StepResult
+from core.actions.runs import run_id_at
+from core.plan.model import Plan
+from core.pulsar.plan.build import build_unload_plan
+from core.pulsar.steps.unload import UnloadBundle
+from core.snapshot import PulsarSnapshot
+from core.systems import SYSTEMS
+from core.units import datetime_to_ms, ms_to_datetime, pluralize
+
+ACTOR: Final = "demo"
+"""Who requested them; the first steps of the demo do not count its runs."""
+_STEP: Final = timedelta(seconds=6)
+_TOOK_MS: Final = 840.0
+
+
+class PastRuns:
+    """Enters the runs into the journal when their minute comes, and completes its events.
+
+    Args:
+        journal: Where they are entered.
+        cluster: Name of the cluster.
+        runs: Oldest first.
+        start_ms: First moment that is recorded: what the journal has before it is not read.
+    """
+
+    def __init__(
+        self, journal: SqlJournal, cluster: str, runs: tuple[PastRun, ...], start_ms: int
+    ) -> None:
+        self._journal, self._cluster = journal, cluster
+        self._runs = [run for run in runs if run.at_ms >= start_ms]
+        subjects = next(one for one in SYSTEMS if one.record.system == "pulsar").record
+        self._steps = RunSteps(journal, cluster, 0, start_ms, subjects.setting_subjects)
+        self._before: PulsarSnapshot | None = None
+        self._taken_at = 0
+
+    def follow(self, snapshots: Iterator[PulsarSnapshot]) -> Iterator[PulsarSnapshot]:
+        """Return the snapshots; before one that shows a run, the run is in the journal."""
+        for snapshot in snapshots:
+            self._taken_at = datetime_to_ms(snapshot.manifest.taken_at)
+            while self._runs and self._runs[0].at_ms <= self._taken_at:
+                self._enter(self._runs.pop(0))
+            yield snapshot
+            self._before = snapshot
+
+    def complete(self, events: pa.Table) -> pa.Table:
+        """Say who did what was seen, and add what runs did."""
+        self._steps.read()
+        since = self._taken_at - STEP_MS
+        rows = attributed(events.to_pylist(), self._steps.run_changes(since), since, self._taken_at)
+        pending = self._steps.pending()
+        self._steps.committed(len(pending))
+        rows += [{"taken_at": self._taken_at} | row for row in pending]
+        return pa.Table.from_pylist(rows, schema=events.schema)
+
+    def _enter(self, run: PastRun) -> None:
+        if self._before is None:
+            return
+        at = ms_to_datetime(self._taken_at) - timedelta(milliseconds=STEP_MS / 2)
+        plan = build_unload_plan(
+            self._before, run.bundles, now=at, destinations=run.bundles, reason=run.reason
+        )
+        if not plan.applyable:
+            return
+        run_id = run_id_at(at, plan.plan_id[:6])
+        for moment, event in _events(plan, at):
+            self._journal.append(
+                Record(run_id=run_id, cluster=self._cluster, at=moment, actor=ACTOR, event=event)
+            )
+
+
+def _events(plan: Plan, at: datetime) -> Iterator[tuple[datetime, Event]]:
+    """Yield what a worker records of a run in which everything goes well, with the times of it."""
+    yield at, RunRequested(plan=plan, options=RunOptions(), reason=plan.reason)
+    yield at, RunClaimed(worker=ACTOR, lease=ACTOR)
+    for place, step in enumerate(plan.steps):
+        if isinstance(step, UnloadBundle):
+            before = Observation(exists=True, holder=step.owner)
+            after = Observation(exists=True, holder=step.destination)
+            yield at, StepStarted(step=place, observed=before)
+            at += _STEP
+            sentence = f"{step.bundle} moved from {step.owner} to {step.destination}, as requested."
+            result = StepResult(state="DONE", code="landed", sentence=sentence, after=after)
+            yield at, StepEnded(step=place, result=result, took_ms=_TOOK_MS)
+    count = len(plan.steps)
+    yield at, RunEnded(state="DONE", sentence=f"{count} of {pluralize(count, 'step')} done.")

@@ -1,0 +1,48 @@
+"""How long copies of replicas take at the allowed rate: the one estimate of plans and pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from core.units import format_age
+
+
+class CopyTime(NamedTuple):
+    """The bounds of an estimate, seconds.
+
+    Attributes:
+        shortest_s: All nodes and all of their disks copy at once; one replica is on one disk.
+        longest_s: One copy after the other.
+    """
+
+    shortest_s: float
+    longest_s: float
+
+    def describe(self) -> str:
+        """Return ``14 s to 42 s``, or ``about 42 s`` where the bounds do not differ."""
+        shortest, longest = (format_age(max(one, 1.0)) for one in self)
+        return f"about {longest}" if shortest == longest else f"{shortest} to {longest}"
+
+
+def copy_time(
+    total_mb: float,
+    *,
+    node_mb: Iterable[float],
+    largest_mb: float,
+    rate_mb_per_s: float,
+    disks: int,
+) -> CopyTime:
+    """Return how long copies take.
+
+    Args:
+        total_mb: Of all copies.
+        node_mb: By node: what it receives, and what it sends.
+        largest_mb: Of the largest single copy.
+        rate_mb_per_s: What one disk may receive, and may send; above 0.
+        disks: Of the node that has the fewest; 0: unknown, taken for 1.
+    """
+    busiest_mb = max(node_mb, default=0.0)
+    shortest_s = max(busiest_mb / max(disks, 1), largest_mb) / rate_mb_per_s
+    longest_s = total_mb / rate_mb_per_s
+    return CopyTime(min(shortest_s, longest_s), longest_s)

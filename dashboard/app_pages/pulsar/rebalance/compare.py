@@ -1,0 +1,84 @@
+"""Compare and Cost of the Rebalance page: what candidates achieve, and who pays for a plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from dashboard.app_pages.pulsar.rebalance import queries
+from dashboard.charts.efficiency import efficiency_lines
+from dashboard.components import figures, tables, words
+from dashboard.presenters.pulsar import rebalance as presenter
+from dashboard.presenters.pulsar import rebalance_plan
+
+if TYPE_CHECKING:
+    from core.optimize import Proposal
+    from core.pulsar.plan.preview import Preview
+    from dashboard.app_pages.pulsar.rebalance.candidates import Choice
+
+
+def draw_compared(choice: Choice, lines: list[presenter.Line], target_ratio: float) -> None:
+    """Draw what each candidate achieves for what it moves, and what it goes by."""
+    left, right = st.columns([0.45, 0.55], gap="medium")
+    with left:
+        found = presenter.efficiency_curves(lines, choice.optimal, queries.OPTIMIZER)
+        if found:
+            figures.chart(
+                efficiency_lines(found, goal_ratio=target_ratio),
+                key="rebalance_ways",
+                alt="Deviation vs. traffic moved, one line per candidate",
+            )
+        else:
+            st.caption("Nothing to draw: nothing moves, or rounds are not simulated.")
+    with right:
+        rows = presenter.table(lines, choice.optimal, queries.OPTIMIZER)
+        tables.table(
+            rows,
+            {
+                "candidate": tables.words("Strategy", pinned=True, width_px=150),
+                "mark": tables.words("Mark", width_px=76),
+                "now": tables.whole("Next round", "Bundles that the next round unloads."),
+                "one": tables.percent("1 round", "Max deviation after one round."),
+                "after": tables.percent("Converged", "Max deviation at convergence."),
+                "flaps": tables.whole("Returned", "Bundles that return to a broker they left."),
+                "placement": tables.words("Placed by"),
+                "pair": tables.words("Pair", "AvgShedder belongs in both places."),
+                "settings": tables.words("Settings"),
+            },
+            key="compared",
+            alt="Candidates round by round, with what they go by",
+            missing="-",
+        )
+        failed = {line.name: line.simulated for line in lines if isinstance(line.simulated, str)}
+        words.notes([f"{name}: {why}" for name, why in failed.items()])
+
+
+def draw_cost(preview: Preview, optimal: Proposal | None) -> None:
+    """Draw what the moves cost clients, and between which brokers traffic goes.
+
+    Args:
+        preview: Of the plan.
+        optimal: The optimal plan, where it is the one: with what no plan can undercut.
+    """
+    figures.key_figures(
+        [
+            figures.KeyFigure(label=label, value=value)
+            for label, value in rebalance_plan.cost_figures(preview.clients, optimal)
+        ],
+        key="cost",
+    )
+    tables.table(
+        rebalance_plan.transfers(preview),
+        {
+            "from": tables.words("From"),
+            "to": tables.words("To", "Most probable destination."),
+            "bundles": tables.whole("Bundles"),
+            "traffic": tables.megabytes("Traffic"),
+            "clients": tables.whole("Clients"),
+            "topics": tables.whole("Topics"),
+        },
+        key="transfers",
+        alt="What goes from which broker to which",
+    )
+    words.notes(preview.notes)

@@ -1,0 +1,117 @@
+"""Deviation from the mean by broker, now and after a plan, against the target band."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from core.units import format_deviation
+from dashboard.charts.template import ACCENT, FAINT, FAR, LINE, NEAR, NEUTRAL, WITHIN, styled
+
+Floats = NDArray[np.float64]
+
+MAX_A_SIDE: Final = 20
+"""Brokers that are drawn above the mean, and below it."""
+
+_ROW_PX: Final = 22
+
+
+@dataclass(frozen=True, eq=False)
+class DeviationPairs:
+    """Deviation of some brokers from the mean, now and after.
+
+    Attributes:
+        brokers: Names, the highest first; length ``n``.
+        now: Shape ``(n,)``, share of the mean.
+        after: Shape ``(n,)``, NaN where nothing is known to come.
+        left_out: Brokers that are nearer to the mean and not drawn.
+    """
+
+    brokers: Sequence[str]
+    now: Floats
+    after: Floats
+    left_out: int = 0
+
+
+def pairs_of(brokers: Sequence[str], now: Floats, after: Floats) -> DeviationPairs:
+    """Return the brokers to draw, the highest first: the worst of each side on a large fleet.
+
+    Args:
+        brokers: Names; length ``n``.
+        now: Shape ``(n,)``, signed share of the mean; NaN: unknown, not drawn.
+        after: Shape ``(n,)``, likewise.
+    """
+    known = np.flatnonzero(np.isfinite(now))
+    order = known[np.argsort(-now[known], kind="stable")]
+    if order.size > 2 * MAX_A_SIDE:
+        order = np.concatenate([order[:MAX_A_SIDE], order[-MAX_A_SIDE:]])
+    return DeviationPairs(
+        brokers=[brokers[row] for row in order.tolist()],
+        now=now[order],
+        after=after[order],
+        left_out=known.size - order.size,
+    )
+
+
+def deviation_dumbbells(pairs: DeviationPairs, tolerance_ratio: float) -> go.Figure:
+    """Return one row a broker: an open point for now, a filled one for after, the band behind.
+
+    Args:
+        pairs: The brokers.
+        tolerance_ratio: Half width of the target band.
+    """
+    names, percent = list(pairs.brokers), 100.0
+    now, after = pairs.now * percent, pairs.after * percent
+    gap = np.full(now.shape, np.nan)
+    figure = go.Figure()
+    band = tolerance_ratio * percent
+    figure.add_vrect(x0=-band, x1=band, fillcolor=FAINT, line_width=0, layer="below")
+    figure.add_vline(x=0, line={"color": LINE, "width": 1})
+    figure.add_trace(
+        go.Scatter(  # one trace: a gap ends each line
+            x=np.column_stack([now, after, gap]).ravel(),
+            y=[name for name in names for _ in range(3)],
+            mode="lines",
+            line={"color": NEUTRAL, "width": 2},
+            showlegend=False,
+            hoverinfo="skip",
+        )
+    )
+    for values, label, marker in (
+        (now, "now", _open_marker(np.abs(pairs.now), tolerance_ratio)),
+        (after, "after", {"size": 9, "color": ACCENT}),
+    ):
+        if np.isfinite(values).any():
+            figure.add_trace(
+                go.Scatter(
+                    x=values,
+                    y=names,
+                    mode="markers",
+                    name=label,
+                    marker=marker,
+                    customdata=[format_deviation(float(value) / percent) for value in values],
+                    hovertemplate="%{y}<br><b>%{customdata}</b><extra>" + label + "</extra>",
+                )
+            )
+    styled(figure, height=64 + _ROW_PX * max(len(names), 4), legend=True)
+    figure.update_xaxes(ticksuffix="%", tickprefix="", showgrid=True, gridcolor=FAINT)
+    figure.update_yaxes(autorange="reversed", type="category", dtick=1)
+    return figure
+
+
+def _open_marker(sizes: Floats, tolerance_ratio: float) -> dict[str, object]:
+    """Open points; colour tells how far, which the place in the band shows as well."""
+    tones = np.where(
+        sizes <= tolerance_ratio, WITHIN, np.where(sizes <= 2 * tolerance_ratio, NEAR, FAR)
+    )
+    return {
+        "symbol": "circle-open",
+        "size": 9,
+        "color": tones.tolist(),
+        "line": {"width": 2},
+    }

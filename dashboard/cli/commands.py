@@ -1,0 +1,459 @@
+"""Every command of ``trimtab``: its module, its summary and an example, in the order of ``--help``.
+
+Only names and texts: the lists of commands, suggestions for mistyped names and completion read this
+table and import no command. A new command is one module and one line here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+
+class Entry(NamedTuple):
+    """One command.
+
+    Attributes:
+        module: Has the command in its ``app``; imported when the command is used.
+        summary: The first line of its help, at most 60 columns.
+        example: A command line that works on the demo or on a snapshot of it.
+    """
+
+    module: str
+    summary: str
+    example: str
+
+
+class Group(NamedTuple):
+    """Commands under one name.
+
+    Attributes:
+        summary: The first line of its help, at most 60 columns.
+        sections: Its commands by heading and name.
+        details: Further help; blank: none.
+    """
+
+    summary: str
+    sections: Mapping[str, Mapping[str, Entry | Group]]
+    details: str = ""
+
+
+_CLI: Final = "dashboard.cli"
+_PULSAR: Final = f"{_CLI}.pulsar"
+_DECISIONS: Final = f"{_PULSAR}.decisions"
+_ADVISE: Final = f"{_PULSAR}.advise"
+_PEGASUS: Final = f"{_CLI}.pegasus"
+_HISTORY: Final = f"{_CLI}.history"
+
+_BUNDLE: Final = "acme/orders/0x00000000_0x40000000"
+
+_RECORDED: Final[Mapping[str, Entry]] = {
+    "minutes": Entry(
+        f"{_HISTORY}.recorded",
+        "List the recorded minutes of a cluster, and the gaps.",
+        "trimtab history minutes sandbox --from -1h",
+    ),
+    "events": Entry(
+        f"{_HISTORY}.recorded",
+        "List events and their causes: moves, splits, settings.",
+        "trimtab history events sandbox --from -30min --kind move",
+    ),
+    "trends": Entry(
+        f"{_HISTORY}.analysis",
+        "Show trends of brokers, bundles, nodes and tables.",
+        "trimtab history trends sandbox --by minute --subject brokers",
+    ),
+    "flaps": Entry(
+        f"{_HISTORY}.analysis",
+        "Show flapping bundles, and moves without effect.",
+        "trimtab history flaps sandbox --side 5",
+    ),
+    "agreement": Entry(
+        f"{_HISTORY}.recorded",
+        "Compare predicted and actual moves of the leader.",
+        "trimtab history agreement sandbox --from -1h",
+    ),
+    "snapshot": Entry(
+        f"{_HISTORY}.recorded",
+        "Write a recorded minute as a snapshot directory.",
+        "trimtab history snapshot sandbox --at -10min --out snap",
+    ),
+    "export": Entry(
+        f"{_HISTORY}.transfer",
+        "Write a time range to one file, for another machine.",
+        "trimtab history export sandbox --from -1h --out hour.tar",
+    ),
+    "import": Entry(
+        f"{_HISTORY}.transfer",
+        "Import an exported range, or snapshots.",
+        "trimtab history import hour.tar --as copy",
+    ),
+    "repair": Entry(
+        f"{_HISTORY}.transfer",
+        "Repair damaged files of the history; report losses.",
+        "trimtab history repair sandbox",
+    ),
+    "compact": Entry(
+        f"{_HISTORY}.transfer",
+        "Merge small files; drop what is too old or too large.",
+        "trimtab history compact sandbox",
+    ),
+}
+
+_LEADER: Final[Mapping[str, Entry]] = {
+    "next": Entry(
+        f"{_PULSAR}.leader",
+        "Show the next shedding round that the collector predicts.",
+        "trimtab leader next sandbox",
+    ),
+    "record": Entry(
+        f"{_PULSAR}.leader",
+        "Record the znodes that a leader works from.",
+        "trimtab leader record sandbox --out leader.jsonl.gz --for 20min",
+    ),
+    "replay": Entry(
+        f"{_PULSAR}.leader",
+        "Replay the shedding rounds of a recording.",
+        "trimtab leader replay leader.jsonl.gz --strategy ThresholdShedder",
+    ),
+}
+
+_SIZES: Final[Mapping[str, Entry]] = {
+    "bundles": Entry(
+        f"{_ADVISE}.bundles",
+        "Compute how many bundles a namespace needs.",
+        "trimtab advise bundles --brokers 12 --topics 5000 --rate 80000",
+    ),
+    "partitions": Entry(
+        f"{_ADVISE}.bundles",
+        "Show how a topic's partitions fall into bundles.",
+        "trimtab advise partitions acme/orders/paid --partitions 32 --bundles 16",
+    ),
+    "lookups": Entry(
+        f"{_ADVISE}.bundles",
+        "Compute the lookups that unloading a namespace causes.",
+        "trimtab advise lookups snap --namespace acme/orders",
+    ),
+    "queue": Entry(
+        f"{_ADVISE}.clients",
+        "Compute a producer's queue, and when a broker blocks it.",
+        "trimtab advise queue --partitions 32 --max-pending 1000 --rate 5000",
+    ),
+    "compaction": Entry(
+        f"{_ADVISE}.storage",
+        "Show what a bookie's compaction removes and retains.",
+        "trimtab advise compaction --live 0.4",
+    ),
+    "ledger": Entry(
+        f"{_ADVISE}.storage",
+        "Compute when a ledger rolls over, and its size.",
+        "trimtab advise ledger --rate 200 --throughput 4000000",
+    ),
+    "retention": Entry(
+        f"{_ADVISE}.storage",
+        "Compute the life of a message: retained or deleted.",
+        "trimtab advise retention --throughput 4000000 --minutes 60",
+    ),
+    "disks": Entry(
+        f"{_ADVISE}.storage",
+        "Estimate how evenly ledgers fill a bookie's directories.",
+        "trimtab advise disks snap --directories 4",
+    ),
+}
+
+_POLICIES: Final[Mapping[str, Entry]] = {
+    "list": Entry(
+        f"{_PULSAR}.policies",
+        "List the policies.",
+        "trimtab policy list sandbox isolation",
+    ),
+    "set": Entry(
+        f"{_PULSAR}.policies",
+        "Plan a policy, validated; run it with `apply`.",
+        "trimtab policy set sandbox anti_affinity acme/orders orders --plan p.json",
+    ),
+    "delete": Entry(
+        f"{_PULSAR}.policies",
+        "Plan the removal of a policy; run it with `apply`.",
+        "trimtab policy delete sandbox anti_affinity acme/orders --plan p.json",
+    ),
+}
+
+_PEGASUS_COMMANDS: Final[Mapping[str, Mapping[str, Entry]]] = {
+    "Observe": {
+        "health": Entry(
+            f"{_PEGASUS}.state",
+            "Show unhealthy partitions, and whether it is balanced.",
+            "trimtab pegasus health sandbox-pegasus",
+        ),
+        "nodes": Entry(
+            f"{_PEGASUS}.state",
+            "Show the replica servers: replicas, load, disks.",
+            "trimtab pegasus nodes sandbox-pegasus",
+        ),
+        "tables": Entry(
+            f"{_PEGASUS}.state",
+            "Show the tables: size, load, health.",
+            "trimtab pegasus tables sandbox-pegasus",
+        ),
+        "level": Entry(
+            f"{_PEGASUS}.plans",
+            "Show the function level; `set LEVEL` sets it.",
+            "trimtab pegasus level sandbox-pegasus set lively --reason balance",
+        ),
+    },
+    "Analyze": {
+        "balance": Entry(
+            f"{_PEGASUS}.balance",
+            "Simulate the meta server's balancer, round by round.",
+            "trimtab pegasus balance sandbox-pegasus --rounds 0",
+        ),
+    },
+    "Plan and act (with --apply)": {
+        "move": Entry(
+            f"{_PEGASUS}.plans",
+            "Move a primary, or copy a replica to another node.",
+            "trimtab pegasus move sandbox-pegasus 2.7 move_pri"
+            " --from 127.0.0.1:34801 --to 127.0.0.2:34801",
+        ),
+        "propose": Entry(
+            f"{_PEGASUS}.plans",
+            "Propose one safe change of a partition.",
+            "trimtab pegasus propose sandbox-pegasus 2.7 ADD_SECONDARY --node 127.0.0.1:34801",
+        ),
+        "migrate": Entry(
+            f"{_PEGASUS}.plans",
+            "Move every primary off a node; no data moves.",
+            "trimtab pegasus migrate sandbox-pegasus 127.0.0.1:34801",
+        ),
+        "drain": Entry(
+            f"{_PEGASUS}.plans",
+            "Drain nodes one after the other.",
+            "trimtab pegasus drain sandbox-pegasus 127.0.0.1:34801 --plan drain.json",
+        ),
+        "offline": Entry(
+            f"{_PEGASUS}.plans",
+            "Take nodes out of service.",
+            "trimtab pegasus offline sandbox-pegasus 127.0.0.1:34801 --rate 50",
+        ),
+        "rolling-update": Entry(
+            f"{_PEGASUS}.plans",
+            "Restart nodes one by one.",
+            "trimtab pegasus rolling-update sandbox-pegasus --plan update.json",
+        ),
+        "rebalance": Entry(
+            f"{_PEGASUS}.plans",
+            "Run the meta server's balancer, then restore the level.",
+            "trimtab pegasus rebalance sandbox-pegasus --apply --reason balance",
+        ),
+        "even": Entry(
+            f"{_PEGASUS}.plans",
+            "Balance the cluster by one measure with few moves.",
+            "trimtab pegasus even sandbox-pegasus --by disk --plan even.json",
+        ),
+        "set": Entry(
+            f"{_PEGASUS}.plans",
+            "Change a setting of running servers, validated.",
+            "trimtab pegasus set sandbox-pegasus meta.lb.only_move_primary true",
+        ),
+    },
+}
+
+COMMANDS: Final[Mapping[str, Mapping[str, Entry | Group]]] = {
+    "Observe": {
+        "health": Entry(
+            f"{_CLI}.health",
+            "Show the findings of a cluster or a snapshot.",
+            "trimtab health sandbox",
+        ),
+        "lookup": Entry(
+            f"{_DECISIONS}.lookup",
+            "Show the way from a topic to its bundle and owner.",
+            "trimtab lookup snap acme/orders/paid",
+        ),
+        "topics": Entry(
+            f"{_PULSAR}.topics",
+            "Map topics of a file to bundles and brokers.",
+            "trimtab topics topics.csv --snapshot snap --top 10",
+        ),
+        "owners": Entry(
+            f"{_PULSAR}.ownership",
+            "Show ownership: sessions, orphans, double claims.",
+            "trimtab owners sandbox --orphans",
+        ),
+        "tenants": Entry(
+            f"{_PULSAR}.tenants",
+            "Show the traffic of tenants next to their limits.",
+            "trimtab tenants sandbox",
+        ),
+        "isolation": Entry(
+            f"{_PULSAR}.policies",
+            "Show which brokers may serve which namespaces.",
+            "trimtab isolation sandbox --namespace acme/orders",
+        ),
+        "capture": Entry(
+            f"{_CLI}.clusters",
+            "Take one snapshot of a cluster.",
+            "trimtab capture sandbox --out snap",
+        ),
+        "import-zk": Entry(
+            f"{_PULSAR}.import_zk",
+            "Convert a ZooKeeper dump to a snapshot.",
+            "trimtab import-zk dump.jsonl --out snap --cluster production",
+        ),
+        "history": Group(
+            "Read, export, repair and analyze the recorded history.",
+            {"Commands": _RECORDED},
+        ),
+    },
+    "Analyze": {
+        "diagnose": Entry(
+            f"{_CLI}.diagnose",
+            "Name the causes of uneven load, proven by simulation.",
+            "trimtab diagnose sandbox",
+        ),
+        "explain": Entry(
+            f"{_DECISIONS}.explanation",
+            "Explain why brokers shed or stay in the next round.",
+            "trimtab explain sandbox",
+        ),
+        "doctor": Entry(
+            f"{_DECISIONS}.settings_doctor",
+            "Check the settings: conflicts, differences, fixes.",
+            "trimtab doctor sandbox",
+        ),
+        "shed": Entry(
+            f"{_DECISIONS}.fleet",
+            "Preview shedding rounds: bundles, destinations, why.",
+            "trimtab shed snap --strategy ThresholdShedder --rounds 2",
+        ),
+        "place": Entry(
+            f"{_DECISIONS}.fleet",
+            "Show the placement candidates of a bundle.",
+            f"trimtab place snap --bundle {_BUNDLE}",
+        ),
+        "simulate": Entry(
+            f"{_DECISIONS}.fleet",
+            "Simulate the balancer's rounds to convergence.",
+            "trimtab simulate snap --shed ThresholdShedder --rounds 60",
+        ),
+        "drill": Entry(
+            f"{_CLI}.drill",
+            "Simulate the failure of each broker, domain or node.",
+            "trimtab drill snap --hot 0.8",
+        ),
+        "backtest": Entry(
+            f"{_CLI}.backtest",
+            "Rank strategies and settings on the recorded load.",
+            "trimtab backtest --grid grid.json --out result",
+        ),
+        "leader": Group(
+            "Record, replay and predict a leader's shedding rounds.",
+            {"Commands": _LEADER},
+        ),
+        "quota": Entry(
+            f"{_PULSAR}.tenants",
+            "Compute each broker's share of a resource group's limit.",
+            "trimtab quota --limit 100 --usage 10,50,30",
+        ),
+        "advise": Group("Compute sizes and limits that operators tune.", {"Commands": _SIZES}),
+    },
+    "Plan": {
+        "optimize": Entry(
+            f"{_DECISIONS}.optimization",
+            "Find the fewest moves that balance the cluster.",
+            "trimtab optimize snap --within 0.05 --plan plan.json",
+        ),
+        "unload": Entry(
+            f"{_PULSAR}.plans",
+            "Plan an unload of bundles; nothing is sent.",
+            f"trimtab unload snap --bundle {_BUNDLE}",
+        ),
+        "split": Entry(
+            f"{_DECISIONS}.split",
+            "Preview a split of a bundle: positions, load, effect.",
+            f"trimtab split snap --bundle {_BUNDLE}",
+        ),
+        "set": Entry(
+            f"{_PULSAR}.plans",
+            "Plan a change of dynamic settings.",
+            "trimtab set sandbox loadBalancerSheddingEnabled=true --plan p.json",
+        ),
+        "policy": Group(
+            "List, set and delete policies.",
+            {"Commands": _POLICIES},
+            "Isolation, anti-affinity, failure domains, resource groups, rates and quotas.",
+        ),
+        "preview": Entry(
+            f"{_CLI}.preview",
+            "Preview a plan: destinations, load, clients, commands.",
+            "trimtab preview plan.json --snapshot snap",
+        ),
+    },
+    "Act": {
+        "apply": Entry(
+            f"{_CLI}.apply",
+            "Apply a plan: check, send and verify, step by step.",
+            'trimtab apply plan.json --cluster sandbox --reason "hot broker"',
+        ),
+        "undo": Entry(
+            f"{_CLI}.apply",
+            "Undo a run: move bundles back and restore settings.",
+            'trimtab undo 20261124-090000-3f2a9c --reason "not needed"',
+        ),
+        "runs": Entry(
+            f"{_CLI}.runs",
+            "List, show and control runs; verify the journal.",
+            "trimtab runs --cluster sandbox --last 5",
+        ),
+        "pegasus": Group("Show, balance and maintain Apache Pegasus clusters.", _PEGASUS_COMMANDS),
+    },
+    "Services": {
+        "demo": Entry(
+            f"{_CLI}.demo",
+            "Run the dashboard on embedded clusters.",
+            "trimtab demo --port 8501",
+        ),
+        "dashboard": Entry(
+            f"{_CLI}.clusters",
+            "Serve the pages, collect clusters and apply plans.",
+            "trimtab dashboard --config trimtab.toml --port 8501",
+        ),
+        "check": Entry(
+            f"{_CLI}.clusters",
+            "Check the configuration and every endpoint.",
+            "trimtab check --config trimtab.toml",
+        ),
+        "collect": Entry(
+            f"{_CLI}.clusters",
+            "Collect and record snapshots of clusters, until Ctrl-C.",
+            "trimtab collect sandbox --every 60s",
+        ),
+        "worker": Entry(
+            f"{_CLI}.apply",
+            "Execute requested runs on clusters, until Ctrl-C.",
+            "trimtab worker sandbox",
+        ),
+        "jobs": Entry(
+            f"{_CLI}.jobs",
+            "Run the job server; or list, show and stop jobs.",
+            "trimtab jobs list",
+        ),
+        "sandbox": Entry(
+            f"{_CLI}.demo",
+            "Run an embedded cluster for trials, until Ctrl-C.",
+            "trimtab sandbox --brokers 3 --bundles 30 --write-config t.toml",
+        ),
+        "sandbox-node": Entry(
+            f"{_PEGASUS}.sandbox",
+            "Inject or end a fault in a Pegasus sandbox node.",
+            "trimtab sandbox-node leader freeze",
+        ),
+        "completion": Entry(
+            f"{_CLI}.completion",
+            "Print the completion script of a shell.",
+            'eval "$(trimtab completion bash)"',
+        ),
+    },
+}
+"""The commands of ``trimtab`` by heading and name."""

@@ -1,0 +1,49 @@
+// One step back for each choice. Streamlit replaces the address when a person changes a widget, and
+// adds an entry without the widgets' parameters when a page is left: back would skip the choice.
+const LULL_MS = 1000
+const LEAVING_MS = 3000
+
+function changedKeys(search) {
+  const [now, next] = [new URLSearchParams(location.search), new URLSearchParams(search)]
+  const keys = new Set([...now.keys(), ...next.keys()])
+  return [...keys].filter((key) => String(now.getAll(key)) !== String(next.getAll(key))).sort()
+}
+
+function keepSteps() {
+  const history = window.history
+  const push = history.pushState.bind(history)
+  const replace = history.replaceState.bind(history)
+  let [changedAt, changed, movedAt, left] = [0, "", 0, null]
+  window.addEventListener("popstate", () => (movedAt = Date.now()))
+  history.replaceState = (state, title, url) => {
+    // widgets write whole addresses; corrections of the server, after a step back, do not
+    const isOfWidget = typeof url === "string" && url.startsWith(location.origin)
+    const next = new URL(url ?? location.href, location.href)
+    const keys = changedKeys(next.search)
+    const now = Date.now()
+    if (!isOfWidget || next.pathname !== location.pathname || !keys.length) {
+      return replace(state, title, url)
+    }
+    const goesOn = String(keys) === changed && now - changedAt < LULL_MS // typing, dragging
+    ;[changedAt, changed] = [now, String(keys)]
+    return goesOn || now - movedAt < LEAVING_MS ? replace(state, title, url) : push(state, title, url)
+  }
+  history.pushState = (state, title, url) => {
+    const next = new URL(url ?? location.href, location.href)
+    const now = Date.now()
+    if (next.pathname === location.pathname) {
+      const kept = new URLSearchParams(next.search)
+      if (changedKeys(next.search).every((key) => !kept.has(key))) {
+        left = { url: location.href, at: now }
+        return replace(state, title, url)
+      }
+    } else {
+      if (left && now - left.at < LEAVING_MS) replace(state, title, left.url)
+      ;[left, movedAt] = [null, now]
+    }
+    return push(state, title, url)
+  }
+  history.keepsSteps = true
+}
+
+if (!window.history.keepsSteps) keepSteps()

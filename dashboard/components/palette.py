@@ -1,0 +1,214 @@
+"""The command palette: every page, object and action from the keyboard.
+
+It opens in the browser without a run of the page; only what is typed is sent, for the objects.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import streamlit as st
+
+from core.errors import OpsError, SnapshotError
+from dashboard import legible, state
+from dashboard.components.systems import SYSTEMS, system_of
+from dashboard.presenters.search import Hit
+from dashboard.queries import runs
+from dashboard.sitemap import ENTRIES, KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from core.snapshot.store import CachedSnapshot
+    from dashboard.services import Cluster, Config
+
+MAX_HITS: Final = 6
+_KEY: Final = "palette"
+_OPENED: Final = "_palette_opened"
+_ICONS: Final = {
+    "cluster": "hub",
+    "broker": "dns",
+    "namespace": "folder",
+    "bundle": "donut_small",
+    "topic": "topic",
+    "node": "dns",
+    "table": "table_rows",
+    "partition": "donut_small",
+    "run": "history",
+    "action": "bolt",
+}
+SHORTCUTS: Final = {
+    "Ctrl+K, /": "Search pages, objects and actions",
+    "\u2191 \u2193, Enter": "Choose and open",
+    "Escape": "Close",
+    "?": "Show these shortcuts",
+    "R": "Draw the page again",
+}
+
+_FOLDER: Final = Path(__file__).parent
+_HTML: Final = f"""
+<button id="open" type="button" aria-haspopup="dialog" aria-keyshortcuts="Control+K">
+  <span class="icon" aria-hidden="true">search</span> Search <kbd aria-hidden="true">Ctrl+K</kbd>
+</button>
+<dialog id="palette" aria-label="Search">
+  <input type="text" role="combobox" aria-label="Page, object or action" aria-expanded="true"
+    aria-controls="options" aria-autocomplete="list" autocomplete="off" spellcheck="false"
+    placeholder="Page, object or action">
+  <ul id="options" role="listbox" aria-label="Results"></ul>
+  <p id="none" hidden>No results</p>
+</dialog>
+<dialog id="shortcuts" aria-label="Keyboard shortcuts">
+  <h2>Keyboard shortcuts</h2>
+  <table>{
+    "".join(
+        f"<tr><th scope='row'>{escape(keys)}</th><td>{escape(what)}</td></tr>"
+        for keys, what in SHORTCUTS.items()
+    )
+}</table>
+  <button type="button">Close</button>
+</dialog>
+"""
+
+_mount = st.components.v2.component(
+    "trimtab_palette",
+    html=_HTML,
+    css=(_FOLDER / "palette.css").read_text(encoding="utf-8"),
+    js="\n".join(
+        (_FOLDER / name).read_text(encoding="utf-8") for name in ("history.js", "palette.js")
+    ),
+)
+
+
+def draw(config: Config, cluster: Cluster, stored: CachedSnapshot | None) -> None:
+    """Draw the search button; its palette opens by the button, Ctrl+K or ``/``.
+
+    Args:
+        config: The configuration: its clusters and their pages are offered.
+        cluster: The chosen one, whose objects are searched.
+        stored: Its snapshot; ``None``: pages, clusters and actions alone.
+    """
+    st.fragment(partial(_draw, config, cluster, stored))()
+
+
+def _draw(config: Config, cluster: Cluster, stored: CachedSnapshot | None) -> None:
+    query = _typed()
+    _mount(
+        key=_KEY,
+        data={
+            "items": [_item(hit) for hit in standing(config)],
+            "view": f"{state.page()} {state.text(state.RUN)}",
+            "query": query,
+            "opened": st.session_state.get(_OPENED, 0),
+            "hits": [_item(hit) for hit in objects(config, cluster, stored, query)],
+        },
+        on_query_change=_nothing,
+        on_chosen_change=partial(_open, config, cluster, stored),
+        width="content",
+    )
+
+
+def _nothing() -> None:
+    """The query is read when the fragment draws again."""
+
+
+def _typed() -> str:
+    held = st.session_state.get(_KEY)
+    return str(held.get("query") or "") if held else ""
+
+
+def _item(hit: Hit) -> dict[str, Any]:
+    icon = ENTRIES[hit.page].icon if hit.kind == "page" else _ICONS[hit.kind]
+    return {
+        "id": hit.id,
+        "name": legible.sentence(hit.name),
+        "detail": legible.sentence(hit.detail),
+        "kind": hit.kind,
+        "icon": icon,
+    }
+
+
+def standing(config: Config) -> list[Hit]:
+    """Return what there is without a snapshot: pages, actions and clusters."""
+    kinds = {cluster.kind for cluster in config.clusters} or set(KINDS)
+    pages = [
+        Hit(kind="page", name=entry.title, detail=_group(entry.name), page=entry.name)
+        for entry in ENTRIES.values()
+        if entry.answers and (not entry.kind or entry.kind in kinds)
+    ]
+    actions = [hit for one in SYSTEMS if one.system.name in kinds for hit in one.actions]
+    clusters = [
+        Hit(
+            kind="cluster",
+            name=cluster.name,
+            detail=cluster.environment,
+            page=system_of(cluster.kind).finding_links.overview,
+            params={state.CLUSTER: cluster.name},
+        )
+        for cluster in config.clusters
+    ]
+    return [*pages, *actions, *_COMMON, *clusters]
+
+
+_COMMON: Final = (
+    Hit(kind="action", name="Diagnose", detail="Causes of imbalance", page="diagnose"),
+    Hit(kind="action", name="Undo run…", detail="Choose the run", page="activity"),
+    Hit(kind="action", name="Export runs…", detail="CSV or JSON", page="activity"),
+    Hit(kind="action", name="Export history…", detail="CSV or JSON", page="history"),
+)
+
+
+def _group(page: str) -> str:
+    parent = ENTRIES[page].parent
+    return ENTRIES[parent].title if parent else ""
+
+
+def objects(
+    config: Config, cluster: Cluster, stored: CachedSnapshot | None, query: str
+) -> Sequence[Hit]:
+    """Return the objects and runs that a query names, at most :data:`MAX_HITS`."""
+    if len(query) < 2:  # a letter alone names everything
+        return ()
+    found: list[Hit] = []
+    if stored is not None:
+        try:
+            found = system_of(cluster.kind).search(stored, query)
+        except SnapshotError:
+            found = []  # the page itself says why
+    return [*found[:MAX_HITS], *_runs(config, cluster, query)][:MAX_HITS]
+
+
+def _runs(config: Config, cluster: Cluster, query: str) -> list[Hit]:
+    try:
+        views = runs.of_cluster(config, cluster.name)
+    except OpsError:
+        return []  # the header says why
+    needle = query.lower()
+    return [
+        Hit(
+            kind="run",
+            name=view.run_id,
+            detail=view.reason,
+            page="run",
+            params={state.RUN: view.run_id},
+        )
+        for view in views
+        if needle in view.run_id.lower() or needle in view.reason.lower()
+    ][:MAX_HITS]
+
+
+def _open(config: Config, cluster: Cluster, stored: CachedSnapshot | None) -> None:
+    choice = st.session_state[_KEY].get("chosen") or {}
+    if choice.get("at") == st.session_state.get(_OPENED, 0):
+        return  # sent again before the browser knew
+    st.session_state[_OPENED] = choice.get("at")
+    offered = (*standing(config), *objects(config, cluster, stored, _typed()))
+    hit = next((one for one in offered if one.id == choice.get("id")), None)
+    if hit is None:
+        return
+    named = hit.params.get(state.CLUSTER)
+    if named:
+        st.session_state[state.CLUSTER] = named
+    state.go(hit.page, **dict(hit.params))

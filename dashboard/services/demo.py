@@ -1,0 +1,60 @@
+"""What the pages know of the demo that serves them; see :mod:`dashboard.services`."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from dashboard.services import Config
+
+PAST_ACTOR: Final = "demo"
+"""Who requested the runs of the simulated past."""
+
+_FILE: Final = "demo.json"
+
+
+class Demo(msgspec.Struct, frozen=True, kw_only=True):
+    """A demo.
+
+    Attributes:
+        started_at: When.
+        has_past: Whether the history before it is simulated; else there is none.
+        is_dismissed: Whether the user has dismissed the first steps.
+    """
+
+    started_at: datetime
+    has_past: bool = True
+    is_dismissed: bool = False
+
+
+def note_demo(state_dir: Path, started_at: datetime, *, has_past: bool) -> None:
+    """Note in a state directory that a demo uses it, and since when."""
+    _write(state_dir / _FILE, Demo(started_at=started_at, has_past=has_past))
+
+
+def demo_of(config: Config) -> Demo | None:
+    """Return the demo that the configuration belongs to; ``None``: it is of real clusters."""
+    try:
+        content = (config.state_dir / _FILE).read_bytes()
+        return msgspec.json.decode(content, type=Demo)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def dismiss_first_steps(config: Config) -> None:
+    """Note that the first steps are not shown any more."""
+    demo = demo_of(config)
+    if demo is not None:
+        with suppress(OSError):  # a full disk: they are shown again
+            _write(config.state_dir / _FILE, msgspec.structs.replace(demo, is_dismissed=True))
+
+
+def _write(path: Path, demo: Demo) -> None:
+    partial = path.with_suffix(".partial")
+    partial.write_bytes(msgspec.json.encode(demo))
+    partial.replace(path)

@@ -1,0 +1,70 @@
+"""The command palette: what it offers, finds and opens."""
+
+from __future__ import annotations
+
+import pytest
+from fleet_builder import make_snapshot
+from pegasus_snapshots import snapshot_of, whole
+from snapshot_site import Site, assert_calm, now
+
+from dashboard import services
+from dashboard.components import palette
+from dashboard.queries.snapshots import saved_snapshots
+from dashboard.sitemap import ENTRIES, FILES
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    made = Site(tmp_path, pegasus=("peg",))
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(made.config))
+    made.put(
+        make_snapshot(brokers=4, bundles=40, now=now(), cluster="fleet"),
+        snapshot_of(whole(), taken_at=now()),
+    )
+    return made
+
+
+def found(cluster, query):
+    config = services.page_config()
+    stored = saved_snapshots(services.snapshot_store(config), cluster).latest
+    return palette.objects(config, config.cluster(cluster), stored, query)
+
+
+def test_every_page_with_a_question_and_every_cluster_is_offered(site):
+    offered = palette.standing(services.page_config())
+    pages = {hit.page for hit in offered if hit.kind == "page"}
+    assert pages == {name for name, entry in ENTRIES.items() if entry.answers}
+    assert [hit.name for hit in offered if hit.kind == "cluster"] == ["fleet", "peg"]
+    assert len({hit.id for hit in offered}) == len(offered)
+    assert {hit.page for hit in offered} <= set(FILES)
+
+
+def test_pages_of_a_system_without_clusters_are_not_offered(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(Site(tmp_path).config))
+    offered = palette.standing(services.page_config())
+    assert not [hit.name for hit in offered if ENTRIES[hit.page].kind == "pegasus"]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "query", "kind"),
+    [
+        ("peg", "db3", "node"),
+        ("peg", "tem", "table"),
+        ("peg", "2.1", "partition"),
+        ("fleet", "0x", "bundle"),
+    ],
+)
+def test_objects_of_the_chosen_cluster_are_found(site, cluster, query, kind):
+    hits = found(cluster, query)
+    assert kind in {hit.kind for hit in hits}
+    assert len(hits) <= palette.MAX_HITS
+
+
+def test_a_letter_alone_names_no_objects(site):
+    assert not found("fleet", "0")
+
+
+def test_a_page_draws_the_palette(site):
+    app = site.open("brokers")
+    assert_calm(app)
+    assert len(app.get("bidi_component")) == 1
