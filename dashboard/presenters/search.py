@@ -7,8 +7,17 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Kind = Literal[
-    *("page", "action", "cluster", "run"),
-    *("topic", "broker", "namespace", "bundle", "node", "table", "partition"),
+    "page",
+    "action",
+    "cluster",
+    "run",
+    "topic",
+    "broker",
+    "namespace",
+    "bundle",
+    "node",
+    "table",
+    "partition",
 ]
 
 
