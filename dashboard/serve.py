@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -11,8 +14,15 @@ from starlette.middleware import Middleware
 
 from dashboard.cli.supervisor import end_with_parent
 from dashboard.host_guard import HostGuard, host_names
+from dashboard.services import CONFIG_ENV
 
 PAGE: Final = Path(__file__).with_name("app.py")
+
+_FIRST_PAGE: Final = ("dashboard.components.frame", "dashboard.app_pages.systems")
+"""What the first page imports, with all that is heavy under it."""
+
+_LOOK_S: Final = 0.1
+_LOOKS: Final = 1200
 
 
 def main() -> None:
@@ -20,6 +30,7 @@ def main() -> None:
     end_with_parent()
     program, port, *hosts = sys.argv
     sys.argv = [program]  # the rest would be arguments of the page
+    threading.Thread(target=_import_first_page, name="import-first-page", daemon=True).start()
     app = st.App(PAGE, middleware=[Middleware(HostGuard, allowed_hosts=hosts)])
     app.run(
         config={
@@ -36,6 +47,21 @@ def main() -> None:
             "global.disableWidgetStateDuplicationWarning": True,
         }
     )
+
+
+def _import_first_page() -> None:
+    """Import what the first page needs, so that the first visitor does not wait for it.
+
+    It waits for the configuration: a demo writes it once its clusters run, and they need the
+    processors until then.
+    """
+    path, wait = os.environ.get(CONFIG_ENV), threading.Event()
+    for _ in range(_LOOKS):
+        if not path or Path(path).is_file():
+            break
+        wait.wait(_LOOK_S)
+    for name in _FIRST_PAGE:
+        import_module(name)
 
 
 if __name__ == "__main__":

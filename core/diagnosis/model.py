@@ -31,7 +31,8 @@ class Outcome:
         returned: Of these, moves back to where one had been.
         deviation: Farthest distance of a server's load from the mean at the end, share of the mean;
             ``None``: unknown.
-        converges: Whether nothing moves any more, however long one waits.
+        converges: Whether nothing moves any more, however long one waits; in a simulation that is
+            too short for that, whether nothing has moved back.
         rounds: Rounds until then, or all that were simulated.
         missing: Bundles without a broker, or partitions without exactly their replicas, at the end.
     """

@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from core.pulsar.settings import EffectiveSettings
+from core.units import format_ratio
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -29,6 +30,14 @@ RATE_STEP_MSGS_S: Final = 100.0
 
 WEIGHED: Final = ("cpu", "direct_memory", "bandwidth_in", "bandwidth_out", "memory")
 """Resources in a broker's usage; JVM heap, the last one, weighs nothing from release 3.0 on."""
+RESOURCE_NAMES: Final = {
+    "cpu": "CPU",
+    "memory": "heap",
+    "direct_memory": "direct memory",
+    "bandwidth_in": "bandwidth in",
+    "bandwidth_out": "bandwidth out",
+}
+"""Resources as people read them."""
 _FULL_PERCENT: Final = 100.0
 _WITHOUT_HEAP: Final = WEIGHED.index("memory")
 
@@ -185,6 +194,31 @@ def limiting_resource(brokers: pa.Table, settings: EffectiveSettings) -> list[st
         WEIGHED[winner] if is_known else None
         for winner, is_known in zip(winners.tolist(), known.tolist(), strict=True)
     ]
+
+
+def usage_sources(brokers: pa.Table, settings: EffectiveSettings) -> list[str]:
+    """Return per broker what makes its usage: ``82.0 % direct memory, weight 1; CPU 15.0 %``.
+
+    The resource with the largest weighted share comes first, with its own value and weight; then
+    CPU, which follows the load. Blank where the usage is unknown.
+
+    Args:
+        brokers: Rows of the snapshot's table.
+        settings: The weights.
+    """
+    weights, percents = resource_weights(settings), _percents(brokers)
+    found = []
+    for row, limiting in enumerate(limiting_resource(brokers, settings)):
+        if limiting is None:
+            found.append("")
+            continue
+        value = format_ratio(float(percents[row, WEIGHED.index(limiting)]) / _FULL_PERCENT)
+        words = f"{value} {RESOURCE_NAMES[limiting]}, weight {weights[limiting]:g}"
+        if limiting != "cpu":
+            cpu = format_ratio(float(percents[row, WEIGHED.index("cpu")]) / _FULL_PERCENT)
+            words += f"; CPU {cpu}"
+        found.append(words)
+    return found
 
 
 def next_average(

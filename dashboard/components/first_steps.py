@@ -71,13 +71,15 @@ def draw(page: FleetContext) -> None:
 
 def _draw_step(number: int, step: _Step, *, is_next: bool) -> None:
     icon = ":green[:material/check_circle:]" if step.is_done else f":gray[{number}.]"
-    st.markdown(f"{icon} **{step.title}** :small[:gray[{words.plain(step.text)}]]")
-    st.button(
-        step.label,
-        key=f"_first_steps_{step.name}",
-        type="primary" if is_next else "secondary",
-        on_click=step.open,
-    )
+    with st.container(horizontal=True, vertical_alignment="center", wrap=False):
+        text = f"{icon} **{step.title}**  \n:small[:gray[{words.plain(step.text)}]]"
+        st.markdown(text, width="stretch")
+        st.button(
+            step.label,
+            key=f"_first_steps_{step.name}",
+            type="primary" if is_next else "secondary",
+            on_click=step.open,
+        )
 
 
 def _steps(page: FleetContext, spot: HotSpot) -> tuple[_Step, ...]:
@@ -95,16 +97,16 @@ def _steps(page: FleetContext, spot: HotSpot) -> tuple[_Step, ...]:
         _Step(
             "unload",
             "Preview the unload",
-            "See where its bundle would go, before anything moves.",
-            "Preview unload",
+            "Who gets the bundle, and what it costs.",
+            "Open preview",
             lambda: state.go("unload", cluster=cluster, bundles=[spot.bundle]),
             "unload" in visited,
         ),
         _Step(
             "activity",
             "Apply it",
-            "Apply in the preview; the run is then under Activity, where it can be undone.",
-            "Open preview to apply",
+            "A run, to be undone under Runs.",
+            "Go to apply",
             lambda: state.go("unload", cluster=cluster, bundles=[spot.bundle]),
             _has_applied(page, cluster),
         ),

@@ -89,7 +89,7 @@ def test_overview_has_a_row_for_every_cluster_also_without_a_snapshot(site):
     app = site.open("fleet")
     table = next(one.value for one in app.dataframe if "cluster" in one.value.columns)
     assert table["cluster"].tolist() == ["fleet", "other"]
-    assert table["state"].tolist()[1] == "? no snapshot"
+    assert list(table["state"][1]) == ["? No snapshot"]
 
 
 def test_damaged_snapshot_is_said_in_a_sentence(site):

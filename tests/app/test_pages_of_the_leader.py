@@ -197,11 +197,11 @@ def test_a_broker_s_and_a_bundle_s_page_show_the_observed_round(site, fleet):
     one = made.next_round
     assert one is not None
     broker, bundle = one.bundles[0].broker, one.bundles[2].bundle
-    app = site.open("broker", broker=broker)
+    app = site.open("broker", broker=broker, view="Shedding decision")
     assert_calm(app)
     assert f"1 bundle of {broker}, 90%" in texts(app)
     assert "leader's events" in texts(app)
-    app = site.open("bundle", bundle=bundle)
+    app = site.open("bundle", bundle=bundle, view="Shedding decision")
     assert_calm(app)
     assert f"{bundle} stays, 75%" in texts(app)
 

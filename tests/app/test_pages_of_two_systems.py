@@ -188,31 +188,33 @@ def test_fleet_has_one_row_for_every_cluster_of_either_system(filled):
     app = filled.open("fleet")
     assert_calm(app)
     assert not app.error
-    assert table_with(app, "deviation")["cluster"].tolist() == ["fleet", "other"]
-    rows = table_with(app, "level").set_index("cluster")
-    assert rows.index.tolist() == ["peg", "peg2"]
+    rows = table_with(app, "balancer").set_index("cluster")
+    assert rows.index.tolist() == ["fleet", "other", "peg", "peg2"]
     peg = rows.loc["peg"]
-    assert (peg["unhealthy"], peg["partitions"], peg["tables"]) == (0, 4, 1)
-    assert peg["balance"] == "▲ not balanced"
-    assert peg["level"] == "steady"
-    assert peg["nodes"] == "4 of 4"
-    assert rows.loc["peg2", "state"] == "? no snapshot"
+    assert (peg["nodes"], peg["parts"]) == ("4", 4)
+    assert peg["balancer"] == "steady"
+    assert list(rows.loc["peg2", "state"]) == ["? No snapshot"]
+    assert "cannot be judged" in texts(app)
 
 
-def test_fleet_shows_findings_and_moved_primaries_of_the_chosen_pegasus_cluster(filled):
+def test_fleet_lists_the_findings_of_every_cluster_worst_first(filled):
     app = filled.open("fleet", cluster="peg")
     assert_calm(app)
-    assert "Findings on peg" in texts(app)
-    assert "balancer counts 3" in texts(app)
-    assert table_with(app, "mark")["bundle"].tolist() == ["2.1"]
-    assert [one.label for one in app.metric][:2] == ["Healthy partitions", "Nodes alive"]
+    findings = table_with(app, "finding")
+    assert {"fleet", "peg"} <= set(findings["cluster"])
+    of_peg = findings[findings["cluster"] == "peg"]
+    assert "Replicas are not balanced" in set(of_peg["finding"])
+    order = ["✖ Error", "▲ Warning", "? Unknown", "○ Note"]
+    ranks = [order.index(next(iter(one))) for one in findings["severity"]]
+    assert ranks == sorted(ranks)
+    assert "1 move" in set(table_with(app, "what")["what"])
 
 
 def test_fleet_shows_the_other_clusters_when_the_chosen_one_has_no_snapshot(filled):
     app = filled.open("fleet", cluster="peg2")
     assert_calm(app)
     assert "trimtab collect peg2" in texts(app)
-    assert table_with(app, "deviation")["cluster"].tolist() == ["fleet", "other"]
+    assert "fleet" in table_with(app, "balancer")["cluster"].tolist()
 
 
 def test_fleet_calls_what_could_not_be_read_unknown(site):
@@ -221,9 +223,7 @@ def test_fleet_calls_what_could_not_be_read_unknown(site):
     site.put(snapshot_of(content, taken_at=now()))
     app = site.open("fleet", cluster="peg")
     assert_calm(app)
-    peg = table_with(app, "level").set_index("cluster").loc["peg"]
-    assert peg["balance"] == "? unknown"
-    assert peg["level"] == "steady stored, effective: unknown"
-    assert peg.isna()["unhealthy"]
-    assert peg["state"] == "? unknown"
-    assert app.metric[0].value == "unknown"
+    peg = table_with(app, "balancer").set_index("cluster").loc["peg"]
+    assert peg["balancer"] == "steady stored, effective: unknown"
+    assert list(peg["state"]) == ["? Unknown"]
+    assert app.metric[0].value.startswith("0 / ")

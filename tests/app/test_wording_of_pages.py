@@ -25,10 +25,18 @@ from run_stories import RUN, Story
 from snapshot_site import Site, assert_calm
 from streamlit.testing.v1 import AppTest
 
+from dashboard.app_pages.pulsar.broker.model import TABS as BROKER_TABS
 from dashboard.sitemap import FILES
 
 FOLDER = Path(__file__).parent / "wording"
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
+VIEWS = {
+    "broker": BROKER_TABS,
+    "brokers": ("Brokers", "Findings", "Over time"),
+    "bundle": ("Load", "Shedding decision", "Automatic split", "Topics", "Events"),
+}
+"""Tabs of pages that draw only the one that is open."""
+
 _TEXTS = ("label", "body", "text", "help", "placeholder", "caption", "options")
 _NUMBERS = re.compile(r"[+\-\u2212]?\d[\d.,:]*")
 _UNITS = re.compile(r"# ?(?:[kMGT]?B/s|[kM]?\s?msg/s|[kMGT]i?B|ms|s|min|h|d|%)(?![a-z])")
@@ -102,14 +110,19 @@ def test_a_page_says_what_it_said(
 ) -> None:
     made, bundle, broker = site
     monkeypatch.setenv("TRIMTAB_CONFIG", str(made.config))
-    with time_machine.travel(NOON, tick=True):
-        app = made.open(page, **params_of(page, bundle, broker))
-        for _ in range(100):  # what is computed in the background comes with a later run
-            if not any(_BUSY in text for text in written(app)):
-                break
-            app.run()
-    assert_calm(app)
-    text = "\n".join(written(app)) + "\n"
+    parts = []
+    for view in VIEWS.get(page, ("",)):
+        with time_machine.travel(NOON, tick=True):
+            app = made.open(
+                page, **params_of(page, bundle, broker), **({"view": view} if view else {})
+            )
+            for _ in range(100):  # what is computed in the background comes with a later run
+                if not any(_BUSY in text for text in written(app)):
+                    break
+                app.run()
+        assert_calm(app)
+        parts += [*([f"## {view}"] if view else []), *written(app)]
+    text = "\n".join(parts) + "\n"
     file = FOLDER / f"{page}.txt"
     if os.environ.get("TRIMTAB_WRITE_WORDING"):
         FOLDER.mkdir(exist_ok=True)

@@ -69,7 +69,7 @@ class Product:
         with self.log.open("wb") as sink:
             self.process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "dashboard.cli", "demo", "--no-browser"),
+                    *(sys.executable, "-m", "dashboard.cli", "demo", "--no-browser", "--no-past"),
                     *("--port", str(self.port), "--state-dir", str(folder / "state")),
                 ],
                 cwd=ROOT,

@@ -182,7 +182,7 @@ def test_where_shedding_is_off_the_options_that_show_more_are_named(
 ) -> None:
     off = ("--set", "loadBalancerSheddingEnabled=false")
     _, out, _ = trimtab("shed", three, *off)
-    assert "Add `--set loadBalancerSheddingEnabled=true`" in out
+    assert "add `--set loadBalancerSheddingEnabled=true`" in out
     _, out, _ = trimtab("shed", three, *off, "--strategy-only")
     assert "Add `" not in out
 

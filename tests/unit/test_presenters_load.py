@@ -8,20 +8,16 @@ from fleet_builder import make_history, make_snapshot
 from core.errors import UnknownNameError
 from core.ids import FULL_UPPER
 from core.pulsar.measures import measure
-from core.pulsar.rules.registry import assess
 from core.pulsar.settings import effective_settings
-from dashboard.app_pages.fleet import model as fleet_page
 from dashboard.app_pages.pulsar.broker import model as one_broker
 from dashboard.app_pages.pulsar.brokers import model as brokers
 from dashboard.app_pages.pulsar.brokers.model import BROKER_MEASURES, broker_measure
 from dashboard.app_pages.pulsar.bundle import model as bundle
 from dashboard.app_pages.pulsar.bundles import model as bundle_list
-from dashboard.app_pages.pulsar.fleet import model as pulsar_fleet
 from dashboard.charts.bars import (
     BeforeAfter,
     before_after_bars,
     distribution_bars,
-    resource_bars,
 )
 from dashboard.charts.heatmap import broker_heatmap, distance_colors
 from dashboard.charts.lines import history_lines
@@ -29,8 +25,7 @@ from dashboard.charts.ring import namespace_ring
 from dashboard.charts.scale import text_grid, text_of
 from dashboard.charts.treemap import REST, ROOT, bundle_treemap
 from dashboard.presenters import moves
-from dashboard.presenters.fleet import Acting
-from dashboard.presenters.pulsar import bundles, fleet
+from dashboard.presenters.pulsar import bundles
 
 SNAPSHOT = make_snapshot()
 SETTINGS = effective_settings(SNAPSHOT)
@@ -68,7 +63,7 @@ def test_heatmap_of_many_brokers_draws_the_hottest_and_means_over_all():
     data = brokers.heatmap_data(HISTORY, broker_measure("throughput"), SETTINGS, max_rows=3)
     assert len(data.rows) == 3
     assert data.fleet_mean[-1] == pytest.approx(MEASURES.throughput.mean)
-    assert "3 hottest of 12" in brokers.heatmap_note(data, broker_measure("throughput"), total=12)
+    assert "3 hottest of 12" in brokers.heatmap_note(data, total=12)
 
 
 def test_broker_that_joined_late_is_unknown_before():
@@ -123,12 +118,13 @@ def test_colour_says_distance_and_not_side():
 # -- one broker ------------------------------------------------------------------------------------
 
 
-def test_resources_of_a_broker_are_shown_against_their_limits():
-    parts = one_broker.resources(SNAPSHOT, SETTINGS, 0)
-    assert len(parts.names) == len(parts.texts) == 5
-    assert parts.limiting in parts.names
-    assert "cores" in parts.texts[0]
-    assert resource_bars(parts.names, parts.ratios, parts.texts, limiting=parts.limiting).data
+def test_resources_of_a_broker_have_value_limit_and_weight():
+    rows = one_broker.resources(SNAPSHOT, SETTINGS, 0).set_index("resource")
+    assert len(rows) == 5
+    assert sum(name.endswith(" *") for name in rows.index) == 1
+    cpu = next(row for name, row in rows.iterrows() if str(name).startswith("CPU"))
+    assert "cores" in cpu["value"]
+    assert cpu["weight"] == "1"
 
 
 def test_broker_without_a_report_is_unknown_in_words():
@@ -139,9 +135,52 @@ def test_broker_without_a_report_is_unknown_in_words():
         at = lost.get_field_index(name)
         table = table.set_column(at, lost.field(name), pa.nulls(12, pa.float64()))
     snapshot = type(SNAPSHOT)(SNAPSHOT.manifest, {**SNAPSHOT.tables, "brokers": table})
-    told = one_broker.answer(measure(snapshot), table["broker"][0].as_py(), None)
-    assert "unknown" in told
-    assert set(one_broker.resources(snapshot, SETTINGS, 0).texts) == {"unknown"}
+    found = one_broker.past([], table["broker"][0].as_py(), SETTINGS, None)
+    figures = one_broker.key_figures(snapshot, measure(snapshot, SETTINGS), SETTINGS, 0, found)
+    cpu = next(one for one in figures if one.label == "CPU")
+    assert (cpu.value, cpu.status) == ("unknown", "unknown")
+    rows = one_broker.resources(snapshot, SETTINGS, 0)
+    assert set(rows["value"]) == {"unknown"}
+    assert rows["use"].isna().all()
+
+
+def test_past_of_a_broker_has_the_mean_of_all_next_to_it():
+    broker = SNAPSHOT.brokers["broker"][0].as_py()
+    found = one_broker.past(HISTORY, broker, SETTINGS, "cpu")
+    assert found.usage.shape == found.mean_usage.shape == (6,)
+    table = one_broker.usage_table(found)
+    assert table["at"].tolist() == [moment for moment, _ in HISTORY][::-1]
+    none = one_broker.past(HISTORY, "gone:8080", SETTINGS, "cpu")
+    assert np.isnan(none.usage).all()
+    assert np.isfinite(none.mean_usage).all()
+    assert one_broker.known_points(none.usage) == []
+
+
+def test_events_of_a_broker_are_its_moves_and_its_restart():
+    at = HISTORY[-1][0]
+    seen = [
+        moves.Move(seen_at=at, bundle=name, from_broker=source, to_broker=to)
+        for name, source, to in (("a", "x", "y"), ("b", "x", None), ("c", "y", "x"))
+    ]
+    since = HISTORY[0][0]
+    started = int(HISTORY[1][0].timestamp() * 1000)
+    assert one_broker.events(seen, "x", started, since) == [
+        (HISTORY[1][0], "restart"),
+        (at, "+1, -2 bundles"),
+    ]
+    assert one_broker.events([], "x", int(since.timestamp() * 1000) - 1, since) == []
+
+
+def test_rows_of_a_brokers_bundles_have_share_trend_and_destination():
+    broker = MEASURES.throughput.worst
+    mine = one_broker.bundles_of(MOVABLE, broker)
+    total = MEASURES.throughput.value_of(broker)
+    first = mine["bundle"][0].as_py()
+    rows = one_broker.bundle_rows(mine, total, {first: [1.0, 2.0]}, {first: ("b:8080", 0.92)})
+    assert rows["part"].is_monotonic_decreasing
+    assert rows["part"].sum() <= 101
+    assert rows["trend"][0] == [1.0, 2.0]
+    assert rows["likely"].tolist()[:2] == ["b:8080 · 92%", "\u2013"]
 
 
 def test_setting_that_differs_is_shown_with_both_values():
@@ -186,8 +225,8 @@ def test_bundle_nobody_owns_is_not_the_same_as_unknown():
     )
     assert bundles.owner_words(table) == ["not owned", None]
     assert bundle_list.filtered(table, bundle_list.BundleFilter(owner="not owned")).num_rows == 1
-    told = bundle_list.answer(table)
-    assert told.endswith("1 unassigned, the owner of 1 of them is unknown.")
+    load = bundle_list.load_of(table)
+    assert (load.unassigned, load.unclear) == (1, 1)
     groups = bundles.treemap_data(table, "owner").labels
     assert {"not owned", "owner unknown"} <= set(groups)
     namespace = table["namespace"][0].as_py()
@@ -233,27 +272,43 @@ def test_ring_of_a_huge_namespace_is_drawn_around_the_marked_bundle():
         assert names[names.index(marked)].endswith(f"_0x{ring.upper[ring.marked]:08x}")
 
 
-def test_answer_about_bundles_counts_those_that_carry_half():
-    assert "600 bundles carry" in bundle_list.answer(MOVABLE)
-    assert "every bundle has" in bundle_list.answer(MOVABLE)
-    assert (
-        bundle_list.answer(MOVABLE.slice(0, 0))
-        == "No bundle that can move is known from this snapshot."
-    )
+def test_figures_about_bundles_count_those_that_carry_half():
+    load = bundle_list.load_of(MOVABLE)
+    assert (load.total, load.unassigned, load.unclear) == (600, 0, 0)
+    assert 0 < load.half < 300
+    assert f"{load.half} carry half" in bundle_list.subtitle(load)
+    figures = {one.label: one for one in bundle_list.key_figures(load, 1.0, [1.0, 2.0])}
+    assert figures["Hottest bundle"].status == "warning"
+    assert figures["Half of the traffic"].value == f"{load.half} bundles"
+    none = bundle_list.load_of(MOVABLE.slice(0, 0))
+    assert (none.half, none.hottest) == (0, None)
+    assert "no traffic" in bundle_list.subtitle(none)
+
+
+def test_selected_bundles_are_summed():
+    rows = bundles.rows_of(MOVABLE.slice(0, 3))
+    found = bundle_list.picked(rows, [0, 2], carried=1e9)
+    assert found.bundles == (rows["bundle"][0], rows["bundle"][2])
+    assert found.traffic == pytest.approx((rows["throughput"][0] + rows["throughput"][2]) * 1e6)
+    assert found.share == pytest.approx(found.traffic / 1e9)
 
 
 # -- one bundle ------------------------------------------------------------------------------------
 
 
-def test_bundle_answer_names_owner_traffic_and_clients():
-    name = MOVABLE["bundle"][0].as_py()
-    row = bundle.find_row(MOVABLE, name)
+def test_bundle_is_named_with_its_owner_and_its_figures():
+    row = bundle.find_row(MOVABLE, MOVABLE["bundle"][0].as_py())
     assert row is not None
-    told = bundle.answer(row, MEASURES.throughput.total)
-    assert row["owner"] in told
-    assert "clients" in told
-    assert "unknown owner" in bundle.answer({**row, "owner": None, "owner_source": None}, 1.0)
-    assert bundle.find_row(MOVABLE, "no/such/0x0_0x1") is None
+    assert f"on {row['owner']}" in bundle.subtitle(row)
+    assert "owner unknown" in bundle.subtitle({**row, "owner": None, "owner_source": None})
+    assert "unassigned" in bundle.subtitle({**row, "owner": None})
+    found = bundle.key_figures(row, MEASURES.throughput.total, 1.0, [], [], ("b:8080", 0.5))
+    figures = {one.label: one for one in found}
+    assert figures["Traffic"].status == "warning"
+    assert "of the fleet" in figures["Traffic"].note
+    assert (figures["If unloaded"].value, figures["If unloaded"].note) == ("50%", "to b:8080")
+    lost = bundle.key_figures({**row, "throughput": None}, None, None, [], [], None)
+    assert lost[0].value == "unknown"
 
 
 def test_bundle_that_was_split_is_found_by_its_parts():
@@ -317,26 +372,6 @@ def test_moves_are_seen_between_snapshots_also_when_bundles_come_and_go():
 
 def test_no_move_is_said_so():
     assert moves.moves_sentence([], 60) == "No move was seen in the last 60 min."
-
-
-# -- fleet -----------------------------------------------------------------------------------------
-
-
-def test_fleet_row_of_a_cluster_without_a_snapshot_is_unknown():
-    summary = fleet.summary(SNAPSHOT.manifest, MEASURES, assess(SNAPSHOT, SETTINGS), SETTINGS)
-    table = pulsar_fleet.clusters_table(
-        [("one", "demo", summary, [1.0]), ("two", "production", None, [])],
-        [Acting(access="may act", run="2 of 3")] * 2,
-        SNAPSHOT.manifest.taken_at,
-    )
-    assert table["state"].tolist()[1] == "? no snapshot"
-    assert np.isnan(table["deviation"][1])
-    assert "1 cluster without a snapshot" in fleet_page.answer([("one", summary), ("two", None)])
-
-
-def test_deviation_trend_leaves_out_what_is_unknown():
-    nothing = HISTORY[0][1].slice(0, 0)
-    assert len(pulsar_fleet.deviation_trend([*HISTORY, (HISTORY[0][0], nothing)])) == len(HISTORY)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from pegasus_snapshots import NODES, part_row, snapshot_of, table_row, whole
@@ -17,7 +15,7 @@ from core.pegasus.settings import (
     server_setting,
 )
 from core.pegasus.snapshot import PegasusFacts
-from dashboard.app_pages.fleet import model as fleet
+from core.pegasus.summary import summarize_nodes
 from dashboard.app_pages.pegasus.cluster import model
 from dashboard.charts.nodes import node_bars
 from dashboard.presenters.freshness import coverage_badge
@@ -133,17 +131,12 @@ def test_a_dead_node_and_its_partitions_are_the_reason_and_not_the_disks():
     assert "2 partitions are unhealthy" in cluster.forecast(facts)[1]
 
 
-def test_the_headline_of_the_fleet_names_the_cluster_with_a_dead_node():
+def test_the_row_of_the_fleet_counts_living_nodes_and_their_primaries():
     facts = facts_of(one_node_down())
-    row = fleet_pegasus.pegasus_summary(facts, (), facts.verdict())
-    assert row.trouble == "1 node down, 2 partitions unhealthy"
-    fine = replace(row, trouble="", state="ok")
-    assert fleet.answer([("a", fine), ("b", replace(row, state="bad"))]) == (
-        "1 of 2 clusters needs attention; b has 1 node down, 2 partitions unhealthy."
-    )
-    five = fleet.answer([(name, replace(row, state="bad")) for name in "abcde"])
-    assert "2 partitions unhealthy" in five
-    assert "d has" not in five
+    row = fleet_pegasus.pegasus_summary(facts, (), summarize_nodes(facts))
+    assert (row.alive, row.nodes) == (3, 4)
+    assert row.deviation_ratio == pytest.approx(1.0)  # 2, 1 and 0 primaries on three nodes
+    assert row.partitions == 3
 
 
 def test_the_badge_of_the_header_names_what_is_down_and_unhealthy():

@@ -104,9 +104,12 @@ def diagnose(
         return Diagnosis(problem=str(exc), notes=("Nothing was simulated.",))
     causes = sorted(_found(context), key=lambda cause: _rank(context, cause))
     trials = context.trials
+    problem = _problem(context, has_causes=bool(causes))
+    subject = _farthest(context) if context.node in context.view.nodes else ""
     return Diagnosis(
         causes=tuple(causes),
-        problem=_problem(context, has_causes=bool(causes)),
+        problem=problem,
+        subject="" if subject == problem else subject,
         tried=trials.count,
         untried=trials.untried,
         notes=tuple(_notes(context)),

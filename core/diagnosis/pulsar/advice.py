@@ -133,7 +133,12 @@ def change_outcome(snapshot: PulsarSnapshot, values: Mapping[str, Any]) -> tuple
 
 
 def simulated_findings(
-    snapshot: PulsarSnapshot, findings: Iterable[Finding], budget_s: float = BUDGET_S
+    snapshot: PulsarSnapshot,
+    findings: Iterable[Finding],
+    budget_s: float = BUDGET_S,
+    *,
+    assumed: Mapping[str, Any] | None = None,
+    release: str | None = None,
 ) -> tuple[Finding, ...]:
     """Return findings with what becomes of the cluster under the fix of each.
 
@@ -143,8 +148,11 @@ def simulated_findings(
         snapshot: The cluster.
         findings: Of the settings doctor.
         budget_s: Seconds after which further fixes are not simulated.
+        assumed: Settings that hold anyway, upstream key to value.
+        release: Release that is assumed.
     """
-    trials = Trials(snapshot, budget_s=budget_s)
+    base = Change(settings=dict(assumed or {}), release=release)
+    trials = Trials(snapshot, budget_s=budget_s, assumed=base)
     found = tuple(findings)
     if not any(values_of(one.fix) for one in found):
         return found

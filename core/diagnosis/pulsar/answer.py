@@ -20,6 +20,7 @@ from core.diagnosis.request import DiagnoseRequest
 from core.errors import InputError, OpsError
 from core.findings.finding import Fix
 from core.progress import Progress
+from core.pulsar.load import usage_sources
 from core.pulsar.measures import DEFAULT_TARGET
 from core.pulsar.settings import SETTING_BY_KEY
 from core.pulsar.shedding.registry import upstream_class
@@ -119,9 +120,11 @@ def _subject(context: DiagnosisContext, request: DiagnoseRequest) -> str:
             hint="Give --broker with a broker (host:port), or --bundle.",
         )
     if request.broker is not None:
-        context.view.broker_row(request.broker)
+        row = context.view.broker_row(request.broker)
         reason = context.explanation.of_broker(request.broker)
-        return f"{reason.sentence} {reason.otherwise}".strip()
+        source = usage_sources(context.snapshot.brokers, context.settings)[row]
+        usage = f" Usage: {source}." if source else ""
+        return f"{reason.sentence}{usage} {reason.otherwise}".strip()
     if request.bundle is not None:
         why = context.explanation.of_bundle(request.bundle)
         return f"{why.sentence} {why.otherwise}".strip()

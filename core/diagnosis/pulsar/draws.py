@@ -48,7 +48,7 @@ class Draws:
 
     @property
     def _is_large(self) -> bool:
-        return self.trials.snapshot.bundles.num_rows > _MANY
+        return bool(self.trials.snapshot.bundles.num_rows > _MANY)
 
     def confirm(self, change: Change) -> bool:
         """Return whether a change that helps with the first seed is harmful with no other one.

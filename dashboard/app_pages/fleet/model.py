@@ -19,7 +19,7 @@ from core.units import (
     format_ratio,
     pluralize,
 )
-from dashboard.presenters.figures import KeyFigure, band_status
+from dashboard.presenters.figures import KeyFigure, Status, band_status
 from dashboard.presenters.fleet import Acting
 from dashboard.presenters.moves import Move, returning
 
@@ -154,7 +154,7 @@ def _healthy(rows: Sequence[FleetRow]) -> KeyFigure:
     counts = count_by_severity([finding for one in rows for finding in one.findings])
     healthy = sum(one.state == "ok" for one in rows)
     worst = {one.state for one in rows}
-    status = "ok"
+    status: Status = "ok"
     if {"unknown", None} & worst:
         status = "unknown"
     if "attention" in worst:

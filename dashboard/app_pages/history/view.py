@@ -14,7 +14,7 @@ import streamlit as st
 from core.history.analysis.flaps.flaps import flap_answer, flaps_of
 from core.history.analysis.requests import SETTLE_MINUTES, SIDE_MINUTES, FlapsRequest
 from core.history.transfer.export import export
-from core.units import ms_to_datetime
+from core.units import format_bytes, ms_to_datetime
 from dashboard import services, state
 from dashboard.app_pages.history import model
 from dashboard.app_pages.history.charts import moves_by_time
@@ -205,7 +205,7 @@ def draw_export(config: Config, query: HistoryQuery) -> None:
     files = sum(one.files for one in sizes.values())
     if total * _share(query) > MOST_BYTES:
         st.caption(
-            f"This range is too long for a browser, which gets {MOST_BYTES / 1e6:,.0f} MB at most: "
+            f"This range is too long for a browser, which gets {format_bytes(MOST_BYTES)} at most: "
             "choose a shorter one, or write it on the command line:"
         )
     else:
@@ -225,7 +225,7 @@ def draw_export(config: Config, query: HistoryQuery) -> None:
     )
     st.caption(
         words.plain(
-            f"The history of {history.cluster} takes {total / 1e6:,.1f} MB in {files:,} files at "
+            f"The history of {history.cluster} takes {format_bytes(total)} in {files:,} files at "
             f"{config.history_uri}. {_kept_words(config)}"
         )
     )
@@ -244,7 +244,7 @@ def _kept_words(config: Config) -> str:
     limits = config.history
     return (
         f"Days older than {limits.max_age_days:g} days are dropped, and the oldest ones beyond "
-        f"{limits.max_bytes / 1e9:,.0f} GB. It is {services.now():%H:%M} UTC."
+        f"{format_bytes(limits.max_bytes)}. It is {services.now():%H:%M} UTC."
     )
 
 

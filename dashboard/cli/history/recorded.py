@@ -17,7 +17,7 @@ import typer
 from core.errors import UnknownNameError
 from core.history.store.layout import HistoryError
 from core.snapshot.store import save_snapshot
-from core.units import datetime_to_ms, format_age, ms_to_datetime, pluralize
+from core.units import datetime_to_ms, format_age, format_bytes, ms_to_datetime, pluralize
 from dashboard import services
 from dashboard.cli.config import read_config
 from dashboard.cli.history import Cluster, From, To, Uri
@@ -169,7 +169,7 @@ def minutes(
         whole = "no gap" if not gaps else pluralize(len(gaps), "gap")
         say(
             f"{cluster}: {span_text(len(times), times[0], times[-1])}, {as_iso(times[0])} to "
-            f"{as_iso(times[-1])}, {whole}; all of its history: {held / 1e6:,.1f} MB."
+            f"{as_iso(times[-1])}, {whole}; all of its history: {format_bytes(held)}."
         )
         rows = [
             (as_iso(first), as_iso(last), str(timedelta(milliseconds=last - first)))

@@ -13,7 +13,7 @@ from core.history.store.integrity import QUARANTINE, planned
 from core.history.transfer.export import Archive
 from core.history.transfer.export import export as export_minutes
 from core.history.transfer.importing import export_snapshots, import_file, import_snapshots
-from core.units import datetime_to_ms, pluralize
+from core.units import datetime_to_ms, format_bytes, pluralize
 from dashboard import services
 from dashboard.cli.history import From, To, Uri
 from dashboard.cli.history.moments import span
@@ -82,7 +82,7 @@ def export_(
     def show() -> None:
         say(
             f"{out}: {span_text(held.minutes, held.first, held.last)} of {held.cluster}, "
-            f"{as_iso(held.first)} to {as_iso(held.last)}, {size / 1e6:,.1f} MB."
+            f"{as_iso(held.first)} to {as_iso(held.last)}, {format_bytes(size)}."
         )
         if is_more:
             say("It begins before --from: a file begins with the hour that the range begins in.")
@@ -182,7 +182,7 @@ def compact(
         )
         if done.paused:
             note(f"{name}: {done.paused}")
-        rows.append((name, str(done.hours), str(len(done.days)), f"{done.bytes / 1e6:,.1f} MB"))
+        rows.append((name, str(done.hours), str(len(done.days)), format_bytes(done.bytes)))
     body = {"history": past.place, "clusters": outcomes}
 
     def show() -> None:

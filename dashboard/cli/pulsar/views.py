@@ -15,6 +15,7 @@ from core.errors import InputError, UnknownNameError
 from core.findings.finding import Finding, Fix, findings_sentence, overall_state
 from core.plan.model import Plan
 from core.progress import Progress
+from core.pulsar.load import usage_sources
 from core.pulsar.measures import TARGETS, Measures, Target, balance_sentence, measure
 from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.preview import OtherPreview, preview_plan
@@ -46,7 +47,12 @@ def health(directory: Path, target_code: str, *, as_json: bool) -> int:
     measures = measure(snapshot, settings)
     findings = assess(snapshot, settings, target=target)
     identity = (snapshot.snapshot_id, snapshot.manifest)
-    return show_health(identity, measures, findings, target, as_json=as_json)
+    worst = measures.usage.worst
+    source = ""
+    if worst is not None:
+        row = measures.brokers.index(worst)
+        source = usage_sources(snapshot.brokers.slice(row, 1), settings)[0]
+    return show_health(identity, measures, findings, target, source, as_json=as_json)
 
 
 def large_health(
@@ -76,10 +82,20 @@ def show_health(
     measures: Measures,
     findings: tuple[Finding, ...],
     target: Target,
+    source: str = "",
     *,
     as_json: bool,
 ) -> int:
-    """Print what is known of a cluster's health, whoever judged it."""
+    """Print what is known of a cluster's health, whoever judged it.
+
+    Args:
+        identity: Snapshot id and manifest.
+        measures: Of the snapshot.
+        findings: The worst first.
+        target: What is even enough.
+        source: What makes the usage of the busiest broker; empty: it is not read.
+        as_json: Print JSON.
+    """
     snapshot_id, manifest = identity
     body = {
         "cluster": manifest.cluster,
@@ -89,6 +105,7 @@ def show_health(
         "state": overall_state(findings),
         "target": target.code,
         "measures": pulsar_answers.measures(measures),
+        "usage_source": source or None,
         "findings": [answers.finding(item) for item in findings],
         "problems": [answers.problem(item) for item in manifest.problems],
     }
@@ -111,6 +128,8 @@ def show_health(
                 for spread in measures
             ],
         )
+        if source:
+            say(f"Usage of {measures.usage.worst}: {source}.")
         for item in findings:
             say()
             say(f"{item.severity.upper():8}{item.sentence}")

@@ -12,6 +12,7 @@ from core.units import (
     datetime_to_ms,
     format_age,
     format_bytes_per_s,
+    format_ms,
     format_msgs_per_s,
     format_ratio,
     pluralize,
@@ -109,11 +110,11 @@ def _age(now_ms: int, then_ms: int | None) -> str:
 def _paused(row: dict[str, Any]) -> str:
     if row["gc_time_ratio"] is None:
         return "unknown until the second reading" if row["window_s"] is None else "unknown"
-    return f"{row['gc_time_ratio'] * 100:.1f}% of the time, {row['gc_rate'] or 0:.1f} a second"
+    return f"{format_ratio(row['gc_time_ratio'])} of the time, {row['gc_rate'] or 0:.1f} a second"
 
 
 def _slowest(p99_ms: float | None) -> str:
-    return "unknown" if p99_ms is None else f"p99 {p99_ms:,.1f} ms"
+    return f"p99 {format_ms(p99_ms)}" if p99_ms is not None else "unknown"
 
 
 def _lookups(row: dict[str, Any]) -> str:

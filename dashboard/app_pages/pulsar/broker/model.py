@@ -41,6 +41,9 @@ from dashboard.presenters.pulsar.bundles import rows_of
 
 Floats = NDArray[np.float64]
 
+TABS: Final = ("Bundles", "Shedding decision", "Latency & backlog", "Events", "Settings")
+"""Labels of the tabs; without counts, since the label is what an address names."""
+
 OVERLOADED: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
 _MIB: Final = 1024**2
 
@@ -383,17 +386,6 @@ def bundle_rows(
     ]
     rows["action"] = "Unload…"
     return rows
-
-
-def tab_labels(bundles: int) -> list[str]:
-    """Return the labels of the tabs, in order."""
-    return [
-        f"Bundles ({bundles:,})",
-        "Shedding decision",
-        "Latency & backlog",
-        "Events",
-        "Settings",
-    ]
 
 
 def limiting_column(snapshot: PulsarSnapshot, settings: EffectiveSettings, row: int) -> str | None:

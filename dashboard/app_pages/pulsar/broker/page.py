@@ -100,7 +100,7 @@ with right:
 
 mine = model.bundles_of(reading.movable, broker)
 bundles, shedding, latency, events, own = st.tabs(
-    model.tab_labels(mine.num_rows), key="_broker_tab", on_change="rerun"
+    model.TABS, key=state.VIEW, on_change="rerun", bind="query-params"
 )
 chosen: list[str] = []
 if bundles.open:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from core.arrays import column_values
 from core.errors import UnknownNameError
 from core.findings.measures import Spread
-from core.pulsar.load import limiting_resource, weighted_max_usage
+from core.pulsar.load import limiting_resource, usage_sources, weighted_max_usage
 from core.pulsar.measures import DEFAULT_TARGET, Measures, Target
 from core.pulsar.rules.broker_metrics import BrokerMetrics
 from core.pulsar.settings import EffectiveSettings
@@ -32,7 +32,7 @@ from core.units import (
 from dashboard.charts.heatmap import HeatmapData
 from dashboard.charts.scale import Unit, scale_of
 from dashboard.presenters.figures import KeyFigure, band_status
-from dashboard.presenters.naming import resource_name
+from dashboard.presenters.naming import UNKNOWN, resource_name
 
 # -- measures --------------------------------------------------------------------------------------
 
@@ -231,7 +231,7 @@ def brokers_table(
         {
             "broker": table["broker"].to_pylist(),
             "usage": measures.usage.values * 100,
-            "limiting": [resource_name(name) for name in limiting_resource(table, settings)],
+            "limiting": [text or UNKNOWN for text in usage_sources(table, settings)],
             "deviation": spread.deviations * 100,
             "band": [[one] for one in band_words(spread.deviations, tolerance_ratio)],
             "cpu": column_values(table, "cpu_ratio") * 100,

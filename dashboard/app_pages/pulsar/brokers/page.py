@@ -70,9 +70,10 @@ figures.chart(
 
 about = [one for one in reading.findings if one.subject_kind in ABOUT]
 brokers, wrong, over_time = st.tabs(
-    [f"Brokers ({snapshot.brokers.num_rows:,})", f"Findings ({len(about):,})", "Over time"],
-    key="_brokers_tab",
+    ["Brokers", "Findings", "Over time"],
+    key=state.VIEW,
     on_change="rerun",
+    bind="query-params",
 )
 if brokers.open:
     with brokers:

@@ -56,7 +56,9 @@ def brokers_tab(
         {
             "broker": tables.opener("Broker", "_open_broker", frame.broker_link),
             "usage": tables.percent("Usage", "Weighted maximum over the resources."),
-            "limiting": tables.words("Limited by", "The resource that gives the weighted maximum."),
+            "limiting": tables.words(
+                "Usage of", "The resource that gives the weighted maximum, with its weight."
+            ),
             "bar": tables.deviation("Deviation from mean", "Traffic. Grey: the target band."),
             "deviation": tables.signed_percent("Deviation"),
             "band": tables.status("Band", model.BANDS, "Against the target band of ±20%."),

@@ -128,8 +128,9 @@ with right:
 
 load, shedding, split, topics, events = st.tabs(
     ["Load", "Shedding decision", "Automatic split", "Topics", "Events"],
-    key="_bundle_tab",
+    key=state.VIEW,
     on_change="rerun",
+    bind="query-params",
 )
 if load.open:
     with load:

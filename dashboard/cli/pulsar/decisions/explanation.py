@@ -17,6 +17,7 @@ from core.errors import UnknownNameError
 from core.findings.finding import Finding
 from core.pulsar.explain import BrokerReason, BundleReason, Explanation
 from core.pulsar.leader.prediction import RoundPrediction
+from core.pulsar.load import usage_sources
 from core.pulsar.rules.combinations import combinations
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import BrokerTrace, Gate
@@ -146,14 +147,25 @@ def explain(
         why = found.of_broker(broker)
         points = simulated(found.turning_points(broker))
         why = replace(why, otherwise=found.otherwise(broker, points, pair))
-        body["broker"] = _broker_json(why, points)
+        source = usage_sources(snapshot.brokers, found.settings)[found.view.broker_row(broker)]
+        body["broker"] = _broker_json(why, points) | {"usage_source": source or None}
         return _ended(
-            body, started, lambda: _show_broker(found, why, points), predicted, as_json=as_json
+            body,
+            started,
+            lambda: _show_broker(found, why, points, source),
+            predicted,
+            as_json=as_json,
         )
     apart = combinations(found.settings, snapshot.manifest.load_manager)
-    body["brokers"] = [_broker_json(found.of_broker(name), ()) for name in found.view.brokers]
+    sources = usage_sources(snapshot.brokers, found.settings)
+    body["brokers"] = [
+        _broker_json(found.of_broker(name), ()) | {"usage_source": source or None}
+        for name, source in zip(found.view.brokers, sources, strict=True)
+    ]
     body["combinations"] = [_combination_json(item) for item in apart]
-    return _ended(body, started, lambda: _show_cluster(found, apart), predicted, as_json=as_json)
+    return _ended(
+        body, started, lambda: _show_cluster(found, apart, sources), predicted, as_json=as_json
+    )
 
 
 def _combination_json(item: Finding) -> dict[str, Any]:
@@ -242,9 +254,13 @@ def _off(found: Explanation) -> None:
         say(f"The cluster sheds nothing by itself: {found.off} is false. With it on:")
 
 
-def _show_broker(found: Explanation, why: BrokerReason, points: Sequence[TurningPoint]) -> None:
+def _show_broker(
+    found: Explanation, why: BrokerReason, points: Sequence[TurningPoint], source: str
+) -> None:
     _off(found)
     say(why.sentence)
+    if source:
+        say(f"Usage: {source}.")
     table(
         ("gate", "open", "because"),
         [(gate.name, _state(gate), gate.sentence) for gate in why.gates],
@@ -299,11 +315,14 @@ def _show_bundle(
     _notes(found)
 
 
-def _show_cluster(found: Explanation, apart: Sequence[Finding]) -> None:
+def _show_cluster(found: Explanation, apart: Sequence[Finding], sources: Sequence[str]) -> None:
     _off(found)
     say(found.sentence)
-    rows = [_verdict(found, trace) for trace in found.ranked()[:12]]
-    table(("broker", "verdict", "because"), rows)
+    usage = dict(zip(found.view.brokers, sources, strict=True))
+    rows = [
+        (*_verdict(found, trace), usage.get(str(trace.broker), "")) for trace in found.ranked()[:12]
+    ]
+    table(("broker", "verdict", "because", "usage"), rows)
     for item in apart:
         say(f"{item.severity}: {item.text} {item.hint}".rstrip())
     _notes(found)

@@ -45,8 +45,10 @@ def doctor(
     effective = assumptions.settings_of(snapshot)
     past, trouble = _past(source, snapshot, config)
     found = examine(snapshot, effective, past)
-    if not assumptions.overrides and release is None:
-        found = replace(found, diagnoses=simulated_findings(snapshot, found.diagnoses))
+    checked = simulated_findings(
+        snapshot, found.diagnoses, assumed=assumptions.overrides, release=assumptions.release
+    )
+    found = replace(found, diagnoses=checked)
     if trouble:
         found = replace(found, unjudged=(*found.unjudged, trouble))
     manifest = snapshot.manifest

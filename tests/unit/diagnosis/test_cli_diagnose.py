@@ -1,0 +1,102 @@
+"""``trimtab diagnose`` about one object: its answer, and what is refused with which remedy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pegasus_diagnosis import LIVELY, cluster, even_parts, node_names
+from report_cluster import all_reports
+
+from core.snapshot.store import save_snapshot
+from dashboard.cli.main import run
+
+NODES = node_names(5)
+MAX_LINES = 15
+
+
+@pytest.fixture(scope="module")
+def pegasus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("diagnose") / "peg"
+    save_snapshot(cluster(even_parts(1, 40, NODES[:4]), settings=LIVELY), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pulsar(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("diagnose") / "pulsar"
+    report = next(one for one in all_reports("pulsar") if one.name == "23549")
+    save_snapshot(report.snapshot(), folder)
+    return folder
+
+
+def answer_of(capsys, *words: str) -> str:
+    assert run(["diagnose", *words, "--seconds", "1"]) == 0
+    said = capsys.readouterr().out
+    assert len(said.splitlines()) <= MAX_LINES
+    return said
+
+
+def refusal_of(capsys, code: int, *words: str) -> tuple[str, str]:
+    assert run(["diagnose", *words, "--json"]) == code
+    error = json.loads(capsys.readouterr().out)["error"]
+    return error["message"], error["hint"]
+
+
+def test_a_node_is_answered(pegasus, capsys):
+    assert NODES[4] in answer_of(capsys, str(pegasus), "--node", NODES[4])
+
+
+def test_a_partition_is_answered(pegasus, capsys):
+    assert "1.3 is on" in answer_of(capsys, str(pegasus), "--node", "1.3")
+
+
+def test_a_broker_is_answered_with_resource_weight_and_value(pulsar, capsys):
+    said = answer_of(capsys, str(pulsar), "--broker", "b-0:8080")
+    assert "b-0:8080" in said
+    assert "CPU, weight 1" in said
+
+
+def test_a_bundle_is_answered(pulsar, capsys):
+    said = answer_of(capsys, str(pulsar), "--bundle", "t/orders/0x00000000_0x0b21642c")
+    assert "loadBalancerSheddingExcludedNamespaces" in said
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "near"),
+    [("--node", "1.40", "1.39"), ("--node", "9.0", "1.0"), ("--node", NODES[0] + "9", NODES[0])],
+)
+def test_an_unknown_name_of_pegasus_comes_with_near_ones(pegasus, capsys, option, name, near):
+    message, hint = refusal_of(capsys, 1, str(pegasus), option, name)
+    assert name in message
+    assert near in hint
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "near"),
+    [
+        ("--broker", "b-0:8088", "b-0:8080"),
+        ("--bundle", "t/orders/0x00000000_0x0b21642d", "t/orders/0x00000000_0x0b21642c"),
+    ],
+)
+def test_an_unknown_name_of_pulsar_comes_with_near_ones(pulsar, capsys, option, name, near):
+    message, hint = refusal_of(capsys, 1, str(pulsar), option, name)
+    assert name in message
+    assert near in hint
+
+
+def test_an_option_of_the_other_system_names_the_right_one(pegasus, pulsar, capsys):
+    message, hint = refusal_of(capsys, 1, str(pegasus), "--broker", "b:1")
+    assert "--broker is for Pulsar" in message
+    assert "--node" in hint
+    message, hint = refusal_of(capsys, 1, str(pulsar), "--node", NODES[0])
+    assert "--node is for Pegasus" in message
+    assert "--broker" in hint
+
+
+def test_several_objects_are_bad_usage(pulsar, capsys):
+    message, hint = refusal_of(capsys, 2, str(pulsar), "--broker", "a:1", "--bundle", "t/n/0x0_0x1")
+    assert "--broker a:1" in message
+    assert "--bundle t/n/0x0_0x1" in message
+    assert "one of" in hint
