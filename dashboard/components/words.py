@@ -39,7 +39,7 @@ STYLE = """<style>
   background: none; padding: 0; font-size: 0.85rem; margin: 0;
 }
 [class*="st-key-figure_"] [data-testid="stMetricChart"] {
-  position: absolute; right: 0.4rem; top: -0.3rem; width: 60px; height: 24px; margin: 0;
+  position: absolute; right: 0.3rem; top: -0.4rem; width: 42px; height: 24px; margin: 0;
 }
 [class*="st-key-figure_"] [data-testid="stMetricChart"] :is(svg, canvas) {
   background: transparent !important; width: 100% !important; height: 100% !important;
