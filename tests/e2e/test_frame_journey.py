@@ -13,6 +13,7 @@ def link(page, name):
 
 def test_palette_takes_every_key_and_opens_a_page_and_an_object(product, tab):
     page = tab.open("lookup?refresh=off")
+    expect(page.get_by_role("button", name="Search")).to_be_visible(timeout=60_000)
     page.keyboard.press("Control+k")
     page.keyboard.type("rcc brokers")
     field = page.get_by_role("combobox", name="Page, object or action")
@@ -20,15 +21,16 @@ def test_palette_takes_every_key_and_opens_a_page_and_an_object(product, tab):
     field.fill("brokers")
     expect(page.get_by_role("option").first).to_contain_text("Brokers")
     page.keyboard.press("Enter")
-    expect(page).to_have_title("Brokers \u00b7 sandbox \u00b7 Trimtab")
+    expect(page).to_have_title("Brokers \u00b7 sandbox \u00b7 Trimtab", timeout=30_000)
     tab.settle()
 
     page.keyboard.press("/")
     page.keyboard.type(product.broker(0))
-    expect(page.get_by_role("option", name="broker").first).to_be_visible()
+    expect(page.get_by_role("option", name="broker").first).to_be_visible(timeout=30_000)
     assert page.get_by_role("option").count() <= 6
     page.keyboard.press("Enter")
-    expect(page).to_have_url(re.compile(r"/broker\?broker="))
+    expect(page).to_have_url(re.compile(r"/broker\?broker="), timeout=30_000)
+    tab.settle()
 
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
