@@ -71,6 +71,12 @@ STYLE = """<style>
 .st-key-past button { border-color: #ffffff; color: #ffffff; background: none; }
 .st-key-backtest_form [data-testid="stButtonGroup"] > div { flex-wrap: wrap; }
 @media (max-width: 1200px) {
+  [class*="st-key-columns_"] > div > [data-testid="stHorizontalBlock"],
+  [class*="st-key-columns_"] > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
+  [class*="st-key-columns_"] > div > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"],
+  [class*="st-key-columns_"] > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"] {
+    min-width: 460px; flex-grow: 1;
+  }
   .st-key-backtest_form [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
   .st-key-backtest_found > div > [data-testid="stHorizontalBlock"],
   .st-key-backtest_found > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
