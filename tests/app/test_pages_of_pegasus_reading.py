@@ -5,14 +5,18 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from history_rows import recorded, store_in
 from pegasus_snapshots import NODES, generated, part_row, snapshot_of, table_row, whole
 from snapshot_site import Site, assert_calm, now, texts
 
+from core.history.queries.sql import Period
 from core.pegasus.ddd import DddNode, ddd_text
 from core.snapshot import Problem
+from dashboard import services
 from dashboard.app_pages.pegasus.cluster import model as cluster_model
 from dashboard.app_pages.pegasus.tables import model
 from dashboard.presenters.pegasus import cluster
+from dashboard.queries.pegasus.node_load import node_trends
 
 PAGES = ("pegasus", "pegasus_tables")
 EMPTY = {"nodes": [], "tables": [], "partitions": [], "replicas": [], "disks": [], "settings": []}
@@ -274,6 +278,23 @@ def test_one_node_is_opened_by_the_address(site, content, node, said):
     app = site.open("pegasus", node=node)
     assert_calm(app)
     assert said in texts(app)
+
+
+def test_trends_of_the_nodes_are_of_what_was_recorded(site):
+    begin = now() - timedelta(minutes=4)
+    moments = [begin, begin + timedelta(minutes=2)]
+    even = [part_row(2, at, NODES[at], [NODES[at - 1], NODES[at - 2]]) for at in range(4)]
+    snapshots = [
+        snapshot_of(content, taken_at=moment)
+        for content, moment in zip((whole(), whole(even)), moments, strict=True)
+    ]
+    recorded(store_in(site.state_dir), snapshots, "peg")
+    config = services.load_config(site.config, ())
+    trends = node_trends(config, config.clusters[0], Period(begin - timedelta(hours=1), now()))
+    assert trends.primaries == pytest.approx((3.0, 0.0))
+    assert len(trends.requests) == 2
+    nothing = Period(begin - timedelta(days=9), begin - timedelta(days=8))
+    assert node_trends(config, config.clusters[0], nothing).primaries == ()
 
 
 # -- tables -------------------------------------------------------------------------------------

@@ -186,7 +186,6 @@ def test_key_figures_of_a_silent_leader_are_unknown():
         ("level.stored", "level.effective", "balance_operation_count", "primary_meta_server")
     )
     assert figures_of(facts_of(settings=silent))["Pending changes"].value == "unknown"
-    assert "leader meta unknown" in cluster.subtitle(facts_of(settings=silent))
 
 
 def test_dead_nodes_come_first_and_their_numbers_are_unknown_not_zero():

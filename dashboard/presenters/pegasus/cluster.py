@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -57,6 +59,21 @@ TARGET_RATIO: Final = EvenRequest().within_percent / 100
 """Half width of the band around the mean: the goal of the optimizer."""
 
 
+@dataclass(frozen=True, eq=False)
+class NodeTrends:
+    """A cluster's nodes over time, oldest first; all of one length, without unknown values.
+
+    Attributes:
+        primaries: How far the farthest node was from the mean primaries, 0..1.
+        replicas: The same of replicas.
+        requests: Reads and writes/s of the nodes that reported.
+    """
+
+    primaries: tuple[float, ...] = ()
+    replicas: tuple[float, ...] = ()
+    requests: tuple[float, ...] = ()
+
+
 # -- title and key figures ----------------------------------------------------------------------
 
 
@@ -72,8 +89,14 @@ def subtitle(facts: PegasusFacts) -> str:
     return f"{release} · leader meta {leader} · balancer: {policy}"
 
 
-def key_figures(facts: PegasusFacts) -> list[KeyFigure]:
-    """Return health, nodes, deviations, requests and pending changes; unknown is said."""
+def key_figures(facts: PegasusFacts, trends: NodeTrends | None = None) -> list[KeyFigure]:
+    """Return health, nodes, deviations, requests and pending changes; unknown is said.
+
+    Args:
+        facts: The snapshot.
+        trends: The hours before it; ``None``: no lines are drawn.
+    """
+    trends = trends or NodeTrends()
     columns = facts.columns
     requests = np.sum(
         [columns.per_node(name, primaries_only=True) for name in ("read_rate", "write_rate")]
@@ -82,12 +105,13 @@ def key_figures(facts: PegasusFacts) -> list[KeyFigure]:
     return [
         _partitions_figure(facts),
         _alive_figure(columns),
-        _deviation_figure(columns, "Primaries", primaries_only=True),
-        _deviation_figure(columns, "Replicas", primaries_only=False),
+        _deviation_figure(columns, "Primaries", trends.primaries, primaries_only=True),
+        _deviation_figure(columns, "Replicas", trends.replicas, primaries_only=False),
         KeyFigure(
             label="Requests",
             value=format_per_s(float(requests), "op"),
             note="reads and writes",
+            trend=trends.requests,
             help="Of the primaries.",
         ),
         KeyFigure(label="Pending changes", value=value, note=note, help=help_text),
@@ -137,13 +161,16 @@ def _alive_figure(columns: PegasusColumns) -> KeyFigure:
     )
 
 
-def _deviation_figure(columns: PegasusColumns, label: str, *, primaries_only: bool) -> KeyFigure:
+def _deviation_figure(
+    columns: PegasusColumns, label: str, trend: Sequence[float], *, primaries_only: bool
+) -> KeyFigure:
     found = max_deviation(columns, primaries_only=primaries_only)
     return KeyFigure(
         label=label,
         value=format_band(found),
         note=f"target {format_band(TARGET_RATIO)}",
         status=band_status(found, TARGET_RATIO),
+        trend=trend,
         help=f"{label} of the living node that is farthest from their mean.",
     )
 

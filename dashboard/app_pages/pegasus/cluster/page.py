@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import streamlit as st
 
+from core.history.queries.sql import Period
 from dashboard import state
 from dashboard.app_pages.pegasus.cluster import level, model, node, settings
 from dashboard.charts.nodes import node_bars
@@ -11,6 +14,9 @@ from dashboard.components import choice, figures, findings, frame, words
 from dashboard.components.pegasus import past
 from dashboard.components.pegasus.page import PegasusPage
 from dashboard.presenters.pegasus import cluster, headline
+from dashboard.queries.pegasus.node_load import node_trends
+
+SPAN = timedelta(hours=6)
 
 page = frame.open_page("Cluster", PegasusPage)
 facts = page.facts
@@ -19,7 +25,9 @@ past.note_newer_runs(page)
 if facts.columns.node_count == 0:
     words.nothing("No node is in this snapshot", page.snapshot.manifest)
     st.stop()
-figures.key_figures(cluster.key_figures(facts), key="pegasus")
+period = Period(page.stored.taken_at - SPAN, page.stored.taken_at)
+trends = node_trends(page.config, page.cluster, period)
+figures.key_figures(cluster.key_figures(facts, trends), key="pegasus")
 words.answer(headline.balance_sentence(page.reading.verdict))
 
 with st.container(key="workbench"):
