@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # -- inputs ----------------------------------------------------------------------------------------
 
-_WIDTH_PX: Final = 208
+_WIDTH_PX: Final = 188
 _REMEMBERED: Final = 8
 
 
