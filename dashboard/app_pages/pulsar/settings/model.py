@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import pandas as pd
@@ -18,7 +18,6 @@ from core.pulsar.rules.doctor.groups import Comparison
 from core.pulsar.setting_values import typed_value
 from core.pulsar.settings import RELEASES, SETTINGS, EffectiveSettings, Setting, known_setting
 from core.units import UNKNOWN, pluralize
-from dashboard import state
 from dashboard.presenters.figures import KeyFigure, Status
 from dashboard.presenters.naming import ORIGINS, listed
 from dashboard.presenters.pulsar.sliders import sliders
@@ -85,17 +84,6 @@ def key_figures(settings: EffectiveSettings, found: Examination, strategy: str) 
 def subtitle(settings: EffectiveSettings, load_manager: str) -> str:
     """Return whose settings they are, with dots between."""
     return f"{load_manager} load manager · defaults of release {settings.target.label}"
-
-
-def opened_by(params: Collection[str]) -> str:
-    """Return the tab that an address without a tab opens: that of what it names.
-
-    Args:
-        params: Names of its parameters.
-    """
-    if state.SET in params:
-        return CHANGES_TAB
-    return PRESETS_TAB if state.PRESET in params else SETTINGS_TAB
 
 
 # -- settings, presets, changes --------------------------------------------------------------------

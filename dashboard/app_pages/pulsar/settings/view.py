@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import streamlit as st
@@ -24,6 +24,17 @@ from dashboard.queries.pulsar import explanations
 
 if TYPE_CHECKING:
     from dashboard.components.pulsar.page import PulsarPage
+
+
+def opened_by(params: Collection[str]) -> str:
+    """Return the tab that an address without a tab opens: that of what it names.
+
+    Args:
+        params: Names of its parameters.
+    """
+    if state.SET in params:
+        return model.CHANGES_TAB
+    return model.PRESETS_TAB if state.PRESET in params else model.SETTINGS_TAB
 
 
 # -- findings, brokers compared --------------------------------------------------------------------
