@@ -70,7 +70,7 @@ class Calculator(Generic[Chosen]):
 
     def show(self, subject: Subject) -> None:
         """Draw the form at the left, and the answer at its right."""
-        left, right = st.columns([0.33, 0.67], gap="medium")
+        left, right = st.columns([0.38, 0.62], gap="medium")
         with left, st.container(border=True):
             chosen = self.controls(subject)
             given = inputs.draw(self.knobs, self.live(subject, chosen))

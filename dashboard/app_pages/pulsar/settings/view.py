@@ -26,13 +26,14 @@ if TYPE_CHECKING:
     from dashboard.components.pulsar.page import PulsarPage
 
 
-def opened_by(params: Collection[str]) -> str:
+def opened_by(params: Collection[str], *, has_changes: bool) -> str:
     """Return the tab that an address without a tab opens: that of what it names.
 
     Args:
         params: Names of its parameters.
+        has_changes: It requests changes.
     """
-    if state.SET in params:
+    if has_changes:
         return model.CHANGES_TAB
     return model.PRESETS_TAB if state.PRESET in params else model.SETTINGS_TAB
 
@@ -110,7 +111,7 @@ def comparison(compared: Comparison) -> None:
 # -- one setting, presets, changes -----------------------------------------------------------------
 
 _NEW: Final = "_new_value"
-_TABLE_PX: Final = 560
+_TABLE_PX: Final = 480
 
 
 def choose(key: str) -> None:
