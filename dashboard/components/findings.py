@@ -6,9 +6,10 @@ A page lists the findings of its clusters and shows them::
     findings.show(rows, key="fleet", moment=page.stored.taken_at)
 
 A click on the object opens its page, a click on the button the page on which something can be done
-(the explanation where that is the page itself), and a selected row its explanation: the whole sentence, what to do, and the evidence. ``panel`` is a
-container for the explanation where the page has a place for it; ``more`` draws what only one page
-can do about a finding (a fix that goes into the changes of Settings).
+(the explanation where that is the page itself), and a selected row its explanation: the whole
+sentence, what to do, and the evidence. ``panel`` is a container for the explanation where the page
+has a place for it; ``more`` draws what only one page can do about a finding (a fix
+that goes into the changes of Settings).
 """
 
 from __future__ import annotations
@@ -177,7 +178,12 @@ def _table(rows: Sequence[Listed], key: str, max_rows: int) -> None:
         "finding": tables.words("Finding", width_px=212),
         "measured": st.column_config.TextColumn("Measured", alignment="right", width=82),
         "limit": st.column_config.TextColumn("Limit", alignment="right", width=82),
-        "since": st.column_config.TextColumn("Since", alignment="right", width=60),
+        "since": st.column_config.TextColumn(
+            "Since",
+            help="As far as snapshots are saved, at most 6 h back.",
+            alignment="right",
+            width=60,
+        ),
         "action": st.column_config.ButtonColumn("", on_click=act, key=f"_{key}_action", width=96),
     }
     tables.grid(
