@@ -12,7 +12,7 @@ import streamlit as st
 from core.errors import OpsError
 from dashboard import state
 from dashboard.app_pages.pulsar.advisors import inputs
-from dashboard.components import figures, words
+from dashboard.components import figures, frame, words
 from dashboard.presenters.figures import KeyFigure
 from dashboard.presenters.pulsar.advisors_inputs import Knob, Live, Number
 
@@ -70,7 +70,7 @@ class Calculator(Generic[Chosen]):
 
     def show(self, subject: Subject) -> None:
         """Draw the form at the left, and the answer at its right."""
-        left, right = st.columns([0.38, 0.62], gap="medium")
+        left, right = frame.columns([0.38, 0.62], key="calculator")
         with left, st.container(border=True):
             chosen = self.controls(subject)
             given = inputs.draw(self.knobs, self.live(subject, chosen))

@@ -419,7 +419,7 @@ def _chosen(label: str, known: list[str], key: str) -> str:
 
 def policy_form(page: PulsarPage, found: Isolation) -> None:
     """Draw the form of an isolation policy, and the policy as it is."""
-    left, right = st.columns([0.6, 0.4], gap="medium")
+    left, right = frame.columns([0.6, 0.4], key="policy")
     with left:
         _policy_form(page)
     with right:

@@ -17,7 +17,7 @@ from core.pulsar.settings import SETTING_BY_KEY
 from core.pulsar.shedding import active_shedding_strategy
 from dashboard import state
 from dashboard.app_pages.pulsar.settings import model, queries
-from dashboard.components import action_bar, findings, tables, words
+from dashboard.components import action_bar, findings, frame, tables, words
 from dashboard.components.pulsar import moves_plan, setting_plan
 from dashboard.legible import option
 from dashboard.queries.pulsar import explanations
@@ -132,7 +132,7 @@ def add_changes(options: Sequence[str]) -> None:
 
 def settings_tab(page: PulsarPage) -> None:
     """Show every setting as a table, and the chosen one at its side."""
-    left, right = st.columns([0.66, 0.34], gap="medium")
+    left, right = frame.columns([0.66, 0.34], key="settings")
     with left:
         _settings_table(page)
     with right, st.container(border=True):
