@@ -76,7 +76,7 @@ def bundles_figures(advice: BundleAdvice, present: int) -> list[KeyFigure]:
     missing = advice.bundles - present
     deciding = max(
         (one for one in advice.reasons if one.bound == "least"),
-        key=lambda one: one.bundles,
+        key=lambda one: one.bundles or 0,
         default=None,
     )
     return [
