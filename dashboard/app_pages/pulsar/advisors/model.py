@@ -74,11 +74,8 @@ def bundles_answer(advice: BundleAdvice, present: int) -> str:
 def bundles_figures(advice: BundleAdvice, present: int) -> list[KeyFigure]:
     """Return the advice, what the namespace has, and what decides."""
     missing = advice.bundles - present
-    deciding = max(
-        (one for one in advice.reasons if one.bound == "least"),
-        key=lambda one: one.bundles or 0,
-        default=None,
-    )
+    bounds = [(one.bundles, one.name) for one in advice.reasons if one.bound == "least"]
+    deciding = max(((count, name) for count, name in bounds if count is not None), default=None)
     return [
         KeyFigure(
             label="Advised",
@@ -94,8 +91,8 @@ def bundles_figures(advice: BundleAdvice, present: int) -> list[KeyFigure]:
         ),
         KeyFigure(
             label="Decided by",
-            value="none" if deciding is None else f"{deciding.bundles:,}",
-            note="" if deciding is None else deciding.name,
+            value="none" if deciding is None else f"{deciding[0]:,}",
+            note="" if deciding is None else deciding[1],
         ),
     ]
 
