@@ -28,12 +28,18 @@ from streamlit.testing.v1 import AppTest
 from dashboard.app_pages.pegasus.cluster.model import TABS as PEGASUS_TABS
 from dashboard.app_pages.pegasus.tables.model import TABS as TABLES_TABS
 from dashboard.app_pages.pulsar.broker.model import TABS as BROKER_TABS
+from dashboard.app_pages.pulsar.ownership.model import VIEWS as OWNERSHIP_TABS
+from dashboard.app_pages.pulsar.settings.model import TABS as SETTINGS_TABS
 from dashboard.sitemap import FILES
 
 FOLDER = Path(__file__).parent / "wording"
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
-VIEWS = {
+VIEWS: dict[str, tuple[str, ...]] = {
     "broker": BROKER_TABS,
+    "settings": SETTINGS_TABS,
+    "ownership": OWNERSHIP_TABS,
+    "policies": ("Groups", "Rates", "Quotas", "Tenants", "Calculator"),
+    "isolation": ("Policies", "Groups", "Domains", "Edit policy"),
     "brokers": ("Brokers", "Findings", "Over time"),
     "bundle": ("Load", "Shedding decision", "Automatic split", "Topics", "Events"),
     "pegasus": PEGASUS_TABS,
