@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
-from core.actions.views import RunView
 from core.pegasus.system import PEGASUS
 from core.pulsar.system import PULSAR
 from dashboard.app_pages.backtest.system import BacktestPages
 from dashboard.app_pages.diagnose.system import DiagnoseSystem
 from dashboard.app_pages.fleet.system import FleetSystem
 from dashboard.app_pages.history.system import HistorySystem
-from dashboard.app_pages.pegasus import run as pegasus_run
 from dashboard.app_pages.pegasus.backtest.view import PEGASUS as PEGASUS_BACKTEST
 from dashboard.app_pages.pegasus.diagnose.view import PEGASUS as PEGASUS_DIAGNOSE
 from dashboard.app_pages.pegasus.fleet.view import PEGASUS as PEGASUS_FLEET
 from dashboard.app_pages.pegasus.history import PEGASUS as PEGASUS_HISTORY
+from dashboard.app_pages.pegasus.run import PEGASUS as PEGASUS_OUTCOME
 from dashboard.app_pages.pulsar.backtest.view import PULSAR as PULSAR_BACKTEST
 from dashboard.app_pages.pulsar.diagnose.view import PULSAR as PULSAR_DIAGNOSE
 from dashboard.app_pages.pulsar.fleet.view import PULSAR as PULSAR_FLEET
 from dashboard.app_pages.pulsar.history import PULSAR as PULSAR_HISTORY
-from dashboard.app_pages.pulsar.run import view as pulsar_run
+from dashboard.app_pages.pulsar.run.view import PULSAR as PULSAR_OUTCOME
+from dashboard.app_pages.run.system import OutcomeSystem
 
 FLEET: Final[dict[str, FleetSystem]] = {PULSAR.name: PULSAR_FLEET, PEGASUS.name: PEGASUS_FLEET}
 """What the fleet overview shows, by the kind of the cluster, in the order of its sections."""
@@ -44,8 +43,8 @@ DIAGNOSE: Final[dict[str, DiagnoseSystem]] = {
 }
 """What leads on from a cause, by the kind of the cluster."""
 
-OUTCOME: Final[dict[str, Callable[[RunView], None]]] = {
-    PULSAR.name: pulsar_run.draw_outcome,
-    PEGASUS.name: pegasus_run.draw_outcome,
+OUTCOME: Final[dict[str, OutcomeSystem]] = {
+    PULSAR.name: PULSAR_OUTCOME,
+    PEGASUS.name: PEGASUS_OUTCOME,
 }
-"""Draws what a run achieved against its prediction, by the kind of the cluster."""
+"""What a run achieved against its prediction, by the kind of the cluster."""

@@ -102,11 +102,12 @@ class Site:
 
     def open(self, page: str = "fleet", timeout: float = 60, **params: str | list[str]) -> AppTest:
         app = AppTest.from_file(str(APP), default_timeout=timeout)
+        if page != "fleet":  # pages are known once the default one is drawn
+            app.run()
         for key, value in params.items():
             app.query_params[key] = value
-        app.run()
-        if page == "fleet":  # the default page is drawn already
-            return app
+        if page == "fleet":
+            return app.run()
         app.switch_page(FILES[page])
         app.run()
         app._page_hash = ""  # from here on it stays where its own buttons lead

@@ -6,17 +6,20 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from core.diagnosis.model import Cause, Diagnosis, Effect
-from core.units import format_ratio, pluralize
+from core.diagnosis.model import EVEN_RATIO, Cause, Diagnosis, Effect
+from core.units import format_age, format_band, format_deviation, format_ratio, pluralize
+from dashboard.components.tables import deviation_bars
+from dashboard.presenters.figures import KeyFigure, band_status
 
 if TYPE_CHECKING:
     from core.history.analysis.diagnosis import OverTime
     from core.history.analysis.prevention import Prevention
+    from dashboard.app_pages.diagnose.queries import Tried
 
 MAX_ROWS = 5
 UNKNOWN = "\N{EN DASH}"
 COLUMNS = (
-    *("cause", "objects", "measured", "limit", "now", "fixed"),
+    *("cause", "objects", "measured", "limit", "now", "now_bar", "fixed", "fixed_bar"),
     *("moves", "back", "converges", "code"),
 )
 
@@ -27,7 +30,16 @@ def title_of(cause: Cause) -> str:
 
 
 def rows_of(found: Diagnosis) -> pd.DataFrame:
-    """Return one row a cause, best first; deviations in percent of the mean."""
+    """Return one row a cause, best first; deviations in percent of the mean, and as bars."""
+    effects = [cause.effect for cause in found.causes]
+    ends = [end.deviation or 0.0 for one in effects for end in (one.before, one.after)]
+    before, after = (
+        deviation_bars(ratios, EVEN_RATIO, end_ratio=max(ends, default=0.0) or None)
+        for ratios in (
+            [one.before.deviation for one in effects],
+            [one.after.deviation for one in effects],
+        )
+    )
     return pd.DataFrame(
         [
             {
@@ -36,13 +48,15 @@ def rows_of(found: Diagnosis) -> pd.DataFrame:
                 "measured": _value(cause.measured, cause.unit),
                 "limit": _value(cause.threshold, cause.unit),
                 "now": _percent(cause.effect.before.deviation),
+                "now_bar": before[at],
                 "fixed": _percent(cause.effect.after.deviation),
+                "fixed_bar": after[at],
                 "moves": cause.effect.after.moves,
                 "back": cause.effect.after.returned,
                 "converges": rest_of(cause.effect),
                 "code": cause.code,
             }
-            for cause in found.causes
+            for at, cause in enumerate(found.causes)
         ],
         columns=list(COLUMNS),
     )
@@ -112,10 +126,54 @@ def event_rows(found: OverTime) -> pd.DataFrame:
     )
 
 
-def tried_words(found: Diagnosis) -> str:
-    """Return how far the search went."""
-    if not found.problem:
-        return "The balancer ends even and at rest on this snapshot."
-    rest = f", {found.untried:,} not for lack of time" if found.untried else ""
-    notes = f" {' '.join(found.notes[:1])}" if found.notes else ""
-    return f"{pluralize(found.tried, 'change')} simulated{rest}.{notes}"
+def key_figures(found: Diagnosis, deviation: float | None) -> list[KeyFigure]:
+    """Return the deviation as it is and with the best fix, and how far the search went.
+
+    Args:
+        found: The diagnosis.
+        deviation: Of the snapshot; ``None``: unknown, or the system is judged by other means.
+    """
+    best = found.causes[0].effect if found.causes else None
+    now = deviation if best is None else best.before.deviation
+    untried = f"{found.untried:,} not in time" if found.untried else "all that apply"
+    figures = []
+    if now is not None:
+        figures.append(
+            KeyFigure(
+                label="Max deviation",
+                value=format_deviation(now),
+                note=f"target {format_band(EVEN_RATIO)}",
+                status=band_status(now, EVEN_RATIO),
+                help="Of the busiest server from the mean, when the balancer has ended.",
+            )
+        )
+    if best is not None:
+        figures.append(
+            KeyFigure(
+                label="With the best fix",
+                value=format_deviation(best.after.deviation),
+                note=pluralize(best.after.moves, "move"),
+                status=band_status(best.after.deviation, EVEN_RATIO),
+            )
+        )
+    return [
+        *figures,
+        KeyFigure(
+            label="Causes",
+            value=str(len(found.causes)),
+            note="each fix simulated" if found.causes else "",
+            status="warning" if found.problem else "ok",
+        ),
+        KeyFigure(
+            label="Changes tried",
+            value=f"{found.tried:,}",
+            note=untried if found.problem else "none is needed",
+        ),
+    ]
+
+
+def progress_words(tried: Tried | None) -> str:
+    """Return how far the search is, for the bar of its time."""
+    if tried is None:
+        return "Waiting for the search before it."
+    return f"Simulating changes: {tried.count:,} tried, {format_age(tried.elapsed_s)} elapsed."
