@@ -18,6 +18,7 @@ from dashboard.app_pages.backtest.charts import pareto_chart, timeline_chart
 from dashboard.components import figures, tables, words
 from dashboard.legible import option
 from dashboard.presenters import candidates
+from dashboard.services import config_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from dashboard.app_pages.backtest.model import Found
     from dashboard.app_pages.backtest.system import BacktestPages
     from dashboard.components.frame import FleetContext
+    from dashboard.services import Config
     from dashboard.services.jobs import Job
 
 
@@ -64,8 +66,8 @@ class Shown:
         return self.found.clusters[1]
 
 
-def shown(job: Job) -> Shown | None:
-    """Draw what is looked at, and return it; ``None``: the result cannot be read."""
+def read(job: Job) -> Found | None:
+    """Return what a finished job found; ``None``: it cannot be read, or nothing was replayed."""
     try:
         found = queries.found(job)
     except OpsError as error:
@@ -74,6 +76,11 @@ def shown(job: Job) -> Shown | None:
     if found.candidates.empty:
         st.info("Nothing was replayed.", icon=":material/info:")
         return None
+    return found
+
+
+def pick_cluster(job: Job, found: Found) -> Shown:
+    """Draw the choice of the cluster where there are several; return what is looked at."""
     cluster = found.clusters[0]
     if len(found.clusters) > 1:
         chosen = st.segmented_control(
@@ -100,6 +107,17 @@ def shown(job: Job) -> Shown | None:
     )
 
 
+def nothing_recorded(config: Config, cluster: str) -> None:
+    """Say how a record comes about."""
+    st.info(
+        f"Nothing is recorded of {words.plain(cluster)} yet. The collector records a minute "
+        "with every snapshot; an export of another machine can be imported.",
+        icon=":material/history:",
+    )
+    more = config_option(config)
+    st.code(f"trimtab collect {cluster}{more}\ntrimtab history import FILE{more}", "bash")
+
+
 def draw_pareto(view: Shown) -> None:
     """Draw moves a day against the deviation that is left."""
     points = model.points_of(view.ranking)
@@ -118,13 +136,8 @@ def draw_pareto(view: Shown) -> None:
         key="backtest_pareto",
         alt=f"{moves} a day against the deviation that is left, one mark a candidate",
     )
-    st.caption(
-        "Lower left is better; numbers are ranks, neighbours share a label. Bars: "
-        "least and greatest over the seeds."
-    )
     span = model.span_note(view.ranking, view.nouns.moves)
-    if span:
-        st.caption(words.plain(span))
+    st.caption(words.plain(f"Numbers are ranks, bars the range over the seeds. {span}".strip()))
 
 
 def draw_ranking(view: Shown) -> None:
@@ -144,14 +157,16 @@ def draw_ranking(view: Shown) -> None:
     columns = {
         "rank": tables.whole("Rank"),
         "candidate": tables.opener(
-            "Candidate", "_ranked", partial(_toggle_own, view.picked, whole), width_px=390
+            "Candidate", "_ranked", partial(_toggle_own, view.picked, whole), width_px=330
         ),
         "deviation_p95": tables.percent("Deviation", f"Farthest {server}, 95th percentile."),
         "unloads_per_day": st.column_config.NumberColumn(f"{moves} a day", format="%,.1f"),
         "marks": st.column_config.TextColumn("Marks", width=190),
-        "deviation_range": tables.words("Off, by seed", "Least and greatest over the seeds."),
+        "deviation_range": tables.words("Deviation, by seed", "Least and greatest over the seeds."),
         "unloads_range": tables.words(f"{moves}, by seed", "Least and greatest over the seeds."),
-        "deviation_mean": tables.percent("Mean off", f"Farthest {server}, mean of the minutes."),
+        "deviation_mean": tables.percent(
+            "Mean deviation", f"Farthest {server}, mean of the minutes."
+        ),
         "minutes_over": tables.percent("Minutes over 20%"),
         "moved_per_day": tables.megabytes("Moved a day", "Traffic of what moved, summed."),
         "client_cuts_per_day": tables.whole("Client cuts a day"),
@@ -188,7 +203,6 @@ def _toggle(picked: list[str], name: str) -> None:
 
 def draw_timelines(view: Shown) -> None:
     """Draw the picked candidates over time, next to what really happened."""
-    words.section("Side by side over time", "What really happened, and what would have.")
     names = model.candidates_of(view.ranking)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         picked = st.multiselect(
@@ -291,7 +305,7 @@ def draw_change(page: FleetContext, system: BacktestPages, view: Shown) -> None:
     name = view.one_cluster
     changes = view.found.changes(name)
     words.section("What to change", f"On {name}; simulated to convergence on its last minute.")
-    for note in model.rejected_notes(view.found.ranking(name)):
+    for note in model.cautions(view.found.ranking(name)):
         st.caption(f":material/block: {words.plain(note)}")
     if changes.empty:
         st.caption(
