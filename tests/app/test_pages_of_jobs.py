@@ -13,7 +13,7 @@ from core.history.store.store import HistoryLocation, HistoryStore
 from core.history.store.writer import Recorder
 from dashboard.app_pages.backtest import model as presenter
 from dashboard.app_pages.backtest.model import GridForm
-from dashboard.app_pages.systems import BACKTEST
+from dashboard.app_pages.backtest.systems import BACKTEST
 from dashboard.presenters import candidates
 from dashboard.services import jobs
 

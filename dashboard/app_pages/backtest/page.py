@@ -7,7 +7,7 @@ import streamlit as st
 from core.errors import OpsError
 from dashboard import state
 from dashboard.app_pages.backtest import form, model, queries, view
-from dashboard.app_pages.systems import BACKTEST
+from dashboard.app_pages.backtest.systems import BACKTEST
 from dashboard.components import figures, frame, jobs, words
 from dashboard.presenters.jobs import outcome
 

@@ -6,7 +6,7 @@ import streamlit as st
 
 from dashboard import state
 from dashboard.app_pages.diagnose import over_time, view
-from dashboard.app_pages.systems import DIAGNOSE
+from dashboard.app_pages.diagnose.systems import DIAGNOSE
 from dashboard.components import frame
 from dashboard.components.waiting import no_snapshot
 

@@ -232,21 +232,18 @@ def picture_note(grid: Grid, system: HistorySystem) -> str:
     shown = min(len(grid.subjects), MAX_ROWS)
     name = system.server
     each = (
-        f"each column is the mean of {span_words(timedelta(milliseconds=grid.step_ms))}"
+        f"columns of {span_words(timedelta(milliseconds=grid.step_ms))}"
         if grid.step_ms >= 60_000
-        else f"each column is the mean of {grid.step_ms // 1000} s"
+        else f"columns of {grid.step_ms // 1000} s"
         if grid.step_ms
-        else "each column is a recorded minute"
+        else "a column per recorded minute"
     )
     part = (
         f" The {shown} hottest of {len(grid.subjects):,} {name}s are drawn."
         if shown < len(grid.subjects)
         else ""
     )
-    return (
-        f"From the top: mean and range over all {name}s; {system.even_caption}; {each}; "
-        f"events.{part} Click an event to look at its minute."
-    )
+    return f"Mean and range over all {name}s; {system.even_caption}; {each}; events.{part}"
 
 
 # -- one minute ------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from core.history.queries.query import servers_of
 from core.units import datetime_to_ms
 from dashboard import state
 from dashboard.app_pages.history import model, states, view
+from dashboard.app_pages.history.systems import HISTORY
 from dashboard.app_pages.history.timeline import (
     draw_minute,
     draw_picture,
@@ -20,7 +21,6 @@ from dashboard.app_pages.history.timeline import (
     pick_lanes,
     pick_range,
 )
-from dashboard.app_pages.systems import HISTORY
 from dashboard.components import figures, frame, words
 from dashboard.queries.history import HistoryQuery, history_of, picture
 

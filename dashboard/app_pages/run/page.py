@@ -12,7 +12,7 @@ from core.actions.views import RunView
 from core.errors import OpsError
 from dashboard import services, state
 from dashboard.app_pages.run import view
-from dashboard.app_pages.systems import OUTCOME
+from dashboard.app_pages.run.systems import OUTCOME
 from dashboard.components import frame, words
 from dashboard.components.systems import system_of_run
 from dashboard.presenters import runs as presenter
