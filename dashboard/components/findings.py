@@ -163,7 +163,12 @@ def _table(rows: Sequence[Listed], key: str, max_rows: int) -> None:
         "finding": tables.words("Finding", width_px=212),
         "measured": st.column_config.TextColumn("Measured", alignment="right", width=82),
         "limit": st.column_config.TextColumn("Limit", alignment="right", width=82),
-        "since": st.column_config.TextColumn("Since", alignment="right", width=60),
+        "since": st.column_config.TextColumn(
+            "Since",
+            help="As far as snapshots are saved, at most 6 h back.",
+            alignment="right",
+            width=60,
+        ),
         "action": st.column_config.ButtonColumn("", on_click=act, key=f"_{key}_action", width=96),
     }
     tables.grid(

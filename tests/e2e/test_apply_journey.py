@@ -70,8 +70,8 @@ def test_bundle_is_unloaded_verified_and_taken_back(product, tab):
     page.get_by_role("button", name=f"It takes back run {run}").click()
     expect(page.get_by_role("button", name=f"It was taken back by run {undo}")).to_be_visible()
 
-    page.get_by_role("link", name="Activity").click()
-    heading(tab, "Activity")
+    page.get_by_test_id("stSidebarNavLink").filter(has_text="Runs").click()
+    heading(tab, "Runs")
     expect(page.get_by_text(re.compile(r"\d+ runs in the last 24 hours moved"))).to_be_visible()
     page.get_by_role("button", name="Verify the chain").click()
     expect(page.get_by_text("chain intact").first).to_be_visible()

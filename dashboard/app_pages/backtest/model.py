@@ -140,7 +140,7 @@ def ranking_frame(ranking: pd.DataFrame) -> pd.DataFrame:
             "candidate": ranking["candidate"],
             "marks": [marks(row) for row in ranking.to_dict("records")],
             "deviation_p95": ranking["deviation_p95"] * 100,
-            "deviation_range": _ranges(ranking, "deviation_p95", 100, " %"),
+            "deviation_range": _ranges(ranking, "deviation_p95", 100, "%"),
             "unloads_per_day": ranking["unloads_per_day"],
             "unloads_range": _ranges(ranking, "unloads_per_day", 1, ""),
             "deviation_mean": ranking["deviation_mean"] * 100,
