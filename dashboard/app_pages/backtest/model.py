@@ -24,8 +24,9 @@ from dashboard.app_pages.backtest.charts import Line, Point
 from dashboard.presenters.figures import KeyFigure, Status
 
 if TYPE_CHECKING:
+    from core.history.backtest.model import Target
+    from core.history.backtest.wording import Wording
     from dashboard.app_pages.backtest.system import GridSystem
-    from dashboard.app_pages.backtest.view import Shown
     from dashboard.services.jobs import Job
 
 # -- what was found --------------------------------------------------------------------------------
@@ -74,6 +75,36 @@ def found_of(candidates: pa.Table, recommended: pa.Table | None) -> Found:
     columns = RECOMMENDED.names
     changes = pd.DataFrame(columns=columns) if recommended is None else recommended.to_pandas()
     return Found(candidates.to_pandas(), changes)
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """A finished back-test that is looked at.
+
+    Attributes:
+        job: The job.
+        found: Its ranking and what to change.
+        target: What was good enough.
+        nouns: Of the system of the job.
+        cluster: Whose ranking is shown.
+        ranking: That ranking.
+        picked: Candidates whose time lines are shown.
+    """
+
+    job: Job
+    found: Found
+    target: Target | None
+    nouns: Wording
+    cluster: str
+    ranking: pd.DataFrame
+    picked: list[str]
+
+    @property
+    def one_cluster(self) -> str:
+        """The cluster of time lines and changes: of all together there are none."""
+        if self.cluster != ALL_CLUSTERS:
+            return self.cluster
+        return self.found.clusters[1]
 
 
 MAX_REJECTED: Final = 3

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import pandas as pd
 import streamlit as st
 
 from core.errors import OpsError
-from core.history.backtest.model import AS_RECORDED, Target
+from core.history.backtest.model import AS_RECORDED
 from dashboard import services, state
 from dashboard.app_pages.backtest import model, queries
 from dashboard.app_pages.backtest.charts import pareto_chart, timeline_chart
@@ -23,8 +21,7 @@ from dashboard.services import config_option
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from core.history.backtest.wording import Wording
-    from dashboard.app_pages.backtest.model import Found
+    from dashboard.app_pages.backtest.model import Found, Shown
     from dashboard.app_pages.backtest.system import BacktestPages
     from dashboard.components.frame import FleetContext
     from dashboard.services import Config
@@ -34,36 +31,6 @@ if TYPE_CHECKING:
 # -- ranking, chart, time lines --------------------------------------------------------------------
 
 _MOVES: Final = 2_000
-
-
-@dataclass(frozen=True, eq=False)
-class Shown:
-    """A finished back-test that is looked at.
-
-    Attributes:
-        job: The job.
-        found: Its ranking and what to change.
-        target: What was good enough.
-        nouns: Of the system of the job.
-        cluster: Whose ranking is shown.
-        ranking: That ranking.
-        picked: Candidates whose time lines are shown.
-    """
-
-    job: Job
-    found: Found
-    target: Target | None
-    nouns: Wording
-    cluster: str
-    ranking: pd.DataFrame
-    picked: list[str]
-
-    @property
-    def one_cluster(self) -> str:
-        """The cluster of time lines and changes: of all together there are none."""
-        if self.cluster != model.ALL_CLUSTERS:
-            return self.cluster
-        return self.found.clusters[1]
 
 
 def read(job: Job) -> Found | None:
@@ -96,7 +63,7 @@ def pick_cluster(job: Job, found: Found) -> Shown:
     ranking = found.ranking(cluster)
     known = model.candidates_of(ranking)
     parameters = [name for name in state.listed(state.PICK) if name in known]
-    return Shown(
+    return model.Shown(
         job=job,
         found=found,
         target=queries.target_of(job),

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from core.diagnosis.model import EVEN_RATIO, Cause, Diagnosis, Effect
 from core.units import format_age, format_band, format_deviation, format_ratio, pluralize
-from dashboard.components.tables import deviation_bars
 from dashboard.presenters.figures import KeyFigure, band_status
 
 if TYPE_CHECKING:
     from core.history.analysis.diagnosis import OverTime
     from core.history.analysis.prevention import Prevention
-    from dashboard.app_pages.diagnose.queries import Tried
 
 MAX_ROWS = 5
 UNKNOWN = "\N{EN DASH}"
 COLUMNS = (
-    *("cause", "objects", "measured", "limit", "now", "now_bar", "fixed", "fixed_bar"),
+    *("cause", "objects", "measured", "limit", "now", "fixed"),
     *("moves", "back", "converges", "code"),
 )
 
@@ -30,16 +29,7 @@ def title_of(cause: Cause) -> str:
 
 
 def rows_of(found: Diagnosis) -> pd.DataFrame:
-    """Return one row a cause, best first; deviations in percent of the mean, and as bars."""
-    effects = [cause.effect for cause in found.causes]
-    ends = [end.deviation or 0.0 for one in effects for end in (one.before, one.after)]
-    before, after = (
-        deviation_bars(ratios, EVEN_RATIO, end_ratio=max(ends, default=0.0) or None)
-        for ratios in (
-            [one.before.deviation for one in effects],
-            [one.after.deviation for one in effects],
-        )
-    )
+    """Return one row a cause, best first; deviations in percent of the mean."""
     return pd.DataFrame(
         [
             {
@@ -48,15 +38,13 @@ def rows_of(found: Diagnosis) -> pd.DataFrame:
                 "measured": _value(cause.measured, cause.unit),
                 "limit": _value(cause.threshold, cause.unit),
                 "now": _percent(cause.effect.before.deviation),
-                "now_bar": before[at],
                 "fixed": _percent(cause.effect.after.deviation),
-                "fixed_bar": after[at],
                 "moves": cause.effect.after.moves,
                 "back": cause.effect.after.returned,
                 "converges": rest_of(cause.effect),
                 "code": cause.code,
             }
-            for at, cause in enumerate(found.causes)
+            for cause in found.causes
         ],
         columns=list(COLUMNS),
     )
@@ -170,6 +158,19 @@ def key_figures(found: Diagnosis, deviation: float | None) -> list[KeyFigure]:
             note=untried if found.problem else "none is needed",
         ),
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """How far the search of a diagnosis is.
+
+    Attributes:
+        count: Changes tried so far.
+        elapsed_s: Since it began.
+    """
+
+    count: int
+    elapsed_s: float
 
 
 def progress_words(tried: Tried | None) -> str:

@@ -15,6 +15,7 @@ from core.errors import OpsError
 from core.progress import NoProgress
 from core.snapshot.store import CachedSnapshot
 from dashboard import services
+from dashboard.app_pages.diagnose.model import Tried
 from dashboard.components.systems import system_of
 from dashboard.queries.background import BackgroundResults
 from dashboard.services import history
@@ -27,28 +28,13 @@ SECONDS: Final = 20.0
 """Time for the simulations of one diagnosis; the page stays usable meanwhile."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """How far the search of a diagnosis is.
-
-    Attributes:
-        count: Changes tried so far.
-        words: What is being done.
-        elapsed_s: Since it began.
-    """
-
-    count: int
-    words: str
-    elapsed_s: float
-
-
 class _Search:
     """The progress of the one search that runs: a page reads it while it waits."""
 
     def __init__(self) -> None:
         self._key: tuple[str, CachedSnapshot] | None = None
         self._began = 0.0
-        self._count, self._words = 0, ""
+        self._count = 0
 
     def begin(self, key: tuple[str, CachedSnapshot]) -> None:
         """Forget the search before."""
@@ -57,14 +43,14 @@ class _Search:
 
     def step(self, done: int, total: int, words: str) -> None:
         """Note how many changes were tried; see :class:`core.progress.Progress`."""
-        del total  # a search ends with its time, not with a number
-        self._count, self._words = done, words
+        del total, words  # a search ends with its time, not with a number
+        self._count = done
 
     def of(self, key: tuple[str, CachedSnapshot]) -> Tried | None:
         """Return how far the search of a snapshot is; ``None``: it waits for another one."""
         if key != self._key:
             return None
-        return Tried(self._count, self._words, time.monotonic() - self._began)
+        return Tried(self._count, time.monotonic() - self._began)
 
 
 search: Final = _Search()

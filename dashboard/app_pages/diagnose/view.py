@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import streamlit as st
 
+from core.diagnosis.model import EVEN_RATIO
 from dashboard import state
 from dashboard.app_pages.diagnose import model
 from dashboard.app_pages.diagnose.queries import SECONDS, diagnosed, search
 from dashboard.components import figures, tables, words
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from core.diagnosis.model import Cause, Diagnosis
     from core.snapshot.store import CachedSnapshot
     from dashboard.app_pages.diagnose.queries import Diagnosed
@@ -93,12 +97,22 @@ def _opened(diagnosis: Diagnosis) -> Cause:
     return next((one for one in causes if model.title_of(one) == named), causes[0])
 
 
+def _rows(diagnosis: Diagnosis, ways: Sequence[Sequence[NextPage]]) -> pd.DataFrame:
+    """Return the causes with their effects as bars, and what leads on from each."""
+    rows = model.rows_of(diagnosis)
+    end_ratio = float(rows[["now", "fixed"]].max(axis=None)) / 100 or None
+    for name in ("now", "fixed"):
+        ratios = (rows[name] / 100).tolist()
+        rows[f"{name}_bar"] = tables.deviation_bars(ratios, EVEN_RATIO, end_ratio=end_ratio)
+    for at, name in enumerate(("first", "second")):
+        rows[name] = [found[at].label if at < len(found) else None for found in ways]
+    return rows
+
+
 def _table(page: ClusterPage[Any], system: DiagnoseSystem, diagnosis: Diagnosis) -> None:
     causes = diagnosis.causes
     ways = [system.next_pages(page, cause) for cause in causes]
-    rows = model.rows_of(diagnosis)
-    for at, name in enumerate(("first", "second")):
-        rows[name] = [found[at].label if at < len(found) else None for found in ways]
+    rows = _rows(diagnosis, ways)
 
     def select() -> None:
         picked = st.session_state[_TABLE].selection.rows
