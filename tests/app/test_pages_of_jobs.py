@@ -192,7 +192,7 @@ def test_several_clusters_are_ranked_together_and_apart(site):
     assert list(picker.options) == ["all clusters", "fleet", "other"]
     picker.set_value("other").run()
     assert_calm(app)
-    assert "best candidate" in texts(app)
+    assert "On other; simulated" in texts(app)
 
 
 def test_the_recommended_settings_become_a_plan_that_can_be_applied(site):

@@ -25,15 +25,19 @@ from run_stories import RUN, Story
 from snapshot_site import Site, assert_calm
 from streamlit.testing.v1 import AppTest
 
+from dashboard.app_pages.activity.model import TABS as ACTIVITY_TABS
 from dashboard.app_pages.pulsar.broker.model import TABS as BROKER_TABS
+from dashboard.app_pages.run.view import TABS as RUN_TABS
 from dashboard.sitemap import FILES
 
 FOLDER = Path(__file__).parent / "wording"
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
 VIEWS = {
+    "activity": ACTIVITY_TABS,
     "broker": BROKER_TABS,
     "brokers": ("Brokers", "Findings", "Over time"),
     "bundle": ("Load", "Shedding decision", "Automatic split", "Topics", "Events"),
+    "run": RUN_TABS,
 }
 """Tabs of pages that draw only the one that is open."""
 

@@ -270,12 +270,12 @@ def begin_with(key: str, values: Sequence[str]) -> None:
 def _target(system: BacktestPages) -> tuple[float | None, float | None]:
     """Draw what is good enough; ``None``: the preset."""
     preset, noun = system.grid.system.target, system.grid.system.nouns.moves
-    words = f"≤ {preset.deviation:.0%} off, ≤ {preset.unloads_per_day:,g} {noun} a day"
+    words = f"≤ {preset.deviation:.0%} deviation, ≤ {preset.unloads_per_day:,g} {noun} a day"
     chosen = choice.segmented(
         "Good enough",
         ["vivo", OWN_TARGET],
         key=TARGET,
-        say=lambda one: words if one == "vivo" else "own",
+        say=lambda one: words if one == "vivo" else "Own",
         has_label=True,
     )
     st.caption(system.target_caption)

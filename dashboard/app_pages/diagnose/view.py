@@ -78,10 +78,11 @@ def _draw(page: ClusterPage[Any], system: DiagnoseSystem, key: Key, found: Diagn
                 help="On the newest snapshot.",
                 on_click=_again,
             )
+        st.space("stretch")
+        system.links(page)
     if diagnosis.notes:
         st.caption(words.plain(" ".join(diagnosis.notes[:1])))
     if not diagnosis.causes:
-        system.links(page)
         return
     left, right = st.columns([0.68, 0.32], gap="medium")
     with left:

@@ -59,11 +59,19 @@ class PulsarDiagnose:
         return set_command(cause.fix.wanted, cluster)
 
     def links(self, page: Any) -> None:
-        """Draw the links to Rebalance and Settings."""
+        """Draw the links to Rebalance, Settings, and the job that simulates every cluster."""
         del page
-        with st.container(horizontal=True):
+        with st.container(horizontal=True, width="content"):
             for label, name in (("Rebalance", "rebalance"), ("Settings", "settings")):
                 st.button(label, type="tertiary", on_click=state.go, args=(name,))
+            st.button(
+                "Simulate all clusters…",
+                type="tertiary",
+                help="Every pair of strategies on every cluster, as a background job.",
+                on_click=state.go,
+                args=("jobs",),
+                kwargs={state.KIND: "what_if"},
+            )
 
 
 def changes_of(cause: Cause) -> list[str]:
