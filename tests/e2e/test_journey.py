@@ -75,9 +75,9 @@ def test_journey_from_the_overview_to_a_lookup(tab):
 
     topic = f"persistent://{namespace}/some-topic"
     search_for(tab, topic, "some-topic")
-    heading(tab, "Lookup")
-    expect(page.get_by_text(f"{topic} lives in")).to_be_visible()
-    expect(page.get_by_text("Why not the others")).to_be_visible()
+    heading(tab, f"Topic {topic}")
+    expect(page.get_by_text("4. Owner")).to_be_visible()
+    expect(page.get_by_text("Placement candidates")).to_be_visible()
     assert tab.complaints == []
 
 
