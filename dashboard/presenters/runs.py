@@ -195,15 +195,15 @@ _STATUSES: Final[dict[RunState, Status]] = {
 }
 
 
+_ALSO: Final[dict[StepState, str]] = {"UNKNOWN": "unknown", "SKIPPED": "skipped"}
+"""What the figure of failed steps names as well."""
+
+
 def run_figures(view: RunView, now: datetime) -> list[KeyFigure]:
     """Return state, steps done, steps failed, time and rate of a run."""
     counts, total = view.counts, len(view.steps)
     bad = counts.get("FAILED", 0) + counts.get("UNKNOWN", 0)
-    parts = [
-        f"{counts[state]} {word}"
-        for state, word in (("UNKNOWN", "unknown"), ("SKIPPED", "skipped"))
-        if counts.get(state)
-    ]
+    parts = [f"{counts[state]} {word}" for state, word in _ALSO.items() if counts.get(state)]
     moment = view.ended_at if view.is_ended else view.started_at or view.requested_at
     verb = "ended" if view.is_ended else "started" if view.started_at else "requested"
     left_s = _known_left_s(view)

@@ -157,6 +157,7 @@ def _columns(view: RunView, rows: pd.DataFrame) -> dict[str, tables.Column]:
     columns = {
         "no": st.column_config.NumberColumn("", format="%d", width=36, pinned=True),
         "state": tables.words("State"),
+        "result": tables.words("Result"),
         "bundle": tables.opener(
             "Subject", "_run_bundle", partial(_open_subject, view), is_pinned=False
         ),
@@ -168,7 +169,6 @@ def _columns(view: RunView, rows: pd.DataFrame) -> dict[str, tables.Column]:
             width=110,
             help="Most likely landing of the plan. ✓ it came so; ≠ it landed elsewhere.",
         ),
-        "result": tables.words("Result"),
         "elapsed_s": st.column_config.NumberColumn("Took", format="%.1f s", width=62),
     }
     if not any(rows["predicted"]):
