@@ -53,6 +53,11 @@ def entries(site):
     return services.journal(services.load_config(site.config, ())).entries()
 
 
+def figures(app):
+    """The key figures of a page, by their labels."""
+    return {one.label: one.value for one in app.metric}
+
+
 def apply_button(app):
     return app.button(key=APPLY)
 
@@ -82,8 +87,8 @@ def test_plan_that_is_shown_is_the_plan_that_is_requested(site, snapshot):
     assert [step.bundle for step in event.plan.steps] == movable(snapshot, 1)
     assert event.reason == "level the peak"
     assert entry.record.actor == "test@example.com"
-    assert app.title[0].value == "Run"
-    assert "about to begin" in texts(app)
+    assert app.title[0].value.startswith("Run 2")
+    assert "About to begin" in texts(app)
 
 
 def test_nothing_is_requested_before_a_reason_is_given(site, snapshot):
@@ -232,7 +237,7 @@ def test_read_only_is_said_before_there_is_a_snapshot(tmp_path, monkeypatch):
 def test_run_page_shows_a_run_in_every_state(site, snapshot, told):
     story = Story(site, snapshot)
     getattr(story, told)()
-    app = site.open("run", run=story.run_id)
+    app = site.open("run", run=story.run_id, view="By hand")
     assert_calm(app)
     said = texts(app)
     assert story.run_id in said
@@ -266,9 +271,14 @@ def test_run_page_without_a_snapshot_works(site, snapshot, tmp_path):
 
 def test_failed_step_is_told_in_full_with_what_to_do(site, snapshot):
     story = Story(site, snapshot).failed()
-    said = texts(site.open("run", run=story.run_id))
+    app = site.open("run", run=story.run_id)
+    said = texts(app)
     assert "409 The bundle is being split. Wait for the split, then plan its parts." in said
-    assert "1 failed, 1 skipped" in said
+    shown = figures(app)
+    assert shown["State"] == "failed"
+    assert shown["Done"] == "1 of 3"
+    assert shown["Failed"] == "1"
+    assert "has not begun" not in said
 
 
 def test_landing_elsewhere_offers_the_next_move(site, snapshot):
@@ -311,14 +321,15 @@ def test_run_that_nobody_carries_out_says_how_to_start_a_worker(site, snapshot):
 def test_unknown_run_leads_to_the_activity(site, snapshot, run):
     app = site.open("run", run=run)
     assert_calm(app)
-    next(one for one in app.button if one.label == "Activity").click().run()
+    next(one for one in app.button if one.label == "Runs").click().run()
     assert app.title[0].value == "Runs"
 
 
 def test_predicted_stands_beside_measured(site, snapshot):
-    said = texts(site.open("run", run=Story(site, snapshot).measured().run_id))
-    assert "12.3% measured" in said
-    assert "5.0 MB/s" in said
+    app = site.open("run", run=Story(site, snapshot).measured().run_id)
+    assert figures(app)["Measured deviation"] == "+12.3%"
+    assert "5 MB/s" in texts(app)
+    assert app.get("plotly_chart")
 
 
 # -- undo ------------------------------------------------------------------------------------------
@@ -343,7 +354,7 @@ def test_undo_previews_the_inverse_and_is_applied_like_any_plan(site, snapshot):
     assert [(one.bundle, one.destination) for one in event.plan.steps] == [
         (step.bundle, step.owner)
     ]
-    assert f"It takes back run {story.run_id}" in [one.label for one in app.button]
+    assert f"Undoes run {story.run_id}" in [one.label for one in app.button]
 
 
 def story_that_can_be_undone(site, snapshot):
@@ -511,7 +522,7 @@ def test_activity_lists_the_entries_that_the_address_asks_for(busy, asked, kinds
 
 
 def test_chain_is_verified_when_asked_for(busy):
-    app = busy.open("activity")
+    app = busy.open("activity", view="Journal")
     assert "chain intact" not in texts(app)
     next(one for one in app.button if one.label == "Verify the chain").click().run()
     assert f"{len(entries(busy))} entries, chain intact, newest digest" in texts(app)
@@ -523,7 +534,7 @@ def test_run_in_progress_is_in_the_header_and_on_the_overview(busy):
     table = next(one.value for one in app.dataframe if "balancer" in one.value)
     assert table["run"].tolist() == ["1 of 3"]
     app.button(key="_run_button").click().run()
-    assert app.title[0].value == "Run"
+    assert app.title[0].value.startswith("Run 2")
 
 
 def test_journal_that_cannot_be_read_is_said_and_nothing_can_be_applied(site, snapshot):

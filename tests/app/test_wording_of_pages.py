@@ -25,16 +25,19 @@ from run_stories import RUN, Story
 from snapshot_site import Site, assert_calm
 from streamlit.testing.v1 import AppTest
 
+from dashboard.app_pages.activity.model import TABS as ACTIVITY_TABS
 from dashboard.app_pages.pegasus.cluster.model import TABS as PEGASUS_TABS
 from dashboard.app_pages.pegasus.tables.model import TABS as TABLES_TABS
 from dashboard.app_pages.pulsar.broker.model import TABS as BROKER_TABS
 from dashboard.app_pages.pulsar.ownership.model import VIEWS as OWNERSHIP_TABS
 from dashboard.app_pages.pulsar.settings.model import TABS as SETTINGS_TABS
+from dashboard.app_pages.run.view import TABS as RUN_TABS
 from dashboard.sitemap import FILES
 
 FOLDER = Path(__file__).parent / "wording"
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
 VIEWS: dict[str, tuple[str, ...]] = {
+    "activity": ACTIVITY_TABS,
     "broker": BROKER_TABS,
     "settings": SETTINGS_TABS,
     "ownership": OWNERSHIP_TABS,
@@ -42,6 +45,7 @@ VIEWS: dict[str, tuple[str, ...]] = {
     "isolation": ("Policies", "Groups", "Domains", "Edit policy"),
     "brokers": ("Brokers", "Findings", "Over time"),
     "bundle": ("Load", "Shedding decision", "Automatic split", "Topics", "Events"),
+    "run": RUN_TABS,
     "pegasus": PEGASUS_TABS,
     "pegasus_tables": TABLES_TABS,
 }

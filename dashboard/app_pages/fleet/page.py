@@ -8,7 +8,7 @@ import streamlit as st
 
 from core.errors import OpsError, SnapshotError
 from dashboard.app_pages.fleet import model, view
-from dashboard.app_pages.systems import FLEET
+from dashboard.app_pages.fleet.systems import FLEET
 from dashboard.components import figures, findings, first_steps, frame, words
 from dashboard.components.activity import acting_of
 from dashboard.components.systems import system_of
