@@ -34,7 +34,7 @@ SIZES: Final = ((12, 600, 2.0), (1_000, 100_000, 10.0))
 EVENLY: Final = "loadBalancerDistributeBundlesEvenlyEnabled"
 ON: Final = {"loadBalancerSheddingEnabled": "true"}
 TROUBLES: Final[Mapping[str, Mapping[str, str]]] = {
-    "shedding off": {},
+    "shedding off": {"loadBalancerSheddingEnabled": "false"},
     "even distribution": ON,
     "no even distribution": {**ON, EVENLY: "false"},
     "threshold too high": {

@@ -186,6 +186,7 @@ class Diagnosis:
             question is about the cluster.
         tried: Changes that were tried, those without effect included.
         untried: Changes that the time did not allow.
+        refuted: Changes that help, but not with every random placement.
         notes: What was assumed, and what could not be judged.
     """
 
@@ -194,6 +195,7 @@ class Diagnosis:
     subject: str = ""
     tried: int = 0
     untried: int = 0
+    refuted: int = 0
     notes: tuple[str, ...] = ()
 
     @property
@@ -208,6 +210,12 @@ class Diagnosis:
             return "No problem found."
         if self.causes:
             return self.problem
+        if self.refuted:
+            verb = "helps" if self.refuted == 1 else "help"
+            return (
+                f"{self.problem} {pluralize(self.refuted, 'change')} {verb} with some random "
+                "placements, none with all."
+            )
         if self.untried:
             return (
                 f"{self.problem} Of {self.tried + self.untried:,} changes {self.tried:,} were "

@@ -283,16 +283,18 @@ def test_one_node_is_opened_by_the_address(site, content, node, said):
 def test_trends_of_the_nodes_are_of_what_was_recorded(site):
     begin = now() - timedelta(minutes=4)
     moments = [begin, begin + timedelta(minutes=2)]
-    even = [part_row(2, at, NODES[at], [NODES[at - 1], NODES[at - 2]]) for at in range(4)]
-    snapshots = [
-        snapshot_of(content, taken_at=moment)
-        for content, moment in zip((whole(), whole(even)), moments, strict=True)
-    ]
+    snapshots = []
+    for moment, counts in zip(moments, ((4, 0, 0, 0), (1, 1, 1, 1)), strict=True):
+        content = whole()
+        for row, count in zip(content["nodes"], counts, strict=True):
+            row["primary_replicas"], row["total_replicas"], row["get_rate"] = count, 3, 10.0
+        snapshots.append(snapshot_of(content, taken_at=moment))
     recorded(store_in(site.state_dir), snapshots, "peg")
     config = services.load_config(site.config, ())
     trends = node_trends(config, config.clusters[0], Period(begin - timedelta(hours=1), now()))
     assert trends.primaries == pytest.approx((3.0, 0.0))
-    assert len(trends.requests) == 2
+    assert trends.replicas == pytest.approx((0.0, 0.0))
+    assert trends.requests == pytest.approx((40.0, 40.0))
     nothing = Period(begin - timedelta(days=9), begin - timedelta(days=8))
     assert node_trends(config, config.clusters[0], nothing).primaries == ()
 

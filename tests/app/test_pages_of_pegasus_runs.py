@@ -139,7 +139,7 @@ def test_undo_leads_to_the_plan_that_moves_the_primary_back(site, plan):
     assert_calm(app)
     assert not app.error
     said = texts(app)
-    assert "plan of run" in said
+    assert f"Undo run {RUN}" in said
     assert f"Move the primary of 2.1 (temp) from {NODES[3]} to {NODES[0]}" in said
     assert app.button(key="_apply").label == "Apply undo…"
     assert not app.button(key="_apply").disabled

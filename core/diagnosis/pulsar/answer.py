@@ -14,7 +14,15 @@ from core.diagnosis.pulsar.context import Candidate, DiagnosisContext
 from core.diagnosis.pulsar.draws import Draws
 from core.diagnosis.pulsar.patterns.thresholds import code_of
 from core.diagnosis.pulsar.registry import PATTERNS
-from core.diagnosis.pulsar.trials import NOTHING, PLACEMENT, SHEDDING, Change, Trials, judged_trials
+from core.diagnosis.pulsar.trials import (
+    MANY_BUNDLES,
+    NOTHING,
+    PLACEMENT,
+    SHEDDING,
+    Change,
+    Trials,
+    judged_trials,
+)
 from core.diagnosis.pulsar.values import alternatives
 from core.diagnosis.request import DiagnoseRequest
 from core.errors import InputError, OpsError
@@ -34,7 +42,7 @@ UNEVEN_RATIO: Final = 0.25
 """Load that ends farther from the mean is a problem; the target of 20% leaves some room to it."""
 
 MAX_CAUSES: Final = 6
-_SHORT_S, _LONG_S, _MANY_BUNDLES = 2.0, 10.0, 5_000
+_SHORT_S, _LONG_S = 2.0, 10.0
 _RESOLVED_SHARE: Final = 0.5
 _CODES: Final = {
     "loadBalancerDistributeBundlesEvenlyEnabled": "even_distribution",
@@ -77,7 +85,7 @@ def diagnose(
     """
     if not snapshot.brokers.num_rows or not snapshot.bundles.num_rows:
         return Diagnosis(notes=("The snapshot has no brokers or no bundles: nothing is judged.",))
-    is_large = snapshot.bundles.num_rows > _MANY_BUNDLES
+    is_large = snapshot.bundles.num_rows > MANY_BUNDLES
     budget_s = request.seconds or (_LONG_S if is_large else _SHORT_S)
     trials = Trials(
         snapshot,
@@ -85,16 +93,14 @@ def diagnose(
         progress=progress,
         assumed=assumed,
         max_count=max_count,
-        stops_midway=is_large,
+        stops_midway=True,
     )
     subject = _subject(DiagnosisContext(trials), request)
     try:
         context = DiagnosisContext(judged_trials(trials))
         problem = _problem(context)
         if not problem and _overloaded(context):
-            context = DiagnosisContext(
-                replace(judged_trials(trials), judged_by="usage", traffic_may_differ=True)
-            )
+            context = DiagnosisContext(context.trials.judged("usage", traffic_may_differ=True))
             problem = _overload_problem(context)
     except OpsError as exc:
         return Diagnosis(subject=subject, notes=(str(exc),))
@@ -108,6 +114,7 @@ def diagnose(
         subject=subject,
         tried=search.tried,
         untried=search.untried,
+        refuted=search.refuted,
         notes=search.notes(),
     )
 
@@ -139,7 +146,10 @@ def _concerning(causes: tuple[Cause, ...], name: str | None) -> tuple[Cause, ...
 
 
 def _problem(context: DiagnosisContext) -> str:
-    """Return what is wrong once the balancer is done, one sentence; blank: nothing."""
+    """Return what is wrong once the balancer is done, one sentence; blank: nothing.
+
+    A balancer that is not done within the horizon is judged by what it has reached.
+    """
     end = context.trials.baseline.outcome
     if not end.converges:
         if not end.moves:
@@ -159,10 +169,19 @@ def _problem(context: DiagnosisContext) -> str:
     if end.deviation is not None and end.deviation > UNEVEN_RATIO and context.hurts:
         measure = context.load.label
         after = f" after {pluralize(end.moves, 'move')}" if end.moves else ""
-        off = " and ".join(context.settings.shedding_off)
-        why = f"{off} is false" if off else "the balancer does nothing more"
+        why = _why_no_more(context)
         return f"Max deviation of {measure} is {format_ratio(end.deviation)}{after}, and {why}."
     return ""
+
+
+def _why_no_more(context: DiagnosisContext) -> str:
+    off = " and ".join(context.settings.shedding_off)
+    done = context.trials.baseline.simulation
+    if off:
+        return f"{off} is false"
+    if done is not None and done.ending == "horizon":
+        return f"bundles still move after {pluralize(done.rounds[-1].number, 'round')}"
+    return "the balancer does nothing more"
 
 
 def _overloaded(context: DiagnosisContext) -> str:
@@ -194,13 +213,18 @@ class _Search:
         self._context = context
         self._trials = context.trials
         self._draws = Draws(self._trials)
-        self.untried = 0
+        self.untried = self._hasty = 0
         self._turning: dict[tuple[object, ...], tuple[Candidate, Change]] = {}
 
     @property
     def tried(self) -> int:
         """Changes that were simulated."""
         return self._trials.count
+
+    @property
+    def refuted(self) -> int:
+        """Changes that help with some draws only."""
+        return self._draws.refuted
 
     def causes(self) -> tuple[Cause, ...]:
         """Return the proven causes, best first."""
@@ -213,12 +237,18 @@ class _Search:
                 break
             known = {key for one in proven for key in one.candidate.keys}
             proven += (one for one in further if not known.intersection(one.candidate.keys[:1]))
-        ranked = sorted(proven, key=_merit)
-        best: dict[tuple[str, tuple[str, ...]], _Proven] = {}
-        for one in ranked:
-            best.setdefault((one.candidate.code, one.candidate.objects), one)
-        confirmed = islice(filter(self._is_confirmed, best.values()), MAX_CAUSES)
+        confirmed = list(islice(self._confirmed(sorted(proven, key=_merit)), MAX_CAUSES))
+        self._hasty = sum(self._draws.is_hasty(one.change) for one in confirmed)
         return tuple(self._cause(one) for one in confirmed)
+
+    def _confirmed(self, ranked: Iterable[_Proven]) -> Iterator[_Proven]:
+        """Yield the best change of each cause; one that depends on the draws hides no other."""
+        done: set[tuple[str, tuple[str, ...]]] = set()
+        for one in ranked:
+            key = one.candidate.code, one.candidate.objects
+            if key not in done and self._is_confirmed(one):
+                done.add(key)
+                yield one
 
     def _is_confirmed(self, one: _Proven) -> bool:
         """Whether its effect is no luck of the draws."""
@@ -350,6 +380,17 @@ class _Search:
     def notes(self) -> tuple[str, ...]:
         """Return what was assumed."""
         notes = [f"Judged by {self._context.load.label}."]
+        if self._trials.is_cut_short:
+            rounds = pluralize(self._trials.horizon, "round")
+            notes.append(
+                f"Simulated for {rounds}: the cluster still moves bundles, and more rounds exceed "
+                "the time."
+            )
+        if self._hasty:
+            notes.append(
+                f"{pluralize(self._hasty, 'cause')} simulated with too few random placements to "
+                "exclude chance: the time was over."
+            )
         if self._draws.refuted:
             notes.append(
                 f"{pluralize(self._draws.refuted, 'change')} with an effect that depends on random "

@@ -8,18 +8,16 @@ from typing import Final
 import numpy as np
 
 from core.diagnosis.model import MIN_GAIN_RATIO, Effect
-from core.diagnosis.pulsar.trials import Change, Trials
+from core.diagnosis.pulsar.trials import MANY_BUNDLES, Change, Trials
 
 SEEDS: Final = tuple(range(2, 12))
 """Further seeds that a change is simulated with; the search itself has the first one."""
 
 MIN_SEEDS: Final = 4
-"""So many are simulated even when the time is over ..."""
+"""So many are simulated of each change, further ones while there is time for the search ..."""
 
 _MIN_OF_MANY: Final = 1
-"""... of a cluster with more bundles than :data:`_MANY`, so many."""
-
-_MANY: Final = 5_000
+"""... of a cluster with more bundles than :data:`MANY_BUNDLES`, so many."""
 
 _OWN_BASELINES: Final = 3
 """So many seeds are compared with the cluster as it is under the same seed, none of a large
@@ -40,15 +38,20 @@ class Draws:
     trials: Trials
     _others: dict[int, Trials] = field(default_factory=dict)
     _confirmed: dict[tuple[object, ...], bool] = field(default_factory=dict)
+    _hasty: set[tuple[object, ...]] = field(default_factory=set)
 
     @property
     def refuted(self) -> int:
         """Changes that help with the first seed only."""
         return sum(not is_confirmed for is_confirmed in self._confirmed.values())
 
+    def is_hasty(self, change: Change) -> bool:
+        """Return whether the time was over before enough seeds confirmed a change."""
+        return change.key in self._hasty
+
     @property
     def _is_large(self) -> bool:
-        return bool(self.trials.snapshot.bundles.num_rows > _MANY)
+        return bool(self.trials.snapshot.bundles.num_rows > MANY_BUNDLES)
 
     def confirm(self, change: Change) -> bool:
         """Return whether a change that helps with the first seed is harmful with no other one.
@@ -66,13 +69,19 @@ class Draws:
         effects = [first]
         required = _MIN_OF_MANY if self._is_large else MIN_SEEDS
         for seed in SEEDS:
-            if self.trials.is_over and len(effects) > required:
+            if self.trials.is_search_over and len(effects) > required:
+                break
+            if self.trials.is_time_over:
                 break
             others = self._trials_of(seed)
             effect = others.effect(change)
+            if effect is None and self.trials.is_time_over:
+                break
             if effect is None or effect.is_harmful or others.spoils_traffic(change):
                 return False
             effects.append(effect)
+        if len(effects) <= required:
+            self._hasty.add(change.key)
         return _is_steady(effects)
 
     def _trials_of(self, seed: int) -> Trials:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -30,6 +30,17 @@ ROUNDS: Final = 60
 
 _SEARCH_SHARE: Final = 0.75
 """Of the time goes to the search; the rest simulates with other draws what was found."""
+
+_BASELINE_SHARE: Final = 0.5
+_BASELINE_SHARE_OF_MANY: Final = 0.2
+"""Of the time goes to the first simulation, mostly the cluster as it is, less of it with over
+:data:`MANY_BUNDLES`; how far it got is then the horizon of every trial ..."""
+
+_MIN_ROUNDS: Final = 3
+"""... but it gets through so many rounds."""
+
+MANY_BUNDLES: Final = 5_000
+"""A cluster with more takes long for a round."""
 
 SHEDDING: Final = "loadBalancerLoadSheddingStrategy"
 PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
@@ -82,6 +93,22 @@ class _TimeIsOverError(Exception):
     """The time is over in the middle of a trial."""
 
 
+class TimeLimit:
+    """The time of one diagnosis, from now on; all its trials have the same one.
+
+    Args:
+        seconds: Of all of it.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._started = time.perf_counter()
+
+    def is_over(self, share: float = 1.0) -> bool:
+        """Return whether a share of the time is used."""
+        return time.perf_counter() - self._started > share * self._seconds
+
+
 Edit = Callable[[PulsarSnapshot], PulsarSnapshot] | None
 
 
@@ -124,8 +151,11 @@ class Trials:
         shared: Rounds that trials have in common.
         compared_with: The cluster as it is, simulated already; ``None``: it is with this seed.
         stops_midway: Whether a trial that is not done when the search is over is given up; it
-            counts as not tried.
+            counts as not tried. The cluster as it is is then simulated for fewer rounds.
         traffic_may_differ: Unlike machines are even in usage only with uneven traffic.
+        limit: The time so far; ``None``: it begins now.
+        horizon: Rounds of a trial; 0: :data:`ROUNDS`, or what the time allows the first one.
+        is_held_out: Whether these have other draws than the search; they have all of the time.
     """
 
     snapshot: PulsarSnapshot
@@ -139,8 +169,14 @@ class Trials:
     compared_with: Trial | None = None
     stops_midway: bool = False
     traffic_may_differ: bool = False
-    _trials: dict[tuple[object, ...], Trial | None] = field(default_factory=dict)
-    _started: float = field(default_factory=time.perf_counter)
+    limit: TimeLimit | None = None
+    horizon: int = 0
+    is_held_out: bool = False
+    _trials: dict[tuple[object, ...], Trial | None] = field(default_factory=dict, init=False)
+    _limit: TimeLimit = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._limit = self.limit or TimeLimit(self.budget_s)
 
     @cached_property
     def settings(self) -> EffectiveSettings:
@@ -177,14 +213,24 @@ class Trials:
         """Whether the time is up, or the number."""
         if self.max_count and self.count >= self.max_count:
             return True
-        return time.perf_counter() - self._started > self.budget_s
+        return self.is_time_over
+
+    @property
+    def is_time_over(self) -> bool:
+        """Whether all of the time is used."""
+        return self._limit.is_over()
 
     @property
     def is_search_over(self) -> bool:
         """Whether what is left of the time is for the proof of what was found."""
         if self.max_count and self.count >= self.max_count:
             return True
-        return time.perf_counter() - self._started > _SEARCH_SHARE * self.budget_s
+        return self._limit.is_over(1.0 if self.is_held_out else _SEARCH_SHARE)
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether the time allows fewer rounds than a trial should have."""
+        return 0 < self.horizon < ROUNDS
 
     def with_seed(self, seed: int, compared_with: Trials | None = None) -> Trials:
         """Return trials of the same cluster with other draws.
@@ -196,11 +242,42 @@ class Trials:
         return Trials(
             self.snapshot,
             judged_by=self.judged_by,
+            budget_s=self.budget_s,
             seed=seed,
             assumed=self.assumed,
             shared=self.shared,
+            stops_midway=self.stops_midway,
             traffic_may_differ=self.traffic_may_differ,
+            limit=self._limit,
+            horizon=self.horizon or ROUNDS,
+            is_held_out=True,
             compared_with=None if compared_with is None else compared_with.baseline,
+        )
+
+    def judged(self, by: MeasureName, *, traffic_may_differ: bool = False) -> Trials:
+        """Return trials of the same cluster in the same time, judged by another measure.
+
+        A cluster that is simulated already is not simulated again.
+        """
+        known = vars(self).get("baseline")
+        if known is not None and known.simulation is not None:
+            deviation = self._deviation(known.simulation.final, self.settings, by)
+            known = replace(known, outcome=replace(known.outcome, deviation=deviation))
+        else:
+            known = None
+        return Trials(
+            self.snapshot,
+            judged_by=by,
+            budget_s=self.budget_s,
+            progress=self.progress,
+            assumed=self.assumed,
+            max_count=self.max_count,
+            shared=self.shared,
+            stops_midway=self.stops_midway,
+            traffic_may_differ=traffic_may_differ,
+            limit=self._limit,
+            horizon=self.horizon,
+            compared_with=known,
         )
 
     def known(self, change: Change) -> bool:
@@ -229,7 +306,10 @@ class Trials:
         trial = self.trial(change)
         if trial is None:
             return None
-        return Effect(before=self.baseline.outcome, after=trial.outcome)
+        try:
+            return Effect(before=self.baseline.outcome, after=trial.outcome)
+        except _TimeIsOverError:
+            return None
 
     def spoils_traffic(self, change: Change) -> bool:
         """Return whether a change makes traffic less even while another measure is judged."""
@@ -283,17 +363,30 @@ class Trials:
         is_patient: bool,
     ) -> Simulation:
         cluster = shared_cluster(snapshot, settings, strategy, self.shared)
-        run = Run(shedding=strategy.name, rounds=ROUNDS, seed=self.seed)
         limit = None if is_patient else self._gives_up()
+        is_first, horizon = not self.horizon, self.horizon or ROUNDS
+        run = Run(shedding=strategy.name, rounds=horizon, seed=self.seed)
 
         def is_done(rounds: Sequence[RoundResult]) -> bool:
-            words = f"simulating changes, round {rounds[-1].number} of at most {ROUNDS}"
+            words = f"simulating changes, round {rounds[-1].number} of at most {horizon}"
             self.progress.step(self.count, 0, words)
-            if self.stops_midway and not is_patient and self.is_search_over:
+            if is_first and self._is_long_enough(rounds):
+                self.horizon = rounds[-1].number
+                return True
+            if self.stops_midway and not is_first and self.is_search_over:
                 raise _TimeIsOverError
             return limit is not None and limit(rounds)
 
-        return run_rounds(cluster, run, strategy, settings, is_hopeless=is_done)
+        done = run_rounds(cluster, run, strategy, settings, is_hopeless=is_done)
+        self.horizon = self.horizon or ROUNDS
+        return done
+
+    def _is_long_enough(self, rounds: Sequence[RoundResult]) -> bool:
+        """Return whether the first simulation has had its share of the time."""
+        if not self.stops_midway or len(rounds) < _MIN_ROUNDS:
+            return False
+        is_large = self.snapshot.bundles.num_rows > MANY_BUNDLES
+        return self._limit.is_over(_BASELINE_SHARE_OF_MANY if is_large else _BASELINE_SHARE)
 
     def _gives_up(self) -> Callable[[Sequence[RoundResult]], bool]:
         limit = max(_RETURNED_FLOOR, self.baseline.outcome.returned)
@@ -337,13 +430,4 @@ def judged_trials(trials: Trials) -> Trials:
     strategy = active_shedding_strategy(trials.snapshot.manifest.load_manager, settings)
     view = LoadView.of(trials.snapshot, settings)
     measure = strategy.fires_by(view, strategy.config(settings))
-    return Trials(
-        trials.snapshot,
-        judged_by=measure,
-        budget_s=trials.budget_s,
-        progress=trials.progress,
-        assumed=trials.assumed,
-        max_count=trials.max_count,
-        shared=trials.shared,
-        stops_midway=trials.stops_midway,
-    )
+    return trials.judged(measure)

@@ -207,7 +207,7 @@ def _traffic(rows: Sequence[FleetRow]) -> KeyFigure:
         value=format_bytes_per_s(sum(one.traffic or 0.0 for one in known) if known else None),
         note="in plus out",
         trend=total,
-        help="Of every broker of every Pulsar cluster.",
+        help="Of every cluster whose servers report it.",
     )
 
 

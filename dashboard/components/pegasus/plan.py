@@ -188,7 +188,7 @@ def effects_of(page: PegasusPage, plan: Plan, preview: PegasusPreview) -> list[a
         action_bar.Effect(
             label="Steps",
             value=f"{len(plan.steps):,}",
-            note=f"{pluralize(restored, 'setting')} restored" if restored else "",
+            note=f"{pluralize(restored, 'setting')} restored" if restored else "one run",
         )
     ]
     if moved:

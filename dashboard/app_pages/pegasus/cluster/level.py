@@ -242,7 +242,7 @@ def _effects(page: PegasusPage, wanted: FunctionLevel) -> list[action_bar.Effect
     change = action_bar.Effect(
         label="Meta function level",
         value=f"{stored} → {wanted.word}",
-        note="clears proposals" if model.may_clear(wanted) else "",
+        note="clears proposals" if model.may_clear(wanted) else "until a new leader",
     )
     rounds = rounds_of(page) if wanted is FunctionLevel.LIVELY else None
     if rounds is None or rounds.run is None:

@@ -174,7 +174,7 @@ def leader(page: PulsarPage) -> None:
 
 
 def failure(page: PulsarPage) -> None:
-    """Let a person choose a broker, and show its death."""
+    """Show the failure of the chosen broker, computed; the cluster is not contacted."""
     names = list(page.reading.view.brokers)
     if not names:
         words.nothing("No broker is in this snapshot", page.reading.snapshot.manifest)
@@ -182,13 +182,13 @@ def failure(page: PulsarPage) -> None:
     leader = page.reading.snapshot.manifest.leader
     with st.container(horizontal=True, vertical_alignment="bottom"):
         broker = choice.selected(
-            "Broker that dies",
+            "Failed broker",
             names,
             key=state.BROKER,
             say=lambda name: f"{name} (leads)" if name == leader else name,
         )
         st.button(
-            "Open the broker",
+            "Open broker",
             icon=":material/dns:",
             type="tertiary",
             on_click=frame.broker_link,
@@ -199,29 +199,28 @@ def failure(page: PulsarPage) -> None:
     except OpsError as error:
         words.failed(error, what="This cannot be simulated")
         return
-    words.section("What comes of it", "Nothing is done to the cluster: this is computed.")
     st.markdown(words.plain(death.sentence))
-    left, right = st.columns([0.46, 0.54], gap="medium")
+    left, right = st.columns(2, gap="medium")
     with left:
-        _moments(death)
-    with right:
         _landing(death)
-    _hot(death)
+    with right:
+        _hot(death)
     _groups(death)
-    with st.expander("Each bundle and where it lands", on_change="rerun") as each:
+    with st.expander("Timeline", icon=":material/schedule:"):
+        _moments(death)
+    with st.expander("Bundles and destinations", on_change="rerun") as each:
         if each.open:
             _each(page, death)
 
 
 def _moments(death: BrokerDeath) -> None:
-    st.markdown("**What happens when**")
     for moment in death.moments:
         when, title = words.plain(model.when(moment)), words.plain(moment.title)
         st.markdown(f":gray-badge[{when}] **{title}**  \n{words.plain(moment.detail)}")
 
 
 def _landing(death: BrokerDeath) -> None:
-    st.markdown("**Where its bundles would go**")
+    words.section("Destinations")
     rows = model.landing_table(death)
     if not len(rows):
         st.caption("It owns no bundle that others could serve.")
@@ -258,7 +257,7 @@ def _hot(death: BrokerDeath) -> None:
     if not len(rows):
         st.caption(f"No broker is at {line} or more afterwards.")
         return
-    words.section("Hot afterwards", f"Usage of {line} and more; some were there before.")
+    words.section("Hot afterwards", f"Usage of {line} and more.")
     tables.table(
         rows,
         {
