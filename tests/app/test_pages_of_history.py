@@ -242,4 +242,4 @@ def test_a_range_that_is_too_long_for_a_browser_is_left_to_the_command_line(
     assert "range is too long" not in texts(remembered.open("history", view="Export"))
     monkeypatch.setattr(history_views, "MOST_BYTES", 1_000)
     said = texts(remembered.open("history", view="Export"))
-    assert "gets 0 MB" in said
+    assert "gets 1 kB" in said

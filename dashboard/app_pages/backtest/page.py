@@ -29,7 +29,8 @@ found = view.read(shown) if shown is not None and shown.answer is not None else 
 if shown is not None:
     words.title("Back-test", model.asked_words(queries.asked_grid(shown)))
     st.button("Close result", icon=":material/close:", type="tertiary", on_click=jobs.close)
-jobs.draw_server(server)
+if found is None:
+    jobs.draw_server(server)
 if problem is not None:
     words.failed(problem, what="The record cannot be read")
 if found is None:
