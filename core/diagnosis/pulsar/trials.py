@@ -312,8 +312,10 @@ class Trials:
         if change.edit is not None or change.release is not None:
             return None
         # what held-out trials are compared with may have other draws
-        own = [] if self.is_held_out else [({}, self.baseline)]
-        for settings, trial in (*own, *self._by_settings):
+        known = list(self._by_settings)
+        if not self.is_held_out:
+            known.append(({}, self.baseline))
+        for settings, trial in known:
             added = change.settings.keys() - settings.keys()
             if settings.items() <= change.settings.items() and not added & trial.reads:
                 return trial
