@@ -18,8 +18,13 @@ from dashboard.services import CONFIG_ENV
 
 PAGE: Final = Path(__file__).with_name("app.py")
 
-_FIRST_PAGE: Final = ("dashboard.components.frame", "dashboard.app_pages.systems")
+_FIRST_PAGE: Final = ("dashboard.components.frame", "dashboard.app_pages.fleet.systems")
 """What the first page imports, with all that is heavy under it."""
+
+_OTHER_PAGES: Final = tuple(
+    f"dashboard.app_pages.{name}.systems" for name in ("history", "run", "diagnose", "backtest")
+)
+"""What other pages import, so that opening them first does not take a second longer."""
 
 _LOOK_S: Final = 0.1
 _LOOKS: Final = 1200
@@ -50,7 +55,7 @@ def main() -> None:
 
 
 def _import_first_page() -> None:
-    """Import what the first page needs, so that the first visitor does not wait for it.
+    """Import what pages need, the first one's first, so that no visitor waits for it.
 
     It waits for the configuration: a demo writes it once its clusters run, and they need the
     processors until then.
@@ -60,7 +65,7 @@ def _import_first_page() -> None:
         if not path or Path(path).is_file():
             break
         wait.wait(_LOOK_S)
-    for name in _FIRST_PAGE:
+    for name in (*_FIRST_PAGE, *_OTHER_PAGES):
         import_module(name)
 
 

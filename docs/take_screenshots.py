@@ -32,14 +32,19 @@ IMAGES: Final = Path(__file__).with_name("images")
 SEED: Final = 7
 SIZE: Final = {"width": 1440, "height": 900}
 MAX_BYTES: Final = 250_000
-_COLORS: Final = 128
 _READY_S: Final = 600.0
 _PAGE_MS: Final = 120_000
 _CALM_MS: Final = 6_000
 _PAST_LINES: Final = 2
 """Parts of the past that the pictures show: the last hours of both clusters."""
 
-_SETTLED: Final = "!document.querySelector('[data-testid=\"stSkeleton\"]')"
+_SETTLED: Final = """() => {
+  const app = document.querySelector('[data-testid="stApp"]');
+  const busy = '[data-testid="stSkeleton"], [data-testid="stSpinner"]';
+  return app.getAttribute("data-test-script-state") === "notRunning"
+    && !document.querySelector(busy) && !app.innerText.includes("Looking for causes");
+}"""
+"""No script runs, nothing is computed any more, in the background neither."""
 
 PULSAR: Final = "sandbox"
 PEGASUS: Final = "sandbox-pegasus"
@@ -129,7 +134,7 @@ def _take(base: str, wanted: list[str], objects: dict[str, str]) -> list[str]:
 
 
 def _picture(browser: Browser, address: str, scheme: str, file: Path) -> None:
-    """Take a picture once the page has settled, in few colours: a page needs no more."""
+    """Take a picture once the page has settled, without an alpha channel and well packed."""
     page = browser.new_page(viewport=SIZE, color_scheme=scheme)
     page.goto(address)
     page.wait_for_selector('[data-testid="stHeading"]', timeout=_PAGE_MS)
@@ -138,8 +143,7 @@ def _picture(browser: Browser, address: str, scheme: str, file: Path) -> None:
     page.screenshot(path=file)
     page.close()
     with Image.open(file) as image:
-        small = image.convert("RGB").quantize(_COLORS, dither=Image.Dither.NONE)
-    small.save(file, optimize=True)
+        image.convert("RGB").save(file, optimize=True)
     print(f"{file.name}: {file.stat().st_size:,} bytes", flush=True)  # noqa: T201 - a script for the terminal
 
 

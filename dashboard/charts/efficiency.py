@@ -66,6 +66,6 @@ def efficiency_lines(
     styled(figure, height=270 + 16 * len(efficiency_curves), legend=True)
     if goal_ratio is not None:
         figure.add_hline(y=goal_ratio * 100, line={"color": ACCENT, "width": 1, "dash": "dot"})
-    figure.update_yaxes(ticksuffix=" %", rangemode="tozero", title_text="max deviation from mean")
+    figure.update_yaxes(ticksuffix="%", rangemode="tozero", title_text="max deviation from mean")
     figure.update_xaxes(ticksuffix=" MB/s", rangemode="tozero", title_text="moved so far")
     return figure

@@ -9,12 +9,13 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from dashboard.charts.template import ACCENT, LINE, NEUTRAL, styled
+from dashboard.charts.template import ACCENT, LINE, NEUTRAL, SERIES, styled
 
 Floats = NDArray[np.float64]
 _ROW_PX = 26
 _LEAST_ROW_PX = 9
 _HEIGHT_PX = 560
+_ROUNDS_PX = 250
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,40 @@ class NodeBars:
     mean: float
     label: str
     unit: str
+
+
+@dataclass(frozen=True, eq=False)
+class RoundLines:
+    """Primaries of some nodes by round of the balancer.
+
+    Attributes:
+        nodes: Names; length ``n``.
+        rounds: Numbers, 0: as it is; length ``m``.
+        counts: Shape ``(m, n)``.
+    """
+
+    nodes: Sequence[str]
+    rounds: NDArray[np.int64]
+    counts: Floats
+
+
+def round_lines(data: RoundLines) -> go.Figure:
+    """Return a line a node over the rounds."""
+    figure = go.Figure()
+    for at, name in enumerate(data.nodes):
+        figure.add_trace(
+            go.Scatter(
+                x=data.rounds,
+                y=data.counts[:, at],
+                mode="lines+markers",
+                name=name,
+                line={"width": 1.8, "color": SERIES[at % len(SERIES)]},
+                hovertemplate="round %{x}<br><b>%{y:,.0f} primaries</b><extra>" + name + "</extra>",
+            )
+        )
+    styled(figure, height=_ROUNDS_PX, legend=True)
+    figure.update_xaxes(title_text="round", tickformat="d", rangemode="tozero")
+    return figure
 
 
 def node_bars(data: NodeBars) -> go.Figure:

@@ -203,8 +203,8 @@ def _show(found: Diagnosis, command_of: Callable[[Cause], str], lines: int) -> N
         say(f"{number}. {cause.summary} [{cause.code}]")
         say(f"   {_effect_words(cause.effect)}")
         restart = " (restart the servers one by one)" if cause.fix.restart else ""
-        lines = filter(None, (command_of(cause), *cause.fix.lines))
-        say(f"   Fix: {'; '.join(lines) or cause.hint}{restart}")
+        ways = filter(None, (command_of(cause), *cause.fix.lines))
+        say(f"   Fix: {'; '.join(ways) or cause.hint}{restart}")
     hidden = len(found.causes) - len(shown)
     more = f"{pluralize(hidden, 'further cause')}: --json. " if hidden else ""
     rest = f"{found.untried:,} not tried: the time was over. " if found.untried else ""

@@ -181,7 +181,7 @@ def main() -> None:
     sys.excepthook = _unexpected
     sys.meta_path.insert(0, _WithoutPandas())
     if COMPLETION_VARIABLE in os.environ:
-        from typer.completion import completion_init  # noqa: PLC0415  # only a shell needs it
+        from typer._completion_classes import completion_init  # noqa: PLC0415  # only a shell needs it
 
         completion_init()
         sys.modules["numpy"] = None  # type: ignore[assignment]  # pyarrow asks for it; names need none

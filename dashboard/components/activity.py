@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
@@ -17,7 +17,11 @@ from dashboard.presenters.workers import worker_badge
 from dashboard.queries import runs
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from dashboard.services import Cluster, Config
+
+_JOURNAL_PX: Final = 560
 
 
 def run_link(run_id: str) -> None:
@@ -77,9 +81,56 @@ def acting_of(config: Config, cluster: Cluster) -> Acting:
     )
 
 
+def journal_table(rows: pd.DataFrame, *, key: str, is_of_one_run: bool = False) -> None:
+    """Show entries of the journal as a table, and the selected one in full at its side.
+
+    Args:
+        rows: As :func:`dashboard.presenters.journal.entries_frame` returns them.
+        key: Unique on the page.
+        is_of_one_run: Cluster and run are known, and times are to the millisecond.
+    """
+    held = st.session_state.get(key, {}).get("selection", {}).get("rows", ())
+    selected = next((row for row in held if row < len(rows)), None)
+    left, right = (st.container(), None)
+    if selected is not None:
+        left, right = st.columns([0.68, 0.32], gap="medium")
+    stamp = "HH:mm:ss.SSS" if is_of_one_run else "YYYY-MM-DD HH:mm:ss"
+    columns = {
+        "seq": st.column_config.NumberColumn("No.", format="%d"),
+        "at": st.column_config.DatetimeColumn("When (UTC)", format=stamp),
+        "who": tables.words("Who"),
+        "cluster": tables.words("Cluster"),
+        "run": tables.opener("Run", f"_{key}_run", run_link),
+        "kind": tables.words("Entry"),
+        "of": tables.words("Object"),
+        "before": st.column_config.TextColumn("Before", width=130),
+        "after": st.column_config.TextColumn("After", width=130),
+        "why": tables.words("Reason"),
+    }
+    if is_of_one_run:
+        del columns["cluster"], columns["run"]
+    with left:
+        tables.table(
+            rows,
+            columns,
+            key=key,
+            alt="Entries of the journal",
+            missing="",
+            height=min(_JOURNAL_PX, tables.height_of(len(rows))),
+            selection="single-row",
+        )
+    if right is not None and selected is not None:
+        entry = rows.iloc[selected]
+        with right, st.container(border=True, key=f"{key}_panel"):
+            st.markdown(f"**Entry {entry['seq']}: {words.plain(entry['kind'])}**")
+            st.markdown(words.plain(entry["what"]))
+            if entry["why"]:
+                st.caption(words.plain(f"“{entry['why']}”"))
+
+
 def past_of(config: Config, cluster: str, subject: str, *, key: str) -> None:
     """Show the steps of runs in which a bundle or a broker took part, the newest first."""
-    words.section("Runs", "What was applied from here, and what came of it.")
+    words.section("Runs", "What was applied from here, and the result.")
     try:
         views = runs.of_cluster(config, cluster)
     except OpsError as error:

@@ -5,10 +5,11 @@ A page lists the findings of its clusters and shows them::
     rows = findings.of_cluster(page)
     findings.show(rows, key="fleet", moment=page.stored.taken_at)
 
-A click on the object opens its page, a click on the button the page on which something can be done,
-and a selected row its explanation: the whole sentence, what to do, and the evidence. ``panel`` is a
-container for the explanation where the page has a place for it; ``more`` draws what only one page
-can do about a finding (a fix that goes into the changes of Settings).
+A click on the object opens its page, a click on the button the page on which something can be done
+(the explanation where that is the page itself), and a selected row its explanation: the whole
+sentence, what to do, and the evidence. ``panel`` is a container for the explanation where the page
+has a place for it; ``more`` draws what only one page can do about a finding (a fix
+that goes into the changes of Settings).
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ MAX_ROWS: Final = 12
 
 _MIN_FOR_FILTER: Final = 6
 _PANEL_PX: Final = 430
+_EXPLAIN: Final = "Explain"
+"""Button of a finding about which something can be done on the page that is drawn."""
 
 
 def of_cluster(page: ClusterPage[Any], findings: Sequence[Finding] | None = None) -> list[Listed]:
@@ -131,6 +134,10 @@ def _opened(rows: Sequence[Listed], key: str) -> Listed | None:
 
 def _table(rows: Sequence[Listed], key: str, max_rows: int) -> None:
     frame = findings_frame(rows, services.now())
+    frame["action"] = [
+        _EXPLAIN if _action_page(one) == state.page() else label
+        for one, label in zip(rows, frame["action"], strict=True)
+    ]
     has_several = len({one.cluster for one in rows}) > 1
 
     def selected() -> None:
@@ -142,12 +149,20 @@ def _table(rows: Sequence[Listed], key: str, max_rows: int) -> None:
         if click is not None:
             one = rows[click["row"]]
             page, params = one.links.target(one.finding)
-            state.go(page, **{state.CLUSTER: one.cluster, **params})
+            if page == state.page():
+                st.session_state[f"_{key}_opened"] = one.identity
+            else:
+                state.go(page, **{state.CLUSTER: one.cluster, **params})
 
     def act() -> None:
         click = st.session_state.get(f"_{key}_action")
-        if click is not None:
-            go_to_action(rows[click["row"]])
+        if click is None:
+            return
+        one = rows[click["row"]]
+        if _action_page(one) == state.page():
+            st.session_state[f"_{key}_opened"] = one.identity
+        else:
+            go_to_action(one)
 
     columns = {
         "severity": tables.status("Severity", SEVERITY_WORDS.values()),
@@ -163,7 +178,12 @@ def _table(rows: Sequence[Listed], key: str, max_rows: int) -> None:
         "finding": tables.words("Finding", width_px=212),
         "measured": st.column_config.TextColumn("Measured", alignment="right", width=82),
         "limit": st.column_config.TextColumn("Limit", alignment="right", width=82),
-        "since": st.column_config.TextColumn("Since", alignment="right", width=60),
+        "since": st.column_config.TextColumn(
+            "Since",
+            help="As far as snapshots are saved, at most 6 h back.",
+            alignment="right",
+            width=60,
+        ),
         "action": st.column_config.ButtonColumn("", on_click=act, key=f"_{key}_action", width=96),
     }
     tables.grid(
@@ -178,6 +198,12 @@ def _table(rows: Sequence[Listed], key: str, max_rows: int) -> None:
         on_select=selected,
         selection_mode="single-row",
     )
+
+
+def _action_page(one: Listed) -> str:
+    """Return the page on which something can be done about a finding."""
+    found = one.links.action(one.finding)
+    return one.links.target(one.finding)[0] if found is None else found[1]
 
 
 def go_to_action(one: Listed) -> None:
@@ -211,7 +237,7 @@ def _explanation(one: Listed, key: str, more: Callable[[Finding], None] | None) 
     _evidence(found, key)
     with st.container(horizontal=True, gap="small"):
         action = one.links.action(found)
-        if action is not None:
+        if action is not None and action[1] != state.page():
             st.button(
                 action[0], key=f"_{key}_do", type="primary", on_click=go_to_action, args=(one,)
             )

@@ -22,6 +22,8 @@ from dashboard.sitemap import kinds_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from streamlit.delta_generator import DeltaGenerator
+
     from core.snapshot.store import CachedSnapshot
     from dashboard.services import Cluster, Config
 
@@ -77,6 +79,17 @@ def _drawn(title: str) -> tuple[Config, Choice]:
         no_clusters(config, kinds)
         st.stop()
     return config, choice
+
+
+def columns(widths: Sequence[float], *, key: str) -> list[DeltaGenerator]:
+    """Return parts of a page next to each other; in a narrow window one is below the other.
+
+    Args:
+        widths: Shares of the width.
+        key: Unique on the page.
+    """
+    with st.container(key=f"columns_{key}"):
+        return st.columns(widths, gap="small")
 
 
 def open_page(title: str, kind: type[P]) -> P:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 LOOK_EVERY_S: Final = 1.0
 MOST_SHOWN: Final = 8
+_LIST_PX: Final = 560
 _FAILED: Final = "_job_failed"
 
 
@@ -47,15 +48,31 @@ def draw_server(server: presenter.ServerState) -> None:
         return
     st.warning(
         f"{words.plain(server.sentence)} Requested jobs wait until one runs. "
-        "`trimtab dashboard` and `trimtab demo` start one; alone:",
+        "`trimtab dashboard` and `trimtab demo` start one, as does:",
         title="No job server runs",
         icon=":material/power_off:",
     )
     st.code(server.remedy, language="bash")
 
 
+def request(config: Config, kind: str, parameters: Mapping[str, Any]) -> str | None:
+    """Request a job and return its name; ``None``: it is refused, see :func:`draw_refusal`.
+
+    Args:
+        config: The configuration.
+        kind: Name of its kind.
+        parameters: What its model takes.
+    """
+    st.session_state.pop(_FAILED, None)
+    try:
+        return services_jobs.request_job(config, kind, parameters, runs.person())
+    except OpsError as error:
+        st.session_state[_FAILED] = error
+        return None
+
+
 def start(config: Config, kind: str, parameters: Mapping[str, Any], page: str) -> None:
-    """Ask for a job and show it; for callbacks.
+    """Request a job and open it on the page that shows it; for callbacks.
 
     Args:
         config: The configuration.
@@ -63,13 +80,9 @@ def start(config: Config, kind: str, parameters: Mapping[str, Any], page: str) -
         parameters: What its model takes.
         page: That shows it.
     """
-    st.session_state.pop(_FAILED, None)
-    try:
-        job_id = services_jobs.request_job(config, kind, parameters, runs.person())
-    except OpsError as error:
-        st.session_state[_FAILED] = error
-        return
-    state.go(page, job=job_id)
+    job_id = request(config, kind, parameters)
+    if job_id is not None:
+        state.go(page, job=job_id)
 
 
 def draw_refusal() -> None:
@@ -151,7 +164,6 @@ def draw_failure(job: Job) -> None:
         st.info(body or "It was stopped.", title="Stopped", icon=":material/stop_circle:")
     else:
         st.error(body, title="This job failed", icon=":material/error:")
-    st.caption("Its parameters stay below: start it again, or change them.")
 
 
 def leave(config: Config, job_id: str) -> None:
@@ -168,34 +180,57 @@ def close() -> None:
     st.query_params.pop(state.JOB, None)
 
 
-def draw_list(jobs: Sequence[Job], *, key: str) -> None:
-    """Draw jobs as a table; a click opens one on the page of its kind.
+def draw_list(config: Config, jobs: Sequence[Job], *, key: str) -> None:
+    """Draw jobs as a table that follows those which run; a click opens one, or stops it.
 
     Args:
+        config: The configuration.
         jobs: Newest first.
         key: Of the table.
     """
+    is_over = all(job.is_ended for job in jobs)
+    every = None if is_over else state.ticking(LOOK_EVERY_S)
+    names = frozenset(job.id for job in jobs)
+    ended = sum(job.is_ended for job in jobs)
+    st.fragment(partial(_list, config, names, ended, key), run_every=every)()
+
+
+def _list(config: Config, names: Collection[str], ended: int, key: str) -> None:
+    jobs = [job for job in listed(config) if job.id in names]
+    if sum(job.is_ended for job in jobs) != ended and not state.is_busy():
+        st.rerun()
     pages = {job.id: presenter.page_of(job.kind) for job in jobs}
 
     def open_job(job_id: str) -> None:
         state.go(pages.get(job_id, presenter.JOBS), job=job_id)
 
+    def stop_clicked() -> None:
+        click = st.session_state.get(f"_{key}_stop")
+        if click is not None:
+            _stop(config, jobs[click["row"]].id)
+
     rows = presenter.jobs_frame(jobs, services_jobs.kinds(), services.now())
+    columns = {
+        "job": tables.opener("Job", f"_{key}_job", open_job, width_px=225),
+        "kind": tables.words("Kind", width_px=210),
+        "cluster": tables.words("Cluster"),
+        "state": tables.words("State"),
+        "progress": tables.share("Progress"),
+        "asked_at": st.column_config.DatetimeColumn(
+            "Requested (UTC)", format="YYYY-MM-DD HH:mm:ss"
+        ),
+        "took_s": tables.seconds("Took"),
+        "who": tables.words("Who"),
+    }
+    if rows["stop"].notna().any():
+        columns["stop"] = st.column_config.ButtonColumn(
+            "", on_click=stop_clicked, key=f"_{key}_stop", width=70
+        )
     tables.table(
         rows,
-        {
-            "job": tables.opener("Job", f"_{key}_job", open_job, width_px=225),
-            "kind": tables.words("Kind"),
-            "state": tables.words("State"),
-            "outcome": st.column_config.TextColumn("Result", width="large"),
-            "asked_at": st.column_config.DatetimeColumn(
-                "Asked (UTC)", format="YYYY-MM-DD HH:mm:ss"
-            ),
-            "took_s": tables.seconds("Took"),
-            "who": tables.words("Who"),
-        },
+        columns,
         key=key,
-        alt="Jobs, the newest first, with what came of each",
-        height=min(360, tables.height_of(len(rows))),
+        alt="Jobs, the newest first, with state and progress",
+        height=min(_LIST_PX, tables.height_of(len(rows))),
         missing="",
     )

@@ -1,4 +1,4 @@
-"""Pause, resume, stop, undo: what a person may ask of a run."""
+"""Pause, resume, stop, undo: what a person may request of a run."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 FAILED: Final = "_control_failed"
 _HELP: Final[dict[Control, str]] = {
-    "pause": "The step under way is finished; no further one is begun until you resume.",
-    "resume": "Goes on with the next step.",
+    "pause": "The step under way ends; the next one starts when you resume.",
+    "resume": "Continue with the next step.",
 }
 
 
 def controls(config: Config, view: RunView) -> None:
     """Draw what may be requested of the run in its state, and what was already."""
-    with st.container(horizontal=True, vertical_alignment="center"):
+    with st.container(horizontal=True, vertical_alignment="center", width="content"):
         if view.is_ended:
             _undo(config, view)
         else:
@@ -84,7 +84,7 @@ def _stop(config: Config, view: RunView) -> None:
             "The step under way is finished, the remaining ones are skipped, "
             "and temporary settings are restored."
         )
-        st.text_input("Why?", key="_stop_reason", placeholder="optional", max_chars=500)
+        st.text_input("Reason", key="_stop_reason", placeholder="Optional", max_chars=500)
         st.button(
             "Stop this run",
             icon=":material/stop_circle:",
@@ -104,7 +104,7 @@ def _undo(config: Config, view: RunView) -> None:
         "Undo…",
         icon=":material/undo:",
         disabled=why_not is not None,
-        help=why_not or "Shows the plan that takes it back; nothing is done before you apply it.",
+        help=why_not or "Preview the plan that undoes it; nothing is sent before you apply it.",
         key="_undo",
         on_click=_preview_undo,
         args=(view,),

@@ -23,20 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepsTable:
-    """How wide the columns of a run's steps are, in pixels, and how high a row.
+    """How wide the columns of a run's steps are, in pixels.
 
     Attributes:
         ends: Of the columns "From" and "To".
-        sentence: Of what happened.
         asked: Of what was requested.
-        row: Height of a row beyond the usual one.
         order: Returns the columns to show, of the rows; ``None``: all, as they come.
     """
 
     ends: int
-    sentence: int
     asked: int
-    row: int = 0
     order: Callable[[pd.DataFrame], Sequence[str]] | None = None
 
 

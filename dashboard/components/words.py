@@ -39,7 +39,7 @@ STYLE = """<style>
   background: none; padding: 0; font-size: 0.85rem; margin: 0;
 }
 [class*="st-key-figure_"] [data-testid="stMetricChart"] {
-  position: absolute; right: 0.4rem; top: -0.3rem; width: 60px; height: 24px; margin: 0;
+  position: absolute; right: 0.3rem; top: -0.4rem; width: 42px; height: 24px; margin: 0;
 }
 [class*="st-key-figure_"] [data-testid="stMetricChart"] :is(svg, canvas) {
   background: transparent !important; width: 100% !important; height: 100% !important;
@@ -71,6 +71,12 @@ STYLE = """<style>
 .st-key-past button { border-color: #ffffff; color: #ffffff; background: none; }
 .st-key-backtest_form [data-testid="stButtonGroup"] > div { flex-wrap: wrap; }
 @media (max-width: 1200px) {
+  [class*="st-key-columns_"] > div > [data-testid="stHorizontalBlock"],
+  [class*="st-key-columns_"] > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
+  [class*="st-key-columns_"] > div > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"],
+  [class*="st-key-columns_"] > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"] {
+    min-width: 460px; flex-grow: 1;
+  }
   .st-key-backtest_form [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
   .st-key-backtest_found > div > [data-testid="stHorizontalBlock"],
   .st-key-backtest_found > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }

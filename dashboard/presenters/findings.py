@@ -58,6 +58,9 @@ class FindingLinks:
         page, parameter = self.subjects.get(finding.subject_kind, ("", ""))
         if page and finding.subject:
             return page, {parameter: finding.subject}
+        if finding.keys and "setting" in self.subjects:
+            page, parameter = self.subjects["setting"]
+            return page, {parameter: finding.keys[0]}
         return self.overview, {}
 
     def action(self, finding: Finding) -> tuple[str, str, dict[str, str]] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import pandas as pd
 
-from core.units import format_age, pluralize
+from core.units import format_age
+from dashboard.presenters.figures import KeyFigure
 from dashboard.presenters.workers import LOST_AFTER_S, ended_or_lost
 
 if TYPE_CHECKING:
@@ -166,21 +168,44 @@ def took_s(job: Job, now: datetime) -> float | None:
     return max(0.0, ((moment(job.status.ended_at) or now) - started).total_seconds())
 
 
-def answer(jobs: Sequence[Job], kinds: int, *, server: ServerState) -> str:
-    """Return what is going on, in one sentence."""
-    running = [job for job in jobs if job.state == "running"]
-    waiting = [job for job in jobs if job.state == "queued"]
-    if not server.is_alive:
-        left = len(running) + len(waiting)
-        waits = f" {pluralize(left, 'job')} wait{'s' if left == 1 else ''} for one." if left else ""
-        return f"Nothing is computed now: {server.sentence[0].lower()}{server.sentence[1:]}{waits}"
-    if running:
-        more = f", {len(waiting):,} waiting behind it" if waiting else ""
-        return f"One job is under way{more}."
-    done = sum(job.state == "done" for job in jobs)
-    if not jobs:
-        return f"Nothing was computed yet: {pluralize(kinds, 'kind')} of jobs can be started."
-    return f"Nothing is under way; {pluralize(done, 'finished job')} can be read."
+def key_figures(jobs: Sequence[Job], *, server: ServerState) -> list[KeyFigure]:
+    """Return how many jobs are in each state, and whether a server computes them."""
+    count = Counter(job.state for job in jobs)
+    return [
+        KeyFigure(
+            label="Job server",
+            value="alive" if server.is_alive else "not running",
+            status="ok" if server.is_alive else "bad",
+            help=server.sentence,
+        ),
+        KeyFigure(label="Running", value=f"{count['running']:,}"),
+        KeyFigure(label="Queued", value=f"{count['queued']:,}"),
+        KeyFigure(label="Done", value=f"{count['done']:,}"),
+        KeyFigure(
+            label="Failed",
+            value=f"{count['failed']:,}",
+            note=f"{count['stopped']:,} stopped" if count["stopped"] else "",
+            status="bad" if count["failed"] else "",
+        ),
+    ]
+
+
+def clusters_of(job: Job) -> str:
+    """Return the clusters that a job is about, in a few words."""
+    parameters = job.request.parameters if job.request else {}
+    nested = parameters.get("grid")
+    held = parameters | nested if isinstance(nested, dict) else parameters
+    names = held.get("clusters") or held.get("cluster") or []
+    listed = [names] if isinstance(names, str) else [str(name) for name in names]
+    return ", ".join(listed) or "all"
+
+
+def subtitle(job: Job) -> str:
+    """Return clusters, who requested a job and when, its state, and its name."""
+    request = job.request
+    asked = f"{request.requested_at[:16].replace('T', ' ')} UTC" if request else ""
+    who = request.actor if request else ""
+    return " · ".join(filter(None, (clusters_of(job), who, asked, STATES[job.state], job.id)))
 
 
 def jobs_frame(jobs: Sequence[Job], kinds: Mapping[str, JobKind], now: datetime) -> pd.DataFrame:
@@ -190,14 +215,19 @@ def jobs_frame(jobs: Sequence[Job], kinds: Mapping[str, JobKind], now: datetime)
             {
                 "job": job.id,
                 "kind": title_of(job, kinds),
+                "cluster": clusters_of(job),
                 "state": STATES[job.state],
                 "progress": progress_ratio(job) * 100,
                 "outcome": outcome(job),
                 "who": job.request.actor if job.request else "",
                 "asked_at": moment(job.request.requested_at) if job.request else None,
                 "took_s": took_s(job, now),
+                "stop": None if job.is_ended or job.is_stopping else "Stop",
             }
             for job in jobs
         ],
-        columns=["job", "kind", "state", "progress", "outcome", "who", "asked_at", "took_s"],
+        columns=[
+            *("job", "kind", "cluster", "state", "progress", "outcome", "who", "asked_at"),
+            *("took_s", "stop"),
+        ],
     )

@@ -8,7 +8,17 @@ from dataclasses import dataclass
 import pandas as pd
 
 from core.actions import describe
-from core.actions.events import Entry
+from core.actions.events import (
+    Entry,
+    Event,
+    ExternalMove,
+    SettingChanged,
+    SettingRestored,
+    SettingSaved,
+    StepEnded,
+    StepStarted,
+    StepWaiting,
+)
 
 
 def entries_frame(entries: Iterable[Entry], disregarded: Collection[int] = ()) -> pd.DataFrame:
@@ -25,6 +35,7 @@ def entries_frame(entries: Iterable[Entry], disregarded: Collection[int] = ()) -
                 "cluster": record.cluster,
                 "run": record.run_id,
                 "kind": describe.KINDS[type(record.event).__name__],
+                "of": _object_of(record.event),
                 "what": f"Does not count, its writer had lost the run: {said.what}"
                 if entry.seq in disregarded
                 else said.what,
@@ -37,10 +48,23 @@ def entries_frame(entries: Iterable[Entry], disregarded: Collection[int] = ()) -
     return pd.DataFrame(
         rows,
         columns=[
-            *("seq", "at", "who", "cluster", "run", "kind"),
+            *("seq", "at", "who", "cluster", "run", "kind", "of"),
             *("what", "why", "before", "after", "digest"),
         ],
     )
+
+
+def _object_of(event: Event) -> str:
+    """Return the step, setting or bundle that an entry is about; empty: the run."""
+    match event:
+        case StepWaiting() | StepStarted() | StepEnded():
+            return f"step {event.step + 1}"
+        case SettingSaved() | SettingChanged() | SettingRestored():
+            return event.key
+        case ExternalMove():
+            return event.subject
+        case _:
+            return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from core.actions.views import RunView, StepView
 from core.plan import describe as plan_words
 from core.plan.describe import things
 from core.units import format_age, format_ratio, pluralize
+from dashboard.presenters.figures import KeyFigure, Status
 from dashboard.presenters.freshness import Badge, Tone
 from dashboard.presenters.run_steps import has_waits_to_come, is_waiting, waiting_step, waiting_word
 from dashboard.presenters.systems import step_text
@@ -55,6 +56,9 @@ _ICONS: Final[dict[RunState, str]] = {
     "REFUSED": ":material/block:",
 }
 
+NONE: Final = "\N{EN DASH}"
+"""Stands for a figure that there is not."""
+
 RATE_STEPS: Final = 3
 RATE_SPAN_S: Final = 60.0
 """Fewer starts, or starts within less time, give no rate: the pause between two is what counts."""
@@ -77,16 +81,6 @@ class Progress:
     text: str
 
 
-def state_badge(view: RunView) -> Badge:
-    """Return the state of a run as a badge."""
-    return Badge(
-        text=view.state.lower(),
-        icon=_ICONS[view.state],
-        tone=_TONES[view.state],
-        help=view.sentence,
-    )
-
-
 def running_badge(view: RunView, now: datetime) -> Badge:
     """Return the run that has not ended, for the header: a few words and how far it is."""
     done = progress(view, now)
@@ -99,60 +93,49 @@ def running_badge(view: RunView, now: datetime) -> Badge:
 
 
 def answer(view: RunView, now: datetime, ahead: RunView | None = None) -> str:
-    """Return the sentence that says how the run stands.
+    """Return the sentence that says how the run stands; what figures show is not repeated.
 
     Args:
         view: The run.
         now: The moment.
         ahead: The run that has to end before this one begins; ``None``: there is none.
     """
-    request = f"requested by {view.requested_by} {ago(view.requested_at, now)}"
-    steps = plan_words.things(view.plan.steps)
     if view.state == "QUEUED" and ahead is not None:
-        waits = waits_for(ahead).rstrip(".")
-        waits = f"{waits[:1].lower()}{waits[1:]}"
-        return f"Run {view.run_id} {waits}: {steps} on {view.cluster}, {request}."
+        return waits_for(ahead)
     if view.state == "QUEUED":
-        return f"Run {view.run_id} waits for a worker: {steps} on {view.cluster}, {request}."
+        return f"Waits for a worker: {things(view.plan.steps)} on {view.cluster}."
     if view.state == "REFUSED":
-        return f"Run {view.run_id} was refused: {view.sentence}"
-    head = f"Run {view.run_id} on {view.cluster}: {_done_words(view)}"
+        return f"Refused: {view.sentence}"
     if view.is_ended:
-        return f"{head}; ended {ago(view.ended_at, now)}. {view.sentence}"
-    return f"{head}; {_under_way(view, now)}"
+        return view.sentence
+    text = _under_way(view, now)
+    return text[:1].upper() + text[1:]
 
 
 def _under_way(view: RunView, now: datetime) -> str:
     if view.putting_back:
-        return view.putting_back[:1].lower() + view.putting_back[1:]
+        return view.putting_back
     if view.state == "PAUSED":
         return f"paused. {view.sentence}"
-    at_work = [step for step in view.steps if step.state == "RUNNING"]
-    if at_work:
-        step = at_work[0]
-        since = format_age(_seconds(step.begun_at, now))
-        return f"{step.step.subject} has been under way for {since}."
+    at_work = next((step for step in view.steps if step.state == "RUNNING"), None)
+    if at_work is not None:
+        since = format_age(_seconds(at_work.begun_at, now))
+        return f"{at_work.step.subject} has been under way for {since}."
     if view.unresolved:
         return f"{plan_words.whether(view.unresolved[0].step)} is not known yet."
+    return _following(view, now)
+
+
+def _following(view: RunView, now: datetime) -> str:
+    """Return which step comes next, or waits, in a run with none under way."""
     waits = waiting_step(view)
     if waits is not None:
         since = ago(waits.waiting_since, now)
         return f"step {waits.index + 1} waits, first {since}: {waits.waiting}"
-    return "the next step has not begun yet."
-
-
-_NOT_DONE: Final[dict[StepState, str]] = {
-    "FAILED": "failed",
-    "UNKNOWN": "unknown",
-    "SKIPPED": "skipped",
-}
-
-
-def _done_words(view: RunView) -> str:
-    counts, request = view.counts, view.plan.steps
-    head = f"{counts.get('DONE', 0)} of {plan_words.things_done(request)}"
-    rest = [f"{counts[state]} {word}" for state, word in _NOT_DONE.items() if counts.get(state)]
-    return f"{head}, {', '.join(rest)}" if rest else head
+    following = next((step for step in view.steps if step.state == "PENDING"), None)
+    if following is None:
+        return "all steps have ended; the run is being closed."
+    return f"step {following.index + 1} is next."
 
 
 def progress(view: RunView, now: datetime) -> Progress:
@@ -170,8 +153,8 @@ def progress(view: RunView, now: datetime) -> Progress:
         parts.append("how long the wait takes is not known")
     elif view.state == "RUNNING" and has_waits_to_come(view):
         parts.append("how long its waits take is not known")
-    elif view.state == "RUNNING" and finished < total and not view.counts.get("UNKNOWN"):
-        parts.append(f"about {format_age(_left_s(view, total - finished))} to go")
+    elif (left_s := _known_left_s(view)) is not None:
+        parts.append(f"about {format_age(left_s)} to go")
     return Progress(
         finished=finished,
         total=total,
@@ -189,11 +172,71 @@ def _steps_per_min(view: RunView) -> float | None:
     return (len(begun) - 1) * 60.0 / span_s if span_s >= RATE_SPAN_S else None
 
 
+def _known_left_s(view: RunView) -> float | None:
+    """Seconds until a run that goes on is done; ``None``: nothing says how long."""
+    left = sum(step.state not in ("DONE", "FAILED", "SKIPPED") for step in view.steps)
+    is_open = view.counts.get("UNKNOWN") or waiting_step(view) or has_waits_to_come(view)
+    return None if view.state != "RUNNING" or not left or is_open else _left_s(view, left)
+
+
 def _left_s(view: RunView, left: int) -> float:
     """Seconds until the rest is done: the pace or the steps' own time, whichever is slower."""
     took = [step.took_ms / 1000 for step in view.steps if step.took_ms is not None]
     own_s = sum(took) / len(took) if took else 1.0
     return left * max(own_s, 60.0 / view.options.pace_per_min)
+
+
+_STATUSES: Final[dict[RunState, Status]] = {
+    "PAUSED": "warning",
+    "DONE": "ok",
+    "STOPPED": "warning",
+    "FAILED": "bad",
+    "REFUSED": "bad",
+}
+
+
+_ALSO: Final[dict[StepState, str]] = {"UNKNOWN": "unknown", "SKIPPED": "skipped"}
+"""What the figure of failed steps names as well."""
+
+
+def run_figures(view: RunView, now: datetime) -> list[KeyFigure]:
+    """Return state, steps done, steps failed, time and rate of a run."""
+    counts, total = view.counts, len(view.steps)
+    bad = counts.get("FAILED", 0) + counts.get("UNKNOWN", 0)
+    parts = [f"{counts[state]} {word}" for state, word in _ALSO.items() if counts.get(state)]
+    moment = view.ended_at if view.is_ended else view.started_at or view.requested_at
+    verb = "ended" if view.is_ended else "started" if view.started_at else "requested"
+    left_s = _known_left_s(view)
+    rate = _steps_per_min(view)
+    return [
+        KeyFigure(
+            label="State",
+            value=view.state.lower(),
+            note=f"{verb} {ago(moment, now)}",
+            status=_STATUSES.get(view.state, ""),
+        ),
+        KeyFigure(
+            label="Done",
+            value=f"{counts.get('DONE', 0)} of {total}",
+            note=plan_words.things_done(view.plan.steps).partition(" ")[2],
+        ),
+        KeyFigure(
+            label="Failed",
+            value=str(bad),
+            note=", ".join(parts),
+            status="bad" if bad else "ok" if view.is_ended else "",
+        ),
+        KeyFigure(
+            label="Elapsed",
+            value=format_age(took_s(view, now)) if view.started_at else NONE,
+            note="" if left_s is None else f"about {format_age(left_s)} to go",
+        ),
+        KeyFigure(
+            label="Rate",
+            value=NONE if rate is None else f"{rate:.1f} steps/min",
+            note=f"limit {view.options.pace_per_min:g} steps/min",
+        ),
+    ]
 
 
 def steps_frame(view: RunView, now: datetime) -> pd.DataFrame:
@@ -208,6 +251,7 @@ def steps_frame(view: RunView, now: datetime) -> pd.DataFrame:
                 "after": after_words(step),
                 "asked": _asked(step),
                 "predicted": predicted_label(step),
+                "result": result_words(step),
                 "elapsed_s": elapsed_s(step, now),
                 "sentence": what_happened(step),
             }
@@ -215,7 +259,7 @@ def steps_frame(view: RunView, now: datetime) -> pd.DataFrame:
         ],
         columns=[
             *("no", "state", "bundle", "before", "after", "asked"),
-            *("predicted", "elapsed_s", "sentence"),
+            *("predicted", "result", "elapsed_s", "sentence"),
         ],
     )
 
@@ -264,6 +308,11 @@ def elapsed_s(step: StepView, now: datetime) -> float | None:
     return _seconds(step.begun_at, step.ended_at or now)
 
 
+def result_words(step: StepView) -> str:
+    """Return the result of a step in a few words; empty: there is none yet."""
+    return "" if step.result is None else step.result.code.replace("_", " ")
+
+
 def what_happened(step: StepView) -> str:
     """Return what became of a step, with what to do next."""
     if step.result is None:
@@ -277,7 +326,7 @@ def what_happened(step: StepView) -> str:
     return (read or f"{step.result.sentence} {step.result.hint}".strip()) + looked
 
 
-def notable(view: RunView, limit: int = 8) -> list[str]:
+def notable(view: RunView, limit: int = 3) -> list[str]:
     """Return in full what happened in steps that did not go as requested, and what to do next."""
     odd = [
         step
@@ -302,7 +351,7 @@ def runs_frame(views: Sequence[RunView], now: datetime) -> pd.DataFrame:
                 "failed": view.counts.get("FAILED", 0) + view.counts.get("UNKNOWN", 0),
                 "skipped": view.counts.get("SKIPPED", 0),
                 "steps": len(view.steps),
-                "took_s": _took_s(view, now),
+                "took_s": took_s(view, now),
                 "why": view.reason,
                 "outcome": view.sentence,
                 "undoes": view.undoes or "",
@@ -317,7 +366,8 @@ def runs_frame(views: Sequence[RunView], now: datetime) -> pd.DataFrame:
     )
 
 
-def _took_s(view: RunView, now: datetime) -> float | None:
+def took_s(view: RunView, now: datetime) -> float | None:
+    """Return how long a run has taken, in seconds; ``None``: it was not started."""
     if view.started_at is None:
         return None
     return _seconds(view.started_at, view.ended_at or now)
@@ -332,18 +382,19 @@ def _seconds(start: datetime | None, end: datetime) -> float:
     return 0.0 if start is None else max(0.0, (end - start).total_seconds())
 
 
-def facts_line(view: RunView) -> str:
-    """Return who requested the run, when, why, how, and who carries it out."""
+def subtitle(view: RunView) -> str:
+    """Return where, who requested the run, when and why, which plan, and who executes it."""
     parts = [
-        f"{view.requested_by}, {view.requested_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC",
+        view.cluster,
+        view.requested_by,
+        f"{view.requested_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC",
         f"“{view.reason}”",
         f"plan {view.plan.short_id}",
-        f"at most {view.options.pace_per_min:g} steps a minute",
     ]
     if view.options.pause_balancer:
-        parts.append("the cluster's own shedding paused")
+        parts.append("shedding paused")
     if view.worker:
-        parts.append(f"by worker {view.worker}")
+        parts.append(f"worker {view.worker}")
     if view.takeovers:
         parts.append(f"taken over {pluralize(view.takeovers, 'time')}")
     return " · ".join(parts)
@@ -401,11 +452,9 @@ def _held(seen: Observation | None) -> str | None:
     return seen.holder or (EMPTY if seen.value == "" else describe_value(seen.value))
 
 
-def about_to_begin(view: RunView, now: datetime) -> str:
+def about_to_begin(view: RunView) -> str:
     """Return how a run stands that is requested while its worker is there and free."""
-    steps = things(view.plan.steps)
-    request = f"requested by {view.requested_by} {ago(view.requested_at, now)}"
-    return f"Run {view.run_id} is about to begin: {steps} on {view.cluster}, {request}."
+    return f"About to begin: {things(view.plan.steps)} on {view.cluster}."
 
 
 def pending_words(view: RunView, now: datetime) -> str:
@@ -445,13 +494,13 @@ def why_no_undo(view: RunView, undone_by: RunView | None) -> str | None:
         return "The run has not ended: stop it first."
     done = [one.step for one in view.steps if one.step.has_taken_effect(one.executed)]
     if not done:
-        return "Nothing of it was done: there is nothing to take back."
+        return "No step was done: nothing to undo."
     if nothing := why_nothing_lasts(view):
         return nothing
     if all(step.why_irreversible for step in done):
         return done[0].why_irreversible
     if undone_by is not None and not undone_by.is_ended:
-        return f"Run {undone_by.run_id} is taking it back already."
+        return f"Run {undone_by.run_id} is undoing it already."
     return None
 
 

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Kind = Literal[
-    *("page", "action", "cluster", "run"),
-    *("topic", "broker", "namespace", "bundle", "node", "table", "partition"),
-]
+View = Literal["page", "action", "cluster", "run"]
+Kind = Literal[View, "topic", "broker", "namespace", "bundle", "node", "table", "partition"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from streamlit.runtime.pages_manager import PagesManager
 from streamlit.testing.v1 import AppTest, app_test
 
 from core.snapshot.store import SnapshotStore, Storable
+from dashboard import state
 from dashboard.sitemap import FILES
 
 APP = Path(__file__).parents[2] / "dashboard" / "app.py"
@@ -102,11 +103,15 @@ class Site:
 
     def open(self, page: str = "fleet", timeout: float = 60, **params: str | list[str]) -> AppTest:
         app = AppTest.from_file(str(APP), default_timeout=timeout)
+        is_first = page == "fleet"
         for key, value in params.items():
-            app.query_params[key] = value
+            if is_first or key in state.SHARED:
+                app.query_params[key] = value
         app.run()
-        if page == "fleet":  # the default page is drawn already
+        if is_first:  # the default page is drawn already
             return app
+        for key, value in params.items():  # now: those of a page are forgotten with it
+            app.query_params[key] = value
         app.switch_page(FILES[page])
         app.run()
         app._page_hash = ""  # from here on it stays where its own buttons lead

@@ -9,6 +9,9 @@ from fleet_builder import make_history
 from pegasus_snapshots import snapshot_of, whole
 from snapshot_site import Site, assert_calm, texts
 
+from core.diagnosis.model import Diagnosis
+from dashboard.app_pages.diagnose import model
+
 NOW = datetime.now(UTC)
 
 
@@ -26,8 +29,9 @@ def ready(site: Site, monkeypatch: pytest.MonkeyPatch, **params: str):
     monkeypatch.setenv("TRIMTAB_CONFIG", str(site.config))
     app = site.open("diagnose", **params)
     for _ in range(100):
-        if "hourglass" not in texts(app):
+        if "Looking for causes" not in texts(app):
             break
+        assert app.get("progress"), "a page that waits shows how far it is"
         app.run()
     assert_calm(app)
     return app
@@ -41,7 +45,26 @@ def test_a_cause_comes_with_its_effect_and_with_two_ways_on(site, monkeypatch):
     assert {"Try it", "Plan the change"} <= {button.label for button in app.button}
 
 
+def test_causes_are_a_table_with_effects_and_the_best_is_explained(site, monkeypatch):
+    app = ready(site, monkeypatch)
+    rows = next(one.value for one in app.dataframe if "cause" in one.value)
+    assert rows["cause"].tolist()[0] == "Shedding off"
+    assert rows["now"][0] > rows["fixed"][0]
+    assert rows["now_bar"].str.startswith("data:image/svg").all()
+    assert rows["first"].tolist()[0] == "Try it"
+    shown = {one.label: one.value for one in app.metric}
+    assert int(shown["Causes"]) == len(rows)
+    assert int(shown["Changes tried"]) > 0
+
+
+def test_a_healthy_cluster_says_how_many_changes_were_tried():
+    shown = {one.label: one for one in model.key_figures(Diagnosis(tried=4), 0.1)}
+    assert shown["Max deviation"].status == "ok"
+    assert shown["Causes"].value == "0"
+    assert (shown["Changes tried"].value, shown["Changes tried"].note) == ("4", "none is needed")
+
+
 def test_a_pegasus_cluster_has_its_own_causes(site, monkeypatch):
     said = texts(ready(site, monkeypatch, cluster="peg"))
     assert "broker" not in said.lower()
-    assert "simulated" in said or "No problem found" in said
+    assert "Level below lively" in said

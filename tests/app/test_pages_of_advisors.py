@@ -1,4 +1,4 @@
-"""The page of advisors: every answer from the cluster's numbers, the examples of the reports."""
+"""The calculators: every answer from the cluster's numbers, the examples of the reports."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from core.planning.advisors.partitions import partition_hashes
 from core.schemas import PULSAR_TABLES
 from core.schemas.pulsar import RATES
 from dashboard import services, state
+from dashboard.components.applying import REASON
 
 VIEWS = ("bundles", "partitions", "producer", "ledgers", "retention", "lookups")
 
@@ -36,12 +37,13 @@ def namespace_of(fleet):
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_every_advisor_answers_from_the_live_cluster(site, fleet, view):
+def test_every_calculator_answers_from_the_live_cluster(site, fleet, view):
     app = site.open("advisors", view=view, namespace=namespace_of(fleet))
     assert_calm(app)
     assert not app.error
     assert app.get("plotly_chart")
     assert "live" in texts(app).lower()
+    assert len(app.metric) >= 3
 
 
 def test_number_of_bundles_names_every_reason(site, fleet):
@@ -56,12 +58,12 @@ def test_number_of_bundles_names_every_reason(site, fleet):
 
 def test_the_example_of_vivo_is_one_click_away(site, fleet):
     app = site.open("advisors", view="partitions")
-    next(one for one in app.button if one.label.startswith("The example")).click().run()
+    next(one for one in app.button if one.label == "As vivo, 30 over 180").click().run()
     assert_calm(app)
     said = texts(app)
     assert "30 partitions over 180 bundles: the fullest bundle gets 4 of them, 13.3%" in said
     assert "200 times" in said
-    next(one for one in app.button if one.label == "The same with 120").click().run()
+    next(one for one in app.button if one.label == "As vivo, 120 over 180").click().run()
     assert "120 partitions over 180 bundles: the fullest bundle gets 4 of them, 3.3%" in texts(app)
 
 
@@ -102,7 +104,12 @@ def test_the_surgeon_makes_a_plan_for_a_topic_that_was_fetched(site, fleet):
         if worst >= 4 and _most(fleet, namespace, inside) == (worst, hot)
     )
     app = site.open(
-        "advisors", view="partitions", namespace=namespace, topic=topic, each=str(wanted)
+        "advisors",
+        view="partitions",
+        namespace=namespace,
+        topic=topic,
+        each=str(wanted),
+        show="Splits",
     )
     assert_calm(app)
     assert "planned only for" in texts(app)
@@ -120,7 +127,7 @@ def test_the_surgeon_makes_a_plan_for_a_topic_that_was_fetched(site, fleet):
     assert not apply.disabled
     apply.click().run()
     assert_calm(app)
-    assert "Enter a reason" in texts(app)
+    assert app.text_input(key=REASON).label.startswith("Reason")
 
 
 def _most(fleet, namespace, hashes):
@@ -166,7 +173,7 @@ def test_lookups_lead_to_the_preview_of_every_bundle_which_warns(site, fleet):
     app = site.open("advisors", view="lookups", namespace=namespace_of(fleet))
     next(one for one in app.button if one.label.startswith("Preview")).click().run()
     assert_calm(app)
-    assert app.title[0].value == "Unload"
+    assert app.title[0].value == "Unload preview"
     assert "unloads every owned" in texts(app)
 
 

@@ -16,6 +16,11 @@ from dashboard.presenters.moments import stamp
 VIEWS = ("This minute", "Events", "Compare", "Movers and flaps", "Agreement", "Series", "Export")
 
 
+def labels(app):
+    """The labels of the key figures."""
+    return [one.label for one in app.metric]
+
+
 @pytest.fixture
 def site(tmp_path, monkeypatch):
     made = Site(tmp_path)
@@ -50,14 +55,23 @@ def test_every_part_of_the_page_is_drawn(remembered, view):
     app = remembered.open("history", view=view)
     assert_calm(app)
     assert not app.error
-    assert "fleet saw" in texts(app)
+    assert "Mean deviation" in labels(app)
     assert len(app.get("plotly_chart")) >= 1
 
 
-def test_answer_counts_moves_and_tells_how_even_it_was(remembered):
-    said = texts(remembered.open("history"))
-    assert "7 min, fleet" in said
-    assert "mean on average" in said
+def test_key_figures_count_moves_and_tell_how_even_it_was(remembered):
+    shown = {one.label: one.value for one in remembered.open("history").metric}
+    assert shown["Recorded"] == "7 min"
+    assert shown["Bundle moves"] == "0"
+    assert shown["Mean deviation"].startswith("+")
+
+
+def test_the_same_of_every_cluster_is_a_job(remembered):
+    app = remembered.open("history", view="Series")
+    app.button(key="_all_trends").click().run()
+    assert_calm(app)
+    assert app.title[0].value == "Jobs"
+    assert app.query_params["kind"] == "trends"
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -143,7 +157,7 @@ def test_times_of_the_address_that_are_not_there_are_said(remembered, params, to
     assert_calm(app)
     assert told in texts(app)
     assert len(app.error) == 1
-    assert "fleet saw" in texts(app), "the page is drawn all the same"
+    assert "Mean deviation" in labels(app), "the page is drawn all the same"
 
 
 def test_nothing_recorded_teaches_how(site):
@@ -175,7 +189,7 @@ def test_history_without_a_kept_snapshot_is_shown(site, history):
     recorded(store_in(site.state_dir), history[-2:])
     app = site.open("history")
     assert_calm(app)
-    assert "fleet saw" in texts(app)
+    assert "Mean deviation" in labels(app)
 
 
 def test_damaged_history_is_told_and_the_other_pages_go_on(site, history):
@@ -219,7 +233,7 @@ def test_history_of_a_pegasus_cluster_shows_its_nodes(tmp_path, monkeypatch):
         app = site.open("history", view=view)
         assert_calm(app)
         assert not app.error, view
-        assert "sessions saw" in texts(app)
+        assert "Primaries apart, mean" in labels(app)
 
 
 def test_a_range_that_is_too_long_for_a_browser_is_left_to_the_command_line(

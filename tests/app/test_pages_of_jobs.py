@@ -13,7 +13,7 @@ from core.history.store.store import HistoryLocation, HistoryStore
 from core.history.store.writer import Recorder
 from dashboard.app_pages.backtest import model as presenter
 from dashboard.app_pages.backtest.model import GridForm
-from dashboard.app_pages.systems import BACKTEST
+from dashboard.app_pages.backtest.systems import BACKTEST
 from dashboard.presenters import candidates
 from dashboard.services import jobs
 
@@ -122,8 +122,14 @@ def test_a_result_answers_first_and_shows_ranking_front_and_time_lines(site):
     assert "● what happened" in said
     assert "◆ Pareto-optimal" in said
     assert "Not known" in said
-    assert len(app.get("plotly_chart")) >= 2
+    shown = {one.label: one.value for one in app.metric}
+    assert shown["Best deviation"] == "14%"
+    assert shown["Meet the target"] == "1 of 2"
+    assert len(app.get("plotly_chart")) == 1
     assert job_stories.BEST in said
+    app = site.open("backtest", job=job_id, view="Over time")
+    assert_calm(app)
+    assert len(app.get("plotly_chart")) == 2
 
 
 def test_candidates_are_named_by_what_tells_them_apart():
@@ -186,7 +192,7 @@ def test_several_clusters_are_ranked_together_and_apart(site):
     assert list(picker.options) == ["all clusters", "fleet", "other"]
     picker.set_value("other").run()
     assert_calm(app)
-    assert "best candidate" in texts(app)
+    assert "On other; simulated" in texts(app)
 
 
 def test_the_recommended_settings_become_a_plan_that_can_be_applied(site):
@@ -244,7 +250,7 @@ def test_the_grid_says_how_much_it_is_and_asks_exactly_that(site):
 def test_back_test_that_is_opened_again_refills_the_form(site):
     record(site)
     job_stories.server_says(site.state_dir)
-    app = site.open("backtest", job=job_stories.backtest(site.state_dir))
+    app = site.open("backtest", job=job_stories.backtest(site.state_dir), view="New back-test")
     assert_calm(app)
     assert app.multiselect(key="shedding").value == ["recorded", "ThresholdShedder"]
     assert app.multiselect(key=f"grid_{KEY}").value == ["10", "20"]
@@ -326,6 +332,36 @@ def test_a_form_offers_only_clusters_of_its_kind_and_is_calm_before_it_is_touche
     assert ":material/block:" not in texts(app)
     app.text_input(key="_field_topics_new_file").set_value("topics.csv").run()
     assert "its whole path" in texts(app)
+
+
+def test_jobs_are_one_list_with_progress_and_a_way_to_stop(site):
+    job_stories.server_says(site.state_dir)
+    job_id = job_stories.ask(site.state_dir, "backtest", {"grid": job_stories.GRID})
+    job_stories.tell(site.state_dir, job_id, state="running", done=12, total=40)
+    job_stories.finish(site.state_dir, job_stories.ask(site.state_dir, "flaps", {}), "None.", {})
+    app = site.open("jobs")
+    assert_calm(app)
+    (rows,) = [one.value for one in app.dataframe]
+    running = rows.set_index("job").loc[job_id]
+    assert (running["cluster"], running["progress"], running["stop"]) == ("fleet", 30, "Stop")
+    assert rows["stop"].notna().sum() == 1
+    assert not app.get("progress")
+    assert {one.label: one.value for one in app.metric}["Done"] == "1"
+
+
+def test_a_new_job_is_started_from_the_dialog_that_an_address_opens(site):
+    site.put(make_snapshot(brokers=4, bundles=40, now=now()))
+    job_stories.server_says(site.state_dir)
+    app = site.open("jobs")
+    assert not [one for one in app.button if one.key == "_start_trends"]
+    app.button(key="_new_job").click().run()
+    assert_calm(app)
+    app.button(key="_start_trends").click().run()
+    assert_calm(app)
+    (job,) = jobs.jobs(TrimtabConfig(state_dir=site.state_dir))
+    assert job.kind == "trends"
+    assert app.query_params["job"] == job.id
+    assert "kind" not in app.query_params
 
 
 def test_ratios_are_asked_for_in_percent(site):

@@ -34,7 +34,9 @@ def test_sound_fleet_says_so_in_every_view(site, fleet):
         app = site.open("ownership", view=view, broker=broker)
         assert_calm(app)
         said[view] = texts(app)
-        assert "sessions are valid" in said[view]
+        figures = {one.label: one for one in app.metric}
+        assert figures["Ownership problems"].value == "0 bundles"
+        assert figures["Sessions"].delta == "● all of registered brokers"
     assert "registered broker" in said[presenter.SESSIONS]
     assert "0x1000" in said[presenter.SESSIONS]
     assert "as chance would" in said[presenter.SPREAD]
@@ -50,9 +52,13 @@ def test_orphans_are_counted_listed_and_explained(site):
     site.put(without(fleet, "brokers", gone))
     app = site.open("ownership")
     assert_calm(app)
-    said = texts(app)
-    assert "orphaned: owned" in said
-    listed = app.dataframe[1].value
+    figures = {one.label: (one.value, one.delta) for one in app.metric}
+    value, note = figures["Ownership problems"]
+    assert int(value.partition(" ")[0]) >= len(orphans)
+    assert note == "✖ orphaned"
+    listed = next(one.value for one in app.dataframe if "session" in one.value)
+    wrong = next(one.value for one in app.dataframe if "finding" in one.value)
+    assert len(wrong)
     assert set(listed["bundle"]) >= set(orphans)
     assert set(listed["state"]) == {presenter.marked(ORPHANED)}
 
@@ -65,7 +71,7 @@ def test_double_claim_names_both_brokers(site):
     app = site.open("ownership", state=DOUBLE)
     assert_calm(app)
     assert app.selectbox(key=state.STATE).value == DOUBLE
-    row = app.dataframe[1].value.iloc[0]
+    row = next(one.value for one in app.dataframe if "session" in one.value).iloc[0]
     assert (row["bundle"], row["owner"], row["claimant"]) == (bundle, first, second)
 
 

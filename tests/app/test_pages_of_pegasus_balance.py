@@ -25,6 +25,14 @@ def opened(site, snapshot=None, **params):
     return app
 
 
+def tab(app, name):
+    """Open a tab; only the open one is computed."""
+    app.session_state["_balance_tabs"] = name
+    app.run()
+    assert_calm(app)
+    return texts(app)
+
+
 def uneven(**settings):
     """Every primary of table temp on the first node; each has a secondary elsewhere."""
     return snapshot_of(whole(settings=settings), taken_at=now())
@@ -45,7 +53,8 @@ def test_every_way_stands_beside_the_others_with_what_it_achieves(site):
     assert rows.loc["App policy", "mark"] == "● active"
     assert rows.loc["App policy", "next"] > 0
     assert rows.loc["App policy", "primary_stddev"] < rows.loc["as it is", "primary_stddev"]
-    assert "steady the balancer" in texts(app)
+    assert "steady the balancer" in tab(app, "Why")
+    assert "least" in {name for one in app.dataframe for name in one.value.columns}
 
 
 def test_chosen_round_becomes_a_plan_that_holds_the_level_and_may_be_applied(site):
@@ -69,14 +78,14 @@ def test_balanced_cluster_says_why_there_is_nothing_to_do(site):
     app = opened(site, snapshot_of(whole(even_rows()), taken_at=now()))
     said = texts(app)
     assert "nothing to do" in said
-    assert "fair share" in said
+    assert "fair share" in tab(app, "Why")
     assert not [one for one in app.button if one.key == "_apply"]
 
 
 def test_unhealthy_cluster_says_that_repair_comes_first(site):
     parts = [*even_rows()[:3], part_row(2, 3, None, [])]
     app = opened(site, snapshot_of(whole(parts), taken_at=now()))
-    assert "server repairs first" in texts(app)
+    assert "server repairs first" in tab(app, "Why")
 
 
 def test_partitions_that_were_not_read_are_said_and_nothing_is_guessed(site):
@@ -90,7 +99,7 @@ def test_unknown_disks_are_named_with_what_is_in_doubt(site):
     for row in content["replicas"]:
         row["disk"] = None
     app = opened(site, snapshot_of(content, taken_at=now()))
-    assert "Disk unknown for" in texts(app)
+    assert "Disk unknown for" in tab(app, "Why")
 
 
 @pytest.mark.parametrize("pick", ["Cluster policy", "Optimizer", "By hand"])
@@ -106,9 +115,8 @@ def test_an_address_written_before_opens_the_optimizer(site):
 
 def test_switch_is_a_question_and_says_what_it_keeps_from_happening(site):
     app = opened(site, only_move_primary="true")
-    said = texts(app)
-    assert "What if" in said
-    assert "Without only_move_primary" in said
+    assert "What if" in texts(app)
+    assert "Without only_move_primary" in tab(app, "Why")
 
 
 def test_move_by_hand_names_who_may_take_it_and_why_the_others_may_not(site):
@@ -135,3 +143,19 @@ def test_one_table_is_a_part_that_can_be_taken(site):
 def test_large_cluster_answers_at_once_and_follows_the_rounds_beside_the_page(site):
     app = opened(site, generated(100, 64, 12, taken_at=now()))
     assert frame_with(app, "way").set_index("way").loc["App policy", "next"] > 0
+
+
+def test_plan_stays_in_the_action_bar_behind_every_tab(site):
+    app = opened(site)
+    figures = {one.label: one.value for one in app.metric}
+    for name in ("Compare", "Why", "Cost"):
+        tab(app, name)
+        assert not app.button(key="_apply").disabled
+        assert {one.label: one.value for one in app.metric} == figures
+
+
+def test_shell_lines_have_the_command_that_shows_the_same(site):
+    app = opened(site, pick="Optimizer")
+    app.button(key="_lines").click().run()
+    assert_calm(app)
+    assert "trimtab pegasus even peg" in texts(app)

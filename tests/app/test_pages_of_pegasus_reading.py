@@ -5,13 +5,18 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from history_rows import recorded, store_in
 from pegasus_snapshots import NODES, generated, part_row, snapshot_of, table_row, whole
 from snapshot_site import Site, assert_calm, now, texts
 
+from core.history.queries.sql import Period
 from core.pegasus.ddd import DddNode, ddd_text
 from core.snapshot import Problem
+from dashboard import services
+from dashboard.app_pages.pegasus.cluster import model as cluster_model
 from dashboard.app_pages.pegasus.tables import model
 from dashboard.presenters.pegasus import cluster
+from dashboard.queries.pegasus.node_load import node_trends
 
 PAGES = ("pegasus", "pegasus_tables")
 EMPTY = {"nodes": [], "tables": [], "partitions": [], "replicas": [], "disks": [], "settings": []}
@@ -113,12 +118,45 @@ def test_page_without_nodes_and_tables_names_the_problems(site, page):
 # -- cluster ------------------------------------------------------------------------------------
 
 
-def test_cluster_page_opens_with_level_health_and_balance(site):
+def figures_of(app):
+    return {metric.label: metric.value for metric in app.metric}
+
+
+def test_cluster_page_opens_with_the_clusters_name_health_and_balance(site):
     put(site, ill())
-    said = texts(site.open("pegasus"))
-    assert "2 of 11 partitions unhealthy (8 were not read)" in said
-    assert "3 of 4 nodes alive (db4:34801 is down)" in said
-    assert "✖ down" in said
+    app = site.open("pegasus")
+    assert app.title[0].value == "peg"
+    figures = figures_of(app)
+    assert figures["Partitions healthy"] == "1 / 11"
+    assert figures["Nodes alive"] == "3 / 4"
+    assert "db4:34801 is down" in texts(app)
+
+
+@pytest.mark.parametrize("tab", cluster_model.TABS)
+def test_every_tab_of_the_cluster_is_computed_when_opened(site, tab):
+    put(site, ill())
+    app = site.open("pegasus", tab=tab)
+    assert_calm(app)
+    assert not app.error
+
+
+def test_what_each_level_does_is_a_dot_with_its_word(site):
+    put(site)
+    html = next(
+        one.proto.body for one in site.open("pegasus").get("html") if "levels" in one.proto.body
+    )
+    assert html.count(">yes</span>") == 11
+    assert html.count(">no</span>") == 19
+    assert 'class="yes at"' in html
+
+
+def test_rounds_of_lively_are_previewed_before_a_level_is_chosen(site):
+    put(site)
+    app = site.open("pegasus")
+    rows = next(one.value for one in app.dataframe if "move_primary" in one.value.columns)
+    assert rows["round"].tolist() == list(range(1, len(rows) + 1))
+    assert rows["off"].iloc[-1] < 300  # every primary is on one of four nodes at first
+    assert not [one for one in app.button if one.key == "_apply"]
 
 
 @pytest.mark.parametrize("view", cluster.NODE_VIEWS)
@@ -142,34 +180,34 @@ def test_partitions_of_a_table_have_the_columns_of_app_stat_too(site, columns):
 def test_silent_cluster_is_unknown_and_never_balanced(site):
     put(site, silent())
     app = site.open("pegasus")
-    figures = {metric.label: metric.value for metric in app.metric}
-    assert figures["Balance"] == "? unknown"
-    assert figures["Effective level"] == figures["Changes counted"] == "unknown"
-    assert figures["? not read"] == "4"
+    figures = figures_of(app)
+    assert "Balance unknown" in texts(app)
+    assert figures["Pending changes"] == figures["Primaries"] == "unknown"
+    assert figures["Partitions healthy"] == "0 / 4"
 
 
 def test_another_level_in_the_address_is_previewed_and_may_be_applied(site):
     put(site)
     app = site.open("pegasus", level="lively")
     assert_calm(app)
-    assert "level to lively" in texts(app)
-    assert "set_meta_level lively" in texts(app)
+    assert "Preview: lively" in texts(app)
+    assert app.button(key="_apply").label == "Set level to lively…"
+    assert figures_of(app)["Meta function level"] == "steady → lively"
     assert not app.button(key="_apply").disabled
     app.button(key="_apply").click().run()
     assert_calm(app)
     assert not app.button(key="_apply_now").disabled  # what lacks is reported when it is pressed
-    app.text_input(key="_apply_reason").set_value("evening out").run()
-    assert not app.button(key="_apply_now").disabled
+    assert app.text_input(key="_apply_reason")
 
 
 def test_the_stored_level_has_no_preview_but_can_be_set_again_to_clear_proposals(site):
     put(site)
     app = site.open("pegasus", level="steady")
-    assert "Preview" not in texts(app)
+    assert not [one for one in app.button if one.key == "_apply"]
     app.button(key="_set_again").click().run()
     assert_calm(app)
     said = texts(app)
-    assert "level to steady" in said
+    assert "Preview: steady" in said
     assert "proposal is discarded" in said
 
 
@@ -177,7 +215,7 @@ def test_level_that_was_lost_with_its_leader_is_told(site):
     before = {"level.stored": "500", "level.effective": "lively"}
     put(site, whole(settings=before), taken_at=now() - timedelta(minutes=5))
     put(site, whole(settings={"primary_meta_server": "meta2:34601"}))
-    app = site.open("pegasus")
+    app = site.open("pegasus", tab="Events")
     assert_calm(app)
     assert "meta1:34601: the level" in texts(app)
 
@@ -186,7 +224,7 @@ def test_nonsense_level_in_the_address_is_passed_over(site):
     put(site)
     app = site.open("pegasus", level="frozen")
     assert_calm(app)
-    assert "Preview" not in texts(app)
+    assert not [one for one in app.button if one.key == "_apply"]
 
 
 def test_level_of_a_read_only_cluster_is_previewed_and_says_why_it_is_not_applied(
@@ -197,7 +235,7 @@ def test_level_of_a_read_only_cluster_is_previewed_and_says_why_it_is_not_applie
     put(site)
     app = site.open("pegasus", level="freezed")
     assert app.button(key="_apply").disabled
-    assert "peg is read-only" in texts(app)
+    assert "peg is read-only" in app.button(key="_apply").help
 
 
 def test_setting_is_planned_with_its_shell_line(site):
@@ -205,8 +243,9 @@ def test_setting_is_planned_with_its_shell_line(site):
     app = site.open("pegasus", setting="meta.lb.only_move_primary")
     app.text_input(key="_new_server_value").set_value("true").run()
     assert_calm(app)
-    assert "remote_command -t meta-server meta.lb.only_move_primary true" in texts(app)
     assert not app.button(key="_apply").disabled
+    app.button(key="_lines").click().run()
+    assert "remote_command -t meta-server meta.lb.only_move_primary true" in texts(app)
 
 
 def test_value_that_a_setting_does_not_take_is_refused_in_a_sentence(site):
@@ -223,7 +262,7 @@ def test_there_is_one_plan_at_a_time(site):
     app.text_input(key="_new_server_value").set_value("true").run()
     assert_calm(app)
     assert "One plan" in texts(app)
-    assert "set_meta_level lively" in texts(app)
+    assert app.button(key="_apply").label == "Set level to lively…"
 
 
 @pytest.mark.parametrize(
@@ -231,7 +270,7 @@ def test_there_is_one_plan_at_a_time(site):
     [
         (whole, NODES[0], "/data1"),
         (ill, NODES[3], "Its disks are unknown"),
-        (whole, "nobody:1", "Its disks, and what it carries"),
+        (whole, "nobody:1", "What a node carries"),
     ],
 )
 def test_one_node_is_opened_by_the_address(site, content, node, said):
@@ -239,6 +278,25 @@ def test_one_node_is_opened_by_the_address(site, content, node, said):
     app = site.open("pegasus", node=node)
     assert_calm(app)
     assert said in texts(app)
+
+
+def test_trends_of_the_nodes_are_of_what_was_recorded(site):
+    begin = now() - timedelta(minutes=4)
+    moments = [begin, begin + timedelta(minutes=2)]
+    snapshots = []
+    for moment, counts in zip(moments, ((4, 0, 0, 0), (1, 1, 1, 1)), strict=True):
+        content = whole()
+        for row, count in zip(content["nodes"], counts, strict=True):
+            row["primary_replicas"], row["total_replicas"], row["get_rate"] = count, 3, 10.0
+        snapshots.append(snapshot_of(content, taken_at=moment))
+    recorded(store_in(site.state_dir), snapshots, "peg")
+    config = services.load_config(site.config, ())
+    trends = node_trends(config, config.clusters[0], Period(begin - timedelta(hours=1), now()))
+    assert trends.primaries == pytest.approx((3.0, 0.0))
+    assert trends.replicas == pytest.approx((0.0, 0.0))
+    assert trends.requests == pytest.approx((40.0, 40.0))
+    nothing = Period(begin - timedelta(days=9), begin - timedelta(days=8))
+    assert node_trends(config, config.clusters[0], nothing).primaries == ()
 
 
 # -- tables -------------------------------------------------------------------------------------
@@ -265,16 +323,15 @@ def test_lost_partition_is_diagnosed_with_a_recommendation(site):
 
 def test_healthy_cluster_says_that_nothing_is_to_be_cured(site):
     put(site)
-    assert "nothing to do" in texts(site.open("pegasus_tables"))
+    assert "nothing to do" in texts(site.open("pegasus_tables", tab="Partitions"))
 
 
 def test_table_of_the_address_shows_its_members_and_partitions(site):
     put(site, ill())
     app = site.open("pegasus_tables", table="orders")
     assert_calm(app)
-    said = texts(app)
-    assert "Members of orders" in said
-    assert "app orders -d" in said
+    assert app.title[0].value == "Table orders"
+    assert "app orders -d" in texts(app)
     assert app.dataframe[0].value["gpid"].tolist() == ["1.2", "1.1", "1.0"]
 
 
@@ -291,7 +348,16 @@ def test_table_that_is_not_there_any_more_shows_every_table(site):
     put(site)
     app = site.open("pegasus_tables", table="gone")
     assert_calm(app)
-    assert "Tables by node" in texts(app)
+    assert app.dataframe[0].value["table"].tolist() == ["temp"]
+
+
+@pytest.mark.parametrize("table", ["", "orders"])
+@pytest.mark.parametrize("tab", model.TABS)
+def test_every_tab_of_the_tables_is_computed_when_opened(site, tab, table):
+    put(site, ill())
+    app = site.open("pegasus_tables", tab=tab, table=table)
+    assert_calm(app)
+    assert not app.error
 
 
 @pytest.mark.parametrize("view", ["overview", "ls -d", "five states", "guardian", "app_stat"])

@@ -96,7 +96,7 @@ def table_with(app, column):
 
 def test_a_queued_run_is_told_with_its_partition_and_nodes(site, plan):
     tell(site, RunRequested(plan=plan, options=RunOptions(), reason="level the peak"))
-    app = site.open("run", run=RUN)
+    app = site.open("run", run=RUN, view="By hand")
     assert_calm(app)
     row = table_with(app, "asked").iloc[0]
     assert (row["bundle"], row["before"]) == ("2.1", NODES[0])
@@ -139,7 +139,7 @@ def test_undo_leads_to_the_plan_that_moves_the_primary_back(site, plan):
     assert_calm(app)
     assert not app.error
     said = texts(app)
-    assert "plan of run" in said
+    assert f"Undo run {RUN}" in said
     assert f"Move the primary of 2.1 (temp) from {NODES[3]} to {NODES[0]}" in said
     assert app.button(key="_apply").label == "Apply undo…"
     assert not app.button(key="_apply").disabled
@@ -182,7 +182,7 @@ def test_a_change_of_level_opens_the_cluster_page(site):
     tell(site, RunRequested(plan=plan, options=RunOptions(), reason="balance"))
     view = services.run_view(services.load_config(site.config, ()), RUN)
     assert subject_page(view, "meta level") == ("pegasus", {})
-    app = site.open("run", run=RUN)
+    app = site.open("run", run=RUN, view="By hand")
     assert_calm(app)
     assert "set_meta_level lively" in texts(app)
 

@@ -13,6 +13,7 @@ from snapshot_site import Site, assert_calm, now, texts
 
 from core.snapshot import PulsarSnapshot
 from dashboard import state
+from dashboard.components.applying import REASON
 
 ORDERS, MAIL = "acme/orders", "acme/mail"
 POLICIES = (
@@ -63,6 +64,14 @@ def _press(app, label: str):
     return texts(app)
 
 
+def _added(app, label: str = "Add to changes"):
+    """Add a form to the changes, and open their preview."""
+    said = _press(app, label)
+    if not any(one.label == "Preview" for one in app.button):  # the form was refused
+        return said
+    return _press(app, "Preview")
+
+
 def _field(app, name: str):
     """Return a field of a form; what is stored follows its name in the key."""
     return next(one for one in app.text_input if (one.key or "").startswith(f"_field_{name}"))
@@ -72,8 +81,11 @@ def test_groups_are_shown_with_live_use_and_each_brokers_share(site, fleet):
     app = site.open("policies")
     assert_calm(app)
     said = texts(app)
-    assert "1 resource group and rates of 1 namespace limit 2 namespaces; 8 have no limit." in said
-    assert "Limits of groups" in said
+    figures = {one.label: (one.value, one.delta) for one in app.metric}
+    assert figures["Resource groups"] == ("1", "▲ without effect here")
+    assert figures["With rate limits"] == ("1", "of 10 namespaces")
+    assert figures["Unlimited"] == ("8", "of 10 namespaces")
+    assert figures["At their limit"] == ("1", f"▲ {MAIL}")
     assert "resourceUsageTransportClassName" in said
     shares = next(table.value for table in app.dataframe if "upstream" in table.value)
     assert len(shares) > 1
@@ -84,9 +96,9 @@ def test_a_cluster_without_limits_is_told_how_to_make_one(site):
     site.put(make_snapshot(brokers=6, bundles=80, now=now()))
     app = site.open("policies")
     assert_calm(app)
-    said = texts(app)
-    assert "Nothing limits" in said
-    assert "no resource group" in said
+    assert "no resource group" in texts(app)
+    figures = {one.label: one.value for one in app.metric}
+    assert figures["Resource groups"] == figures["With rate limits"] == "0"
 
 
 def test_a_group_is_made_by_its_form_previewed_and_could_be_applied(site, fleet):
@@ -94,20 +106,20 @@ def test_a_group_is_made_by_its_form_previewed_and_could_be_applied(site, fleet)
     app = site.open("policies", resource_group="a new group")
     app.text_input(key="_group_name").set_value("silver").run()
     _field(app, "resource_group_silver_publishRateInMsgs").set_value("2,500")
-    said = _press(app, "Add to the changes")
+    said = _added(app)
     assert "Publish, msg/s (publishRateInMsgs)" in said
     assert "2,500" in said
     assert "no client" in said
     assert "pulsar-admin resourcegroups update silver --msg-publish-rate 2500" in said
     assert next(one for one in app.button if one.label == "Apply plan…").disabled is False
-    said = _press(app, "Apply plan…")
-    assert "Enter a reason" in said
+    _press(app, "Apply plan…")
+    assert app.text_input(key=REASON).label.startswith("Reason")
 
 
 def test_attaching_and_detaching_is_one_plan(site, fleet):
     app = site.open("policies", resource_group="gold")
     app.multiselect(key="_attached_gold").set_value([MAIL]).run()
-    said = _press(app, "Add to the changes: attach 1, detach 1")
+    said = _added(app, "Add to changes: attach 1, detach 1")
     assert "set-resource-group acme/mail --resource-group-name gold" in said
     assert "remove-resource-group acme/orders" in said
     assert "1 namespace (acme/mail)" in said
@@ -119,6 +131,7 @@ def test_deleting_a_group_that_is_attached_is_refused_until_the_plan_detaches_it
     assert_calm(app)
     assert "brokers would refuse" in texts(app)
     assert not [one for one in app.button if one.label == "Apply plan…" and not one.disabled]
+    assert app.session_state[state.VIEW] == "Changes"
     both = [f"delete namespace_resource_group {ORDERS}", "delete resource_group gold"]
     app = site.open("policies", change=both)
     said = texts(app)
@@ -140,7 +153,7 @@ def test_what_cannot_be_is_refused_before_anything_is_sent(site, fleet):
 def test_what_is_no_number_does_not_leave_its_form(site, fleet):
     app = site.open("policies", resource_group="gold")
     _field(app, "resource_group_gold_publishRateInMsgs").set_value("nan")
-    said = _press(app, "Add to the changes")
+    said = _added(app)
     assert "publishRateInMsgs is 'nan'" in said
     assert not app.query_params.get(state.CHANGE)
 
@@ -148,8 +161,9 @@ def test_what_is_no_number_does_not_leave_its_form(site, fleet):
 def test_a_limit_that_is_so_already_is_told_and_taken_out(site, fleet):
     app = site.open("policies", change=['set resource_group gold {"publishRateInMsgs": 1000}'])
     assert "is so already" in texts(app)
-    _press(app, "Take all out")
-    assert "Changes" not in [element.value for element in app.subheader]
+    _press(app, "Clear")
+    assert not app.query_params.get(state.CHANGE)
+    assert "No changes." in texts(app)
 
 
 def test_rates_are_shown_against_live_ones_and_changed(site, fleet):
@@ -160,7 +174,7 @@ def test_rates_are_shown_against_live_ones_and_changed(site, fleet):
     field = _field(app, "publish_rate_acme/mail_publishThrottlingRateInMsg")
     assert field.value == "1"
     field.set_value("")
-    said = _press(app, "Add to the changes")
+    said = _added(app)
     assert "no limit" in said
     assert "pulsar-admin namespaces set-publish-rate acme/mail" in said
 
@@ -178,7 +192,7 @@ def test_quotas_are_shown_and_reset(site, fleet):
     app = site.open("policies", view="quotas", bundle=bundle)
     assert_calm(app)
     _field(app, f"resource_quota_{bundle}_msgRateIn").set_value("50")
-    said = _press(app, "Add to the changes")
+    said = _added(app)
     assert "takes the quota" in said
     assert "pulsar-admin resource-quotas set" in said
 

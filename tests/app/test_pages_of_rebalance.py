@@ -14,6 +14,7 @@ from core.pulsar.shedding.registry import strategies_run_by
 from core.pulsar.snapshot.znodes.assemble import EXTENSIBLE_LACKS
 from dashboard import services
 from dashboard.app_pages.pulsar.rebalance import queries
+from dashboard.presenters import workers
 
 MODULAR = tuple(strategy.name for strategy in strategies_run_by("modular"))
 TRIGGER = "loadBalancerBrokerThresholdShedderPercentage"
@@ -26,6 +27,8 @@ def site(tmp_path, monkeypatch):
     made = Site(tmp_path, each="read_only = false")
     monkeypatch.setenv("TRIMTAB_CONFIG", str(made.config))
     made.worker_says()
+    # a slow machine draws longer than a worker may be silent
+    monkeypatch.setattr(workers, "LOST_AFTER_S", 60.0)
     return made
 
 
@@ -121,13 +124,13 @@ def test_simulated_rounds_fill_the_columns_and_are_drawn_side_by_side(site, snap
 def test_the_snapshot_stays_frozen_until_it_is_recomputed(site):
     site.put(make_snapshot(brokers=4, bundles=60, now=now() - timedelta(seconds=30)))
     app = opened(site)
-    before = candidate_rows(app)
+    before = str(candidate_rows(app))
     assert app.button(key="_recompute").disabled
     site.put(make_snapshot(brokers=4, bundles=48, now=now()))
     app.run()
-    assert candidate_rows(app) == before
+    assert str(candidate_rows(app)) == before  # unknown numbers are not equal to themselves
     click(app, "_recompute")
-    assert candidate_rows(app) != before
+    assert str(candidate_rows(app)) != before
     assert app.button(key="_recompute").disabled
 
 
@@ -245,7 +248,7 @@ def test_what_would_turn_a_verdict_really_turns_it(site, snapshot):
         ({"within": "40"}, "within 40% of the mean"),
         ({"most": "2"}, "The budget of 2 moves is used up"),
         ({"relief": "60"}, "no broker's usage above 60%"),
-        ({"load": "usage"}, "every broker's usage within 5%"),
+        ({"load": "usage"}, "every broker's usage within 20%"),
     ],
 )
 def test_the_wish_of_the_smallest_moves_stands_in_the_address(site, snapshot, params, expected):

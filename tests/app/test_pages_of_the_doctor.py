@@ -37,33 +37,65 @@ def ill(site):
     return made
 
 
-def test_doctor_tells_evidence_consequence_and_fix(site, ill):
-    app = site.open("settings")
+def explained(site, code, subject):
+    """Open the findings with the explanation of one of them."""
+    app = site.open("settings", view="Findings")
+    app.session_state["_settings_opened"] = ("fleet", code, subject)
+    app.run()
     assert_calm(app)
+    return app
+
+
+def test_findings_are_one_table_and_the_side_panel_has_consequence_and_fix(site, ill):
+    app = site.open("settings", view="Findings")
+    assert_calm(app)
+    table = next(one.value for one in app.dataframe if "finding" in one.value)
+    assert list(table["severity"])[:5] == [["▲ Warning"]] * 5
+    assert "Smoothing ignores the newest usage" in set(table["finding"])
+    app = explained(site, "frozen_usage", HISTORY)
     said = texts(app)
     assert "newest usage weighs" in said
     assert "stays what it" in said
-    assert f"{NAMES[1]} reports no limit for inbound bandwidth" in said
-    assert "loadBalancerSheddingEnabled is near" in said
-    codes = [one.value for one in app.code]
-    assert f"{HISTORY}=0.9" in codes
-    assert f"{NIC}=<Gbit/s>" in codes
-    assert "lowerBoundarySheddingEnabled=false" in codes
+    assert f"{HISTORY}=0.9" in [one.value for one in app.code]
+    app = explained(site, "no_limit", NIC)
+    assert f"{NAMES[1]} reports no limit for inbound bandwidth" in texts(app)
+    assert f"{NIC}=<Gbit/s>" in [one.value for one in app.code]
 
 
 def test_fix_goes_into_the_changes_and_becomes_a_plan(site, ill):
-    app = site.open("settings")
-    fixes = [one for one in app.button if one.label == "Put it into the changes"]
-    at = [one.value for one in app.code if one.value.startswith((HISTORY, "max"))]
-    assert at[0] == f"{HISTORY}=0.9"
-    fixes[0].click().run()
+    app = explained(site, "frozen_usage", HISTORY)
+    app.button(key="_settings_fix").click().run()
     assert_calm(app)
-    assert app.multiselect(key=state.SET).value
-    assert "The plan" in texts(app)
+    assert app.multiselect(key=state.SET).value == [f"{HISTORY}=0.9"]
+    apply = next(one for one in app.button if one.label == "Apply plan…")
+    assert apply.key == "_apply"
+    next(one for one in app.button if one.label == "Preview").click().run()
+    assert_calm(app)
+    assert app.session_state[state.VIEW] == "Changes"
+    said = texts(app)
+    assert "With the changes:" in said
+    assert "The plan" in said
+
+
+def test_changes_of_the_files_are_simulated_without_a_plan(site, ill):
+    app = site.open("settings", set="managedLedgerDefaultWriteQuorum=3")
+    assert_calm(app)
+    assert "With the changes:" in texts(app)
+    labels = [one.label for one in app.button]
+    assert "Preview" in labels
+    assert "Apply plan…" not in labels
+
+
+def test_settings_come_first_and_can_be_narrowed_to_those_that_differ(site, ill):
+    app = site.open("settings", only="differing")
+    assert_calm(app)
+    table = next(one.value for one in app.dataframe if "origin" in one.value)
+    assert set(table["key"]) == {"lowerBoundarySheddingEnabled", "maxUnloadPercentage"}
+    assert table.set_index("key").loc["maxUnloadPercentage", "brokers"] == "0.2, 0.5"
 
 
 def test_brokers_are_compared_by_groups_of_equal_ones(site, ill):
-    app = site.open("settings")
+    app = site.open("settings", view="Brokers compared")
     frame = next(
         table.value for table in app.dataframe if "common" in getattr(table.value, "columns", ())
     )
@@ -78,10 +110,10 @@ def test_brokers_are_compared_by_groups_of_equal_ones(site, ill):
 
 def test_without_any_setting_it_says_so_and_what_is_assumed(site):
     site.put(with_settings(make_snapshot(brokers=3, bundles=12, now=now())))
-    app = site.open("settings")
+    app = site.open("settings", view="Findings")
     assert_calm(app)
-    said = texts(app)
-    assert "No setting" in said
-    assert "not be judged" in said
-    assert "need a look" in said
-    assert "Assumed, not read" in said
+    assert "No setting" in texts(app)
+    figures = {one.label: one for one in app.metric}
+    assert figures["Conflicts"].value == "0"
+    assert figures["Conflicts"].delta.startswith("?")
+    assert figures["Not read"].value == "98"

@@ -25,17 +25,34 @@ from run_stories import RUN, Story
 from snapshot_site import Site, assert_calm
 from streamlit.testing.v1 import AppTest
 
+from dashboard.app_pages.activity.model import TABS as ACTIVITY_TABS
+from dashboard.app_pages.pegasus.cluster.model import TABS as PEGASUS_TABS
+from dashboard.app_pages.pegasus.tables.model import TABS as TABLES_TABS
 from dashboard.app_pages.pulsar.broker.model import TABS as BROKER_TABS
+from dashboard.app_pages.pulsar.ownership.model import VIEWS as OWNERSHIP_TABS
+from dashboard.app_pages.pulsar.settings.model import TABS as SETTINGS_TABS
+from dashboard.app_pages.run.view import TABS as RUN_TABS
 from dashboard.sitemap import FILES
 
 FOLDER = Path(__file__).parent / "wording"
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
-VIEWS = {
+VIEWS: dict[str, tuple[str, ...]] = {
+    "activity": ACTIVITY_TABS,
     "broker": BROKER_TABS,
+    "settings": SETTINGS_TABS,
+    "ownership": OWNERSHIP_TABS,
+    "policies": ("Groups", "Rates", "Quotas", "Tenants", "Calculator"),
+    "isolation": ("Policies", "Groups", "Domains", "Edit policy"),
     "brokers": ("Brokers", "Findings", "Over time"),
     "bundle": ("Load", "Shedding decision", "Automatic split", "Topics", "Events"),
+    "run": RUN_TABS,
+    "pegasus": PEGASUS_TABS,
+    "pegasus_tables": TABLES_TABS,
 }
 """Tabs of pages that draw only the one that is open."""
+
+TAB_PARAMETERS = {"pegasus": "tab", "pegasus_tables": "tab"}
+"""Parameter that names the tab, where it is not ``view``."""
 
 _TEXTS = ("label", "body", "text", "help", "placeholder", "caption", "options")
 _NUMBERS = re.compile(r"[+\-\u2212]?\d[\d.,:]*")
@@ -114,7 +131,9 @@ def test_a_page_says_what_it_said(
     for view in VIEWS.get(page, ("",)):
         with time_machine.travel(NOON, tick=True):
             app = made.open(
-                page, **params_of(page, bundle, broker), **({"view": view} if view else {})
+                page,
+                **params_of(page, bundle, broker),
+                **({TAB_PARAMETERS.get(page, "view"): view} if view else {}),
             )
             for _ in range(100):  # what is computed in the background comes with a later run
                 if not any(_BUSY in text for text in written(app)):

@@ -104,6 +104,11 @@ class Product:
         newest = self._snapshots()[-1].parent
         return str(load_snapshot(newest).brokers["broker"][number].as_py())
 
+    def taken_at(self) -> str:
+        """When the oldest saved snapshot was taken, as addresses say it."""
+        oldest = load_snapshot(self._snapshots()[0].parent)
+        return f"{oldest.manifest.taken_at:%Y-%m-%d %H:%M:%S}"
+
     def end(self) -> None:
         if self.process.poll() is not None:
             return

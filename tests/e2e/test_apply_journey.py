@@ -58,7 +58,7 @@ def test_bundle_is_unloaded_verified_and_taken_back(product, tab):
     page = tab.open("unload?" + urlencode({"bundles": bundle}))
     expect(page.get_by_text(re.compile(r"Unloading 1 bundle \("))).to_be_visible()
     run = apply(tab, "Apply plan…", "1 bundle", "journey of the tests")
-    expect(page.get_by_text("1 of 1 bundle moved; ended")).to_be_visible(timeout=RUN_S)
+    expect(page.get_by_text("1 of 1", exact=True)).to_be_visible(timeout=RUN_S)
     expect(page.get_by_text("journey of the tests")).to_be_visible()
 
     page.get_by_role("button", name="Undo…").click()
@@ -66,13 +66,14 @@ def test_bundle_is_unloaded_verified_and_taken_back(product, tab):
     expect(page.get_by_text("This takes back run")).to_be_visible()
     undo = apply(tab, "Apply undo…", "1 bundle", "taken back by the tests")
     assert undo != run
-    expect(page.get_by_text("1 of 1 bundle moved; ended")).to_be_visible(timeout=RUN_S)
-    page.get_by_role("button", name=f"It takes back run {run}").click()
-    expect(page.get_by_role("button", name=f"It was taken back by run {undo}")).to_be_visible()
+    expect(page.get_by_text("1 of 1", exact=True)).to_be_visible(timeout=RUN_S)
+    page.get_by_role("button", name=f"Undoes run {run}").click()
+    expect(page.get_by_role("button", name=f"Undone by run {undo}")).to_be_visible()
 
-    page.get_by_role("link", name="Activity").click()
-    heading(tab, "Activity")
-    expect(page.get_by_text(re.compile(r"\d+ runs in the last 24 hours moved"))).to_be_visible()
+    page.get_by_test_id("stSidebarNavLink").filter(has_text="Runs").click()
+    heading(tab, "Runs")
+    expect(page.get_by_text("Runs, 24 h")).to_be_visible()
+    page.get_by_role("tab", name="Journal").click()
     page.get_by_role("button", name="Verify the chain").click()
     expect(page.get_by_text("chain intact").first).to_be_visible()
     assert tab.complaints == []
@@ -109,7 +110,7 @@ def test_run_goes_on_when_its_tab_is_closed(product, browser):
         bundles = cool_bundles(product, 4)[2:]
         first.open("unload?" + urlencode({"bundles": bundles}, doseq=True))
         run = apply(first, "Apply plan…", "2 bundles", "closed in the middle")
-        expect(first.page.get_by_text("1 of 2 bundles moved")).to_be_visible(timeout=RUN_S)
+        expect(first.page.get_by_text("1 of 2", exact=True)).to_be_visible(timeout=RUN_S)
         expect(first.page.get_by_role("button", name="Pause")).to_be_enabled()
     finally:
         first.close()
@@ -117,7 +118,7 @@ def test_run_goes_on_when_its_tab_is_closed(product, browser):
     try:
         page = again.open(f"run?run={run}")
         expect(page.get_by_text("closed in the middle")).to_be_visible()
-        expect(page.get_by_text("2 of 2 bundles moved; ended")).to_be_visible(timeout=RUN_S)
+        expect(page.get_by_text("2 of 2", exact=True)).to_be_visible(timeout=RUN_S)
         assert again.complaints == []
     finally:
         again.close()
@@ -127,7 +128,7 @@ def test_dark_and_narrow_the_pages_of_runs_do_not_overflow(product, browser):
     tab = Tab(browser, product.url, color_scheme="dark")
     try:
         tab.page.set_viewport_size({"width": 1024, "height": 768})
-        for path in ("activity", "activity?view=entries&since=between+dates", "run?run=none"):
+        for path in ("activity", "activity?view=Journal&since=between+dates", "run?run=none"):
             tab.open(path)
             width = tab.page.evaluate("document.documentElement.scrollWidth")
             assert width <= 1024, path

@@ -32,14 +32,14 @@ def test_recorded_minutes_are_played_again_and_ranked(product, tab):
     wait_for_record(product)
     page = tab.open("backtest")
     heading(tab, "Back-test")
-    expect(page.get_by_text("of sandbox are recorded")).to_be_visible(timeout=WAIT_S)
+    expect(page.get_by_text("Recorded", exact=True)).to_be_visible(timeout=WAIT_S)
     page.get_by_role("button", name="Every strategy").click()
     expect(page.get_by_text(re.compile(r"candidates on \d+ recorded minutes"))).to_be_visible(
         timeout=WAIT_S
     )
     page.get_by_role("button", name="Start the back-test").click()
     expect(page).to_have_url(re.compile(r"job=\d{8}T"), timeout=WAIT_S)
-    expect(page.get_by_role("heading", name="Ranking")).to_be_visible(timeout=WAIT_S)
+    expect(page.get_by_role("tab", name="Ranking")).to_be_visible(timeout=WAIT_S)
     expect(page.get_by_role("heading", name="What to change")).to_be_visible()
     expect(page.get_by_text("What really happened:")).to_be_visible()
     assert tab.complaints == []

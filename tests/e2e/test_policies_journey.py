@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from tests.e2e.test_apply_journey import RUN_S, SNAPSHOT_S, heading
 
 NAMESPACE = "acme/orders"
-RATES = "policies?" + urlencode({"view": "rates", "kind": "publish_rate", "namespace": NAMESPACE})
+RATES = "policies?" + urlencode({"view": "Rates", "kind": "publish_rate", "namespace": NAMESPACE})
 
 
 def limit_field(page):
@@ -37,7 +37,7 @@ def test_a_rate_is_set_read_back_and_taken_away_again(product, tab):
     limit_field(page).fill("5000")
     limit_field(page).press("Tab")
     tab.settle()
-    page.get_by_role("button", name="Add to the changes").click()
+    page.get_by_role("button", name="Add to changes").click()
     send_off(tab, "Apply plan…", "limited by the tests")
     expect(page.get_by_text(re.compile("1 of 1 policy .*ended"))).to_be_visible(timeout=RUN_S)
     run = page.url

@@ -234,7 +234,8 @@ def test_the_command_ranks_and_recommends_for_people(place, tmp_path, capsys, mo
     assert run(words_of(place, tmp_path, PEGASUS_GRID)) == 0
     shown = capsys.readouterr()
     assert "as recorded" in shown.out
-    assert "Recommended for peg" in shown.out
+    assert "peg, " in shown.out
+    assert "takes effect" in shown.out
     assert "14 runs" in shown.err
     found = pq.read_table(tmp_path / "out" / "candidates.parquet")
     assert found.num_rows == 4

@@ -85,7 +85,7 @@ def test_people_read_the_verdict_first_and_then_sessions_or_orphans(
     assert told.splitlines()[0].endswith(".")
     assert f"0x{FIRST_SESSION:x}" in told
     directory, bundles = orphaned
-    code, told, _ = ask(directory, "--orphans", as_json=False)
+    code, told, _ = ask(directory, "--orphans", "--wide", as_json=False)
     assert code == 0
     assert "not registered" in told
     assert all(bundle in told for bundle in bundles[:20])

@@ -100,7 +100,7 @@ def test_runs_are_listed_newest_first(trimtab) -> None:
 
 
 def test_the_list_for_people_says_who_and_why(trimtab) -> None:
-    _, out, _ = trimtab("runs")
+    _, out, _ = trimtab("runs", "--wide")
     assert "too hot" in out
     assert f"undoes {RUN}: wrong idea" in out
     assert "DAMAGED" in out

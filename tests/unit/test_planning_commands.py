@@ -78,13 +78,13 @@ def test_a_drill_prints_failures_worst_first_and_writes_whole_tables(site, capsy
     code, text, _ = said(capsys, "drill", site / "fleet", "--no-domains", "--only", "10.1.0.1:8080")
     assert code == 0
     assert "10.1.0.1:8080" in text
-    assert "usage of 85.0" in text
+    assert "usage of 85%" in text
 
 
 def test_a_drill_of_a_pegasus_snapshot_loses_its_nodes(site, capsys):
     body = body_of(capsys, "drill", site / "peg")
     assert len(body["nodes"]) == 4
-    code, text, _ = said(capsys, "drill", site / "peg")
+    code, text, _ = said(capsys, "drill", site / "peg", "--wide")
     assert (code, "one replica" in text) == (0, True)
 
 

@@ -64,9 +64,9 @@ def test_moves_off_lost_servers_are_told_apart():
     table = MOVES.set_column(place, "orphans", pa.array([4, 0, 0, 0]))
     events_seen = presenter.EventCounts.of(table)
     assert (events_seen.number("move"), events_seen.orphans) == (8, 4)
-    said = presenter.answer("fleet", PULSAR, events_seen, evenness(0.2), timedelta(hours=2))
-    assert "8 bundle moves" in said
-    assert "4 more off servers that were lost" in said
+    moves = figures(PULSAR, events_seen, evenness(0.2), hours=2)["Bundle moves"]
+    assert moves.value == "8"
+    assert "4 more off lost servers" in moves.note
 
 
 def test_second_halves_of_moves_and_first_owners_are_no_moves():
@@ -77,29 +77,37 @@ def test_second_halves_of_moves_and_first_owners_are_no_moves():
     assert (events_seen.number("move"), events_seen.ours("move"), events_seen.orphans) == (7, 2, 0)
 
 
-def test_answer_tells_moves_by_the_hour_who_did_them_and_how_even_it_was():
+def figures(system, events_seen, even, *, hours):
+    """The key figures of a period, by their labels."""
+    found = presenter.key_figures(system, events_seen, even, timedelta(hours=hours))
+    return {one.label: one for one in found}
+
+
+def test_figures_tell_moves_by_the_hour_who_did_them_and_how_even_it_was():
     events_seen = presenter.EventCounts.of(MOVES)
-    words = presenter.answer(
-        "fleet", PULSAR, events_seen, evenness(0.1, 0.3, 0.3, 0.1), timedelta(hours=6)
-    )
-    assert words == (
-        "In 6 h, fleet saw 12 bundle moves (2.0 an hour, 3 of them by Trimtab), 1 split or merge, "
-        "2 changed settings; the busiest broker stood 20% over the mean on average, and beyond "
-        "20% in 50% of the minutes."
-    )
+    found = figures(PULSAR, events_seen, evenness(0.1, 0.3, 0.3, 0.1), hours=6)
+    assert (found["Bundle moves"].value, found["Recorded"].value) == ("12", "6 h")
+    assert found["Bundle moves"].note == "2.0 an hour, 3 by Trimtab"
+    assert found["Mean deviation"].value == "+20%"
+    assert found["Minutes over target"].value == "50%"
+    assert found["Splits and merges"].value == "1"
+    assert found["Settings changed"].value == "2"
+    assert "Leader changes" not in found
 
 
-def test_answer_of_a_quiet_cluster_that_told_nothing():
-    events_seen = presenter.EventCounts.of(counts())
-    words = presenter.answer("fleet", PULSAR, events_seen, evenness(NAN), timedelta(minutes=4))
-    assert words == "In 4 min, fleet saw no bundle move; how even the load was is unknown."
+def test_figures_of_a_quiet_cluster_that_told_nothing():
+    found = figures(PULSAR, presenter.EventCounts.of(counts()), evenness(NAN), hours=1)
+    assert found["Bundle moves"].value == "0"
+    assert (found["Mean deviation"].value, found["Mean deviation"].status) == ("unknown",) * 2
+    assert found["Minutes over target"].value == "unknown"
 
 
-def test_answer_of_a_pegasus_cluster_is_about_primaries():
+def test_figures_of_a_pegasus_cluster_are_about_primaries():
     events_seen = presenter.EventCounts.of(counts((AT, "primary", "", 1, AT, "1.2", "a", "b")))
-    words = presenter.answer("peg", PEGASUS, events_seen, evenness(0.1, 0.3), timedelta(hours=2))
-    assert "1 primary move (0.5 an hour)" in words
-    assert "2.0 apart on average, 3 at most" in words
+    found = figures(PEGASUS, events_seen, evenness(0.1, 0.3), hours=2)
+    assert found["Primary moves"].note == "0.5 an hour"
+    apart = found["Primaries apart, mean"]
+    assert (apart.value, apart.note) == ("2.0", "max 3")
 
 
 @pytest.mark.parametrize("system", ["pulsar", "pegasus"])
@@ -230,7 +238,7 @@ def test_note_says_what_a_column_is_and_what_is_left_out():
     assert "recorded minute" in presenter.picture_note(grid([[1.0]]), PULSAR)
     large = grid([[1.0]] * 50, step_ms=300_000)
     note = presenter.picture_note(large, PEGASUS)
-    assert "mean of 5" in note
+    assert "columns of 5" in note
     assert "hottest of 50" in note
 
 

@@ -24,9 +24,10 @@ from core.pegasus.snapshot import PegasusFacts
 from core.plan.describe import tally
 from core.plan.options import PlanOptions
 from dashboard.app_pages.pegasus.balance import changes, model
-from dashboard.app_pages.pegasus.balance.queries import Basis
 from dashboard.app_pages.pegasus.maintenance import model as maintenance
 from dashboard.presenters import applying
+from dashboard.presenters.pegasus.copies import time_words
+from dashboard.queries.pegasus.balance import Basis
 
 APP = BalanceOptions()
 
@@ -93,7 +94,7 @@ def test_copies_tell_bytes_time_and_room():
     ]
     cost = copy_cost(view, copies, basis.sizes_mb)
     assert model.changes_words(copies, cost).endswith(f"of {cost.copy_mb:.0f} MB")
-    assert model.time_words(cost, basis, 50.0) != "no time"
+    assert time_words(cost, basis, 50.0) != "-"
     lacking, tightest = changes.headroom(view, basis, cost.received_mb)
     assert not lacking
     assert "gets tightest" in tightest

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
-from pegasus_snapshots import NODES, part_row, snapshot_of, table_row, whole
+from pegasus_snapshots import NODES, generated, part_row, snapshot_of, table_row, whole
 
 from core.errors import InputError
 from core.pegasus.levels import FunctionLevel
@@ -76,31 +78,60 @@ def test_level_is_said_as_stored_and_in_force(changes, said):
 @pytest.mark.parametrize(
     ("changes", "figure", "said"),
     [
-        ({}, "3 changes", "A check counts primaries and secondaries"),
-        ({"balance_operation_count": None}, "unknown", "did not tell"),
-        ({"balance_operation_count": '{"total": -1}'}, "unknown", "reports -1"),
-        ({"level.effective": "freezed"}, "3 changes, old", "nothing is counted"),
-        ({"level.effective": "lively"}, "3 changes", "Of one round"),
+        ({}, ("3", "counted at steady"), "A check counts primaries and secondaries"),
+        ({"balance_operation_count": None}, ("unknown", ""), "did not report"),
+        ({"balance_operation_count": '{"total": -1}'}, ("unknown", ""), "reports -1"),
+        ({"level.effective": "freezed"}, ("3", "old"), "nothing is counted"),
+        ({"level.effective": "lively"}, ("3", "this round"), "Of one round"),
     ],
 )
 def test_forecast_is_never_more_than_it_is_worth(changes, figure, said):
-    text, help_text = cluster.forecast(facts_of(settings=changes))
-    assert text == figure
+    *shown, help_text = cluster.forecast(facts_of(settings=changes))
+    assert tuple(shown) == figure
     assert said in help_text
 
 
 def test_forecast_is_stale_while_a_partition_is_not_healthy():
-    text, help_text = cluster.forecast(facts_of(ill()))
-    assert text == "3 changes, stale"
+    value, note, help_text = cluster.forecast(facts_of(ill()))
+    assert (value, note) == ("3", "stale")
     assert "1 partition is unhealthy" in help_text
 
 
-def test_partitions_that_were_not_read_are_a_figure_of_their_own():
-    figures = {label: value for label, value, _ in cluster.state_figures(facts_of(ill()))}
-    assert figures["? not read"] == "4"
-    assert figures["● healthy"] == "1"
-    assert figures["▲ degraded"] == "1"
-    assert "? not read" not in {label for label, *_ in cluster.state_figures(facts_of())}
+def figures_of(facts):
+    return {one.label: one for one in cluster.key_figures(facts)}
+
+
+def test_partitions_are_counted_with_those_that_are_not_healthy_or_not_read():
+    figure = figures_of(facts_of(ill()))["Partitions healthy"]
+    assert (figure.value, figure.status) == ("1 / 6", "bad")
+    assert figure.note == "1 degraded, 4 not read"
+    healthy = figures_of(facts_of())["Partitions healthy"]
+    assert (healthy.value, healthy.status) == ("4 / 4", "ok")
+
+
+def test_deviation_of_primaries_is_judged_against_the_target():
+    figures = figures_of(facts_of())
+    assert figures["Primaries"].value == "±300%"  # all four on one of four nodes
+    assert figures["Primaries"].status == "bad"
+    assert figures["Primaries"].note == "target ±5%"
+    assert figures["Replicas"].value == "±33.3%"
+
+
+def test_subtitle_names_release_leader_and_balancer():
+    said = cluster.subtitle(facts_of())
+    assert said.startswith("Pegasus ")
+    assert "leader meta meta1:34601" in said
+    assert said.endswith("balancer: greedy, by table")
+    assert cluster.subtitle(facts_of(settings={"balance_cluster": None})).endswith("unknown")
+
+
+def test_chart_of_a_large_cluster_has_the_nodes_farthest_from_the_mean():
+    facts = PegasusFacts(generated(4, 64, 60))
+    bars = cluster.node_bars(facts, "replicas")
+    assert len(bars.nodes) == cluster.MAX_BARS
+    led = facts.columns.counts(primaries_only=True).sum(axis=0)
+    assert led.max() in bars.primaries
+    assert "24 of 60" in cluster.nodes_note(facts)
 
 
 def one_node_down():
@@ -128,7 +159,7 @@ def test_a_dead_node_and_its_partitions_are_the_reason_and_not_the_disks():
     assert "2 of 3 partitions unhealthy" in said
     assert "3 of 4 nodes alive (db4:34801 is down)" in said
     assert "disks" not in said
-    assert "2 partitions are unhealthy" in cluster.forecast(facts)[1]
+    assert "2 partitions are unhealthy" in cluster.forecast(facts)[2]
 
 
 def test_the_row_of_the_fleet_counts_living_nodes_and_their_primaries():
@@ -154,14 +185,7 @@ def test_key_figures_of_a_silent_leader_are_unknown():
     silent = dict.fromkeys(
         ("level.stored", "level.effective", "balance_operation_count", "primary_meta_server")
     )
-    figures = {
-        label: value
-        for label, value, _ in cluster.key_figures(
-            facts_of(settings=silent), facts_of(settings=silent).verdict()
-        )
-    }
-    assert figures["Effective level"] == figures["Changes counted"] == "unknown"
-    assert figures["Balance"] == "? unknown"
+    assert figures_of(facts_of(settings=silent))["Pending changes"].value == "unknown"
 
 
 def test_dead_nodes_come_first_and_their_numbers_are_unknown_not_zero():
@@ -203,7 +227,7 @@ def test_bars_with_an_unknown_node_say_so_in_the_chart():
 
 def test_note_of_nodes_names_tables_that_are_missing():
     assert "1 table is missing" in cluster.nodes_note(facts_of(ill()))
-    assert cluster.nodes_note(facts_of()).startswith("Dead nodes first")
+    assert cluster.nodes_note(facts_of()) == ""
 
 
 # -- one node ---------------------------------------------------------------------------------
@@ -227,34 +251,29 @@ def test_tables_of_a_node_tell_what_an_even_share_would_be():
 # -- levels -----------------------------------------------------------------------------------
 
 
-def test_levels_are_columns_in_the_order_of_the_switch_and_the_stored_one_is_marked():
-    rows = model.allowances_frame(facts_of())
-    assert list(rows.columns) == [
-        "allows",
-        "stopped",
-        "blind",
-        "freezed",
-        "steady (now)",
-        "lively",
-    ]
-    balances = rows.set_index("allows").loc["Balances"]
-    assert balances["lively"] == "✔ yes"
-    assert balances["steady (now)"] == "no"
+def test_every_level_has_a_dot_for_each_ability_and_the_effective_one_is_marked():
+    html = model.dots(facts_of())
+    heads = re.findall(r'<th scope="col" class="( at)?">(\w+)</th>', html)
+    assert [word for _, word in heads] == ["stopped", "blind", "freezed", "steady", "lively"]
+    assert [word for mark, word in heads if mark] == ["steady"]
+    balance = html[html.index(">Balance<") :].partition("</tr>")[0]
+    assert re.findall(r">(yes|no)</span>", balance) == ["no", "no", "no", "no", "yes"]
 
 
 def test_levels_that_differ_are_both_marked():
     facts = facts_of(settings={"level.stored": "500", "level.effective": "freezed"})
     assert model.step_label(facts, FunctionLevel.LIVELY) == "lively (stored)"
     assert model.step_label(facts, FunctionLevel.FREEZED) == "freezed (effective)"
-    assert "too few nodes" in model.level_remarks(facts)[0]
+    assert "too few nodes" in model.level_note(facts)
+    assert model.level_note(facts_of()) == model.NOT_PERSISTED
 
 
 def test_change_of_level_says_what_begins_and_what_ends():
     up = " ".join(model.change_sentences(facts_of(), FunctionLevel.LIVELY))
-    assert "balances; deletes replicas" in up
+    assert "Starts to balance, delete unused replicas." in up
     down = " ".join(model.change_sentences(facts_of(), FunctionLevel.FREEZED))
-    assert "stops to do" in down
-    assert model.shell_line(FunctionLevel.STEADY) == "set_meta_level steady"
+    assert "Stops to accept table changes" in down
+    assert "pending proposal is discarded" in down
 
 
 def test_setting_a_level_again_clears_only_at_steady_and_below():

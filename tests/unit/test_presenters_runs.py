@@ -36,7 +36,7 @@ from core.pulsar.steps.setting import SetDynamicSetting
 from core.pulsar.steps.split import SplitBundle
 from dashboard.app_pages.activity import model as activity
 from dashboard.app_pages.pulsar.run import model as outcome
-from dashboard.app_pages.pulsar.run.charts import outcome_bars
+from dashboard.app_pages.run.charts import outcome_bars
 from dashboard.presenters import applying, journal, past, run_steps, runs, workers
 
 LATER = NOON + timedelta(minutes=3)
@@ -218,17 +218,33 @@ def test_worker_is_alive_only_when_heard_of_a_moment_ago(status, is_alive, words
 @pytest.mark.parametrize(
     ("events", "words"),
     [
-        (QUEUED, "waits for a worker: 3 bundles on prod"),
-        (RUNNING, "1 of 3 bundles moved; acme/orders/0x00000001_0x00000002 has been under way"),
-        (RUNNING[:-1], "the next step has not begun yet"),
-        ((*RUNNING[:-1], StepWaiting(step=1, sentence="Not yet.")), "step 2 waits, first "),
-        ((*RUNNING[:-1], RunPaused(sentence="Ann wished it.")), "paused. Ann wished it."),
-        (DONE[:-1], "whether acme/orders/0x00000002_0x00000003 moved is not known yet"),
-        (DONE, "2 of 3 bundles moved, 1 unknown; ended"),
+        (QUEUED, "Waits for a worker: 3 bundles on prod."),
+        (RUNNING, "cme/orders/0x00000001_0x00000002 has been under way"),
+        (RUNNING[:-1], "Step 2 is next."),
+        ((*RUNNING[:-1], StepWaiting(step=1, sentence="Not yet.")), "Step 2 waits, first "),
+        ((*RUNNING[:-1], RunPaused(sentence="Ann wished it.")), "Paused. Ann wished it."),
+        (DONE[:-1], "Whether acme/orders/0x00000002_0x00000003 moved is not known yet"),
+        (DONE, "One is unknown."),
     ],
 )
 def test_headline_says_how_the_run_stands(events, words):
     assert words in runs.answer(view_of(*events), LATER)
+
+
+def test_a_run_whose_steps_have_ended_names_no_next_step():
+    view = view_of(*DONE[:-2], ended(2))
+    assert runs.answer(view, LATER) == "All steps have ended; the run is being closed."
+
+
+def test_figures_of_a_run_are_state_steps_time_and_rate():
+    shown = {one.label: one for one in runs.run_figures(view_of(*DONE), LATER)}
+    assert (shown["State"].value, shown["State"].status) == ("failed", "bad")
+    assert (shown["Done"].value, shown["Done"].note) == ("2 of 3", "bundles moved")
+    assert (shown["Failed"].value, shown["Failed"].note) == ("1", "1 unknown")
+    assert shown["Rate"].note.startswith("limit ")
+    going = {one.label: one for one in runs.run_figures(view_of(*RUNNING), LATER)}
+    assert going["State"].status == ""
+    assert "to go" in going["Elapsed"].note
 
 
 def test_progress_counts_finished_steps_and_foresees_the_end():
@@ -298,7 +314,7 @@ def test_control_that_was_asked_for_is_not_asked_again():
 def test_undo_is_offered_for_what_was_moved_and_not_twice_at_once():
     assert runs.why_no_undo(view_of(*RUNNING), None) == "The run has not ended: stop it first."
     assert runs.why_no_undo(view_of(*DONE), None) is None
-    assert "taking it back" in (runs.why_no_undo(view_of(*DONE), view_of(*RUNNING)) or "")
+    assert "undoing it already" in (runs.why_no_undo(view_of(*DONE), view_of(*RUNNING)) or "")
     assert runs.why_no_undo(view_of(*DONE), view_of(*DONE)) is None
 
 
@@ -316,7 +332,7 @@ def test_past_of_an_object_lists_the_steps_that_touched_it(subject, count):
 def test_what_was_not_measured_is_unknown_and_never_zero():
     view = view_of(*DONE)
     data = outcome.outcome(view, "usage")
-    assert data.brokers[0] == "b1:8080"
+    assert data.servers[0] == "b1:8080"
     assert data.before[0] == 0.9
     assert np.isnan(data.came).all()
     assert set(outcome.outcome_table(view)["usage_came"]) == {"unknown"}
@@ -334,7 +350,7 @@ def test_measured_stands_beside_expected():
     )
     view = view_of(*DONE, measured)
     assert outcome.outcome(view, "usage").came[0] == 0.55
-    assert "40% before, 10% expected, 12.5% measured" in outcome.outcome_sentence(view)
+    assert "40% before, 10% predicted, 12.5% measured" in outcome.outcome_sentence(view)
     table = outcome.outcome_table(view).set_index("broker")
     assert table.loc["b1:8080", "traffic_came"] == "2 MB/s"
     assert "measured" in [
@@ -371,13 +387,12 @@ def test_runs_are_filtered(wanted, count):
     assert len(activity.matching_runs([view_of(*DONE), view_of(*RUNNING)], wanted)) == count
 
 
-def test_activity_begins_with_what_was_done_of_late():
+def test_figures_of_all_runs_are_of_the_last_day():
     views = [view_of(*DONE), view_of(*RUNNING)]
-    assert activity.answer(views, LATER) == (
-        "2 runs in the last 24 hours moved 3 bundles, 1 failed or refused; 1 has not ended."
-    )
-    assert "24 hours; 2" in activity.answer(views, NOON + timedelta(days=3))
-    assert "journal is empty" in activity.answer([], NOON)
+    shown = {one.label: one.value for one in activity.key_figures(views, LATER)}
+    assert shown == {"Runs, 24 h": "2", "Moves, 24 h": "3", "Failed, 24 h": "1", "In progress": "1"}
+    later = {one.label: one.value for one in activity.key_figures(views, NOON + timedelta(days=3))}
+    assert (later["Runs, 24 h"], later["In progress"]) == ("0", "1")
 
 
 def test_verdict_on_the_chain_names_its_figures_or_the_first_damage():

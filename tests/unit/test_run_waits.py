@@ -99,7 +99,8 @@ def test_no_end_is_foreseen_while_a_wait_is_to_come():
 
 
 def test_steps_of_one_node_are_counted_as_steps():
-    assert "2 of 3 steps done" in runs.answer(WAITS, LATER)
+    done = next(one for one in runs.run_figures(WAITS, LATER) if one.label == "Done")
+    assert (done.value, done.note) == ("2 of 3", "steps done")
     assert things([CLOSE, CLOSE]) == "2 steps"
     assert things_done([CLOSE, CLOSE]) == "2 steps done"
     assert things_done([CLOSE]) == "1 node closed"

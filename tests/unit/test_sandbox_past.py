@@ -31,6 +31,7 @@ from connectors.sandbox.pulsar.workload import Workload, host_usage
 from core.errors import OpsError
 from core.history.store.batch import BatchRecorder
 from core.history.store.store import HistoryLocation, HistoryStore
+from core.history.store.writer import Recorded, Recorder
 from core.snapshot import Manifest, PulsarSnapshot
 from core.units import ms_to_datetime
 from dashboard.services.demo import PAST_ACTOR
@@ -212,6 +213,30 @@ def test_a_batch_is_what_a_recorder_writes_minute_by_minute(tmp_path: Path) -> N
     again.record(snapshots[0])
     with pytest.raises(OpsError, match="already"):
         again.commit()
+
+
+def test_parts_of_a_batch_have_their_own_events(tmp_path: Path) -> None:
+    """The later part is written first: the earlier one is not compared with it."""
+    snapshots = pulsar_minutes(3, 6)
+    store = HistoryStore(HistoryLocation(str(tmp_path)))
+    name = snapshots[0].manifest.cluster
+    batch = BatchRecorder(store, name)
+    kinds = []
+    for part in (snapshots[3:], snapshots[:3]):
+        for snapshot in part:
+            batch.record(snapshot)
+        batch.commit()
+        kinds.append(store.rows("events", name, end=part[-1].manifest.taken_at).num_rows)
+    expected = sum(
+        one.events.num_rows
+        for one in _recorded(HistoryStore(HistoryLocation(f"{tmp_path}/other")), snapshots[:3])
+    )
+    assert kinds[1] == expected > 0
+
+
+def _recorded(store: HistoryStore, snapshots: list[PulsarSnapshot]) -> list[Recorded]:
+    recorder = Recorder(store, snapshots[0].manifest.cluster)
+    return [recorder.record(snapshot) for snapshot in snapshots]
 
 
 def test_the_past_of_pegasus_is_whole_and_ends_in_the_first_real_minute() -> None:

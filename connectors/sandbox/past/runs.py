@@ -7,7 +7,7 @@ that they are simulated.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -31,7 +31,6 @@ from core.actions.model import Observation, RunOptions, StepResult
 from core.actions.runs import run_id_at
 from core.plan.model import Plan
 from core.pulsar.plan.build import build_unload_plan
-from core.pulsar.steps.unload import UnloadBundle
 from core.snapshot import PulsarSnapshot
 from core.systems import SYSTEMS
 from core.units import datetime_to_ms, ms_to_datetime, pluralize
@@ -91,24 +90,25 @@ class PastRuns:
         if not plan.applyable:
             return
         run_id = run_id_at(at, plan.plan_id[:6])
-        for moment, event in _events(plan, at):
+        for moment, event in _events(plan, run.bundles, at):
             self._journal.append(
                 Record(run_id=run_id, cluster=self._cluster, at=moment, actor=ACTOR, event=event)
             )
 
 
-def _events(plan: Plan, at: datetime) -> Iterator[tuple[datetime, Event]]:
+def _events(
+    plan: Plan, destinations: Mapping[str, str], at: datetime
+) -> Iterator[tuple[datetime, Event]]:
     """Yield what a worker records of a run in which everything goes well, with the times of it."""
     yield at, RunRequested(plan=plan, options=RunOptions(), reason=plan.reason)
     yield at, RunClaimed(worker=ACTOR, lease=ACTOR)
     for place, step in enumerate(plan.steps):
-        if isinstance(step, UnloadBundle):
-            before = Observation(exists=True, holder=step.owner)
-            after = Observation(exists=True, holder=step.destination)
-            yield at, StepStarted(step=place, observed=before)
-            at += _STEP
-            sentence = f"{step.bundle} moved from {step.owner} to {step.destination}, as requested."
-            result = StepResult(state="DONE", code="landed", sentence=sentence, after=after)
-            yield at, StepEnded(step=place, result=result, took_ms=_TOOK_MS)
+        target = destinations[step.subject]
+        yield at, StepStarted(step=place, observed=Observation(exists=True, holder=step.owner))
+        at += _STEP
+        sentence = f"{step.subject} moved from {step.owner} to {target}, as requested."
+        after = Observation(exists=True, holder=target)
+        result = StepResult(state="DONE", code="landed", sentence=sentence, after=after)
+        yield at, StepEnded(step=place, result=result, took_ms=_TOOK_MS)
     count = len(plan.steps)
     yield at, RunEnded(state="DONE", sentence=f"{count} of {pluralize(count, 'step')} done.")

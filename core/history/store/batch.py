@@ -41,7 +41,7 @@ class BatchRecorder(Recorder):
         return True
 
     def commit(self) -> int:
-        """Write what was collected, the minutes last; the next record begins anew.
+        """Write what was collected, the minutes last; the next one compares with nothing of it.
 
         Returns:
             How many minutes were written.
@@ -62,7 +62,7 @@ class BatchRecorder(Recorder):
         for name, found in rows.items():
             self._store.tables.append(self._store.tables.kinds.of(name), found)
         self._store.tables.append(MINUTES, minutes)
-        self._segment = None
+        self._segment = self._seen = None
         return int(minutes.num_rows)
 
 

@@ -44,6 +44,7 @@ from core.pegasus.steps.change import ChangeReplica
 from core.pegasus.steps.level import SetMetaLevel
 from core.pegasus.steps.move import MoveReplica
 from core.pegasus.steps.partition import Partition
+from core.pegasus.steps.proposal import ProposalStep
 from core.pegasus.steps.setting import EVERY_NODE, LEADER, SetServerSetting, server_settings_of
 from core.plan.model import (
     Diagnostic,
@@ -415,9 +416,10 @@ def _note_time(draft: Draft, disks: int) -> None:
         sent: Counter[str] = Counter()
         largest_mb = 0.0
         for step in draft.steps:
-            if isinstance(step, MoveReplica) and step.copied_mb:
+            if isinstance(step, ProposalStep) and step.copied_mb:
                 largest_mb = max(largest_mb, step.copied_mb)
-                sent[step.partition.primary or ""] += round(step.copied_mb)
+                for partition in step.proposed:  # a learner learns from the primary
+                    sent[partition.primary or ""] += round(step.copied_mb)
         took = copy_time(
             total_mb,
             node_mb=[*known, *sent.values()],

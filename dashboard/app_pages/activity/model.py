@@ -1,4 +1,4 @@
-"""Numbers and texts of the Activity page: the headline, and filters over runs and entries."""
+"""Numbers of the page of runs: its key figures, and filters over runs and entries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ import pandas as pd
 
 from core.actions import describe
 from core.actions.views import RunView
-from core.units import pluralize
+from dashboard.presenters.figures import KeyFigure
+
+RUNS, JOURNAL = "Runs", "Journal"
+TABS: Final = (RUNS, JOURNAL)
+"""Labels of the tabs: an address names them."""
+
+FORMER_TABS: Final = {"runs": RUNS, "entries": JOURNAL}
+"""What addresses named them before."""
 
 KINDS: Final = describe.KINDS
 """Kind of an entry in the journal to the word for people (and for the URL)."""
@@ -85,23 +92,34 @@ def _is_within(moment: datetime, wanted: JournalFilter) -> bool:
     return wanted.until is None or moment <= wanted.until
 
 
-def answer(views: Sequence[RunView], now: datetime) -> str:
-    """Return the sentence that says what has been done of late."""
-    if not views:
-        return "Nothing has ever been applied from here: the journal is empty."
-    day = [view for view in views if (now - view.requested_at).total_seconds() < 86_400]
+def key_figures(views: Sequence[RunView], now: datetime) -> list[KeyFigure]:
+    """Return what was done in the last 24 hours, and what is in progress."""
+    day = [view for view in views if (now - view.requested_at).total_seconds() < _DAY_S]
     going = [view for view in views if not view.is_ended]
     steps = [step.step for view in day for step in view.steps if step.state == "DONE"]
-    is_moves = all(step.is_placed_by_cluster for step in steps)
-    did = f"moved {pluralize(len(steps), 'bundle')}"
-    if not is_moves:
-        did = f"carried out {pluralize(len(steps), 'step')}"
     bad = sum(view.state in ("FAILED", "REFUSED") for view in day)
-    head = (
-        f"{pluralize(len(day), 'run')} in the last 24 hours {did}"
-        if day
-        else f"No run in the last 24 hours; {len(views):,} in all"
-    )
-    trouble = f", {bad} failed or refused" if bad else ""
-    now_words = f"; {len(going)} {'has' if len(going) == 1 else 'have'} not ended" if going else ""
-    return f"{head}{trouble}{now_words}."
+    waiting = sum(view.state == "QUEUED" for view in going)
+    people = len({view.requested_by for view in day})
+    is_moves = all(step.is_placed_by_cluster for step in steps)
+    return [
+        KeyFigure(label="Runs, 24 h", value=f"{len(day):,}", note=f"{len(views):,} in all"),
+        KeyFigure(
+            label="Moves, 24 h" if is_moves else "Steps, 24 h",
+            value=f"{len(steps):,}",
+            note=f"by {people:,} {'person' if people == 1 else 'people'}",
+        ),
+        KeyFigure(
+            label="Failed, 24 h",
+            value=f"{bad:,}",
+            note="or refused",
+            status="bad" if bad else "ok",
+        ),
+        KeyFigure(
+            label="In progress",
+            value=f"{len(going):,}",
+            note=f"{waiting:,} queued" if waiting else "",
+        ),
+    ]
+
+
+_DAY_S: Final = 86_400

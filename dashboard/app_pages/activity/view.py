@@ -1,15 +1,30 @@
-"""Filters of the Activity page, in the address: one of several, and a range of time."""
+"""The tabs of the page of runs, with their filters, which the address holds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, time, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
+from core.actions.views import RunView
 from dashboard import services, state
+from dashboard.app_pages.activity import model
+from dashboard.components import tables, words
+from dashboard.components.activity import journal_table, run_link
 from dashboard.legible import option
+from dashboard.presenters.freshness import Badge
+from dashboard.presenters.runs import RUN_WORDS, runs_frame
+from dashboard.queries import runs
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dashboard.services import Config
+
+MAX_ROWS: Final = 2_000
+_TABLE_PX: Final = 560
 
 SPANS: Final = {
     "1 h": timedelta(hours=1),
@@ -21,7 +36,7 @@ EVER: Final = "ever"
 DATES: Final = "between dates"
 
 
-def pick(label: str, options: Sequence[str], key: str, width: int) -> str:
+def _pick(label: str, options: Sequence[str], key: str, width: int) -> str:
     """Draw a filter whose first choice is everything; return the choice, empty: everything."""
     every = f"every {label.lower()}"
     named = state.text(key)
@@ -37,7 +52,7 @@ def pick(label: str, options: Sequence[str], key: str, width: int) -> str:
     return "" if chosen in (None, every) else str(chosen)
 
 
-def pick_span() -> tuple[datetime | None, datetime | None]:
+def _pick_span() -> tuple[datetime | None, datetime | None]:
     """Draw the stretch of time; return its ends, aware UTC, ``None``: open."""
     span = st.selectbox(
         "When", [EVER, *SPANS, DATES], key=state.SINCE, bind="query-params", width=150
@@ -50,3 +65,103 @@ def pick_span() -> tuple[datetime | None, datetime | None]:
     first = st.date_input("From (UTC)", today, key=state.FROM, bind="query-params", width=140)
     last = st.date_input("To (UTC)", today, key=state.UNTIL, bind="query-params", width=140)
     return datetime.combine(first, time.min, UTC), datetime.combine(last, time.max, UTC)
+
+
+def runs_tab(views: Sequence[RunView], entries: pd.DataFrame) -> None:
+    """Show the runs that match the filters, the newest first."""
+    wanted = _filters(views, entries, is_journal=False)
+    found = model.matching_runs(views, wanted)
+    rows = runs_frame(found, services.now())
+    _tell_count(len(rows), len(views), runs.MAX_RUNS, "runs")
+    tables.table(
+        rows.head(MAX_ROWS),
+        {
+            "run": tables.opener("Run", "_activity_run", run_link),
+            "requested_at": st.column_config.DatetimeColumn(
+                "When (UTC)", format="YYYY-MM-DD HH:mm:ss"
+            ),
+            "cluster": tables.words("Cluster"),
+            "who": tables.words("Who"),
+            "state": tables.words("State"),
+            "done": tables.whole("Done"),
+            "steps": tables.whole("Of"),
+            "failed": tables.whole("Failed", "Failed, or unknown still."),
+            "skipped": tables.whole("Skipped"),
+            "took_s": tables.seconds("Took"),
+            "why": st.column_config.TextColumn("Reason", width=220),
+            "undoes": tables.words("Undoes"),
+        },
+        key="activity_runs",
+        missing="",
+        alt="Runs that match the filter",
+        height=min(_TABLE_PX, tables.height_of(min(len(rows), MAX_ROWS))),
+    )
+    tables.downloads(rows, cluster=wanted.cluster or "all", what="runs", moment=services.now())
+
+
+def journal_tab(config: Config, views: Sequence[RunView], entries: pd.DataFrame) -> None:
+    """Show the entries that match the filters, the newest first, and the verdict on the chain."""
+    wanted = _filters(views, entries, is_journal=True)
+    rows = model.matching_rows(entries, wanted)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        is_requested = st.button(
+            "Verify the chain",
+            icon=":material/verified:",
+            type="tertiary",
+            help="Computes every entry's hash again. `trimtab runs --verify` does the same.",
+        )
+        _draw_chain(config, is_requested=is_requested)
+        _tell_count(len(rows), len(entries), runs.MAX_ENTRIES, "entries")
+    journal_table(rows.head(MAX_ROWS), key="activity_entries")
+    tables.downloads(rows, cluster=wanted.cluster or "all", what="entries", moment=services.now())
+
+
+def _draw_chain(config: Config, *, is_requested: bool) -> None:
+    chain = runs.chain(config, is_requested=is_requested)
+    if chain is not None:
+        words.badge(
+            Badge(
+                text=chain.sentence,
+                icon=":material/verified:" if chain.is_sound else ":material/gpp_bad:",
+                tone="green" if chain.is_sound else "red",
+                help="A cut end leaves a sound chain: keep the newest digest elsewhere, too.",
+            )
+        )
+
+
+def _tell_count(matching: int, total: int, limit: int, what: str) -> None:
+    cut = f", the newest {MAX_ROWS:,} are shown" if matching > MAX_ROWS else ""
+    older = f" Older {what}: `trimtab runs`." if total >= limit else ""
+    if matching != total or cut or older:
+        st.caption(f"{matching:,} of {total:,} {what} match{cut}.{older}", width="content")
+
+
+def _filters(
+    views: Sequence[RunView], entries: pd.DataFrame, *, is_journal: bool
+) -> model.JournalFilter:
+    """Draw the filters of a tab, and return what they ask for."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        cluster = _pick("Cluster", sorted({view.cluster for view in views}), state.OF, 150)
+        who = _pick("Person", sorted(set(entries["who"])), state.WHO, 180)
+        status, kind = "", ""
+        if is_journal:
+            kind = _pick("Kind", list(model.KINDS.values()), state.KIND, 150)
+        else:
+            status = _pick("State", [one.lower() for one in RUN_WORDS], state.STATE, 130)
+        text = st.text_input(
+            "Contains",
+            key=state.TEXT,
+            bind="query-params",
+            placeholder="bundle, node, reason, run",
+            width=190,
+        )
+        since, until = _pick_span()
+    return model.JournalFilter(
+        cluster=cluster,
+        person=who,
+        state=status,
+        kind=kind,
+        text=(text or "").strip(),
+        since=since,
+        until=until,
+    )

@@ -135,7 +135,7 @@ def pareto_chart(
     figure.update_xaxes(title_text=f"{nouns.moves} a day", rangemode="tozero")
     figure.update_yaxes(
         title_text=f"max {nouns.server} deviation from mean (p95)",
-        ticksuffix=" %",
+        ticksuffix="%",
         rangemode="tozero",
     )
     return figure
@@ -267,7 +267,7 @@ def timeline_chart(
             y=target * 100, line={"color": LINE, "width": 1, "dash": "dash"}, row=1, col=1
         )
     figure.update_yaxes(
-        ticksuffix=" %", rangemode="tozero", title_text="deviation from mean", row=1, col=1
+        ticksuffix="%", rangemode="tozero", title_text="deviation from mean", row=1, col=1
     )
     figure.update_yaxes(rangemode="tozero", title_text=f"{nouns.moves} so far", row=2, col=1)
     times = lines[0].times if lines else []

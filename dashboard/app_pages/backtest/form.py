@@ -81,20 +81,12 @@ def draw(about: Editing) -> None:
     first, second, third = st.columns([0.3, 0.36, 0.34], gap="medium")
     with first:
         start, end = _stretch(about.span)
-        seeds, window, minute_s = _runs(about)
     with second:
         shedding, placement = about.system.strategies(about.page.page)
     with third:
         deviation, unloads = _target(about.system)
-        engine = choice.segmented(
-            "Computed on",
-            list(model.ENGINES),
-            default=model.LOCAL,
-            key=ENGINE,
-            say=lambda one: model.ENGINES.get(one, one),
-            has_label=True,
-        )
     values, problems = _values(about)
+    advanced = _advanced(about)
     form = model.GridForm(
         cluster=about.page.choice.cluster.name,
         start=start,
@@ -102,14 +94,14 @@ def draw(about: Editing) -> None:
         shedding=shedding,
         placement=placement,
         values=values,
-        seeds=seeds,
-        window_minutes=window,
+        seeds=advanced.seeds,
+        window_minutes=advanced.window_minutes,
         deviation_pct=deviation,
         unloads_per_day=unloads,
-        minute_s=minute_s,
+        minute_s=advanced.minute_s,
         system=about.system.grid,
     )
-    _start(about, form, str(engine or model.LOCAL), problems)
+    _start(about, form, advanced.engine, problems)
 
 
 def _start(about: Editing, form: model.GridForm, engine: str, problems: Sequence[str]) -> None:
@@ -149,7 +141,7 @@ def _ask(about: Editing, form: model.GridForm, engine: str) -> None:
 
 def _presets(about: Editing) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.caption("Grids that make sense:", width="content")
+        st.caption("Presets:", width="content")
         for preset in about.system.presets(about.page.page):
             st.button(
                 words.plain(preset.title),
@@ -203,19 +195,37 @@ def _utc(moment: datetime | None) -> datetime | None:
     return None if moment is None else moment.replace(tzinfo=UTC)
 
 
-def _runs(about: Editing) -> tuple[int, int, float]:
-    seeds = st.number_input(
-        "Seeds",
-        min_value=1,
-        max_value=50,
-        value=3,
-        key=SEEDS,
-        bind="query-params",
-        help="One replay for each seed; several give error bars.",
-    )
-    with st.expander("Windows and minutes", icon=":material/tune:"):
-        window = st.number_input(
-            "Longest window, minutes",
+@dataclass(frozen=True, slots=True)
+class _Advanced:
+    """What few need: how often and where it is replayed.
+
+    Attributes:
+        seeds: Replays of each candidate.
+        window_minutes: Longest stretch that is replayed without a fresh start.
+        minute_s: Seconds of the record that count as a minute.
+        engine: Key of the engines.
+    """
+
+    seeds: int
+    window_minutes: int
+    minute_s: float
+    engine: str
+
+
+def _advanced(about: Editing) -> _Advanced:
+    with st.expander("Advanced", icon=":material/tune:"):
+        first, second, third, fourth = st.columns(4, gap="medium")
+        seeds = first.number_input(
+            "Seeds",
+            min_value=1,
+            max_value=50,
+            value=3,
+            key=SEEDS,
+            bind="query-params",
+            help="One replay for each seed; several give error bars.",
+        )
+        window = second.number_input(
+            "Max window (min)",
             min_value=2,
             max_value=44_640,
             value=360,
@@ -223,8 +233,8 @@ def _runs(about: Editing) -> tuple[int, int, float]:
             bind="query-params",
             help="Each window begins as the record stood, so that errors do not add up.",
         )
-        minute_s = st.number_input(
-            "A minute of the cluster, seconds",
+        minute_s = third.number_input(
+            "A minute of the cluster (s)",
             min_value=0.001,
             max_value=86_400.0,
             value=float(about.minute_s),
@@ -234,7 +244,21 @@ def _runs(about: Editing) -> tuple[int, int, float]:
             help="As minute_s in [history] of the configuration: 60, but for a sandbox that runs "
             "in compressed time.",
         )
-    return int(seeds or 3), int(window or 360), float(minute_s or about.minute_s)
+        with fourth:
+            engine = choice.segmented(
+                "Engine",
+                list(model.ENGINES),
+                default=model.LOCAL,
+                key=ENGINE,
+                say=lambda one: model.ENGINES.get(one, one),
+                has_label=True,
+            )
+    return _Advanced(
+        seeds=int(seeds or 3),
+        window_minutes=int(window or 360),
+        minute_s=float(minute_s or about.minute_s),
+        engine=str(engine or model.LOCAL),
+    )
 
 
 def begin_with(key: str, values: Sequence[str]) -> None:
@@ -246,12 +270,12 @@ def begin_with(key: str, values: Sequence[str]) -> None:
 def _target(system: BacktestPages) -> tuple[float | None, float | None]:
     """Draw what is good enough; ``None``: the preset."""
     preset, noun = system.grid.system.target, system.grid.system.nouns.moves
-    words = f"≤ {preset.deviation:.0%} off, ≤ {preset.unloads_per_day:,g} {noun} a day"
+    words = f"≤ {preset.deviation:.0%} deviation, ≤ {preset.unloads_per_day:,g} {noun} a day"
     chosen = choice.segmented(
         "Good enough",
         ["vivo", OWN_TARGET],
         key=TARGET,
-        say=lambda one: words if one == "vivo" else "own",
+        say=lambda one: words if one == "vivo" else "Own",
         has_label=True,
     )
     st.caption(system.target_caption)
@@ -350,8 +374,8 @@ def refill(job: Job, cluster: str, system: GridSystem) -> None:
         system: Of that cluster.
     """
     before = st.session_state.get(_REFILLED)
-    if before == job.id:
-        return
+    if before == job.id and SHEDDING in st.session_state:
+        return  # else the tab was left meanwhile, and its widgets have lost what they held
     st.session_state[_REFILLED] = job.id
     if before is None and any(key in st.query_params for key in _WIDGETS):
         return

@@ -19,11 +19,15 @@ from core.history.backtest.model import AS_RECORDED, Grid
 from core.history.backtest.parsing import grid_of
 from core.history.backtest.schemas import RECOMMENDED
 from core.history.backtest.systems import system_of
-from core.units import format_age, pluralize
+from core.units import format_age, format_ratio, pluralize
 from dashboard.app_pages.backtest.charts import Line, Point
+from dashboard.presenters.figures import KeyFigure, Status
 
 if TYPE_CHECKING:
+    from core.history.backtest.model import Target
+    from core.history.backtest.wording import Wording
     from dashboard.app_pages.backtest.system import GridSystem
+    from dashboard.services.jobs import Job
 
 # -- what was found --------------------------------------------------------------------------------
 
@@ -73,6 +77,36 @@ def found_of(candidates: pa.Table, recommended: pa.Table | None) -> Found:
     return Found(candidates.to_pandas(), changes)
 
 
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """A finished back-test that is looked at.
+
+    Attributes:
+        job: The job.
+        found: Its ranking and what to change.
+        target: What was good enough.
+        nouns: Of the system of the job.
+        cluster: Whose ranking is shown.
+        ranking: That ranking.
+        picked: Candidates whose time lines are shown.
+    """
+
+    job: Job
+    found: Found
+    target: Target | None
+    nouns: Wording
+    cluster: str
+    ranking: pd.DataFrame
+    picked: list[str]
+
+    @property
+    def one_cluster(self) -> str:
+        """The cluster of time lines and changes: of all together there are none."""
+        if self.cluster != ALL_CLUSTERS:
+            return self.cluster
+        return self.found.clusters[1]
+
+
 MAX_REJECTED: Final = 3
 _MINUTES_PER_DAY: Final = 1440
 
@@ -92,12 +126,14 @@ def outcome_of(ranking: pd.DataFrame, candidate: str) -> str:
     return str(found.iloc[0]) if len(found) else ""
 
 
-def rejected_notes(ranking: pd.DataFrame) -> list[str]:
-    """Return the candidates that the last recorded minute does not bear, each with the reason."""
-    if "is_rejected" not in ranking:
-        return []
+def cautions(ranking: pd.DataFrame) -> list[str]:
+    """Return that the target is missed, and what the last recorded minute does not bear."""
+    is_met = ranking["meets_target"].eq(other=True).any()
+    missed = [] if is_met else ["No candidate meets the target."]
+    if "is_rejected" not in ranking:  # of a release before
+        return missed
     rejected = ranking[ranking["is_rejected"].eq(other=True)]
-    return [
+    return missed + [
         f"{row['candidate']}: {row['outcome']}"
         for row in rejected.head(MAX_REJECTED).to_dict("records")
     ]
@@ -135,7 +171,7 @@ def ranking_frame(ranking: pd.DataFrame) -> pd.DataFrame:
             "candidate": ranking["candidate"],
             "marks": [marks(row) for row in ranking.to_dict("records")],
             "deviation_p95": ranking["deviation_p95"] * 100,
-            "deviation_range": _ranges(ranking, "deviation_p95", 100, " %"),
+            "deviation_range": _ranges(ranking, "deviation_p95", 100, "%"),
             "unloads_per_day": ranking["unloads_per_day"],
             "unloads_range": _ranges(ranking, "unloads_per_day", 1, ""),
             "deviation_mean": ranking["deviation_mean"] * 100,
@@ -301,15 +337,85 @@ def set_options(changes: pd.DataFrame) -> list[str]:
     return [f"{key}={new}" for key, new in zip(changes["key"], changes["new"], strict=True)]
 
 
-def record_words(cluster: str, span: tuple[datetime, datetime] | None) -> str:
-    """Return what there is to simulate, in one sentence."""
-    if span is None:
-        return f"Nothing is recorded of {cluster} yet, so there is nothing to replay."
-    length = format_age((span[1] - span[0]).total_seconds())
-    return (
-        f"{length} of {cluster} are recorded, from {span[0]:%Y-%m-%d %H:%M} to "
-        f"{span[1]:%Y-%m-%d %H:%M} UTC: any strategy and setting can be replayed on them."
-    )
+def record_figures(span: tuple[datetime, datetime] | None, every: Sequence[Job]) -> list[KeyFigure]:
+    """Return how much of a cluster is recorded, and the back-tests so far."""
+    done = sum(job.state == "done" for job in every)
+    running = sum(not job.is_ended for job in every)
+    recorded = KeyFigure(label="Recorded", value="nothing", status="warning")
+    if span is not None:
+        recorded = KeyFigure(
+            label="Recorded",
+            value=format_age((span[1] - span[0]).total_seconds()),
+            note=f"{span[0]:%m-%d %H:%M} to {span[1]:%m-%d %H:%M} UTC",
+        )
+    return [
+        recorded,
+        KeyFigure(
+            label="Back-tests",
+            value=f"{done:,}",
+            note=f"{running:,} not ended" if running else "done",
+        ),
+    ]
+
+
+def result_figures(shown: Shown) -> list[KeyFigure]:
+    """Return the best candidate against what happened and the target, and how sure that is."""
+    ranking, target = shown.ranking, shown.target
+    best = _row(ranking[ranking["rank"].notna()].sort_values("rank"))
+    record = _row(ranking[ranking["is_record"].eq(other=True)])
+    played = ranking[ranking["problem"].isna() & ~ranking["is_record"].eq(other=True)]
+    enough = int(played["meets_target"].eq(other=True).sum())
+    minutes = ranking["minutes"].max()
+    moves = shown.nouns.moves.capitalize()
+    return [
+        KeyFigure(
+            label="Best deviation",
+            value=_ratio(best, "deviation_p95"),
+            note=f"actual {_ratio(record, 'deviation_p95')}",
+            status=_judged(best, "deviation_p95", target and target.deviation),
+            help="Of the farthest server, 95th percentile, of the first candidate in the ranking.",
+        ),
+        KeyFigure(
+            label=f"{moves} a day",
+            value=_amount(best, "unloads_per_day"),
+            note=f"actual {_amount(record, 'unloads_per_day')}",
+            status=_judged(best, "unloads_per_day", target and target.unloads_per_day),
+        ),
+        KeyFigure(
+            label="Meet the target",
+            value=f"{enough:,} of {len(played):,}",
+            note="candidates"
+            if target is None
+            else f"≤ {format_ratio(target.deviation)}, ≤ {target.unloads_per_day:g} a day",
+            status="ok" if enough else "bad",
+        ),
+        KeyFigure(
+            label="Replayed",
+            value="unknown" if pd.isna(minutes) else format_minutes(minutes),
+            note="extrapolated to a day" if span_note(ranking, moves) else "",
+        ),
+    ]
+
+
+def _row(rows: pd.DataFrame) -> Mapping[Hashable, Any]:
+    return rows.iloc[0].to_dict() if len(rows) else {}
+
+
+def _ratio(row: Mapping[Hashable, Any], name: str) -> str:
+    value = row.get(name)
+    return format_ratio(None if value is None or pd.isna(value) else float(value))
+
+
+def _amount(row: Mapping[Hashable, Any], name: str) -> str:
+    value = row.get(name)
+    return "unknown" if value is None or pd.isna(value) else _short(float(value))
+
+
+def _judged(row: Mapping[Hashable, Any], name: str, limit: float | None) -> Status:
+    value = row.get(name)
+    if limit is None or value is None or pd.isna(value):
+        return ""
+    return "ok" if value <= limit else "bad"
 
 
 def asked_words(grid: Mapping[str, Any]) -> str:
@@ -325,7 +431,7 @@ def asked_words(grid: Mapping[str, Any]) -> str:
     seeds = grid.get("seeds")
     if isinstance(seeds, list):
         parts.append(pluralize(len(seeds), "seed"))
-    return "Asked: " + " · ".join(parts)
+    return " · ".join(parts)
 
 
 # -- the form and its size -------------------------------------------------------------------------

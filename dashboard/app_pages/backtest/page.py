@@ -5,11 +5,13 @@ from __future__ import annotations
 import streamlit as st
 
 from core.errors import OpsError
+from dashboard import state
 from dashboard.app_pages.backtest import form, model, queries, view
-from dashboard.app_pages.systems import BACKTEST
-from dashboard.components import frame, jobs, words
+from dashboard.app_pages.backtest.systems import BACKTEST
+from dashboard.components import figures, frame, jobs, words
 from dashboard.presenters.jobs import outcome
-from dashboard.services import config_option
+
+RANKING, OVER_TIME, NEW, EARLIER = "Ranking", "Over time", "New back-test", "Earlier back-tests"
 
 page = frame.open_fleet("Back-test", needs_snapshot=False)
 config, cluster = page.config, page.choice.cluster
@@ -22,61 +24,62 @@ try:
     span = queries.span_of(config, cluster.name)
 except OpsError as error:
     problem = error
+found = view.read(shown) if shown is not None and shown.answer is not None else None
 
-if shown is not None and shown.answer is not None:
-    words.answer(shown.answer.sentence)
-elif shown is not None and not shown.is_ended:
-    words.answer("The history is being replayed; the answer appears here.")
-elif shown is not None:
-    words.answer(outcome(shown))
-else:
-    words.answer(model.record_words(cluster.name, span))
+if shown is not None:
+    words.title("Back-test", model.asked_words(queries.asked_grid(shown)))
+    st.button("Close result", icon=":material/close:", type="tertiary", on_click=jobs.close)
+jobs.draw_server(server)
 if problem is not None:
     words.failed(problem, what="The record cannot be read")
-if not server.is_alive:
-    jobs.draw_server(server)
+if found is None:
+    figures.key_figures(model.record_figures(span, every), key="backtest_record")
+if shown is not None and shown.answer is not None:
+    result = None if found is None else view.pick_cluster(shown, found)
+    if result is not None:
+        figures.key_figures(model.result_figures(result), key="backtest_result")
+    words.answer(shown.answer.sentence)
+elif shown is not None and shown.is_ended:
+    result = None
+    words.answer(outcome(shown))
+    jobs.draw_failure(shown)
+else:
+    result = None
+    if shown is not None:
+        words.answer("The history is being replayed; the result appears here.")
+    elif span is None:
+        view.nothing_recorded(config, cluster.name)
 jobs.draw_under_way(config, [job.id for job in reversed(every) if not job.is_ended])
 
-if shown is not None and shown.is_ended:
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(words.plain(model.asked_words(queries.asked_grid(shown))))
-        st.button("Close", icon=":material/close:", type="tertiary", on_click=jobs.close)
-    if shown.answer is None:
-        jobs.draw_failure(shown)
-    else:
-        chosen = view.shown(shown)
-        if chosen is not None:
-            with st.container(key="backtest_found"):
-                left, right = st.columns([0.54, 0.46], gap="medium")
-            with left:
-                words.section("Fewer moves, or more even?", "Each mark is one candidate.")
-                view.draw_pareto(chosen)
-            with right:
-                view.draw_change(page, system, chosen)
-            words.section(
-                "Ranking",
-                "First what meets the target, fewest moves first; then what misses it least, by "
-                "the worse of the two as a multiple of its target. Click one to see it over time.",
-            )
-            view.draw_ranking(chosen)
-            view.draw_timelines(chosen)
+if result is not None:
+    with st.container(key="backtest_found"):
+        left, right = st.columns([0.54, 0.46], gap="medium")
+    with left:
+        words.section("Moves vs. deviation", "One mark per candidate; lower left is better.")
+        view.draw_pareto(result)
+    with right:
+        view.draw_change(page, system, result)
 
-words.section("A new back-test", "No cluster is changed: the history is replayed.")
-if span is None:
-    st.info(
-        f"Nothing is recorded of {words.plain(cluster.name)} yet. The collector records a minute "
-        "with every snapshot; a record of another machine can be brought in.",
-        icon=":material/history:",
-    )
-    more = config_option(config)
-    st.code(f"trimtab collect {cluster.name}{more}\ntrimtab history import FILE{more}", "bash")
-else:
-    if shown is not None:
-        form.refill(shown, cluster.name, system.grid)
-    with st.container(key="backtest_form"):
+labels = [
+    *([RANKING, OVER_TIME] if result is not None else []),
+    *([NEW] if span is not None else []),
+    *([EARLIER] if any(job.is_ended for job in every) else []),
+]
+opened = {}
+if labels:
+    tabs = st.tabs(labels, key=state.VIEW, on_change="rerun", bind="query-params")
+    opened = {name: tab for name, tab in zip(labels, tabs, strict=True) if tab.open}
+if result is not None and RANKING in opened:
+    with opened[RANKING]:
+        view.draw_ranking(result)
+if result is not None and OVER_TIME in opened:
+    with opened[OVER_TIME]:
+        view.draw_timelines(result)
+if span is not None and NEW in opened:
+    with opened[NEW], st.container(key="backtest_form"):
+        if shown is not None:
+            form.refill(shown, cluster.name, system.grid)
         form.draw(form.editing(page, system, span, every))
-
-ended = [job for job in every if job.is_ended]
-if ended:
-    words.section("Back-tests so far", "Click one to read what it found.")
-    jobs.draw_list(ended, key="backtest_list")
+if EARLIER in opened:
+    with opened[EARLIER]:
+        jobs.draw_list(config, [job for job in every if job.is_ended], key="backtest_list")

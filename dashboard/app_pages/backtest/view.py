@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import pandas as pd
 import streamlit as st
 
 from core.errors import OpsError
-from core.history.backtest.model import AS_RECORDED, Target
+from core.history.backtest.model import AS_RECORDED
 from dashboard import services, state
 from dashboard.app_pages.backtest import model, queries
 from dashboard.app_pages.backtest.charts import pareto_chart, timeline_chart
 from dashboard.components import figures, tables, words
 from dashboard.legible import option
 from dashboard.presenters import candidates
+from dashboard.services import config_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from core.history.backtest.wording import Wording
-    from dashboard.app_pages.backtest.model import Found
+    from dashboard.app_pages.backtest.model import Found, Shown
     from dashboard.app_pages.backtest.system import BacktestPages
     from dashboard.components.frame import FleetContext
+    from dashboard.services import Config
     from dashboard.services.jobs import Job
 
 
@@ -34,38 +33,8 @@ if TYPE_CHECKING:
 _MOVES: Final = 2_000
 
 
-@dataclass(frozen=True, eq=False)
-class Shown:
-    """A finished back-test that is looked at.
-
-    Attributes:
-        job: The job.
-        found: Its ranking and what to change.
-        target: What was good enough.
-        nouns: Of the system of the job.
-        cluster: Whose ranking is shown.
-        ranking: That ranking.
-        picked: Candidates whose time lines are shown.
-    """
-
-    job: Job
-    found: Found
-    target: Target | None
-    nouns: Wording
-    cluster: str
-    ranking: pd.DataFrame
-    picked: list[str]
-
-    @property
-    def one_cluster(self) -> str:
-        """The cluster of time lines and changes: of all together there are none."""
-        if self.cluster != model.ALL_CLUSTERS:
-            return self.cluster
-        return self.found.clusters[1]
-
-
-def shown(job: Job) -> Shown | None:
-    """Draw what is looked at, and return it; ``None``: the result cannot be read."""
+def read(job: Job) -> Found | None:
+    """Return what a finished job found; ``None``: it cannot be read, or nothing was replayed."""
     try:
         found = queries.found(job)
     except OpsError as error:
@@ -74,6 +43,11 @@ def shown(job: Job) -> Shown | None:
     if found.candidates.empty:
         st.info("Nothing was replayed.", icon=":material/info:")
         return None
+    return found
+
+
+def pick_cluster(job: Job, found: Found) -> Shown:
+    """Draw the choice of the cluster where there are several; return what is looked at."""
     cluster = found.clusters[0]
     if len(found.clusters) > 1:
         chosen = st.segmented_control(
@@ -89,7 +63,7 @@ def shown(job: Job) -> Shown | None:
     ranking = found.ranking(cluster)
     known = model.candidates_of(ranking)
     parameters = [name for name in state.listed(state.PICK) if name in known]
-    return Shown(
+    return model.Shown(
         job=job,
         found=found,
         target=queries.target_of(job),
@@ -98,6 +72,17 @@ def shown(job: Job) -> Shown | None:
         ranking=ranking,
         picked=parameters[: model.MAX_LINES] or model.default_pick(ranking),
     )
+
+
+def nothing_recorded(config: Config, cluster: str) -> None:
+    """Say how a record comes about."""
+    st.info(
+        f"Nothing is recorded of {words.plain(cluster)} yet. The collector records a minute "
+        "with every snapshot; an export of another machine can be imported.",
+        icon=":material/history:",
+    )
+    more = config_option(config)
+    st.code(f"trimtab collect {cluster}{more}\ntrimtab history import FILE{more}", "bash")
 
 
 def draw_pareto(view: Shown) -> None:
@@ -118,13 +103,8 @@ def draw_pareto(view: Shown) -> None:
         key="backtest_pareto",
         alt=f"{moves} a day against the deviation that is left, one mark a candidate",
     )
-    st.caption(
-        "Lower left is better; numbers are ranks, neighbours share a label. Bars: "
-        "least and greatest over the seeds."
-    )
     span = model.span_note(view.ranking, view.nouns.moves)
-    if span:
-        st.caption(words.plain(span))
+    st.caption(words.plain(f"Numbers are ranks, bars the range over the seeds. {span}".strip()))
 
 
 def draw_ranking(view: Shown) -> None:
@@ -144,14 +124,16 @@ def draw_ranking(view: Shown) -> None:
     columns = {
         "rank": tables.whole("Rank"),
         "candidate": tables.opener(
-            "Candidate", "_ranked", partial(_toggle_own, view.picked, whole), width_px=390
+            "Candidate", "_ranked", partial(_toggle_own, view.picked, whole), width_px=330
         ),
         "deviation_p95": tables.percent("Deviation", f"Farthest {server}, 95th percentile."),
         "unloads_per_day": st.column_config.NumberColumn(f"{moves} a day", format="%,.1f"),
         "marks": st.column_config.TextColumn("Marks", width=190),
-        "deviation_range": tables.words("Off, by seed", "Least and greatest over the seeds."),
+        "deviation_range": tables.words("Deviation, by seed", "Least and greatest over the seeds."),
         "unloads_range": tables.words(f"{moves}, by seed", "Least and greatest over the seeds."),
-        "deviation_mean": tables.percent("Mean off", f"Farthest {server}, mean of the minutes."),
+        "deviation_mean": tables.percent(
+            "Mean deviation", f"Farthest {server}, mean of the minutes."
+        ),
         "minutes_over": tables.percent("Minutes over 20%"),
         "moved_per_day": tables.megabytes("Moved a day", "Traffic of what moved, summed."),
         "client_cuts_per_day": tables.whole("Client cuts a day"),
@@ -188,7 +170,6 @@ def _toggle(picked: list[str], name: str) -> None:
 
 def draw_timelines(view: Shown) -> None:
     """Draw the picked candidates over time, next to what really happened."""
-    words.section("Side by side over time", "What really happened, and what would have.")
     names = model.candidates_of(view.ranking)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         picked = st.multiselect(
@@ -291,7 +272,7 @@ def draw_change(page: FleetContext, system: BacktestPages, view: Shown) -> None:
     name = view.one_cluster
     changes = view.found.changes(name)
     words.section("What to change", f"On {name}; simulated to convergence on its last minute.")
-    for note in model.rejected_notes(view.found.ranking(name)):
+    for note in model.cautions(view.found.ranking(name)):
         st.caption(f":material/block: {words.plain(note)}")
     if changes.empty:
         st.caption(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from core.diagnosis.model import Cause, Diagnosis, Effect
-from core.units import format_ratio, pluralize
+from core.diagnosis.model import EVEN_RATIO, Cause, Diagnosis, Effect
+from core.units import format_age, format_band, format_deviation, format_ratio, pluralize
+from dashboard.presenters.figures import KeyFigure, band_status
 
 if TYPE_CHECKING:
     from core.history.analysis.diagnosis import OverTime
@@ -112,10 +114,67 @@ def event_rows(found: OverTime) -> pd.DataFrame:
     )
 
 
-def tried_words(found: Diagnosis) -> str:
-    """Return how far the search went."""
-    if not found.problem:
-        return "The balancer ends even and at rest on this snapshot."
-    rest = f", {found.untried:,} not for lack of time" if found.untried else ""
-    notes = f" {' '.join(found.notes[:1])}" if found.notes else ""
-    return f"{pluralize(found.tried, 'change')} simulated{rest}.{notes}"
+def key_figures(found: Diagnosis, deviation: float | None) -> list[KeyFigure]:
+    """Return the deviation as it is and with the best fix, and how far the search went.
+
+    Args:
+        found: The diagnosis.
+        deviation: Of the snapshot; ``None``: unknown, or the system is judged by other means.
+    """
+    best = found.causes[0].effect if found.causes else None
+    now = deviation if best is None else best.before.deviation
+    untried = f"{found.untried:,} not in time" if found.untried else "all that apply"
+    figures = []
+    if now is not None:
+        figures.append(
+            KeyFigure(
+                label="Max deviation",
+                value=format_deviation(now),
+                note=f"target {format_band(EVEN_RATIO)}",
+                status=band_status(now, EVEN_RATIO),
+                help="Of the busiest server from the mean, when the balancer has ended.",
+            )
+        )
+    if best is not None:
+        figures.append(
+            KeyFigure(
+                label="With the best fix",
+                value=format_deviation(best.after.deviation),
+                note=pluralize(best.after.moves, "move"),
+                status=band_status(best.after.deviation, EVEN_RATIO),
+            )
+        )
+    return [
+        *figures,
+        KeyFigure(
+            label="Causes",
+            value=str(len(found.causes)),
+            note="each fix simulated" if found.causes else "",
+            status="warning" if found.problem else "ok",
+        ),
+        KeyFigure(
+            label="Changes tried",
+            value=f"{found.tried:,}",
+            note=untried if found.problem else "none is needed",
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """How far the search of a diagnosis is.
+
+    Attributes:
+        count: Changes tried so far.
+        elapsed_s: Since it began.
+    """
+
+    count: int
+    elapsed_s: float
+
+
+def progress_words(tried: Tried | None) -> str:
+    """Return how far the search is, for the bar of its time."""
+    if tried is None:
+        return "Waiting for the search before it."
+    return f"Simulating changes: {tried.count:,} tried, {format_age(tried.elapsed_s)} elapsed."

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from core.diagnosis.model import Diagnosis
 from core.diagnosis.request import DiagnoseRequest
 from core.diagnosis.systems import diagnose
+from core.diagnosis.systems import system_of as diagnosis_of
 from core.errors import OpsError
 from core.progress import NoProgress
 from core.snapshot.store import CachedSnapshot
 from dashboard import services
+from dashboard.app_pages.diagnose.model import Tried
 from dashboard.components.systems import system_of
 from dashboard.queries.background import BackgroundResults
 from dashboard.services import history
@@ -24,11 +28,55 @@ SECONDS: Final = 20.0
 """Time for the simulations of one diagnosis; the page stays usable meanwhile."""
 
 
-def _diagnosed(key: tuple[str, CachedSnapshot]) -> Diagnosis | str:
+class _Search:
+    """The progress of the one search that runs: a page reads it while it waits."""
+
+    def __init__(self) -> None:
+        self._key: tuple[str, CachedSnapshot] | None = None
+        self._began = 0.0
+        self._count = 0
+
+    def begin(self, key: tuple[str, CachedSnapshot]) -> None:
+        """Forget the search before."""
+        self._key, self._began = key, time.monotonic()
+        self.step(0, 0, "")
+
+    def step(self, done: int, total: int, words: str) -> None:
+        """Note how many changes were tried; see :class:`core.progress.Progress`."""
+        del total, words  # a search ends with its time, not with a number
+        self._count = done
+
+    def of(self, key: tuple[str, CachedSnapshot]) -> Tried | None:
+        """Return how far the search of a snapshot is; ``None``: it waits for another one."""
+        if key != self._key:
+            return None
+        return Tried(self._count, time.monotonic() - self._began)
+
+
+search: Final = _Search()
+"""The search that runs: they run one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosed:
+    """A diagnosis with what is measured without it.
+
+    Attributes:
+        diagnosis: Causes, best first.
+        deviation: Max deviation of the snapshot from the mean, share of it; ``None``: unknown.
+    """
+
+    diagnosis: Diagnosis
+    deviation: float | None
+
+
+def _diagnosed(key: tuple[str, CachedSnapshot]) -> Diagnosed | str:
     kind, stored = key
+    search.begin(key)
     try:
-        reading = system_of(kind).page.read(stored)
-        return diagnose(reading.snapshot, DiagnoseRequest(seconds=SECONDS))
+        snapshot = system_of(kind).page.read(stored).snapshot
+        found = diagnose(snapshot, DiagnoseRequest(seconds=SECONDS), search)
+        return Diagnosed(found, diagnosis_of(kind).unevenness(snapshot))
     except OpsError as error:
         return f"{error.message} {error.hint}".strip()
 

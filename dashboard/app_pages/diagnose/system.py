@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from core.diagnosis.model import Cause
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextPage:
+    """A page that leads on from a cause, with the change filled in.
+
+    Attributes:
+        label: Verb and object.
+        page: Its name.
+        params: Of its address.
+        icon: Material symbol.
+        help: One sentence.
+    """
+
+    label: str
+    page: str
+    params: Mapping[str, str | list[str]]
+    icon: str
+    help: str = ""
 
 
 class DiagnoseSystem(Protocol):
@@ -15,8 +36,8 @@ class DiagnoseSystem(Protocol):
     def subject(self) -> str:
         """What moves, as a label."""
 
-    def draw_actions(self, page: Any, cause: Cause) -> None:
-        """Draw the buttons that lead on from a cause: to try its fix, to plan it."""
+    def next_pages(self, page: Any, cause: Cause) -> Sequence[NextPage]:
+        """Return where a fix is tried and planned, the first of them first; at most two."""
 
     def command(self, cause: Cause, cluster: str) -> str:
         """Return the command line that makes a plan of a fix; empty: there is none."""

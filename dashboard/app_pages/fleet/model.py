@@ -108,7 +108,7 @@ def clusters_table(rows: Sequence[FleetRow], now: datetime) -> pd.DataFrame:
                 "state": [NO_SNAPSHOT if one.state is None else STATE_WORDS[one.state]],
                 "system": one.system,
                 "deviation": None if one.deviation_ratio is None else one.deviation_ratio * 100,
-                "trend": list(one.trend),
+                "trend": list(one.trend) if len(one.trend) > 1 else [],
                 "usage": None if one.usage_ratio is None else one.usage_ratio * 100,
                 "nodes": one.nodes,
                 "parts": one.parts,
@@ -207,7 +207,7 @@ def _traffic(rows: Sequence[FleetRow]) -> KeyFigure:
         value=format_bytes_per_s(sum(one.traffic or 0.0 for one in known) if known else None),
         note="in plus out",
         trend=total,
-        help="Of every broker of every Pulsar cluster.",
+        help="Of every cluster whose servers report it.",
     )
 
 

@@ -8,7 +8,7 @@ import streamlit as st
 
 from core.errors import OpsError, SnapshotError
 from dashboard.app_pages.fleet import model, view
-from dashboard.app_pages.systems import FLEET
+from dashboard.app_pages.fleet.systems import FLEET
 from dashboard.components import figures, findings, first_steps, frame, words
 from dashboard.components.activity import acting_of
 from dashboard.components.systems import system_of
@@ -18,6 +18,9 @@ from dashboard.queries import runs
 from dashboard.queries.findings import first_seen
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from core.actions.views import RunView
     from core.snapshot.store import CachedSnapshot
     from dashboard.queries.snapshots import SavedSnapshots
     from dashboard.services import Cluster
@@ -56,6 +59,7 @@ def listed_of(cluster: Cluster, row: model.FleetRow) -> list[Listed]:
 
 
 rows = [row_of(one) for one in page.config.clusters]
+known_runs: Sequence[RunView] | None
 try:
     known_runs = runs.every(page.config)
 except OpsError:
@@ -69,7 +73,7 @@ figures.key_figures(
 view.clusters(rows, {one.name: FLEET[one.kind].overview for one in page.config.clusters})
 if shown is None:
     no_snapshot(page.config, page.choice, is_answer=False)
-left, right = st.columns([0.8, 0.2], gap="small")
+left, right = frame.columns([0.8, 0.2], key="fleet")
 with right:
     panel = st.container()
     view.activity(rows, known_runs or ())

@@ -53,7 +53,7 @@ def clusters(rows: Sequence[FleetRow], overviews: Mapping[str, str]) -> None:
             "trend": tables.sparkline("Last 6 h", "Max deviation."),
             "usage": tables.percent("Usage", "Weighted maximum of the fullest broker."),
             "nodes": st.column_config.TextColumn("Nodes", alignment="right", width=58),
-            "parts": tables.whole("Bundles", "Partitions of a Pegasus cluster."),
+            "parts": tables.whole("Units", "Bundles or partitions: what the balancer moves."),
             "load": st.column_config.TextColumn("Load", alignment="right", width=76),
             "findings": st.column_config.TextColumn(
                 "Findings", help="Errors / warnings / notes.", alignment="right", width=80

@@ -23,6 +23,7 @@ from core.units import format_age, format_ratio, ms_to_datetime, pluralize
 from dashboard.app_pages.history.charts import Lane, MovesByTime, Timeline
 from dashboard.app_pages.history.events import what_words
 from dashboard.charts.scale import scale_of
+from dashboard.presenters.figures import KeyFigure
 from dashboard.presenters.moments import stamp
 from dashboard.presenters.naming import listed
 
@@ -105,75 +106,57 @@ class EventCounts:
         return sum(count for (kind, mine), count in self.counts.items() if kind in kinds and mine)
 
 
-def answer(
-    cluster: str,
-    system: HistorySystem,
-    counts: EventCounts,
-    evenness: Evenness,
-    recorded: timedelta,
-) -> str:
-    """Return the sentence that answers the page's question.
+def key_figures(
+    system: HistorySystem, counts: EventCounts, evenness: Evenness, recorded: timedelta
+) -> list[KeyFigure]:
+    """Return what happened in a period, and how even the load was.
 
     Args:
-        cluster: Whose history.
         system: Of the cluster.
         counts: What happened.
         evenness: How even the load was.
         recorded: From the first to the last recorded minute of the period.
     """
-    span = span_words(recorded) if recorded else "the only minute recorded so far"
-    happened = _happened(system, counts, recorded)
-    return f"In {span}, {cluster} saw {happened}; {_even(system, evenness)}."
+    moves = counts.number(system.move_kind)
+    others = [
+        KeyFigure(label=label, value=f"{counts.number(*kinds):,}")
+        for kinds, label in _OTHER_EVENTS
+        if counts.number(*kinds)
+    ]
+    return [
+        KeyFigure(label="Recorded", value=span_words(recorded) if recorded else "1 minute"),
+        *system.even_figures(evenness),
+        KeyFigure(
+            label=f"{system.move.capitalize()}s",
+            value=f"{moves:,}",
+            note=_moves_note(system, counts, moves, recorded),
+        ),
+        *others[:_MAX_OTHERS],
+    ]
 
 
-def _happened(system: HistorySystem, counts: EventCounts, recorded: timedelta) -> str:
-    kind, noun = system.move_kind, system.move
-    moves = counts.number(kind)
-    saw = pluralize(moves, noun) if moves else f"no {noun}"
-    parts = [f"{saw}{_rate(moves, counts.ours(kind), recorded)}"]
-    if counts.orphans:
-        parts.append(f"{counts.orphans:,} more off servers that were lost")
-    for kinds, name in (
-        (("split", "merge"), "split or merge"),
-        (("leader",), "change of leader"),
-        (("level",), "change of level"),
-        (("broker_down", "node_down"), "server lost"),
-        (("setting", "policy"), "changed setting"),
-    ):
-        number = counts.number(*kinds)
-        if number:
-            parts.append(_plural(number, name))
-    return ", ".join(parts)
+_MAX_OTHERS: Final = 4
+_OTHER_EVENTS: Final = (
+    (("broker_down", "node_down"), "Servers lost"),
+    (("setting", "policy"), "Settings changed"),
+    (("split", "merge"), "Splits and merges"),
+    (("leader",), "Leader changes"),
+    (("level",), "Level changes"),
+)
+"""Kinds of events, and what the key figure of their number is called."""
 
 
-_PLURALS: Final = {
-    "split or merge": "splits or merges",
-    "change of leader": "changes of leader",
-    "change of level": "changes of level",
-    "server lost": "servers lost",
-    "changed setting": "changed settings",
-}
-
-
-def _plural(number: int, name: str) -> str:
-    return f"{number:,} {name if number == 1 else _PLURALS[name]}"
-
-
-def _rate(moves: int, ours: int, recorded: timedelta) -> str:
+def _moves_note(system: HistorySystem, counts: EventCounts, moves: int, recorded: timedelta) -> str:
     hours = recorded.total_seconds() / 3600
+    ours = counts.ours(system.move_kind)
     parts = []
     if moves and hours >= 0.5:
         parts.append(f"{moves / hours:.1f} an hour")
     if ours:
-        parts.append(f"{ours:,} of them by Trimtab")
-    return f" ({', '.join(parts)})" if parts else ""
-
-
-def _even(system: HistorySystem, evenness: Evenness) -> str:
-    known = evenness.deviation[np.isfinite(evenness.deviation)]
-    if not known.size:
-        return "how even the load was is unknown"
-    return system.describe_even(evenness)
+        parts.append(f"{ours:,} by Trimtab")
+    if counts.orphans:
+        parts.append(f"{counts.orphans:,} more off lost servers")
+    return ", ".join(parts)
 
 
 def span_words(span: timedelta) -> str:
@@ -249,21 +232,18 @@ def picture_note(grid: Grid, system: HistorySystem) -> str:
     shown = min(len(grid.subjects), MAX_ROWS)
     name = system.server
     each = (
-        f"each column is the mean of {span_words(timedelta(milliseconds=grid.step_ms))}"
+        f"columns of {span_words(timedelta(milliseconds=grid.step_ms))}"
         if grid.step_ms >= 60_000
-        else f"each column is the mean of {grid.step_ms // 1000} s"
+        else f"columns of {grid.step_ms // 1000} s"
         if grid.step_ms
-        else "each column is a recorded minute"
+        else "a column per recorded minute"
     )
     part = (
         f" The {shown} hottest of {len(grid.subjects):,} {name}s are drawn."
         if shown < len(grid.subjects)
         else ""
     )
-    return (
-        f"From the top: mean and range over all {name}s; {system.even_caption}; {each}; "
-        f"events.{part} Click an event to look at its minute."
-    )
+    return f"Mean and range over all {name}s; {system.even_caption}; {each}; events.{part}"
 
 
 # -- one minute ------------------------------------------------------------------------------------

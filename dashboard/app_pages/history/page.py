@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import streamlit as st
@@ -11,6 +12,7 @@ from core.history.queries.query import servers_of
 from core.units import datetime_to_ms
 from dashboard import state
 from dashboard.app_pages.history import model, states, view
+from dashboard.app_pages.history.systems import HISTORY
 from dashboard.app_pages.history.timeline import (
     draw_minute,
     draw_picture,
@@ -19,14 +21,8 @@ from dashboard.app_pages.history.timeline import (
     pick_lanes,
     pick_range,
 )
-from dashboard.app_pages.history.view import draw_compare, draw_movers, draw_series
-from dashboard.app_pages.systems import HISTORY
-from dashboard.components import frame, words
+from dashboard.components import figures, frame, words
 from dashboard.queries.history import HistoryQuery, history_of, picture
-
-MINUTE, EVENTS, COMPARE, MOVERS = "This minute", "Events", "Compare", "Movers and flaps"
-AGREEMENT, SERIES, EXPORT = "Agreement", "Series", "Export"
-VIEWS = (MINUTE, EVENTS, COMPARE, MOVERS, AGREEMENT, SERIES, EXPORT)
 
 config, choice = frame.open_history("History")
 system = HISTORY[choice.cluster.kind]
@@ -43,7 +39,7 @@ if span is None:
     st.stop()
 
 newest = min(choice.stored.taken_at, span[1]) if choice.is_past and choice.stored else span[1]
-answered = st.container()
+figures_place = st.container()
 period, measure = pick_range(span, newest, system)
 weights = system.weights(choice.stored)
 servers = servers_of(history.store, history.system)
@@ -54,14 +50,14 @@ except SnapshotError as error:
     words.failed(error, what="This range cannot be read")
     st.stop()
 if not len(shown.minutes):
-    with answered:
+    with figures_place:
         words.answer("Nothing was recorded in this range.")
     states.outside(span)
     st.stop()
 recorded = timedelta(milliseconds=int(shown.minutes.at_ms[-1] - shown.minutes.at_ms[0]))
-with answered:
-    events_seen = model.EventCounts.of(shown.counts)
-    words.answer(model.answer(choice.cluster.name, system, events_seen, shown.evenness, recorded))
+with figures_place:
+    seen = model.EventCounts.of(shown.counts)
+    figures.key_figures(model.key_figures(system, seen, shown.evenness, recorded), key="history")
     states.tell_gap(config, choice, span[1])
 
 lanes = pick_lanes(shown)
@@ -69,29 +65,20 @@ looked = looked_at(shown.minutes, datetime_to_ms(span[1]), newest)
 draw_picture(query, shown, system, measure, looked, lanes)
 draw_scrubber(query, shown, looked)
 
-chosen = st.segmented_control(
-    "Show",
-    VIEWS,
-    default=MINUTE,
-    required=True,
-    key=state.VIEW,
-    bind="query-params",
-    label_visibility="collapsed",
-)
-try:
-    if chosen == EVENTS:
-        view.draw_events(query, lanes)
-    elif chosen == COMPARE:
-        draw_compare(config, choice, system, shown, looked)
-    elif chosen == MOVERS:
-        draw_movers(query, system, shown, config.history.minute_s)
-    elif chosen == AGREEMENT:
-        view.draw_agreement(config, query, system)
-    elif chosen == SERIES:
-        draw_series(query, system, shown)
-    elif chosen == EXPORT:
-        view.draw_export(config, query)
-    else:
-        draw_minute(query, system, measure, looked)
-except SnapshotError as error:
-    words.failed(error, what="This part of the history cannot be read")
+TABS: dict[str, Callable[[], None]] = {
+    "This minute": lambda: draw_minute(query, system, measure, looked),
+    "Events": lambda: view.draw_events(query, lanes),
+    "Compare": lambda: view.draw_compare(config, choice, system, shown, looked),
+    "Movers and flaps": lambda: view.draw_movers(query, system, shown, config.history.minute_s),
+    "Agreement": lambda: view.draw_agreement(config, query, system),
+    "Series": lambda: view.draw_series(query, system, shown),
+    "Export": lambda: view.draw_export(config, query),
+}
+tabs = st.tabs(list(TABS), key=state.VIEW, on_change="rerun", bind="query-params")
+for tab, draw in zip(tabs, TABS.values(), strict=True):
+    if tab.open:
+        with tab:
+            try:
+                draw()
+            except SnapshotError as error:
+                words.failed(error, what="This part of the history cannot be read")

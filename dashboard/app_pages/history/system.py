@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from core.history.queries.query import Evenness
     from core.snapshot.store import CachedSnapshot, Storable
+    from dashboard.presenters.figures import KeyFigure
     from dashboard.queries.history import HistoryQuery, Picture, Weights
     from dashboard.services import Config
 
@@ -74,7 +75,7 @@ class HistorySystem:
         even_label: What they are, in a few words.
         even_caption: The same, as the caption of the picture explains it.
         bound: From where on a value is too large; NaN: nowhere.
-        describe_even: Returns how even the load was, as a clause.
+        even_figures: Returns how even the load was, as key figures.
         describe_moves: Returns what moved between two minutes, as a clause.
         with_load: Adds the load of what moved to the rows of two minutes, where it is recorded.
         read_pair: Returns two snapshots, and how evenness changed from one to the other.
@@ -98,7 +99,7 @@ class HistorySystem:
     even_label: str
     even_caption: str
     bound: float
-    describe_even: Callable[[Evenness], str]
+    even_figures: Callable[[Evenness], list[KeyFigure]]
     describe_moves: Callable[[pd.DataFrame], str]
     with_load: Callable[[pd.DataFrame, Storable], pd.DataFrame]
     read_pair: Callable[[CachedSnapshot, CachedSnapshot], tuple[Storable, Storable, str]]

@@ -120,12 +120,6 @@ def pick_lanes(picture: Picture) -> list[str]:
             label_visibility="collapsed",
             width="content",
         )
-        st.caption(
-            "Only the chosen events are shown."
-            if chosen
-            else "All events are shown; choose some to see only these.",
-            width="content",
-        )
     return [str(one) for one in chosen]
 
 

@@ -169,10 +169,9 @@ def draw_agreement(config: Config, query: HistoryQuery, system: HistorySystem) -
             "early": st.column_config.NumberColumn(
                 "Early", format="%,.0f", width=60, help="Predicted one or two rounds before."
             ),
-            "predicted": st.column_config.TextColumn("Foretold", width=200),
+            "predicted": st.column_config.TextColumn("Predicted", width=200),
             "moved": st.column_config.TextColumn("Moved by the leader", width=200),
             "brokers": tables.words("Brokers", "Whether both took from the same brokers."),
-            "sentence": st.column_config.TextColumn("In its own words", width="large"),
         },
         key="history_rounds",
         alt="Rounds: predicted and actual",
@@ -374,6 +373,20 @@ def draw_movers(
     with right:
         _draw_flaps(found["flaps"], cluster, query)
     _draw_rounds(found["rounds"], query, minute_s)
+    _draw_all_clusters("flaps", "Find flaps on all clusters…")
+
+
+def _draw_all_clusters(kind: str, label: str) -> None:
+    """Draw the way to the job that answers the same of every cluster."""
+    st.button(
+        label,
+        icon=":material/pending_actions:",
+        type="tertiary",
+        key=f"_all_{kind}",
+        on_click=state.go,
+        args=("jobs",),
+        kwargs={state.KIND: kind},
+    )
 
 
 def _flaps_request() -> FlapsRequest:
@@ -396,7 +409,7 @@ def _draw_top(query: HistoryQuery, system: HistorySystem) -> None:
         {
             "subject": opener,
             "moves": tables.whole("Moves"),
-            "returns": tables.whole("Came back", "Moves back to where the one before came from."),
+            "returns": tables.whole("Returned", "Moves back to where the one before came from."),
             "by_trimtab": tables.whole("By Trimtab"),
             "shortest_stay_min": st.column_config.NumberColumn(
                 "Shortest stay min", format="%.1f", help="Between two moves."
@@ -404,7 +417,7 @@ def _draw_top(query: HistoryQuery, system: HistorySystem) -> None:
             "last_at": st.column_config.DatetimeColumn("Last (UTC)", format=STAMP, timezone="UTC"),
         },
         key="history_movers",
-        alt="What moved most, those that came back first",
+        alt="What moved most, those that returned first",
         missing="",
         height=min(420, tables.height_of(len(rows))),
     )
@@ -415,7 +428,7 @@ def _draw_top(query: HistoryQuery, system: HistorySystem) -> None:
 
 def _draw_flaps(flaps: pa.Table, cluster: str, query: HistoryQuery) -> None:
     rows = model.flaps_frame(flaps)
-    words.section("Went and came back")
+    words.section("Flaps")
     if rows.empty:
         st.caption("None: no move brought anything back to where it had been.")
         return
@@ -432,7 +445,7 @@ def _draw_flaps(flaps: pa.Table, cluster: str, query: HistoryQuery) -> None:
             "by": tables.words("By", "Who moved it away, and who back."),
         },
         key="history_flaps",
-        alt="Moves that were taken back, the newest first",
+        alt="Moves that returned, the newest first",
         missing="",
         height=min(420, tables.height_of(len(rows))),
     )
@@ -443,10 +456,8 @@ def _draw_rounds(rounds: pa.Table, query: HistoryQuery, minute_s: float) -> None
     rows = model.rounds_frame(rounds)
     words.section(
         "Did it help?",
-        "Deviation on average over some minutes before moves were seen, and over as many once they "
-        "have settled; lower by more than half a point has helped. Where other moves fall into "
-        f"these minutes it cannot be attributed. {model.minute_words(minute_s)}Click a time to "
-        "open it.",
+        "Mean deviation before and after; lower by over half a point has helped. "
+        f"{model.minute_words(minute_s)}".strip(),
     )
     left, right, _ = st.columns([1, 1, 3])
     left.number_input(
@@ -477,7 +488,7 @@ def _draw_rounds(rounds: pa.Table, query: HistoryQuery, minute_s: float) -> None
             "at": tables.opener("Seen at (UTC)", "_look_at_round", look),
             "by": tables.words("By"),
             "moves": tables.whole("Moves"),
-            "flaps": tables.whole("Came back"),
+            "flaps": tables.whole("Returned"),
             "before": tables.percent("Deviation before"),
             "after": tables.percent("Deviation after"),
             "helped": tables.words("Helped"),
@@ -522,6 +533,7 @@ def draw_series(query: HistoryQuery, system: HistorySystem, picture: Picture) ->
                 width=420,
             )
             subject = (text or "").strip()
+        _draw_all_clusters("trends", "Trends of all clusters…")
     if subjects is not None and subject:
         _draw_subject(query, picture, system.subject, subjects, subject)
     elif server:

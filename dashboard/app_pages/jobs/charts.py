@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from dashboard.charts.template import ACCENT, SERIES, styled
 
 SUFFIXES: Final = {
-    "percent": " %",
+    "percent": "%",
     "megabytes": " MB/s",
     "rate": " msg/s",
     "requests": " req/s",

@@ -27,6 +27,8 @@ Form = Literal["choice", "choices", "flag", "whole", "number", "percent", "text"
 
 _ATTRIBUTE: Final = re.compile(r"^ {8}(\w+): (.+(?:\n {12,}.+)*)", re.MULTILINE)
 CLUSTER_FIELDS: Final = ("cluster", "clusters")
+ADVANCED: Final = ("engine", "workers", "seed", "seeds", "settings")
+"""Fields that few need: they fold away."""
 _LABELS: Final = {
     "at": "At (UTC)",
     "from": "From (UTC)",

@@ -13,6 +13,7 @@ from core.snapshot.store import CachedSnapshot, Storable
 from core.units import pluralize
 from dashboard import state
 from dashboard.app_pages.history.system import HistoryMeasure, HistorySystem
+from dashboard.presenters.figures import KeyFigure
 from dashboard.queries.pegasus.snapshots import pegasus_reading
 
 if TYPE_CHECKING:
@@ -20,12 +21,17 @@ if TYPE_CHECKING:
     from dashboard.services import Config
 
 
-def _describe_even(evenness: Evenness) -> str:
+def _even_figures(evenness: Evenness) -> list[KeyFigure]:
     spread = evenness.spread[np.isfinite(evenness.spread)]
-    return (
-        f"primaries of two nodes were {np.mean(spread):.1f} apart on average, "
-        f"{np.max(spread):.0f} at most"
-    )
+    return [
+        KeyFigure(
+            label="Primaries apart, mean",
+            value=f"{spread.mean():.1f}" if spread.size else "unknown",
+            note=f"max {spread.max():.0f}" if spread.size else "",
+            trend=spread.tolist(),
+            help="Most minus fewest primaries of a node, averaged over the minutes.",
+        )
+    ]
 
 
 def _describe_moves(rows: pd.DataFrame) -> str:
@@ -81,7 +87,7 @@ PEGASUS: Final = HistorySystem(
     even_label="primaries apart",
     even_caption="most minus fewest primaries",
     bound=float("nan"),
-    describe_even=_describe_even,
+    even_figures=_even_figures,
     describe_moves=_describe_moves,
     with_load=_as_they_are,
     read_pair=_read_pair,

@@ -3,43 +3,103 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Final
 
 import streamlit as st
 
 from core.actions.views import RunView
+from core.units import format_mb
 from dashboard import state
-from dashboard.components import tables, words
+from dashboard.app_pages.run.charts import Outcome, outcome_bars
+from dashboard.components import figures, tables, words
+from dashboard.presenters.figures import KeyFigure
 from dashboard.presenters.pegasus import outcome
 
+_QUANTITIES: Final = ("primaries", "replicas")
+_MAX_BARS: Final = 24
 
-def draw_outcome(view: RunView) -> None:
-    """Show each touched node before, as expected and as counted."""
-    rows = outcome.nodes_table(view)
-    if rows.empty:
-        return
-    words.section("Predicted vs. actual", "Partitions that a node leads, and that it keeps.")
-    st.caption(words.plain(outcome.nodes_sentence(view)))
-    tables.table(
-        rows,
-        {
-            "node": tables.opener("Node", "_run_node", partial(_open_node, view)),
-            **{
-                f"{what}_{when}": tables.whole(f"{what.capitalize()} {label}")
-                for what in ("primaries", "replicas")
-                for when, label in (
-                    ("before", "before"),
-                    ("expected", "expected"),
-                    ("came", "counted"),
+
+class PegasusOutcome:
+    """Pegasus; see :class:`dashboard.app_pages.run.system.OutcomeSystem`."""
+
+    def is_predicted(self, view: RunView) -> bool:
+        """Return whether the plan touches nodes, or some were counted."""
+        return bool(view.plan.expected.nodes or (view.measured and view.measured.nodes))
+
+    def figures(self, view: RunView) -> list[KeyFigure]:
+        """Return how much the plan copies."""
+        expected = view.plan.expected
+        if not self.is_predicted(view):
+            return []
+        return [
+            KeyFigure(
+                label="Copied",
+                value=format_mb(expected.copied_mb),
+                note=f"predicted, {len(expected.nodes)} nodes",
+            )
+        ]
+
+    def draw_chart(self, view: RunView) -> None:
+        """Draw the primaries or replicas of each touched node."""
+        quantity = st.segmented_control(
+            "Quantity",
+            _QUANTITIES,
+            default=_QUANTITIES[0],
+            required=True,
+            key=state.QUANTITY,
+            bind="query-params",
+            label_visibility="collapsed",
+        )
+        rows = outcome.nodes_table(view).head(_MAX_BARS)
+        of = str(quantity or _QUANTITIES[0])
+        before, expected, came = (
+            rows[f"{of}_{when}"].astype("float64").to_numpy()
+            for when in ("before", "expected", "came")
+        )
+        figures.chart(
+            outcome_bars(
+                Outcome(
+                    servers=rows["node"].tolist(),
+                    before=before,
+                    expected=expected,
+                    came=came,
+                    unit="count",
                 )
+            ),
+            key="run_outcome",
+            alt=f"{of.capitalize()} of each touched node: before, predicted, counted",
+        )
+        said = outcome.count_note(view)
+        if said:
+            st.caption(words.plain(said))
+
+    def draw_table(self, view: RunView) -> None:
+        """Draw the same numbers, and what was copied onto each node."""
+        rows = outcome.nodes_table(view)
+        tables.table(
+            rows,
+            {
+                "node": tables.opener("Node", "_run_node", partial(_open_node, view)),
+                **{
+                    f"{what}_{when}": tables.whole(f"{what.capitalize()} {label}")
+                    for what in _QUANTITIES
+                    for when, label in (
+                        ("before", "before"),
+                        ("expected", "predicted"),
+                        ("came", "counted"),
+                    )
+                },
+                "received_mb": tables.whole("Copied onto it MB"),
             },
-            "received_mb": tables.whole("Copied onto it MB"),
-        },
-        key="run_nodes",
-        alt="Touched nodes before, as expected and as counted",
-        height=min(300, tables.height_of(len(rows))),
-    )
+            key="run_nodes",
+            alt="Touched nodes before, as predicted and as counted",
+            height=min(300, tables.height_of(len(rows))),
+        )
 
 
 def _open_node(view: RunView, node: str) -> None:
     st.session_state[state.CLUSTER] = view.cluster
     state.go("pegasus", cluster=view.cluster, node=node)
+
+
+PEGASUS: Final = PegasusOutcome()

@@ -14,12 +14,19 @@ from core.pulsar.load import WEIGHED, resource_weights
 from core.pulsar.measures import DEFAULT_TARGET
 from core.schemas.pulsar import RATES
 from core.snapshot.store import CachedSnapshot, Storable
-from core.units import format_bytes_per_s, format_ratio, pluralize
+from core.units import (
+    format_band,
+    format_bytes_per_s,
+    format_deviation,
+    format_ratio,
+    pluralize,
+)
 from dashboard import state
 from dashboard.app_pages.history.system import HistoryMeasure, HistorySystem, SubjectSeries
 from dashboard.components import words
 from dashboard.components.frame import bundle_link
 from dashboard.components.pulsar import leader_round
+from dashboard.presenters.figures import KeyFigure, band_status
 from dashboard.queries.pulsar.snapshots import reading
 from dashboard.services.pulsar import leader
 
@@ -28,14 +35,26 @@ if TYPE_CHECKING:
     from dashboard.services import Config
 
 
-def _describe_even(evenness: Evenness) -> str:
+def _even_figures(evenness: Evenness) -> list[KeyFigure]:
     known = evenness.deviation[np.isfinite(evenness.deviation)]
     bound = DEFAULT_TARGET.bound
-    return (
-        f"the busiest broker stood {format_ratio(float(known.mean()))} over the mean on average, "
-        f"and beyond {format_ratio(bound)} in {format_ratio(evenness.share_over(bound))} of the "
-        "minutes"
-    )
+    mean = float(known.mean()) if known.size else None
+    share = evenness.share_over(bound)
+    return [
+        KeyFigure(
+            label="Mean deviation",
+            value=format_deviation(mean),
+            note=f"target {format_band(bound)}",
+            status=band_status(mean, bound),
+            trend=known.tolist(),
+            help="Of the busiest broker's traffic from the mean, averaged over the minutes.",
+        ),
+        KeyFigure(
+            label="Minutes over target",
+            value=format_ratio(share if known.size else None),
+            status="unknown" if not known.size else "warning" if share > 0 else "ok",
+        ),
+    ]
 
 
 def _describe_moves(rows: pd.DataFrame) -> str:
@@ -117,9 +136,9 @@ PULSAR: Final = HistorySystem(
     evenness=lambda evenness: evenness.deviation,
     even_unit="ratio",
     even_label="deviation of traffic",
-    even_caption="how far the busiest broker's traffic stood over the mean",
+    even_caption="deviation of the busiest broker",
     bound=DEFAULT_TARGET.bound,
-    describe_even=_describe_even,
+    even_figures=_even_figures,
     describe_moves=_describe_moves,
     with_load=_with_load,
     read_pair=_read_pair,

@@ -1,4 +1,4 @@
-"""One run, live: how far, which step, who owns what now, predicted against what came."""
+"""One run, live: how far, which step, who owns what now, predicted vs. actual."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from core.actions.views import RunView
 from core.errors import OpsError
 from dashboard import services, state
 from dashboard.app_pages.run import view
-from dashboard.app_pages.systems import OUTCOME
+from dashboard.app_pages.run.systems import OUTCOME
 from dashboard.components import frame, words
 from dashboard.components.systems import system_of_run
+from dashboard.presenters import runs as presenter
 from dashboard.queries import runs
-from dashboard.services import config_option
 
 if TYPE_CHECKING:
     from dashboard.services import Config
 
 LIVE_S, LATER_S = 1.0, 4.0
-FEW_LINES, MOST_PX = 20, 480
 MEASURED_WITHIN = timedelta(minutes=3)
 
 
@@ -45,45 +44,24 @@ def look_every_s(run: RunView) -> float | None:
 
 
 def draw(config: Config, drawn: RunView) -> None:
-    """Draw what changes while the run goes; draw the whole page when it ended or was measured."""
+    """Draw the run as it stands; draw the whole page again when it ended or was measured."""
     run = read(config, drawn.run_id) or drawn
     if look_every_s(run) != look_every_s(drawn) or run.measured != drawn.measured:
         st.rerun()
-    view.headline(config, run)
-    view.steps(run)
-    view.around(run)
-    if not run.is_ended:
-        with st.expander("Journal of this run", icon=":material/menu_book:"):
-            view.journal(config, run)
+    outcome = OUTCOME[system_of_run(run).system.name]
+    view.headline(config, run, outcome)
+    view.body(run, outcome)
+    view.details(config, run, outcome)
 
 
 config = frame.open_journal("Run")
 run_id = state.text(state.RUN)
-if not run_id:
-    words.answer("Name a run, or open one from the Activity page.")
-    st.button("Activity", icon=":material/history:", on_click=state.go, args=("activity",))
-    st.stop()
-found = read(config, run_id)
+found = read(config, run_id) if run_id else None
 if found is None:
-    words.answer(f"The journal knows no run {run_id}.")
-    st.caption("Every requested run is on the Activity page.")
-    st.button("Activity", icon=":material/history:", on_click=state.go, args=("activity",))
+    words.answer(
+        f"The journal has no run {run_id}." if run_id else "Name a run, or open one from Runs."
+    )
+    st.button("Runs", icon=":material/history:", on_click=state.go, args=("activity",))
     st.stop()
-
+words.title(f"Run {found.run_id}", presenter.subtitle(found))
 st.fragment(partial(draw, config, found), run_every=look_every_s(found))()
-
-OUTCOME[system_of_run(found).system.name](found)
-view.related(config, found)
-if found.is_ended:
-    with st.expander("Journal of this run", icon=":material/menu_book:"):
-        view.journal(config, found)
-
-lines = [line for step in found.plan.steps for line in step.command_lines()]
-if len(lines) > FEW_LINES:
-    with st.expander(f"The same by hand: {len(lines):,} lines to copy", icon=":material/terminal:"):
-        st.code("\n".join(lines), language="bash", height=MOST_PX)
-else:
-    words.section("The same by hand", "What this run sends, as lines to copy.")
-    st.code("\n".join(lines), language="bash")
-words.section("In a terminal", "Reads this run; it sends nothing.")
-st.code(f"trimtab runs {found.run_id}{config_option(config)}", language="bash")

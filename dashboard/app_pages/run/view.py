@@ -1,45 +1,104 @@
-"""A run as it goes: headline, progress, controls, steps, what else moved, what was set."""
+"""A run as it goes: figures, controls, steps, the outcome, and its journal in tabs."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
 from core.actions.views import RunView
 from dashboard import services, state
-from dashboard.components import tables, words
-from dashboard.components.activity import run_link
+from dashboard.components import figures, tables, words
+from dashboard.components.activity import journal_table, run_link
 from dashboard.components.run_controls import controls, next_moves, notice
 from dashboard.components.systems import system_of_run
 from dashboard.presenters import runs as presenter
 from dashboard.presenters.journal import entries_frame
 from dashboard.queries import runs
+from dashboard.services import config_option
 from dashboard.services.run_queue import run_ahead
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from dashboard.app_pages.run.system import OutcomeSystem
     from dashboard.services import Config
 
+TABS: Final = ("Outcome", "Journal", "By hand", "Related")
+"""Labels of the tabs: an address names them."""
 
-def headline(config: Config, view: RunView) -> None:
-    """Show how the run stands, what is known about it, and what may be requested of it."""
+_TABLE_PX: Final = 420
+_CODE_PX: Final = 480
+
+
+def headline(config: Config, view: RunView, outcome: OutcomeSystem) -> None:
+    """Show the figures of the run, how it stands, and what may be requested of it."""
     now = services.now()
+    figures.key_figures(
+        [*presenter.run_figures(view, now), *outcome.figures(view)],
+        key="run",
+    )
     ahead = run_ahead(config, view)
     is_next = view.state == "QUEUED" and ahead is None
     if is_next and runs.worker(config, view.cluster).is_alive:
-        words.answer(presenter.about_to_begin(view, now))
+        sentence = presenter.about_to_begin(view)
     else:
-        words.answer(presenter.answer(view, now, ahead))
-    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-        words.badge(presenter.state_badge(view))
-        st.caption(words.plain(presenter.facts_line(view)))
+        sentence = presenter.answer(view, now, ahead)
+    words.answer(sentence)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        controls(config, view)
+        _related_runs(config, view)
+    if not view.is_ended:
+        done = presenter.progress(view, now)
+        st.progress(done.ratio, text=done.text)
     notice(config, view)
-    done = presenter.progress(view, now)
-    st.progress(done.ratio, text=done.text)
     _trouble(config, view)
-    controls(config, view)
     next_moves(view)
+
+
+def body(view: RunView, outcome: OutcomeSystem) -> None:
+    """Show the steps, and next to them the outcome, or the step that is selected."""
+    is_predicted = outcome.is_predicted(view)
+    selected = _selected(view)
+    place = None
+    left = st.container()
+    if is_predicted or selected is not None:
+        left, place = st.columns([0.62, 0.38], gap="medium")
+    with left:
+        _steps(view)
+    if place is None:
+        return
+    with place:
+        if selected is not None:
+            _panel(view, selected)
+        if is_predicted:
+            words.section("Predicted vs. actual")
+            outcome.draw_chart(view)
+
+
+def details(config: Config, view: RunView, outcome: OutcomeSystem) -> None:
+    """Show the tabs; each is computed when it is opened."""
+    labels = TABS if outcome.is_predicted(view) else TABS[1:]
+    tabs = dict(
+        zip(
+            labels,
+            st.tabs(labels, key=state.VIEW, on_change="rerun", bind="query-params"),
+            strict=True,
+        )
+    )
+    if "Outcome" in tabs and tabs["Outcome"].open:
+        with tabs["Outcome"]:
+            outcome.draw_table(view)
+    if tabs["Journal"].open:
+        with tabs["Journal"]:
+            _journal(config, view)
+    if tabs["By hand"].open:
+        with tabs["By hand"]:
+            _by_hand(config, view)
+    if tabs["Related"].open:
+        with tabs["Related"]:
+            _related(view)
 
 
 def _trouble(config: Config, view: RunView) -> None:
@@ -63,20 +122,48 @@ def _trouble(config: Config, view: RunView) -> None:
             )
 
 
-def steps(view: RunView) -> None:
-    """Show every step with its state, owners and what happened."""
-    words.section("Steps", "Every value is read from the cluster.")
+_STEPS: Final = "run_steps"
+
+
+def _selected(view: RunView) -> int | None:
+    """Return the step whose row is selected."""
+    held = st.session_state.get(_STEPS, {})
+    rows = [row for row in held.get("selection", {}).get("rows", ()) if row < len(view.steps)]
+    return rows[0] if rows else None
+
+
+def _steps(view: RunView) -> None:
+    """Show every step with its state, owners and result."""
+    words.section("Steps", "Select one for what happened.")
     rows = presenter.steps_frame(view, services.now())
+    tables.table(
+        rows,
+        _columns(view, rows),
+        key=_STEPS,
+        alt="Steps of the run",
+        height=min(_TABLE_PX, tables.height_of(len(rows))),
+        missing="",
+        selection="single-row",
+    )
+    words.notes(presenter.notable(view))
+    if view.is_ended:
+        tables.downloads(
+            rows, cluster=view.cluster, what=f"run-{view.run_id}-steps", moment=view.requested_at
+        )
+
+
+def _columns(view: RunView, rows: pd.DataFrame) -> dict[str, tables.Column]:
     layout = system_of_run(view).steps_table
     columns = {
         "no": st.column_config.NumberColumn("", format="%d", width=36, pinned=True),
         "state": tables.words("State"),
-        "before": st.column_config.TextColumn("From", width=layout.ends),
-        "after": st.column_config.TextColumn("To", width=layout.ends),
-        "sentence": st.column_config.TextColumn("What happened", width=layout.sentence),
+        "result": tables.words("Result"),
         "bundle": tables.opener(
             "Subject", "_run_bundle", partial(_open_subject, view), is_pinned=False
         ),
+        "asked": st.column_config.TextColumn("Asked for", width=layout.asked),
+        "before": st.column_config.TextColumn("From", width=layout.ends),
+        "after": st.column_config.TextColumn("To", width=layout.ends),
         "predicted": st.column_config.TextColumn(
             "Predicted",
             width=110,
@@ -86,42 +173,21 @@ def steps(view: RunView) -> None:
     }
     if not any(rows["predicted"]):
         del columns["predicted"]
-    if any(asked != "any" for asked in rows["asked"]):
-        columns["asked"] = st.column_config.TextColumn("Asked for", width=layout.asked)
-    row_px = tables.WRAPPED_PX + layout.row
-    tables.grid(
-        rows,
-        hide_index=True,
-        column_order=list(columns) if layout.order is None else layout.order(rows),
-        column_config=columns,
-        key="run_steps",
-        alt="Steps of the run",
-        height=min(560, tables.height_of(len(rows), row_px)),
-        row_height=row_px,
-        placeholder="",
-    )
-    words.notes(presenter.notable(view))
-    if view.is_ended:
-        tables.downloads(
-            rows, cluster=view.cluster, what=f"run-{view.run_id}-steps", moment=view.requested_at
-        )
+    if all(asked == "any" for asked in rows["asked"]):
+        del columns["asked"]
+    order = list(columns) if layout.order is None else layout.order(rows)
+    return {name: columns[name] for name in order if name in columns}
 
 
-def around(view: RunView) -> None:
-    """Show what else changed during the run: moves of others, and settings of ours."""
-    if view.external_changes:
-        what = system_of_run(view).system.unit.capitalize()
-        words.section("Moved by others", f"{what}s that changed hands meanwhile, and not by it.")
-        words.notes([move.sentence for move in view.external_changes[:50]])
-    if view.settings:
-        words.section("Settings", "Changed for the time of the run.")
-        tables.grid(
-            presenter.settings_frame(view),
-            hide_index=True,
-            key="run_settings",
-            alt="Settings that the run changed",
-            row_height=tables.ROW_PX,
-        )
+def _panel(view: RunView, index: int) -> None:
+    """Show what happened in one step, in full."""
+    step = view.steps[index]
+    with st.container(border=True, key="run_step_panel"):
+        st.markdown(f"**{words.plain(f'Step {index + 1}: {step.step.describe()}')}**")
+        st.caption(words.plain(presenter.step_words(step)))
+        text = presenter.what_happened(step)
+        if text:
+            st.markdown(words.coded(text))
 
 
 def _open_subject(view: RunView, subject: str) -> None:
@@ -133,36 +199,50 @@ def _open_subject(view: RunView, subject: str) -> None:
         state.go(page, cluster=view.cluster, **params)
 
 
-def journal(config: Config, view: RunView) -> None:
+def _journal(config: Config, view: RunView) -> None:
     """Show the run's entries in the journal."""
     rows = entries_frame(runs.entries_of(config, view.run_id), view.disregarded)
-    tables.table(
-        rows,
-        {
-            "seq": st.column_config.NumberColumn("No.", format="%d"),
-            "at": st.column_config.DatetimeColumn("When (UTC)", format="HH:mm:ss.SSS"),
-            "who": tables.words("Who"),
-            "kind": tables.words("Entry"),
-            "what": st.column_config.TextColumn("What", width=430),
-            "before": st.column_config.TextColumn("Before", width=110),
-            "after": st.column_config.TextColumn("After", width=110),
-            "why": tables.words("Why"),
-        },
-        key="run_journal",
-        alt="Entries of the run in the journal",
-        height=min(420, tables.height_of(len(rows))),
-    )
+    journal_table(rows, key="run_journal", is_of_one_run=True)
     tables.downloads(
         rows, cluster=view.cluster, what=f"run-{view.run_id}-journal", moment=view.requested_at
     )
 
 
-def related(config: Config, view: RunView) -> None:
-    """Show the runs that this one takes back, or that take it back."""
+def _by_hand(config: Config, view: RunView) -> None:
+    """Show what the run sends, and what reads it, as lines to copy."""
+    lines = [line for step in view.plan.steps for line in step.command_lines()]
+    st.caption(f"What this run sends, {len(lines):,} lines.")
+    code = "\n".join(lines)
+    st.code(code, language="bash", height=_CODE_PX if len(lines) > 20 else "content")
+    st.caption("Read this run in a terminal:")
+    st.code(f"trimtab runs {view.run_id}{config_option(config)}", language="bash")
+
+
+def _related(view: RunView) -> None:
+    """Show what else changed during the run: moves of others, and settings of ours."""
+    if not view.external_changes and not view.settings:
+        st.caption("Nothing else changed during the run.")
+    if view.external_changes:
+        what = system_of_run(view).system.unit.capitalize()
+        words.section("External changes", f"{what}s that others moved during the run.")
+        words.notes([move.sentence for move in view.external_changes[:50]])
+    if view.settings:
+        words.section("Temporary settings")
+        tables.grid(
+            presenter.settings_frame(view),
+            hide_index=True,
+            key="run_settings",
+            alt="Settings that the run changed",
+            row_height=tables.ROW_PX,
+        )
+
+
+def _related_runs(config: Config, view: RunView) -> None:
+    """Show the runs that this one undoes, or that undo it."""
     other = runs.undone_by(config, view)
-    links = [(view.undoes, "It takes back run")] if view.undoes else []
+    links = [(view.undoes, "Undoes run")] if view.undoes else []
     if other is not None:
-        links.append((other.run_id, "It was taken back by run"))
+        links.append((other.run_id, "Undone by run"))
     for run_id, text in links:
         st.button(
             f"{text} {run_id}",

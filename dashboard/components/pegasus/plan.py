@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import streamlit as st
 
 from core.pegasus.plan.preview import GUARDIANS_CHOICE, PegasusPreview, preview_pegasus
 from core.plan.model import Plan
+from core.units import format_band, format_mb, pluralize
 from dashboard import state
-from dashboard.components import tables, words
-from dashboard.components.applying import ApplyDialog, draw_choices
+from dashboard.components import action_bar, applying, tables, words
+from dashboard.components.applying import ApplyDialog
 from dashboard.presenters.applying import remarks, step_lines
 from dashboard.presenters.pegasus import plan as presenter
 from dashboard.services import config_option
@@ -25,6 +28,9 @@ _ICONS: Final = {
     "info": ":material/info:",
 }
 _MOST_ROWS_PX: Final = 420
+_LINES: Final = "_plan_lines"
+TABS: Final = ("Steps", "Nodes", "Partitions", "Notes")
+"""Parts of a plan."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,36 +57,55 @@ def in_dialog(made: Plan) -> Plan:
     return dialog.plan if isinstance(dialog, PegasusDialog) else made
 
 
-def draw_remarks(plan: Plan) -> None:
+def draw_remarks(plan: Plan, severities: Collection[str] = tuple(_ICONS)) -> None:
     """Say what there is to know about the plan, worst first."""
     show = {"error": st.error, "warning": st.warning, "info": st.info}
     for severity, sentences in remarks(plan).items():
-        mark = "- " if len(sentences) > 1 else ""
-        show[severity](
-            "\n".join(mark + words.coded(one) for one in sentences), icon=_ICONS[severity]
-        )
+        if severity in severities:
+            mark = "- " if len(sentences) > 1 else ""
+            show[severity](
+                "\n".join(mark + words.coded(one) for one in sentences), icon=_ICONS[severity]
+            )
 
 
-def draw_plan(page: PegasusPage, plan: Plan) -> None:
-    """Show a plan whole: what it does, what to know, nodes, steps, and what may be done with it."""
+def draw_plan(page: PegasusPage, plan: Plan, *, key: str, command: str) -> None:
+    """Show a plan whole: what it does, what to know, its parts in tabs, and the action bar.
+
+    Args:
+        page: The page.
+        plan: The plan.
+        key: Of the bar.
+        command: Of the command line, which prepares the same plan.
+    """
     preview = preview_pegasus(page.snapshot, plan)
-    sentence = presenter.answer(plan, preview)
-    st.markdown(f"**{words.plain(sentence)}**")
-    draw_remarks(plan)
+    st.markdown(words.plain(presenter.answer(plan, preview)))
+    draw_remarks(plan, ("error", "warning"))
     if not plan.steps:
+        draw_remarks(plan, ("info",))
         return
-    st.caption(words.plain(presenter.restored_words(preview)))
-    draw_steps(preview)
-    if not plan.by_severity("error"):  # nothing comes after a refusal
-        draw_nodes(preview)
-        draw_partitions(preview)
-    draw_apply(page, plan, preview)
+    steps, nodes, partitions, notes = st.tabs(TABS, key=f"_{key}_plan", on_change="rerun")
+    if steps.open:
+        with steps:
+            draw_steps(preview)
+            st.caption(words.plain(presenter.restored_words(preview)))
+    if nodes.open:
+        with nodes:
+            draw_nodes(plan, preview)
+    if partitions.open:
+        with partitions:
+            draw_partitions(preview)
+    if notes.open:
+        with notes:
+            draw_remarks(plan, ("info",))
+            words.notes(step_lines(plan))
+    draw_bar(page, plan, preview, key=key, command=command)
 
 
-def draw_nodes(preview: PegasusPreview) -> None:
+def draw_nodes(plan: Plan, preview: PegasusPreview) -> None:
     """Show the nodes that lose or gain something."""
     rows = presenter.nodes_frame(preview)
-    if rows.empty:
+    if rows.empty or plan.by_severity("error"):  # nothing comes after a refusal
+        st.caption("No node changes.")
         return
     columns = {
         "node": tables.words("Node", pinned=True),
@@ -129,47 +154,133 @@ def draw_steps(preview: PegasusPreview) -> None:
 
 
 def draw_partitions(preview: PegasusPreview) -> None:
-    """Offer the partitions of every step, before and after."""
+    """Show the partitions of every step, before and after."""
     rows = presenter.partitions_frame(preview)
     if rows.empty:
+        st.caption("No step names partitions.")
         return
-    with st.expander(f"Partitions: {len(rows):,}", icon=":material/view_list:"):
-        columns = {
-            "no": st.column_config.NumberColumn("Step", format="%d", width=60),
-            "partition": tables.words("Partition"),
-            "table": tables.words("Table"),
-            "primary_before": tables.words("Primary"),
-            "primary_after": tables.words("after"),
-            "secondaries_before": tables.words("Secondaries"),
-            "secondaries_after": tables.words("after "),
-            "ballot_after": st.column_config.NumberColumn("Ballot after", format="%d"),
-        }
-        tables.table(
-            rows,
-            columns,
-            key="plan_partitions",
-            alt="Partitions that the plan changes, before and after",
-            height=min(_MOST_ROWS_PX, tables.height_of(len(rows))),
-        )
-
-
-def draw_apply(page: PegasusPage, plan: Plan, preview: PegasusPreview) -> None:
-    """Draw what a person may do with the plan."""
-    name = draw_choices(
-        PegasusDialog(
-            config=page.config,
-            cluster=page.cluster,
-            plan=plan,
-            is_past=page.is_past,
-            sentence=presenter.answer(plan, preview),
-        ),
-        page.now,
+    columns = {
+        "no": st.column_config.NumberColumn("Step", format="%d", width=60),
+        "partition": tables.words("Partition"),
+        "table": tables.words("Table"),
+        "primary_before": tables.words("Primary"),
+        "primary_after": tables.words("after"),
+        "secondaries_before": tables.words("Secondaries"),
+        "secondaries_after": tables.words("after "),
+        "ballot_after": st.column_config.NumberColumn("Ballot after", format="%d"),
+    }
+    tables.table(
+        rows,
+        columns,
+        key="plan_partitions",
+        alt="Partitions that the plan changes, before and after",
+        height=min(_MOST_ROWS_PX, tables.height_of(len(rows))),
     )
-    with st.expander("Do it by hand", icon=":material/terminal:"):
-        st.caption("The first line applies the downloaded plan and keeps a journal.")
-        line = (
-            f'trimtab apply {name} --cluster {page.name} --reason "..."{config_option(page.config)}'
+
+
+def effects_of(page: PegasusPage, plan: Plan, preview: PegasusPreview) -> list[action_bar.Effect]:
+    """Return what a plan does in at most four figures."""
+    moved = sum(one.step.moved_primaries for one in preview.steps)
+    copied = sum(one.step.copied_replicas for one in preview.steps)
+    taken = sum(one.step.removed_replicas for one in preview.steps)
+    restored = len(preview.restored)
+    found = [
+        action_bar.Effect(
+            label="Steps",
+            value=f"{len(plan.steps):,}",
+            note=f"{pluralize(restored, 'setting')} restored" if restored else "one run",
         )
-        st.code(line, language="bash")
-        st.caption("In Pegasus' own shell; these are not checked or recorded:")
-        st.code(presenter.lines_by_hand(preview), language="bash")
+    ]
+    if moved:
+        found.append(
+            action_bar.Effect(label="Primaries moved", value=f"{moved:,}", note="copy nothing")
+        )
+    if copied or taken:
+        found.append(
+            action_bar.Effect(
+                label="Replicas copied" if copied else "Replicas taken off",
+                value=f"{copied or taken:,}",
+                note=format_mb(preview.copied_mb),
+            )
+        )
+    if plan.expected.nodes and not plan.by_severity("error"):
+        found.append(deviation_effect(*presenter.deviations(page.facts, preview)))
+    return found
+
+
+def deviation_effect(before: float | None, after: float | None) -> action_bar.Effect:
+    """Return the max deviation of primaries, now and after."""
+    return action_bar.Effect(
+        label="Primaries",
+        value=f"{format_band(before)} → {format_band(after)}",
+        note="max deviation",
+    )
+
+
+def draw_bar(
+    page: PegasusPage,
+    plan: Plan,
+    preview: PegasusPreview,
+    *,
+    key: str,
+    effects: Sequence[action_bar.Effect] = (),
+    label: str = "",
+    command: str = "",
+) -> None:
+    """Draw the action bar of a plan, and the dialogs that it opens.
+
+    Args:
+        page: The page.
+        plan: The plan.
+        preview: What it would do.
+        key: Of the bar.
+        effects: Its figures; empty: by :func:`effects_of`.
+        label: Of the button that applies it; empty: ``Apply plan…``.
+        command: Of the command line, which prepares the same plan; empty: there is none.
+    """
+    dialog = PegasusDialog(
+        config=page.config,
+        cluster=page.cluster,
+        plan=plan,
+        is_past=page.is_past,
+        sentence=presenter.answer(plan, preview),
+    )
+    apply = applying.apply_action(dialog)
+    action_bar.show(
+        effects or effects_of(page, plan, preview),
+        [
+            action_bar.Button(
+                label="Shell lines", icon=":material/terminal:", on_click=_show_lines, key="_lines"
+            ),
+            replace(apply, label=label) if label else apply,
+        ],
+        key=key,
+    )
+    applying.draw_dialog()
+    if st.session_state.get(_LINES) == state.page():
+        st.dialog("Shell lines", width="large", on_dismiss=_hide_lines)(
+            partial(_draw_lines, page, dialog, preview, command)
+        )()
+
+
+def _show_lines() -> None:
+    st.session_state[_LINES] = state.page()
+    state.set_dialog_open(is_open=True)
+
+
+def _hide_lines() -> None:
+    st.session_state.pop(_LINES, None)
+    state.set_dialog_open(is_open=False)
+
+
+def _draw_lines(
+    page: PegasusPage, dialog: PegasusDialog, preview: PegasusPreview, command: str
+) -> None:
+    """Draw the lines that prepare and apply the same plan, then those of Pegasus' own shell."""
+    if command:
+        st.code(command, language="bash")
+    name = applying.draw_download(dialog)
+    line = f'trimtab apply {name} --cluster {page.name} --reason "..."{config_option(page.config)}'
+    st.code(line, language="bash")
+    st.caption("In Pegasus' own shell; these are not checked or recorded:")
+    st.code(presenter.lines_by_hand(preview), language="bash")

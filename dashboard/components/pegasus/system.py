@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def _order(rows: pd.DataFrame) -> list[str]:
     """Subjects are short and come first; where nothing went anywhere, no columns for it."""
     ends = [name for name in ("before", "after") if any(rows[name])]
-    return ["no", "state", "bundle", "asked", "sentence", *ends, "elapsed_s"]
+    return ["no", "state", "bundle", "asked", *ends, "result", "elapsed_s"]
 
 
 class PegasusPages:
@@ -47,8 +47,7 @@ meta_servers = ["meta1:34601", "meta2:34601"]
         Hit(kind="action", name="Drain node…", detail="Plan", page="pegasus_maintenance"),
     )
     undo_page = "pegasus_undo"
-    # one line more a row: sentences about partitions and servers are long
-    steps_table = StepsTable(ends=88, sentence=238, asked=238, row=18, order=_order)
+    steps_table = StepsTable(ends=118, asked=270, order=_order)
 
     finding_links = FindingLinks(
         subjects={

@@ -123,6 +123,7 @@ def draw_bar(
     key: str,
     effects: Sequence[action_bar.Effect] = (),
     more: Sequence[action_bar.Button] = (),
+    preview: action_bar.Button | None = None,
 ) -> None:
     """Draw the action bar of a plan: what it does in four figures, and what may be done with it.
 
@@ -132,13 +133,15 @@ def draw_bar(
         key: Of the bar.
         effects: Instead of those of the unloads.
         more: Buttons before the others.
+        preview: Opens the page's own preview; ``None``: a dialog with before and after.
     """
+    shown = action_bar.Button(label="Preview", on_click=_show, args=(_PREVIEW,), shortcut="p")
     action_bar.show(
         effects or _effects(dialog.preview),
         [
             *more,
             action_bar.Button(label="Copy pulsar-admin", on_click=_show, args=(_COMMANDS,)),
-            action_bar.Button(label="Preview", on_click=_show, args=(_PREVIEW,), shortcut="p"),
+            preview or shown,
             applying.apply_action(dialog),
         ],
         key=key,

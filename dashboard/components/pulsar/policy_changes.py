@@ -1,6 +1,7 @@
 """Requested changes of policies: collected by forms, previewed as one plan, applied.
 
-Pages that change policies call :func:`add` from their forms and :func:`changes` once.
+Pages that change policies call :func:`add` from their forms, :func:`draw_pending` above their tabs,
+:func:`draw_effects` in the tab :data:`TAB`, and :func:`draw_bar` last.
 """
 
 from __future__ import annotations
@@ -16,16 +17,18 @@ from core.plan.model import Plan
 from core.pulsar.plan.policy.build import DesiredPolicy
 from core.pulsar.plan.preview import Preview
 from core.pulsar.steps.base import policy_changes
-from core.units import pluralize
 from dashboard import state
-from dashboard.components import tables, words
+from dashboard.components import action_bar, tables, words
 from dashboard.components.pulsar import moves_plan
-from dashboard.components.pulsar.applying import PulsarDialog
+from dashboard.components.pulsar.applying import in_dialog
 from dashboard.presenters.pulsar import policy_edits as presenter
 from dashboard.queries.pulsar import policies
 
 if TYPE_CHECKING:
     from dashboard.components.pulsar.page import PulsarPage
+
+TAB: Final = "Changes"
+"""Tab of a page that shows what the pending changes would do."""
 
 _FAULT: Final = "_change_fault"
 _MOST_SHOWN: Final = 30
@@ -35,7 +38,7 @@ def add(desired: Sequence[DesiredPolicy]) -> None:
     """Add changes to the pending ones; for callbacks. Of one policy the last one counts."""
     st.session_state.pop(_FAULT, None)
     _store(presenter.joined(_held(), desired))
-    st.toast("Added: Changes, on this page, says what it would do.", icon=":material/add:")
+    st.toast("Added to the changes.", icon=":material/add:")
 
 
 def refuse(error: OpsError) -> None:
@@ -51,7 +54,7 @@ def draw_fault() -> None:
 
 
 def _held() -> list[DesiredPolicy]:
-    """Return the readable changes; :func:`changes` says which are not."""
+    """Return the readable changes; the plan of a page says which are not."""
     found = []
     for text in state.listed(state.CHANGE):
         try:
@@ -79,31 +82,17 @@ def _clear() -> None:
     state.keep_list(state.CHANGE, [])
 
 
-def announce() -> None:
-    """Say at the head of a page that changes wait at its end."""
-    count = len(state.listed(state.CHANGE))
-    if count:
-        verb = "waits" if count == 1 else "wait"
-        st.info(
-            f"{pluralize(count, 'change')} {verb} at the end of this page, with the plan. Nothing "
-            "is set yet.",
-            icon=":material/edit_note:",
-        )
+def planned(page: PulsarPage) -> policies.PolicyAnswer | None:
+    """Return the plan of the pending changes; ``None``: there are none, or they cannot be planned.
 
-
-def changes(page: PulsarPage) -> policies.PolicyAnswer | None:
-    """Draw the pending changes and their plan; return the plan, ``None`` where there is none.
-
-    Without changes nothing is drawn.
+    Why they cannot is drawn.
     """
     texts = state.listed(state.CHANGE)
     if not texts:
         return None
-    words.section("Changes", "Nothing is set until a plan is applied.")
-    draw_pending(texts)
     try:
         desired = tuple(presenter.parse_change(text) for text in texts)
-        answer = policies.policy_preview(
+        return policies.policy_preview(
             policies.PolicyRequest(
                 stored=page.stored, desired=desired, exclusions=tuple(page.cluster.exclusions)
             )
@@ -111,30 +100,86 @@ def changes(page: PulsarPage) -> policies.PolicyAnswer | None:
     except OpsError as error:
         words.failed(error, what="These changes cannot be planned")
         return None
-    _draw_plan(page, answer)
-    return answer
 
 
-def draw_pending(texts: Sequence[str]) -> None:
+def draw_effects(answer: policies.PolicyAnswer | None) -> None:
+    """Draw what the pending changes would do.
+
+    Args:
+        answer: The plan; ``None``: there is none.
+    """
+    if answer is None:
+        st.caption(NOTHING)
+        return
+    plan, preview = in_dialog() or (answer.plan, answer.preview)
+    draw_difference(plan, key="policy_difference")
+    if plan.steps:
+        words.notes(answer.effects)
+    moves_plan.draw_remarks(plan)
+    draw_commands(preview)
+
+
+NOTHING: Final = "No changes. Add them from the forms of this page."
+
+
+def draw_commands(preview: Preview) -> None:
+    """Draw the lines of the brokers' own tool that do the same."""
+    if preview.others:
+        with st.expander("The brokers' own lines", icon=":material/terminal:"):
+            st.code("\n".join(other.command for other in preview.others), language="bash")
+
+
+def draw_bar(
+    page: PulsarPage,
+    plan: Plan,
+    preview: Preview,
+    *,
+    effects: Sequence[action_bar.Effect] = (),
+    sentence: str = "",
+) -> None:
+    """Draw the action bar of the pending changes.
+
+    Args:
+        page: The page.
+        plan: Of the changes.
+        preview: Of the plan.
+        effects: Figures after the number of changes.
+        sentence: What the plan would do; empty: by its preview.
+    """
+    plan, preview = in_dialog() or (plan, preview)
+    figures = [
+        action_bar.Effect(label="Changes", value=f"{len(policy_changes(plan.steps)):,}"),
+        *effects,
+    ]
+    clear = action_bar.Button(label="Clear", on_click=_clear)
+    shown = action_bar.Button(label="Preview", on_click=_preview, shortcut="p")
+    if not preview.others or plan.errored:
+        action_bar.show(figures, [clear, shown], key="policies")
+        return
+    dialog = moves_plan.dialog_of(page, plan, preview, sentence=sentence)
+    moves_plan.draw_bar(page, dialog, key="policies", effects=figures, more=[clear], preview=shown)
+
+
+def _preview() -> None:
+    st.session_state[state.VIEW] = TAB
+
+
+def draw_pending() -> None:
     """Draw the pending changes, each with a button that removes it."""
+    texts = state.listed(state.CHANGE)
+    if not texts:
+        return
     with st.container(horizontal=True, gap="small"):
         for text in texts[:_MOST_SHOWN]:
             st.button(
                 words.plain(_short(text)),
                 icon=":material/close:",
                 key=f"_drop_{text}",
-                help=words.plain(f"{text}: take this change out"),
+                help=words.plain(f"Remove: {text}"),
                 on_click=partial(_drop, text),
             )
         if len(texts) > _MOST_SHOWN:
             st.caption(f"and {len(texts) - _MOST_SHOWN:,} more")
-        st.button(
-            "Take all out",
-            icon=":material/undo:",
-            type="tertiary",
-            on_click=_clear,
-            key="_drop_all",
-        )
 
 
 def _short(text: str) -> str:
@@ -142,19 +187,6 @@ def _short(text: str) -> str:
     if len(parts) < 3:
         return text[:60]
     return f"{parts[0]} {parts[1].replace('_', ' ')} {parts[2]}"
-
-
-def _draw_plan(page: PulsarPage, answer: policies.PolicyAnswer) -> None:
-    plan, preview = _shown(answer)
-    draw_difference(plan, key="policy_difference")
-    if plan.steps:
-        words.notes(answer.effects)
-    moves_plan.draw_remarks(plan)
-    if not preview.others:
-        return
-    with st.expander("The brokers' own lines", icon=":material/terminal:", expanded=True):
-        st.code("\n".join(other.command for other in preview.others), language="bash")
-    moves_plan.draw_apply(page, plan, preview, sentence=presenter.plan_sentence(plan.steps))
 
 
 def draw_difference(plan: Plan, *, key: str) -> None:
@@ -175,11 +207,3 @@ def draw_difference(plan: Plan, *, key: str) -> None:
         alt="What the plan changes, field by field",
         height=min(330, tables.height_of(len(rows))),
     )
-
-
-def _shown(answer: policies.PolicyAnswer) -> tuple[Plan, Preview]:
-    """Return the plan; behind an open dialog stands what it is about."""
-    dialog = state.open_dialog()
-    if isinstance(dialog, PulsarDialog):
-        return dialog.plan, dialog.preview
-    return answer.plan, answer.preview

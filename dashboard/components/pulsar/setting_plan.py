@@ -8,21 +8,35 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from core.pulsar.settings import SETTING_BY_KEY
-from dashboard import state
 from dashboard.components import words
 from dashboard.components.pulsar import moves_plan
-from dashboard.components.pulsar.applying import PulsarDialog
+from dashboard.components.pulsar.applying import in_dialog
 from dashboard.presenters.pulsar.settings import wanted_words
 from dashboard.queries.pulsar import explanations
 
 if TYPE_CHECKING:
+    from core.plan.model import Plan
+    from core.pulsar.plan.preview import Preview
     from dashboard.components.pulsar.page import PulsarPage
 
 
-def draw_plan(page: PulsarPage, changes: Mapping[str, Any]) -> None:
-    """Draw the plan; what is not dynamic is named and left to the brokers' files."""
+def planned(page: PulsarPage, changes: Mapping[str, Any]) -> tuple[Plan, Preview] | None:
+    """Return the plan of the dynamic changes, or that of an open dialog; ``None``: none is dynamic.
+
+    Args:
+        page: The page.
+        changes: By key.
+    """
+    dynamic = {key: value for key, value in changes.items() if SETTING_BY_KEY[key].is_dynamic}
+    if not dynamic:
+        return None
+    request = explanations.SettingRequest(stored=page.stored, wanted=wanted_words(dynamic))
+    return in_dialog() or explanations.setting_preview(request)
+
+
+def draw_effects(page: PulsarPage, changes: Mapping[str, Any]) -> tuple[Plan, Preview] | None:
+    """Draw what the plan sets, and what is left to the brokers' files; return the plan."""
     fixed = [key for key in changes if not SETTING_BY_KEY[key].is_dynamic]
-    dynamic = {key: value for key, value in changes.items() if key not in fixed}
     if fixed:
         st.info(
             words.plain(
@@ -31,19 +45,21 @@ def draw_plan(page: PulsarPage, changes: Mapping[str, Any]) -> None:
             ),
             icon=":material/block:",
         )
-    if not dynamic:
-        return
-    request = explanations.SettingRequest(stored=page.stored, wanted=wanted_words(dynamic))
-    plan, preview = explanations.setting_preview(request)
-    dialog = state.open_dialog()
-    # behind an open dialog stands what it is about
-    if isinstance(dialog, PulsarDialog):
-        plan, preview = dialog.plan, dialog.preview
+    made = planned(page, changes)
+    if made is None:
+        return None
+    plan, preview = made
     words.section("The plan", "Each is checked, set, and read back from every broker.")
     words.notes([other.sentence for other in preview.others])
     moves_plan.draw_remarks(plan)
-    if not preview.others:
+    return made if preview.others else None
+
+
+def draw_plan(page: PulsarPage, changes: Mapping[str, Any]) -> None:
+    """Draw the plan with what may be done with it."""
+    made = draw_effects(page, changes)
+    if made is None:
         return
-    moves_plan.draw_apply(page, plan, preview)
+    moves_plan.draw_apply(page, *made)
     with st.expander("The brokers' own lines", icon=":material/terminal:"):
-        st.code("\n".join(other.command for other in preview.others), language="bash")
+        st.code("\n".join(other.command for other in made[1].others), language="bash")

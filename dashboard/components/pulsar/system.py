@@ -80,7 +80,7 @@ admin_urls = ["http://broker1:8080"]
         Hit(kind="action", name="Look up topic…", detail="Its bundle and broker", page="lookup"),
     )
     undo_page = "unload"
-    steps_table = StepsTable(ends=118, sentence=330, asked=118)
+    steps_table = StepsTable(ends=118, asked=118)
 
     finding_links = FindingLinks(
         subjects={

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pandas as pd
 
-from core.pegasus.columns import Floats, PegasusColumns
+from core.pegasus.columns import Floats, Ints, PegasusColumns
+from core.pegasus.even.planner import deviation
+from core.pegasus.even.request import EvenRequest
 from core.pegasus.health import HealthState
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.summary import NODE_STATS, minimum_2pc
-from core.pegasus.verdict import BalanceVerdict
-from core.units import pluralize
+from core.units import format_band, format_per_s, pluralize
 from dashboard.charts.nodes import NodeBars
+from dashboard.presenters.figures import KeyFigure, Status, band_status
 from dashboard.presenters.naming import UNKNOWN
 from dashboard.presenters.pegasus.headline import (
     NODE_STATUS_WORDS,
     minus_one,
     node_status_words,
+    unhealthy_count,
     waits,
 )
 
-BALANCE_WORDS: Final = {
-    "balanced": "● balanced",
-    "not_balanced": "▲ not balanced",
-    "unknown": "? unknown",
-}
 STATE_WORDS: Final = {
     HealthState.HEALTHY: "● healthy",
     HealthState.WRITABLE_ILL: "▲ degraded",
@@ -52,87 +52,166 @@ NODE_VIEWS: Final = {
 }
 """Sets of columns, and which command of the shell they are of."""
 
-Figure = tuple[str, str, str]
-"""Label, value, help."""
+MAX_BARS: Final = 24
+"""Nodes in the chart; of more, those that are farthest from the mean."""
+
+TARGET_RATIO: Final = EvenRequest().within_percent / 100
+"""Half width of the band around the mean: the goal of the optimizer."""
 
 
-# -- key figures --------------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False)
+class NodeTrends:
+    """A cluster's nodes over time, oldest first; all of one length, without unknown values.
+
+    Attributes:
+        primaries: How far the farthest node was from the mean primaries, 0..1.
+        replicas: The same of replicas.
+        requests: Reads and writes/s of the nodes that reported.
+    """
+
+    primaries: tuple[float, ...] = ()
+    replicas: tuple[float, ...] = ()
+    requests: tuple[float, ...] = ()
 
 
-def key_figures(facts: PegasusFacts, verdict: BalanceVerdict) -> list[Figure]:
-    """Return nodes, balance, forecast, level and leader; unknown is said."""
+# -- title and key figures ----------------------------------------------------------------------
+
+
+def subtitle(facts: PegasusFacts) -> str:
+    """Return release, leading meta server and balancer, as far as they are known."""
+    settings = facts.snapshot.settings
+    versions = sorted({row["version"] for row in facts.rows("nodes") if row["version"]})
+    leader = settings.get("primary_meta_server") or facts.snapshot.manifest.leader or UNKNOWN
+    policy = {"true": "greedy, whole cluster", "false": "greedy, by table"}.get(
+        settings.get("balance_cluster", ""), UNKNOWN
+    )
+    release = f"Pegasus {', '.join(versions[:2])}" if versions else "Pegasus"
+    return f"{release} · leader meta {leader} · balancer: {policy}"
+
+
+def key_figures(facts: PegasusFacts, trends: NodeTrends | None = None) -> list[KeyFigure]:
+    """Return health, nodes, deviations, requests and pending changes; unknown is said.
+
+    Args:
+        facts: The snapshot.
+        trends: The hours before it; ``None``: no lines are drawn.
+    """
+    trends = trends or NodeTrends()
     columns = facts.columns
-    stored, effective = facts.stored_level, facts.effective_level
-    leader = facts.snapshot.settings.get("primary_meta_server")
+    requests = np.sum(
+        [columns.per_node(name, primaries_only=True) for name in ("read_rate", "write_rate")]
+    )
+    value, note, help_text = forecast(facts)
     return [
-        (
-            "Nodes alive",
-            _alive_figure(columns),
-            ". ".join((*node_status_words(columns), "By the meta server's failure detector.")),
+        _partitions_figure(facts),
+        _alive_figure(columns),
+        _deviation_figure(columns, "Primaries", trends.primaries, primaries_only=True),
+        _deviation_figure(columns, "Replicas", trends.replicas, primaries_only=False),
+        KeyFigure(
+            label="Requests",
+            value=format_per_s(float(requests), "op"),
+            note="reads and writes",
+            trend=trends.requests,
+            help="Of the primaries.",
         ),
-        ("Balance", BALANCE_WORDS[verdict.state], verdict.sentence),
-        ("Changes counted", *forecast(facts)),
-        (
-            "Effective level",
-            word_of(effective),
-            f"Stored: {word_of(stored)}. They differ while too few nodes are alive."
-            if stored is not effective
-            else "The stored one.",
-        ),
-        (
-            "Leading meta server",
-            leader or facts.snapshot.manifest.leader or UNKNOWN,
-            "Remote commands of meta.lb exist only there.",
-        ),
+        KeyFigure(label="Pending changes", value=value, note=note, help=help_text),
     ]
 
 
-def _alive_figure(columns: PegasusColumns) -> str:
+def _partitions_figure(facts: PegasusFacts) -> KeyFigure:
+    columns = facts.columns
+    total = int(columns.partition_counts.sum())
+    counts = columns.table_states(minimum_2pc(facts)).sum(axis=0)
+    healthy = int(columns.is_guardian_healthy.sum())
+    parts = [
+        f"{int(counts[state]):,} {STATE_WORDS[state].partition(' ')[2]}"
+        for state in sorted(HealthState)
+        if state is not HealthState.HEALTHY and counts[state]
+    ]
+    unread = total - len(columns.part_table)
+    if unread:
+        parts.append(f"{unread:,} not read")
+    status: Status = "ok"
+    if unhealthy_count(columns):
+        status = "bad"
+    elif unread or not total:
+        status = "unknown"
+    return KeyFigure(
+        label="Partitions healthy",
+        value=f"{healthy:,} / {total:,}",
+        note=", ".join(parts) or "all replicas",
+        status=status,
+        help="As the guardian counts; the states are those of the meta server's metrics.",
+    )
+
+
+def _alive_figure(columns: PegasusColumns) -> KeyFigure:
+    alive, total = int(columns.is_alive.sum()), columns.node_count
+    named = node_status_words(columns)
     silent = int(columns.is_silent.sum())
-    text = f"{int(columns.is_alive.sum())} of {columns.node_count}"
-    return f"{text}, {silent} not answering" if silent else text
+    parts = [f"{total - alive:,} down"] if alive < total else []
+    if silent:
+        parts.append(f"{silent:,} not answering")
+    return KeyFigure(
+        label="Nodes alive",
+        value=f"{alive:,} / {total:,}",
+        note=", ".join(parts),
+        status="bad" if alive < total else "warning" if silent else "",
+        help=". ".join((*named, "By the meta server's failure detector.")),
+    )
 
 
-def forecast(facts: PegasusFacts) -> tuple[str, str]:
-    """Return what the meta server counts for one round, and what the count is worth."""
+def _deviation_figure(
+    columns: PegasusColumns, label: str, trend: Sequence[float], *, primaries_only: bool
+) -> KeyFigure:
+    found = max_deviation(columns, primaries_only=primaries_only)
+    return KeyFigure(
+        label=label,
+        value=format_band(found),
+        note=f"target {format_band(TARGET_RATIO)}",
+        status=band_status(found, TARGET_RATIO),
+        trend=trend,
+        help=f"{label} of the living node that is farthest from their mean.",
+    )
+
+
+def max_deviation(columns: PegasusColumns, *, primaries_only: bool) -> float | None:
+    """Return how far the farthest living node is from their mean, 0..1; ``None``: unknown."""
+    counts = columns.counts(primaries_only=primaries_only).sum(axis=0)[columns.is_alive]
+    return deviation(counts.astype(np.float64)) if counts.any() else None
+
+
+def forecast(facts: PegasusFacts) -> tuple[str, str, str]:
+    """Return what the meta server counts for one round, a short note, and the count's worth."""
     counts = facts.operations
     if counts is None:
-        return UNKNOWN, "The meta server did not tell its balance_operation_count."
+        return UNKNOWN, "", "The meta server did not report its balance_operation_count."
     if counts.total < 0:
-        return UNKNOWN, minus_one(facts)
+        return UNKNOWN, "", minus_one(facts)
     level = facts.effective_level
     by_kind = (
         f"move_pri {counts.move_primary}, copy_pri {counts.copy_primary}, "
         f"copy_sec {counts.copy_secondary}."
     )
+    number = f"{counts.total:,}"
     if stale := waits(facts):
-        return f"{pluralize(counts.total, 'change')}, stale", f"{by_kind} Stale: {stale}"
+        return number, "stale", f"{by_kind} Stale: {stale}"
     if level is not None and level < FunctionLevel.STEADY:
-        return f"{pluralize(counts.total, 'change')}, old", (
-            f"{by_kind} At level {level.word} nothing is counted: the number is old."
+        return (
+            number,
+            "old",
+            (f"{by_kind} At level {level.word} nothing is counted: the number is old."),
         )
-    worth = (
-        "A check counts primaries and secondaries of the unchanged state together. A round at "
-        "lively touches secondaries only when no primary is left to move, so the Balance page has "
-        "fewer for the next round and another number for all rounds."
-        if level is FunctionLevel.STEADY
-        else "Of one round; the next begins when all of it is carried out."
-    )
-    return pluralize(counts.total, "change"), f"{by_kind} {worth}"
-
-
-def state_figures(facts: PegasusFacts) -> list[Figure]:
-    """Return the partitions by the five states, best first, then those that were not read."""
-    columns = facts.columns
-    totals = columns.table_states(minimum_2pc(facts)).sum(axis=0)
-    found = [
-        (STATE_WORDS[state], f"{int(totals[state]):,}", state.sentence)
-        for state in sorted(HealthState, reverse=True)
-    ]
-    unread = int(columns.partition_counts.sum()) - len(columns.part_table)
-    if unread:
-        found.append(("? not read", f"{unread:,}", "Their state is unknown: see the problems."))
-    return found
+    if level is FunctionLevel.STEADY:
+        return (
+            number,
+            "counted at steady",
+            (
+                f"{by_kind} A check counts primaries and secondaries of the unchanged "
+                "state together; rounds at lively do primaries first."
+            ),
+        )
+    return number, "this round", f"{by_kind} Of one round; the next begins when all of it is done."
 
 
 def word_of(level: FunctionLevel | None) -> str:
@@ -205,19 +284,24 @@ def _add_disks(frame: pd.DataFrame, facts: PegasusFacts) -> None:
 
 
 def nodes_note(facts: PegasusFacts) -> str:
-    """Return what the nodes' numbers are worth."""
+    """Return what is missing in the nodes' numbers, and in the chart; empty: nothing."""
     columns = facts.columns
+    parts = []
     unread = int((~columns.is_read).sum())
     if unread:
-        return (
-            f"Counts are of the partitions that were read: {pluralize(unread, 'table')} "
-            f"{'is' if unread == 1 else 'are'} missing."
+        parts.append(
+            f"{pluralize(unread, 'table')} {'is' if unread == 1 else 'are'} missing in the counts"
         )
-    return "Dead nodes first. Sums over all replicas of a node; unknown where one is unknown."
+    if columns.node_count > MAX_BARS:
+        parts.append(f"{MAX_BARS} of {columns.node_count:,}, the farthest from the mean")
+    return "; ".join(parts)
 
 
 def node_bars(facts: PegasusFacts, measure: str) -> NodeBars:
-    """Return one measure of every node, split by role where roles have it."""
+    """Return one measure of the nodes, split by role where roles have it.
+
+    Of more than :data:`MAX_BARS` nodes those that are farthest from the mean, down ones first.
+    """
     columns = facts.columns
     if measure == "replicas":
         led = columns.counts(primaries_only=True).sum(axis=0).astype(np.float64)
@@ -225,14 +309,28 @@ def node_bars(facts: PegasusFacts, measure: str) -> NodeBars:
     else:
         led = columns.per_node(measure, primaries_only=True)
         rest = columns.per_node(measure, primaries_only=False) - led
+    if measure not in ("replicas", "size_mb"):
+        rest = np.zeros(columns.node_count)
+    mean = mean_of_living(columns, led + rest)
+    shown = _farthest(columns, led, led + rest)
+    labels = node_labels(columns)
     return NodeBars(
-        nodes=node_labels(columns),
-        primaries=led,
-        secondaries=rest if measure in ("replicas", "size_mb") else np.zeros(columns.node_count),
-        mean=mean_of_living(columns, led + rest),
+        nodes=[labels[at] for at in shown.tolist()],
+        primaries=led[shown],
+        secondaries=rest[shown],
+        mean=mean,
         label=NODE_MEASURES[measure],
         unit={"replicas": "", "size_mb": "MB"}.get(measure, "/s"),
     )
+
+
+def _farthest(columns: PegasusColumns, led: Floats, total: Floats) -> Ints:
+    """Return the places of the nodes to draw, in the order of their names."""
+    if columns.node_count <= MAX_BARS:
+        return np.arange(columns.node_count)
+    off = np.abs(led - np.nanmean(led)) + np.abs(total - np.nanmean(total))
+    order = np.lexsort((-np.nan_to_num(off), columns.is_alive))
+    return np.sort(order[:MAX_BARS])
 
 
 def node_labels(columns: PegasusColumns) -> list[str]:

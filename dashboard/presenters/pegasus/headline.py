@@ -9,7 +9,7 @@ from typing import Final
 
 from core.pegasus.columns import NodeStatus, PegasusColumns
 from core.pegasus.snapshot import PegasusFacts
-from core.pegasus.verdict import BalanceVerdict
+from core.pegasus.verdict import BalanceVerdict, State
 from core.units import pluralize
 from dashboard.presenters.freshness import Badge
 from dashboard.presenters.naming import listed
@@ -20,6 +20,11 @@ NODE_STATUS_WORDS: Final[dict[NodeStatus, str]] = {
     "alive": "● alive",
 }
 """Worst first."""
+_STATES: Final[dict[State, str]] = {
+    "balanced": "Balanced",
+    "not_balanced": "Not balanced",
+    "unknown": "Balance unknown",
+}
 _TROUBLED: Final[tuple[NodeStatus, ...]] = ("down", "not answering")
 
 
@@ -37,18 +42,20 @@ def answer(facts: PegasusFacts, verdict: BalanceVerdict) -> str:
     unread = f" ({total - read:,} were not read)" if total > read else ""
     who = "all" if alive == nodes else f"{alive:,} of"
     named = "; ".join(node_status_words(columns))
-    state = {"balanced": "Balanced", "not_balanced": "Not balanced"}.get(
-        verdict.state, "Balance unknown"
-    )
     balance = (
-        f"{state} until every partition is healthy."
+        f"{_STATES[verdict.state]} until every partition is healthy."
         if unhealthy
-        else f"{state}: {_lowered(verdict.sentence)}"
+        else balance_sentence(verdict)
     )
     return (
         f"{level_sentence(facts)}; {parts}{unread}; {who} {pluralize(nodes, 'node')} alive"
         f"{f' ({named})' if named else ''}. {balance}"
     )
+
+
+def balance_sentence(verdict: BalanceVerdict) -> str:
+    """Return whether the cluster is balanced, and why that is said."""
+    return f"{_STATES[verdict.state]}: {_lowered(verdict.sentence)}"
 
 
 def unhealthy_count(columns: PegasusColumns) -> int:

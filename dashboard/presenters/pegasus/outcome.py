@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from core.actions.views import RunView
-from core.units import format_age, format_mb, pluralize
+from core.units import format_age
 
 
 def nodes_table(view: RunView) -> pd.DataFrame:
@@ -40,28 +40,17 @@ def nodes_table(view: RunView) -> pd.DataFrame:
 _WHEN = ("before", "expected", "came")
 
 
-def nodes_sentence(view: RunView) -> str:
-    """Return what is compared, and when it was counted."""
-    expected = view.plan.expected
-    copied = (
-        "How much is copied is unknown."
-        if expected.copied_mb is None
-        else f"{format_mb(expected.copied_mb)} was to be copied."
-        if expected.copied_mb
-        else "Nothing was to be copied."
-    )
+def count_note(view: RunView) -> str:
+    """Return when nodes were counted, and what else acted by then; empty: nothing to say."""
     if view.measured is None:
-        when = "not counted yet" if view.is_ended else "counted some 20 s after the end"
-        return f"{pluralize(len(expected.nodes), 'node')} planned, {when}. {copied}"
-    after = view.measured.taken_at
-    late = "" if view.ended_at is None else _late((after - view.ended_at).total_seconds())
+        return "Not counted yet." if view.is_ended else "Counted some 20 s after the end."
     other = view.measured.disturbed_by
-    shared = f" Run {other} had begun by then: not all of it is this run's doing." if other else ""
-    return f"Counted{late}. {copied}{shared}"
-
-
-def _late(seconds: float) -> str:
-    return f" {format_age(max(0.0, seconds))} after the end"
+    if other:
+        return f"Run {other} had begun by then: not all of it is the result of this run."
+    if view.ended_at is None:
+        return ""
+    late_s = max(0.0, (view.measured.taken_at - view.ended_at).total_seconds())
+    return f"Counted {format_age(late_s)} after the end."
 
 
 def subject_page(view: RunView, subject: str) -> tuple[str, dict[str, str]] | None:

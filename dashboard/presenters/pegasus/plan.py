@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
+from core.pegasus.even.planner import deviation
 from core.pegasus.plan.preview import PegasusPreview, PegasusStepPreview
+from core.pegasus.snapshot import PegasusFacts
 from core.plan.model import Plan
 
 MAX_PARTITIONS = 1_000
@@ -64,6 +67,21 @@ def nodes_frame(preview: PegasusPreview) -> pd.DataFrame:
                 for name in numbers
             },
         }
+    )
+
+
+def deviations(facts: PegasusFacts, preview: PegasusPreview) -> tuple[float | None, float | None]:
+    """Return how far the farthest living node is from the mean primaries, now and after, 0..1."""
+    columns = facts.columns
+    before = columns.counts(primaries_only=True).sum(axis=0).astype(np.float64)
+    after = before.copy()
+    places = {name: at for at, name in enumerate(columns.nodes)}
+    for one in preview.nodes:
+        after[places[one.node]] = one.primaries_after
+    alive = columns.is_alive
+    return (
+        deviation(before[alive]) if before[alive].any() else None,
+        deviation(after[alive]) if after[alive].any() else None,
     )
 
 

@@ -23,6 +23,7 @@ from core.units import (
     format_age,
     format_bytes_per_s,
     format_msgs_per_s,
+    format_percent,
     format_ratio,
     ms_to_datetime,
     pluralize,
@@ -217,7 +218,8 @@ def _fired(trigger: ReportTrigger) -> str:
     name = _MEASURES[trigger.name].lower()
     if not np.isfinite(value):
         return f"{name} came up from nothing"
-    return f"{name} moved by {value:.1f} {'points' if trigger.name == 'usage' else '%'}"
+    size = f"{value:.1f} points" if trigger.name == "usage" else format_percent(value)
+    return f"{name} moved by {size}"
 
 
 def _bounds(

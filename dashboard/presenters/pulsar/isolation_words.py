@@ -52,22 +52,33 @@ class Violation:
     """Something that is wrong now, and how to fix it.
 
     Attributes:
-        severity: As of a finding.
-        sentence: What is wrong, with its numbers.
-        hint: What to do.
+        finding: What is wrong, and what to do.
         bundles: To be unloaded, at most :data:`MAX_UNLOADED`.
         policy: To be changed; blank: none.
         is_domain: Domains are to be changed.
         fixes: Changes that would fix it, the best first.
     """
 
-    severity: Severity
-    sentence: str
-    hint: str = ""
+    finding: Finding
     bundles: tuple[str, ...] = ()
     policy: str = ""
     is_domain: bool = False
     fixes: tuple[IsolationFix, ...] = ()
+
+    @property
+    def severity(self) -> Severity:
+        """As of the finding."""
+        return self.finding.severity
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong, with its numbers."""
+        return self.finding.sentence
+
+    @property
+    def hint(self) -> str:
+        """What to do."""
+        return self.finding.hint
 
 
 def row_name(row: ServingRow) -> str:
@@ -81,9 +92,7 @@ def violations(
     """Return what is wrong now, in the order of the findings, crowded groups behind them."""
     found = [
         Violation(
-            severity=one.severity,
-            sentence=one.sentence,
-            hint=one.hint,
+            finding=one,
             bundles=_to_unload(one, mender.serving),
             policy=one.subject
             if one.subject_kind == "policy" and one.code not in _HARMLESS
@@ -95,16 +104,23 @@ def violations(
         if one.code in CODES
     ]
     found += [
-        Violation(
-            severity="info",
-            sentence=crowd.sentence,
-            hint=f"Unload {pluralize(len(crowd.bundles), 'bundle')} of those with fewer there: "
-            "placement spreads the group.",
-            bundles=crowd.bundles[:MAX_UNLOADED],
-        )
+        Violation(finding=_crowded(crowd), bundles=crowd.bundles[:MAX_UNLOADED])
         for crowd in collisions
     ]
     return found
+
+
+def _crowded(crowd: Collision) -> Finding:
+    return Finding(
+        code="anti_affinity_crowded",
+        severity="info",
+        subject_kind="namespace",
+        subject=crowd.members[0],
+        title="Anti-affinity members share a place",
+        sentence=crowd.sentence,
+        hint=f"Unload {pluralize(len(crowd.bundles), 'bundle')} of those with fewer there: "
+        "placement spreads the group.",
+    )
 
 
 def _to_unload(finding: Finding, serving: Serving) -> tuple[str, ...]:

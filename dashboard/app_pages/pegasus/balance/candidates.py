@@ -13,9 +13,11 @@ from core.pegasus.balance.rounds import BalanceRound
 from core.pegasus.even.planner import EvenPlan
 from core.pegasus.plan.build import RequestedMove
 from dashboard import state
-from dashboard.app_pages.pegasus.balance import model, queries
+from dashboard.app_pages.pegasus.balance import model
 from dashboard.app_pages.pegasus.balance.switches import APP, CLUSTER, EVEN, POLICIES, WAYS, Dials
 from dashboard.components import tables, words
+from dashboard.presenters.pegasus.cluster import TARGET_RATIO
+from dashboard.queries.pegasus import balance as queries
 from dashboard.services import config_option
 
 if TYPE_CHECKING:
@@ -82,8 +84,8 @@ class Compared:
         return self.even() is not None and all(self.run(name) is not None for name in POLICIES)
 
 
-def draw_table(compared: Compared) -> None:
-    """Draw one row a way; a click on its name chooses it."""
+def lines_of(compared: Compared) -> list[model.CandidateRow]:
+    """Return one row a candidate, as far as it is known; the first is doing nothing."""
     measure = compared.even_run.measure
     effective = compared.dials.here.policy
     lines = [model.as_it_is(compared.basis, measure)]
@@ -92,7 +94,7 @@ def draw_table(compared: Compared) -> None:
             name=name,
             mark="● active" if policy == effective else "",
             next_changes=len(compared.first(name).plans),
-            note="being followed" if compared.follows(name) else "choose it to follow it",
+            note="computing" if compared.follows(name) else "choose it",
         )
         lines.append(
             model.policy_row(
@@ -108,30 +110,50 @@ def draw_table(compared: Compared) -> None:
             rate=compared.rate,
         )
     )
+    return lines
+
+
+def draw_table(lines: Sequence[model.CandidateRow], measure: str) -> None:
+    """Draw one compact row a candidate; a click on its name chooses it."""
     rows = model.rows_frame(lines)
+    rows["bar"] = tables.deviation_bars([one.off for one in lines], TARGET_RATIO)
     tables.table(
         rows,
         {
-            "way": tables.opener("Candidate", "_way", choose),
-            "mark": st.column_config.TextColumn("", width=80),
-            "next": tables.whole("Next round", "Changes of its next round."),
+            "way": tables.opener("Candidate", "_way", choose, width_px=120),
+            "mark": st.column_config.TextColumn("", width=72),
+            "bar": tables.deviation(
+                "Deviation after", f"{measure.capitalize()} of the node farthest from the mean."
+            ),
+            "off": tables.percent("±"),
             "changes": tables.whole("Changes", "Until nothing is left to do."),
-            "rounds": tables.whole("Rounds"),
             "copies": tables.whole("Copies", "Replicas copied; the other changes copy nothing."),
             "copy_mb": tables.whole("Copied MB"),
+            "rounds": tables.whole("Rounds"),
+        },
+        key="ways",
+        alt="Candidates with the deviation, changes, copies and rounds of each",
+        missing="",
+    )
+
+
+def draw_compared(lines: Sequence[model.CandidateRow]) -> None:
+    """Draw what else is known of the candidates, side by side."""
+    tables.table(
+        model.rows_frame(lines),
+        {
+            "way": tables.words("Candidate"),
+            "note": tables.words("Result"),
+            "next": tables.whole("Next round", "Changes of its next round."),
+            "least": tables.words("Lower bound", "No plan that reaches the goal has fewer."),
             "takes": tables.words(
                 "Copying", "All nodes at once without waiting, to one copy after the other."
             ),
-            "least": tables.words("At least", "What no plan that reaches the goal undercuts."),
-            "off": tables.percent(
-                f"Farthest, {measure}", "The farthest node from the mean at the end."
-            ),
             "primary_stddev": st.column_config.NumberColumn("Std. dev., primaries", format="%.2f"),
             "replica_stddev": st.column_config.NumberColumn("Std. dev., replicas", format="%.2f"),
-            "note": tables.words("Remark"),
         },
-        key="ways",
-        alt="Ways to balance side by side",
+        key="compared",
+        alt="Candidates side by side: result, next round, lower bound, copy time and spread",
         missing="",
     )
 
@@ -179,14 +201,9 @@ def draw_remarks(compared: Compared, name: str) -> None:
     words.notes(remarks)
 
 
-def draw_terminal(
-    compared: Compared, pick: str, moves: Sequence[RequestedMove], *, is_held: bool
-) -> None:
-    """Show the line of the command line that shows, or prepares, the same."""
+def command(compared: Compared, pick: str, moves: Sequence[RequestedMove], *, is_held: bool) -> str:
+    """Return the line of the command line that shows, or prepares, the same."""
     page = compared.page
-    words.section(
-        "In a terminal", "Shows or prepares the same; nothing is touched without --apply."
-    )
     if pick in POLICIES:
         options = replace(compared.dials.options, policy=POLICIES[pick])
         line = model.policy_command(page.stored.path, options, compared.dials.here)
@@ -194,4 +211,4 @@ def draw_terminal(
         line = model.even_command(page.name, compared.even_run.request)
     else:
         line = model.move_command(page.name, moves[0], is_held=is_held)
-    st.code(f"{line}{config_option(page.config)}", language="bash")
+    return f"{line}{config_option(page.config)}"

@@ -19,14 +19,15 @@ from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.view import NO_NODE, ClusterView
 from core.units import format_mb
 from dashboard.app_pages.pegasus.balance.model import KIND_WORDS
-from dashboard.app_pages.pegasus.balance.queries import Basis, disk_counts
 from dashboard.charts.bars import BeforeAfter
+from dashboard.queries.pegasus.balance import Basis, disk_counts
 
 Floats = NDArray[np.float64]
 By = Literal["primaries", "replicas", "size", "disks"]
 QUANTITIES: Final[tuple[By, ...]] = ("primaries", "replicas", "size", "disks")
 MAX_BARS: Final = 24
 MOST_LISTED: Final = 1_000
+MAX_REASONS: Final = 10
 TOLERANCE: Final = 0.05
 
 
@@ -64,14 +65,13 @@ class Listed:
         )
 
 
-def moves_frame(view: ClusterView, basis: Basis, listed: Listed, measure: str = "") -> pd.DataFrame:
+def moves_frame(view: ClusterView, basis: Basis, listed: Listed) -> pd.DataFrame:
     """Return one row a plan, the first :data:`MOST_LISTED`.
 
     Args:
         view: Any state of the cluster in the policy's numbering.
         basis: Has the sizes.
         listed: The plans.
-        measure: What our own planner evens out; empty: the plans are a policy's.
     """
     shown = listed.plans[:MOST_LISTED]
     copied = [plan.kind is not PlanKind.MOVE_PRIMARY for plan in shown]
@@ -88,16 +88,27 @@ def moves_frame(view: ClusterView, basis: Basis, listed: Listed, measure: str = 
             "from": [view.nodes[plan.source] for plan in shown],
             "to": [view.nodes[plan.target] for plan in shown],
             "size_mb": pd.Series(sizes, dtype="float64"),
-            "why": [
-                even_reason(view, plan, measure) if measure else reason_of(view, plan)
-                for plan in shown
-            ],
         }
     )
 
 
+def reasons(view: ClusterView, listed: Listed, measure: str = "") -> list[str]:
+    """Return why the first :data:`MAX_REASONS` changes are made, one sentence each.
+
+    Args:
+        view: Any state of the cluster in the policy's numbering.
+        listed: The plans.
+        measure: What the optimizer evens out; empty: the plans are a policy's.
+    """
+    return [
+        f"{view.gpid_text(plan.row)}: "
+        + (even_reason(view, plan, measure) if measure else reason_of(view, plan))
+        for plan in listed.plans[:MAX_REASONS]
+    ]
+
+
 def even_reason(view: ClusterView, plan: BalancePlan, measure: str) -> str:
-    """Return why our own planner makes a change, in one sentence."""
+    """Return why the optimizer makes a change, in one sentence."""
     source, target = view.nodes[plan.source], view.nodes[plan.target]
     if plan.kind is PlanKind.MOVE_PRIMARY:
         return f"{source} is above the mean {measure}; {target} is lower and has a secondary of it."

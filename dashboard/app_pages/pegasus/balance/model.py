@@ -24,12 +24,11 @@ from core.pegasus.even.weights import node_loads
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.plan.build import RequestedMove
 from core.pegasus.snapshot import PegasusFacts
-from core.pegasus.verdict import BalanceVerdict, State
 from core.pegasus.view import ClusterView
-from core.units import format_mb, format_ratio, pluralize
-from dashboard.app_pages.pegasus.balance.queries import Basis, Converged, Measure
-from dashboard.presenters.freshness import Badge, Tone
+from core.units import format_ratio, pluralize
+from dashboard.presenters.pegasus.copies import copied_words, time_words, total_cost
 from dashboard.presenters.pegasus.headline import minus_one
+from dashboard.queries.pegasus.balance import Basis, Converged, Measure
 
 KIND_WORDS: Final = {
     PlanKind.MOVE_PRIMARY: "role change",
@@ -37,15 +36,6 @@ KIND_WORDS: Final = {
     PlanKind.COPY_SECONDARY: "secondary copied",
 }
 POLICY_NAMES: Final = {"app": "App policy", "cluster": "Cluster policy"}
-_VERDICTS: Final[dict[State, tuple[str, str, Tone]]] = {
-    "balanced": ("balanced", ":material/check_circle:", "green"),
-    "not_balanced": ("not balanced", ":material/balance:", "orange"),
-    "unknown": ("unknown whether balanced", ":material/help:", "gray"),
-}
-
-ASSUMED_RATE: Final = 500.0
-"""MB/s a disk where the cluster tells no limit: what the scripts of Pegasus leave behind."""
-
 _ORDER_WORDS: Final = (
     "Where two nodes are equally good, upstream takes the one that its hash map happens to list "
     "first. That order cannot be read, so equal choices may differ from the real ones; counts "
@@ -58,12 +48,6 @@ def order_words() -> str:
     return _ORDER_WORDS
 
 
-def copied_words(copies: int, size_mb: float, unknown: int) -> str:
-    """Return how much copies carry: ``3 copies, 120 MB``."""
-    size = f"{format_mb(size_mb)} and {unknown:,} unknown" if unknown else format_mb(size_mb)
-    return f"{copies:,} {'copy' if copies == 1 else 'copies'} of {size}"
-
-
 def changes_words(plans: Sequence[BalancePlan], cost: CopyCost) -> str:
     """Return plans by kind: ``6 role changes and 3 copies of 120 MB``."""
     moves = sum(plan.kind is PlanKind.MOVE_PRIMARY for plan in plans)
@@ -73,34 +57,6 @@ def changes_words(plans: Sequence[BalancePlan], cost: CopyCost) -> str:
     if cost.copy_count:
         parts.append(copied_words(cost.copy_count, cost.copy_mb, cost.unknown_count))
     return " and ".join(parts) or "nothing"
-
-
-def time_words(cost: CopyCost, basis: Basis, rate_mb_per_s: float) -> str:
-    """Return how long copies take: ``3 s to 12 s``.
-
-    Args:
-        cost: Of the copies.
-        basis: Has the disks.
-        rate_mb_per_s: What one disk receives and sends a second.
-    """
-    if not cost.copy_count:
-        return "no time"
-    disks = min((count for count in basis.disk_counts.values() if count), default=1)
-    return cost.time(rate_mb_per_s, disks).describe()
-
-
-def total_cost(costs: Iterable[CopyCost], nodes: int) -> CopyCost:
-    """Return the costs of rounds together: what is deleted in between is not counted as room."""
-    known = list(costs)
-    empty = np.zeros(nodes)
-    return CopyCost(
-        sum(one.copy_count for one in known),
-        sum(one.copy_mb for one in known),
-        sum(one.unknown_count for one in known),
-        sum((one.received_mb for one in known), empty),
-        sum((one.sent_mb for one in known), empty),
-        max((one.largest_mb for one in known), default=0.0),
-    )
 
 
 # -- the answer --------------------------------------------------------------------------------
@@ -140,12 +96,6 @@ def answer(
         f"{said}, {len(run.plans):,} changes in {pluralize(len(run.rounds), 'round')} until "
         "nothing is left to do."
     )
-
-
-def verdict_badge(verdict: BalanceVerdict) -> Badge:
-    """Return whether the meta server calls the cluster balanced; unknown is never green."""
-    text, icon, tone = _VERDICTS[verdict.state]
-    return Badge(text=text, icon=icon, tone=tone, help=verdict.sentence)
 
 
 def forecast(facts: PegasusFacts) -> str:
@@ -388,7 +338,7 @@ def policy_row(
         primary_stddev=spread.primary_stddev,
         replica_stddev=spread.replica_stddev,
         off=off_mean(run.after, basis, measure),
-        note="" if run.is_converged else "never converges (PB-6)",
+        note="converges" if run.is_converged else "does not converge",
     )
 
 
@@ -397,7 +347,7 @@ def even_row(
 ) -> CandidateRow:
     """Return the row of our own planner, filled with what it found."""
     if plan is None:
-        return replace(row, note="being sought")
+        return replace(row, note="computing")
     spread = count_spread(plan.end)
     return replace(
         row,

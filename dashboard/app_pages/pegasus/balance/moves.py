@@ -10,21 +10,24 @@ import streamlit as st
 from core.pegasus.even.cost import copy_cost
 from core.pegasus.view import ClusterView
 from dashboard import state
-from dashboard.app_pages.pegasus.balance import changes, model, queries
+from dashboard.app_pages.pegasus.balance import changes
 from dashboard.charts.bars import before_after_bars
 from dashboard.components import figures, tables, words
 from dashboard.legible import option
+from dashboard.presenters.pegasus import copies
+from dashboard.queries.pegasus import balance as queries
 
 if TYPE_CHECKING:
     from dashboard.components.pegasus.page import PegasusPage
 
 ALL_TABLES: Final = "every table"
-_MOST_PX: Final = 420
+_MOST_PX: Final = 320
+_TAKEN: Final = "_balance_taken"
 
 
-def draw_bars(before: ClusterView, after: ClusterView, basis: queries.Basis) -> None:
-    """Draw nodes, or their disks, before and after."""
-    by = st.segmented_control(
+def quantity_choice() -> changes.By:
+    """Draw what the chart shows of the nodes, and return it."""
+    return st.segmented_control(
         "Quantity",
         list(changes.QUANTITIES),
         default="primaries",
@@ -33,12 +36,15 @@ def draw_bars(before: ClusterView, after: ClusterView, basis: queries.Basis) -> 
         bind="query-params",
         label_visibility="collapsed",
     )
+
+
+def draw_bars(
+    before: ClusterView, after: ClusterView, basis: queries.Basis, by: changes.By
+) -> None:
+    """Draw nodes, or their disks, before and after."""
     data = changes.bars(before, after, basis, by)
     if len(before.nodes) > changes.MAX_BARS and by != "disks":
-        st.caption(
-            f"The {changes.MAX_BARS} nodes of {len(before.nodes):,} that change most; the band "
-            "is 5% around the mean of all."
-        )
+        st.caption(f"{changes.MAX_BARS} of {len(before.nodes):,} nodes, those that change most.")
     figures.chart(
         before_after_bars(data),
         key="balance_before_after",
@@ -59,7 +65,6 @@ def round_choice(rounds: int) -> int:
             key=state.ROUND,
             bind="query-params",
             width=170,
-            help="The first so many rounds, one after the other: each builds on those before.",
         )
     )
 
@@ -79,28 +84,16 @@ def table_choice(view: ClusterView, listed: changes.Listed) -> str:
         key=state.TABLE,
         bind="query-params",
         width=240,
-        help="A part of the moves: those of one table.",
+        label_visibility="collapsed",
     )
     return "" if chosen in (None, ALL_TABLES) else str(chosen)
 
 
 def choose_moves(
-    page: PegasusPage,
-    view: ClusterView,
-    basis: queries.Basis,
-    listed: changes.Listed,
-    measure: str = "",
-) -> changes.Listed:
-    """Draw the moves with ticks; return those ticked, all of them where none is.
-
-    Args:
-        page: The page.
-        view: Any state in the policy's numbering.
-        basis: Has the sizes.
-        listed: The moves.
-        measure: What our own planner evens out; empty: the moves are a policy's.
-    """
-    rows = changes.moves_frame(view, basis, listed, measure)
+    page: PegasusPage, view: ClusterView, basis: queries.Basis, listed: changes.Listed
+) -> None:
+    """Draw the moves with ticks; :func:`taken` returns what is ticked, also behind another tab."""
+    rows = changes.moves_frame(view, basis, listed)
     if len(listed.plans) > len(rows):
         st.caption(f"The first {len(rows):,} of {len(listed.plans):,} are listed.")
     columns: dict[str, Any] = {
@@ -111,7 +104,6 @@ def choose_moves(
         "to": tables.words("To"),
         "size_mb": tables.whole("Copied MB"),
         "round": tables.whole("Round"),
-        "why": st.column_config.TextColumn("Why", width=560),
     }
     event = tables.grid(
         rows,
@@ -128,10 +120,16 @@ def choose_moves(
     )
     ticked = cast("list[int]", cast("dict[str, Any]", event)["selection"]["rows"])
     state.note_ticked(is_any=bool(ticked))
+    st.session_state[_TAKEN] = (listed, sorted(ticked))
     tables.downloads(
         rows, cluster=page.name, what="balance", moment=page.snapshot.manifest.taken_at
     )
-    return listed.at(sorted(ticked)) if ticked else listed
+
+
+def taken(listed: changes.Listed) -> changes.Listed:
+    """Return the moves that are ticked, all where none is."""
+    of, places = st.session_state.get(_TAKEN, (None, []))
+    return listed.at(places) if places and of == listed else listed
 
 
 def draw_tables(
@@ -164,8 +162,8 @@ def draw_cost(
     if not cost.copy_count:
         st.caption("Nothing is copied: roles change.")
         return
-    took = model.time_words(cost, basis, rate)
-    copied = model.copied_words(cost.copy_count, cost.copy_mb, cost.unknown_count)
+    took = copies.time_words(cost, basis, rate)
+    copied = copies.copied_words(cost.copy_count, cost.copy_mb, cost.unknown_count)
     st.caption(words.plain(f"{copied}; at {rate:g} MB/s a disk {took}."))
     lacking, tightest = changes.headroom(before, basis, cost.received_mb)
     if lacking:

@@ -10,11 +10,12 @@ import streamlit as st
 from core.pegasus.balance.model import BalanceOptions, Policy
 from core.pegasus.even.request import EvenRequest
 from dashboard import state
-from dashboard.app_pages.pegasus.balance import model, queries
+from dashboard.app_pages.pegasus.balance import model
 from dashboard.app_pages.pegasus.balance.model import ties_frame
 from dashboard.components import tables, words
 from dashboard.legible import option
-from dashboard.presenters.pegasus import node_order
+from dashboard.presenters.pegasus import copies, node_order
+from dashboard.queries.pegasus import balance as queries
 
 if TYPE_CHECKING:
     from dashboard.components.pegasus.page import PegasusPage
@@ -175,24 +176,21 @@ def draw_node_order(page: PegasusPage, basis: queries.Basis, own: Dials) -> None
     tied = ties_frame(plans)
     if tied.empty:
         return
-    with st.expander("Changes that depend on ties", icon=":material/call_split:"):
-        st.caption(
-            "The meta server decides equally good choices by its own node order. Share: of the "
-            "node orders that fit the rounds seen, those that lead to the change."
-        )
-        tables.table(
-            tied,
-            {
-                "partition": tables.words("Partition"),
-                "change": tables.words("Change"),
-                "source": tables.words("From"),
-                "target": tables.words("To"),
-                "share_pct": tables.percent("Share"),
-            },
-            key="node_order_ties",
-            alt="Changes of the next round that depend on the node order, with their share",
-            height=min(360, tables.height_of(len(tied))),
-        )
+    tables.table(
+        tied,
+        {
+            "partition": tables.words("Partition"),
+            "change": tables.words("Change"),
+            "source": tables.words("From"),
+            "target": tables.words("To"),
+            "share_pct": tables.percent(
+                "Share", "Of the node orders that fit the rounds seen, those with this change."
+            ),
+        },
+        key="node_order_ties",
+        alt="Changes of the next round that depend on the node order, with their share",
+        height=min(300, tables.height_of(len(tied))),
+    )
 
 
 def even_run(page: PegasusPage, measure: queries.Measure) -> queries.EvenRun:
@@ -238,31 +236,34 @@ def even_run(page: PegasusPage, measure: queries.Measure) -> queries.EvenRun:
     return queries.EvenRun(stored=page.stored, request=request)
 
 
-def comparing(basis: queries.Basis) -> tuple[queries.Measure, float]:
-    """Draw by what the ways are compared, and return the measure and MB/s a disk."""
+def measure_choice() -> queries.Measure:
+    """Draw by what the candidates are compared, and return it."""
+    return st.segmented_control(
+        "Measure",
+        list(queries.MEASURES),
+        default="primaries",
+        required=True,
+        key=state.MEASURE,
+        bind="query-params",
+        label_visibility="collapsed",
+        help="Unit of the max deviation.",
+    )
+
+
+def copy_rate(basis: queries.Basis) -> float:
+    """Draw the copy rate that times are estimated with, and return it, MB/s a disk."""
     rate_here = basis.copy_rate_mb_per_s
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        measure = st.segmented_control(
-            "Measure",
-            list(queries.MEASURES),
-            default="primaries",
-            required=True,
-            key=state.MEASURE,
-            bind="query-params",
-            help="Unit of the max deviation.",
-        )
-        rate = st.number_input(
-            "Copy rate, MB/s a disk",
-            min_value=1.0,
-            value=rate_here or model.ASSUMED_RATE,
-            format="%g",
-            key="rate",
-            bind="query-params",
-            width=190,
-            help=(
-                "The least limit that the nodes tell."
-                if rate_here
-                else "The nodes report no limit; the scripts of Pegasus leave 500 behind."
-            ),
-        )
-    return measure, rate
+    return st.number_input(
+        "Copy rate, MB/s a disk",
+        min_value=1.0,
+        value=rate_here or copies.ASSUMED_RATE,
+        format="%g",
+        key="rate",
+        bind="query-params",
+        width=190,
+        help=(
+            "The lowest limit that the nodes report."
+            if rate_here
+            else "The nodes report no limit; the scripts of Pegasus leave 500 behind."
+        ),
+    )

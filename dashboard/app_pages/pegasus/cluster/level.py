@@ -1,66 +1,61 @@
-"""The level of a Pegasus cluster as a five-step switch: what each allows, and setting another."""
+"""The level of a Pegasus cluster as a five-step switch, and what another one would do."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
+from core.errors import IncompleteSnapshotError
+from core.pegasus.even.planner import deviation
 from core.pegasus.levels import FunctionLevel
+from core.pegasus.plan.preview import preview_pegasus
 from core.pegasus.steps.level import LEVEL_KEY
+from core.units import format_band, format_mb, pluralize
 from dashboard import state
 from dashboard.app_pages.pegasus.cluster import model
-from dashboard.components import tables, words
+from dashboard.charts.nodes import round_lines
+from dashboard.components import action_bar, figures, tables, words
 from dashboard.components.pegasus import plan as pegasus_plan
-from dashboard.components.pegasus.past import level_past
+from dashboard.presenters.applying import remarks
+from dashboard.presenters.pegasus.cluster import TARGET_RATIO
+from dashboard.presenters.pegasus.copies import ASSUMED_RATE, time_words, total_cost
+from dashboard.queries.pegasus import balance as queries
 from dashboard.queries.pegasus.plans import LevelRequest, level_plan_of
 
 if TYPE_CHECKING:
+    from core.plan.model import Plan
     from dashboard.components.pegasus.page import PegasusPage
 
-WISH: Final = "level"
-"""Query parameter: the level that is looked at, when it is not the stored one."""
+LEVEL: Final = "level"
+"""Query parameter: the level that is previewed, when it is not the stored one."""
 
 _AGAIN: Final = "_level_again"
+_LOOK_EVERY_S: Final = 1.0
 
 
-def level_switch(page: PegasusPage) -> bool:
-    """Draw the switch, the preview of the chosen level, and what every level allows.
-
-    Returns:
-        Whether a level is previewed: then its plan is the one that the page can apply.
-    """
+def level_switch(page: PegasusPage) -> FunctionLevel | None:
+    """Draw the switch with what every level does; return the level to set, ``None``: none."""
     facts = page.facts
-    words.section(
-        "Level", "How much the meta server does by itself. Choosing another opens its preview."
-    )
+    words.section("Meta function level")
     wanted = _choose(page)
+    st.html(model.dots(facts))
     is_again = bool(st.session_state.get(_AGAIN)) and wanted is facts.stored_level
-    is_previewed = wanted is not None and (wanted is not facts.stored_level or is_again)
-    if wanted is not None and is_previewed:
-        _preview(page, wanted)
-    rows = model.allowances_frame(facts)
-    tables.table(
-        rows,
-        {
-            "allows": st.column_config.TextColumn("The meta server …", width=215),
-            **{name: st.column_config.TextColumn(name) for name in rows.columns[1:]},
-        },
-        key="level_allowances",
-        alt="What each level allows; stored and effective level are marked",
-    )
-    words.notes(model.level_remarks(facts))
-    level_past(page)
-    if wanted is not None and not is_previewed and model.may_clear(wanted):
-        st.button(
-            f"Set {wanted.word} again…",
-            icon=":material/clear_all:",
-            type="tertiary",
-            help="Discards every pending proposal: stops a running round.",
-            on_click=_ask_again,
-            key="_set_again",
-        )
-    return is_previewed
+    is_set = wanted is not None and (wanted is not facts.stored_level or is_again)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.caption(words.plain(model.level_note(facts)), width="content")
+        if wanted is not None and not is_set and model.may_clear(wanted):
+            st.button(
+                f"Set {wanted.word} again…",
+                icon=":material/clear_all:",
+                type="tertiary",
+                help="Discards every pending proposal: stops a running round.",
+                on_click=_ask_again,
+                key="_set_again",
+            )
+    return wanted if is_set else None
 
 
 def _ask_again() -> None:
@@ -68,12 +63,12 @@ def _ask_again() -> None:
 
 
 def _choose(page: PegasusPage) -> FunctionLevel | None:
-    """Draw the five steps; return the one that is looked at, ``None`` when nothing is."""
+    """Draw the five steps; return the one that is chosen, ``None`` when none is."""
     stored = page.facts.stored_level
     known = [level.word for level in FunctionLevel]
-    unknown = state.unknown_in_address(WISH, [*known, *(one.upper() for one in known)])
+    unknown = state.unknown_in_address(LEVEL, [*known, *(one.upper() for one in known)])
     words.tell_unknown("level", unknown, known)
-    named = st.query_params.get(WISH, "").upper()
+    named = st.query_params.get(LEVEL, "").upper()
     shown = FunctionLevel[named] if named in FunctionLevel.__members__ else stored
     # another stored level: what was chosen against the former one does not count any more
     key = f"_level_at_{model.word_of(stored)}"
@@ -83,30 +78,188 @@ def _choose(page: PegasusPage) -> FunctionLevel | None:
         format_func=lambda level: model.step_label(page.facts, level),
         default=shown,
         key=key,
-        on_change=_keep_wish,
+        on_change=_keep_level,
         args=(key, stored),
         label_visibility="collapsed",
     )
     return FunctionLevel(chosen) if chosen is not None else None
 
 
-def _keep_wish(key: str, stored: FunctionLevel | None) -> None:
+def _keep_level(key: str, stored: FunctionLevel | None) -> None:
     chosen = st.session_state.get(key)
     st.session_state.pop(_AGAIN, None)
     if chosen is None or chosen is stored:
-        st.query_params.pop(WISH, None)
+        st.query_params.pop(LEVEL, None)
     else:
-        st.query_params[WISH] = FunctionLevel(chosen).word
+        st.query_params[LEVEL] = FunctionLevel(chosen).word
 
 
-def _preview(page: PegasusPage, wanted: FunctionLevel) -> None:
-    request = LevelRequest(stored=page.stored, level=wanted.word)
-    made = level_plan_of(request)
+# -- the preview --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """The rounds that the cluster's own balancer makes at lively.
+
+    Attributes:
+        basis: The snapshot.
+        run: Its rounds; ``None``: they are being computed.
+    """
+
+    basis: queries.Basis
+    run: queries.Converged | None
+
+    @property
+    def rate(self) -> float:
+        """MB/s that a disk may receive."""
+        return self.basis.copy_rate_mb_per_s or ASSUMED_RATE
+
+
+def rounds_of(page: PegasusPage) -> Rounds | None:
+    """Return the rounds at lively; ``None``: partitions were not read, so they are unknown."""
+    try:
+        basis = queries.basis(page.stored)
+    except IncompleteSnapshotError:
+        return None
+    options, _ = page.facts.options()
+    candidate = queries.Candidate(stored=page.stored, options=options, order="learned")
+    is_huge = basis.view.partition_count > queries.SYNC_PARTITIONS
+    run = queries.converged_in_background if is_huge else queries.converged
+    return Rounds(basis, run(candidate))
+
+
+def plan_of(page: PegasusPage, wanted: FunctionLevel) -> Plan:
+    """Return the plan that sets a level; behind an open dialog the one that it is about."""
+    made = level_plan_of(LevelRequest(stored=page.stored, level=wanted.word))
     plan = pegasus_plan.in_dialog(made)
-    if not all(step.subject == LEVEL_KEY for step in plan.steps):
-        plan = made
-    with st.container(border=True):
-        words.section(f"Preview: set the level to {wanted.word}")
-        words.notes(model.change_sentences(page.facts, wanted))
-        st.code(model.shell_line(wanted), language="bash")
-        pegasus_plan.draw_plan(page, plan)
+    return plan if all(step.subject == LEVEL_KEY for step in plan.steps) else made
+
+
+def draw_preview(page: PegasusPage, wanted: FunctionLevel | None) -> None:
+    """Draw what the chosen level would do, that of lively while none is chosen."""
+    level = FunctionLevel.LIVELY if wanted is None else wanted
+    words.section(f"Preview: {level.word}")
+    if wanted is not None:
+        pegasus_plan.draw_remarks(plan_of(page, wanted), ("error", "warning"))
+    if level is FunctionLevel.LIVELY:
+        _draw_lively(page)
+    if wanted is not None:
+        words.notes(
+            [
+                *model.change_sentences(page.facts, wanted),
+                *remarks(plan_of(page, wanted)).get("info", ()),
+            ]
+        )
+
+
+def _draw_lively(page: PegasusPage) -> None:
+    rounds = rounds_of(page)
+    if rounds is None:
+        st.caption(":material/help: The rounds are unknown: some partitions were not read.")
+    elif rounds.run is None:
+        st.fragment(partial(_wait, page), run_every=state.ticking(_LOOK_EVERY_S))()
+    else:
+        _draw_rounds(rounds, rounds.run)
+
+
+def _wait(page: PegasusPage) -> None:
+    rounds = rounds_of(page)
+    if rounds is not None and rounds.run is not None:
+        st.rerun()
+    st.caption(":material/progress_activity: Simulating the rounds in the background.")
+
+
+def _draw_rounds(rounds: Rounds, run: queries.Converged) -> None:
+    if not run.rounds:
+        obstacles = rounds.basis.obstacles
+        st.caption(words.plain(obstacles[0] if obstacles else "The balancer finds nothing to do."))
+        return
+    if not run.is_converged:
+        st.warning(
+            f"The rounds do not converge: {len(run.rounds):,} were simulated.",
+            icon=":material/all_inclusive:",
+        )
+    rows = model.rounds_frame(run, rounds.basis, rounds.rate)
+    rows["bar"] = tables.deviation_bars(rows["off"], TARGET_RATIO)
+    rows["off"] = rows["off"] * 100
+    left, right = st.columns([0.58, 0.42], gap="medium")
+    with left:
+        tables.table(
+            rows,
+            {
+                "round": tables.whole("Round"),
+                "move_primary": tables.whole("Move primary", "Roles change; nothing is copied."),
+                "copy_primary": tables.whole("Copy primary"),
+                "copy_secondary": tables.whole("Copy secondary"),
+                "copied_mb": tables.whole("Copied MB"),
+                "bar": tables.deviation("Primaries after", "Of the farthest node from the mean."),
+                "off": tables.percent("±"),
+                "takes": st.column_config.TextColumn("Copying (estimate)", alignment="right"),
+            },
+            key="level_rounds",
+            alt="Rounds of the balancer at lively, with changes, data and deviation after each",
+            height=min(_MOST_PX, tables.height_of(len(rows))),
+        )
+    with right:
+        first, last = _deviations(run)
+        figures.chart(
+            round_lines(model.round_lines(run)),
+            key="level_round_lines",
+            alt=(
+                f"Primaries per node by round: max deviation {format_band(first)} at first, "
+                f"{format_band(last)} after {pluralize(len(run.rounds), 'round')}."
+            ),
+        )
+
+
+_MOST_PX: Final = 300
+
+
+def _deviations(run: queries.Converged) -> tuple[float, float]:
+    """Return the max deviation of primaries before the first and after the last round."""
+    ends = [view.primary_counts.sum(axis=0).astype(float) for view in (run.before, run.after)]
+    return deviation(ends[0]), deviation(ends[1])
+
+
+# -- the action bar -----------------------------------------------------------------------------
+
+
+def draw_bar(page: PegasusPage, wanted: FunctionLevel) -> None:
+    """Draw the action bar that sets the chosen level."""
+    plan = plan_of(page, wanted)
+    pegasus_plan.draw_bar(
+        page,
+        plan,
+        preview_pegasus(page.snapshot, plan),
+        key="level",
+        effects=_effects(page, wanted),
+        label=f"Set level to {wanted.word}…",
+    )
+
+
+def _effects(page: PegasusPage, wanted: FunctionLevel) -> list[action_bar.Effect]:
+    stored = model.word_of(page.facts.stored_level)
+    change = action_bar.Effect(
+        label="Meta function level",
+        value=f"{stored} → {wanted.word}",
+        note="clears proposals" if model.may_clear(wanted) else "until a new leader",
+    )
+    rounds = rounds_of(page) if wanted is FunctionLevel.LIVELY else None
+    if rounds is None or rounds.run is None:
+        return [change]
+    run = rounds.run
+    cost = total_cost(run.costs, len(run.before.nodes))
+    return [
+        change,
+        action_bar.Effect(
+            label="Moves",
+            value=f"{len(run.plans):,}",
+            note=pluralize(len(run.rounds), "round"),
+        ),
+        action_bar.Effect(
+            label="Copied",
+            value=format_mb(cost.copy_mb),
+            note=time_words(cost, rounds.basis, rounds.rate) if cost.copy_count else "",
+        ),
+        pegasus_plan.deviation_effect(*_deviations(run)),
+    ]

@@ -2,82 +2,109 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 import pandas as pd
-import pyarrow.compute as pc
 
+from core.pegasus.balance.model import PlanKind
+from core.pegasus.even.planner import deviation
 from core.pegasus.levels import ALLOWANCES, FunctionLevel, clears_proposals
 from core.pegasus.server_settings import CHANGEABLE, value_before
 from core.pegasus.settings import SERVER_SETTINGS, ServerSetting
 from core.pegasus.snapshot import PegasusFacts
+from dashboard.charts.nodes import RoundLines
+from dashboard.charts.template import ACCENT
 from dashboard.presenters.naming import UNKNOWN
 from dashboard.presenters.pegasus.cluster import word_of
+from dashboard.presenters.pegasus.copies import time_words
+from dashboard.queries.pegasus.balance import Basis, Converged
 
 __all__ = [
-    "allowances_frame",
     "change_sentences",
-    "level_remarks",
+    "dots",
+    "level_note",
     "may_clear",
+    "round_lines",
+    "rounds_frame",
     "shell_line",
     "step_label",
     "word_of",
 ]
 
+TAB: Final = "tab"
+"""Query parameter: the tab that is open."""
+
+TABS: Final = ("Preview", "Nodes", "Disks", "Settings", "Findings", "Events")
+TAB_OF: Final = {"level": "Preview", "node": "Nodes", "view": "Nodes", "setting": "Settings"}
+"""Tab that a parameter of an address belongs to."""
+
 _ABILITIES: Final = {
-    "records_dead_primaries": "records dead primaries",
-    "accepts_updates": "accepts changes, creates tables",
-    "cures": "repairs partitions, sends proposals",
-    "counts_balance": "counts what balancing would do",
-    "balances": "balances",
-    "deletes_replicas": "deletes replicas of no use",
+    "records_dead_primaries": "record dead primaries",
+    "accepts_updates": "accept table changes",
+    "cures": "repair partitions",
+    "counts_balance": "count balance operations",
+    "balances": "balance",
+    "deletes_replicas": "delete unused replicas",
 }
-NOT_PERSISTED: Final = (
-    "The level is not persistent: when another meta server takes over, it is steady again."
-)
+NOT_PERSISTED: Final = "Resets to steady when another meta server becomes leader."
+_DOTS: Final = {True: ("●", "yes"), False: ("○", "no")}
+_DOTS_STYLE: Final = f"""<style>
+.levels {{ width: 100%; border-collapse: collapse; font-size: 0.875rem; }}
+.levels :is(th, td) {{
+  border: 0 solid {ACCENT}; padding: 0.14rem 0.3rem; text-align: center; font-weight: 400;
+}}
+.levels th[scope="row"] {{ text-align: left; }}
+.levels .yes {{ color: {ACCENT}; }}
+.levels td {{ font-size: 1.05rem; line-height: 1.2; }}
+.levels .at {{ border-left-width: 1px; border-right-width: 1px; }}
+.levels thead .at {{ border-top-width: 1px; font-weight: 600; }}
+.levels tr:last-child .at {{ border-bottom-width: 1px; }}
+.levels .read {{ position: absolute; width: 1px; height: 1px; clip-path: inset(50%); }}
+</style>"""
 
 
-def allowances_frame(facts: PegasusFacts) -> pd.DataFrame:
-    """Return one row an ability, a column a level; the stored and effective ones are marked."""
-    return pd.DataFrame(
-        {
-            "allows": [label.capitalize() for label in _ABILITIES.values()],
-            **{
-                step_label(facts, level): [
-                    "✔ yes" if getattr(ALLOWANCES[level], name) else "no" for name in _ABILITIES
-                ]
-                for level in FunctionLevel
-            },
-        }
+def dots(facts: PegasusFacts) -> str:
+    """Return a table of what each level does, a dot each, with the word for screen readers."""
+    levels = list(FunctionLevel)
+    marks = {level: " at" if level is facts.effective_level else "" for level in levels}
+    head = "".join(f'<th scope="col" class="{marks[one]}">{one.word}</th>' for one in levels)
+    rows = "".join(
+        f'<tr><th scope="row">{label.capitalize()}</th>'
+        + "".join(_dot(getattr(ALLOWANCES[level], name), marks[level]) for level in levels)
+        + "</tr>"
+        for name, label in _ABILITIES.items()
+    )
+    return (
+        f'{_DOTS_STYLE}<table class="levels"><thead><tr><th scope="col" class="read">Does</th>'
+        f"{head}</tr></thead><tbody>{rows}</tbody></table>"
     )
 
 
-def level_remarks(facts: PegasusFacts) -> list[str]:
-    """Return what must be known about the levels of this cluster."""
+def _dot(is_done: bool, mark: str) -> str:  # noqa: FBT001  # one cell
+    sign, word = _DOTS[is_done]
+    return (
+        f'<td class="{word}{mark}"><span aria-hidden="true">{sign}</span>'
+        f'<span class="read">{word}</span></td>'
+    )
+
+
+def level_note(facts: PegasusFacts) -> str:
+    """Return why the effective level is not the stored one, else how long the stored one lasts."""
     stored, effective = facts.stored_level, facts.effective_level
-    found = []
     if stored is not None and effective is not None and stored is not effective:
-        found.append(
-            f"`{stored.word}` is stored and `{effective.word}` is effective: too few nodes are "
-            "alive, so the meta server protects itself until they are back."
-        )
-    found.append(
-        "Setting steady or a lower level, even the one that is stored, discards every pending "
-        "proposal of every table."
-    )
-    found.append(NOT_PERSISTED)
-    return found
+        return f"{stored.word} is stored, {effective.word} is effective: too few nodes are alive."
+    return NOT_PERSISTED
 
 
 def change_sentences(facts: PegasusFacts, wanted: FunctionLevel) -> list[str]:
-    """Return what would change if another level were stored, a sentence each."""
+    """Return what begins and what ends when another level is stored, and what is discarded."""
     stored = facts.stored_level
-    found = [f"The stored level becomes {wanted.word}; it is {word_of(stored)}."]
-    found.append(ALLOWANCES[wanted].sentence)
-    if stored is not None:
-        found += _differences(stored, wanted)
+    found = [] if stored is None else _differences(stored, wanted)
+    if clears_proposals(wanted):
+        found.append("Every pending proposal is discarded.")
     return found
 
 
@@ -87,9 +114,9 @@ def _differences(stored: FunctionLevel, wanted: FunctionLevel) -> list[str]:
     ends = [text for name, text in _ABILITIES.items() if getattr(will, name) < getattr(was, name)]
     found = []
     if begins:
-        found.append(f"From then on it also: {'; '.join(begins)}.")
+        found.append(f"Starts to {', '.join(begins)}.")
     if ends:
-        found.append(f"It stops to do: {'; '.join(ends)}.")
+        found.append(f"Stops to {', '.join(ends)}.")
     return found
 
 
@@ -111,27 +138,72 @@ def may_clear(level: FunctionLevel) -> bool:
     return clears_proposals(level)
 
 
-def disks_frame(facts: PegasusFacts, node: str) -> pd.DataFrame:
-    """Return one row a disk of the node, with what lies on it; none: the node did not tell."""
+def disks_frame(facts: PegasusFacts, node: str = "") -> pd.DataFrame:
+    """Return one row a disk of the node, or of all, with its replicas; none: not reported."""
     known = facts.snapshot.tables
-    disks = known["disks"].filter(pc.equal(known["disks"]["node"], node)).to_pandas()
-    held = known["replicas"].filter(pc.equal(known["replicas"]["node"], node)).to_pandas()
-    led = held[held["is_primary"]].groupby("disk").size()
-    every = held.groupby("disk").size()
-    capacity = disks["capacity_mb"].astype(float)
-    replicas = disks["disk"].map(every).fillna(0)
-    primaries = disks["disk"].map(led).fillna(0)
+    disks, held = known["disks"].to_pandas(), known["replicas"].to_pandas()
+    if node:
+        disks, held = disks[disks["node"] == node], held[held["node"] == node]
+    places = ["node", "disk"]
+    led = held[held["is_primary"]].groupby(places).size().rename("primaries")
+    every = held.groupby(places).size().rename("replicas")
+    rows = disks.join(every, on=places).join(led, on=places)
+    capacity = rows["capacity_mb"].astype(float)
+    replicas, primaries = rows["replicas"].fillna(0), rows["primaries"].fillna(0)
     return pd.DataFrame(
         {
-            "disk": disks["disk"],
-            "directory": disks["directory"],
+            "node": rows["node"],
+            "disk": rows["disk"],
+            "directory": rows["directory"],
             "capacity_mb": capacity,
-            "available_mb": disks["available_mb"].astype(float),
-            "free_pct": disks["available_mb"] / capacity.where(capacity > 0) * 100,
+            "available_mb": rows["available_mb"].astype(float),
+            "free_pct": rows["available_mb"] / capacity.where(capacity > 0) * 100,
             "primaries": primaries,
             "secondaries": replicas - primaries,
         }
+    ).sort_values("free_pct", kind="stable", ignore_index=True)
+
+
+def rounds_frame(run: Converged, basis: Basis, rate_mb_per_s: float) -> pd.DataFrame:
+    """Return one row a round of the balancer: its changes by kind, data, deviation after, time."""
+    rows = []
+    for number, (plans, spread, cost) in enumerate(
+        zip(run.rounds, run.spreads, run.costs, strict=True), 1
+    ):
+        kinds = Counter(plan.kind for plan in plans)
+        rows.append(
+            {
+                "round": number,
+                "move_primary": kinds[PlanKind.MOVE_PRIMARY],
+                "copy_primary": kinds[PlanKind.COPY_PRIMARY],
+                "copy_secondary": kinds[PlanKind.COPY_SECONDARY],
+                "copied_mb": cost.copy_mb,
+                "off": deviation(spread.primaries.astype(np.float64)),
+                "takes": time_words(cost, basis, rate_mb_per_s),
+            }
+        )
+        if number == MAX_ROUNDS_SHOWN:
+            break
+    return pd.DataFrame(rows)
+
+
+def round_lines(run: Converged) -> RoundLines:
+    """Return the primaries of the nodes by round, of those that begin farthest from the mean."""
+    begin = run.before.primary_counts.sum(axis=0, dtype=np.int64)
+    counts = np.array([begin, *(spread.primaries for spread in run.spreads)], dtype=np.float64)
+    rounds = np.unique(np.linspace(0, len(counts) - 1, MAX_POINTS, dtype=np.int64))
+    order = np.argsort(-np.abs(counts[0] - counts[0].mean()), kind="stable")[:MAX_LINES]
+    order = order[np.argsort(-counts[0][order], kind="stable")]
+    return RoundLines(
+        nodes=[run.before.nodes[at] for at in order.tolist()],
+        rounds=rounds,
+        counts=counts[np.ix_(rounds, order)],
     )
+
+
+MAX_LINES: Final = 8
+MAX_POINTS: Final = 120
+MAX_ROUNDS_SHOWN: Final = 100
 
 
 def carried_frame(facts: PegasusFacts, node: str) -> pd.DataFrame:
@@ -199,7 +271,6 @@ def settings_frame(facts: PegasusFacts) -> pd.DataFrame:
                 "mark": _mark(setting, values),
                 "default": shown(setting.default),
                 "origin": _origin(setting, values, origins),
-                "meaning": f"{setting.meaning} {setting.note}".strip(),
             }
             for setting in ALL_SETTINGS
         ]

@@ -1,4 +1,4 @@
-"""One node of a Pegasus cluster: its disks, and what it carries of every table."""
+"""Nodes and disks of a Pegasus cluster, and one node: its disks, its share of every table."""
 
 from __future__ import annotations
 
@@ -9,11 +9,24 @@ import streamlit as st
 
 from dashboard import state
 from dashboard.app_pages.pegasus.cluster import model
-from dashboard.components import choice, tables, words
+from dashboard.components import choice, tables
 from dashboard.components.pegasus.past import past_of
+from dashboard.presenters.pegasus import cluster
 
 if TYPE_CHECKING:
     from dashboard.components.pegasus.page import PegasusPage
+
+
+def follow_address() -> None:
+    """Open the tab of what an address or a click names, unless the address names a tab."""
+    is_first = model.TAB not in st.session_state
+    is_named = is_first and model.TAB in st.query_params
+    followed = {} if is_first else st.session_state.get(_FOLLOWED, {})
+    values = {key: state.text(key) for key in model.TAB_OF}
+    for key, value in values.items():
+        if value and not is_named and value != followed.get(key):
+            st.session_state[model.TAB] = model.TAB_OF[key]
+    st.session_state[_FOLLOWED] = values
 
 
 def choose(node: str) -> None:
@@ -21,13 +34,52 @@ def choose(node: str) -> None:
     st.session_state[state.NODE] = node
 
 
-def one_node(page: PegasusPage) -> None:
-    """Draw the chosen node; nothing but the choice while none is."""
-    names = page.facts.columns.nodes
-    words.section("One node", "Its disks, and what it carries of every table.")
+def all_nodes(page: PegasusPage) -> None:
+    """Draw the table of the nodes, and the chosen one."""
+    rows = cluster.nodes_frame(page.facts)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        view = st.segmented_control(
+            "Columns",
+            list(cluster.NODE_VIEWS),
+            default="overview",
+            required=True,
+            key=state.VIEW,
+            bind="query-params",
+            label_visibility="collapsed",
+        )
+        st.caption(cluster.NODE_VIEWS[view or "overview"], width="content")
+    tables.table(
+        rows,
+        node_columns(view or "overview", choose),
+        key=f"pegasus_nodes_{view}",
+        alt="All nodes with replicas, load and disks, dead ones first",
+        height=min(_MOST_PX, tables.height_of(len(rows))),
+    )
+    tables.downloads(rows, cluster=page.name, what="nodes", moment=page.stored.taken_at)
+    _one_node(page)
+
+
+def all_disks(page: PegasusPage) -> None:
+    """Draw the disks of all nodes, the fullest first."""
+    rows = model.disks_frame(page.facts)
+    if rows.empty:
+        st.caption(":material/help: No node reported its disks.")
+        return
+    tables.table(
+        rows,
+        {"node": tables.opener("Node", "_node_of_disk", choose), **_DISK_COLUMNS},
+        key="pegasus_disks",
+        alt="Disks of all nodes, the fullest first, with their replicas",
+        height=min(_MOST_PX, tables.height_of(len(rows))),
+    )
+    tables.downloads(rows, cluster=page.name, what="disks", moment=page.stored.taken_at)
+
+
+def _one_node(page: PegasusPage) -> None:
+    """Draw the chosen node; only the choice while none is."""
     node = choice.selected(
         "Node",
-        ["", *names],
+        ["", *page.facts.columns.nodes],
         key=state.NODE,
         say=lambda name: name or "choose a node",
         has_label=False,
@@ -45,29 +97,16 @@ def one_node(page: PegasusPage) -> None:
 def _disks(page: PegasusPage, node: str) -> None:
     rows = model.disks_frame(page.facts, node)
     if rows.empty:
-        st.caption(":material/help: Its disks are unknown: it did not answer, see the problems.")
+        st.caption(":material/help: Its disks are unknown: it did not answer.")
     else:
-        tables.table(
-            rows,
-            {
-                "disk": tables.words("Disk"),
-                "free_pct": tables.percent("Free"),
-                "available_mb": tables.whole("Available MB"),
-                "capacity_mb": tables.whole("Capacity MB"),
-                "primaries": tables.whole("Primaries"),
-                "secondaries": tables.whole("Secondaries"),
-                "directory": tables.words("Directory"),
-            },
-            key="node_disks",
-            alt=f"Disks of {node}",
-        )
+        tables.table(rows, _DISK_COLUMNS, key="node_disks", alt=f"Disks of {node}")
     st.code(f"remote_command -l {node} server-info", language="bash")
 
 
 def _tables(page: PegasusPage, node: str) -> None:
     rows = model.carried_frame(page.facts, node)
     if rows.empty:
-        st.caption(":material/inbox: It has no replica of any table that was read.")
+        st.caption(":material/inbox: No replica of any table that was read.")
         return
     tables.table(
         rows,
@@ -92,6 +131,17 @@ def _open_table(table: str) -> None:
     state.go("pegasus_tables", table=table)
 
 
+_FOLLOWED: Final = "_followed"
+_MOST_PX: Final = 330
+_DISK_COLUMNS: Final = {
+    "disk": tables.words("Disk"),
+    "free_pct": tables.percent("Free"),
+    "available_mb": tables.whole("Available MB"),
+    "capacity_mb": tables.whole("Capacity MB"),
+    "primaries": tables.whole("Primaries"),
+    "secondaries": tables.whole("Secondaries"),
+    "directory": tables.words("Directory"),
+}
 Columns = dict[str, Any]
 
 

@@ -1,74 +1,73 @@
-"""Cluster: is it whole and balanced, which level is in force, how are its nodes."""
+"""Cluster: is it whole and balanced, which level is effective, how are its nodes."""
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import streamlit as st
 
+from core.history.queries.sql import Period
 from dashboard import state
-from dashboard.app_pages.pegasus.cluster import level, node, settings
-from dashboard.app_pages.pegasus.cluster.node import node_columns
+from dashboard.app_pages.pegasus.cluster import level, model, node, settings
 from dashboard.charts.nodes import node_bars
-from dashboard.components import choice, figures, frame, tables, words
+from dashboard.components import choice, figures, findings, frame, words
 from dashboard.components.pegasus import past
 from dashboard.components.pegasus.page import PegasusPage
 from dashboard.presenters.pegasus import cluster, headline
+from dashboard.queries.pegasus.node_load import node_trends
+
+SPAN = timedelta(hours=6)
 
 page = frame.open_page("Cluster", PegasusPage)
 facts = page.facts
-verdict = page.reading.verdict
-words.answer(headline.answer(facts, verdict))
+words.title(page.name, cluster.subtitle(facts))
 past.note_newer_runs(page)
 if facts.columns.node_count == 0:
     words.nothing("No node is in this snapshot", page.snapshot.manifest)
     st.stop()
+period = Period(page.stored.taken_at - SPAN, page.stored.taken_at)
+trends = node_trends(page.config, page.cluster, period)
+figures.key_figures(cluster.key_figures(facts, trends), key="pegasus")
+words.answer(headline.balance_sentence(page.reading.verdict))
 
-with st.container(horizontal=True, gap="small"):
-    for label, value, text in cluster.key_figures(facts, verdict):
-        st.metric(label, value, help=words.plain(text), border=True, width="content")
-with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-    for label, value, text in cluster.state_figures(facts):
-        st.metric(label, value, help=words.plain(text), border=True, width="content")
-    st.caption("Partitions by the five states of the meta server's metrics.", width="content")
-
-is_previewed = level.level_switch(page)
-
-words.section("Nodes", cluster.nodes_note(facts))
-measure = choice.segmented(
-    "Measure",
-    list(cluster.NODE_MEASURES),
-    default="replicas",
-    key=state.MEASURE,
-    say=lambda key: cluster.NODE_MEASURES[key],
-)
-bars = cluster.node_bars(facts, measure)
-figures.chart(node_bars(bars), key="pegasus_nodes", alt=cluster.bars_sentence(bars))
-rows = cluster.nodes_frame(facts)
-view = st.segmented_control(
-    "Columns",
-    list(cluster.NODE_VIEWS),
-    default="overview",
-    required=True,
-    key=state.VIEW,
-    bind="query-params",
-)
-st.caption(cluster.NODE_VIEWS[view or "overview"])
-tables.table(
-    rows,
-    node_columns(view or "overview", node.choose),
-    key=f"pegasus_nodes_{view}",
-    alt="All nodes with replicas, load and disks, dead ones first",
-    height=min(640, tables.height_of(len(rows))),
-)
-tables.downloads(rows, cluster=page.name, what="nodes", moment=page.stored.taken_at)
-with st.expander("The same in Pegasus' shell", icon=":material/terminal:"):
-    st.code("nodes -d -u -q\nserver_stat\ncluster_info", language="bash")
-
-node.one_node(page)
-
-left, right = st.columns([0.4, 0.6], gap="medium")
+with st.container(key="workbench"):
+    left, right = st.columns([0.46, 0.54], gap="medium")
 with left:
-    settings.cluster_info(page)
+    wanted = level.level_switch(page)
 with right:
-    settings.one_setting(page, may_plan=not is_previewed)
-settings.settings_list(page)
-past.settings_past(page)
+    words.section("Nodes", cluster.nodes_note(facts))
+    measure = choice.segmented(
+        "Measure",
+        list(cluster.NODE_MEASURES),
+        default="replicas",
+        key=state.MEASURE,
+        say=lambda key: cluster.NODE_MEASURES[key],
+    )
+    bars = cluster.node_bars(facts, measure)
+    figures.chart(node_bars(bars), key="pegasus_nodes", alt=cluster.bars_sentence(bars))
+
+node.follow_address()
+preview_tab, nodes_tab, disks_tab, settings_tab, findings_tab, events_tab = st.tabs(
+    model.TABS, key=model.TAB, on_change="rerun", bind="query-params"
+)
+if preview_tab.open:
+    with preview_tab:
+        level.draw_preview(page, wanted)
+if nodes_tab.open:
+    with nodes_tab:
+        node.all_nodes(page)
+if disks_tab.open:
+    with disks_tab:
+        node.all_disks(page)
+if settings_tab.open:
+    with settings_tab:
+        settings.draw(page, may_plan=wanted is None)
+if findings_tab.open:
+    with findings_tab:
+        findings.show(findings.of_cluster(page), key="pegasus", moment=page.stored.taken_at)
+if events_tab.open:
+    with events_tab:
+        past.level_past(page)
+        past.settings_past(page)
+if wanted is not None:
+    level.draw_bar(page, wanted)

@@ -1,4 +1,4 @@
-"""What a Pegasus cluster tells of itself, and the settings that decide repair and balance."""
+"""The settings of a Pegasus cluster that decide repair and balance, and changing one."""
 
 from __future__ import annotations
 
@@ -7,40 +7,53 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from core.errors import InputError, UnknownNameError
+from core.pegasus.plan.preview import preview_pegasus
 from core.pegasus.steps.level import LEVEL_KEY
 from core.plan.model import Plan
 from dashboard import state
 from dashboard.app_pages.pegasus.cluster import model
 from dashboard.components import tables, words
 from dashboard.components.pegasus import plan as pegasus_plan
+from dashboard.presenters.pegasus import plan as presenter
 from dashboard.queries.pegasus.plans import ServerSettingRequest, server_setting_plan_of
 
 if TYPE_CHECKING:
     from dashboard.components.pegasus.page import PegasusPage
 
 _NEW: Final = "_new_server_value"
-_ROW_PX: Final = tables.WRAPPED_PX
+_MOST_PX: Final = 330
 
 
-def settings_list(page: PegasusPage) -> None:
-    """Draw every setting with its value, origin, default and meaning."""
-    words.section("Balance settings", model.settings_sentence(page.facts))
+def draw(page: PegasusPage, *, may_plan: bool) -> None:
+    """Draw every setting, the way to change one, and what ``cluster_info`` prints.
+
+    Args:
+        page: The page.
+        may_plan: The page has no other plan.
+    """
+    left, right = st.columns([0.6, 0.4], gap="medium")
+    with left:
+        _list(page)
+    with right:
+        _change(page, may_plan=may_plan)
+    _cluster_info(page)
+
+
+def _list(page: PegasusPage) -> None:
+    """Draw every setting with its value, state, default and origin."""
     rows = model.settings_frame(page.facts)
-    tables.grid(
+    tables.table(
         rows,
-        hide_index=True,
-        column_config={
-            "key": tables.opener("Setting", "_server_setting", choose, width_px=280),
-            "value": st.column_config.TextColumn("Effective", width=95),
+        {
+            "key": tables.opener("Setting", "_server_setting", choose, width_px=260),
+            "value": st.column_config.TextColumn("Effective", width=90),
             "mark": st.column_config.TextColumn("State", width=80),
             "default": st.column_config.TextColumn("Default", width=75),
             "origin": st.column_config.TextColumn("Read from", width=120),
-            "meaning": st.column_config.TextColumn("Meaning", width=410),
         },
         key="server_settings",
         alt="Settings of the servers that decide repair and balance",
-        height=tables.height_of(len(rows), _ROW_PX),
-        row_height=_ROW_PX,
+        height=min(_MOST_PX, tables.height_of(len(rows))),
     )
     tables.downloads(rows, cluster=page.name, what="settings", moment=page.stored.taken_at)
 
@@ -55,14 +68,8 @@ def _forget_value() -> None:
     st.session_state.pop(_NEW, None)
 
 
-def one_setting(page: PegasusPage, *, may_plan: bool) -> None:
-    """Draw the way to change a setting: its value, what it means, the plan.
-
-    Args:
-        page: The page.
-        may_plan: No other plan stands on the page.
-    """
-    words.section("Change a setting", "Nothing is set until a plan is applied.")
+def _change(page: PegasusPage, *, may_plan: bool) -> None:
+    """Draw the way to change a setting: its value, its meaning, the plan."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         key = st.selectbox(
             "Setting",
@@ -70,7 +77,7 @@ def one_setting(page: PegasusPage, *, may_plan: bool) -> None:
             key=state.SETTING,
             bind="query-params",
             on_change=_forget_value,
-            width=330,
+            width=280,
         )
         setting = model.SETTING_BY_KEY[key or next(iter(model.SETTING_BY_KEY))]
         now = model.values_of(page.facts)[setting.key]
@@ -79,7 +86,7 @@ def one_setting(page: PegasusPage, *, may_plan: bool) -> None:
             key=_NEW,
             placeholder=f"now {model.shown(now)}",
             disabled=not setting.is_mutable,
-            width=220,
+            width=150,
         )
     st.caption(words.plain(f"{setting.meaning} {setting.note}".strip()))
     if not setting.is_mutable:
@@ -89,10 +96,7 @@ def one_setting(page: PegasusPage, *, may_plan: bool) -> None:
     if not value:
         return
     if not may_plan:
-        st.caption(
-            ":material/block: One plan at a time: the level above is being previewed. Choose the "
-            "stored level there first."
-        )
+        st.caption(":material/block: One plan at a time: choose the stored level first.")
         return
     _plan(page, setting.key, value)
 
@@ -107,20 +111,23 @@ def _plan(page: PegasusPage, key: str, value: str) -> None:
     plan = pegasus_plan.in_dialog(made)
     if not _is_of_settings(plan):
         plan = made
-    with st.container(border=True):
-        pegasus_plan.draw_plan(page, plan)
+    preview = preview_pegasus(page.snapshot, plan)
+    st.markdown(words.plain(presenter.answer(plan, preview)))
+    pegasus_plan.draw_remarks(plan)
+    pegasus_plan.draw_bar(page, plan, preview, key="server_setting", label="Set value…")
 
 
 def _is_of_settings(plan: Plan) -> bool:
     return all(step.setting is not None and step.subject != LEVEL_KEY for step in plan.steps)
 
 
-def cluster_info(page: PegasusPage) -> None:
+def _cluster_info(page: PegasusPage) -> None:
     """Draw what ``cluster_info`` prints."""
-    words.section("Cluster info", "As cluster_info prints it.")
-    rows = model.info_table(page.facts)
-    st.table(
-        {key: words.plain(value) for key, value in rows.items()},
-        border="horizontal",
-        alt="Cluster information of the leading meta server",
-    )
+    with st.expander("Cluster info", icon=":material/info:"):
+        rows = model.info_table(page.facts)
+        st.table(
+            {key: words.plain(value) for key, value in rows.items()},
+            border="horizontal",
+            alt="Cluster information of the leading meta server",
+        )
+        st.code("nodes -d -u -q\nserver_stat\ncluster_info", language="bash")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -9,6 +10,7 @@ import streamlit as st
 from core.diagnosis.pegasus.commands import fix_commands
 from core.pegasus.steps.level import LEVEL_KEY
 from dashboard import state
+from dashboard.app_pages.diagnose.system import NextPage
 
 if TYPE_CHECKING:
     from core.diagnosis.model import Cause
@@ -19,17 +21,16 @@ class PegasusDiagnose:
 
     subject = "Partition"
 
-    def draw_actions(self, page: Any, cause: Cause) -> None:
-        """Draw the way to the page on which the fix is made."""
+    def next_pages(self, page: Any, cause: Cause) -> Sequence[NextPage]:
+        """Return the page on which the fix is made."""
         del page
-        if LEVEL_KEY in cause.fix.wanted:
-            st.button(
-                "Open the level switch",
-                icon=":material/balance:",
-                type="primary",
-                on_click=state.go,
-                args=("pegasus_balance",),
-            )
+        if LEVEL_KEY not in cause.fix.wanted:
+            return ()
+        return (
+            NextPage(
+                label="Set level", page="pegasus_balance", params={}, icon=":material/balance:"
+            ),
+        )
 
     def command(self, cause: Cause, cluster: str) -> str:
         """Return the commands that make plans."""

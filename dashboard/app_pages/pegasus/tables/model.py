@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,9 +18,10 @@ from core.pegasus.health import HealthState
 from core.pegasus.outlook import Outlook, outlooks
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.summary import minimum_2pc
-from core.units import ms_to_datetime, pluralize
+from core.units import format_mb, format_per_s, ms_to_datetime, pluralize
 from dashboard.app_pages.pegasus.tables.charts import MAX_MATRIX_TEXT, GridData, MatrixData
-from dashboard.presenters.naming import listed
+from dashboard.presenters.figures import KeyFigure
+from dashboard.presenters.naming import UNKNOWN, listed
 from dashboard.presenters.pegasus.cluster import STATE_WORDS, node_labels
 
 VIEWS: Final = {
@@ -44,6 +45,15 @@ VIEWS: Final = {
     "app_disk": "As `app_disk`: sizes of files; a sum with an unknown part is unknown.",
 }
 """Sets of columns, and which counting or command they are of."""
+
+TAB: Final = "tab"
+"""Query parameter: the tab that is open."""
+
+PARTITIONS: Final = "Partitions"
+TABLES: Final = "Tables"
+TABS: Final = (TABLES, PARTITIONS, "By node")
+_OF_LIST: Final = {"view", "contains", "only", "sort", "show"}
+"""Parameters of the list of tables."""
 
 ONLY: Final = ("all", "unhealthy", "uneven", "not read")
 SORTS: Final = {
@@ -94,6 +104,53 @@ class TablePage:
     rows: pd.DataFrame
     matching: int
     total: int
+
+
+def open_tab(table: str, unhealthy: int, params: Collection[str]) -> str:
+    """Return the tab that an address without one opens.
+
+    Args:
+        table: Name of the chosen table; empty: none.
+        unhealthy: Unhealthy partitions of every table.
+        params: Of the address.
+    """
+    if table or (unhealthy and not _OF_LIST & set(params)):
+        return PARTITIONS
+    return TABLES
+
+
+def key_figures(facts: PegasusFacts, name: str) -> list[KeyFigure]:
+    """Return health, evenness, requests and size of one table."""
+    columns = facts.columns
+    at = columns.app_names.index(name)
+    count = int(columns.partition_counts[at])
+    unhealthy = int((~columns.is_guardian_healthy[columns.part_table == at]).sum())
+    is_read = bool(columns.is_read[at])
+    rates = {
+        one: float(columns.per_table(one, primaries_only=True)[at])
+        for one in ("read_rate", "write_rate")
+    }
+    return [
+        KeyFigure(
+            label="Partitions healthy",
+            value=f"{count - unhealthy:,} / {count:,}" if is_read else UNKNOWN,
+            note=f"{unhealthy:,} unhealthy" if unhealthy else "",
+            status="bad" if unhealthy else "" if is_read else "unknown",
+        ),
+        KeyFigure(label="Replicas", value=f"{columns.max_replica_counts[at]:,}", note="wanted"),
+        KeyFigure(
+            label="Primaries apart",
+            value=f"{primary_gaps(facts)[at]:,.0f}" if is_read else UNKNOWN,
+            note="most minus fewest",
+        ),
+        KeyFigure(label="Reads", value=format_per_s(rates["read_rate"], "op")),
+        KeyFigure(label="Writes", value=format_per_s(rates["write_rate"], "op")),
+        KeyFigure(
+            label="Size",
+            value=format_mb(float(columns.per_table("size_mb", primaries_only=False)[at])),
+            note="all replicas",
+        ),
+    ]
 
 
 def answer(facts: PegasusFacts) -> str:

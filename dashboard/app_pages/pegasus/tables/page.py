@@ -1,87 +1,67 @@
-"""Tables and partitions: health, traffic, size, and where the replicas lie."""
+"""Tables and partitions: health, traffic, size, and where the replicas are."""
 
 from __future__ import annotations
 
 import streamlit as st
 
 from dashboard import state
-from dashboard.app_pages.pegasus.tables import model
-from dashboard.app_pages.pegasus.tables import view as pegasus_partitions
-from dashboard.app_pages.pegasus.tables.view import table_columns
-from dashboard.components import choice, frame, tables, words
+from dashboard.app_pages.pegasus.tables import model, view
+from dashboard.components import choice, figures, frame, words
 from dashboard.components.pegasus import past
 from dashboard.components.pegasus.page import PegasusPage
-
-ROWS = (100, 500, 2_000)
+from dashboard.presenters.pegasus import cluster
+from dashboard.presenters.pegasus.headline import unhealthy_count
 
 page = frame.open_page("Tables", PegasusPage)
 facts = page.facts
-named = state.text(state.TABLE)
-is_named = named in facts.columns.app_names
-words.answer(model.table_answer(facts, named) if is_named else model.answer(facts))
+names = sorted(facts.columns.app_names)
 past.note_newer_runs(page)
-if facts.columns.table_count == 0:
+if not names:
+    words.answer(model.answer(facts))
     words.nothing("No table is in this snapshot", page.snapshot.manifest)
     st.stop()
-
-names = sorted(facts.columns.app_names)
 with st.container(horizontal=True, vertical_alignment="bottom"):
     table = choice.selected(
         "Table",
         ["", *names],
         key=state.TABLE,
         say=lambda name: name or "every table",
+        has_label=False,
     )
     if table:
         st.text_input(
             "Partition",
             key=state.PARTITION,
             bind="query-params",
-            placeholder="every",
-            width=110,
+            placeholder="every partition",
+            width=150,
+            label_visibility="collapsed",
         )
-if table:
-    pegasus_partitions.members_of(page, table)
-else:
-    pegasus_partitions.tables_by_node(page)
-pegasus_partitions.partition_list(page, table or "")
+words.title(f"Table {table}" if table else "Tables", cluster.subtitle(facts))
+figures.key_figures(
+    model.key_figures(facts, table) if table else cluster.key_figures(facts), key="tables"
+)
+words.answer(model.table_answer(facts, table) if table else model.answer(facts))
 
-words.section("All tables", "Click a table to see its partitions.")
-with st.container(horizontal=True, vertical_alignment="bottom"):
-    view = st.segmented_control(
-        "Columns",
-        list(model.VIEWS),
-        default="overview",
-        required=True,
-        key=state.VIEW,
-        bind="query-params",
-    )
-    contains = st.text_input(
-        "Name contains, or id", key=state.CONTAINS, bind="query-params", width=180
-    )
-    only = st.selectbox("Only", model.ONLY, key=state.ONLY, bind="query-params", width=120)
-    sort = st.selectbox("Order", list(model.SORTS), key=state.SORT, bind="query-params", width=120)
-    limit = st.selectbox("Rows", ROWS, key=state.SHOW, bind="query-params", width=90)
-found = model.table_page(
-    model.tables_frame(facts),
-    model.TableFilter(
-        contains=contains or "",
-        only=only or "all",
-        sort=sort or "unhealthy",
-        limit=int(limit or ROWS[0]),
-    ),
+is_new = table != st.session_state.get(view.SHOWN, "")
+if model.TAB not in st.session_state and model.TAB not in st.query_params:
+    unhealthy = unhealthy_count(facts.columns)
+    st.session_state[model.TAB] = model.open_tab(table, unhealthy, list(st.query_params))
+elif is_new and model.TAB in st.session_state:
+    st.session_state[model.TAB] = model.PARTITIONS if table else model.TABLES
+st.session_state[view.SHOWN] = table
+tables_tab, partitions_tab, by_node_tab = st.tabs(
+    model.TABS, key=model.TAB, on_change="rerun", bind="query-params"
 )
-st.caption(
-    words.coded(
-        f"{model.VIEWS[view or 'overview']} {len(found.rows):,} of {found.matching:,} matching "
-        f"tables are shown ({found.total:,} in all)."
-    )
-)
-tables.table(
-    found.rows,
-    table_columns(view or "overview", pegasus_partitions.choose),
-    key=f"pegasus_tables_{view}",
-    alt="Tables that match the filter",
-    height=min(620, tables.height_of(max(len(found.rows), 1))),
-)
-tables.downloads(found.rows, cluster=page.name, what="tables", moment=page.stored.taken_at)
+if tables_tab.open:
+    with tables_tab:
+        view.all_tables(page)
+if partitions_tab.open:
+    with partitions_tab:
+        view.partition_list(page, table)
+if by_node_tab.open:
+    with by_node_tab:
+        if table:
+            view.members_of(page, table)
+        else:
+            view.tables_by_node(page)

@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 
     from dashboard.components.pegasus.page import PegasusPage
 
+SHOWN: Final = "_table_shown"
+"""In the session: the table that was drawn last."""
+
 _GRID: Final = "grid"
 _STRETCH: Final = "stretch"
 _COLUMNS: Final = "columns"
 _MAX_LOST: Final = 5
-_REASON_PX: Final = tables.WRAPPED_PX
-"""A row with lines of a reason: lower ones are not wrapped."""
+_ROWS: Final = (100, 500, 2_000)
+_MOST_PX: Final = 420
 
 
 def choose(table: str) -> None:
@@ -37,7 +40,6 @@ def choose(table: str) -> None:
 
 def tables_by_node(page: PegasusPage) -> None:
     """Draw a measure by table and node."""
-    words.section("Tables by node")
     measure = choice.segmented(
         "Measure",
         list(model.GRID_MEASURES),
@@ -59,9 +61,7 @@ def members_of(page: PegasusPage, table: str) -> None:
     columns = page.facts.columns
     count = int(columns.partition_counts[columns.app_names.index(table)])
     stretches = model.windows(count)
-    words.section(
-        f"Members of {table}", "P primary, s secondary; a last row, if any, what is missing."
-    )
+    st.caption("P primary, s secondary; a last row, if any, what is missing.")
     window = stretches[0]
     if len(stretches) > 1:
         window = (
@@ -79,6 +79,50 @@ def members_of(page: PegasusPage, table: str) -> None:
     figures.chart(partition_matrix(data), key="pegasus_matrix", alt=model.matrix_sentence(data))
 
 
+def all_tables(page: PegasusPage) -> None:
+    """Draw the list of tables with its filters; a click opens a table."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        view = st.segmented_control(
+            "Columns",
+            list(model.VIEWS),
+            default="overview",
+            required=True,
+            key=state.VIEW,
+            bind="query-params",
+        )
+        contains = st.text_input(
+            "Name contains, or id", key=state.CONTAINS, bind="query-params", width=160
+        )
+        only = st.selectbox("Only", model.ONLY, key=state.ONLY, bind="query-params", width=120)
+        sort = st.selectbox(
+            "Order", list(model.SORTS), key=state.SORT, bind="query-params", width=120
+        )
+        limit = st.selectbox("Rows", _ROWS, key=state.SHOW, bind="query-params", width=90)
+    found = model.table_page(
+        model.tables_frame(page.facts),
+        model.TableFilter(
+            contains=contains or "",
+            only=only or "all",
+            sort=sort or "unhealthy",
+            limit=int(limit or _ROWS[0]),
+        ),
+    )
+    st.caption(
+        words.coded(
+            f"{model.VIEWS[view or 'overview']} {len(found.rows):,} of {found.matching:,} matching "
+            f"tables are shown ({found.total:,} in all)."
+        )
+    )
+    tables.table(
+        found.rows,
+        table_columns(view or "overview", choose),
+        key=f"pegasus_tables_{view}",
+        alt="Tables that match the filter",
+        height=min(_MOST_PX, tables.height_of(max(len(found.rows), 1))),
+    )
+    tables.downloads(found.rows, cluster=page.name, what="tables", moment=page.stored.taken_at)
+
+
 def partition_list(page: PegasusPage, table: str) -> None:
     """Draw partitions, unhealthy first: of the chosen table, or the unhealthy ones of all."""
     facts = page.facts
@@ -86,12 +130,8 @@ def partition_list(page: PegasusPage, table: str) -> None:
         index = state.text(state.PARTITION)
         rows = model.rows_of_table(facts.columns, table, index)
         rows = model.worst_first(facts, rows)
-        head = f"Partition {index} of {table}" if index else f"Partitions of {table}"
-        note = ""
     else:
         rows = model.unhealthy_rows(facts)
-        head, note = "Partitions that are not healthy", "Of every table, the worst first."
-    words.section(head, note)
     if not len(rows):
         st.caption(
             ":material/help: There is no such partition, or it was not read."
@@ -146,7 +186,7 @@ def _operation_table(rows: pd.DataFrame, table: str) -> None:
         },
         key="pegasus_operations",
         alt=f"Partitions of {table} with their operations, unhealthy first",
-        height=min(520, tables.height_of(len(rows))),
+        height=min(_MOST_PX, tables.height_of(len(rows))),
     )
 
 
@@ -158,7 +198,6 @@ def _partition_table(rows: pd.DataFrame, *, of_one_table: bool) -> None:
         "guardian": tables.words("Guardian", "Healthy, unhealthy or dead, as the guardian counts."),
         "replicas": tables.words("Replicas", "Held of wanted."),
         "next": tables.words("Next cure", "What the guardian sends next; later: after its wait."),
-        "reason": st.column_config.TextColumn("Why", width=430),
         "primary": tables.words("Primary"),
         "secondaries": st.column_config.TextColumn("Secondaries", width=230),
         "last_drops": st.column_config.TextColumn(
@@ -171,21 +210,21 @@ def _partition_table(rows: pd.DataFrame, *, of_one_table: bool) -> None:
     }
     if of_one_table:
         del columns["table"]
-    row_px = _REASON_PX
-    if not rows["reason"].any():
-        del columns["next"], columns["reason"]
-        row_px = tables.ROW_PX
-    tables.grid(
+    is_reasoned = bool(rows["reason"].any())
+    if not is_reasoned:
+        del columns["next"]
+    picked = tables.table(
         rows,
-        hide_index=True,
-        column_order=list(columns),
-        column_config=columns,
+        columns,
         key="pegasus_partitions",
         alt="Partitions with state, members and the guardian's next cure, unhealthy first",
-        height=min(520, tables.height_of(len(rows), row_px)),
-        row_height=row_px,
-        placeholder="",
+        height=min(_MOST_PX, tables.height_of(len(rows))),
+        missing="",
+        selection="single-row" if is_reasoned else None,
     )
+    if is_reasoned:
+        row = rows.iloc[picked[0] if picked else 0]
+        st.caption(words.plain(f"{row['gpid']}: {row['reason'] or 'nothing to cure.'}"))
 
 
 def _lost(lost: Sequence[Outlook]) -> None:

@@ -52,9 +52,10 @@ except PlanConflictError as error:
 except OpsError as error:
     words.failed(error, what="The undo cannot be planned")
     st.stop()
-words.answer(f"Undo plan of run {run_id}: {view.reason}")
-pegasus_plan.draw_plan(page, pegasus_plan.in_dialog(plan))
-words.section(
-    "In a terminal", "Reads the cluster, shows the undo plan, and asks before it is applied."
+words.title(f"Undo run {run_id}", view.reason)
+pegasus_plan.draw_plan(
+    page,
+    pegasus_plan.in_dialog(plan),
+    key="undo",
+    command=f"trimtab undo {run_id}{config_option(page.config)}",
 )
-st.code(f"trimtab undo {run_id}{config_option(page.config)}", language="bash")

@@ -98,7 +98,7 @@ def count_lines(
             )
     figure.update_xaxes(type="log", dtick="D2", title_text="bundles")
     top = max(1.5 * within * _PERCENT, min(200.0, _PERCENT * tried[0].reachable_ratio))
-    figure.update_yaxes(range=[0, top * 1.05], ticksuffix=" %", title_text="above the mean")
+    figure.update_yaxes(range=[0, top * 1.05], ticksuffix="%", title_text="above the mean")
     return figure
 
 
@@ -169,7 +169,7 @@ def curve_lines(curve: Sequence[CountAdvice], *, partitions: int) -> go.Figure:
     figure.add_vline(x=partitions, line={"color": FAR, "width": 1.2, "dash": "dot"})
     figure.update_xaxes(type="log", title_text="partitions", dtick="D2")
     figure.update_yaxes(
-        type="log", ticksuffix=" %", title_text="traffic in the fullest bundle", dtick="D2"
+        type="log", ticksuffix="%", title_text="traffic in the fullest bundle", dtick="D2"
     )
     return figure
 
@@ -387,7 +387,7 @@ def filling_lines(data: Filling) -> go.Figure:
     top = max(float(np.max(shares)) for shares in data.shares.values())
     figure.update_xaxes(ticksuffix=" min", title_text="age of the ledger", rangemode="tozero")
     figure.update_yaxes(
-        range=[0, max(130.0, min(top, 600.0))], ticksuffix=" %", title_text="of the bound"
+        range=[0, max(130.0, min(top, 600.0))], ticksuffix="%", title_text="of the bound"
     )
     return figure
 
@@ -443,8 +443,8 @@ def compaction_line(data: CompactionCurve) -> go.Figure:
         )
     styled(figure, height=_STORAGE_HEIGHT_PX, legend=True)
     figure.add_vline(x=data.marked, line={"color": LINE, "width": 1.6})
-    figure.update_xaxes(ticksuffix=" %", range=[0, 100], title_text="live data in an entry log")
-    figure.update_yaxes(ticksuffix=" %", range=[0, 100], title_text="dead data in it")
+    figure.update_xaxes(ticksuffix="%", range=[0, 100], title_text="live data in an entry log")
+    figure.update_yaxes(ticksuffix="%", range=[0, 100], title_text="dead data in it")
     return figure
 
 

@@ -1,4 +1,4 @@
-"""What every advisor begins with: its inputs, live or assumed, and the topics of a namespace."""
+"""What every calculator begins with: its inputs, live or assumed, and the topics of a namespace."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # -- inputs ----------------------------------------------------------------------------------------
 
-_WIDTH_PX: Final = 208
+_WIDTH_PX: Final = 184
 _REMEMBERED: Final = 8
 
 
@@ -57,13 +57,18 @@ def _draw(knob: Knob, live: Mapping[str, Live]) -> Number:
             format=None if isinstance(begin, int) else "%g",
             key=knob.key,
             bind="query-params",
-            help=knob.help or None,
+            help=_help(knob),
         )
         value = begin if given is None else given
         mark = "◇ yours; " if value != begin else ""
-        name = f":small[{words.plain(knob.key)}] · " if knob.is_upstream else ""
-        st.caption(f"{name}{mark}{words.plain(origin)}")
+        st.caption(f"{mark}{words.plain(origin)}")
     return value
+
+
+def _help(knob: Knob) -> str | None:
+    """Return what an input means, with the name that the real system gives it."""
+    parts = (words.plain(knob.key) if knob.is_upstream else "", words.plain(knob.help))
+    return ": ".join(part for part in parts if part) or None
 
 
 def _follow(key: str, begin: Number) -> None:
@@ -93,7 +98,7 @@ def preset(values: Mapping[str, Number]) -> None:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Subject:
-    """What an advisor is about.
+    """What a calculator is about.
 
     Attributes:
         page: The page.

@@ -1,4 +1,4 @@
-"""Numbers and texts of the advisors: bundles, lookups, partitions, producers, storage."""
+"""Numbers and texts of the calculators: bundles, lookups, partitions, producers, storage."""
 
 from __future__ import annotations
 
@@ -28,9 +28,17 @@ from core.planning.advisors.retention import (
 )
 from core.planning.advisors.stalls import RoutedStall
 from core.planning.advisors.surgery import PartitionNeed, Surgery
-from core.units import format_age, format_bytes_per_s, format_ratio, pluralize
+from core.units import (
+    UNKNOWN,
+    format_age,
+    format_bytes,
+    format_bytes_per_s,
+    format_ratio,
+    pluralize,
+)
 from dashboard.app_pages.pulsar.advisors.charts import CompactionCurve, Filling, Tally, span
 from dashboard.charts.ring import RingData
+from dashboard.presenters.figures import KeyFigure
 from dashboard.presenters.pulsar.advisors_inputs import Number
 
 # -- bundles, lookups, partitions ------------------------------------------------------------------
@@ -63,6 +71,32 @@ def bundles_answer(advice: BundleAdvice, present: int) -> str:
     return f"{advice.sentence} It has {present}, {advice.bundles - present} too few."
 
 
+def bundles_figures(advice: BundleAdvice, present: int) -> list[KeyFigure]:
+    """Return the advice, what the namespace has, and what decides."""
+    missing = advice.bundles - present
+    bounds = [(one.bundles, one.name) for one in advice.reasons if one.bound == "least"]
+    deciding = max(((count, name) for count, name in bounds if count is not None), default=None)
+    return [
+        KeyFigure(
+            label="Advised",
+            value=pluralize(advice.bundles, "bundle"),
+            note="even" if advice.is_even else "not even with any number",
+            status="ok" if advice.is_even else "warning",
+        ),
+        KeyFigure(
+            label="Present",
+            value=f"{present:,}" if present else UNKNOWN,
+            note=f"{missing:,} too few" if present and missing > 0 else "enough" if present else "",
+            status="" if not present else "warning" if missing > 0 else "ok",
+        ),
+        KeyFigure(
+            label="Decided by",
+            value="none" if deciding is None else f"{deciding[0]:,}",
+            note="" if deciding is None else deciding[1],
+        ),
+    ]
+
+
 def reasons_table(advice: BundleAdvice) -> pd.DataFrame:
     """Return one row a reason."""
     return pd.DataFrame(
@@ -72,7 +106,6 @@ def reasons_table(advice: BundleAdvice) -> pd.DataFrame:
                 "bound": _BOUNDS[one.bound],
                 "bundles": one.bundles,
                 "formula": one.formula,
-                "why": one.why,
             }
             for one in advice.reasons
         ]
@@ -103,6 +136,31 @@ def spread_answer(surgery: Surgery, expected: float, partitions: int) -> str:
         f"bundle gets {before.worst} of them, {format_ratio(share)} of the topic's traffic, "
         f"{share * bundles:.1f} times the mean bundle; {luck} ({expected:.1f} expected)."
     )
+
+
+def spread_figures(surgery: Surgery, expected: float, partitions: int) -> list[KeyFigure]:
+    """Return the fullest bundle, its share of the traffic, and the splits that would help."""
+    worst = surgery.before.worst
+    share = worst / partitions
+    return [
+        KeyFigure(
+            label="Fullest bundle",
+            value=pluralize(worst, "partition"),
+            note=f"{expected:.1f} expected",
+            status="ok" if worst <= np.ceil(expected) else "warning",
+        ),
+        KeyFigure(label="Its traffic", value=format_ratio(share), note="of the topic"),
+        KeyFigure(
+            label="Times the mean",
+            value=f"{share * (surgery.before.boundaries.size - 1):.1f}",
+            note=f"of {pluralize(surgery.before.boundaries.size - 1, 'bundle')}",
+        ),
+        KeyFigure(
+            label="Splits",
+            value=f"{len(surgery.cuts):,}",
+            note=f"then at most {surgery.after.worst}",
+        ),
+    ]
 
 
 def tally(surgery: Surgery, partitions: int) -> Tally:
@@ -232,6 +290,24 @@ def thin_ring(data: RingData, limit: int = 1_024) -> RingData:
 # -- lookups ---------------------------------------------------------------------------------------
 
 
+def lookups_figures(found: UnloadPressure) -> list[KeyFigure]:
+    """Return the lookups of an unload at once, and bundle by bundle."""
+    return [
+        KeyFigure(label="At once", value=f"{found.at_once:,}", note="lookups at one moment"),
+        KeyFigure(
+            label="One by one",
+            value=f"{found.worst_clients:,}",
+            note="at one moment, at most",
+        ),
+        KeyFigure(label="Mean rate", value=f"{found.per_s:,.1f}/s", note="lookups"),
+        KeyFigure(
+            label="Takes",
+            value=seconds(found.minutes * 60),
+            note=pluralize(found.bundles, "bundle"),
+        ),
+    ]
+
+
 def pressure_words(found: UnloadPressure) -> list[str]:
     """Return the arithmetic behind the sentence."""
     per_bundle = found.clients / found.bundles if found.bundles else 0.0
@@ -296,6 +372,30 @@ def answer(load: ProducerLoad, found: RoutedStall) -> str:
         else f"only the client's memory limits what waits for {load.partitions:,} partitions"
     )
     return f"{queue[0].upper()}{queue[1:]}; {_stall_words(found)}."
+
+
+def producer_figures(load: ProducerLoad, batch: Batch, found: RoutedStall) -> list[KeyFigure]:
+    """Return the queue, the batch, and what a bad broker does."""
+    after = found.stall.blocked_after_s
+    return [
+        KeyFigure(
+            label="Queue of a partition",
+            value=f"{load.queue:,}" if load.queue else "no limit",
+            note=f"lasts {seconds(buffered_s(load))}" if load.queue else "but memory",
+        ),
+        KeyFigure(
+            label="Batch",
+            value=f"{batch.messages:,.1f}",
+            note=f"messages, {batch.per_s:,.0f}/s",
+            status="warning" if batch.messages < 2 else "",
+        ),
+        KeyFigure(
+            label="Held up after",
+            value="never" if after is None else seconds(after),
+            note="by a bad broker",
+        ),
+        KeyFigure(label="Producers", value=format_ratio(found.hit_ratio), note="that it holds up"),
+    ]
 
 
 def buffered_s(load: ProducerLoad) -> float:
@@ -479,6 +579,38 @@ def rollover_answer(found: Rollover | None) -> str:
     )
 
 
+def ledger_figures(
+    rule: RolloverRule, found: Rollover | None, compaction: CompactionRule
+) -> list[KeyFigure]:
+    """Return the next rollover, what the ledger holds then, and what compaction leaves."""
+    dead = KeyFigure(
+        label="Dead data",
+        value=format_ratio(1 - compaction.major_threshold),
+        note="of the disk, at most",
+    )
+    if found is None:
+        return [KeyFigure(label="Next ledger", value="never", note="nothing is written"), dead]
+    return [
+        KeyFigure(
+            label="Next ledger", value=span(found.in_minutes), note=f"by {_CAUSES[found.cause]}"
+        ),
+        KeyFigure(
+            label="Age then",
+            value=span(found.age_minutes),
+            note="held by the least age"
+            if found.held_by_minimum
+            else f"of {span(rule.max_minutes)}",
+            status="warning" if found.held_by_minimum else "",
+        ),
+        KeyFigure(
+            label="Size then",
+            value=f"{found.size_bytes / _MIB_BYTES:,.0f} MiB",
+            note=f"{found.entries:,.0f} entries",
+        ),
+        dead,
+    ]
+
+
 def bounds_table(rule: RolloverRule, found: Rollover, given: Mapping[str, Number]) -> pd.DataFrame:
     """Return one row a bound: when it is reached, and how full it is at the rollover."""
     minutes = {
@@ -628,6 +760,33 @@ def retention_answer(phases: Sequence[Phase], held: str) -> str:
     )
 
 
+def retention_figures(
+    phases: Sequence[Phase], rule: RetentionRule, bytes_per_s: float
+) -> list[KeyFigure]:
+    """Return how long a message is backlog, when it is gone, and what that takes on disk."""
+    first, last = phases[0].ends, phases[-1].ends
+    size = None if last is None else last * 60 * bytes_per_s
+    return [
+        KeyFigure(label="Backlog for", value="no end" if first is None else span(first)),
+        KeyFigure(
+            label="Gone after",
+            value="never" if last is None else span(last),
+            note="at the latest",
+            status="warning" if last is None else "",
+        ),
+        KeyFigure(
+            label="Topic holds",
+            value="no end" if size is None else format_bytes(size),
+            note="at most",
+        ),
+        KeyFigure(
+            label="On the bookies",
+            value="no end" if size is None else format_bytes(size * rule.copies),
+            note=pluralize(rule.copies, "copy"),
+        ),
+    ]
+
+
 def phases_table(phases: Sequence[Phase]) -> pd.DataFrame:
     """Return one row a phase."""
     return pd.DataFrame(
@@ -636,7 +795,6 @@ def phases_table(phases: Sequence[Phase]) -> pd.DataFrame:
                 "phase": one.name,
                 "from": span(one.begins),
                 "until": "without end" if one.ends is None else span(one.ends),
-                "why": one.why,
             }
             for one in phases
         ]

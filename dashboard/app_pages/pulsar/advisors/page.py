@@ -1,29 +1,30 @@
-"""Advisors: the arithmetic behind what operators tune, with the cluster's own numbers."""
+"""Calculators: the arithmetic behind what operators tune, with the cluster's own numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 import streamlit as st
 
 from dashboard import state
-from dashboard.app_pages.pulsar.advisors.bundles import draw_bundles, draw_lookups
+from dashboard.app_pages.pulsar.advisors.bundles import BUNDLES_CALCULATOR, LOOKUPS_CALCULATOR
 from dashboard.app_pages.pulsar.advisors.inputs import Subject
-from dashboard.app_pages.pulsar.advisors.partitions import draw_partitions
-from dashboard.app_pages.pulsar.advisors.producer import draw_producer
-from dashboard.app_pages.pulsar.advisors.storage import draw_ledgers, draw_retention
-from dashboard.components import frame, words
+from dashboard.app_pages.pulsar.advisors.partitions import PARTITIONS_CALCULATOR
+from dashboard.app_pages.pulsar.advisors.producer import PRODUCER_CALCULATOR
+from dashboard.app_pages.pulsar.advisors.result import Calculator
+from dashboard.app_pages.pulsar.advisors.storage import LEDGERS_CALCULATOR, RETENTION_CALCULATOR
+from dashboard.components import choice, frame, words
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.legible import option
 from dashboard.presenters.pulsar.bundles import namespaces_by_load
 
-ADVISORS: dict[str, Callable[[Subject], None]] = {
-    "bundles": draw_bundles,
-    "partitions": draw_partitions,
-    "producer": draw_producer,
-    "ledgers": draw_ledgers,
-    "retention": draw_retention,
-    "lookups": draw_lookups,
+CALCULATORS: dict[str, Calculator[Any]] = {
+    "bundles": BUNDLES_CALCULATOR,
+    "partitions": PARTITIONS_CALCULATOR,
+    "producer": PRODUCER_CALCULATOR,
+    "ledgers": LEDGERS_CALCULATOR,
+    "retention": RETENTION_CALCULATOR,
+    "lookups": LOOKUPS_CALCULATOR,
 }
 
 page = frame.open_page("Calculators", PulsarPage)
@@ -33,17 +34,15 @@ if movable.num_rows == 0:
     st.stop()
 namespaces = namespaces_by_load(movable)
 words.tell_unknown("namespace", state.unknown_in_address(state.NAMESPACE, namespaces), namespaces)
-words.tell_unknown("advisor", state.unknown_in_address(state.VIEW, ADVISORS), list(ADVISORS))
-with st.container(horizontal=True, vertical_alignment="bottom"):
-    view = st.segmented_control(
-        "Advisor",
-        list(ADVISORS),
-        default="bundles",
-        required=True,
-        key=state.VIEW,
-        bind="query-params",
-        label_visibility="collapsed",
-    )
+with st.container(horizontal=True, vertical_alignment="center"):
+    chosen = CALCULATORS[
+        choice.segmented(
+            "Calculator",
+            list(CALCULATORS),
+            key=state.VIEW,
+            say=lambda name: CALCULATORS[name].title,
+        )
+    ]
     namespace = st.selectbox(
         "Namespace",
         namespaces,
@@ -54,4 +53,5 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
         label_visibility="collapsed",
         help="The one with most traffic first.",
     )
-ADVISORS[view or "bundles"](Subject.of(page, namespace or namespaces[0]))
+words.title(f"Calculators: {chosen.title}", namespace or namespaces[0])
+chosen.show(Subject.of(page, namespace or namespaces[0]))

@@ -1,8 +1,9 @@
-"""The advisor of partitions: how they fall into bundles, and the split surgeon."""
+"""The calculator of partitions: how they fall into bundles, and the splits that spread them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import streamlit as st
@@ -19,14 +20,15 @@ from dashboard.app_pages.pulsar.advisors.charts import (
     curve_lines,
     tally_bars,
 )
-from dashboard.app_pages.pulsar.advisors.inputs import Subject, topics_button
+from dashboard.app_pages.pulsar.advisors.inputs import Subject
+from dashboard.app_pages.pulsar.advisors.result import Calculator, Given, Result
 from dashboard.charts.ring import namespace_ring
-from dashboard.components import figures, tables, words
+from dashboard.components import action_bar, figures, tables, words
 from dashboard.components.pulsar import moves_plan
-from dashboard.components.pulsar.applying import PulsarDialog
+from dashboard.components.pulsar.applying import in_dialog
 from dashboard.legible import option
 from dashboard.presenters.pulsar.advisors_facts import NamespaceFacts, live_topic
-from dashboard.presenters.pulsar.advisors_inputs import PARTITIONS, Number
+from dashboard.presenters.pulsar.advisors_inputs import PARTITIONS
 
 _MAXIMUM: Final = "loadBalancerNamespaceMaximumBundles"
 _BANDWIDTH: Final = "loadBalancerNamespaceBundleMaxBandwidthMbytes"
@@ -35,41 +37,33 @@ _RING_PX: Final = 290
 _MAX_OFFERED: Final = 500
 
 
-def draw_partitions(subject: Subject) -> None:
-    """Draw how a topic's partitions fall into bundles, and what would fix it."""
-    said = st.container()
-    topic = _topic(subject)
-    given = inputs.draw(PARTITIONS, live_topic(subject.topic(topic)))
-    _links(subject)
-    try:
-        request, facts = _request(subject, topic, given)
-        found = queries.spread(request)
-    except OpsError as error:
-        words.failed(error, what="That cannot be computed")
-        return
+def _compute(subject: Subject, given: Given, topic: str) -> Result:
+    request, facts = _request(subject, topic, given)
+    found = queries.spread(request)
     surgery = found.surgery
-    with said:
-        words.answer(model.spread_answer(surgery, found.expected, request.partitions))
-    _basis(subject, request)
-    if facts is not None:
-        st.caption(words.plain(model.owners_words(queries.owners_of(facts, surgery))))
-    left, right = st.columns(2, gap="medium")
-    with left:
-        words.section("Partitions per bundle", "Hashes of the names; dashes: balls thrown in bins.")
-        figures.chart(
-            tally_bars(model.tally(surgery, request.partitions)),
-            key="advisor_tally",
-            alt=f"Bundles by partitions; the fullest holds {surgery.before.worst}",
-        )
-    with right:
-        words.section("Other numbers of partitions", "In the same bundles.")
-        figures.chart(
-            curve_lines(found.curve, partitions=request.partitions),
-            key="advisor_curve",
-            alt="Share of the traffic in the fullest bundle by number of partitions",
-        )
-    _others(found, request)
-    _surgeon(subject, request, surgery, facts, given)
+    limit = subject.page.reading.settings.number(_BANDWIDTH) * _MIB_BYTES
+    need = partitions_needed(given["topic_traffic"] * 1e6, request.partitions, limit)
+    text = model.need_words(need, request.partitions)
+    owners = "" if facts is None else model.owners_words(queries.owners_of(facts, surgery))
+    return Result(
+        answer=model.spread_answer(surgery, found.expected, request.partitions),
+        figures=model.spread_figures(surgery, found.expected, request.partitions),
+        title="Partitions per bundle",
+        chart=tally_bars(model.tally(surgery, request.partitions)),
+        alt=f"Bundles by partitions; the fullest holds {surgery.before.worst}",
+        basis=f"{_basis(subject, request)} {owners}".strip(),
+        warnings=[text] if text and not need.is_enough else [],
+        tabs={
+            "Other counts": partial(_others, found, request),
+            "Splits": partial(_splits, subject, request, surgery, facts),
+        },
+    )
+
+
+def _form(subject: Subject) -> str:
+    topic = _topic(subject)
+    _examples()
+    return topic
 
 
 def _topic(subject: Subject) -> str:
@@ -95,26 +89,22 @@ def _topic(subject: Subject) -> str:
         return topic
 
 
-def _links(subject: Subject) -> None:
-    """Draw the example, and the reading of real topics."""
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.button(
-            "The example of vivo: 30 over 180",
-            icon=":material/lightbulb:",
-            type="tertiary",
-            help=model.EXAMPLE_WORDS,
-            on_click=_example,
-            args=(30,),
-        )
-        st.button(
-            "The same with 120",
-            icon=":material/lightbulb:",
-            type="tertiary",
-            on_click=_example,
-            args=(120,),
-            help="Four times the partitions, the same bundles.",
-        )
-    topics_button(subject)
+def _examples() -> None:
+    """Draw the buttons of the published example."""
+    with st.container(horizontal=True, gap="small"):
+        for partitions, about in (
+            (30, model.EXAMPLE_WORDS),
+            (120, "Four times the partitions, the same bundles."),
+        ):
+            st.button(
+                f"As vivo, {partitions} over 180",
+                icon=":material/lightbulb:",
+                type="tertiary",
+                key=f"_vivo_over_{partitions}",
+                help=about,
+                on_click=_example,
+                args=(partitions,),
+            )
 
 
 def _example(partitions: int) -> None:
@@ -123,7 +113,7 @@ def _example(partitions: int) -> None:
 
 
 def _request(
-    subject: Subject, topic: str, given: dict[str, Number]
+    subject: Subject, topic: str, given: Given
 ) -> tuple[queries.SpreadRequest, NamespaceFacts | None]:
     """Return the request, and the namespace whose own bundles these are.
 
@@ -161,102 +151,85 @@ def _request(
     return request, facts
 
 
-def _basis(subject: Subject, request: queries.SpreadRequest) -> None:
+def _basis(subject: Subject, request: queries.SpreadRequest) -> str:
     real = subject.topic(request.topic) is not None
     whose = f"{request.even} even bundles, assumed" if request.even else "the namespace's own, live"
     what = "a topic of the cluster" if real else "any name: the cluster is not contacted"
     text = f"Bundles: {whose}. Topic: {request.topic}, {what}."
     if request.topic == model.EXAMPLE_TOPIC and request.even == model.EXAMPLE["even"]:
-        text = f"{text} {model.EXAMPLE_WORDS} The name is ours, chosen to fall like theirs."
-    st.caption(words.plain(text))
+        return f"{text} {model.EXAMPLE_WORDS} The name is ours, chosen to fall like theirs."
+    return text
 
 
 def _others(found: queries.SpreadAnswer, request: queries.SpreadRequest) -> None:
     left, right = st.columns(2, gap="medium")
     with left:
-        words.section("Side by side", "The same topic with fewer or more partitions.")
-        rows = model.counts_table(found.counts, request.partitions)
-        tables.table(
-            rows,
-            {
-                "partitions": tables.whole("Partitions"),
-                "mark": tables.words(""),
-                "worst": tables.whole("In the fullest", "By the real hashes."),
-                "expected": st.column_config.NumberColumn(
-                    "Random names", format="%.1f", help="Expected in the fullest bundle."
-                ),
-                "share": tables.percent(
-                    "Traffic there", "Of the topic; partitions are assumed equal."
-                ),
-                "unevenness": st.column_config.NumberColumn("Times the mean", format="%.1f"),
-            },
-            key="advisor_partition_counts",
-            alt="Numbers of partitions side by side",
-        )
-        st.caption(
-            "Random names: the expected maximum of balls thrown into bins, computed with "
-            "independent bundles (right to about 1%); the bars' dashes are exact."
+        words.section("Share of the fullest bundle")
+        figures.chart(
+            curve_lines(found.curve, partitions=request.partitions),
+            key="advisor_curve",
+            alt="Share of the traffic in the fullest bundle by number of partitions",
         )
     with right:
-        words.section("Other numbers of bundles", "Of the same width; coloured: as many as here.")
+        words.section("Even bundles", "Coloured: as many as here.")
         figures.chart(
             bundle_count_bars(found.by_bundles, bundles=found.bundles),
             key="advisor_bundle_counts",
             alt="Partitions in the fullest bundle by number of even bundles",
         )
+    tables.table(
+        model.counts_table(found.counts, request.partitions),
+        {
+            "partitions": tables.whole("Partitions"),
+            "mark": tables.words(""),
+            "worst": tables.whole("In the fullest", "By the real hashes."),
+            "expected": st.column_config.NumberColumn(
+                "Random names", format="%.1f", help="Expected in the fullest bundle."
+            ),
+            "share": tables.percent("Traffic there", "Of the topic; partitions are assumed equal."),
+            "unevenness": st.column_config.NumberColumn("Times the mean", format="%.1f"),
+        },
+        key="advisor_partition_counts",
+        alt="Numbers of partitions side by side",
+    )
 
 
-def _surgeon(
+def _splits(
     subject: Subject,
     request: queries.SpreadRequest,
     surgery: Surgery,
     facts: NamespaceFacts | None,
-    given: dict[str, Number],
 ) -> None:
     """Draw the splits that would spread them, the ring before and after, and the plan."""
-    words.section(
-        "The split surgeon", "The fewest splits at positions; a split cannot be taken back."
-    )
     st.markdown(words.plain(surgery.verdict))
-    limit = subject.page.reading.settings.number(_BANDWIDTH) * _MIB_BYTES
-    try:
-        need = partitions_needed(given["topic_traffic"] * 1e6, request.partitions, limit)
-    except InputError as error:
-        words.failed(error, what="That cannot be computed")
-        return
-    if sentence := model.need_words(need, request.partitions):
-        (st.info if need.is_enough else st.warning)(
-            words.plain(sentence),
-            icon=":material/speed:" if need.is_enough else ":material/warning:",
+    if surgery.cuts:
+        rows = model.cuts_table(surgery)
+        tables.table(
+            rows,
+            {
+                "range": tables.words("Cut", pinned=True),
+                "at": tables.words("At"),
+                "held": tables.whole("Partitions in it"),
+                "left": tables.whole("Below"),
+                "right": tables.whole("Above"),
+            },
+            key="advisor_cuts",
+            alt="Splits that would spread the partitions",
+            height=min(240, tables.height_of(len(rows))),
         )
     _rings(request, surgery)
     if not surgery.cuts:
         return
-    rows = model.cuts_table(surgery)
-    tables.table(
-        rows,
-        {
-            "range": tables.words("Cut", pinned=True),
-            "at": tables.words("At"),
-            "held": tables.whole("Partitions in it"),
-            "left": tables.whole("Below"),
-            "right": tables.whole("Above"),
-        },
-        key="advisor_cuts",
-        alt="Splits that would spread the partitions",
-        height=min(300, tables.height_of(len(rows))),
-    )
     if facts is None:
         st.caption("Even bundles are assumed: there is nothing to plan on the cluster.")
-        return
-    if subject.topic(request.topic) is None:
+    elif subject.topic(request.topic) is None:
         st.info(
-            "A split cannot be taken back, so it is planned only for a topic that was read from "
-            "the cluster: choose its namespace above, then Fetch topics.",
+            "A split cannot be undone, so it is planned only for a topic that was read from the "
+            "cluster: fetch the topics of its namespace.",
             icon=":material/info:",
         )
-        return
-    _plan(subject, facts, surgery)
+    else:
+        _plan(subject, facts, surgery)
 
 
 def _rings(request: queries.SpreadRequest, surgery: Surgery) -> None:
@@ -293,13 +266,30 @@ def _plan(subject: Subject, facts: NamespaceFacts, surgery: Surgery) -> None:
     except OpsError as error:
         words.failed(error, what="The splits cannot be planned")
         return
-    dialog = state.open_dialog()
-    if isinstance(dialog, PulsarDialog):  # behind a dialog stands what it is about
-        plan, preview = dialog.plan, dialog.preview
-    words.section("The plan", "Specified positions; each bundle is one request to its owner.")
+    plan, preview = in_dialog() or (plan, preview)
     moves_plan.draw_remarks(plan)
     if not preview.others:
         return
-    moves_plan.draw_apply(page, plan, preview, sentence=surgery.verdict)
+    dialog = moves_plan.dialog_of(page, plan, preview, sentence=surgery.verdict)
+    effects = [
+        action_bar.Effect(
+            label="Splits", value=f"{len(preview.others):,}", note="cannot be undone"
+        ),
+        action_bar.Effect(
+            label="Fullest bundle",
+            value=pluralize(surgery.after.worst, "partition"),
+            note=f"now {surgery.before.worst}",
+        ),
+    ]
+    moves_plan.draw_bar(page, dialog, key="cuts", effects=effects)
     with st.expander("The brokers' own lines", icon=":material/terminal:"):
         st.code("\n".join(other.command for other in preview.others), language="bash")
+
+
+PARTITIONS_CALCULATOR: Final = Calculator[str](
+    title="Partitions",
+    knobs=PARTITIONS,
+    controls=_form,
+    live=lambda subject, topic: live_topic(subject.topic(topic)),
+    compute=_compute,
+)

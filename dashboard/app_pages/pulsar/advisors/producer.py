@@ -1,10 +1,12 @@
-"""The advisor of producers: queue, batches, and what one slow or dead broker does to them."""
+"""The calculator of producers: queue, batches, and what one slow or dead broker does to them."""
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
 import streamlit as st
 
-from core.errors import OpsError
 from core.planning.advisors.client_queue import ProducerLoad, batch_of
 from core.planning.advisors.stalls import (
     ROUTINGS,
@@ -15,53 +17,34 @@ from core.planning.advisors.stalls import (
 )
 from dashboard.app_pages.pulsar.advisors import inputs, model
 from dashboard.app_pages.pulsar.advisors.charts import stall_lines
-from dashboard.app_pages.pulsar.advisors.inputs import Subject, topic_choice, topics_button
-from dashboard.components import figures, words
-from dashboard.presenters.pulsar.advisors_facts import live_producer
-from dashboard.presenters.pulsar.advisors_inputs import PRODUCER, Number
+from dashboard.app_pages.pulsar.advisors.inputs import Subject, topic_choice
+from dashboard.app_pages.pulsar.advisors.result import Calculator, Given, Result
+from dashboard.presenters.pulsar.advisors_facts import PartitionedTopic, live_producer
+from dashboard.presenters.pulsar.advisors_inputs import PRODUCER
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
 
 
-def draw_producer(subject: Subject) -> None:
-    """Draw what the settings of a producer on a partitioned topic come to."""
-    said = st.container()
-    chosen = topic_choice(subject)
-    given = inputs.draw(PRODUCER, live_producer(subject.facts, chosen))
-    routing = _choices()
-    topics_button(subject)
-    try:
-        load = model.load_of(given)
-        silent = silent_partitions(load.partitions, int(given["brokers"]))
-        slow_ratio = given["slow_pct"] / 100
-        found = routed_stall(load, silent, routing=routing, slow_ratio=slow_ratio)
-        batch = batch_of(load)
-    except OpsError as error:
-        words.failed(error, what="That cannot be computed")
-        return
-    with said:
-        words.answer(model.answer(load, found))
-    left, right = st.columns([0.5, 0.5], gap="medium")
-    with left:
-        words.section("What it comes to")
-        _table(model.comes_to(load, batch, found))
-        for remark in model.remarks(load, batch):
-            st.warning(words.plain(remark), icon=":material/warning:")
-    with right:
-        words.section("One bad broker", "How soon it holds up a producer, by partitions.")
-        _curve(load, given, slow_ratio)
+class _Choices(NamedTuple):
+    topic: PartitionedTopic | None
+    routing: str
 
 
-def _choices() -> str:
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        routing = st.segmented_control(
-            "Routing of messages without a key",
-            list(ROUTINGS),
-            default=ROUTINGS[0],
-            required=True,
-            key="messageRoutingMode",
-            bind="query-params",
-            help="messageRoutingMode: in turn round all partitions, or all to one that the "
-            "producer picked when it began.",
-        )
+def _choices(subject: Subject) -> _Choices:
+    topic = topic_choice(subject)
+    routing = st.segmented_control(
+        "Routing of messages without a key",
+        list(ROUTINGS),
+        default=ROUTINGS[0],
+        required=True,
+        key="messageRoutingMode",
+        bind="query-params",
+        help="messageRoutingMode: in turn round all partitions, or all to one that the "
+        "producer picked when it began.",
+    )
+    with st.container(horizontal=True, gap="small"):
         for partitions in (30, 120):
             st.button(
                 f"As vivo, {partitions} partitions",
@@ -70,39 +53,56 @@ def _choices() -> str:
                 on_click=inputs.preset,
                 args=({**model.VIVO, "partitions": partitions},),
                 key=f"_vivo_{partitions}",
-                help="Of its report: 2,000 and 40,000 pending messages, 200 MiB, batches of 50 µs, "
-                "2,000 messages or 5 MiB.",
+                help="Of its report: 2,000 and 40,000 pending messages, 200 MiB, batches of "
+                "50 µs, 2,000 messages or 5 MiB.",
             )
-    return str(routing)
+    return _Choices(topic, str(routing))
 
 
-def _table(rows: object) -> None:
+def _compute(_: Subject, given: Given, choices: _Choices) -> Result:
+    load = model.load_of(given)
+    silent = silent_partitions(load.partitions, int(given["brokers"]))
+    slow_ratio = given["slow_pct"] / 100
+    found = routed_stall(load, silent, routing=choices.routing, slow_ratio=slow_ratio)
+    batch = batch_of(load)
+    chart = _chart(load, int(given["brokers"]), slow_ratio)
+    return Result(
+        answer=model.answer(load, found),
+        figures=model.producer_figures(load, batch, found),
+        title="Time until one bad broker holds up a producer",
+        chart=chart,
+        alt="Time until one bad broker holds up a producer, by number of partitions",
+        basis=f"Of {int(given['brokers'])} brokers one is bad; partitions are spread evenly."
+        if chart is not None
+        else "No queue and no memory limit: messages fail by sendTimeout, or wait without end.",
+        warnings=model.remarks(load, batch),
+        tabs={"Why": partial(_why, model.comes_to(load, batch, found))},
+    )
+
+
+def _why(rows: pd.DataFrame) -> None:
     st.table(rows, border="horizontal", alt="What the settings come to")
+    st.caption(
+        "In turn, every producer is held up; with a single partition only those whose partition is "
+        "there, but sooner. With blockIfQueueFull=false (the default) a full queue fails the send."
+    )
 
 
-def _curve(load: ProducerLoad, given: dict[str, Number], slow_ratio: float) -> None:
-    brokers = int(given["brokers"])
+def _chart(load: ProducerLoad, brokers: int, slow_ratio: float) -> go.Figure | None:
+    """Return the chart; ``None`` where nothing ever holds a producer up."""
     lines: list[tuple[str, list[RoutedStall]]] = [
-        (
-            one,
-            stall_curve(load, model.CURVE, brokers=brokers, routing=one, slow_ratio=slow_ratio),
-        )
+        (one, stall_curve(load, model.CURVE, brokers=brokers, routing=one, slow_ratio=slow_ratio))
         for one in ROUTINGS
     ]
     if all(found.stall.blocked_after_s is None for _, line in lines for found in line):
-        st.info(
-            "Neither a queue nor memory has a limit: nothing holds the producer up; messages fail "
-            "by sendTimeout, or wait without end.",
-            icon=":material/info:",
-        )
-        return
-    figures.chart(
-        stall_lines(lines, partitions=load.partitions, timeout_s=load.send_timeout_s),
-        key="advisor_stall",
-        alt="Time until one bad broker holds up a producer, by number of partitions",
-    )
-    st.caption(
-        f"One of {brokers} brokers is bad; partitions are spread evenly. In turn, every producer "
-        "is held up; with a single partition only those whose partition is there, but sooner. With "
-        "blockIfQueueFull=false (the default) a full queue fails the send instead of blocking it."
-    )
+        return None
+    return stall_lines(lines, partitions=load.partitions, timeout_s=load.send_timeout_s)
+
+
+PRODUCER_CALCULATOR: Final = Calculator[_Choices](
+    title="Producer queue",
+    knobs=PRODUCER,
+    controls=_choices,
+    live=lambda subject, choices: live_producer(subject.facts, choices.topic),
+    compute=_compute,
+)

@@ -1,92 +1,87 @@
-"""The advisors of ledgers, disks, compaction and retention."""
+"""The calculators of ledgers, disks, compaction and retention."""
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
 import streamlit as st
 
-from core.errors import InputError
 from core.planning.advisors.contradictions import contradictions
-from core.planning.advisors.disks import disk_picture, disks_words
-from core.planning.advisors.ledger import RolloverRule
-from core.planning.advisors.retention import held_words, life_of_message
-from dashboard.app_pages.pulsar.advisors import inputs, model
+from core.planning.advisors.disks import DiskPicture, disk_picture, disks_words
+from core.planning.advisors.ledger import Rollover, RolloverRule
+from core.planning.advisors.retention import (
+    CompactionRule,
+    Phase,
+    held_words,
+    life_of_message,
+)
+from dashboard.app_pages.pulsar.advisors import model
 from dashboard.app_pages.pulsar.advisors.charts import (
     compaction_line,
     disk_bars,
     filling_lines,
     life_bars,
 )
-from dashboard.app_pages.pulsar.advisors.inputs import Subject, topic_choice, topics_button
+from dashboard.app_pages.pulsar.advisors.inputs import Subject, topic_choice
+from dashboard.app_pages.pulsar.advisors.result import Calculator, Given, Result
 from dashboard.components import figures, tables, words
 from dashboard.presenters.pulsar.advisors_facts import live_ledger, live_settings, live_storage
-from dashboard.presenters.pulsar.advisors_inputs import DISKS, LEDGER, RETENTION, Number
+from dashboard.presenters.pulsar.advisors_inputs import DISKS, LEDGER, RETENTION
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dashboard.presenters.pulsar.advisors_facts import PartitionedTopic
+    from dashboard.presenters.pulsar.advisors_inputs import Live
 
 
-def draw_ledgers(subject: Subject) -> None:
-    """Draw when the next ledger begins, how ledgers fill disks, and what compaction gives back."""
-    said = st.container()
-    chosen = topic_choice(subject)
-    live = live_ledger(subject.facts, chosen)
-    live |= live_settings(subject.page.reading.settings, LEDGER)
-    given = inputs.draw(LEDGER, live)
-    topics_button(subject)
-    try:
-        rule = model.rule_of(given)
-        found = model.rollover_of(rule, given)
-    except InputError as error:
-        words.failed(error, what="That cannot be computed")
-        return
-    with said:
-        words.answer(model.rollover_answer(found))
-    if found is not None:
-        left, right = st.columns([0.56, 0.44], gap="medium")
-        with left:
-            words.section(
-                "How it fills", "Grey: the least age. Closed at the first bound after it."
-            )
-            figures.chart(
-                filling_lines(model.filling(rule, found, given)),
-                key="advisor_filling",
-                alt=model.rollover_answer(found),
-            )
-        with right:
-            words.section("The rule", "The least age, and any of the three.")
-            tables.table(
-                model.bounds_table(rule, found, given),
-                {
-                    "bound": tables.words("Bound"),
-                    "mark": tables.words(""),
-                    "minutes": st.column_config.NumberColumn("Reached after min", format="%,.1f"),
-                    "full": tables.percent("At the end"),
-                    "formula": tables.words("Arithmetic"),
-                },
-                key="advisor_bounds",
-                alt="Bounds of a ledger",
-                missing="never",
-            )
-            st.caption(
-                "closed = (entries ≥ most entries, or size ≥ most size, or age ≥ longest age) and "
-                "age > least age; looked at after each entry, and by a timer for the age."
-            )
-    _bookies(subject, rule)
+# -- ledgers ---------------------------------------------------------------------------------------
 
 
-def _bookies(subject: Subject, rule: RolloverRule) -> None:
-    words.section("On the bookies", "Where ledgers lie, and what of deleted ones stays on disk.")
-    given = inputs.draw(DISKS, {})
-    left, right = st.columns(2, gap="medium")
-    with left:
-        _disks(subject, rule, int(given["directories"]))
-    with right:
-        _compaction(given)
+def _ledgers(subject: Subject, given: Given, _: PartitionedTopic | None) -> Result:
+    rule = model.rule_of(given)
+    found = model.rollover_of(rule, given)
+    compaction, live_ratio = model.compaction_of(given), given["live_pct"] / 100
+    text = model.compaction_words(compaction, live_ratio)
+    directories = int(given["directories"])
+    disks = disk_picture(subject.page.reading.movable, rule, directories)
+    return Result(
+        answer=model.rollover_answer(found),
+        figures=model.ledger_figures(rule, found, compaction),
+        title="How a ledger fills",
+        chart=None if found is None else filling_lines(model.filling(rule, found, given)),
+        alt=model.rollover_answer(found),
+        basis="Grey: the least age. Closed at the first bound after it.",
+        tabs={
+            **({} if found is None else {"Why": partial(_bounds, rule, found, given)}),
+            "Disks": partial(_disks, disks, directories),
+            "Compaction": partial(_compaction, compaction, live_ratio, text),
+        },
+    )
 
 
-def _disks(subject: Subject, rule: RolloverRule, directories: int) -> None:
-    try:
-        found = disk_picture(subject.page.reading.movable, rule, directories)
-    except InputError as error:
-        words.failed(error, what="That cannot be computed")
-        return
+def _bounds(rule: RolloverRule, found: Rollover, given: Given) -> None:
+    tables.table(
+        model.bounds_table(rule, found, given),
+        {
+            "bound": tables.words("Bound"),
+            "mark": tables.words(""),
+            "minutes": st.column_config.NumberColumn("Reached after min", format="%,.1f"),
+            "full": tables.percent("At the end"),
+            "formula": tables.words("Arithmetic"),
+        },
+        key="advisor_bounds",
+        alt="Bounds of a ledger",
+        missing="never",
+    )
+    st.caption(
+        "closed = (entries ≥ most entries, or size ≥ most size, or age ≥ longest age) and "
+        "age > least age; checked after each entry, and by a timer for the age."
+    )
+
+
+def _disks(found: DiskPicture | None, directories: int) -> None:
     if found is None:
         st.info("No topic is known from this snapshot.", icon=":material/info:")
         return
@@ -94,19 +89,11 @@ def _disks(subject: Subject, rule: RolloverRule, directories: int) -> None:
     figures.chart(disk_bars(found), key="advisor_disks", alt=disks_words(found, directories))
     st.caption(
         "Live: topics and traffic of every bundle of the cluster. Assumed: equal topics in a "
-        "bundle, one ledger each, numbered by chance, all on one bookie. More even ledgers (a "
-        "lower maximum size) make more even disks."
+        "bundle, one ledger each, numbered by chance, all on one bookie."
     )
 
 
-def _compaction(given: dict[str, Number]) -> None:
-    try:
-        rule = model.compaction_of(given)
-        live_ratio = given["live_pct"] / 100
-        text = model.compaction_words(rule, live_ratio)
-    except InputError as error:
-        words.failed(error, what="That cannot be computed")
-        return
+def _compaction(rule: CompactionRule, live_ratio: float, text: str) -> None:
     st.markdown(words.plain(text))
     figures.chart(
         compaction_line(model.compaction_curve(rule, live_ratio)),
@@ -115,51 +102,69 @@ def _compaction(given: dict[str, Number]) -> None:
     )
 
 
-def draw_retention(subject: Subject) -> None:
-    """Draw the life of a message, and what of the settings contradicts itself."""
-    said = st.container()
-    chosen = topic_choice(subject)
-    live = live_ledger(subject.facts, chosen)
-    live |= live_settings(subject.page.reading.settings, RETENTION)
-    live |= live_storage(subject.page.reading.snapshot, subject.facts.namespace)
-    given = inputs.draw(RETENTION, live)
-    topics_button(subject)
+# -- retention -------------------------------------------------------------------------------------
+
+
+def _retention(_: Subject, given: Given, _topic: PartitionedTopic | None) -> Result:
     bytes_per_s = given["written"] * 1e6
-    try:
-        rule = model.retention_of(given)
-        after = model.consumed_after(given)
-        phases = life_of_message(rule, consumed_after_minutes=after, bytes_per_s=bytes_per_s)
-    except InputError as error:
-        words.failed(error, what="That cannot be computed")
-        return
-    answer = model.retention_answer(phases, held_words(rule, phases, bytes_per_s))
-    with said:
-        words.answer(answer)
-    text = contradictions(
-        rule,
-        consumed_after_minutes=after,
-        bytes_per_s=bytes_per_s,
-        quota_megabytes=float(given["backlogQuotaDefaultLimitBytes"]),
-    )
-    words.section("The life of a message", "From its publishing; each phase at its longest.")
-    figures.chart(
-        life_bars(phases),
-        key="advisor_life",
+    rule = model.retention_of(given)
+    after = model.consumed_after(given)
+    phases = life_of_message(rule, consumed_after_minutes=after, bytes_per_s=bytes_per_s)
+    held = held_words(rule, phases, bytes_per_s)
+    answer = model.retention_answer(phases, held)
+    return Result(
+        answer=answer,
+        figures=model.retention_figures(phases, rule, bytes_per_s),
+        title="The life of a message",
+        chart=life_bars(phases),
         alt=answer,
+        basis="From its publishing; each phase at its longest.",
+        warnings=contradictions(
+            rule,
+            consumed_after_minutes=after,
+            bytes_per_s=bytes_per_s,
+            quota_megabytes=float(given["backlogQuotaDefaultLimitBytes"]),
+        ),
+        tabs={"Why": partial(_phases, phases)},
     )
+
+
+def _phases(phases: Sequence[Phase]) -> None:
     tables.table(
         model.phases_table(phases),
         {
             "phase": tables.words("Phase"),
             "from": tables.words("From"),
             "until": tables.words("Until at the latest"),
-            "why": tables.words("Because"),
         },
         key="advisor_phases",
         alt="Phases of a message's life",
     )
-    words.section("What does not go together")
-    for sentence in text:
-        st.warning(words.plain(sentence), icon=":material/warning:")
-    if not text:
-        st.success("Nothing: retention, time to live and backlog fit.", icon=":material/check:")
+    words.notes([f"{one.name}: {one.why}" for one in phases])
+
+
+def _live_retention(subject: Subject, topic: PartitionedTopic | None) -> dict[str, Live]:
+    snapshot, settings = subject.page.reading.snapshot, subject.page.reading.settings
+    return (
+        live_ledger(subject.facts, topic)
+        | live_settings(settings, RETENTION)
+        | live_storage(snapshot, subject.facts.namespace)
+    )
+
+
+LEDGERS_CALCULATOR: Final = Calculator["PartitionedTopic | None"](
+    title="Ledgers",
+    knobs=(*LEDGER, *DISKS),
+    controls=topic_choice,
+    live=lambda subject, topic: (
+        live_ledger(subject.facts, topic) | live_settings(subject.page.reading.settings, LEDGER)
+    ),
+    compute=_ledgers,
+)
+RETENTION_CALCULATOR: Final = Calculator["PartitionedTopic | None"](
+    title="Retention",
+    knobs=RETENTION,
+    controls=topic_choice,
+    live=_live_retention,
+    compute=_retention,
+)

@@ -66,7 +66,7 @@ figures.key_figures(
     key="broker",
 )
 
-left, right = st.columns([0.56, 0.44], gap="medium")
+left, right = frame.columns([0.56, 0.44], key="broker")
 with left:
     words.section("Usage, last 6 h")
     limit = settings.number(model.OVERLOADED) / 100

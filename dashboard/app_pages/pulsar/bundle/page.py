@@ -106,7 +106,7 @@ figures.key_figures(
     model.key_figures(row, traffic.total, traffic.mean, moves, model.trend_of(series), likely),
     key="bundle",
 )
-left, right = st.columns([0.6, 0.4], gap="medium")
+left, right = frame.columns([0.6, 0.4], key="bundle")
 with left:
     words.section("Traffic, last 6 h")
     figures.chart(

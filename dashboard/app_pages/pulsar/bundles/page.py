@@ -42,7 +42,7 @@ figures.key_figures(
     model.key_figures(load, reading.measures.throughput.mean, presenter.total_traffic(past)),
     key="bundles",
 )
-left, right = st.columns([0.62, 0.38], gap="medium")
+left, right = frame.columns([0.62, 0.38], key="bundles")
 with left:
     group_by = GROUPS.get(state.text(state.GROUP), "owner")
     words.section("Traffic", model.treemap_note(movable, group_by))

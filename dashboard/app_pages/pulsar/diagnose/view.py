@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -13,6 +14,7 @@ from core.pulsar.presets import set_command
 from core.pulsar.settings import effective_settings, parse_set_options
 from core.pulsar.shedding.registry import active_shedding_strategy
 from dashboard import state
+from dashboard.app_pages.diagnose.system import NextPage
 
 if TYPE_CHECKING:
     from core.diagnosis.model import Cause
@@ -23,34 +25,33 @@ class PulsarDiagnose:
 
     subject = "Bundle"
 
-    def draw_actions(self, page: Any, cause: Cause) -> None:
-        """Draw the way to Rebalance and to Settings, both with the change filled in."""
+    def next_pages(self, page: Any, cause: Cause) -> Sequence[NextPage]:
+        """Return Rebalance and Settings, both with the change filled in."""
         changes = changes_of(cause)
         if not changes:
-            return
+            return ()
         manager = page.reading.snapshot.manifest.load_manager
         values = parse_set_options(changes)
         settings = effective_settings(page.reading.snapshot, overrides=values)
         shown = [change for change in changes if not change.startswith(f"{SHEDDING}=")]
-        st.button(
-            "Try it",
-            icon=":material/balance:",
-            type="primary",
-            help="Opens Rebalance with this change: what would be shed, where to, at what cost.",
-            on_click=state.go,
-            args=("rebalance",),
-            kwargs={
-                state.SET: shown,
-                state.PICK: active_shedding_strategy(manager, settings).name,
-            },
-        )
-        st.button(
-            "Plan the change",
-            icon=":material/tune:",
-            help="Opens Settings with this change: its preview, and the plan of what is dynamic.",
-            on_click=state.go,
-            args=("settings",),
-            kwargs={state.SET: changes},
+        return (
+            NextPage(
+                label="Try it",
+                page="rebalance",
+                params={
+                    state.SET: shown,
+                    state.PICK: active_shedding_strategy(manager, settings).name,
+                },
+                icon=":material/balance:",
+                help="Open Rebalance with this change: what would be shed, where to, at what cost.",
+            ),
+            NextPage(
+                label="Plan the change",
+                page="settings",
+                params={state.SET: changes},
+                icon=":material/tune:",
+                help="Open Settings with this change: preview, and plan of the dynamic part.",
+            ),
         )
 
     def command(self, cause: Cause, cluster: str) -> str:
@@ -58,11 +59,19 @@ class PulsarDiagnose:
         return set_command(cause.fix.wanted, cluster)
 
     def links(self, page: Any) -> None:
-        """Draw the links to Rebalance and Settings."""
+        """Draw the links to Rebalance, Settings, and the job that simulates every cluster."""
         del page
-        with st.container(horizontal=True):
+        with st.container(horizontal=True, width="content"):
             for label, name in (("Rebalance", "rebalance"), ("Settings", "settings")):
                 st.button(label, type="tertiary", on_click=state.go, args=(name,))
+            st.button(
+                "Simulate all clusters…",
+                type="tertiary",
+                help="Every pair of strategies on every cluster, as a background job.",
+                on_click=state.go,
+                args=("jobs",),
+                kwargs={state.KIND: "what_if"},
+            )
 
 
 def changes_of(cause: Cause) -> list[str]:

@@ -18,12 +18,16 @@ from core.pulsar.plan.preview import Preview
 from core.pulsar.policy_kinds import policy_kind
 from core.pulsar.serving import ROLES, Serving, ServingRow
 from core.units import pluralize
+from dashboard.presenters.figures import KeyFigure
 from dashboard.presenters.naming import listed
 from dashboard.presenters.pulsar.isolation_words import ROLE_WORDS, Violation, row_name
 
 # -- as it is --------------------------------------------------------------------------------------
 
-VIEWS: Final = ("policies", "groups", "domains")
+POLICIES: Final = "Policies"
+GROUPS: Final = "Groups"
+DOMAINS: Final = "Domains"
+EDITOR: Final = "Edit policy"
 FIXED: Final = ("policy", "namespaces", "bundles", "misplaced")
 """Columns of the matrix that are no brokers."""
 
@@ -37,39 +41,44 @@ UNREADABLE: Final = "unreadable"
 """What a cell of a policy shows that Trimtab cannot evaluate."""
 
 
-def answer(serving: Serving, violations: Sequence[Violation], groups: int, domains: int) -> str:
-    """Return the page's one sentence."""
+def key_figures(
+    serving: Serving, violations: Sequence[Violation], groups: int, domains: int
+) -> list[KeyFigure]:
+    """Return what is isolated, and what is wrong with it.
+
+    Args:
+        serving: Who may serve what.
+        violations: What is wrong now.
+        groups: Anti-affinity groups.
+        domains: Failure domains.
+    """
     view = serving.view
-    if not view.policies:
-        remaining = "No isolation policy is set: every broker may serve every namespace"
-    else:
-        governed = sum(len(row.namespaces) for row in serving.rows[:-1])
-        brokers = int(view.is_primary.any(axis=0).sum())
-        remaining = (
-            f"{_policies(len(view.policies))} "
-            f"{brokers} of {pluralize(len(view.brokers), 'broker')} for "
-            f"{pluralize(governed, 'namespace')}"
-        )
-    parts = [
-        remaining,
-        f"{pluralize(groups, 'anti-affinity group')}, {pluralize(domains, 'failure domain')}",
+    governed = sum(len(row.namespaces) for row in serving.rows if row.policy is not None)
+    brokers = int(view.is_primary.any(axis=0).sum()) if view.policies else 0
+    misplaced = int(serving.misplaced.size)
+    serious = sum(one.severity in ("error", "warning") for one in violations)
+    return [
+        KeyFigure(
+            label="Isolation policies",
+            value=f"{len(view.policies):,}",
+            note=f"for {pluralize(governed, 'namespace')}",
+        ),
+        KeyFigure(label="Isolated brokers", value=f"{brokers:,}", note=f"of {len(view.brokers):,}"),
+        KeyFigure(
+            label="Misplaced",
+            value=pluralize(misplaced, "bundle"),
+            status="bad" if misplaced else "ok",
+            note="brokers may not serve them" if misplaced else "all on allowed brokers",
+        ),
+        KeyFigure(
+            label="Conflicts",
+            value=f"{serious:,}",
+            note=pluralize(len(violations) - serious, "note"),
+            status="warning" if serious else "ok",
+        ),
+        KeyFigure(label="Anti-affinity groups", value=f"{groups:,}"),
+        KeyFigure(label="Failure domains", value=f"{domains:,}"),
     ]
-    wrong = int(serving.misplaced.size)
-    serious = [one for one in violations if one.severity in ("error", "warning")]
-    if wrong:
-        parts.append(
-            f"{pluralize(wrong, 'bundle')} {'lies' if wrong == 1 else 'lie'} where "
-            f"{'it' if wrong == 1 else 'they'} may not"
-        )
-    elif serious:
-        parts.append(f"{pluralize(len(serious), 'violation')} to fix")
-    else:
-        parts.append("no bundle lies where it may not")
-    return "; ".join(parts) + "."
-
-
-def _policies(count: int) -> str:
-    return "1 isolation policy keeps" if count == 1 else f"{count:,} isolation policies keep"
 
 
 def class_names(serving: Serving) -> list[str]:

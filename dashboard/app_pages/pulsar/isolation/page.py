@@ -7,13 +7,15 @@ import streamlit as st
 from dashboard import state
 from dashboard.app_pages.pulsar.isolation import model, view
 from dashboard.app_pages.pulsar.isolation.queries import isolation_of
-from dashboard.components import frame, words
+from dashboard.components import figures, frame, words
+from dashboard.components.pulsar import policy_changes
 from dashboard.components.pulsar.page import PulsarPage
 
 DRAW = {
-    "policies": view.draw_policies,
-    "groups": view.draw_groups,
-    "domains": view.draw_domains,
+    model.POLICIES: view.draw_policies,
+    model.GROUPS: view.draw_groups,
+    model.DOMAINS: view.draw_domains,
+    model.EDITOR: view.policy_form,
 }
 
 page = frame.open_page("Isolation", PulsarPage)
@@ -22,17 +24,30 @@ if not reading.view.brokers:
     words.nothing("No broker is in this snapshot", reading.snapshot.manifest)
     st.stop()
 found = isolation_of(page.stored)
-wrong = found.wrong
-words.answer(model.answer(found.serving, wrong, len(reading.view.groups), len(found.domains)))
-view.draw_changes(page)
-view.draw_violations(wrong)
-chosen = st.segmented_control(
-    "View",
-    list(model.VIEWS),
-    default="policies",
-    required=True,
-    key=state.VIEW,
-    bind="query-params",
-    label_visibility="collapsed",
+figures.key_figures(
+    model.key_figures(found.serving, found.wrong, len(reading.view.groups), len(found.domains)),
+    key="isolation",
 )
-DRAW[chosen or "policies"](page, found)
+policy_changes.draw_pending()
+answer = view.planned(page)
+view.draw_violations(page, found.wrong)
+
+state.rename_in_address(
+    state.VIEW, {name.lower(): name for name in (model.POLICIES, model.GROUPS, model.DOMAINS)}
+)
+if state.VIEW not in {*st.query_params, *st.session_state}:
+    st.session_state[state.VIEW] = view.opened_by(st.query_params)
+*tabs, changes = st.tabs(
+    [*DRAW, policy_changes.TAB], key=state.VIEW, on_change="rerun", bind="query-params"
+)
+for tab, draw in zip(tabs, DRAW.values(), strict=True):
+    if tab.open:
+        with tab:
+            draw(page, found)
+if changes.open:
+    with changes:
+        view.draw_changes(answer)
+if answer is not None:
+    policy_changes.draw_bar(
+        page, answer.change.plan, answer.preview, effects=view.effects(answer.change)
+    )

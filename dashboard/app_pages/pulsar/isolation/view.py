@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,10 +13,11 @@ from core.pulsar.plan.policy.build import DesiredPolicy
 from core.pulsar.plan.policy.moves import PolicyOutlook
 from core.pulsar.plan.policy.state import policies_of
 from core.pulsar.plan.policy.unload_scope import SCOPE_WORDS, SCOPES, has_scope
+from core.units import pluralize
 from dashboard import state
 from dashboard.app_pages.pulsar.isolation import model
 from dashboard.app_pages.pulsar.isolation.queries import ChangeAnswer, ChangeRequest, change_of
-from dashboard.components import frame, tables, words
+from dashboard.components import action_bar, findings, frame, tables, words
 from dashboard.components.pulsar import moves_plan, policy_changes
 from dashboard.components.pulsar.applying import in_dialog
 from dashboard.legible import option
@@ -24,73 +25,69 @@ from dashboard.presenters.pulsar import policy_edits
 from dashboard.presenters.pulsar.isolation_words import NO_POLICY, Violation, who_serves
 
 if TYPE_CHECKING:
-    from core.planning.isolation_fixes import IsolationFix
     from dashboard.app_pages.pulsar.isolation.queries import Isolation
     from dashboard.components.pulsar.page import PulsarPage
 
 
 # -- violations, policies, groups, domains ---------------------------------------------------------
 
-_ICONS: Final = {
-    "error": ":red[:material/error:]",
-    "warning": ":orange[:material/warning:]",
-    "unknown": ":gray[:material/help:]",
-    "info": ":gray[:material/info:]",
-}
-_FIRST: Final = 8
+_IN_SIGHT: Final = 4
 
 
-def draw_violations(found: Sequence[Violation]) -> None:
-    """Draw what is wrong now, each with how to fix it."""
-    words.section("What is wrong now")
-    if not found:
-        st.caption(":material/check_circle: Every bundle lies where it may, and no policy is odd.")
-        return
-    shown = list(found)
-    if len(found) > _FIRST and not st.toggle(f"Show all {len(found)}", key="_violations_all"):
-        shown = shown[:_FIRST]
-    for number, one in enumerate(shown):
-        with st.container(horizontal=True, vertical_alignment="center", gap="small", wrap=False):
-            hint = f" :gray[{words.plain(one.hint)}]" if one.hint and not one.fixes else ""
-            st.markdown(f"{_ICONS[one.severity]} {words.plain(one.sentence)}{hint}")
-            if not one.fixes:
-                _mend(one, f"_fix_{number}")
-        for rank, fix in enumerate(one.fixes):
-            _suggest(one, fix, f"_fix_{number}_{rank}")
+def opened_by(params: Collection[str]) -> str:
+    """Return the tab that an address without a tab opens: that of what it names.
+
+    Args:
+        params: Names of its parameters.
+    """
+    if state.CHANGE in params:
+        return policy_changes.TAB
+    if state.DOMAIN in params:
+        return model.DOMAINS
+    return model.EDITOR if state.POLICY in params else model.POLICIES
 
 
-def _suggest(one: Violation, fix: IsolationFix, key: str) -> None:
-    """Offer a change that fixes it, with the reason."""
-    with st.container(horizontal=True, vertical_alignment="center", gap="small", wrap=False):
-        st.caption(f":material/subdirectory_arrow_right: {words.plain(fix.why)}")
+def draw_violations(page: PulsarPage, wrong: Sequence[Violation]) -> None:
+    """Show what is wrong now, each with how to fix it."""
+    by_finding = {id(one.finding): one for one in wrong}
+    findings.show(
+        findings.of_cluster(page, [one.finding for one in wrong]),
+        key="isolation",
+        moment=page.stored.taken_at,
+        title="Conflicts and fixes",
+        more=lambda finding: _fix(by_finding[id(finding)]),
+        max_rows=_IN_SIGHT,
+    )
+
+
+def _fix(one: Violation) -> None:
+    for rank, fix in enumerate(one.fixes):
+        st.caption(words.plain(fix.why))
         st.button(
             fix.label,
-            key=key,
-            type="tertiary",
+            key=f"_fix_{rank}",
             icon=":material/build:",
-            help="Put into the changes, and into the form: previewed first, nothing is sent",
+            help="Add it to the changes; nothing is sent.",
             on_click=take,
             args=(fix.desired, one.policy),
         )
+    if not one.fixes:
+        _by_hand(one)
 
 
-def _mend(one: Violation, key: str) -> None:
+def _by_hand(one: Violation) -> None:
     if one.bundles:
-        count = len(one.bundles)
         st.button(
-            "Preview the unload",
-            key=key,
-            type="tertiary",
+            f"Preview unload of {pluralize(len(one.bundles), 'bundle')}",
+            key="_fix_unload",
             icon=":material/swap_horiz:",
-            help=f"Of {count:,} bundle{'' if count == 1 else 's'}, the busiest first",
             on_click=frame.unload_link,
             args=(list(one.bundles),),
         )
     elif one.policy or one.is_domain:
         st.button(
-            "Open the form",
-            key=key,
-            type="tertiary",
+            "Edit domains" if one.is_domain else "Edit policy",
+            key="_fix_edit",
             icon=":material/edit:",
             on_click=edit_domains if one.is_domain else edit_policy,
             args=() if one.is_domain else (one.policy,),
@@ -98,9 +95,8 @@ def _mend(one: Violation, key: str) -> None:
 
 
 def draw_policies(page: PulsarPage, found: Isolation) -> None:
-    """Draw who may serve what, one policy, and the form that changes it."""
+    """Draw who may serve what."""
     serving = found.serving
-    words.section("Who may serve what", model.matrix_note(serving))
     contains = (
         st.text_input(
             "Contains",
@@ -127,13 +123,8 @@ def draw_policies(page: PulsarPage, found: Isolation) -> None:
         alt="Policies by brokers: primary, secondary, shared or not",
         height=min(420, tables.height_of(len(rows))),
     )
-    st.caption(model.ROLES_NOTE)
+    words.notes([model.matrix_note(serving), model.ROLES_NOTE])
     _one_namespace(page, found)
-    left, right = st.columns([0.42, 0.58], gap="medium")
-    with right:
-        policy_form(page)
-    with left:
-        _one_policy(found)
 
 
 def _choose_policy(name: str) -> None:
@@ -204,7 +195,7 @@ def draw_groups(page: PulsarPage, found: Isolation) -> None:
         if found.spread.by_domain
         else "Members are separated by broker: failureDomainsEnabled is off, or no domain is known."
     )
-    words.section("Anti-affinity groups", note)
+    st.caption(note)
     rows = model.groups_table(found.spread, found.collisions)
     if rows.empty:
         st.caption("No namespace is in a group.")
@@ -233,10 +224,9 @@ def _edit_member(namespace: str) -> None:
 
 def draw_domains(page: PulsarPage, found: Isolation) -> None:
     """Draw the failure domains with what they carry, and the form that changes one."""
-    words.section(
-        "Failure domains",
+    st.caption(
         "Brokers that fail together. They only play a part in anti-affinity, and there only with "
-        "failureDomainsEnabled.",
+        "failureDomainsEnabled."
     )
     rows = model.domains_table(found.serving, found.domains)
     if rows.empty:
@@ -262,13 +252,14 @@ def draw_domains(page: PulsarPage, found: Isolation) -> None:
 # -- the changes: before and after, destinations, plan ---------------------------------------------
 
 
-def draw_changes(page: PulsarPage) -> None:
-    """Draw the pending changes and their effect; nothing without changes."""
+def planned(page: PulsarPage) -> ChangeAnswer | None:
+    """Return the pending changes seen through; ``None``: there are none, or they cannot be planned.
+
+    Draws why they cannot, and whether bundles are unloaded that would be misplaced.
+    """
     texts = state.listed(state.CHANGE)
     if not texts:
-        return
-    words.section("Changes", "Nothing is set until a plan is applied.")
-    policy_changes.draw_pending(texts)
+        return None
     try:
         desired = tuple(policy_edits.parse_change(text) for text in texts)
         ask = partial(
@@ -278,28 +269,47 @@ def draw_changes(page: PulsarPage) -> None:
             exclusions=tuple(page.cluster.exclusions),
         )
         answer = change_of(ask())
-        if _wants_unloads(answer.change):
-            answer = change_of(ask(with_unloads=True))
+        return change_of(ask(with_unloads=True)) if _wants_unloads(answer.change) else answer
     except OpsError as error:
         words.failed(error, what="These changes cannot be planned")
-        return
-    _draw(page, answer)
+        return None
 
 
 def _wants_unloads(change: PolicyOutlook) -> bool:
     if change.impact is None or not change.impact.astray or change.plan.errored:
         return False
-    count = len(change.impact.astray)
     return st.checkbox(
-        f"And unload what lies wrong then: {count:,} bundle{'' if count == 1 else 's'} that "
-        "brokers leave where they are",
+        f"Also unload {pluralize(len(change.impact.astray), 'bundle')} that would be misplaced",
         key=state.UNLOADS,
         bind="query-params",
-        help="The policy is set first, so that the leader places them by it; one after the other.",
+        help="Brokers leave them where they are. The policy is set first, so that the leader "
+        "places them by it; one after the other.",
     )
 
 
-def _draw(page: PulsarPage, answer: ChangeAnswer) -> None:
+def effects(change: PolicyOutlook) -> list[action_bar.Effect]:
+    """Return what the pending changes do, for the action bar."""
+    impact = change.impact
+    if impact is None:
+        return []
+    return [
+        action_bar.Effect(
+            label="Namespaces", value=f"{len(impact.changes):,}", note="other candidates"
+        ),
+        action_bar.Effect(label="Must move", value=pluralize(len(impact.misplaced), "bundle")),
+        action_bar.Effect(label="Brokers unload", value=pluralize(len(impact.unloaded), "bundle")),
+    ]
+
+
+def draw_changes(answer: ChangeAnswer | None) -> None:
+    """Draw what the pending changes would do.
+
+    Args:
+        answer: The changes seen through; ``None``: there are none.
+    """
+    if answer is None:
+        st.caption(policy_changes.NOTHING)
+        return
     change = answer.change
     plan, preview = in_dialog() or (change.plan, answer.preview)
     if not plan.errored:
@@ -308,11 +318,8 @@ def _draw(page: PulsarPage, answer: ChangeAnswer) -> None:
     policy_changes.draw_difference(plan, key="isolation_difference")
     _draw_namespaces(change)
     _draw_course(change)
-    if not preview.others or plan.errored:
-        return
-    moves_plan.draw_apply(page, plan, preview)
-    with st.expander("The brokers' own lines", icon=":material/terminal:"):
-        st.code("\n".join(other.command for other in preview.others), language="bash")
+    if not plan.errored:
+        policy_changes.draw_commands(preview)
 
 
 def _draw_namespaces(change: PolicyOutlook) -> None:
@@ -378,13 +385,13 @@ _NOT_SAID: Final = "default"
 
 def edit_policy(name: str) -> None:
     """Fill in the form with a policy; for callbacks."""
-    st.session_state[state.VIEW] = "policies"
+    st.session_state[state.VIEW] = model.EDITOR
     st.session_state[state.POLICY] = name
 
 
 def edit_domains() -> None:
     """Show the failure domains; for callbacks."""
-    st.session_state[state.VIEW] = "domains"
+    st.session_state[state.VIEW] = model.DOMAINS
 
 
 def edit_domain(name: str) -> None:
@@ -410,9 +417,16 @@ def _chosen(label: str, known: list[str], key: str) -> str:
     return str(chosen)
 
 
-def policy_form(page: PulsarPage) -> None:
-    """Draw the form of an isolation policy."""
-    words.section("Change a policy", "Previewed first; nothing is sent from here.")
+def policy_form(page: PulsarPage, found: Isolation) -> None:
+    """Draw the form of an isolation policy, and the policy as it is."""
+    left, right = frame.columns([0.6, 0.4], key="policy")
+    with left:
+        _policy_form(page)
+    with right:
+        _one_policy(found)
+
+
+def _policy_form(page: PulsarPage) -> None:
     stored = policies_of(page.reading.snapshot, "isolation")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = _chosen("Policy", list(stored), state.POLICY)
@@ -510,7 +524,7 @@ def _advise_ports(entered: dict[str, Any]) -> None:
 
 def group_form(page: PulsarPage) -> None:
     """Draw the form that puts a namespace into a group, or takes it out."""
-    words.section("Change a namespace's group", "Previewed first; nothing is sent from here.")
+    words.section("Change a namespace's group")
     stored = policies_of(page.reading.snapshot, "anti_affinity")
     view = page.reading.view
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -542,7 +556,7 @@ def group_form(page: PulsarPage) -> None:
 
 def domain_form(page: PulsarPage, found: Isolation) -> None:
     """Draw the form of a failure domain."""
-    words.section("Change a domain", "Previewed first; nothing is sent from here.")
+    words.section("Change a domain")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = _chosen("Domain", list(found.domains), state.DOMAIN)
     held = list(found.domains.get(name, ()))
@@ -568,7 +582,7 @@ def domain_form(page: PulsarPage, found: Isolation) -> None:
 
 def _submit(kind: str, name: str, value: str, *, is_new: bool) -> None:
     st.button(
-        "Preview the new one" if is_new else "Preview the change",
+        "Preview new" if is_new else "Preview change",
         icon=":material/preview:",
         type="primary",
         key=f"_submit_{kind}",
@@ -582,7 +596,7 @@ def _submit(kind: str, name: str, value: str, *, is_new: bool) -> None:
 def _remove(kind: str, name: str, *, is_there: bool) -> None:
     if is_there:
         st.button(
-            "Preview taking it out" if kind == "anti_affinity" else "Preview deleting it",
+            "Preview removal",
             icon=":material/delete:",
             key=f"_remove_{kind}",
             on_click=_add,
@@ -595,3 +609,5 @@ def _add(*desired: DesiredPolicy) -> None:
         policy_changes.add(desired)
     except OpsError as error:
         policy_changes.refuse(error)
+        return
+    st.session_state[state.VIEW] = policy_changes.TAB

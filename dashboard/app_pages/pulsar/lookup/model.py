@@ -1,18 +1,36 @@
-"""What the lookup page says about a topic."""
+"""The lookup of a topic as a row of figures: topic, hash, bundle, owner."""
 
 from __future__ import annotations
 
 from core.pulsar.lookup import TopicLookup
+from core.units import UNKNOWN
+from dashboard.presenters.figures import KeyFigure
 
 
-def answer(found: TopicLookup) -> str:
-    """Return the sentence that says where the topic lives."""
-    if found.owner is None and not found.is_owner_known:
-        return f"{found.topic} falls into {found.bundle}, whose owner is unknown."
-    if found.owner is None:
-        return (
-            f"{found.topic} falls into {found.bundle}, which has no owner: "
-            "the next lookup assigns it."
-        )
-    where = f" ({found.owner_service_url})" if found.owner_service_url else ""
-    return f"{found.topic} lives in {found.bundle} on {found.owner}{where}."
+def subtitle(found: TopicLookup) -> str:
+    """Return where the topic is, with dots between."""
+    return " · ".join((found.bundle, found.owner or _no_owner(found)))
+
+
+def steps(found: TopicLookup) -> list[KeyFigure]:
+    """Return the steps of the lookup, each a figure, in their order."""
+    namespace, _, name = found.topic.partition("://")[2].rpartition("/")
+    return [
+        KeyFigure(label="1. Topic", value=name, note=namespace),
+        KeyFigure(label="2. Hash", value=f"0x{found.hash:08x}", note="of the whole name"),
+        KeyFigure(
+            label="3. Bundle", value=found.bundle.rpartition("/")[2], note="contains the hash"
+        ),
+        KeyFigure(
+            label="4. Owner",
+            value=found.owner or (UNKNOWN if not found.is_owner_known else "none"),
+            note=found.owner_service_url or _no_owner(found),
+            status="ok" if found.owner else "warning" if found.is_owner_known else "unknown",
+        ),
+    ]
+
+
+def _no_owner(found: TopicLookup) -> str:
+    if found.owner:
+        return "serves it"
+    return "the next lookup assigns it" if found.is_owner_known else "owner unknown"

@@ -12,8 +12,19 @@ import pyarrow.compute as pc
 from core.planning.drill.broker_failure import BrokerDeath, Moment
 from core.pulsar.leaders import LeaderHistory
 from core.pulsar.owner_sessions import session_text
-from core.pulsar.owners import STATES, UNKNOWN, UNUSED, WRONG, Ownership, meaning_of, worst_first
+from core.pulsar.owners import (
+    HELD,
+    STATES,
+    UNKNOWN,
+    UNUSED,
+    WRONG,
+    Ownership,
+    meaning_of,
+    worst_first,
+)
+from core.units import UNKNOWN as UNKNOWN_TEXT
 from core.units import datetime_to_ms, format_age, ms_to_datetime, pluralize
+from dashboard.presenters.figures import KeyFigure
 from dashboard.presenters.moments import stamp
 
 OWNERS: Final = "Bundles"
@@ -35,19 +46,51 @@ def marked(state: str) -> str:
     return f"{_MARKS.get(state, '●')} {state}"
 
 
-def states_table(found: Ownership) -> pd.DataFrame:
-    """Return how many bundles are in which state, and what that means."""
-    return pd.DataFrame(
-        [
-            {"state": marked(state), "bundles": count, "meaning": meaning_of(state)}
-            for state, count in found.counts.items()
-        ]
-    )
+def key_figures(found: Ownership, leader: str | None) -> list[KeyFigure]:
+    """Return how many bundles are owned, unassigned, unknown or in a wrong state, and who leads.
+
+    Args:
+        found: Who owns what.
+        leader: Broker id; ``None``: no leader is known.
+    """
+    total = found.bundles.num_rows
+    wrong = {one: found.counts[one] for one in WRONG if found.counts.get(one)}
+    unknown, unused = found.counts.get(UNKNOWN, 0), found.counts.get(UNUSED, 0)
+    sessions = found.sessions.filter(pc.is_valid(found.sessions["session_id"]))
+    strange = sessions.filter(pc.invert(sessions["is_registered"])).num_rows
+    return [
+        KeyFigure(
+            label="Ownership problems",
+            value=pluralize(sum(wrong.values()), "bundle"),
+            note=", ".join(wrong) if wrong else "none",
+            status="bad" if wrong else "ok",
+        ),
+        KeyFigure(label="Held", value=f"{found.counts.get(HELD, 0):,}", note=f"of {total:,}"),
+        KeyFigure(label="Unassigned", value=f"{unused:,}", note="without traffic"),
+        KeyFigure(
+            label="Unknown",
+            value=f"{unknown:,}",
+            note="owner not read" if unknown else "all are known",
+            status="unknown" if unknown else "",
+        ),
+        KeyFigure(
+            label="Sessions",
+            value=f"{sessions.num_rows:,}" if sessions.num_rows else UNKNOWN_TEXT,
+            note=f"{strange} not registered" if strange else "all of registered brokers",
+            status="bad" if strange else "ok" if sessions.num_rows else "unknown",
+        ),
+        KeyFigure(
+            label="Leader",
+            value=leader or "none",
+            status="ok" if leader else "bad",
+            note="decides the balance",
+        ),
+    ]
 
 
-def wrong_meanings(found: Ownership) -> list[str]:
-    """Return what the states mean that make clients wait: a narrow table cuts its sentences."""
-    return [f"{state}: {meaning_of(state)}" for state in found.counts if state in WRONG]
+def meaning(chosen: str) -> str:
+    """Return what a choice of :func:`choices` means; empty for several states."""
+    return "" if chosen == WRONG_ONLY else meaning_of(chosen)
 
 
 def _age(taken_at: datetime, at_ms: int | None) -> str | None:
@@ -57,6 +100,13 @@ def _age(taken_at: datetime, at_ms: int | None) -> str | None:
 def choices(found: Ownership) -> list[str]:
     """Return what the table of bundles can be narrowed to."""
     return [WRONG_ONLY, *found.counts]
+
+
+def first_choice(found: Ownership) -> str:
+    """Return what the table shows at first: what is wrong, else the most common state."""
+    if any(found.counts.get(state) for state in WRONG) or not found.counts:
+        return WRONG_ONLY
+    return max(found.counts, key=lambda state: found.counts[state])
 
 
 def owned_table(

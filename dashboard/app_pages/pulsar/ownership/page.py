@@ -1,4 +1,4 @@
-"""Ownership: who owns what, what does not fit together, who leads, and what a death would cost."""
+"""Ownership: who owns what, what does not fit together, who leads, and a broker's failure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import streamlit as st
 
 from dashboard import state
 from dashboard.app_pages.pulsar.ownership import model, queries, view
-from dashboard.components import frame, words
+from dashboard.components import figures, findings, frame, words
 from dashboard.components.pulsar.page import PulsarPage
 
 PANELS = {
@@ -18,19 +18,19 @@ PANELS = {
 }
 
 page = frame.open_page("Ownership", PulsarPage)
-if page.reading.snapshot.bundles.num_rows == 0:
-    words.nothing("No bundle is in this snapshot", page.reading.snapshot.manifest)
+snapshot = page.reading.snapshot
+if snapshot.bundles.num_rows == 0:
+    words.nothing("No bundle is in this snapshot", snapshot.manifest)
     st.stop()
 found = queries.ownership(page.stored)
-words.answer(found.sentence)
-chosen = st.segmented_control(
-    "Show",
-    model.VIEWS,
-    default=model.OWNERS,
-    required=True,
-    key=state.VIEW,
-    bind="query-params",
-    label_visibility="collapsed",
-)
-PANELS[chosen or model.OWNERS](page)
+figures.key_figures(model.key_figures(found, snapshot.manifest.leader), key="ownership")
+if wrong := view.findings_of(page):
+    findings.show(
+        wrong, key="ownership", moment=page.stored.taken_at, max_rows=view.FINDINGS_IN_SIGHT
+    )
+tabs = st.tabs(model.VIEWS, key=state.VIEW, on_change="rerun", bind="query-params")
+for tab, name in zip(tabs, model.VIEWS, strict=True):
+    if tab.open:
+        with tab:
+            PANELS[name](page)
 words.notes(found.notes)

@@ -1,6 +1,8 @@
-"""The five panels: bundles by state, sessions, namespaces, leaders, the failure of a broker."""
+"""The five tabs: bundles by state, sessions, namespaces, leaders, the failure of a broker."""
 
 from __future__ import annotations
+
+from typing import Final
 
 import streamlit as st
 
@@ -12,34 +14,37 @@ from core.pulsar.owner_spread import spread_sentence
 from core.units import format_ratio
 from dashboard import state
 from dashboard.app_pages.pulsar.ownership import model, queries
-from dashboard.components import choice, frame, tables, words
+from dashboard.components import choice, findings, frame, tables, words
 from dashboard.components.pulsar.page import PulsarPage
+from dashboard.presenters.findings import Listed
+
+FINDINGS_IN_SIGHT: Final = 4
+
+
+def findings_of(page: PulsarPage) -> list[Listed]:
+    """Return the findings on ownership."""
+    found = findings.of_cluster(page)
+    return [one for one in found if (one.links.action(one.finding) or ("", ""))[1] == "ownership"]
 
 
 def bundles(page: PulsarPage) -> None:
-    """Show the states, then the bundles in the chosen one."""
+    """Show the bundles in the chosen state of ownership."""
     found, taken_at = queries.ownership(page.stored), page.stored.taken_at
-    states = model.states_table(found)
-    tables.table(
-        states,
-        {
-            "state": st.column_config.TextColumn("State", width=170),
-            "bundles": st.column_config.NumberColumn("Bundles", format="%,.0f", width=90),
-            "meaning": st.column_config.TextColumn("What it means", width="large"),
-        },
-        key="ownership_states",
-        alt="How many bundles are in which state of ownership",
-        height=tables.height_of(len(states)),
-    )
-    words.notes(model.wrong_meanings(found))
-    words.section("Bundles", model.since_text(found))
     with st.container(horizontal=True, vertical_alignment="bottom"):
         options = model.choices(found)
         words.tell_unknown("state", state.unknown_in_address(state.STATE, options), options)
-        chosen = st.selectbox("State", options, key=state.STATE, bind="query-params", width=260)
+        chosen = st.selectbox(
+            "State",
+            options,
+            index=options.index(model.first_choice(found)),
+            key=state.STATE,
+            bind="query-params",
+            width=260,
+        )
         contains = st.text_input(
             "Bundle or broker contains", key=state.CONTAINS, bind="query-params", width=300
         )
+    st.caption(words.plain(f"{model.meaning(chosen)} {model.since_text(found)}".strip()))
     rows, count = model.owned_table(
         found, chosen or model.WRONG_ONLY, (contains or "").strip(), taken_at
     )
@@ -75,7 +80,7 @@ def bundles(page: PulsarPage) -> None:
 def sessions(page: PulsarPage) -> None:
     """Show every session and what hangs on it."""
     found, taken_at = queries.ownership(page.stored), page.stored.taken_at
-    words.section("Sessions with ZooKeeper", model.sessions_answer(found))
+    st.caption(words.plain(model.sessions_answer(found)))
     rows = model.sessions_table(found.sessions, taken_at)
     tables.table(
         rows,
@@ -100,7 +105,7 @@ def sessions(page: PulsarPage) -> None:
 def spread(page: PulsarPage) -> None:
     """Show the namespaces that sit on few brokers first."""
     table = queries.spread(page.stored)
-    words.section("Spread of the namespaces", spread_sentence(table))
+    st.caption(words.plain(spread_sentence(table)))
     if not table.num_rows:
         return
     rows = model.spread_table(table)
@@ -142,7 +147,7 @@ def leader(page: PulsarPage) -> None:
     except SnapshotError as error:
         words.failed(error, what="The record of leaders cannot be read")
         return
-    words.section("Who leads", history.sentence)
+    st.caption(words.plain(history.sentence))
     left, right = st.columns([0.5, 0.5], gap="medium")
     with left:
         rows = model.leads_table(history, page.stored.taken_at)
@@ -169,7 +174,7 @@ def leader(page: PulsarPage) -> None:
 
 
 def failure(page: PulsarPage) -> None:
-    """Let a person choose a broker, and show its death."""
+    """Show the failure of the chosen broker, computed; the cluster is not contacted."""
     names = list(page.reading.view.brokers)
     if not names:
         words.nothing("No broker is in this snapshot", page.reading.snapshot.manifest)
@@ -177,13 +182,13 @@ def failure(page: PulsarPage) -> None:
     leader = page.reading.snapshot.manifest.leader
     with st.container(horizontal=True, vertical_alignment="bottom"):
         broker = choice.selected(
-            "Broker that dies",
+            "Failed broker",
             names,
             key=state.BROKER,
             say=lambda name: f"{name} (leads)" if name == leader else name,
         )
         st.button(
-            "Open the broker",
+            "Open broker",
             icon=":material/dns:",
             type="tertiary",
             on_click=frame.broker_link,
@@ -194,29 +199,28 @@ def failure(page: PulsarPage) -> None:
     except OpsError as error:
         words.failed(error, what="This cannot be simulated")
         return
-    words.section("What comes of it", "Nothing is done to the cluster: this is computed.")
     st.markdown(words.plain(death.sentence))
-    left, right = st.columns([0.46, 0.54], gap="medium")
+    left, right = st.columns(2, gap="medium")
     with left:
-        _moments(death)
-    with right:
         _landing(death)
-    _hot(death)
+    with right:
+        _hot(death)
     _groups(death)
-    with st.expander("Each bundle and where it lands", on_change="rerun") as each:
+    with st.expander("Timeline", icon=":material/schedule:"):
+        _moments(death)
+    with st.expander("Bundles and destinations", on_change="rerun") as each:
         if each.open:
             _each(page, death)
 
 
 def _moments(death: BrokerDeath) -> None:
-    st.markdown("**What happens when**")
     for moment in death.moments:
         when, title = words.plain(model.when(moment)), words.plain(moment.title)
         st.markdown(f":gray-badge[{when}] **{title}**  \n{words.plain(moment.detail)}")
 
 
 def _landing(death: BrokerDeath) -> None:
-    st.markdown("**Where its bundles would go**")
+    words.section("Destinations")
     rows = model.landing_table(death)
     if not len(rows):
         st.caption("It owns no bundle that others could serve.")
@@ -253,7 +257,7 @@ def _hot(death: BrokerDeath) -> None:
     if not len(rows):
         st.caption(f"No broker is at {line} or more afterwards.")
         return
-    words.section("Hot afterwards", f"Usage of {line} and more; some were there before.")
+    words.section("Hot afterwards", f"Usage of {line} and more.")
     tables.table(
         rows,
         {

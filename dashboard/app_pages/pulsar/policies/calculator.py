@@ -41,7 +41,6 @@ _FACTS: Final = (
 
 def draw_calculator(page: PulsarPage, limits: policies.Limits) -> None:
     """Draw the calculator and the simulation; both are wholly in the address."""
-    words.section("Quota calculator", "How a group's limit falls to its brokers.")
     _from_cluster(page, limits)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         limit = _text("Limit of the group, a second", state.LIMIT, _LIMIT, width=240)

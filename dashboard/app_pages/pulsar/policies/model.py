@@ -24,8 +24,9 @@ from core.planning.limits.rates import RateLimit
 from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME, policy_kind
 from core.pulsar.settings import EffectiveSettings
 from core.schemas.pulsar import RATES
-from core.units import format_ratio, pluralize
+from core.units import UNKNOWN, format_ratio, pluralize
 from dashboard.app_pages.pulsar.policies.charts import CourseData
+from dashboard.presenters.figures import KeyFigure
 from dashboard.presenters.naming import listed
 
 if TYPE_CHECKING:
@@ -36,51 +37,59 @@ if TYPE_CHECKING:
 
 # -- groups, rates, quotas, tenants ----------------------------------------------------------------
 
+GROUPS: Final = "Groups"
+RATES_TAB: Final = "Rates"
+QUOTAS: Final = "Quotas"
+TENANTS: Final = "Tenants"
+CALCULATOR: Final = "Calculator"
 MAX_ROWS: Final = 2_000
 MAX_BROKERS: Final = 50
 NO_LIMIT: Final = "no limit"
 _HOT: Final = 0.8
 
 
-def answer(limits: Limits, settings: EffectiveSettings) -> str:
-    """Return the sentence that says what is limited, and who is at a limit."""
+def key_figures(limits: Limits, settings: EffectiveSettings) -> list[KeyFigure]:
+    """Return what is limited, who is at a limit, and whether limits of groups have an effect."""
     rated = {one.namespace for one in limits.rates if one.limit > 0}
     attached = {name for group in limits.groups for name in group.namespaces}
-    free = len(limits.use.namespaces) - len(rated | attached)
-    if not rated and not limits.groups:
-        count = len(limits.use.namespaces)
-        alone = "the namespace is" if count == 1 else f"none of {count:,} namespaces is"
-        limited = "unlimited" if count == 1 else "limited by a rate"
-        return f"Nothing limits this cluster: there is no resource group, and {alone} {limited}."
-    groups, own = len(limits.groups), len(rated)
-    limited_by = [pluralize(groups, "resource group")] if groups else []
-    limited_by += [f"rates of {pluralize(own, 'namespace')}"] if own else []
-    verb = "limits" if groups + own == 1 else "limit"
-    limited = pluralize(len(rated | attached), "namespace")
-    parts = [f"{' and '.join(limited_by).capitalize()} {verb} {limited}"]
-    parts.append(f"; {free:,} {'has' if free == 1 else 'have'} no limit. {_worst(limits)}")
-    holds, _ = enforcement_words(settings)
-    if limits.groups and not holds:
-        parts.append(" Limits of groups have no effect here.")
-    return "".join(parts)
-
-
-def _worst(limits: Limits) -> str:
-    groups = [
-        (ratio, group.name, kind.title)
-        for group in limits.groups
-        for key, kind in QUANTITIES.items()
-        if kind.is_enforced and (ratio := group.ratio(key)) is not None and ratio >= _HOT
+    total, free = len(limits.use.namespaces), len(limits.use.namespaces) - len(rated | attached)
+    holds, sentence = enforcement_words(settings)
+    at = {one.namespace for one in limits.rates if one.verdict == "at its limit"}
+    worst = max(
+        (
+            (ratio, group.name)
+            for group in limits.groups
+            for key, kind in QUANTITIES.items()
+            if kind.is_enforced and (ratio := group.ratio(key)) is not None
+        ),
+        default=None,
+    )
+    has_no_effect = bool(limits.groups) and not holds
+    return [
+        KeyFigure(
+            label="Resource groups",
+            value=f"{len(limits.groups):,}",
+            note="without effect here" if has_no_effect else pluralize(len(attached), "namespace"),
+            status="warning" if has_no_effect else "",
+            help=sentence,
+        ),
+        KeyFigure(
+            label="With rate limits", value=f"{len(rated):,}", note=f"of {total:,} namespaces"
+        ),
+        KeyFigure(label="Unlimited", value=f"{free:,}", note=f"of {total:,} namespaces"),
+        KeyFigure(
+            label="At their limit",
+            value=f"{len(at):,}",
+            note=listed(sorted(at), 1) if at else "no namespace",
+            status="warning" if at else "ok",
+        ),
+        KeyFigure(
+            label="Fullest group",
+            value=UNKNOWN if worst is None else format_ratio(worst[0]),
+            note="no limit is set" if worst is None else worst[1],
+            status="" if worst is None else "warning" if worst[0] >= _HOT else "ok",
+        ),
     ]
-    at = [one.namespace for one in limits.rates if one.verdict == "at its limit"]
-    parts = []
-    if groups:
-        ratio, name, title = max(groups)
-        parts.append(f"{name} uses {format_ratio(ratio)} of its {title}")
-    if at:
-        names = list(dict.fromkeys(at))
-        parts.append(f"topics of {listed(names)} are at their limit")
-    return f"{'; '.join(parts)}." if parts else "No broker is at a limit."
 
 
 # -- resource groups -------------------------------------------------------------------------------

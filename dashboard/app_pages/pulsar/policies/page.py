@@ -6,31 +6,43 @@ import streamlit as st
 
 from dashboard import state
 from dashboard.app_pages.pulsar.policies import calculator, model, view
-from dashboard.components import frame, words
+from dashboard.components import figures, frame
 from dashboard.components.pulsar import policy_changes
 from dashboard.components.pulsar.page import PulsarPage
+from dashboard.presenters.pulsar import policy_edits
 from dashboard.queries.pulsar import policies
 
 DRAW = {
-    "groups": view.draw_groups,
-    "rates": view.draw_rates,
-    "quotas": view.draw_quotas,
-    "tenants": view.draw_tenants,
-    "calculator": calculator.draw_calculator,
+    model.GROUPS: view.draw_groups,
+    model.RATES_TAB: view.draw_rates,
+    model.QUOTAS: view.draw_quotas,
+    model.TENANTS: view.draw_tenants,
+    model.CALCULATOR: calculator.draw_calculator,
 }
 
 page = frame.open_page("Policies", PulsarPage)
 limits = policies.limits_of(page.stored)
-words.answer(model.answer(limits, page.reading.settings))
-chosen = st.segmented_control(
-    "View",
-    list(DRAW),
-    default="groups",
-    required=True,
-    key=state.VIEW,
-    bind="query-params",
-    label_visibility="collapsed",
+figures.key_figures(model.key_figures(limits, page.reading.settings), key="policies")
+policy_changes.draw_pending()
+planned = policy_changes.planned(page)
+
+state.rename_in_address(state.VIEW, {name.lower(): name for name in DRAW})
+if state.CHANGE in st.query_params and state.VIEW not in {*st.query_params, *st.session_state}:
+    st.session_state[state.VIEW] = policy_changes.TAB
+*tabs, changes = st.tabs(
+    [*DRAW, policy_changes.TAB], key=state.VIEW, on_change="rerun", bind="query-params"
 )
-policy_changes.announce()
-DRAW[chosen or "groups"](page, limits)
-policy_changes.changes(page)
+for tab, draw in zip(tabs, DRAW.values(), strict=True):
+    if tab.open:
+        with tab:
+            draw(page, limits)
+if changes.open:
+    with changes:
+        policy_changes.draw_effects(planned)
+if planned is not None:
+    policy_changes.draw_bar(
+        page,
+        planned.plan,
+        planned.preview,
+        sentence=policy_edits.plan_sentence(planned.plan.steps),
+    )

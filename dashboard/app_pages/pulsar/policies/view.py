@@ -41,24 +41,21 @@ _MOST_OFFERED: Final = 2_000
 
 
 def draw_enforcement(page: PulsarPage) -> None:
-    """Say whether limits of groups hold on this cluster."""
+    """Say why limits of groups have no effect on this cluster; nothing where they have."""
     holds, sentence = enforcement_words(page.reading.settings)
-    if holds:
-        st.caption(f":material/check_circle: {words.plain(sentence)}")
-    else:
+    if not holds:
         st.warning(words.plain(sentence), icon=":material/power_off:")
 
 
 def draw_groups(page: PulsarPage, limits: policies.Limits) -> None:
     """Draw the groups, the chosen one by broker, and its form."""
     draw_enforcement(page)
-    words.section("Resource groups", "A limit is for all attached namespaces and brokers together.")
     if limits.groups:
         _groups_table(page, limits)
     else:
         st.info(
-            "There is no resource group. Make one below, attach namespaces to it, and preview the "
-            "plan: their producers share its limit over all brokers.",
+            "There is no resource group. Make one below and attach namespaces: their producers "
+            "share its limit over all brokers.",
             icon=":material/speed:",
         )
     names = [group.name for group in limits.groups]
@@ -153,7 +150,7 @@ def _attached(limits: policies.Limits, group: GroupUse) -> None:
     gone = [name for name in group.namespaces if name not in wanted]
     come = [name for name in wanted if name not in group.namespaces]
     st.button(
-        f"Add to the changes: attach {len(come)}, detach {len(gone)}",
+        f"Add to changes: attach {len(come)}, detach {len(gone)}",
         icon=":material/link:",
         disabled=not (gone or come),
         key="_change_attached",
@@ -216,7 +213,7 @@ def _by_broker(page: PulsarPage, group: GroupUse) -> None:
 def _calculate(limit: int, usage: list[int]) -> None:
     st.session_state[state.LIMIT] = str(limit)
     st.session_state[state.USAGE] = ",".join(map(str, usage)) or "0"
-    st.session_state[state.VIEW] = "calculator"
+    st.session_state[state.VIEW] = model.CALCULATOR
 
 
 # -- rate limits of namespaces ---------------------------------------------------------------------
@@ -224,10 +221,6 @@ def _calculate(limit: int, usage: list[int]) -> None:
 
 def draw_rates(page: PulsarPage, limits: policies.Limits) -> None:
     """Draw who is limited and how near, and the form of one namespace's limit."""
-    words.section(
-        "Rate limits of namespaces",
-        "Brokers apply them to each topic, subscription or consumer, not to the sum.",
-    )
     rows = model.rates_table(limits.rates)
     if rows.empty:
         st.info("No namespace has a rate limit of its own.", icon=":material/speed:")
@@ -294,7 +287,6 @@ def _rates_table(page: PulsarPage, rows: pd.DataFrame) -> None:
             "live": tables.words("Namespace now", "Summed over its bundles."),
             "mean": tables.words("Mean of each", "Of each topic; of each subscription at least."),
             "holders": tables.whole("Holders", "Topics or consumers that share it."),
-            "why": tables.words("Because"),
         },
         key="rates_table",
         alt="Rate limits of namespaces and live rates",
@@ -426,7 +418,7 @@ _TENANT_FACTS: Final = (
 
 def draw_tenants(page: PulsarPage, limits: policies.Limits) -> None:
     """Draw every tenant, and the namespaces of the chosen one."""
-    words.section("Tenants", model.tenants_answer(limits.tenants))
+    st.caption(words.plain(model.tenants_answer(limits.tenants)))
     if not limits.tenants:
         return
     rows = model.tenants_table(limits.tenants)
@@ -539,7 +531,7 @@ def policy_form(
     policy_changes.draw_fault()
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
-            "Add to the changes",
+            "Add to changes",
             icon=":material/add:",
             disabled=not name,
             key=f"_set_{kind}",

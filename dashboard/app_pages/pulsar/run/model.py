@@ -1,4 +1,4 @@
-"""Predicted vs. actual: each touched broker before, as expected and as measured."""
+"""Predicted vs. actual: each touched broker before, as predicted and as measured."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pandas as pd
 from core.actions.events import Measured
 from core.actions.views import RunView
 from core.plan.model import BrokerExpectation
-from core.units import format_age, format_bytes_per_s, format_ratio
-from dashboard.app_pages.pulsar.run.charts import Outcome
+from core.units import format_age, format_bytes_per_s, format_deviation, format_ratio
+from dashboard.app_pages.run.charts import Outcome
 from dashboard.charts.scale import Unit
+from dashboard.presenters.figures import KeyFigure
 
 MAX_BARS: Final = 24
 QUANTITIES: Final[dict[str, Unit]] = {"traffic": "bytes/s", "usage": "ratio"}
@@ -33,7 +34,7 @@ def outcome(view: RunView, quantity: str) -> Outcome:
     rows = rows[:MAX_BARS]
     values = np.array([row[1:] for row in rows], dtype=np.float64).reshape(-1, 3)
     return Outcome(
-        brokers=[row[0] for row in rows],
+        servers=[row[0] for row in rows],
         before=values[:, 0],
         expected=values[:, 1],
         came=values[:, 2],
@@ -68,33 +69,57 @@ def _number(value: float | None) -> float:
     return float("nan") if value is None else float(value)
 
 
-def outcome_sentence(view: RunView) -> str:
-    """Return what was predicted for the whole cluster, and what came."""
+def deviation_figure(view: RunView) -> KeyFigure:
+    """Return the max deviation of traffic: measured, else predicted."""
     expected, measured = view.plan.expected, view.measured
-    before, after = expected.throughput_deviation_before, expected.throughput_deviation_after
-    head = (
-        "Deviation of the busiest broker from the mean traffic: "
-        f"{format_ratio(before)} before, {format_ratio(after)} expected"
-    )
+    before = f"before {format_deviation(expected.throughput_deviation_before)}"
+    predicted = format_deviation(expected.throughput_deviation_after)
     if measured is None:
-        tail = "measured some 20 s after the end" if not view.is_ended else "not measured yet"
-        if view.is_ended and view.started_at is None:
-            tail = "and nothing was done"
-        return f"{head}, {tail}."
-    late = ""
-    if view.ended_at is not None:
-        late = f" {format_age((measured.taken_at - view.ended_at).total_seconds())} after the end"
+        return KeyFigure(label="Predicted deviation", value=predicted, note=before)
+    return KeyFigure(
+        label="Measured deviation",
+        value=format_deviation(measured.throughput_deviation),
+        note=f"predicted {predicted}, {before}",
+        help="Of the busiest broker's traffic from the mean.",
+    )
+
+
+def outcome_sentence(view: RunView) -> str:
+    """Return the deviation before, as predicted and as measured, one sentence."""
+    expected, measured = view.plan.expected, view.measured
+    came = (
+        "not measured yet"
+        if measured is None
+        else f"{format_ratio(measured.throughput_deviation)} measured"
+    )
+    return (
+        "Deviation of the busiest broker from the mean traffic: "
+        f"{format_ratio(expected.throughput_deviation_before)} before, "
+        f"{format_ratio(expected.throughput_deviation_after)} predicted, {came}."
+    )
+
+
+def doubt(view: RunView) -> str:
+    """Return when it was measured, and what else acted by then; empty: there is nothing to say."""
+    measured = view.measured
+    if measured is None:
+        return "" if view.is_ended else "Measured some 20 s after the end."
     other = measured.disturbed_by
-    doubt = f" Run {other} acted in between: not all of it is this run's doing." if other else ""
-    return f"{head}, {format_ratio(measured.throughput_deviation)} measured{late}.{doubt}"
+    if other:
+        return f"Run {other} acted in between: not all of it is the result of this run."
+    if view.ended_at is None:
+        return ""
+    return (
+        f"Measured {format_age((measured.taken_at - view.ended_at).total_seconds())} after the end."
+    )
 
 
 def outcome_table(view: RunView) -> pd.DataFrame:
     """Return the same as a table, in words: unknown stays unknown."""
     traffic, usage = outcome(view, "traffic"), outcome(view, "usage")
-    at = {broker: row for row, broker in enumerate(usage.brokers)}
+    at = {broker: row for row, broker in enumerate(usage.servers)}
     rows = []
-    for row, broker in enumerate(traffic.brokers):
+    for row, broker in enumerate(traffic.servers):
         other = at.get(broker)
         rows.append(
             {

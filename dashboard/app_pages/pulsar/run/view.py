@@ -2,41 +2,52 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+
 import streamlit as st
 
 from core.actions.views import RunView
 from dashboard import state
 from dashboard.app_pages.pulsar.run import model
-from dashboard.app_pages.pulsar.run.charts import outcome_bars
+from dashboard.app_pages.run.charts import outcome_bars
 from dashboard.components import figures, frame, tables, words
 
-
-def draw_outcome(view: RunView) -> None:
-    """Show each touched broker before, as expected and as measured, if bundles were placed."""
-    if not view.plan.is_placed_by_cluster:
-        return
-    words.section("Predicted vs. actual", "Grey: before. Diamond: expected. Circle: measured.")
-    quantity = st.segmented_control(
-        "Quantity",
-        list(model.QUANTITIES),
-        default="traffic",
-        required=True,
-        key=state.QUANTITY,
-        bind="query-params",
-        label_visibility="collapsed",
-    )
-    _draw_brokers(view, quantity or "traffic")
+if TYPE_CHECKING:
+    from dashboard.presenters.figures import KeyFigure
 
 
-def _draw_brokers(view: RunView, quantity: str) -> None:
-    data = model.outcome(view, quantity)
-    st.caption(words.plain(model.outcome_sentence(view)))
-    if data.brokers:
-        figures.chart(
-            outcome_bars(data),
-            key="run_outcome",
-            alt=f"{quantity} of the touched brokers: before, expected, measured",
+class PulsarOutcome:
+    """Pulsar; see :class:`dashboard.app_pages.run.system.OutcomeSystem`."""
+
+    def is_predicted(self, view: RunView) -> bool:
+        """Return whether the run unloads bundles, which the cluster places."""
+        return view.plan.is_placed_by_cluster
+
+    def figures(self, view: RunView) -> list[KeyFigure]:
+        """Return the max deviation, measured, predicted and before."""
+        return [model.deviation_figure(view)]
+
+    def draw_chart(self, view: RunView) -> None:
+        """Draw each touched broker before, as predicted and as measured."""
+        quantity = st.segmented_control(
+            "Quantity",
+            list(model.QUANTITIES),
+            default="traffic",
+            required=True,
+            key=state.QUANTITY,
+            bind="query-params",
+            label_visibility="collapsed",
         )
+        data = model.outcome(view, quantity or "traffic")
+        figures.chart(
+            outcome_bars(data), key="run_outcome", alt=words.plain(model.outcome_sentence(view))
+        )
+        doubt = model.doubt(view)
+        if doubt:
+            st.caption(words.plain(doubt))
+
+    def draw_table(self, view: RunView) -> None:
+        """Draw the same numbers, traffic and usage."""
         rows = model.outcome_table(view)
         tables.table(
             rows,
@@ -47,12 +58,15 @@ def _draw_brokers(view: RunView, quantity: str) -> None:
                     for what in model.QUANTITIES
                     for when, label in (
                         ("before", "before"),
-                        ("expected", "expected"),
+                        ("expected", "predicted"),
                         ("came", "measured"),
                     )
                 },
             },
             key="run_brokers",
-            alt="Touched brokers before, as expected and as measured",
+            alt="Touched brokers before, as predicted and as measured",
             height=min(300, tables.height_of(len(rows))),
         )
+
+
+PULSAR: Final = PulsarOutcome()

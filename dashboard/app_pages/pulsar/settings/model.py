@@ -10,15 +10,81 @@ from typing import Any, Final
 import pandas as pd
 
 from core.errors import InputError
-from core.findings.finding import Finding
+from core.findings.finding import Finding, count_by_severity
 from core.pulsar.presets import Difference, set_option, upstream_words
-from core.pulsar.rules.doctor import AREAS
+from core.pulsar.rules.doctor import Examination
 from core.pulsar.rules.doctor.answer import group_words
 from core.pulsar.rules.doctor.groups import Comparison
 from core.pulsar.setting_values import typed_value
 from core.pulsar.settings import RELEASES, SETTINGS, EffectiveSettings, Setting, known_setting
+from core.units import UNKNOWN, pluralize
+from dashboard.presenters.figures import KeyFigure, Status
 from dashboard.presenters.naming import ORIGINS, listed
 from dashboard.presenters.pulsar.sliders import sliders
+
+SETTINGS_TAB: Final = "Settings"
+FINDINGS_TAB: Final = "Findings"
+COMPARED_TAB: Final = "Brokers compared"
+PRESETS_TAB: Final = "Presets"
+CHANGES_TAB: Final = "Changes"
+TABS: Final = (SETTINGS_TAB, FINDINGS_TAB, COMPARED_TAB, PRESETS_TAB, CHANGES_TAB)
+
+
+# -- the head of the page --------------------------------------------------------------------------
+
+
+def key_figures(settings: EffectiveSettings, found: Examination, strategy: str) -> list[KeyFigure]:
+    """Return the figures at the top: findings, differences, what is changed, and the strategy.
+
+    Args:
+        settings: Active ones.
+        found: What the doctor found.
+        strategy: Class name of the active shedding strategy; empty: unknown.
+    """
+    counts = count_by_severity(found.diagnoses)
+    status: Status = "bad" if counts["error"] else "warning" if counts["warning"] else "ok"
+    if status == "ok" and (found.doubted or found.unjudged):
+        status = "unknown"
+    compared = found.comparison
+    off = next(iter(settings.shedding_off), None)
+    return [
+        KeyFigure(
+            label="Conflicts",
+            value=f"{counts['error'] + counts['warning']:,}",
+            note=f"{counts['unknown']} unknown, {pluralize(counts['info'], 'note')}",
+            status=status,
+        ),
+        KeyFigure(
+            label="Differ by broker",
+            value=f"{len(compared.rows):,}",
+            note=f"on {pluralize(compared.brokers, 'broker')}",
+            status="unknown" if not compared.brokers else "warning" if compared.rows else "ok",
+        ),
+        KeyFigure(
+            label="Changed",
+            value=f"{len(found.changed):,}",
+            note=f"of {len(SETTINGS)} settings",
+        ),
+        KeyFigure(
+            label="Not read",
+            value=f"{len(found.assumed):,}",
+            note="defaults assumed" if found.assumed else "all are known",
+            status="unknown" if found.assumed else "",
+        ),
+        KeyFigure(
+            label="Shedding strategy",
+            value=strategy.removesuffix("Shedder") or UNKNOWN,
+            note="active" if off is None else "shedding is off",
+            status="" if off is None else "warning",
+            help="" if off is None else f"{off} is false.",
+        ),
+    ]
+
+
+def subtitle(settings: EffectiveSettings, load_manager: str) -> str:
+    """Return whose settings they are, with dots between."""
+    return f"{load_manager} load manager · defaults of release {settings.target.label}"
+
 
 # -- settings, presets, changes --------------------------------------------------------------------
 
@@ -73,6 +139,7 @@ def _row(
     settings: EffectiveSettings, setting: Setting, by_broker: Mapping[str, Any]
 ) -> dict[str, object]:
     unit = f" {setting.unit}" if setting.unit else ""
+    values = {value_words(value) for value in by_broker.values()}
     return {
         "key": setting.key,
         "mark": _mark(settings, setting),
@@ -80,7 +147,7 @@ def _row(
         "default": value_words(settings.default_of(setting.key)),
         "origin": ORIGINS[settings.origin(setting.key)],
         "dynamic": _felt(setting),
-        "brokers": _spread(by_broker),
+        "brokers": ", ".join(sorted(values)),
         "meaning": setting.meaning,
     }
 
@@ -92,9 +159,10 @@ def _mark(settings: EffectiveSettings, setting: Setting) -> str:
 
 
 def _felt(setting: Setting) -> str:
+    """Return when a changed value takes effect."""
     if not setting.is_dynamic:
-        return "no: broker.conf and restart"
-    return f"yes, felt {setting.takes_effect.replace('restart', 'at restart')}"
+        return "broker.conf"
+    return setting.takes_effect.replace("restart", "at restart")
 
 
 def _spread(by_broker: Mapping[str, Any]) -> str:
@@ -114,7 +182,7 @@ def about(settings: EffectiveSettings, setting: Setting, load_manager: str) -> d
     facts = {
         "Effective": f"{value_words(settings.value(setting.key))} {setting.unit}".strip(),
         "From": ORIGINS[settings.origin(setting.key)],
-        "Dynamic": _felt(setting),
+        "Takes effect": _felt(setting) if setting.is_dynamic else "broker.conf, after a restart",
         "Read by": f"{read}{missing}",
     }
     if setting.available_in != f"{RELEASES[0]} and later":
@@ -227,31 +295,6 @@ def fix_options(one: Finding) -> list[str]:
         set_option(key, list(value) if isinstance(value, tuple) else value)
         for key, value in one.fix.wanted.items()
     ]
-
-
-def diagnoses_table(found: Sequence[Finding]) -> pd.DataFrame:
-    """Return all of it as a table, for a file."""
-    return pd.DataFrame(
-        [
-            {
-                "severity": one.severity,
-                "area": AREAS[one.area],
-                "code": one.code,
-                "evidence": one.sentence,
-                "consequence": one.consequence,
-                "fix": one.hint,
-                "dynamic": ", ".join(fix_options(one)),
-                "broker_conf": ", ".join(one.fix.lines),
-                "settings": ", ".join(one.keys),
-                "brokers": ", ".join(one.servers),
-            }
-            for one in found
-        ],
-        columns=[
-            *("severity", "area", "code", "evidence", "consequence", "fix", "dynamic"),
-            *("broker_conf", "settings", "brokers"),
-        ],
-    )
 
 
 def comparison_table(compared: Comparison) -> pd.DataFrame:

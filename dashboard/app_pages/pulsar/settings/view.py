@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import streamlit as st
@@ -12,14 +11,14 @@ from core.errors import OpsError, UnknownNameError
 from core.findings.finding import Finding
 from core.pulsar.presets import PRESET_BY_NAME, PRESETS, Preset, differences, set_option
 from core.pulsar.rules.combinations import combinations
-from core.pulsar.rules.doctor import AREAS, Examination
+from core.pulsar.rules.doctor import Examination
 from core.pulsar.rules.doctor.groups import Comparison
-from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings
+from core.pulsar.settings import SETTING_BY_KEY
 from core.pulsar.shedding import active_shedding_strategy
 from dashboard import state
 from dashboard.app_pages.pulsar.settings import model, queries
-from dashboard.components import tables, words
-from dashboard.components.pulsar import setting_plan
+from dashboard.components import action_bar, findings, frame, tables, words
+from dashboard.components.pulsar import moves_plan, setting_plan
 from dashboard.legible import option
 from dashboard.queries.pulsar import explanations
 
@@ -27,92 +26,56 @@ if TYPE_CHECKING:
     from dashboard.components.pulsar.page import PulsarPage
 
 
-# -- the doctor: diagnoses, brokers compared -------------------------------------------------------
+def opened_by(params: Collection[str], *, has_changes: bool) -> str:
+    """Return the tab that an address without a tab opens: that of what it names.
 
-_ICONS: Final = {
-    "error": ":red[:material/error:]",
-    "warning": ":orange[:material/warning:]",
-    "unknown": ":gray[:material/help:]",
-    "info": ":gray[:material/info:]",
-}
-_MOST_OF_A_CODE: Final = 3
-_MOST_OPEN: Final = 5
-
-
-def diagnoses(page: PulsarPage, found: Examination) -> None:
-    """Draw what was found: what needs a look openly, the rest folded away."""
-    words.section("Doctor", "Conflicts and fixes.")
-    urgent = [one for one in found.diagnoses if one.severity != "info"]
-    known = [one for one in found.diagnoses if one.severity == "info"]
-    if not urgent:
-        st.caption(":material/check_circle: Nothing is known to do harm.")
-    _listed(urgent[:_MOST_OPEN], "look")
-    if rest := urgent[_MOST_OPEN:]:
-        with st.expander(f"{len(rest)} more that need a look", icon=":material/warning:"):
-            _listed(rest, "rest")
-    if known:
-        with st.expander(f"Worth knowing ({len(known)})", icon=":material/info:"):
-            _listed(known, "known")
-    if found.diagnoses:
-        tables.downloads(
-            model.diagnoses_table(found.diagnoses),
-            cluster=page.name,
-            what="doctor",
-            moment=page.stored.taken_at,
-        )
+    Args:
+        params: Names of its parameters.
+        has_changes: It requests changes.
+    """
+    if has_changes:
+        return model.CHANGES_TAB
+    return model.PRESETS_TAB if state.PRESET in params else model.SETTINGS_TAB
 
 
-def _listed(found: list[Finding], name: str) -> None:
-    """Draw the first ones of each code; the others are counted."""
-    shown: Counter[str] = Counter()
-    for number, one in enumerate(found):
-        shown[one.code] += 1
-        if shown[one.code] <= _MOST_OF_A_CODE:
-            _card(one, f"{name}-{number}")
-    more = sum(count - _MOST_OF_A_CODE for count in shown.values() if count > _MOST_OF_A_CODE)
-    if more:
-        st.caption(f"{more} more of the same kinds: the file below has all of them.")
+# -- findings, brokers compared --------------------------------------------------------------------
 
 
-def _card(one: Finding, key: str) -> None:
-    with st.container(border=True):
-        left, right = st.columns([0.58, 0.42], gap="medium")
-        with left:
-            st.markdown(f"{_ICONS[one.severity]} {words.coded(one.sentence)}")
-            st.markdown(f"**So:** {words.coded(one.consequence)}")
-            st.caption(f"{AREAS[one.area]} · rule `{one.code}`")
-        with right:
-            _fix(one, key)
+def findings_tab(page: PulsarPage, found: Examination) -> None:
+    """Show what the doctor found, each with its fix, and what could not be judged."""
+    findings.show(
+        findings.of_cluster(page, found.diagnoses),
+        key="settings",
+        moment=page.stored.taken_at,
+        title="Conflicts and fixes",
+        more=_fix,
+    )
+    words.notes(found.unjudged)
 
 
-def _fix(one: Finding, key: str) -> None:
+def _fix(one: Finding) -> None:
+    """Show what the fix of a finding sets, and offer to add it to the changes."""
     fix = one.fix
-    if one.hint:
-        st.markdown(f"**Fix:** {words.coded(one.hint)}")
     if fix.wanted:
         options = model.fix_options(one)
         st.code("\n".join(options), language="properties", wrap_lines=True)
         st.button(
-            "Put it into the changes",
+            "Add to changes",
             icon=":material/add:",
-            key=f"fix-{key}",
-            help="Shows what it would do, and makes the plan that sets it.",
+            key="_settings_fix",
+            help="Nothing is set until the plan is applied.",
             on_click=add_changes,
             args=(options,),
         )
     if fix.lines:
-        st.caption("Not dynamic: a line of broker.conf, and a restart of the brokers one by one.")
+        st.caption("broker.conf, then restart the brokers one by one:")
         st.code("\n".join(fix.lines), language="properties", wrap_lines=True)
     elif fix.restart:
         st.caption("Read when a broker starts: restart the brokers one by one.")
 
 
 def comparison(compared: Comparison) -> None:
-    """Draw the brokers against each other."""
-    words.section(
-        "Brokers against each other",
-        "Settings, release and limits that are not the same everywhere.",
-    )
+    """Show what is not the same on all brokers: settings, release, limits."""
     if not compared.rows:
         if compared.brokers > 1:
             text = f"All {compared.brokers} brokers have equal settings."
@@ -148,10 +111,12 @@ def comparison(compared: Comparison) -> None:
 # -- one setting, presets, changes -----------------------------------------------------------------
 
 _NEW: Final = "_new_value"
+_TABLE_PX: Final = 480
 
 
 def choose(key: str) -> None:
     """Look at another setting; for callbacks."""
+    st.session_state[state.VIEW] = model.SETTINGS_TAB
     st.session_state[state.SETTING] = key
     st.session_state.pop(_NEW, None)
 
@@ -162,13 +127,70 @@ def add_changes(options: Sequence[str]) -> None:
     keys = {option.partition("=")[0] for option in options}
     remaining = [option for option in held if option.partition("=")[0] not in keys]
     st.session_state[state.SET] = [*remaining, *options]
-    st.toast("Added: see Changes for what they would do.", icon=":material/add:")
+    st.toast("Added to the changes.", icon=":material/add:")
+
+
+def settings_tab(page: PulsarPage) -> None:
+    """Show every setting as a table, and the chosen one at its side."""
+    left, right = frame.columns([0.66, 0.34], key="settings")
+    with left:
+        _settings_table(page)
+    with right, st.container(border=True):
+        one_setting(page)
+
+
+def _settings_table(page: PulsarPage) -> None:
+    reading = page.reading
+    with st.container(horizontal=True, vertical_alignment="center"):
+        shown = st.segmented_control(
+            "Show",
+            list(model.SHOWN),
+            default="all",
+            required=True,
+            key=state.ONLY,
+            bind="query-params",
+            label_visibility="collapsed",
+        )
+        contains = st.text_input(
+            "Contains",
+            key=state.CONTAINS,
+            bind="query-params",
+            placeholder="Filter by name or meaning",
+            label_visibility="collapsed",
+            icon=":material/filter_list:",
+            width=230,
+        )
+    rows = model.settings_table(
+        reading.settings,
+        load_manager=reading.snapshot.manifest.load_manager,
+        shown=shown or "all",
+        contains=contains or "",
+    )
+    columns = {
+        "key": tables.opener("Setting", "_setting_key", choose),
+        "value": st.column_config.TextColumn("Effective", width=120),
+        "default": st.column_config.TextColumn("Default", width=90),
+        "mark": tables.words("State", width_px=90),
+        "origin": tables.words("Origin", "assumed: the snapshot does not contain it."),
+        "dynamic": tables.words("Takes effect", "broker.conf: only by the file, after a restart."),
+        "brokers": tables.words("Other values", "Of single brokers."),
+    }
+    if not rows["brokers"].any():
+        columns.pop("brokers")
+    tables.table(
+        rows,
+        columns,
+        key="settings_table",
+        alt="Load-balancer settings",
+        height=min(_TABLE_PX, tables.height_of(max(len(rows), 1))),
+        missing="",
+    )
+    tables.downloads(rows, cluster=page.name, what="settings", moment=page.stored.taken_at)
 
 
 def one_setting(page: PulsarPage) -> None:
     """Draw everything about one setting, and the way to change it."""
     settings = page.reading.settings
-    words.section("One setting")
     key = st.selectbox(
         "Setting",
         list(SETTING_BY_KEY),
@@ -185,20 +207,15 @@ def one_setting(page: PulsarPage) -> None:
         border="horizontal",
         alt=f"Facts about {setting.key}",
     )
-    if not setting.is_dynamic:
-        st.caption(
-            ":material/block: Not dynamic: change it in broker.conf and restart the brokers. "
-            "What it would do can be tried all the same."
-        )
     with st.container(horizontal=True, vertical_alignment="bottom"):
         text = st.text_input(
             "New value",
             key=_NEW,
             placeholder=model.value_words(settings.value(setting.key)),
-            width=260,
+            width=180,
         )
         st.button(
-            "Add to the changes",
+            "Add to changes",
             icon=":material/add:",
             disabled=not (text or "").strip(),
             on_click=add_changes,
@@ -206,19 +223,18 @@ def one_setting(page: PulsarPage) -> None:
         )
         if settings.origin(setting.key) == "dynamic":
             st.button(
-                "Take it away",
+                "Remove value",
                 icon=":material/undo:",
                 type="tertiary",
-                help="Then what each broker's own file says holds again.",
+                help="Each broker's own file applies again.",
                 on_click=add_changes,
                 args=([set_option(setting.key, None)],),
             )
 
 
 def presets(page: PulsarPage) -> None:
-    """Draw what a preset has otherwise, and the way to take it over."""
+    """Show what a preset would change here, and offer to add that to the changes."""
     settings = page.reading.settings
-    words.section("Presets", "Sets that go together, as what would change here.")
     name = st.selectbox(
         "Preset",
         [preset.name for preset in PRESETS],
@@ -230,7 +246,7 @@ def presets(page: PulsarPage) -> None:
     found = list(differences(preset, settings))
     st.caption(f"**{words.plain(preset.title)}.** {words.plain(preset.summary)}")
     if not found:
-        st.caption(":material/check_circle: Nothing: every setting of it is so already.")
+        st.caption(":material/check_circle: Every setting already has this value.")
     else:
         tables.table(
             model.preset_table(found),
@@ -238,7 +254,7 @@ def presets(page: PulsarPage) -> None:
                 "key": tables.opener("Setting", "_preset_key", choose),
                 "now": st.column_config.TextColumn("Now", width=120),
                 "preset": st.column_config.TextColumn("Preset", width=130),
-                "dynamic": tables.words("Dynamic"),
+                "dynamic": tables.words("Takes effect"),
             },
             key="preset_diff",
             alt=f"What {preset.title} has otherwise",
@@ -255,9 +271,8 @@ def presets(page: PulsarPage) -> None:
     )
 
 
-def changes(page: PulsarPage) -> None:
-    """Draw the requested changes, what they would do, and the plan of those that are dynamic."""
-    words.section("Changes", "Nothing is set until a plan is applied.")
+def requested() -> dict[str, Any] | None:
+    """Draw the requested changes; return them by key, ``None`` if one cannot be read."""
     options_named = st.query_params.get_all(state.SET) or st.session_state.get(state.SET) or []
     options = st.multiselect(
         "Changes, KEY=VALUE",
@@ -267,17 +282,61 @@ def changes(page: PulsarPage) -> None:
         bind="query-params",
         accept_new_options=True,
         select_all=False,
-        placeholder="Take a preset, choose a setting below, or write KEY=VALUE",
-        help="VALUE is JSON; null takes a dynamic value away.",
+        placeholder="Changes: choose a setting, a fix or a preset, or write KEY=VALUE",
+        help="VALUE is JSON; null removes a dynamic value.",
+        label_visibility="collapsed",
     )
-    if not options:
-        return
     try:
-        changed = model.parsed_changes(options)
-        _what_if(page, changed)
-        setting_plan.draw_plan(page, changed)
+        return model.parsed_changes(options)
     except OpsError as error:
         words.failed(error, what="These changes cannot be read")
+        return None
+
+
+def changes_tab(page: PulsarPage, changed: Mapping[str, Any] | None) -> None:
+    """Show what the requested changes would do.
+
+    Args:
+        page: The page.
+        changed: By key; ``None``: they cannot be read.
+    """
+    if not changed:
+        st.caption("No changes. Add them from the settings, the findings or a preset.")
+        return
+    try:
+        _what_if(page, changed)
+        setting_plan.draw_effects(page, changed)
+    except OpsError as error:
+        words.failed(error, what="These changes cannot be planned")
+
+
+def bar(page: PulsarPage, changed: Mapping[str, Any]) -> None:
+    """Draw the action bar: what is changed how, and what may be done with it."""
+    fixed = sum(not SETTING_BY_KEY[key].is_dynamic for key in changed)
+    effects = [
+        action_bar.Effect(label="Dynamic", value=f"{len(changed) - fixed:,}", note="by the plan"),
+        action_bar.Effect(label="broker.conf", value=f"{fixed:,}", note="with a restart"),
+    ]
+    more = [_try_button(page, changed), action_bar.Button(label="Clear", on_click=_clear)]
+    preview = action_bar.Button(label="Preview", on_click=_preview, shortcut="p")
+    try:
+        made = setting_plan.planned(page, changed)
+    except OpsError as error:
+        words.failed(error, what="These changes cannot be planned")
+        return
+    if made is None or not made[1].others:
+        action_bar.show(effects, [*more, preview], key="settings")
+        return
+    dialog = moves_plan.dialog_of(page, *made)
+    moves_plan.draw_bar(page, dialog, key="settings", effects=effects, more=more, preview=preview)
+
+
+def _clear() -> None:
+    st.session_state[state.SET] = []
+
+
+def _preview() -> None:
+    st.session_state[state.VIEW] = model.CHANGES_TAB
 
 
 def _what_if(page: PulsarPage, changed: Mapping[str, Any]) -> None:
@@ -291,7 +350,7 @@ def _what_if(page: PulsarPage, changed: Mapping[str, Any]) -> None:
         then = explanations.explanation_with((page.stored, assumed)).decision.sentence
         now = model.round_words(now, reading.settings)
         then = model.round_words(then, after)
-        st.markdown(f"**The next shedding round now:** {words.plain(now)}")
+        st.markdown(f"**Next shedding round:** {words.plain(now)}")
         st.markdown(f"**With the changes:** {words.plain(then)}")
     except UnknownNameError as error:
         words.failed(error, what="The next round cannot be predicted")
@@ -300,7 +359,6 @@ def _what_if(page: PulsarPage, changed: Mapping[str, Any]) -> None:
     for item in combinations(after, manager):
         if item.severity == "warning" and item.code not in before:
             st.warning(words.plain(item.text), icon=":material/warning:")
-    _rebalance_button(page, changed, reading.settings)
 
 
 def _outcome(page: PulsarPage, assumed: tuple[tuple[str, Any], ...]) -> None:
@@ -313,23 +371,27 @@ def _outcome(page: PulsarPage, assumed: tuple[tuple[str, Any], ...]) -> None:
         st.markdown(words.plain(text))
 
 
-def _rebalance_button(
-    page: PulsarPage, changed: Mapping[str, Any], settings: EffectiveSettings
-) -> None:
-    manager = page.reading.snapshot.manifest.load_manager
-    try:
-        effective = active_shedding_strategy(manager, settings).name
-    except UnknownNameError:
-        return
-    params = model.rebalance_params(changed, settings, effective)
-    st.button(
-        "Try them under Rebalance",
-        icon=":material/balance:",
-        disabled=not params,
-        help=None if params else "None of them is one of the dials of that page.",
+def _try_button(page: PulsarPage, changed: Mapping[str, Any]) -> action_bar.Button:
+    """Return the button that tries the changes on the page of the balancer."""
+    settings = page.reading.settings
+    params = model.rebalance_params(changed, settings, strategy_of(page))
+    return action_bar.Button(
+        label="Try in Rebalance",
         on_click=_try,
         args=(params,),
+        is_disabled=not params,
+        help="" if params else "That page simulates none of these settings.",
     )
+
+
+def strategy_of(page: PulsarPage) -> str:
+    """Return the class name of the active shedding strategy; empty: unknown."""
+    reading = page.reading
+    try:
+        manager = reading.snapshot.manifest.load_manager
+        return active_shedding_strategy(manager, reading.settings).name
+    except UnknownNameError:
+        return ""
 
 
 def _try(params: dict[str, str]) -> None:

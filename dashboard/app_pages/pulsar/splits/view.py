@@ -129,7 +129,9 @@ def compared(chosen: Chosen) -> None:
         key="split_algorithms",
         alt=f"Split algorithms on {chosen.bundle}",
     )
-    words.notes([f"{row.algorithm}: {row.why}" for row in rows.itertuples() if row.why])
+    words.notes(
+        [f"{name}: {why}" for name, why in zip(rows["algorithm"], rows["why"], strict=True) if why]
+    )
     st.caption(f"{model.SPECIFIED} is shown at the position that halves the load best.")
 
 

@@ -113,10 +113,9 @@ def explain(
     snapshot = pulsar_snapshot(source, config)
     recent = known_bundles(snapshot, named)
     found = explanation_of(snapshot, assumptions, recent.names)
-    simulated, pair = (
-        partial(simulate, snapshot, assumed=assumptions.overrides, release=assumptions.release)
-        for simulate in (simulated_points, pair_outcome)
-    )
+    assumed, of_release = assumptions.overrides, assumptions.release
+    simulated = partial(simulated_points, snapshot, assumed=assumed, release=of_release)
+    pair = partial(pair_outcome, snapshot, assumed=assumed, release=of_release)
     started = time.perf_counter()
     body: dict[str, Any] = {
         "strategy": found.strategy.name,

@@ -1,4 +1,4 @@
-"""Predicted vs. actual, broker by broker."""
+"""Predicted vs. actual, server by server."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Touched brokers before, as expected, and as measured; NaN where unknown.
+    """Touched servers before, as predicted, and as measured; NaN where unknown.
 
     Attributes:
-        brokers: Names; length ``n``.
+        servers: Names; length ``n``.
         before: Shape ``(n,)``.
         expected: Shape ``(n,)``.
         came: Shape ``(n,)``, all NaN before the measurement.
         unit: Unit of the values.
     """
 
-    brokers: list[str]
+    servers: list[str]
     before: Floats
     expected: Floats
     came: Floats
@@ -34,12 +34,12 @@ class Outcome:
 
 
 def outcome_bars(data: Outcome) -> go.Figure:
-    """Return grey bars for before, hollow diamonds for expected, filled circles for measured."""
+    """Return grey bars for before, hollow diamonds for predicted, filled circles for measured."""
     scale = scale_of(data.unit)
     figure = go.Figure(
         go.Bar(
             x=data.before * scale.factor,
-            y=data.brokers,
+            y=data.servers,
             orientation="h",
             marker_color=NEUTRAL,
             name="before",
@@ -49,7 +49,7 @@ def outcome_bars(data: Outcome) -> go.Figure:
         )
     )
     marks = (
-        ("expected", data.expected, {"symbol": "diamond-open", "size": 12, "color": LINE}),
+        ("predicted", data.expected, {"symbol": "diamond-open", "size": 12, "color": LINE}),
         ("measured", data.came, {"symbol": "circle", "size": 9, "color": ACCENT}),
     )
     for name, values, marker in marks:
@@ -57,7 +57,7 @@ def outcome_bars(data: Outcome) -> go.Figure:
             figure.add_trace(
                 go.Scatter(
                     x=values * scale.factor,
-                    y=data.brokers,
+                    y=data.servers,
                     mode="markers",
                     marker={**marker, "line": {"width": 2}},
                     name=name,
@@ -65,7 +65,7 @@ def outcome_bars(data: Outcome) -> go.Figure:
                     hovertemplate=f"%{{y}}<br><b>%{{customdata}}</b><extra>{name}</extra>",
                 )
             )
-    styled(figure, height=90 + 30 * max(1, len(data.brokers)), legend=True)
+    styled(figure, height=90 + 30 * max(1, len(data.servers)), legend=True)
     figure.update_yaxes(autorange="reversed", type="category")
     figure.update_xaxes(ticksuffix=scale.suffix, rangemode="tozero")
     return figure

@@ -1,0 +1,188 @@
+"""The tab Now: the causes as a table, one of them in full at its side, or how far the search is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import streamlit as st
+
+from core.diagnosis.model import EVEN_RATIO
+from dashboard import state
+from dashboard.app_pages.diagnose import model
+from dashboard.app_pages.diagnose.queries import SECONDS, diagnosed, search
+from dashboard.components import figures, tables, words
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from core.diagnosis.model import Cause, Diagnosis
+    from core.snapshot.store import CachedSnapshot
+    from dashboard.app_pages.diagnose.queries import Diagnosed
+    from dashboard.app_pages.diagnose.system import DiagnoseSystem, NextPage
+    from dashboard.components.page import ClusterPage
+
+_LOOK_EVERY_S: Final = 1.0
+_AT_ONCE_S: Final = 0.4
+_FROZEN: Final = "_diagnosed"
+_TABLE: Final = "causes"
+
+Key = tuple[str, "CachedSnapshot"]
+
+
+def draw_now(page: ClusterPage[Any], system: DiagnoseSystem) -> None:
+    """Draw the diagnosis of a snapshot, or how far the search for causes is.
+
+    A search takes longer than the next snapshot: the one that it began with stays until it is left.
+    """
+    frozen = st.session_state.get(_FROZEN)
+    if frozen is None or frozen[0] != page.name or page.is_past:
+        frozen = st.session_state[_FROZEN] = (page.name, page.stored)
+    key = (page.cluster.kind, frozen[1])
+    words.title("Diagnose", f"{page.name} · snapshot of {key[1].taken_at:%H:%M:%S} UTC")
+    found = diagnosed.wait(key, _AT_ONCE_S)
+    if found is None:
+        words.answer("Looking for causes; nothing is sent.")
+        _wait_for(key)
+    elif isinstance(found, str):
+        words.answer("This snapshot cannot be diagnosed.")
+        st.error(words.plain(found))
+    else:
+        _draw(page, system, key, found)
+
+
+@st.fragment(run_every=_LOOK_EVERY_S)
+def _wait_for(key: Key) -> None:
+    """Show how far the search is, and draw the page when it is done."""
+    if diagnosed(key) is not None:
+        st.rerun()
+    tried = search.of(key)
+    share = 0.0 if tried is None else min(1.0, tried.elapsed_s / SECONDS)
+    st.progress(share, text=f":material/hourglass_top: {model.progress_words(tried)}")
+
+
+def _again() -> None:
+    st.session_state.pop(_FROZEN, None)
+
+
+def _draw(page: ClusterPage[Any], system: DiagnoseSystem, key: Key, found: Diagnosed) -> None:
+    diagnosis = found.diagnosis
+    figures.key_figures(model.key_figures(diagnosis, found.deviation), key="diagnose")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        words.answer(diagnosis.answer)
+        if key[1].taken_at != page.stored.taken_at:
+            st.button(
+                "Diagnose again",
+                icon=":material/refresh:",
+                type="tertiary",
+                help="On the newest snapshot.",
+                on_click=_again,
+            )
+        st.space("stretch")
+        system.links(page)
+    if diagnosis.notes:
+        st.caption(words.plain(" ".join(diagnosis.notes[:1])))
+    if not diagnosis.causes:
+        return
+    left, right = st.columns([0.68, 0.32], gap="medium")
+    with left:
+        _table(page, system, diagnosis)
+    with right, st.container(border=True, key="cause_panel"):
+        _panel(page, system, _opened(diagnosis))
+
+
+def _opened(diagnosis: Diagnosis) -> Cause:
+    """Return the cause that the address names; else the best."""
+    named = st.query_params.get(state.CAUSE, "")
+    causes = diagnosis.causes
+    return next((one for one in causes if model.title_of(one) == named), causes[0])
+
+
+def _rows(diagnosis: Diagnosis, ways: Sequence[Sequence[NextPage]]) -> pd.DataFrame:
+    """Return the causes with their effects as bars, and what leads on from each."""
+    rows = model.rows_of(diagnosis)
+    end_ratio = float(rows[["now", "fixed"]].max(axis=None)) / 100 or None
+    for name in ("now", "fixed"):
+        ratios = (rows[name] / 100).tolist()
+        rows[f"{name}_bar"] = tables.deviation_bars(ratios, EVEN_RATIO, end_ratio=end_ratio)
+    for at, name in enumerate(("first", "second")):
+        rows[name] = [found[at].label if at < len(found) else None for found in ways]
+    return rows
+
+
+def _table(page: ClusterPage[Any], system: DiagnoseSystem, diagnosis: Diagnosis) -> None:
+    causes = diagnosis.causes
+    ways = [system.next_pages(page, cause) for cause in causes]
+    rows = _rows(diagnosis, ways)
+
+    def select() -> None:
+        picked = st.session_state[_TABLE].selection.rows
+        if picked:
+            st.query_params[state.CAUSE] = model.title_of(causes[picked[0]])
+        else:
+            st.query_params.pop(state.CAUSE, None)
+
+    def follow(at: int, key: str) -> None:
+        click = st.session_state.get(key)
+        if click is not None:
+            _go(ways[click["row"]][at])
+
+    columns = {
+        "cause": tables.words("Cause"),
+        "objects": tables.words("Object"),
+        "measured": tables.words("Measured"),
+        "limit": tables.words("Limit"),
+        "now": tables.percent("Now", "Max deviation from the mean, as it is."),
+        "now_bar": tables.deviation("Now, against target"),
+        "fixed": tables.percent("With the fix", "The same, simulated with the fix."),
+        "fixed_bar": tables.deviation("With the fix, against target"),
+        "moves": tables.whole("Moves", "With the fix."),
+        "back": tables.whole("Returned", "Moves to where a bundle or replica had been."),
+        "converges": tables.words("Converges", "When nothing moves any more, with the fix."),
+    }
+    for at, name in enumerate(("first", "second")):
+        if rows[name].notna().any():
+            key = f"_cause_{name}"
+            columns[name] = st.column_config.ButtonColumn(
+                "", on_click=follow, args=(at, key), key=key, width=124
+            )
+    tables.grid(
+        rows,
+        hide_index=True,
+        column_order=list(columns),
+        column_config=columns,
+        key=_TABLE,
+        alt="Causes of uneven load, best first, with the simulated effect of the fix of each",
+        height=tables.height_of(len(rows)),
+        row_height=tables.ROW_PX,
+        placeholder=model.UNKNOWN,
+        on_select=select,
+        selection_mode="single-row",
+    )
+
+
+def _panel(page: ClusterPage[Any], system: DiagnoseSystem, cause: Cause) -> None:
+    """Show one cause in full: what decides it, what to do, and the lines that do it."""
+    st.markdown(f"**{words.plain(model.title_of(cause))}**")
+    st.markdown(words.plain(cause.summary))
+    st.markdown(f"**Next:** {words.plain(cause.hint)}")
+    with st.container(horizontal=True, gap="small"):
+        for at, one in enumerate(system.next_pages(page, cause)):
+            st.button(
+                one.label,
+                icon=one.icon,
+                type="secondary" if at else "primary",
+                key=f"_cause_go_{at}",
+                help=one.help or None,
+                on_click=_go,
+                args=(one,),
+            )
+    lines = [*filter(None, [system.command(cause, page.name)]), *cause.fix.lines]
+    if lines:
+        st.code("\n".join(lines), language="bash", wrap_lines=True)
+    if cause.fix.restart:
+        st.caption("It is read when a server starts: restart them one by one.")
+
+
+def _go(one: NextPage) -> None:
+    state.go(one.page, **dict(one.params))

@@ -1,0 +1,51 @@
+"""What copies of replicas cost, as pages say it: how many, how much, how long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from core.pegasus.even.cost import CopyCost
+from core.units import format_mb
+
+if TYPE_CHECKING:
+    from dashboard.queries.pegasus.balance import Basis
+
+ASSUMED_RATE: Final = 500.0
+"""MB/s a disk where the cluster reports no limit: what the scripts of Pegasus leave behind."""
+
+
+def copied_words(copies: int, size_mb: float, unknown: int) -> str:
+    """Return how much copies carry: ``3 copies, 120 MB``."""
+    size = f"{format_mb(size_mb)} and {unknown:,} unknown" if unknown else format_mb(size_mb)
+    return f"{copies:,} {'copy' if copies == 1 else 'copies'} of {size}"
+
+
+def time_words(cost: CopyCost, basis: Basis, rate_mb_per_s: float) -> str:
+    """Return how long copies take: ``3 s to 12 s``.
+
+    Args:
+        cost: Of the copies.
+        basis: Has the disks.
+        rate_mb_per_s: What one disk receives and sends a second.
+    """
+    if not cost.copy_count:
+        return "-"
+    disks = min((count for count in basis.disk_counts.values() if count), default=1)
+    return cost.time(rate_mb_per_s, disks).describe()
+
+
+def total_cost(costs: Iterable[CopyCost], nodes: int) -> CopyCost:
+    """Return the costs of rounds together: what is deleted in between is not counted as room."""
+    known = list(costs)
+    empty = np.zeros(nodes)
+    return CopyCost(
+        sum(one.copy_count for one in known),
+        sum(one.copy_mb for one in known),
+        sum(one.unknown_count for one in known),
+        sum((one.received_mb for one in known), empty),
+        sum((one.sent_mb for one in known), empty),
+        max((one.largest_mb for one in known), default=0.0),
+    )

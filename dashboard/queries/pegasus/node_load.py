@@ -1,0 +1,71 @@
+"""How even the nodes of a Pegasus cluster were, and what they served, as it was recorded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import SnapshotError
+from core.history.queries.sql import Period
+from core.pegasus.record import PEGASUS_RECORD
+from dashboard.presenters.pegasus.cluster import NodeTrends
+from dashboard.queries.cache import cached
+from dashboard.queries.history import ClusterHistory, history_of
+
+if TYPE_CHECKING:
+    from dashboard.services import Cluster, Config
+
+Floats = NDArray[np.float64]
+
+MAX_POINTS: Final = 60
+
+
+_COLUMNS: Final = tuple(
+    f"{PEGASUS_RECORD.servers.measures[name]} AS {name}"
+    for name in ("primaries", "replicas", "requests")
+)
+
+
+def _trends(key: tuple[ClusterHistory, Period]) -> NodeTrends:
+    history, period = key
+    rows = history.queries().servers_over(period, _COLUMNS, MAX_POINTS)
+    if not rows.num_rows:
+        return NodeTrends()
+    _, moments = np.unique(rows["taken_at"].to_numpy(), return_inverse=True)
+    primaries, replicas, requests = (
+        rows[name].to_numpy(zero_copy_only=False).astype(np.float64)
+        for name in ("primaries", "replicas", "requests")
+    )
+    return NodeTrends(
+        primaries=_known(_deviations(moments, primaries)),
+        replicas=_known(_deviations(moments, replicas)),
+        requests=_known(np.bincount(moments, weights=np.nan_to_num(requests))),
+    )
+
+
+def _deviations(moments: NDArray[np.intp], counts: Floats) -> Floats:
+    """Return the max deviation from the mean at each moment, of the nodes that reported."""
+    is_reported = np.isfinite(counts)
+    reported, size = moments[is_reported], int(moments.max()) + 1
+    sums = np.bincount(reported, weights=counts[is_reported], minlength=size)
+    mean = np.where(sums > 0, sums, np.nan) / np.maximum(np.bincount(reported, minlength=size), 1)
+    farthest = np.zeros(size)
+    np.maximum.at(farthest, reported, np.abs(counts[is_reported] - mean[reported]))
+    return farthest / mean
+
+
+def _known(values: Floats) -> tuple[float, ...]:
+    return tuple(values.tolist()) if np.isfinite(values).all() else ()
+
+
+_of_history = cached(_trends, max_entries=8)
+
+
+def node_trends(config: Config, cluster: Cluster, period: Period) -> NodeTrends:
+    """Return how the nodes were over a period, at about :data:`MAX_POINTS` recorded minutes."""
+    try:
+        return _of_history((history_of(config, cluster), period))
+    except SnapshotError:
+        return NodeTrends()  # the History page says why

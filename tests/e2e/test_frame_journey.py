@@ -1,0 +1,74 @@
+"""What every page has around it: the palette, a step back, a past moment, the tab's title."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+
+def link(page, name):
+    return page.get_by_test_id("stSidebarNavLink").filter(has_text=name).first
+
+
+def test_palette_takes_every_key_and_opens_a_page_and_an_object(product, tab):
+    page = tab.open("lookup?refresh=off")
+    expect(page.get_by_role("button", name="Search")).to_be_visible(timeout=60_000)
+    page.keyboard.press("Control+k")
+    page.keyboard.type("rcc brokers")
+    field = page.get_by_role("combobox", name="Page, object or action")
+    expect(field).to_have_value("rcc brokers")
+    field.fill("brokers")
+    expect(page.get_by_role("option").first).to_contain_text("Brokers")
+    page.keyboard.press("Enter")
+    expect(page).to_have_title("Brokers \u00b7 sandbox \u00b7 Trimtab", timeout=30_000)
+    tab.settle()
+
+    page.keyboard.press("/")
+    page.keyboard.type(product.broker(0))
+    expect(page.get_by_role("option", name="broker").first).to_be_visible(timeout=30_000)
+    assert page.get_by_role("option").count() <= 6
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"/broker\?broker="), timeout=30_000)
+    tab.settle()
+
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_hidden()
+    assert tab.complaints == []
+
+
+def test_step_back_restores_a_choice_on_the_page_and_on_the_one_before(tab):
+    page = tab.open("settings?refresh=off")
+    field = page.get_by_placeholder("Part of a name or meaning")
+    field.fill("load")
+    field.press("Enter")
+    expect(page).to_have_url(re.compile("contains=load"))
+    tab.settle()
+    link(page, "Brokers").click()
+    expect(page).to_have_url(re.compile("/brokers"))
+    assert "contains" not in page.url, "a parameter stays with its page"
+    tab.settle()
+    page.get_by_role("radio", name="Throughput").first.click()
+    expect(page).to_have_url(re.compile("measure="))
+    tab.settle()
+
+    page.go_back()
+    expect(page).not_to_have_url(re.compile("measure="))
+    expect(page.get_by_role("radio", name="Throughput").first).not_to_be_checked()
+    tab.settle()
+    page.go_back()
+    expect(page).to_have_url(re.compile("settings.*contains=load"))
+    expect(page.get_by_placeholder("Part of a name or meaning")).to_have_value("load")
+    assert tab.complaints == []
+
+
+def test_a_past_moment_has_a_banner_that_leads_back(product, tab):
+    taken_at = product.taken_at()
+    page = tab.open(f"brokers?refresh=off&at={taken_at.replace(' ', '+')}")
+    expect(page.get_by_text(f"Past: {taken_at} UTC")).to_be_visible()
+    page.get_by_role("button", name="Back to live").click()
+    expect(page.get_by_text("Past:")).to_be_hidden()
+    assert "at=" not in page.url
+    assert tab.complaints == []
