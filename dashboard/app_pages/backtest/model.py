@@ -372,14 +372,16 @@ def result_figures(shown: Shown) -> list[KeyFigure]:
             label="Best deviation",
             value=_ratio(best, "deviation_p95"),
             note=f"actual {_ratio(record, 'deviation_p95')}",
-            status=_judged(best, "deviation_p95", target and target.deviation),
+            status=_judged(best, "deviation_p95", target.deviation if target else None),
             help="Of the farthest server, 95th percentile, of the first candidate in the ranking.",
         ),
         KeyFigure(
             label=f"{moves} a day",
             value=_amount(best, "unloads_per_day"),
             note=f"actual {_amount(record, 'unloads_per_day')}",
-            status=_judged(best, "unloads_per_day", target and target.unloads_per_day),
+            status=_judged(
+                best, "unloads_per_day", None if target is None else target.unloads_per_day
+            ),
         ),
         KeyFigure(
             label="Meet the target",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+import numpy as np
 import streamlit as st
 
 from core.actions.views import RunView
@@ -53,7 +54,7 @@ class PegasusOutcome:
         rows = outcome.nodes_table(view).head(_MAX_BARS)
         of = str(quantity or _QUANTITIES[0])
         before, expected, came = (
-            rows[f"{of}_{when}"].astype("float64").to_numpy()
+            np.asarray(rows[f"{of}_{when}"], dtype=np.float64)
             for when in ("before", "expected", "came")
         )
         figures.chart(
