@@ -14,7 +14,8 @@ SEEDS: Final = tuple(range(2, 12))
 """Further seeds that a change is simulated with; the search itself has the first one."""
 
 MIN_SEEDS: Final = 4
-"""So many are simulated of each change, further ones while there is time for the search ..."""
+"""So many are simulated of each change, unless trials stop midway at the end of the time; further
+ones while there is time for the search ..."""
 
 _MIN_OF_MANY: Final = 1
 """... of a cluster with more bundles than :data:`MANY_BUNDLES`, so many."""
@@ -49,6 +50,9 @@ class Draws:
         """Return whether the time was over before enough seeds confirmed a change."""
         return change.key in self._hasty
 
+    def _must_stop(self) -> bool:
+        return self.trials.stops_midway and self.trials.is_time_over
+
     @property
     def _is_large(self) -> bool:
         return bool(self.trials.snapshot.bundles.num_rows > MANY_BUNDLES)
@@ -71,11 +75,11 @@ class Draws:
         for seed in SEEDS:
             if self.trials.is_search_over and len(effects) > required:
                 break
-            if self.trials.is_time_over:
+            if self._must_stop():
                 break
             others = self._trials_of(seed)
             effect = others.effect(change)
-            if effect is None and others.is_time_over:
+            if effect is None and self._must_stop():
                 break
             if effect is None or effect.is_harmful or others.spoils_traffic(change):
                 return False

@@ -173,6 +173,7 @@ class Trials:
     horizon: int = 0
     is_held_out: bool = False
     _trials: dict[tuple[object, ...], Trial | None] = field(default_factory=dict, init=False)
+    _by_settings: list[tuple[Mapping[str, Any], Trial]] = field(default_factory=list, init=False)
     _limit: TimeLimit = field(init=False)
 
     def __post_init__(self) -> None:
@@ -244,6 +245,7 @@ class Trials:
             judged_by=self.judged_by,
             budget_s=self.budget_s,
             seed=seed,
+            progress=self.progress,
             assumed=self.assumed,
             shared=self.shared,
             stops_midway=self.stops_midway,
@@ -291,15 +293,33 @@ class Trials:
         """
         if change.key not in self._trials:
             try:
-                self._trials[change.key] = self._tried(change)
+                self._trials[change.key] = self._same(change) or self._tried(change)
             except JobStoppedError:
                 raise
             except _TimeIsOverError:
                 return None
             except OpsError:
                 self._trials[change.key] = None
-            self.progress.step(self.count, 0, "simulating changes")
+            tried = self._trials[change.key]
+            if tried is not None and change.edit is None and change.release is None:
+                self._by_settings.append((change.settings, tried))
+            if not self.is_held_out:
+                self.progress.step(self.count, 0, "simulating changes")
         return self._trials[change.key]
+
+    def _same(self, change: Change) -> Trial | None:
+        """Return the trial that a change cannot differ from: that one read nothing it adds."""
+        if change.edit is not None or change.release is not None:
+            return None
+        # what held-out trials are compared with may have other draws
+        known = list(self._by_settings)
+        if not self.is_held_out:
+            known.append(({}, self.baseline))
+        for settings, trial in known:
+            added = change.settings.keys() - settings.keys()
+            if settings.items() <= change.settings.items() and not added & trial.reads:
+                return trial
+        return None
 
     def effect(self, change: Change) -> Effect | None:
         """Return what a change makes of the outcome."""
@@ -368,7 +388,8 @@ class Trials:
         run = Run(shedding=strategy.name, rounds=horizon, seed=self.seed)
 
         def is_done(rounds: Sequence[RoundResult]) -> bool:
-            words = f"simulating changes, round {rounds[-1].number} of at most {horizon}"
+            what = "changes with other placements" if self.is_held_out else "changes"
+            words = f"simulating {what}, round {rounds[-1].number} of at most {horizon}"
             self.progress.step(self.count, 0, words)
             if is_first and self._is_long_enough(rounds):
                 self.horizon = rounds[-1].number

@@ -10,6 +10,9 @@ import pytest
 from fleet_builder import make_snapshot
 from fleet_edit import every, with_settings
 
+from core.diagnosis.model import Diagnosis
+from core.diagnosis.pulsar import trials as pulsar_trials
+from core.diagnosis.pulsar.answer import diagnose as diagnose_pulsar
 from core.diagnosis.pulsar.trials import Change, Trials
 from core.diagnosis.request import DiagnoseRequest
 from core.diagnosis.systems import diagnose
@@ -21,6 +24,22 @@ from dashboard.cli.main import run as run_command
 REPORTS = Path(__file__).parents[2] / "fixtures" / "reports"
 NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 LONG = DiagnoseRequest(seconds=60.0)
+
+
+class SlowClock:
+    """A clock, and progress: each round of a simulation takes some time on it."""
+
+    STEP_S = 0.02
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def step(self, done: int, total: int, words: str) -> None:
+        self.now += self.STEP_S
+
 
 CAUSES = {
     "i14820": ("network_limit", "loadBalancerOverrideBrokerNicSpeedGbps"),
@@ -99,7 +118,12 @@ def test_settings_that_were_not_read_change_nothing():
     trials = Trials(snapshot)
     unread = "minUnloadMessage"
     assert unread not in trials.baseline.reads
-    assert trials.effect(Change(settings={unread: 5})).after == trials.baseline.outcome
+    assert trials.trial(Change(settings={unread: 5})) is trials.baseline
+    read = {"loadBalancerDistributeBundlesEvenlyEnabled": False}
+    alone = trials.trial(Change(settings=read))
+    assert alone is not trials.baseline
+    assert unread not in alone.reads
+    assert trials.trial(Change(settings={**read, unread: 5})) is alone
 
 
 def test_no_setting_is_blamed_when_the_time_is_over():
@@ -107,6 +131,31 @@ def test_no_setting_is_blamed_when_the_time_is_over():
     assert found.untried
     assert "none helps" in found.answer
     assert "No single setting" not in found.answer
+
+
+@pytest.mark.parametrize("seconds", [0.5, 2.0])
+@pytest.mark.parametrize("name", ["i16059", "i21299"])
+def test_the_time_limit_includes_the_proof_with_other_draws(name, seconds, monkeypatch):
+    clock = SlowClock()
+    monkeypatch.setattr(pulsar_trials, "time", clock)
+    found = diagnose(report(name), DiagnoseRequest(seconds=seconds), clock)
+    assert found.untried
+    assert clock.now <= seconds + 2 * clock.STEP_S
+
+
+def test_a_cluster_that_is_cut_short_still_moves_and_is_reported_so(monkeypatch):
+    clock = SlowClock()
+    monkeypatch.setattr(pulsar_trials, "time", clock)
+    restless = Change(settings={"loadBalancerBrokerThresholdShedderPercentage": 2})
+    found = diagnose_pulsar(report("i17456"), DiagnoseRequest(seconds=0.1), clock, assumed=restless)
+    assert any(note.startswith("Simulated for 3 rounds") for note in found.notes)
+    assert "bundles still move after 3 rounds" in found.problem
+    assert found.untried
+
+
+def test_changes_that_chance_refutes_are_not_passed_over_in_silence():
+    found = Diagnosis(problem="Uneven.", tried=9, refuted=1)
+    assert found.answer == "Uneven. 1 change helps with some random placements, none with all."
 
 
 def test_the_verdict_on_a_broker_comes_with_its_causes():
