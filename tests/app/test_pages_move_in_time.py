@@ -108,6 +108,7 @@ def test_unload_of_bundles_in_the_address_is_previewed(site):
     app = site.open("unload", bundles=names)
     assert_calm(app)
     assert "Unloading 2 bundles" in texts(app)
+    next(one for one in app.button if one.label == "Copy pulsar-admin").click().run()
     assert "pulsar-admin namespaces unload" in texts(app)
 
 

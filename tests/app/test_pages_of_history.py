@@ -209,7 +209,7 @@ def test_peaks_of_a_damaged_history_are_unknown_to_the_doctor(site):
     site.put(after)
     for file in (site.state_dir / "history" / "brokers").rglob("*.parquet"):
         file.write_bytes(b"not parquet")
-    app = site.open("settings")
+    app = site.open("settings", view="Findings")
     assert_calm(app)
     assert not app.error
     assert "peaks are unknown" in texts(app)

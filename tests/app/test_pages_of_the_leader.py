@@ -83,9 +83,18 @@ def publish(site, fleet, **changes) -> Forecast:
     return made
 
 
+def opened(site):
+    """The Rebalance page with the tab in which the next round is."""
+    app = site.open("rebalance", play="false")
+    app.session_state["rebalance_tabs"] = "Why"
+    app.run()
+    assert_calm(app)
+    return app
+
+
 def test_rebalance_shows_the_next_round_with_shares_and_accuracy(site, fleet):
     publish(site, fleet)
-    app = site.open("rebalance")
+    app = opened(site)
     assert_calm(app)
     said = texts(app)
     assert "Next round in" in said
@@ -101,9 +110,9 @@ def test_the_headline_and_the_sentence_each_name_their_source_and_moment(site, f
     forecast = publish(site, fleet)
     assert forecast.next_round is not None
     made = datetime.fromtimestamp(forecast.next_round.made_at_s, UTC)
-    said = texts(site.open("rebalance"))
+    said = texts(opened(site))
     assert f"predicted from its events at {made:%H:%M:%S} UTC" in said
-    assert f"Predicted from the snapshot of {fleet.manifest.taken_at:%H:%M:%S} UTC" in said
+    assert f"Snapshot {fleet.manifest.taken_at:%H:%M:%S} UTC, frozen" in said
 
 
 def test_where_no_futures_are_drawn_no_share_is_shown(site, fleet, capsys):
@@ -113,7 +122,7 @@ def test_where_no_futures_are_drawn_no_share_is_shown(site, fleet, capsys):
         predicted(fleet, at_s), strategy="TransferShedder", has_shares=False, warnings=(unknown,)
     )
     made = publish(site, fleet, next_round=one)
-    app = site.open("rebalance")
+    app = opened(site)
     assert_calm(app)
     said = texts(app)
     assert "1 bundle" in said
@@ -129,14 +138,14 @@ def test_where_no_futures_are_drawn_no_share_is_shown(site, fleet, capsys):
 
 
 def test_without_an_observer_rebalance_says_what_it_goes_by(site, fleet):
-    app = site.open("rebalance")
+    app = opened(site)
     assert_calm(app)
     assert "No leader observer" in texts(app)
 
 
 def test_a_prediction_of_a_stopped_collector_is_not_shown(site, fleet):
     publish(site, fleet, next_round=predicted(fleet, now().timestamp() - 600))
-    app = site.open("rebalance")
+    app = opened(site)
     assert_calm(app)
     assert "last prediction" in texts(app)
     assert "Next round in" not in texts(app)
@@ -146,7 +155,7 @@ def test_a_forecast_that_a_killed_collector_left_is_not_shown(site, fleet, capsy
     """Its round may still be to come: rounds can be many minutes apart."""
     at_s = now().timestamp()
     old = publish(site, fleet, written_at_s=at_s - 300, next_round=predicted(fleet, at_s + 600))
-    app = site.open("rebalance")
+    app = opened(site)
     assert_calm(app)
     assert "last prediction" in texts(app)
     assert "Next round in" not in texts(app)
@@ -157,7 +166,7 @@ def test_a_forecast_that_a_killed_collector_left_is_not_shown(site, fleet, capsy
     assert "Measured until" in said
     future = publish(site, fleet, written_at_s=at_s + 86_400)
     assert not future.is_live(at_s)
-    assert "Next round in" not in texts(site.open("rebalance"))
+    assert "Next round in" not in texts(opened(site))
 
 
 def test_explain_uses_the_forecast_of_a_live_cluster(site, fleet, capsys, monkeypatch, tmp_path):
@@ -268,7 +277,7 @@ def test_where_shedding_is_off_the_headline_says_so(site, fleet):
             at_s=at_s, made_at_s=at_s, leader="b:1", strategy="AvgShedder", reason="disabled"
         ),
     )
-    app = site.open("rebalance")
+    app = opened(site)
     assert_calm(app)
     assert "shedding is off" in texts(app)
     assert "no bundles, 100%" not in texts(app)

@@ -17,7 +17,7 @@ from dashboard.presenters.pulsar import unload as presenter
 CHART_PX = 420
 
 undo = state.text(state.UNDO)
-page = frame.open_page("Undo" if undo else "Unload preview", PulsarPage)
+page = frame.open_page("Undo" if undo else "Unload", PulsarPage)
 reading = page.reading
 if reading.movable.num_rows == 0:
     words.nothing("No bundle is in this snapshot", reading.snapshot.manifest)
