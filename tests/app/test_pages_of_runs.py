@@ -291,7 +291,7 @@ def test_landing_elsewhere_offers_the_next_move(site, snapshot):
     step = story.step(1)
     app.button(key=f"_next_{step.bundle}").click().run()
     assert_calm(app)
-    assert app.title[0].value == "Unload"
+    assert app.title[0].value == "Unload preview"
     assert app.multiselect(key="bundles").value == [step.bundle]
     assert app.selectbox(key="to").value == target
 
@@ -424,7 +424,7 @@ def test_run_of_a_setting_is_taken_back_like_any_other(site, setting_story):
     assert not apply_button(app).disabled
     apply_button(app).click().run()
     assert not [one for one in app.checkbox if one.key == "_apply_pause"]
-    fill(app, reason="it was a mistake", typed="fleet")
+    fill(app, reason="it was a mistake")
     app.button(key=GO).click().run()
     assert_calm(app)
     event = entries(site)[-1].record.event
