@@ -75,7 +75,7 @@ class Draws:
                 break
             others = self._trials_of(seed)
             effect = others.effect(change)
-            if effect is None and self.trials.is_time_over:
+            if effect is None and others.is_time_over:
                 break
             if effect is None or effect.is_harmful or others.spoils_traffic(change):
                 return False

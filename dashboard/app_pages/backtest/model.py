@@ -372,7 +372,7 @@ def result_figures(shown: Shown) -> list[KeyFigure]:
             label="Best deviation",
             value=_ratio(best, "deviation_p95"),
             note=f"actual {_ratio(record, 'deviation_p95')}",
-            status=_judged(best, "deviation_p95", None if target is None else target.deviation),
+            status=_judged(best, "deviation_p95", target.deviation if target else None),
             help="Of the farthest server, 95th percentile, of the first candidate in the ranking.",
         ),
         KeyFigure(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import streamlit as st
 
 from core.diagnosis.model import EVEN_RATIO
@@ -101,7 +102,8 @@ def _opened(diagnosis: Diagnosis) -> Cause:
 def _rows(diagnosis: Diagnosis, ways: Sequence[Sequence[NextPage]]) -> pd.DataFrame:
     """Return the causes with their effects as bars, and what leads on from each."""
     rows = model.rows_of(diagnosis)
-    end_ratio = float(rows[["now", "fixed"]].max(axis=None)) / 100 or None
+    shown = np.nan_to_num(rows[["now", "fixed"]].to_numpy(np.float64))
+    end_ratio = float(shown.max()) / 100 or None
     for name in ("now", "fixed"):
         ratios = (rows[name] / 100).tolist()
         rows[f"{name}_bar"] = tables.deviation_bars(ratios, EVEN_RATIO, end_ratio=end_ratio)

@@ -8,8 +8,9 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from core.pegasus.columns import Floats, Ints, PegasusColumns
+from core.pegasus.columns import Floats, PegasusColumns
 from core.pegasus.even.planner import deviation
 from core.pegasus.even.request import EvenRequest
 from core.pegasus.health import HealthState
@@ -324,7 +325,7 @@ def node_bars(facts: PegasusFacts, measure: str) -> NodeBars:
     )
 
 
-def _farthest(columns: PegasusColumns, led: Floats, total: Floats) -> Ints:
+def _farthest(columns: PegasusColumns, led: Floats, total: Floats) -> NDArray[np.intp]:
     """Return the places of the nodes to draw, in the order of their names."""
     if columns.node_count <= MAX_BARS:
         return np.arange(columns.node_count)

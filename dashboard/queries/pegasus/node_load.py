@@ -22,9 +22,9 @@ Floats = NDArray[np.float64]
 MAX_POINTS: Final = 60
 
 
+_RECORDED: Final = {} if PEGASUS_RECORD.servers is None else PEGASUS_RECORD.servers.measures
 _COLUMNS: Final = tuple(
-    f"{PEGASUS_RECORD.servers.measures[name]} AS {name}"
-    for name in ("primaries", "replicas", "requests")
+    f"{_RECORDED[name]} AS {name}" for name in ("primaries", "replicas", "requests")
 )
 
 
@@ -33,7 +33,8 @@ def _trends(key: tuple[ClusterHistory, Period]) -> NodeTrends:
     rows = history.queries().servers_over(period, _COLUMNS, MAX_POINTS)
     if not rows.num_rows:
         return NodeTrends()
-    _, moments = np.unique(rows["taken_at"].to_numpy(), return_inverse=True)
+    _, places = np.unique(rows["taken_at"].to_numpy(), return_inverse=True)
+    moments = places.astype(np.intp)
     primaries, replicas, requests = (
         rows[name].to_numpy(zero_copy_only=False).astype(np.float64)
         for name in ("primaries", "replicas", "requests")
@@ -41,7 +42,7 @@ def _trends(key: tuple[ClusterHistory, Period]) -> NodeTrends:
     return NodeTrends(
         primaries=_known(_deviations(moments, primaries)),
         replicas=_known(_deviations(moments, replicas)),
-        requests=_known(np.bincount(moments, weights=np.nan_to_num(requests))),
+        requests=_known(np.bincount(moments, weights=np.nan_to_num(requests)).astype(np.float64)),
     )
 
 

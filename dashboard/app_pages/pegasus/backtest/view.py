@@ -15,6 +15,7 @@ from dashboard.app_pages.pegasus.backtest import model
 from dashboard.components import words
 from dashboard.components.pegasus import plan
 from dashboard.queries.pegasus.plans import ServerSettingRequest, server_setting_plan_of
+from dashboard.services import config_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,7 +80,13 @@ class PegasusBacktest:
             words.failed(error, what="This value cannot be set")
             return
         with st.container(border=True):
-            plan.draw_plan(page, plan.in_dialog(made))
+            plan.draw_plan(
+                page,
+                plan.in_dialog(made),
+                key="backtest",
+                command=f"trimtab pegasus set {page.name} {key} {request.value}"
+                f"{config_option(page.config)}",
+            )
 
 
 PEGASUS: Final = PegasusBacktest()
