@@ -131,14 +131,14 @@ def _table(page: ClusterPage[Any], system: DiagnoseSystem, diagnosis: Diagnosis)
 
     columns = {
         "cause": tables.words("Cause"),
+        "now": tables.percent("Now", "Max deviation from the mean, as it is."),
+        "now_bar": tables.deviation("Now vs. target"),
+        "fixed": tables.percent("With the fix", "The same, simulated with the fix."),
+        "fixed_bar": tables.deviation("With the fix vs. target"),
+        "moves": tables.whole("Moves", "With the fix."),
         "objects": tables.words("Object"),
         "measured": tables.words("Measured"),
         "limit": tables.words("Limit"),
-        "now": tables.percent("Now", "Max deviation from the mean, as it is."),
-        "now_bar": tables.deviation("Now, against target"),
-        "fixed": tables.percent("With the fix", "The same, simulated with the fix."),
-        "fixed_bar": tables.deviation("With the fix, against target"),
-        "moves": tables.whole("Moves", "With the fix."),
         "back": tables.whole("Returned", "Moves to where a bundle or replica had been."),
         "converges": tables.words("Converges", "When nothing moves any more, with the fix."),
     }
