@@ -76,7 +76,7 @@ def chart(figure: go.Figure, *, key: str, alt: str) -> None:
 def plot(figure: go.Figure, *, key: str, **options: Any) -> Any:
     """Show a chart as ``st.plotly_chart`` does, with the names of others made legible.
 
-    The browser draws a chart with other values anew: its place is held meanwhile, so that nothing
+    The browser draws a chart with other values again: its place is held meanwhile, so that nothing
     below it jumps.
     """
     height = figure.layout.height

@@ -2,7 +2,7 @@
 
 Loads are those of the first real snapshot, times what the workload had at the past moment over what
 it has then: the last simulated minute goes over into the first real one. Who owned what follows
-from a story, told backwards from the owners in that snapshot:
+from a story, derived backwards from the owners in that snapshot:
 
 * the newest broker joins 40 minutes before the start;
 * those that were started within the day were restarted, one after the other;

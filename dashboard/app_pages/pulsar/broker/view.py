@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _MAX_ROWS: Final = 500
 _MAX_DETAILED: Final = 40
-"""The hottest bundles have a trend and a likely destination; the others are told without."""
+"""The hottest bundles have a trend and a likely destination; the others have neither."""
 
 _TREND_POINTS: Final = 12
 _IN_SIGHT: Final = 12
