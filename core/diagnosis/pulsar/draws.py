@@ -58,7 +58,7 @@ class Draws:
         return bool(self.trials.snapshot.bundles.num_rows > MANY_BUNDLES)
 
     def confirm(self, change: Change) -> bool:
-        """Return whether a change that helps with the first seed is harmful with no other one.
+        """Return whether a change that converges with the first seed is worse with no other one.
 
         Outcomes that scatter so widely that a further seed may end less even count as harmful.
         """
@@ -81,7 +81,7 @@ class Draws:
             effect = others.effect(change)
             if effect is None and self._must_stop():
                 break
-            if effect is None or effect.is_harmful or others.spoils_traffic(change):
+            if effect is None or effect.is_worse or others.spoils_traffic(change):
                 return False
             effects.append(effect)
         if len(effects) <= required:
