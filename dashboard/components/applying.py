@@ -33,16 +33,17 @@ TYPED: Final = "_apply_typed"
 FAILED: Final = "_apply_failed"
 
 _FOCUS: Final = """<script>
-let looks = 0;
-const timer = setInterval(() => {
-  const dialog = document.querySelector('[role="dialog"]');
-  const field = dialog?.querySelector('.st-key-_apply_reason input');
+window.reasonFocus ??= setInterval(() => {
+  const field = document.querySelector('[role="dialog"] .st-key-_apply_reason input');
+  if (!field) return;
+  field.dataset.seen ??= Date.now();
+  const dialog = field.closest('[role="dialog"]');
   const at = document.activeElement;
-  if (field && (at === document.body || at === dialog || at.ariaLabel === 'Close')) field.focus();
-  if (++looks > 40) clearInterval(timer);
+  const isFree = !dialog.contains(at) || at === dialog || at.ariaLabel === 'Close';
+  if (isFree && Date.now() - field.dataset.seen < 2000) field.focus();
 }, 50);
 </script>"""
-"""Focuses the reason while the dialog opens: Streamlit focuses the dialog itself, once or twice."""
+"""Focuses the reason in the 2 s after it appears: Streamlit focuses the dialog, once or twice."""
 
 
 class PauseOption(NamedTuple):

@@ -107,7 +107,12 @@ def files_of(places: Iterable[str]) -> Iterator[Path]:
 def test_neutral_code_names_no_system() -> None:
     systems = [system.name for system in SYSTEMS]
     offenders = []
-    silent = set(files_of(SILENT))
+    # systems.py of a page is its one list of systems
+    silent = {
+        path
+        for path in files_of(SILENT)
+        if path.parts[-3:-2] != ("app_pages",) or path.name != "systems.py"
+    }
     for path in [*files_of(NEUTRAL), *silent]:
         tree = ast.parse(path.read_text())
         shown = texts(tree) if path in silent else ()

@@ -44,7 +44,8 @@ def assert_no_worse(snapshot: PulsarSnapshot, values: dict[str, object], seed: i
     before, after = simulated(snapshot, {}, seed), simulated(snapshot, values, seed)
     if after.ending != "converged":  # another draw may take longer than the search's horizon
         after = simulated(snapshot, values, seed, rounds=120)
-    assert after.ending == "converged"
+    is_restless = before is not None and before.ending != "converged"
+    assert after.ending == "converged" or is_restless
     now = after.deviation_before if before is None else before.deviation_after
     assert after.deviation_after <= now + MIN_GAIN_RATIO
 
