@@ -35,9 +35,9 @@ FAILED: Final = "_apply_failed"
 _FOCUS: Final = """<script>
 window.reasonFocus ??= setInterval(() => {
   const field = document.querySelector('[role="dialog"] .st-key-_apply_reason input');
-  if (!field) return;
+  const dialog = field?.closest('[role="dialog"]');
+  if (!dialog?.querySelector('[data-testid="stFormSubmitButton"]')) return;
   field.dataset.seen ??= Date.now();
-  const dialog = field.closest('[role="dialog"]');
   const at = document.activeElement;
   const isFree = !dialog.contains(at) || at === dialog || at.ariaLabel === 'Close';
   if (isFree && Date.now() - field.dataset.seen < 2000) field.focus();

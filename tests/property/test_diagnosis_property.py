@@ -53,7 +53,7 @@ def assert_no_worse(snapshot: PulsarSnapshot, values: dict[str, object], seed: i
 @pytest.mark.parametrize("number", [*range(25), *SLOW])
 def test_no_recommendation_makes_the_simulation_worse_with_any_draws(number):
     snapshot = cluster(number)
-    for cause in diagnose(snapshot, DiagnoseRequest(seconds=3.0)).causes:
+    for cause in diagnose(snapshot, DiagnoseRequest(seconds=10.0)).causes:
         values = values_of(cause)
         if not values or NO_SIMULATION & set(values):
             continue

@@ -45,6 +45,8 @@ def look_every_s(run: RunView) -> float | None:
 
 def draw(config: Config, drawn: RunView) -> None:
     """Draw the run as it stands; draw the whole page again when it ended or was measured."""
+    if state.text(state.RUN) != drawn.run_id:  # a link in here led to another run
+        st.rerun()
     run = read(config, drawn.run_id) or drawn
     if look_every_s(run) != look_every_s(drawn) or run.measured != drawn.measured:
         st.rerun()
