@@ -10,7 +10,7 @@ from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.preview import preview_plan
 from core.snapshot import Problem
 from core.units import pluralize
-from dashboard.app_pages.pulsar.lookup.model import answer as lookup_answer
+from dashboard.app_pages.pulsar.lookup import model as lookup_model
 from dashboard.presenters import applying, freshness, naming
 from dashboard.presenters.pulsar import search, unload
 from dashboard.queries.cache import cached
@@ -141,14 +141,15 @@ def test_what_reads_as_a_topic_name(text, is_topic):
     assert search.looks_like_topic(text) == is_topic
 
 
-def test_lookup_answer_names_bundle_and_owner():
+def test_steps_of_a_lookup_name_bundle_and_owner():
     namespace = SNAPSHOT.bundles["namespace"][0].as_py()
     found = lookup_topic(SNAPSHOT, f"{namespace}/my-topic")
-    told = lookup_answer(found)
-    assert found.bundle in told
-    assert str(found.owner) in told
-    assert "has no owner" in lookup_answer(replace(found, owner=None))
-    assert "unknown" in lookup_answer(replace(found, owner=None, is_owner_known=False))
+    bundle, owner = lookup_model.steps(found)[2:]
+    assert found.bundle.endswith(bundle.value)
+    assert owner.value == found.owner
+    assert lookup_model.steps(replace(found, owner=None))[3].value == "none"
+    unknown = lookup_model.steps(replace(found, owner=None, is_owner_known=False))[3]
+    assert unknown.status == "unknown"
 
 
 # -- unload ----------------------------------------------------------------------------------------
