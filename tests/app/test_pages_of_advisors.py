@@ -173,7 +173,7 @@ def test_lookups_lead_to_the_preview_of_every_bundle_which_warns(site, fleet):
     app = site.open("advisors", view="lookups", namespace=namespace_of(fleet))
     next(one for one in app.button if one.label.startswith("Preview")).click().run()
     assert_calm(app)
-    assert app.title[0].value == "Unload preview"
+    assert app.title[0].value == "Unload"
     assert "unloads every owned" in texts(app)
 
 

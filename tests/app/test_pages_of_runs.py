@@ -294,7 +294,7 @@ def test_landing_elsewhere_offers_the_next_move(site, snapshot):
     step = story.step(1)
     app.button(key=f"_next_{step.bundle}").click().run()
     assert_calm(app)
-    assert app.title[0].value == "Unload preview"
+    assert app.title[0].value == "Unload"
     assert app.multiselect(key="bundles").value == [step.bundle]
     assert app.selectbox(key="to").value == target
 
