@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from time import process_time
 from typing import Any
 
 import pyarrow as pa
@@ -201,11 +200,10 @@ def test_an_expression_that_cannot_be_evaluated_is_named_with_its_policy(
     ],
     ids=["class", "folded class", "right side", "intersections", "folded letters"],
 )
+@pytest.mark.timeout(60)  # seconds of work in linear time, many minutes in quadratic time
 def test_a_long_pattern_is_translated_in_linear_time(pattern: str) -> None:
-    begun = process_time()
     with suppress(PatternError):
         PatternSet([pattern]).match("broker-1.example")
-    assert process_time() - begun < 3.0
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.preview import OtherPreview, preview_plan
 from core.pulsar.presets import set_command
 from core.pulsar.rules.registry import assess
+from core.pulsar.settings import EffectiveSettings
 from core.snapshot import Manifest, PulsarSnapshot, TableManifest
 from core.snapshot.store import load_manifest, load_snapshot
 from core.spark.pulsar.large.size import is_large
@@ -47,12 +48,19 @@ def health(directory: Path, target_code: str, *, as_json: bool) -> int:
     measures = measure(snapshot, settings)
     findings = assess(snapshot, settings, target=target)
     identity = (snapshot.snapshot_id, snapshot.manifest)
-    worst = measures.usage.worst
-    source = ""
-    if worst is not None:
-        row = measures.brokers.index(worst)
-        source = usage_sources(snapshot.brokers.slice(row, 1), settings)[0]
+    source = _source_of_worst(snapshot, measures, settings)
     return show_health(identity, measures, findings, target, source, as_json=as_json)
+
+
+def _source_of_worst(
+    snapshot: PulsarSnapshot, measures: Measures, settings: EffectiveSettings
+) -> str:
+    """Return what makes the usage of the busiest broker; empty: no usage is known."""
+    worst = measures.usage.worst
+    if worst is None:
+        return ""
+    row = measures.brokers.index(worst)
+    return usage_sources(snapshot.brokers.slice(row, 1), settings)[0]
 
 
 def large_health(
@@ -74,7 +82,8 @@ def _large_health(
     target = target_of(target_code)
     found = kernel.large_health(cluster, target)
     identity = load_manifest(directory)
-    return show_health(identity, found.measures, found.findings, target, as_json=as_json)
+    source = _source_of_worst(cluster.skeleton, found.measures, cluster.settings())
+    return show_health(identity, found.measures, found.findings, target, source, as_json=as_json)
 
 
 def show_health(
@@ -82,7 +91,7 @@ def show_health(
     measures: Measures,
     findings: tuple[Finding, ...],
     target: Target,
-    source: str = "",
+    source: str,
     *,
     as_json: bool,
 ) -> int:
@@ -93,7 +102,7 @@ def show_health(
         measures: Of the snapshot.
         findings: The worst first.
         target: What is even enough.
-        source: What makes the usage of the busiest broker; empty: it is not read.
+        source: What makes the usage of the busiest broker; empty: it is not known.
         as_json: Print JSON.
     """
     snapshot_id, manifest = identity
