@@ -1,6 +1,8 @@
 # Trimtab: `make help` lists the tasks. PYTHON=/path/to/python3.12 chooses the interpreter.
 .DEFAULT_GOAL := help
 .PHONY: help run test test-all check format docs site screenshots bench lock setup-run setup-dev
+# images of containers set it: each of some hundred processes would compile every module again
+unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 

@@ -103,7 +103,7 @@ def _filters(rows: Sequence[Listed], key: str, title: str) -> list[Listed]:
     """Draw the head with the filters, and return what they leave."""
     counts = count_by_severity(one.finding for one in rows)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.subheader(words.plain(title), anchor=False, width="content")
+        st.header(words.plain(title), anchor=False, width="content")
         if len(rows) < _MIN_FOR_FILTER:
             st.caption(f"{len(rows)}")
             return matching(rows, (), "")

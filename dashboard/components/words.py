@@ -50,6 +50,8 @@ STYLE = """<style>
 [class*="st-key-figure_warning_"] [data-testid="stMetric"] {
   border-color: #c99a2e; background: #c99a2e14;
 }
+[data-selected="true"] [data-testid="stMarkdownContainer"] p,
+[data-testid="stSliderThumbValue"] p { color: light-dark(#0b6478, #6cc3d8); }
 [data-testid="stHeader"] { pointer-events: none; background: none; height: 3rem; min-height: 0; }
 [data-testid="stHeader"] :is(button, a) { pointer-events: auto; }
 [data-testid="stStatusWidget"] button { display: none; }
@@ -158,7 +160,7 @@ def badge(item: Badge) -> None:
 def section(text: str, note: str = "") -> None:
     """Show the head of a part of the page, with a few words that explain it."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        st.subheader(plain(text), anchor=False, width="content")
+        st.header(plain(text), anchor=False, width="content")
         if note:
             st.caption(plain(note), width="content")
 

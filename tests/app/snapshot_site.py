@@ -126,7 +126,7 @@ def texts(app: AppTest) -> str:
     """Everything that the page says as a person sees it, for looking up words."""
     parts = [
         element.value
-        for kind in ("markdown", "caption", "title", "subheader")
+        for kind in ("markdown", "caption", "title", "header")
         for element in app.get(kind)
     ]
     parts += [

@@ -104,6 +104,11 @@ class Product:
         newest = self._snapshots()[-1].parent
         return str(load_snapshot(newest).brokers["broker"][number].as_py())
 
+    def bundle(self, number: int) -> str:
+        """Name of a bundle."""
+        newest = self._snapshots()[-1].parent
+        return str(load_snapshot(newest).bundles["bundle"][number].as_py())
+
     def taken_at(self) -> str:
         """When the oldest saved snapshot was taken, as addresses say it."""
         oldest = load_snapshot(self._snapshots()[0].parent)
@@ -135,8 +140,11 @@ def product(tmp_path_factory, browser, pytestconfig) -> Iterator[Product]:
 class Tab:
     """One browser tab and what its console said."""
 
-    def __init__(self, browser: Browser, base: str, **context: object) -> None:
-        self.context = browser.new_context(viewport={"width": 1440, "height": 900}, **context)
+    def __init__(
+        self, browser: Browser, base: str, size: tuple[int, int] = (1440, 900), **context: object
+    ) -> None:
+        viewport = dict(zip(("width", "height"), size, strict=True))
+        self.context = browser.new_context(viewport=viewport, **context)
         self.page: Page = self.context.new_page()
         self.page.set_default_timeout(60_000)
         self.base = base

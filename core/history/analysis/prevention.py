@@ -293,5 +293,5 @@ def _chosen(
 
 def _order(run: Replay, *, is_restless: bool) -> tuple[float, ...]:
     if is_restless:
-        return (run.returned, run.moves, run.deviation)
+        return (run.returned, run.deviation, run.moves)  # no moves at all leave it uneven
     return (run.deviation, run.moves)

@@ -67,7 +67,7 @@ def test_the_setting_that_prevents_the_flapping_is_named_with_its_figures(found)
     assert found.returned
     prevented = found.prevention
     assert prevented.best is not None
-    assert prevented.settings[EVENLY] is False
+    assert prevented.settings == {EVENLY: False}
     assert prevented.replayed is not None
     assert prevented.best.returned < prevented.replayed.returned
     assert prevented.best.deviation <= prevented.replayed.deviation

@@ -1,0 +1,26 @@
+// Roles that assistive technology reads, where Streamlit's own do not hold together: its navigation
+// has groups of links between a list and the items of it, and the marks of a sparkline have no name.
+// The value of a sparkline stands next to it, so that the picture adds nothing.
+function mendRoles() {
+  const items = document.querySelectorAll('[data-testid="stSidebarNavItems"]:not([role])')
+  for (const list of items) list.setAttribute("role", "none")
+  for (const item of document.querySelectorAll('[data-testid="stSidebarNavItems"] li:not([role])')) {
+    item.setAttribute("role", "none")
+  }
+  const pictures = '[data-testid="stMetricChart"]:not([aria-hidden])'
+  for (const picture of document.querySelectorAll(pictures)) picture.setAttribute("aria-hidden", "true")
+}
+
+if (!document.mendsRoles) {
+  document.mendsRoles = true
+  let isDue = false
+  new MutationObserver(() => {
+    if (isDue) return
+    isDue = true
+    requestAnimationFrame(() => {
+      isDue = false
+      mendRoles()
+    })
+  }).observe(document.body, { childList: true, subtree: true })
+  mendRoles()
+}
