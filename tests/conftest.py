@@ -56,8 +56,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folder = item.path.relative_to(_ROOT).parts[0]
         if folder in _REAL or item.path.stem in _REAL_MODULES:
             item.add_marker(pytest.mark.flaky(reruns=2))
-        if folder == "e2e":  # written for the new layout of the pages, not yet seen to pass
-            item.add_marker(pytest.mark.slow)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

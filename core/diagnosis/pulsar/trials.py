@@ -438,11 +438,13 @@ class Trials:
 
 
 def _goes_on(done: Simulation) -> bool:
-    """Return whether bundles still move at the horizon, and none of them back.
+    """Return whether the last round moves bundles still, and none was moved back.
 
-    A large cluster that is relieved one broker a round takes longer than the horizon.
+    A large cluster that is relieved one broker a round takes longer than the horizon. One that only
+    waits for the grace period of its bundles does not go on: it may begin again.
     """
-    return done.ending == "horizon" and done.move_count > 0 and not done.flaps
+    return done.ending == "horizon" and bool(done.rounds[-1].moves) and not done.flaps
+
 
 
 def judged_trials(trials: Trials) -> Trials:

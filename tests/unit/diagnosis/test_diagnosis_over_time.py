@@ -61,7 +61,7 @@ def test_a_cluster_without_a_record_is_refused(tmp_path):
 
 
 def test_the_command_reads_the_record(site, capsys):
-    words = ["diagnose", "fleet", "--since", "1h", "--seconds", "1", "--config", str(site.config)]
+    words = ["diagnose", "fleet", "--since", "1h", "--seconds", "9", "--config", str(site.config)]
     assert run_command([*words, "--json"]) == 0
     body = json.loads(capsys.readouterr().out)
     assert body["over_time"]["moves"] > 0
