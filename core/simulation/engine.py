@@ -176,7 +176,7 @@ class _Engine:
         self._rng = np.random.default_rng(seed)
         self._grace_minutes = settings.number(_GRACE)
         self.interval_minutes = max(settings.number(_INTERVAL), 1.0)
-        self._restless: tuple[PulsarSnapshot, Any] | None = None
+        self._restless: tuple[object, Any] | None = None
         """Fleet and memory of which it is known that something still moves."""
 
     def _begun(self, cluster: SimulatedCluster, run: Run) -> _Fleet:
@@ -262,7 +262,7 @@ class _Engine:
     def is_converged(self, fleet: _Fleet) -> bool:
         """Return whether nothing would move any more on this load, however long one waits."""
         rested, state = fleet.cluster.rested(fleet.state)
-        first = (rested.snapshot, state)
+        first = (rested.identity, state)
         known = self._restless
         if known is not None and first[0] is known[0] and state == known[1]:
             return False
