@@ -311,6 +311,25 @@ class LoadView:
         ]
 
     @cached_property
+    def usable(self) -> Flags:
+        """Brokers whose load report is known; all where none is."""
+        return self.has_report if self.has_report.any() else np.ones_like(self.has_report)
+
+    @cached_property
+    def allowed(self) -> Flags:
+        """Brokers by isolation policy where all take part; see ``PlacementContext.allowed``."""
+        return self.allowed_of(np.ones(len(self.brokers), np.bool_)) & self.usable
+
+    def allowed_of(self, available: Flags) -> Flags:
+        """Return brokers by isolation policy where some take part, known or not."""
+        primary = self.is_primary & available
+        short = primary.sum(axis=1) < np.array([policy.min_limit for policy in self.policies], int)
+        governed = primary | (self.is_secondary & available & short[:, None])
+        shared = ~self.is_primary.any(axis=0)
+        by_kind = np.stack([shared & self.serves_non_persistent, shared & self.serves_persistent])
+        return np.vstack([governed, by_kind])
+
+    @cached_property
     def java_order(self) -> Ints:
         """Broker rows in the order in which Java adds them up."""
         return java_hash_order(self.brokers)

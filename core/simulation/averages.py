@@ -135,6 +135,12 @@ class TermAverages:
             if number and _is_at_rest(lasts, reported, averages, held >= most):
                 break
             taken = reported if since is None else reported & (since <= number)
+            if not seeds and taken.all() and _are_known(lasts, averages):
+                left = part_left(held, count, most)
+                for rate, last in lasts.items():
+                    averages[rate] = last + (averages[rate] - last) * left
+                held = np.minimum(held + count, most)
+                continue
             counted = held
             for rate, last in lasts.items():
                 begun = seeds.get(rate), (held, most)
@@ -152,6 +158,11 @@ class TermAverages:
         }
         found[f"{term}_samples"] = pa.array(self.held, pa.int64())
         return found
+
+
+def _are_known(*columns: Mapping[str, Floats]) -> bool:
+    """Return whether every number is known."""
+    return all(np.isfinite(values).all() for one in columns for values in one.values())
 
 
 def _is_at_rest(

@@ -283,6 +283,7 @@ class ColumnFleet:
             for name in _STEADY:
                 view.__dict__[name] = getattr(first, name)
             if np.array_equal(view.has_report, first.has_report):
+                view.__dict__["allowed"] = first.allowed
                 basis, known = SheddingBasis(view), self.start.basis(first)
                 for name in _BY_REPORTS:
                     basis.__dict__[name] = getattr(known, name)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from core.findings.measures import Spread
 from core.pulsar.placement import find_strategy
@@ -89,13 +90,15 @@ def run_rounds(
         strategy: The one that ``run`` names.
         settings: Of :func:`assumed_settings`.
         overrides: Settings that were assumed, upstream key to value.
-        is_hopeless: Reads the rounds so far; true ends the simulation before its horizon.
+        is_hopeless: Reads the rounds so far; true ends the simulation before its horizon. Whether
+            the fleet has converged is then looked at in fewer rounds: some without a move may
+            follow.
     """
     engine = _Engine(strategy, settings, start.manager, run.seed)
     fleet, first = engine.start(start, run)
     before = _deviation(start.measures().throughput)
     rounds = list(first)
-    for done in engine.rounds(fleet, run):
+    for done in engine.rounds(fleet, run, looks_seldom=is_hopeless is not None):
         rounds.append(done)
         if is_hopeless is not None and is_hopeless(rounds):
             break
@@ -197,12 +200,24 @@ class _Engine:
         sentence = f"What if: {' and '.join(parts)}."
         return self._begun(cluster, run), [self._result((0, 0.0), cluster, moves, ({}, sentence))]
 
-    def rounds(self, fleet: _Fleet, run: Run) -> Iterator[RoundResult]:
-        """Run until the horizon, or until the fleet converges."""
+    def rounds(
+        self, fleet: _Fleet, run: Run, *, looks_seldom: bool = False
+    ) -> Iterator[RoundResult]:
+        """Run until the horizon, or until the fleet converges.
+
+        Args:
+            fleet: Before the first round.
+            run: What is simulated.
+            looks_seldom: After the 1st, 2nd, 4th, 8th round in succession without a move it is
+                looked whether the fleet has converged, and not after every one.
+        """
+        calm = 0
         for number in range(1, run.rounds + 1):
             done = self._round(fleet, number)
             yield done
-            if not done.moves and self.is_converged(fleet):
+            calm = 0 if done.moves else calm + 1
+            is_due = calm > 0 and (not looks_seldom or calm & (calm - 1) == 0)
+            if is_due and self.is_converged(fleet):
                 return
 
     def _round(self, fleet: _Fleet, number: int) -> RoundResult:
@@ -245,14 +260,19 @@ class _Engine:
     def _drawn(self, landings: Sequence[Landing]) -> list[Landed]:
         """Draw the destinations; what falls back to its owner is not unloaded."""
         moves: list[Landed] = []
+        laid_out: dict[int, tuple[list[str], NDArray[np.float64]]] = {}
         for landing in landings:
             if landing.skipped:
                 continue
-            names = sorted(landing.distribution)
-            chances = np.array([landing.distribution[name] for name in names])
-            limits = np.cumsum(chances / chances.sum())
+            given = landing.distribution  # which bundles of one namespace share
+            if id(given) not in laid_out:
+                names = sorted(given)
+                chances = np.array([given[name] for name in names])
+                limits = np.cumsum(chances / chances.sum())
+                laid_out[id(given)] = names, limits / limits[-1]
+            names, limits = laid_out[id(given)]
             # what numpy's ``choice`` draws, without its checks of the chances
-            end = names[int(np.searchsorted(limits / limits[-1], self._rng.random(), "right"))]
+            end = names[int(np.searchsorted(limits, self._rng.random(), "right"))]
             if end != landing.move.broker:
                 moves.append(
                     Landed(bundle=landing.move.bundle, source=landing.move.broker, destination=end)

@@ -42,7 +42,12 @@ _MAX_FLEETS: Final = 1_500
 class RecordedSettings(EffectiveSettings):
     """Settings that record which of them are read."""
 
-    reads: set[str] = field(default_factory=set, compare=False, repr=False)
+    _read: dict[str, Value] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The settings that were read."""
+        return frozenset(self._read)
 
     @classmethod
     def recorded(cls, settings: EffectiveSettings) -> RecordedSettings:
@@ -52,8 +57,11 @@ class RecordedSettings(EffectiveSettings):
 
     def value(self, key: str) -> Value:
         """Return the typed value, and record the key."""
-        self.reads.add(key)
-        return super().value(key)
+        try:
+            return self._read[key]
+        except KeyError:
+            found = self._read[key] = super().value(key)
+            return found
 
 
 class SharedRounds:

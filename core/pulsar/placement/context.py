@@ -110,13 +110,9 @@ class PlacementContext:
         Source:
             Pulsar ``LoadManagerShared#applyNamespacePolicies``.
         """
-        view = self.view
-        primary = view.is_primary & self.available
-        short = primary.sum(axis=1) < np.array([policy.min_limit for policy in view.policies], int)
-        governed = primary | (view.is_secondary & self.available & short[:, None])
-        shared = ~view.is_primary.any(axis=0)
-        by_kind = np.stack([shared & view.serves_non_persistent, shared & view.serves_persistent])
-        return np.vstack([governed, by_kind]) & self.usable
+        if self.available.all():
+            return self.view.allowed
+        return self.view.allowed_of(self.available) & self.usable
 
     def allowed_row(self, policy: Codes, *, non_persistent: bool | Flags | None = None) -> Codes:
         """Return the rows of :attr:`allowed` for bundles.

@@ -15,13 +15,12 @@ import numpy as np
 
 from core.ids import namespace_of
 from core.pulsar.placement import (
-    Placement,
     PlacementMemory,
     PlacementTable,
     place_bundle,
 )
 from core.pulsar.placement.context import PlacementContext
-from core.pulsar.placement.place import bound_namespaces, place_namespaces
+from core.pulsar.placement.place import bound_namespaces, chances_of, place_namespaces
 from core.pulsar.placement.selectors import PAIRED_NAMES
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.model import Move
@@ -48,6 +47,15 @@ class Landing:
     move: Move
     distribution: dict[str, float]
     skipped: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """Where bundles of a namespace go: see :class:`core.pulsar.placement.Placement`."""
+
+    distribution: dict[str, float]
+    candidates: tuple[str, ...]
+    why: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +90,12 @@ class UnloadChecks:
         return {}
 
     @cached_property
-    def _placed(self) -> dict[tuple[str, bool], Placement]:
+    def _shares(self) -> dict[tuple[int, bool], dict[str, float]]:
+        """Distributions of :attr:`_tables` so far, by namespace and kind of topics."""
+        return {}
+
+    @cached_property
+    def _placed(self) -> dict[tuple[int, bool], _Placed]:
         """Placements so far, by namespace and by whether topics are non-persistent."""
         return {}
 
@@ -169,10 +182,13 @@ class UnloadChecks:
         if move.destination is not None and self._is_paired:
             return self._planned(move, move.destination)
         if many:
-            table = self._tables[self._namespace(move)]
-            return table.distribution(move.bundle), table.why or "no broker is eligible"
+            namespace = self._namespace(move)
+            table, key = self._tables[namespace], (namespace, self._is_non_persistent(move))
+            if key not in self._shares:
+                self._shares[key] = table.distribution(move.bundle)
+            return self._shares[key], table.why or "no broker is eligible"
         placed = self._in_namespace(move)
-        return dict(placed.distribution), placed.why
+        return placed.distribution, placed.why
 
     def _namespace(self, move: Move) -> int:
         return int(self.view.bundle_namespace[self.view.bundle_row(move.bundle)])
@@ -185,12 +201,19 @@ class UnloadChecks:
             table = place_namespaces(self.view, self.settings, rows, bound_namespaces(self.view))
             self._tables.update(dict.fromkeys(new, table))
 
-    def _in_namespace(self, move: Move) -> Placement:
+    def _in_namespace(self, move: Move) -> _Placed:
         """Return the placement of a bundle: its namespace and its kind of topics matter."""
-        namespace = namespace_of(move.bundle), self._is_non_persistent(move)
-        if namespace not in self._placed:
-            self._placed[namespace] = place_bundle(self.view, move.bundle, self.settings)
-        return self._placed[namespace]
+        key = self._namespace(move), self._is_non_persistent(move)
+        if key not in self._placed:
+            found = chances_of(self.view, move.bundle, self.settings)
+            if found is None:
+                placed = place_bundle(self.view, move.bundle, self.settings)
+                self._placed[key] = _Placed(
+                    dict(placed.distribution), placed.candidates, placed.why
+                )
+            else:
+                self._placed[key] = _Placed(*found)
+        return self._placed[key]
 
     def _planned(self, move: Move, planned: str) -> tuple[dict[str, float], str]:
         """Return where a bundle goes whose destination the shedding strategy planned."""
