@@ -330,6 +330,13 @@ class LoadView:
         return np.vstack([governed, by_kind])
 
     @cached_property
+    def bound_namespaces(self) -> dict[int, int]:
+        """``{namespace row: row of its own broker, or -1}`` of broker-bound namespaces."""
+        rows = np.unique(self.bundle_namespace[self.is_broker_bound]).tolist()
+        index = self.broker_index
+        return {row: index.get(self.namespaces[row].rpartition("/")[2], -1) for row in rows}
+
+    @cached_property
     def java_order(self) -> Ints:
         """Broker rows in the order in which Java adds them up."""
         return java_hash_order(self.brokers)

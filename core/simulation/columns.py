@@ -50,6 +50,7 @@ _STEADY: Final = (
     "namespace_index",
     "bundle_index",
     "namespace_policy",
+    "bound_namespaces",
     "is_primary",
     "is_secondary",
     "java_order",

@@ -7,12 +7,13 @@ placed by the same reports. Bundles rest for the grace period.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from core.findings.measures import Spread
 from core.pulsar.placement import find_strategy
@@ -259,24 +260,20 @@ class _Engine:
 
     def _drawn(self, landings: Sequence[Landing]) -> list[Landed]:
         """Draw the destinations; what falls back to its owner is not unloaded."""
+        unloaded = [landing for landing in landings if not landing.skipped]
+        draws = self._rng.random(len(unloaded)).tolist()
         moves: list[Landed] = []
-        laid_out: dict[int, tuple[list[str], NDArray[np.float64]]] = {}
-        for landing in landings:
-            if landing.skipped:
-                continue
+        laid_out: dict[int, tuple[list[str], list[float]]] = {}
+        for landing, draw in zip(unloaded, draws, strict=True):
             given = landing.distribution  # which bundles of one namespace share
-            if id(given) not in laid_out:
-                names = sorted(given)
-                chances = np.array([given[name] for name in names])
-                limits = np.cumsum(chances / chances.sum())
-                laid_out[id(given)] = names, limits / limits[-1]
-            names, limits = laid_out[id(given)]
+            known = laid_out.get(id(given))
+            if known is None:
+                known = laid_out[id(given)] = _limits(given)
             # what numpy's ``choice`` draws, without its checks of the chances
-            end = names[int(np.searchsorted(limits, self._rng.random(), "right"))]
-            if end != landing.move.broker:
-                moves.append(
-                    Landed(bundle=landing.move.bundle, source=landing.move.broker, destination=end)
-                )
+            end = known[0][bisect_right(known[1], draw)]
+            move = landing.move
+            if end != move.broker:
+                moves.append(Landed(bundle=move.bundle, source=move.broker, destination=end))
         return moves
 
     def is_converged(self, fleet: _Fleet) -> bool:
@@ -316,6 +313,16 @@ class _Engine:
             clients=impact.clients or 0,
             sentence=pairs[1],
         )
+
+
+def _limits(distribution: Mapping[str, float]) -> tuple[list[str], list[float]]:
+    """Return the destinations, and up to which draw each is meant."""
+    names = sorted(distribution)
+    if len(names) == 1:
+        return names, [1.0]
+    chances = np.array([distribution[name] for name in names])
+    limits = np.cumsum(chances / chances.sum())
+    return names, (limits / limits[-1]).tolist()
 
 
 def _deviation(spread: Spread) -> float | None:
@@ -369,15 +376,32 @@ def find_flaps(rounds: Iterable[RoundResult]) -> tuple[Flap, ...]:
     Args:
         rounds: In order.
     """
-    left_at: dict[tuple[str, str], RoundResult] = {}
-    found: list[Flap] = []
-    for done in rounds:
+    return Flaps().after(rounds)
+
+
+class Flaps:
+    """Returns of bundles, found as rounds come."""
+
+    def __init__(self) -> None:
+        self._left_at: dict[tuple[str, str], RoundResult] = {}
+        self._found: list[Flap] = []
+        self._count = 0
+
+    def after(self, rounds: Iterable[RoundResult]) -> tuple[Flap, ...]:
+        """Return those of all rounds so far; those that were read already are not read again."""
+        for done in islice(rounds, self._count, None):
+            self._count += 1
+            self._read(done)
+        return tuple(self._found)
+
+    def _read(self, done: RoundResult) -> None:
+        left_at = self._left_at
         for move in done.moves:
             if move.source is None or move.destination is None:
                 continue
             left = left_at.pop((move.bundle, move.destination), None)
             if left is not None:
-                found.append(
+                self._found.append(
                     Flap(
                         bundle=move.bundle,
                         home=move.destination,
@@ -388,4 +412,3 @@ def find_flaps(rounds: Iterable[RoundResult]) -> tuple[Flap, ...]:
                     )
                 )
             left_at[move.bundle, move.source] = done
-    return tuple(found)

@@ -375,8 +375,7 @@ def place_namespaces(
 
 def bound_namespaces(view: LoadView) -> dict[int, int]:
     """Return ``{namespace row: row of its own broker, or -1}`` of broker-bound namespaces."""
-    rows = np.unique(view.bundle_namespace[view.is_broker_bound]).astype(np.int64)
-    return bound_brokers(view, rows)
+    return view.bound_namespaces
 
 
 def bound_brokers(view: LoadView, namespaces: Ints) -> dict[int, int]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from core.pulsar.placement import (
     place_bundle,
 )
 from core.pulsar.placement.context import PlacementContext
-from core.pulsar.placement.place import bound_namespaces, chances_of, place_namespaces
+from core.pulsar.placement.place import chances_of, place_namespaces
 from core.pulsar.placement.selectors import PAIRED_NAMES
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.model import Move
@@ -49,8 +49,7 @@ class Landing:
     skipped: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Picked:
+class _Picked(NamedTuple):
     """One move with what decides about it: the row of its namespace, and its kind of topics."""
 
     move: Move
@@ -115,12 +114,15 @@ class UnloadChecks:
             Pulsar ``ModularLoadManagerImpl#doLoadShedding``.
         """
         self.view.indexed_for(len(moves))
-        picked = [self._picked(move) for move in moves]
+        picked = self._picked(moves)
         many = len({one.namespace for one in picked}) > _FEW_NAMESPACES
         if many:
             self._place({one.namespace for one in picked})
         for one in picked:
-            move, refused = one.move, self._refusal(one)
+            move, key = one.move, (one.namespace, one.move.broker, one.is_non_persistent)
+            refused = self._refused.get(key)
+            if refused is None:
+                refused = self._refused[key] = self._refusal_in(one)
             if refused:
                 yield Landing(move, {}, refused)
                 continue
@@ -133,17 +135,11 @@ class UnloadChecks:
             else:
                 yield Landing(move, found)
 
-    def _picked(self, move: Move) -> _Picked:
+    def _picked(self, moves: Sequence[Move]) -> list[_Picked]:
         view = self.view
-        row = view.bundle_row(move.bundle)
-        return _Picked(move, int(view.bundle_namespace[row]), bool(view.is_non_persistent[row]))
-
-    def _refusal(self, one: _Picked) -> str:
-        """Return why the load manager leaves a bundle alone before any placement."""
-        key = one.namespace, one.move.broker, one.is_non_persistent
-        if key not in self._refused:
-            self._refused[key] = self._refusal_in(one)
-        return self._refused[key]
+        rows = [view.bundle_row(move.bundle) for move in moves]
+        namespaces, kinds = view.bundle_namespace[rows], view.is_non_persistent[rows]
+        return list(map(_Picked, moves, namespaces.tolist(), kinds.tolist()))
 
     def _refusal_in(self, one: _Picked) -> str:
         view, namespace, move = self.view, one.namespace, one.move
@@ -204,7 +200,7 @@ class UnloadChecks:
         new = sorted(namespaces - self._tables.keys())
         if new:
             rows = np.array(new, np.int64)
-            table = place_namespaces(self.view, self.settings, rows, bound_namespaces(self.view))
+            table = place_namespaces(self.view, self.settings, rows, self.view.bound_namespaces)
             self._tables.update(dict.fromkeys(new, table))
 
     def _in_namespace(self, one: _Picked) -> _Placed:
