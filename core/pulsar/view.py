@@ -448,8 +448,8 @@ class MovedColumns:
             broker_short_rate=added(brokers("short_msg_rate_in"), brokers("short_msg_rate_out")),
             broker_long_rate=long_rate,
             broker_long_doubt=doubt,
-            broker_topics=np.nan_to_num(brokers("topic_count")).astype(np.int64),
-            broker_bundles=np.nan_to_num(brokers("bundle_count")).astype(np.int64),
+            broker_topics=_whole(brokers("topic_count")),
+            broker_bundles=_whole(brokers("bundle_count")),
             **bundles,
         )
 
@@ -467,8 +467,15 @@ class MovedColumns:
         return {**made, "owner": self.owner, "reporter": self.reporter}
 
 
+def _whole(counts: Floats) -> Ints:
+    """Return counts with 0 where they are unknown."""
+    return np.where(np.isnan(counts), 0.0, counts).astype(np.int64)
+
+
 def _finite(usage: Floats) -> Floats:
     """Return usage with 0 where it is unknown."""
+    if usage.size and -LARGEST <= usage.min() <= usage.max() <= LARGEST:
+        return usage
     return np.clip(np.nan_to_num(usage, nan=0.0), -LARGEST, LARGEST)
 
 

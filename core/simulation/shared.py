@@ -243,6 +243,8 @@ class SharedCluster:
         return found
 
     def _rows(self, moves: Sequence[Landed]) -> Ints:
+        if not moves:
+            return np.zeros(0, np.int64)
         index = self._view.bundle_index
         return np.array([index[move.bundle] for move in moves], np.int64)
 

@@ -44,6 +44,9 @@ UNEVEN_RATIO: Final = 0.25
 MAX_CAUSES: Final = 6
 _SHORT_S, _LONG_S = 2.0, 10.0
 _RESOLVED_SHARE: Final = 0.5
+_RESTLESS: Final = ("even_distribution", "measures_differ", "smoothed_usage")
+"""Patterns of a balancer whose own moves do harm."""
+
 _CODES: Final = {
     "loadBalancerDistributeBundlesEvenlyEnabled": "even_distribution",
     "loadBalancerHistoryResourcePercentage": "smoothed_usage",
@@ -213,7 +216,7 @@ class _Search:
         self._context = context
         self._trials = context.trials
         self._draws = Draws(self._trials)
-        self.untried = self._hasty = 0
+        self.untried = self.untried_pairs = self._hasty = 0
         self._turning: dict[tuple[object, ...], tuple[Candidate, Change]] = {}
 
     @property
@@ -229,6 +232,7 @@ class _Search:
     def causes(self) -> tuple[Cause, ...]:
         """Return the proven causes, best first."""
         candidates = [one for pattern in PATTERNS for one in pattern(self._context)]
+        candidates.sort(key=self._turn)
         proven = list(self._proven(one for one in candidates if one.tier <= 0))
         later = self._proven(one for one in candidates if one.tier > 0)
         pairs = () if proven else self._pairs()  # what the snapshot shows needs no pair
@@ -240,6 +244,12 @@ class _Search:
         confirmed = list(islice(self._confirmed(sorted(proven, key=_merit)), MAX_CAUSES))
         self._hasty = sum(self._draws.is_hasty(one.change) for one in confirmed)
         return tuple(self._cause(one) for one in confirmed)
+
+    def _turn(self, candidate: Candidate) -> bool:
+        """Sort key: what moves of the balancer cause comes first where they do harm."""
+        now, end = self._trials.pools.deviation(self._context.load) or 0.0, self._context.end
+        spoils = end.moves and (end.returned or not end.converges or (end.deviation or 0.0) > now)
+        return not (spoils and candidate.code in _RESTLESS)
 
     def _confirmed(self, ranked: Iterable[_Proven]) -> Iterator[_Proven]:
         """Yield the best change of each cause; one that depends on the draws hides no other."""
@@ -264,12 +274,10 @@ class _Search:
         """Return the change of a candidate with the best effect; ``None``: none helps."""
         found: list[_Proven] = []
         for change in candidate.changes:
-            if self._trials.is_search_over and not self._trials.known(change):
-                self.untried += 1
-                continue
-            effect = self._trials.effect(change)
+            is_late = self._trials.is_search_over and not self._trials.known(change)
+            effect = None if is_late else self._trials.effect(change)
             if effect is None:
-                self.untried += not self._trials.known(change)
+                self._count_untried(change, is_pair=is_pair)
                 continue
             # with shedding off, a change has to be better than switching it on alone
             own = self._own_effect(change, effect)
@@ -282,6 +290,11 @@ class _Search:
             elif own.before != own.after and change.edit is None and not is_pair:
                 self._turning.setdefault(change.key, (candidate, change))
         return min(found, key=_merit) if found else None
+
+    def _count_untried(self, change: Change, *, is_pair: bool) -> None:
+        is_untried = not self._trials.known(change)
+        self.untried_pairs += is_untried and is_pair
+        self.untried += is_untried and not is_pair
 
     def _own_effect(self, change: Change, effect: Effect) -> Effect:
         base = self._context.base
@@ -400,6 +413,11 @@ class _Search:
         if self.untried:
             notes.append(
                 f"{self.untried:,} changes were not tried: the time was over after "
+                f"{self._trials.budget_s:g} s."
+            )
+        if self.untried_pairs and not self.untried:
+            notes.append(
+                f"{self.untried_pairs:,} pairs of changes were not tried: the time was over after "
                 f"{self._trials.budget_s:g} s."
             )
         return tuple(notes)

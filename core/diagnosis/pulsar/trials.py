@@ -177,6 +177,7 @@ class Trials:
     has_found: bool = False
     _trials: dict[tuple[object, ...], Trial | None] = field(default_factory=dict, init=False)
     _by_settings: list[tuple[Mapping[str, Any], Trial]] = field(default_factory=list, init=False)
+    _count: int = field(default=0, init=False)
     _limit: TimeLimit = field(init=False)
 
     def __post_init__(self) -> None:
@@ -210,7 +211,7 @@ class Trials:
     @property
     def count(self) -> int:
         """Changes that were simulated."""
-        return sum(trial is not None for key, trial in self._trials.items() if key != NOTHING.key)
+        return self._count
 
     @property
     def is_over(self) -> bool:
@@ -305,6 +306,7 @@ class Trials:
             except OpsError:
                 self._trials[change.key] = None
             tried = self._trials[change.key]
+            self._count += tried is not None and change.key != NOTHING.key
             if tried is not None and change.edit is None and change.release is None:
                 self._by_settings.append((change.settings, tried))
             if not self.is_held_out:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Self
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from core.pulsar.placement.model import PlacedInTurn, PlacementMemory
 from core.pulsar.placement.versions import version_ranks
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags, Floats, LoadView
+
+
+_NO_ROWS: Final = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +131,8 @@ class PlacementContext:
     def _preallocated(self) -> tuple[Ints, Ints]:
         """Rows of the bundles and brokers that the memory names, and what the leader keeps."""
         given = self.memory.preallocated
+        if not given and not self.view.remembered_by_leader.size:
+            return _NO_ROWS, _NO_ROWS
         brokers = self.view.broker_index
         if isinstance(given, PlacedInTurn) and given.view is self.view:
             rows = given.rows
@@ -152,6 +157,8 @@ class PlacementContext:
     def topics(self) -> Ints:
         """Topics reported and preallocated."""
         bundles, brokers = self._preallocated
+        if not bundles.size:
+            return self.view.broker_topics
         total = self.view.broker_topics.copy()
         np.add.at(total, brokers, self.view.bundle_topics[bundles])
         return total
@@ -183,6 +190,8 @@ class PlacementContext:
     def _new_ranges(self) -> tuple[Ints, Ints]:
         """Namespaces and brokers of preallocated bundles that the broker does not report yet."""
         bundles, brokers = self._preallocated
+        if not bundles.size:
+            return _NO_ROWS, _NO_ROWS
         new = self.view.reporter[bundles] != brokers
         return self.view.bundle_namespace[bundles[new]].astype(np.int64), brokers[new]
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -66,6 +67,17 @@ class ClientImpact:
         )
 
 
+_NOTHING: Final = ClientImpact(
+    bundles=0,
+    producers=0,
+    consumers=0,
+    topics=0,
+    cache_bytes=0,
+    msg_rate_msgs_per_s=0.0,
+    throughput_bytes_per_s=0.0,
+)
+
+
 def client_impact(bundles: pa.Table, rows: Sequence[int] | NDArray[np.int64]) -> ClientImpact:
     """Add up what unloading some bundles costs.
 
@@ -86,6 +98,8 @@ def client_impact_of(
         column: Returns a column of the bundles by its name; NaN where unknown.
         rows: Rows of the bundles that are unloaded, each once.
     """
+    if not rows.size:
+        return _NOTHING
     counts = {name: _whole_sum(column(name)[rows]) for name in _COLUMNS}
     rate = [_sum(column(f"msg_rate_{direction}")[rows]) for direction in ("in", "out")]
     throughput = [_sum(column(f"msg_throughput_{direction}")[rows]) for direction in ("in", "out")]
