@@ -140,7 +140,7 @@ class ResourceShares:
     @classmethod
     def of_columns(cls, used: Floats, limits: Floats) -> Self:
         """Return those of usages and limits, ``(n_brokers, 5)``; NaN: unknown."""
-        is_known = ~np.isnan(used[:, :_WITHOUT_HEAP]).all(axis=1)
+        is_known = np.asarray(~np.isnan(used[:, :_WITHOUT_HEAP]).all(axis=1), np.bool_)
         return cls(percent_usage(used, limits).astype(np.float64), is_known)
 
     def largest(self, *, has_heap: bool = False) -> Floats:

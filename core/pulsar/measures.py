@@ -15,7 +15,6 @@ from functools import partial
 from typing import Final, Literal
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.arrays import Floats, column_values, row_of

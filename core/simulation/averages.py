@@ -210,14 +210,16 @@ def sampled(
     return np.where(is_sampled, average, values), np.minimum(samples + count, most)
 
 
-def sums(reporter: Ints, values: Floats, brokers: int) -> Floats:
+def sums(reporter: Ints | NDArray[np.int32], values: Floats, brokers: int) -> Floats:
     """Return the sum over the bundles that each broker reports, in their order."""
     here = (reporter >= 0) & np.isfinite(values)
     if not here.all():  # what counts for no broker adds zero to the first one
-        reporter, values = np.where(here, reporter, 0), np.where(here, values, 0.0)
+        rows, values = np.where(here, reporter, 0), np.where(here, values, 0.0)
+    else:
+        rows = reporter
     if not brokers:
         return np.zeros(0)
-    found = np.bincount(reporter, weights=values, minlength=brokers)
+    found = np.bincount(rows, weights=values, minlength=brokers)
     return np.asarray(found, np.float64)
 
 

@@ -320,7 +320,8 @@ class ColumnFleet:
         return snapshot
 
     def _bundles(self) -> pa.Table:
-        bundles, changed = self.start.snapshot.bundles, {}
+        bundles = self.start.snapshot.bundles
+        changed: dict[str, pa.Array] = {}
         for term, averages in self.terms.items():
             changed |= averages.columns(term)
         names, is_moved = pa.array(self.start.names, pa.string()), pa.array(self.is_moved)

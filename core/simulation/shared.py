@@ -259,9 +259,7 @@ class SharedCluster:
         if not self.is_held:
             return self.fleet.view(self.settings)
         key = ("laid out", id(self.fleet), LoadView.inputs(self.settings))
-        view: LoadView = self.shared.result(
-            key, self.fleet, lambda: self.fleet.view(self.settings)
-        )
+        view: LoadView = self.shared.result(key, self.fleet, lambda: self.fleet.view(self.settings))
         return view
 
     @cached_property

@@ -12,6 +12,7 @@ import numpy as np
 from core.diagnosis.model import Cause, Diagnosis, Effect
 from core.diagnosis.pulsar.context import Candidate, DiagnosisContext
 from core.diagnosis.pulsar.draws import Draws
+from core.diagnosis.pulsar.patterns.restless import fitting_placements
 from core.diagnosis.pulsar.patterns.thresholds import code_of
 from core.diagnosis.pulsar.registry import PATTERNS
 from core.diagnosis.pulsar.trials import (
@@ -328,6 +329,7 @@ class _Search:
         """Try a second setting with those that alone change something, and not for the better."""
         context = self._context
         own = context.strategy.deciding
+        yield from self._placed_by_load()
         for candidate, first in list(self._turning.values()):
             trial, key = self._trials.trial(first), next(iter(candidate.keys), "")
             reads = sorted(trial.reads if trial else (), key=lambda name: (name not in own, name))
@@ -342,6 +344,24 @@ class _Search:
                     yield found
                     if _is_resolved(found.effect):
                         break
+
+    def _placed_by_load(self) -> Iterator[_Proven]:
+        """Try the placement that fits with changes whose moves end less even than the load is."""
+        now = self._trials.pools.deviation(self._context.load) or 0.0
+        for candidate, first in list(self._turning.values()):
+            trial, fitting = self._trials.trial(first), fitting_placements(self._context)
+            if trial is None or not trial.outcome.moves or PLACEMENT in first.settings:
+                continue
+            if not fitting or (trial.outcome.deviation or 0.0) <= now:
+                continue
+            changes = tuple(first.also(other) for other in fitting)
+            keys = (*candidate.keys[:1], PLACEMENT)
+            pair = replace(candidate, keys=keys, changes=changes, tier=1)
+            found = self._best(pair, is_pair=True)
+            if found is not None:
+                yield found
+                if _is_resolved(found.effect):
+                    return
 
     def _cause(self, one: _Proven) -> Cause:
         candidate = one.candidate

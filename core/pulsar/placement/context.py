@@ -15,7 +15,6 @@ from core.pulsar.placement.versions import version_ranks
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags, Floats, LoadView
 
-
 _NO_ROWS: Final = np.zeros(0, np.int64)
 
 

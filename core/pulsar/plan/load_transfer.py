@@ -95,7 +95,8 @@ def carried_by(snapshot: PulsarSnapshot, bundle_rows: Ints) -> Carried:
     owned_at = row_of(brokers["broker"], bundles["owner"])
     reported = row_of(brokers["broker"], bundles["reported_by"])
     counted_at = np.where(reported >= 0, reported, owned_at)
-    amounts = amounts_of(partial(column_values, bundles), partial(column_values, brokers), counted_at)
+    columns = partial(column_values, bundles), partial(column_values, brokers)
+    amounts = amounts_of(*columns, counted_at)
     unknown = np.isnan(column_values(bundles, "msg_throughput_in"))
     names = bundles["bundle"].to_pylist()
     missing = tuple(names[row] for row in np.flatnonzero(unknown))
@@ -253,14 +254,8 @@ def _throughput(columns: Columns, unknown: float = np.nan) -> Floats:
 def _share(resource: str, brokers: Columns, bundles: Columns, counted_at: Ints) -> Floats:
     """Share of a broker's resource that each bundle is taken to use, 0..1."""
     directions = {"bandwidth_in": ("in",), "bandwidth_out": ("out",)}.get(resource, ("in", "out"))
-    own = sum(
-        _known(bundles(f"msg_throughput_{direction}"))
-        for direction in directions
-    )
-    whole = sum(
-        _known(brokers(f"msg_throughput_{direction}"))
-        for direction in directions
-    )
+    own = sum(_known(bundles(f"msg_throughput_{direction}")) for direction in directions)
+    whole = sum(_known(brokers(f"msg_throughput_{direction}")) for direction in directions)
     total = _known(_at(np.asarray(whole, np.float64), counted_at))
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(total > 0, np.asarray(own, np.float64) / total, 0.0)
