@@ -115,9 +115,10 @@ class UnloadChecks:
         """
         self.view.indexed_for(len(moves))
         picked = self._picked(moves)
-        many = len({one.namespace for one in picked}) > _FEW_NAMESPACES
-        if many:
-            self._place({one.namespace for one in picked})
+        namespaces = {one.namespace for one in picked}
+        many = len(namespaces) > _FEW_NAMESPACES
+        if len(namespaces) > 1:
+            self._place(namespaces)
         for one in picked:
             move, key = one.move, (one.namespace, one.move.broker, one.is_non_persistent)
             refused = self._refused.get(key)
@@ -187,11 +188,12 @@ class UnloadChecks:
     def _distribution(self, one: _Picked, *, many: bool) -> tuple[dict[str, float], str]:
         if one.move.destination is not None and self._is_paired:
             return self._planned(one, one.move.destination)
-        if many:
-            table, key = self._tables[one.namespace], (one.namespace, one.is_non_persistent)
+        table, key = self._tables.get(one.namespace), (one.namespace, one.is_non_persistent)
+        if table is not None:
             if key not in self._shares:
                 self._shares[key] = table.distribution(one.move.bundle)
-            return self._shares[key], table.why or "no broker is eligible"
+            if self._shares[key] or many:  # of a few, the reason is explained
+                return self._shares[key], table.why or "no broker is eligible"
         placed = self._in_namespace(one)
         return placed.distribution, placed.why
 
