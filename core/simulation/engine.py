@@ -285,7 +285,8 @@ class _Engine:
             return False
         for _ in range(LOOKAHEAD):
             decision, following = rested.decided(state, frozenset())
-            if any(not landing.skipped for landing in rested.landings(decision.moves)):
+            moves = decision.moves
+            if moves and any(not landing.skipped for landing in rested.landings(moves)):
                 self._restless = first
                 return False
             if following == state:

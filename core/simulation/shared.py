@@ -36,6 +36,7 @@ _MAX_ROWS: Final = 1_200_000
 """Bundles in all fleets held: about 250 bytes each, averages and layout included."""
 
 _MAX_FLEETS: Final = 1_500
+_CONFIG: Final = "_shared_shedding_config"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +175,7 @@ class SharedCluster:
             alone: tuple[Decision, Any] = self.strategy.decide(view, config, state, recent)
             return alone
         known = self.shared.state(state)
-        key = ("decided", id(view), self.strategy.name, config, id(known), recent)
+        key = ("decided", id(view), self.strategy.name, id(config), id(known), recent)
 
         def decide() -> tuple[Decision, Any]:
             decision, following = self.strategy.decide(view, config, known, recent)
@@ -262,9 +263,13 @@ class SharedCluster:
         view: LoadView = self.shared.result(key, self.fleet, lambda: self.fleet.view(self.settings))
         return view
 
-    @cached_property
+    @property
     def _config(self) -> Any:
-        return self.strategy.config(self.settings)
+        """The settings of the strategy, one object for equal ones; read once for all rounds."""
+        held = self.settings.__dict__
+        if _CONFIG not in held:
+            held[_CONFIG] = self.shared.state(self.strategy.config(self.settings))
+        return held[_CONFIG]
 
 
 def shared_cluster(

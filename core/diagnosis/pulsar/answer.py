@@ -306,7 +306,12 @@ class _Search:
         """Try every setting that anything reads here."""
         context = self._context
         own = (*context.strategy.deciding, *context.strategy.adjustable)
-        for key in sorted(context.reads(), key=lambda name: (name not in own, name)):
+        classes = (SHEDDING, PLACEMENT)  # another class changes most, and takes longest
+
+        def turn(name: str) -> tuple[bool, bool, str]:
+            return (name in classes, name not in own, name)
+
+        for key in sorted(context.reads(), key=turn):
             values = alternatives(key, context.settings, context.view)
             changes = tuple(context.base.also(Change(settings={key: value})) for value in values)
             if not changes:
@@ -319,7 +324,7 @@ class _Search:
                     keys=(key,),
                     summary="",
                     changes=changes,
-                    tier=3 if key in (SHEDDING, PLACEMENT) else 2,
+                    tier=3 if key in classes else 2,
                 )
             )
             if found is not None:
