@@ -12,7 +12,7 @@ from xdist.scheduler.loadfile import LoadFileScheduling
 
 # Real processes, sockets, browsers and timers: a loaded machine can make one of them late. A test
 # there that fails is run again, at most twice, and the summary counts it; a wrong answer stays
-# wrong.
+# wrong. ``--reruns 0`` shows the first failure.
 _REAL = frozenset({"app", "contract", "e2e", "faults", "live", "parity", "spark"})
 _REAL_MODULES = frozenset(
     {
@@ -50,11 +50,12 @@ def _turn(item: pytest.Item) -> int:
     return next((i for i, name in enumerate(_TOGETHER) if item.nodeid.startswith(name)), 9)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items.sort(key=_turn)
+    is_patient = config.getoption("reruns", None) is None
     for item in items:
         folder = item.path.relative_to(_ROOT).parts[0]
-        if folder in _REAL or item.path.stem in _REAL_MODULES:
+        if is_patient and (folder in _REAL or item.path.stem in _REAL_MODULES):
             item.add_marker(pytest.mark.flaky(reruns=2))
 
 

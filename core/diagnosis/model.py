@@ -185,7 +185,7 @@ class Diagnosis:
         subject: The verdict on the broker, bundle or node in question, one sentence; empty: the
             question is about the cluster.
         tried: Changes that were tried, those without effect included.
-        untried: Changes that the time did not allow.
+        untried: Changes that the time did not allow; pairs of them are counted in the notes.
         refuted: Changes that help, but not with every random placement.
         notes: What was assumed, and what could not be judged.
     """

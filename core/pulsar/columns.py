@@ -25,7 +25,14 @@ def floats_of(table: pa.Table, name: str) -> Floats:
 
 def total_of(table: pa.Table, name: str, *, unknown: float = 0.0) -> Floats:
     """Return in plus out of a rate; ``unknown`` where neither is known."""
-    both = floats_of(table, f"{name}_in"), floats_of(table, f"{name}_out")
+    return added(floats_of(table, f"{name}_in"), floats_of(table, f"{name}_out"), unknown=unknown)
+
+
+def added(one: Floats, other: Floats, *, unknown: float = 0.0) -> Floats:
+    """Return the sum of two columns, NaN counted as 0; ``unknown`` where both are NaN."""
+    both = one, other
+    if one.size and all(-LARGEST <= part.min() <= part.max() <= LARGEST for part in both):
+        return one + other  # no gaps, which is nearly always so
     gaps = [np.isnan(part) for part in both]
     parts = [
         np.clip(np.where(gap, 0.0, part), -LARGEST, LARGEST)

@@ -88,12 +88,24 @@ def long_rate_doubt(
     Source:
         Pulsar ``ModularLoadManagerImpl#updateBundleData``, ``#cleanupDeadBrokersData``.
     """
-    entry = snapshot.manifest.tables.get("brokers")
-    if entry is None or "zookeeper" not in entry.source:
+    if not is_live(snapshot):
         return np.zeros_like(long_rate)
     column: pa.ChunkedArray = snapshot.bundles.column("long_msg_rate_in")
+    return doubt_of(np.asarray(pc.is_null(column)), bundles, long_rate, has_moved=has_moved)
+
+
+def is_live(snapshot: PulsarSnapshot) -> bool:
+    """Return whether the load of brokers is from ZooKeeper, and not from a dump."""
+    entry = snapshot.manifest.tables.get("brokers")
+    return entry is not None and "zookeeper" in entry.source
+
+
+def doubt_of(
+    is_new: Flags, bundles: dict[str, Any], long_rate: Floats, *, has_moved: bool
+) -> Floats:
+    """Return the same for a live cluster; ``is_new``: bundles without a stored average."""
     reported = np.asarray(bundles["reporter"]) >= 0
-    fresh = np.asarray(pc.is_null(column)) & reported
+    fresh = is_new & reported
     present = _added_up(bundles, "bundle_long_rate", reported, long_rate.size)
     doubt = _added_up(bundles, "bundle_msg_rate", fresh, long_rate.size) + np.abs(
         long_rate - present

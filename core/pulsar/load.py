@@ -6,7 +6,8 @@ Usage ratios are what Pulsar computes from usage and limit in 32-bit floats: 30 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +41,8 @@ RESOURCE_NAMES: Final = {
 """Resources as people read them."""
 _FULL_PERCENT: Final = 100.0
 _WITHOUT_HEAP: Final = WEIGHED.index("memory")
+REPORTED: Final = WEIGHED[:_WITHOUT_HEAP]
+"""Resources of which one at least shows that a broker reports its usage."""
 
 
 def percent_usage(usage: Floats, limit: Floats) -> NDArray[np.float32]:
@@ -117,6 +120,59 @@ def _percents(brokers: pa.Table) -> Floats:
     return percent_usage(used, limits).astype(np.float64)
 
 
+@dataclass(frozen=True, eq=False)
+class ResourceShares:
+    """How much of each of :data:`WEIGHED` brokers use.
+
+    Attributes:
+        percents: Shape ``(n_brokers, 5)``, 32-bit values widened.
+        is_known: Whether a report has any usage at all, per broker.
+    """
+
+    percents: Floats
+    is_known: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, brokers: pa.Table) -> Self:
+        """Return those of a table of :data:`core.schemas.pulsar.BROKERS`."""
+        return cls(_percents(brokers), usage_is_known(brokers))
+
+    @classmethod
+    def of_columns(cls, used: Floats, limits: Floats) -> Self:
+        """Return those of usages and limits, ``(n_brokers, 5)``; NaN: unknown."""
+        is_known = np.asarray(~np.isnan(used[:, :_WITHOUT_HEAP]).all(axis=1), np.bool_)
+        return cls(percent_usage(used, limits).astype(np.float64), is_known)
+
+    def largest(self, *, has_heap: bool = False) -> Floats:
+        """See :func:`max_resource_usage`."""
+        percents = self.percents if has_heap else self.percents[:, :_WITHOUT_HEAP]
+        largest = percents.astype(np.float32).max(axis=1) / np.float32(100)
+        return np.where(self.is_known, largest.astype(np.float64), np.nan)
+
+    def overload(self, settings: EffectiveSettings) -> Floats:
+        """See :func:`overload_usage`."""
+        if settings.rules.overload_is_weighted:
+            return self.weighted(settings)
+        return self.largest(has_heap=settings.rules.heap_is_in_maximum)
+
+    def weighted(self, settings: EffectiveSettings) -> Floats:
+        """See :func:`weighted_max_usage`."""
+        weights = np.array(list(resource_weights(settings).values()))
+        with np.errstate(invalid="ignore"):
+            weighed = (self.percents * weights).max(axis=1) / 100.0
+        return np.where(self.is_known, weighed, np.nan)
+
+    def threshold(self, settings: EffectiveSettings) -> Floats:
+        """See :func:`threshold_usage`."""
+        usage = self.weighted(settings)
+        if not settings.rules.drops_over_limit:
+            return usage
+        weights = np.array(list(resource_weights(settings).values()))
+        weighed = self.percents * weights
+        within = np.where(weighed <= _FULL_PERCENT, weighed, 0.0).max(axis=1) / 100.0
+        return np.where(usage > 1.0, within, usage)
+
+
 def max_resource_usage(brokers: pa.Table, *, has_heap: bool = False) -> Floats:
     """Return each broker's largest usage, unweighted, ratio; NaN where nothing is known.
 
@@ -126,9 +182,7 @@ def max_resource_usage(brokers: pa.Table, *, has_heap: bool = False) -> Floats:
     Source:
         Pulsar ``LocalBrokerData#getMaxResourceUsage``.
     """
-    percents = _percents(brokers) if has_heap else _percents(brokers)[:, :_WITHOUT_HEAP]
-    largest = percents.astype(np.float32).max(axis=1) / np.float32(100)
-    return np.where(usage_is_known(brokers), largest.astype(np.float64), np.nan)
+    return ResourceShares.of(brokers).largest(has_heap=has_heap)
 
 
 def overload_usage(brokers: pa.Table, settings: EffectiveSettings) -> Floats:
@@ -141,9 +195,7 @@ def overload_usage(brokers: pa.Table, settings: EffectiveSettings) -> Floats:
         Pulsar ``OverloadShedder``, ``LeastLongTermMessageRate`` and ``ModularLoadManagerImpl``:
         up to 3.3 ``getMaxResourceUsage``, from 4.0 on ``getMaxResourceUsageWithWeight``.
     """
-    if settings.rules.overload_is_weighted:
-        return weighted_max_usage(brokers, settings)
-    return max_resource_usage(brokers, has_heap=settings.rules.heap_is_in_maximum)
+    return ResourceShares.of(brokers).overload(settings)
 
 
 def weighted_max_usage(brokers: pa.Table, settings: EffectiveSettings) -> Floats:
@@ -159,10 +211,7 @@ def weighted_max_usage(brokers: pa.Table, settings: EffectiveSettings) -> Floats
     Parity:
         Bit-equal: 32-bit percents, then 64-bit weights.
     """
-    weights = np.array(list(resource_weights(settings).values()))
-    with np.errstate(invalid="ignore"):
-        weighed = (_percents(brokers) * weights).max(axis=1) / 100.0
-    return np.where(usage_is_known(brokers), weighed, np.nan)
+    return ResourceShares.of(brokers).weighted(settings)
 
 
 def threshold_usage(brokers: pa.Table, settings: EffectiveSettings) -> Floats:
@@ -175,13 +224,7 @@ def threshold_usage(brokers: pa.Table, settings: EffectiveSettings) -> Floats:
         Pulsar 2.9.5 and 2.10.2 ``ThresholdShedder#updateAvgResourceUsage``: above 1 the
         largest weighted usage of at most 1 counts; otherwise the weighted maximum.
     """
-    usage = weighted_max_usage(brokers, settings)
-    if not settings.rules.drops_over_limit:
-        return usage
-    weights = np.array(list(resource_weights(settings).values()))
-    weighed = _percents(brokers) * weights
-    within = np.where(weighed <= _FULL_PERCENT, weighed, 0.0).max(axis=1) / 100.0
-    return np.where(usage > 1.0, within, usage)
+    return ResourceShares.of(brokers).threshold(settings)
 
 
 def limiting_resource(brokers: pa.Table, settings: EffectiveSettings) -> list[str | None]:

@@ -9,12 +9,12 @@ A broker whose value is unknown takes no part in mean and deviation and is count
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.arrays import Floats, column_values, row_of
@@ -156,13 +156,27 @@ def _measured(snapshot: PulsarSnapshot, chosen: EffectiveSettings) -> Measures:
     table = snapshot.brokers
     names = tuple(table["broker"].to_pylist())
     counts = owned_bundle_counts(snapshot)
-    usage = _finite(weighted_max_usage(table, chosen))
+    usage = weighted_max_usage(table, chosen)
+    return measures_of(names, usage, partial(column_values, table), counts)
+
+
+def measures_of(
+    names: tuple[str, ...], usage: Floats, columns: Callable[[str], Floats], counts: Floats
+) -> Measures:
+    """Return the measures of brokers.
+
+    Args:
+        names: Broker ids.
+        usage: Weighted maximum of each; NaN: unknown.
+        columns: Returns a column of the brokers by its name; NaN where unknown.
+        counts: Movable bundles that each owns.
+    """
     return Measures(
-        usage=Spread("usage", "usage", "ratio", names, usage),
+        usage=Spread("usage", "usage", "ratio", names, _finite(usage)),
         throughput=Spread(
-            "throughput", "traffic", "bytes/s", names, _total(table, "msg_throughput")
+            "throughput", "traffic", "bytes/s", names, _total(columns, "msg_throughput")
         ),
-        msg_rate=Spread("msg_rate", "message rate", "msgs/s", names, _total(table, "msg_rate")),
+        msg_rate=Spread("msg_rate", "message rate", "msgs/s", names, _total(columns, "msg_rate")),
         bundle_count=Spread("bundle_count", "bundle count", "bundles", names, counts),
     )
 
@@ -191,9 +205,9 @@ def _owned_bundle_counts(snapshot: PulsarSnapshot) -> Floats:
     return known
 
 
-def _total(table: pa.Table, name: str) -> Floats:
+def _total(columns: Callable[[str], Floats], name: str) -> Floats:
     with np.errstate(over="ignore"):
-        return _finite(column_values(table, f"{name}_in") + column_values(table, f"{name}_out"))
+        return _finite(columns(f"{name}_in") + columns(f"{name}_out"))
 
 
 def _finite(values: Floats) -> Floats:

@@ -96,10 +96,27 @@ def seeded_averages(
         Pulsar ``ModularLoadManagerImpl#updateBundleData``.
     """
     seeds = {} if snapshot.manifest.load_manager == "extensible" else quota_seeds(snapshot)
+    measured = {name: _last(snapshot, name) for name in _FIELDS} if seeds else {}
+    return seeded(seeds, measured, held, is_sampled)
+
+
+def seeded(
+    seeds: Mapping[str, Floats],
+    measured: Mapping[str, Floats],
+    held: tuple[Floats, Floats, Floats],
+    is_sampled: NDArray[np.bool_],
+) -> tuple[Floats, Floats, Floats]:
+    """Fill unknown averages; see :func:`seeded_averages`.
+
+    Args:
+        seeds: Of :func:`quota_seeds`.
+        measured: Last statistics by the same columns; unknown ones are 0.
+        held: Averages.
+        is_sampled: Whether a report gives a sample of the bundle.
+    """
     if not seeds:
         return held
     rate, flow = (_both(seeds, kind) for kind in ("msg_rate", "msg_throughput"))
-    measured = {name: _last(snapshot, name) for name in _FIELDS}
     last_rate, last_flow = (_both(measured, kind) for kind in ("msg_rate", "msg_throughput"))
 
     return (

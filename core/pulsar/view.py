@@ -6,7 +6,7 @@ Brokers, bundles and namespaces are numbered by their row; ``-1`` means *none*.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from core.pulsar.bundle_counts import Codes, Ints, RangeCounts
 from core.pulsar.bundle_index import IndexLater
 from core.pulsar.columns import (
     LARGEST,
+    added,
     codes_of,
     flags_of,
     floats_of,
@@ -35,16 +36,15 @@ from core.pulsar.isolation import (
     unreadable_isolation_policies,
 )
 from core.pulsar.java.maps import java_hash_order
-from core.pulsar.leader_rates import leader_long_rates, long_rate_doubt
+from core.pulsar.leader_rates import doubt_of, leader_long_rates, long_rate_doubt
 from core.pulsar.load import (
     DEFAULT_MSGS_PER_S,
-    overload_usage,
+    REPORTED,
+    ResourceShares,
     resource_weights,
-    threshold_usage,
     usage_is_known,
-    weighted_max_usage,
 )
-from core.pulsar.quotas import quota_note, seeded_averages
+from core.pulsar.quotas import quota_note, seeded, seeded_averages
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import LoadManager, PulsarSnapshot
 
@@ -174,13 +174,7 @@ class LoadView:
     @classmethod
     def _laid_out(cls, snapshot: PulsarSnapshot, settings: EffectiveSettings) -> LoadView:
         """Lay it out; one view for all settings under which every usage is the same."""
-        brokers = snapshot.brokers
-        weighted, rules = weighted_max_usage(brokers, settings), settings.rules
-        usages = (
-            weighted,
-            _finite(weighted if rules.overload_is_weighted else overload_usage(brokers, settings)),
-            _finite(threshold_usage(brokers, settings) if rules.drops_over_limit else weighted),
-        )
+        usages = usages_of(ResourceShares.of(snapshot.brokers), settings)
         own_class = _own_class(snapshot, settings)
         key = (settings.target, own_class, *(usage.tobytes() for usage in usages))
         return snapshot.derived.get(
@@ -317,6 +311,32 @@ class LoadView:
         ]
 
     @cached_property
+    def usable(self) -> Flags:
+        """Brokers whose load report is known; all where none is."""
+        return self.has_report if self.has_report.any() else np.ones_like(self.has_report)
+
+    @cached_property
+    def allowed(self) -> Flags:
+        """Brokers by isolation policy where all take part; see ``PlacementContext.allowed``."""
+        return self.allowed_of(np.ones(len(self.brokers), np.bool_)) & self.usable
+
+    def allowed_of(self, available: Flags) -> Flags:
+        """Return brokers by isolation policy where some take part, known or not."""
+        primary = self.is_primary & available
+        short = primary.sum(axis=1) < np.array([policy.min_limit for policy in self.policies], int)
+        governed = primary | (self.is_secondary & available & short[:, None])
+        shared = ~self.is_primary.any(axis=0)
+        by_kind = np.stack([shared & self.serves_non_persistent, shared & self.serves_persistent])
+        return np.vstack([governed, by_kind])
+
+    @cached_property
+    def bound_namespaces(self) -> dict[int, int]:
+        """``{namespace row: row of its own broker, or -1}`` of broker-bound namespaces."""
+        rows = np.unique(self.bundle_namespace[self.is_broker_bound]).tolist()
+        index = self.broker_index
+        return {row: index.get(self.namespaces[row].rpartition("/")[2], -1) for row in rows}
+
+    @cached_property
     def java_order(self) -> Ints:
         """Broker rows in the order in which Java adds them up."""
         return java_hash_order(self.brokers)
@@ -361,8 +381,101 @@ class LoadView:
         return row
 
 
+def usages_of(shares: ResourceShares, settings: EffectiveSettings) -> tuple[Floats, Floats, Floats]:
+    """Return the weighted usage, NaN where unknown, that against overload, and the smoothed one."""
+    weighted, rules = shares.weighted(settings), settings.rules
+    return (
+        weighted,
+        _finite(weighted if rules.overload_is_weighted else shares.overload(settings)),
+        _finite(shares.threshold(settings) if rules.drops_over_limit else weighted),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MovedColumns:
+    """What moves of bundles and reports of their load change in a view of the modular manager.
+
+    Attributes:
+        brokers: Columns of the brokers by name; NaN where unknown.
+        averages: Columns of averages of the bundles by name; NaN where unknown.
+        owner: Broker of each bundle.
+        reporter: Broker whose report names it.
+        has_stats: Whether its last statistics are known.
+        seeds: Of :func:`core.pulsar.quotas.quota_seeds`.
+        lasts: Last statistics by column; unknown ones are 0.
+        is_live: Whether the load of brokers is from ZooKeeper.
+    """
+
+    brokers: Callable[[str], Floats]
+    averages: Callable[[str], Floats]
+    owner: Codes
+    reporter: Codes
+    has_stats: Flags
+    seeds: Mapping[str, Floats]
+    lasts: Mapping[str, Floats]
+    is_live: bool
+
+    def view(
+        self, start: LoadView, usages: tuple[Floats, Floats, Floats], bundles: Mapping[str, Any]
+    ) -> LoadView:
+        """Return a view with these columns.
+
+        Args:
+            start: The view of the same cluster and settings before.
+            usages: Of :func:`usages_of`.
+            bundles: Of :meth:`of_bundles`, which any settings share.
+        """
+        brokers = self.brokers
+        both = {name: brokers(name) for name in ("msg_rate_in", "long_msg_rate_in")}
+        resources = [~np.isnan(brokers(f"{name}_usage")) for name in REPORTED]
+        has_report = np.logical_or.reduce([*resources, ~np.isnan(both["msg_rate_in"])])
+        stored = added(both["long_msg_rate_in"], brokers("long_msg_rate_out"), unknown=np.nan)
+        columns = {**bundles, "bundle_msg_rate": start.bundle_msg_rate}
+        long_rate, note = leader_long_rates(stored, columns)
+        doubt = np.zeros_like(long_rate)
+        if self.is_live:
+            is_new = np.isnan(self.averages("long_msg_rate_in"))
+            doubt = doubt_of(is_new, columns, long_rate, has_moved=note != "")
+        return replace(
+            start,
+            usage=_finite(usages[0]),
+            overload_usage=usages[1],
+            threshold_usage=usages[2],
+            usage_known=~np.isnan(usages[0]),
+            has_report=has_report,
+            broker_msg_rate=added(both["msg_rate_in"], brokers("msg_rate_out")),
+            broker_throughput=added(brokers("msg_throughput_in"), brokers("msg_throughput_out")),
+            broker_short_rate=added(brokers("short_msg_rate_in"), brokers("short_msg_rate_out")),
+            broker_long_rate=long_rate,
+            broker_long_doubt=doubt,
+            broker_topics=_whole(brokers("topic_count")),
+            broker_bundles=_whole(brokers("bundle_count")),
+            **bundles,
+        )
+
+    def of_bundles(self, start: Mapping[str, Floats]) -> dict[str, Any]:
+        """Return the columns of the bundles; ``start``: their last rate and throughput."""
+        short, flow, long = (
+            added(self.averages(f"{name}_in"), self.averages(f"{name}_out"), unknown=np.nan)
+            for name in ("short_msg_rate", "short_msg_throughput", "long_msg_rate")
+        )
+        is_sampled = self.has_stats & (self.reporter >= 0)
+        has_averages = ~(np.isnan(short) & np.isnan(flow))
+        found = {"reporter": self.reporter, **start}
+        short, flow, long = seeded(self.seeds, self.lasts, (short, flow, long), is_sampled)
+        made = _averaged(found, (short, flow, long), self.has_stats | has_averages)
+        return {**made, "owner": self.owner, "reporter": self.reporter}
+
+
+def _whole(counts: Floats) -> Ints:
+    """Return counts with 0 where they are unknown."""
+    return np.where(np.isnan(counts), 0.0, counts).astype(np.int64)
+
+
 def _finite(usage: Floats) -> Floats:
     """Return usage with 0 where it is unknown."""
+    if usage.size and -LARGEST <= usage.min() <= usage.max() <= LARGEST:
+        return usage
     return np.clip(np.nan_to_num(usage, nan=0.0), -LARGEST, LARGEST)
 
 
@@ -447,24 +560,28 @@ def _bundle_columns(snapshot: PulsarSnapshot, brokers: tuple[str, ...]) -> dict[
 def _averages(snapshot: PulsarSnapshot, columns: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns of bundles that averages decide."""
     table, reporter = snapshot.bundles, columns["reporter"]
-    last, last_throughput = columns["bundle_msg_rate"], columns["bundle_throughput"]
     short = total_of(table, "short_msg_rate", unknown=np.nan)
     short_throughput = total_of(table, "short_msg_throughput", unknown=np.nan)
     has_stats = ~np.isnan(total_of(table, "msg_rate", unknown=np.nan))
     has_averages = ~(np.isnan(short) & np.isnan(short_throughput))
     averaged = total_of(table, "long_msg_rate", unknown=np.nan)
-    short, short_throughput, averaged = seeded_averages(
+    filled = seeded_averages(
         snapshot, (short, short_throughput, averaged), has_stats & (reporter >= 0)
     )
+    return _averaged(columns, filled, has_stats | has_averages)
+
+
+def _averaged(
+    columns: Mapping[str, Any], held: tuple[Floats, Floats, Floats], is_measured: Flags
+) -> dict[str, Any]:
+    """Return the columns of averages; last statistics stand in for what is not held."""
+    last, last_throughput = columns["bundle_msg_rate"], columns["bundle_throughput"]
+    begun = np.where(columns["reporter"] >= 0, last, _UNSEEN_MSGS_PER_S)
     return {
-        "is_measured": has_stats | has_averages,
-        "bundle_short_rate": np.where(np.isnan(short), last, short),
-        "bundle_short_throughput": np.where(
-            np.isnan(short_throughput), last_throughput, short_throughput
-        ),
-        "bundle_long_rate": np.where(
-            np.isnan(averaged), np.where(reporter >= 0, last, _UNSEEN_MSGS_PER_S), averaged
-        ),
+        "is_measured": is_measured,
+        "bundle_short_rate": np.where(np.isnan(held[0]), last, held[0]),
+        "bundle_short_throughput": np.where(np.isnan(held[1]), last_throughput, held[1]),
+        "bundle_long_rate": np.where(np.isnan(held[2]), begun, held[2]),
     }
 
 

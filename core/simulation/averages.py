@@ -6,6 +6,7 @@ Source: Pulsar ``ModularLoadManagerImpl#updateBundleData``, ``TimeAverageBrokerD
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -47,7 +48,7 @@ def after_samples(snapshot: PulsarSnapshot, count: int) -> PulsarSnapshot:
     reporter = row_of(brokers["broker"], bundles["reported_by"])
     seeds = seeds_of(snapshot)
     bundles = after_each(bundles, reporter >= 0, seeds, (count,))
-    sampled_brokers = _set_columns(
+    sampled_brokers = set_columns(
         brokers,
         {
             name: known_sums(
@@ -85,14 +86,61 @@ def after_each(
     lasts = {rate: column_values(bundles, rate) for rate in RATES}
     changed: dict[str, pa.Array] = {}
     for term, most in TERMS:
-        held = np.nan_to_num(column_values(bundles, f"{term}_samples")).astype(np.int64)
-        averages = {rate: column_values(bundles, f"{term}_{rate}") for rate in RATES}
+        before = TermAverages(
+            {rate: column_values(bundles, f"{term}_{rate}") for rate in RATES},
+            np.nan_to_num(column_values(bundles, f"{term}_samples")).astype(np.int64),
+            most,
+        )
+        after = before.after(lasts, reported, seeds, counts, since)
+        if after is not before:
+            changed |= after.columns(term)
+    return set_columns(bundles, changed)
+
+
+@dataclass(frozen=True, eq=False)
+class TermAverages:
+    """The averages of one term.
+
+    Attributes:
+        values: By rate, shape ``(n_bundles,)``; NaN: none.
+        held: Number of samples of each bundle.
+        most: So many are held at most.
+    """
+
+    values: Mapping[str, Floats]
+    held: Ints
+    most: int
+
+    def after(
+        self,
+        lasts: Mapping[str, Floats],
+        reported: Flags,
+        seeds: Mapping[str, Floats],
+        counts: Sequence[int],
+        since: Ints | None = None,
+    ) -> TermAverages:
+        """Return them after the samples of some rounds; the same where nothing changes.
+
+        Args:
+            lasts: What is sampled, by rate; NaN: unknown.
+            reported: Whether a report names the bundle.
+            seeds: Of :func:`seeds_of`.
+            counts: Samples of each round.
+            since: First round whose samples each bundle takes; ``None``: all take all.
+        """
+        held, averages, most = self.held, dict(self.values), self.most
         if _is_at_rest(lasts, reported, averages, held >= most):
-            continue
+            return self
         for number, count in enumerate(counts):
             if number and _is_at_rest(lasts, reported, averages, held >= most):
                 break
             taken = reported if since is None else reported & (since <= number)
+            if not seeds and taken.all() and _are_known(lasts, averages):
+                left = part_left(held, count, most)
+                for rate, last in lasts.items():
+                    averages[rate] = last + (averages[rate] - last) * left
+                held = np.minimum(held + count, most)
+                continue
             counted = held
             for rate, last in lasts.items():
                 begun = seeds.get(rate), (held, most)
@@ -100,10 +148,21 @@ def after_each(
                 averages[rate] = values
                 counted = np.where(taken & np.isfinite(last), filled, counted)
             held = counted
-        for rate, values in averages.items():
-            changed[f"{term}_{rate}"] = pa.array(values, pa.float64(), mask=np.isnan(values))
-        changed[f"{term}_samples"] = pa.array(held, pa.int64())
-    return _set_columns(bundles, changed)
+        return TermAverages(averages, held, most)
+
+    def columns(self, term: str) -> dict[str, pa.Array]:
+        """Return them as columns of bundles."""
+        found = {
+            f"{term}_{rate}": pa.array(values, pa.float64(), mask=np.isnan(values))
+            for rate, values in self.values.items()
+        }
+        found[f"{term}_samples"] = pa.array(self.held, pa.int64())
+        return found
+
+
+def _are_known(*columns: Mapping[str, Floats]) -> bool:
+    """Return whether every number is known."""
+    return all(np.isfinite(values).all() for one in columns for values in one.values())
 
 
 def _is_at_rest(
@@ -151,10 +210,16 @@ def sampled(
     return np.where(is_sampled, average, values), np.minimum(samples + count, most)
 
 
-def sums(reporter: Ints, values: Floats, brokers: int) -> Floats:
+def sums(reporter: Ints | NDArray[np.int32], values: Floats, brokers: int) -> Floats:
     """Return the sum over the bundles that each broker reports, in their order."""
     here = (reporter >= 0) & np.isfinite(values)
-    found = np.bincount(reporter[here], weights=values[here], minlength=brokers)
+    if not here.all():  # what counts for no broker adds zero to the first one
+        rows, values = np.where(here, reporter, 0), np.where(here, values, 0.0)
+    else:
+        rows = reporter
+    if not brokers:
+        return np.zeros(0)
+    found = np.bincount(rows, weights=values, minlength=brokers)
     return np.asarray(found, np.float64)
 
 
@@ -170,7 +235,7 @@ def set_column(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
     return table.set_column(index, table.schema.field(name), values)
 
 
-def _set_columns(table: pa.Table, columns: Mapping[str, pa.Array]) -> pa.Table:
+def set_columns(table: pa.Table, columns: Mapping[str, pa.Array]) -> pa.Table:
     """Return a table with some columns replaced; the same one where there are none."""
     if not columns:
         return table

@@ -39,6 +39,11 @@ class SimulatedCluster(Protocol):
         ...
 
     @property
+    def identity(self) -> object:
+        """An object that is the same for the same fleet."""
+        ...
+
+    @property
     def manager(self) -> Manager:
         """Who checks, who places, who reports what."""
         ...
@@ -99,6 +104,11 @@ class LocalCluster:
     settings: EffectiveSettings
     strategy: AnyStrategy
     manager: Manager
+
+    @property
+    def identity(self) -> object:
+        """The snapshot."""
+        return self.snapshot
 
     @cached_property
     def _view(self) -> LoadView:

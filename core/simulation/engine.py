@@ -7,8 +7,10 @@ placed by the same reports. Bundles rest for the grace period.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -89,13 +91,15 @@ def run_rounds(
         strategy: The one that ``run`` names.
         settings: Of :func:`assumed_settings`.
         overrides: Settings that were assumed, upstream key to value.
-        is_hopeless: Reads the rounds so far; true ends the simulation before its horizon.
+        is_hopeless: Reads the rounds so far; true ends the simulation before its horizon. Whether
+            the fleet has converged is then looked at in fewer rounds: some without a move may
+            follow.
     """
     engine = _Engine(strategy, settings, start.manager, run.seed)
     fleet, first = engine.start(start, run)
     before = _deviation(start.measures().throughput)
     rounds = list(first)
-    for done in engine.rounds(fleet, run):
+    for done in engine.rounds(fleet, run, looks_seldom=is_hopeless is not None):
         rounds.append(done)
         if is_hopeless is not None and is_hopeless(rounds):
             break
@@ -176,7 +180,7 @@ class _Engine:
         self._rng = np.random.default_rng(seed)
         self._grace_minutes = settings.number(_GRACE)
         self.interval_minutes = max(settings.number(_INTERVAL), 1.0)
-        self._restless: tuple[PulsarSnapshot, Any] | None = None
+        self._restless: tuple[object, Any] | None = None
         """Fleet and memory of which it is known that something still moves."""
 
     def _begun(self, cluster: SimulatedCluster, run: Run) -> _Fleet:
@@ -197,12 +201,24 @@ class _Engine:
         sentence = f"What if: {' and '.join(parts)}."
         return self._begun(cluster, run), [self._result((0, 0.0), cluster, moves, ({}, sentence))]
 
-    def rounds(self, fleet: _Fleet, run: Run) -> Iterator[RoundResult]:
-        """Run until the horizon, or until the fleet converges."""
+    def rounds(
+        self, fleet: _Fleet, run: Run, *, looks_seldom: bool = False
+    ) -> Iterator[RoundResult]:
+        """Run until the horizon, or until the fleet converges.
+
+        Args:
+            fleet: Before the first round.
+            run: What is simulated.
+            looks_seldom: After the 1st, 2nd, 4th, 8th round in succession without a move it is
+                looked whether the fleet has converged, and not after every one.
+        """
+        calm = 0
         for number in range(1, run.rounds + 1):
             done = self._round(fleet, number)
             yield done
-            if not done.moves and self.is_converged(fleet):
+            calm = 0 if done.moves else calm + 1
+            is_due = calm > 0 and (not looks_seldom or calm & (calm - 1) == 0)
+            if is_due and self.is_converged(fleet):
                 return
 
     def _round(self, fleet: _Fleet, number: int) -> RoundResult:
@@ -244,31 +260,33 @@ class _Engine:
 
     def _drawn(self, landings: Sequence[Landing]) -> list[Landed]:
         """Draw the destinations; what falls back to its owner is not unloaded."""
+        unloaded = [landing for landing in landings if not landing.skipped]
+        draws = self._rng.random(len(unloaded)).tolist()
         moves: list[Landed] = []
-        for landing in landings:
-            if landing.skipped:
-                continue
-            names = sorted(landing.distribution)
-            chances = np.array([landing.distribution[name] for name in names])
-            limits = np.cumsum(chances / chances.sum())
+        laid_out: dict[int, tuple[list[str], list[float]]] = {}
+        for landing, draw in zip(unloaded, draws, strict=True):
+            given = landing.distribution  # which bundles of one namespace share
+            known = laid_out.get(id(given))
+            if known is None:
+                known = laid_out[id(given)] = _limits(given)
             # what numpy's ``choice`` draws, without its checks of the chances
-            end = names[int(np.searchsorted(limits / limits[-1], self._rng.random(), "right"))]
-            if end != landing.move.broker:
-                moves.append(
-                    Landed(bundle=landing.move.bundle, source=landing.move.broker, destination=end)
-                )
+            end = known[0][bisect_right(known[1], draw)]
+            move = landing.move
+            if end != move.broker:
+                moves.append(Landed(bundle=move.bundle, source=move.broker, destination=end))
         return moves
 
     def is_converged(self, fleet: _Fleet) -> bool:
         """Return whether nothing would move any more on this load, however long one waits."""
         rested, state = fleet.cluster.rested(fleet.state)
-        first = (rested.snapshot, state)
+        first = (rested.identity, state)
         known = self._restless
         if known is not None and first[0] is known[0] and state == known[1]:
             return False
         for _ in range(LOOKAHEAD):
             decision, following = rested.decided(state, frozenset())
-            if any(not landing.skipped for landing in rested.landings(decision.moves)):
+            moves = decision.moves
+            if moves and any(not landing.skipped for landing in rested.landings(moves)):
                 self._restless = first
                 return False
             if following == state:
@@ -296,6 +314,16 @@ class _Engine:
             clients=impact.clients or 0,
             sentence=pairs[1],
         )
+
+
+def _limits(distribution: Mapping[str, float]) -> tuple[list[str], list[float]]:
+    """Return the destinations, and up to which draw each is meant."""
+    names = sorted(distribution)
+    if len(names) == 1:
+        return names, [1.0]
+    chances = np.array([distribution[name] for name in names])
+    limits = np.cumsum(chances / chances.sum())
+    return names, (limits / limits[-1]).tolist()
 
 
 def _deviation(spread: Spread) -> float | None:
@@ -349,15 +377,32 @@ def find_flaps(rounds: Iterable[RoundResult]) -> tuple[Flap, ...]:
     Args:
         rounds: In order.
     """
-    left_at: dict[tuple[str, str], RoundResult] = {}
-    found: list[Flap] = []
-    for done in rounds:
+    return Flaps().after(rounds)
+
+
+class Flaps:
+    """Returns of bundles, found as rounds come."""
+
+    def __init__(self) -> None:
+        self._left_at: dict[tuple[str, str], RoundResult] = {}
+        self._found: list[Flap] = []
+        self._count = 0
+
+    def after(self, rounds: Iterable[RoundResult]) -> tuple[Flap, ...]:
+        """Return those of all rounds so far; those that were read already are not read again."""
+        for done in islice(rounds, self._count, None):
+            self._count += 1
+            self._read(done)
+        return tuple(self._found)
+
+    def _read(self, done: RoundResult) -> None:
+        left_at = self._left_at
         for move in done.moves:
             if move.source is None or move.destination is None:
                 continue
             left = left_at.pop((move.bundle, move.destination), None)
             if left is not None:
-                found.append(
+                self._found.append(
                     Flap(
                         bundle=move.bundle,
                         home=move.destination,
@@ -368,4 +413,3 @@ def find_flaps(rounds: Iterable[RoundResult]) -> tuple[Flap, ...]:
                     )
                 )
             left_at[move.bundle, move.source] = done
-    return tuple(found)

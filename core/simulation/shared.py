@@ -12,9 +12,12 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from core.pulsar.catalogue import Value
 from core.pulsar.measures import Measures
-from core.pulsar.plan.clients import ClientImpact
+from core.pulsar.plan.clients import ClientImpact, client_impact_of
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import Move
 from core.pulsar.shedding.model import Decision
@@ -22,21 +25,30 @@ from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.shedding.unload_checks import Landing
 from core.pulsar.view import LoadView
 from core.simulation.cluster import LocalCluster, touched_by
-from core.simulation.managers import ModularManager, manager_of
+from core.simulation.columns import ColumnFleet, FleetStart
+from core.simulation.managers import SAMPLES_OF_REST, ModularManager, manager_of
 from core.simulation.model import Landed
 from core.snapshot import PulsarSnapshot
+
+Ints = NDArray[np.int64]
 
 _MAX_ROWS: Final = 1_200_000
 """Bundles in all fleets held: about 250 bytes each, averages and layout included."""
 
 _MAX_FLEETS: Final = 1_500
+_CONFIG: Final = "_shared_shedding_config"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedSettings(EffectiveSettings):
     """Settings that record which of them are read."""
 
-    reads: set[str] = field(default_factory=set, compare=False, repr=False)
+    _read: dict[str, Value] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The settings that were read."""
+        return frozenset(self._read)
 
     @classmethod
     def recorded(cls, settings: EffectiveSettings) -> RecordedSettings:
@@ -46,8 +58,11 @@ class RecordedSettings(EffectiveSettings):
 
     def value(self, key: str) -> Value:
         """Return the typed value, and record the key."""
-        self.reads.add(key)
-        return super().value(key)
+        try:
+            return self._read[key]
+        except KeyError:
+            found = self._read[key] = super().value(key)
+            return found
 
 
 class SharedRounds:
@@ -78,19 +93,22 @@ class SharedRounds:
         return held[0]
 
     def fleet(
-        self, key: Hashable, used: object, make: Callable[[], PulsarSnapshot]
-    ) -> tuple[PulsarSnapshot, bool]:
+        self, key: Hashable, used: object, make: Callable[[], ColumnFleet]
+    ) -> tuple[ColumnFleet, bool]:
         """Return the fleet of ``key``, and whether it is held."""
         held = self._results.get(key)
         if held is not None:
             return held[0], True
-        snapshot = make()
-        rows = snapshot.bundles.num_rows
+        fleet = make()
+        if fleet is used:  # nothing has changed: no further one is held
+            self._results[key] = (fleet, used)
+            return fleet, True
+        rows = fleet.start.size
         if self._fleets >= _MAX_FLEETS or self._rows + rows > _MAX_ROWS:
-            return snapshot, False
+            return fleet, False
         self._fleets, self._rows = self._fleets + 1, self._rows + rows
-        self._results[key] = (snapshot, used)
-        return snapshot, True
+        self._results[key] = (fleet, used)
+        return fleet, True
 
     def landings(
         self, key: Hashable, settings: EffectiveSettings, make: Callable[[Any], Any]
@@ -121,23 +139,43 @@ class SharedRounds:
 
 
 @dataclass(frozen=True, eq=False)
-class SharedCluster(LocalCluster):
+class SharedCluster:
     """A fleet of the modular manager whose rounds are shared.
 
     Attributes:
+        fleet: All of it.
+        settings: What the leader goes by.
+        strategy: Who decides.
+        manager: Who checks, places and reports.
         shared: With whom.
         is_held: Whether this fleet is; otherwise its rounds are computed by itself.
     """
 
-    shared: SharedRounds = field(default_factory=SharedRounds, kw_only=True)
-    is_held: bool = field(default=True, kw_only=True)
+    fleet: ColumnFleet
+    settings: EffectiveSettings
+    strategy: AnyStrategy
+    manager: ModularManager
+    shared: SharedRounds
+    is_held: bool = True
+
+    @property
+    def snapshot(self) -> PulsarSnapshot:
+        """The fleet as it is, its tables made when they are read."""
+        return self.fleet.snapshot
+
+    @property
+    def identity(self) -> object:
+        """The fleet."""
+        return self.fleet
 
     def decided(self, state: Any, recent: frozenset[str]) -> tuple[Decision, Any]:
         """Run the strategy, once for the same load, memory and settings of the strategy."""
+        view, config = self._view, self._config
         if not self.is_held:
-            return super().decided(state, recent)
-        view, known, config = self._view, self.shared.state(state), self._config
-        key = ("decided", id(view), self.strategy.name, config, id(known), recent)
+            alone: tuple[Decision, Any] = self.strategy.decide(view, config, state, recent)
+            return alone
+        known = self.shared.state(state)
+        key = ("decided", id(view), self.strategy.name, id(config), id(known), recent)
 
         def decide() -> tuple[Decision, Any]:
             decision, following = self.strategy.decide(view, config, known, recent)
@@ -150,70 +188,88 @@ class SharedCluster(LocalCluster):
         """Place by the manager, once under the settings that placement reads."""
         if not moves:
             return ()
-        if not self.is_held:
-            return tuple(super().landings(moves))
         view = self._view
+        if not self.is_held:
+            return tuple(self.manager.landings(view, moves))
         self.shared.result(("view", id(view)), view, lambda: view)
         key = (id(view), self.settings.target, tuple(moves))
         return self.shared.landings(
             key, self.settings, lambda settings: ModularManager(settings).landings(view, moves)
         )
 
+    def remembered(self, state: Any, moves: Sequence[Move]) -> Any:
+        """Delegate to the manager."""
+        return self.manager.remembered(self._view, state, moves)
+
     def after(self, moves: Sequence[Landed]) -> SharedCluster:
-        """Project the moves and have them reported, once for the same moves."""
-        touched = len(touched_by(moves))
-        manager = ModularManager(self.settings)
-        samples = manager.samples(self.snapshot.brokers.num_rows, touched)
-        return self._fleet(
-            ("after", id(self.snapshot), tuple(moves), samples),
-            lambda: super(SharedCluster, self).after(moves).snapshot,
-        )
+        """Move the bundles and have that reported, once for the same moves."""
+        fleet = self.fleet
+        samples = self.manager.samples(len(fleet.start.names), len(touched_by(moves)))
+
+        def move() -> ColumnFleet:
+            if not moves:
+                return fleet.sampled(samples)
+            ends = [str(move.destination) for move in moves]
+            return fleet.moved(self._rows(moves), ends).sampled(samples)
+
+        return self._fleet(("after", id(fleet), tuple(moves), samples), move)
+
+    def changed(
+        self, grown: PulsarSnapshot, gone: Sequence[str], rng: np.random.Generator
+    ) -> tuple[SharedCluster, tuple[Landed, ...]]:
+        """Look up what went; rounds after that are shared with nothing."""
+        local = LocalCluster(self.snapshot, self.settings, self.strategy, self.manager)
+        after, moves = local.changed(grown, gone, rng)
+        fleet = FleetStart(after.snapshot).fleet()
+        return replace(self, fleet=fleet, is_held=False), moves
 
     def rested(self, state: Any) -> tuple[SharedCluster, Any]:
         """Have averages come to their values, once for a fleet."""
-        key = ("rested", id(self.snapshot))
-        return self._fleet(key, lambda: super(SharedCluster, self).rested(state)[0].snapshot), state
+        fleet = self.fleet
+        count = len(fleet.start.names) * SAMPLES_OF_REST
+        return self._fleet(("rested", id(fleet)), lambda: fleet.sampled(count)), state
 
     def impact(self, moves: Sequence[Landed]) -> ClientImpact:
         """Add it up."""
-        if not self.is_held:
-            return super().impact(moves)
-        key = ("impact", id(self.snapshot), tuple(moves))
-        found: ClientImpact = self.shared.result(
-            key, self.snapshot, lambda: super(SharedCluster, self).impact(moves)
-        )
-        return found
+        return client_impact_of(self.fleet.start.column, self._rows(moves))
 
     def measures(self) -> Measures:
         """Measure it, once for a load."""
         if not self.is_held:
-            return super().measures()
-        view = self._view
-        key = ("measures", id(view))
+            return self.fleet.measures(self.settings)
+        key = ("measures", id(self._view))
         found: Measures = self.shared.result(
-            key, view, lambda: super(SharedCluster, self).measures()
+            key, self._view, lambda: self.fleet.measures(self.settings)
         )
         return found
 
-    def _fleet(self, key: Hashable, make: Callable[[], PulsarSnapshot]) -> SharedCluster:
+    def _rows(self, moves: Sequence[Landed]) -> Ints:
+        if not moves:
+            return np.zeros(0, np.int64)
+        index = self._view.bundle_index
+        return np.array([index[move.bundle] for move in moves], np.int64)
+
+    def _fleet(self, key: Hashable, make: Callable[[], ColumnFleet]) -> SharedCluster:
         if not self.is_held:
-            return replace(self, snapshot=make())
-        snapshot, is_held = self.shared.fleet(key, self.snapshot, make)
-        return replace(self, snapshot=snapshot, is_held=is_held)
+            return replace(self, fleet=make())
+        fleet, is_held = self.shared.fleet(key, self.fleet, make)
+        return replace(self, fleet=fleet, is_held=is_held)
 
     @cached_property
     def _view(self) -> LoadView:
         if not self.is_held:
-            return LoadView.of(self.snapshot, self.settings)
-        key = ("laid out", id(self.snapshot), LoadView.inputs(self.settings))
-        view: LoadView = self.shared.result(
-            key, self.snapshot, lambda: LoadView.of(self.snapshot, self.settings)
-        )
+            return self.fleet.view(self.settings)
+        key = ("laid out", id(self.fleet), LoadView.inputs(self.settings))
+        view: LoadView = self.shared.result(key, self.fleet, lambda: self.fleet.view(self.settings))
         return view
 
-    @cached_property
+    @property
     def _config(self) -> Any:
-        return self.strategy.config(self.settings)
+        """The settings of the strategy, one object for equal ones; read once for all rounds."""
+        held = self.settings.__dict__
+        if _CONFIG not in held:
+            held[_CONFIG] = self.shared.state(self.strategy.config(self.settings))
+        return held[_CONFIG]
 
 
 def shared_cluster(
@@ -221,7 +277,7 @@ def shared_cluster(
     settings: EffectiveSettings,
     strategy: AnyStrategy,
     shared: SharedRounds,
-) -> LocalCluster:
+) -> LocalCluster | SharedCluster:
     """Return a fleet whose rounds are shared; brokers of the extensible manager share none.
 
     Args:
@@ -235,5 +291,6 @@ def shared_cluster(
     manager = manager_of(snapshot, strategy, settings)
     if not isinstance(manager, ModularManager):
         return LocalCluster(snapshot, settings, strategy, manager)
-    shared.result(("start", id(snapshot)), snapshot, lambda: snapshot)
-    return SharedCluster(snapshot, settings, strategy, manager, shared=shared)
+    key = ("start", id(snapshot))
+    start: ColumnFleet = shared.result(key, snapshot, lambda: FleetStart(snapshot).fleet())
+    return SharedCluster(start, settings, strategy, manager, shared)

@@ -9,9 +9,8 @@ import typer
 from core.findings.request import HealthRequest
 from dashboard.cli import systems
 from dashboard.cli.each import Engine, each
-from dashboard.cli.options import Config, EngineName, Json, Sources
+from dashboard.cli.options import Config, EngineName, Json, Snapshots
 from dashboard.cli.requests import takes
-from dashboard.cli.source import snapshot_directories
 
 app = typer.Typer()
 
@@ -19,7 +18,7 @@ app = typer.Typer()
 @app.command()
 @takes(HealthRequest)
 def health(
-    sources: Sources,
+    snapshots: Snapshots,
     request: HealthRequest,
     engine: EngineName = "local",
     config: Config = None,
@@ -31,5 +30,4 @@ def health(
     """
     command = partial(systems.health, target_code=request.target)
     large = partial(systems.large_health, target_code=request.target)
-    with snapshot_directories(sources, config) as directories:
-        return each(directories, command, Engine(engine, config), as_json=as_json, large=large)
+    return each(snapshots, command, Engine(engine, config), as_json=as_json, large=large)

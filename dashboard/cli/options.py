@@ -26,29 +26,51 @@ Wide = Annotated[
         callback=set_wide,
     ),
 ]
-Snapshot = Annotated[Path, typer.Argument(help="Snapshot directory.", metavar="SNAPSHOT")]
+
+
+def _directory(context: typer.Context, named: Path) -> Path:
+    return _directories(context, [named])[0]
+
+
+def _directories(context: typer.Context, named: list[Path]) -> list[Path]:
+    if context.resilient_parsing:  # only completed
+        return named
+    from dashboard.cli.source import snapshot_directories  # noqa: PLC0415  # commands start fast
+
+    given = snapshot_directories(list(map(str, named)), context.params.get("config"))
+    found: list[Path] = context.with_resource(given)
+    return found
+
+
+Snapshot = Annotated[
+    Path,
+    typer.Argument(
+        metavar="CLUSTER-or-SNAPSHOT",
+        help="Cluster name, or snapshot directory.",
+        callback=_directory,
+    ),
+]
 Snapshots = Annotated[
     list[Path],
     typer.Argument(
-        help="Snapshot directories; several give one answer per cluster.", metavar="SNAPSHOT..."
+        metavar="CLUSTER-or-SNAPSHOT...",
+        help="Cluster names, or snapshot directories; several give one answer per cluster.",
+        callback=_directories,
     ),
 ]
 Source = Annotated[
     str, typer.Argument(metavar="CLUSTER-or-SNAPSHOT", help="Cluster name, or snapshot directory.")
-]
-Sources = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="CLUSTER-or-SNAPSHOT...",
-        help="Cluster names, or snapshot directories; several give one answer per cluster.",
-    ),
 ]
 EngineName = Annotated[
     str, typer.Option("--engine", help="local or spark; the answer is the same.")
 ]
 Config = Annotated[
     Path | None,
-    typer.Option("--config", help="trimtab.toml; default: TRIMTAB_CONFIG or ./trimtab.toml."),
+    typer.Option(
+        "--config",
+        help="trimtab.toml; default: TRIMTAB_CONFIG or ./trimtab.toml.",
+        is_eager=True,  # it says where a cluster that an argument names is
+    ),
 ]
 Settings = Annotated[
     list[str] | None,

@@ -106,6 +106,18 @@ def test_a_captured_snapshot_is_whole_and_can_be_judged(config, capsys, tmp_path
     assert body["measures"]["usage"]["known_brokers"] == 3
 
 
+@pytest.mark.parametrize(
+    ("command", "key"), [("shed", "rounds"), ("simulate", "rounds"), ("optimize", "moves")]
+)
+def test_a_cluster_is_named_in_place_of_a_snapshot(config, capsys, command, key) -> None:
+    code, body = answer(capsys, command, "sandbox", "--config", config, "--json")
+    assert code == 0, body
+    assert key in body
+    code, body = answer(capsys, command, "sandbx", "--config", config, "--json")
+    assert code == 1
+    assert "sandbox" in body["error"]["hint"]
+
+
 def test_a_split_is_judged_by_the_topics_that_were_captured(config, capsys, tmp_path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     words = ("capture", "sandbox", "--config", config, "--json")

@@ -12,6 +12,7 @@ import numpy as np
 from core.diagnosis.model import Cause, Diagnosis, Effect
 from core.diagnosis.pulsar.context import Candidate, DiagnosisContext
 from core.diagnosis.pulsar.draws import Draws
+from core.diagnosis.pulsar.patterns.restless import fitting_placements
 from core.diagnosis.pulsar.patterns.thresholds import code_of
 from core.diagnosis.pulsar.registry import PATTERNS
 from core.diagnosis.pulsar.trials import (
@@ -44,6 +45,9 @@ UNEVEN_RATIO: Final = 0.25
 MAX_CAUSES: Final = 6
 _SHORT_S, _LONG_S = 2.0, 10.0
 _RESOLVED_SHARE: Final = 0.5
+_RESTLESS: Final = ("even_distribution", "measures_differ", "smoothed_usage")
+"""Patterns of a balancer whose own moves do harm."""
+
 _CODES: Final = {
     "loadBalancerDistributeBundlesEvenlyEnabled": "even_distribution",
     "loadBalancerHistoryResourcePercentage": "smoothed_usage",
@@ -213,7 +217,7 @@ class _Search:
         self._context = context
         self._trials = context.trials
         self._draws = Draws(self._trials)
-        self.untried = self._hasty = 0
+        self.untried = self.untried_pairs = self._hasty = 0
         self._turning: dict[tuple[object, ...], tuple[Candidate, Change]] = {}
 
     @property
@@ -229,6 +233,7 @@ class _Search:
     def causes(self) -> tuple[Cause, ...]:
         """Return the proven causes, best first."""
         candidates = [one for pattern in PATTERNS for one in pattern(self._context)]
+        candidates.sort(key=self._turn)
         proven = list(self._proven(one for one in candidates if one.tier <= 0))
         later = self._proven(one for one in candidates if one.tier > 0)
         pairs = () if proven else self._pairs()  # what the snapshot shows needs no pair
@@ -240,6 +245,12 @@ class _Search:
         confirmed = list(islice(self._confirmed(sorted(proven, key=_merit)), MAX_CAUSES))
         self._hasty = sum(self._draws.is_hasty(one.change) for one in confirmed)
         return tuple(self._cause(one) for one in confirmed)
+
+    def _turn(self, candidate: Candidate) -> bool:
+        """Sort key: what moves of the balancer cause comes first where they do harm."""
+        now, end = self._trials.pools.deviation(self._context.load) or 0.0, self._context.end
+        spoils = end.moves and (end.returned or not end.converges or (end.deviation or 0.0) > now)
+        return not (spoils and candidate.code in _RESTLESS)
 
     def _confirmed(self, ranked: Iterable[_Proven]) -> Iterator[_Proven]:
         """Yield the best change of each cause; one that depends on the draws hides no other."""
@@ -264,12 +275,10 @@ class _Search:
         """Return the change of a candidate with the best effect; ``None``: none helps."""
         found: list[_Proven] = []
         for change in candidate.changes:
-            if self._trials.is_search_over and not self._trials.known(change):
-                self.untried += 1
-                continue
-            effect = self._trials.effect(change)
+            is_late = self._trials.is_search_over and not self._trials.known(change)
+            effect = None if is_late else self._trials.effect(change)
             if effect is None:
-                self.untried += not self._trials.known(change)
+                self._count_untried(change, is_pair=is_pair)
                 continue
             # with shedding off, a change has to be better than switching it on alone
             own = self._own_effect(change, effect)
@@ -278,9 +287,15 @@ class _Search:
                 is_better |= effect.is_calmer and not effect.is_harmful
             if is_better and not self._trials.spoils_traffic(change):
                 found.append(_Proven(candidate, change, effect))
+                self._trials.has_found = True
             elif own.before != own.after and change.edit is None and not is_pair:
                 self._turning.setdefault(change.key, (candidate, change))
         return min(found, key=_merit) if found else None
+
+    def _count_untried(self, change: Change, *, is_pair: bool) -> None:
+        is_untried = not self._trials.known(change)
+        self.untried_pairs += is_untried and is_pair
+        self.untried += is_untried and not is_pair
 
     def _own_effect(self, change: Change, effect: Effect) -> Effect:
         base = self._context.base
@@ -291,7 +306,12 @@ class _Search:
         """Try every setting that anything reads here."""
         context = self._context
         own = (*context.strategy.deciding, *context.strategy.adjustable)
-        for key in sorted(context.reads(), key=lambda name: (name not in own, name)):
+        classes = (SHEDDING, PLACEMENT)  # another class changes most, and takes longest
+
+        def turn(name: str) -> tuple[bool, bool, str]:
+            return (name in classes, name not in own, name)
+
+        for key in sorted(context.reads(), key=turn):
             values = alternatives(key, context.settings, context.view)
             changes = tuple(context.base.also(Change(settings={key: value})) for value in values)
             if not changes:
@@ -304,7 +324,7 @@ class _Search:
                     keys=(key,),
                     summary="",
                     changes=changes,
-                    tier=3 if key in (SHEDDING, PLACEMENT) else 2,
+                    tier=3 if key in classes else 2,
                 )
             )
             if found is not None:
@@ -314,6 +334,7 @@ class _Search:
         """Try a second setting with those that alone change something, and not for the better."""
         context = self._context
         own = context.strategy.deciding
+        yield from self._placed_by_load()
         for candidate, first in list(self._turning.values()):
             trial, key = self._trials.trial(first), next(iter(candidate.keys), "")
             reads = sorted(trial.reads if trial else (), key=lambda name: (name not in own, name))
@@ -328,6 +349,24 @@ class _Search:
                     yield found
                     if _is_resolved(found.effect):
                         break
+
+    def _placed_by_load(self) -> Iterator[_Proven]:
+        """Try the placement that fits with changes whose moves end less even than the load is."""
+        now = self._trials.pools.deviation(self._context.load) or 0.0
+        for candidate, first in list(self._turning.values()):
+            trial, fitting = self._trials.trial(first), fitting_placements(self._context)
+            if trial is None or not trial.outcome.moves or PLACEMENT in first.settings:
+                continue
+            if not fitting or (trial.outcome.deviation or 0.0) <= now:
+                continue
+            changes = tuple(first.also(other) for other in fitting)
+            keys = (*candidate.keys[:1], PLACEMENT)
+            pair = replace(candidate, keys=keys, changes=changes, tier=1)
+            found = self._best(pair, is_pair=True)
+            if found is not None:
+                yield found
+                if _is_resolved(found.effect):
+                    return
 
     def _cause(self, one: _Proven) -> Cause:
         candidate = one.candidate
@@ -399,6 +438,11 @@ class _Search:
         if self.untried:
             notes.append(
                 f"{self.untried:,} changes were not tried: the time was over after "
+                f"{self._trials.budget_s:g} s."
+            )
+        if self.untried_pairs and not self.untried:
+            notes.append(
+                f"{self.untried_pairs:,} pairs of changes were not tried: the time was over after "
                 f"{self._trials.budget_s:g} s."
             )
         return tuple(notes)

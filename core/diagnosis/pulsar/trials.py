@@ -20,7 +20,7 @@ from core.pulsar.settings import (
 )
 from core.pulsar.shedding.registry import AnyStrategy, active_shedding_strategy
 from core.pulsar.view import LoadView
-from core.simulation.engine import find_flaps, run_rounds
+from core.simulation.engine import Flaps, run_rounds
 from core.simulation.model import RoundResult, Run, Simulation
 from core.simulation.shared import RecordedSettings, SharedRounds, shared_cluster
 from core.snapshot import PulsarSnapshot
@@ -29,7 +29,8 @@ ROUNDS: Final = 60
 """Horizon of a trial: twice the grace period of bundles by default, so that they can come back."""
 
 _SEARCH_SHARE: Final = 0.75
-"""Of the time goes to the search; the rest simulates with other draws what was found."""
+"""Of the time goes to the search once something is found; the rest simulates that with other
+draws."""
 
 _BASELINE_SHARE: Final = 0.5
 _BASELINE_SHARE_OF_MANY: Final = 0.2
@@ -156,6 +157,7 @@ class Trials:
         limit: The time so far; ``None``: it begins now.
         horizon: Rounds of a trial; 0: :data:`ROUNDS`, or what the time allows the first one.
         is_held_out: Whether these have other draws than the search; they have all of the time.
+        has_found: Whether a change that helps is found: the search leaves time for its proof.
     """
 
     snapshot: PulsarSnapshot
@@ -172,8 +174,10 @@ class Trials:
     limit: TimeLimit | None = None
     horizon: int = 0
     is_held_out: bool = False
+    has_found: bool = False
     _trials: dict[tuple[object, ...], Trial | None] = field(default_factory=dict, init=False)
     _by_settings: list[tuple[Mapping[str, Any], Trial]] = field(default_factory=list, init=False)
+    _count: int = field(default=0, init=False)
     _limit: TimeLimit = field(init=False)
 
     def __post_init__(self) -> None:
@@ -207,7 +211,7 @@ class Trials:
     @property
     def count(self) -> int:
         """Changes that were simulated."""
-        return sum(trial is not None for key, trial in self._trials.items() if key != NOTHING.key)
+        return self._count
 
     @property
     def is_over(self) -> bool:
@@ -226,7 +230,8 @@ class Trials:
         """Whether what is left of the time is for the proof of what was found."""
         if self.max_count and self.count >= self.max_count:
             return True
-        return self._limit.is_over(1.0 if self.is_held_out else _SEARCH_SHARE)
+        has_all = self.is_held_out or not self.has_found
+        return self._limit.is_over(1.0 if has_all else _SEARCH_SHARE)
 
     @property
     def is_cut_short(self) -> bool:
@@ -301,6 +306,7 @@ class Trials:
             except OpsError:
                 self._trials[change.key] = None
             tried = self._trials[change.key]
+            self._count += tried is not None and change.key != NOTHING.key
             if tried is not None and change.edit is None and change.release is None:
                 self._by_settings.append((change.settings, tried))
             if not self.is_held_out:
@@ -412,16 +418,16 @@ class Trials:
     def _gives_up(self) -> Callable[[Sequence[RoundResult]], bool]:
         limit = max(_RETURNED_FLOOR, self.baseline.outcome.returned)
 
-        now = self.baseline.outcome.deviation or 0.0
+        now, flaps = self.baseline.outcome.deviation or 0.0, Flaps()
 
         def is_hopeless(rounds: Sequence[RoundResult]) -> bool:
-            if sum(len(done.moves) for done in rounds) > limit and len(find_flaps(rounds)) > limit:
+            if len(flaps.after(rounds)) > limit:
                 return True
             last = rounds[-1].deviation or 0.0
             return len(rounds) >= _SETTLED and last > _WORSE * now + _WORSE
 
         if self.judged_by != "throughput":  # a round measures traffic only
-            return lambda rounds: len(find_flaps(rounds)) > limit
+            return lambda rounds: len(flaps.after(rounds)) > limit
 
         return is_hopeless
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Self
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from core.pulsar.placement.model import PlacedInTurn, PlacementMemory
 from core.pulsar.placement.versions import version_ranks
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags, Floats, LoadView
+
+_NO_ROWS: Final = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,13 +112,9 @@ class PlacementContext:
         Source:
             Pulsar ``LoadManagerShared#applyNamespacePolicies``.
         """
-        view = self.view
-        primary = view.is_primary & self.available
-        short = primary.sum(axis=1) < np.array([policy.min_limit for policy in view.policies], int)
-        governed = primary | (view.is_secondary & self.available & short[:, None])
-        shared = ~view.is_primary.any(axis=0)
-        by_kind = np.stack([shared & view.serves_non_persistent, shared & view.serves_persistent])
-        return np.vstack([governed, by_kind]) & self.usable
+        if self.available.all():
+            return self.view.allowed
+        return self.view.allowed_of(self.available) & self.usable
 
     def allowed_row(self, policy: Codes, *, non_persistent: bool | Flags | None = None) -> Codes:
         """Return the rows of :attr:`allowed` for bundles.
@@ -132,6 +130,8 @@ class PlacementContext:
     def _preallocated(self) -> tuple[Ints, Ints]:
         """Rows of the bundles and brokers that the memory names, and what the leader keeps."""
         given = self.memory.preallocated
+        if not given and not self.view.remembered_by_leader.size:
+            return _NO_ROWS, _NO_ROWS
         brokers = self.view.broker_index
         if isinstance(given, PlacedInTurn) and given.view is self.view:
             rows = given.rows
@@ -156,6 +156,8 @@ class PlacementContext:
     def topics(self) -> Ints:
         """Topics reported and preallocated."""
         bundles, brokers = self._preallocated
+        if not bundles.size:
+            return self.view.broker_topics
         total = self.view.broker_topics.copy()
         np.add.at(total, brokers, self.view.bundle_topics[bundles])
         return total
@@ -187,6 +189,8 @@ class PlacementContext:
     def _new_ranges(self) -> tuple[Ints, Ints]:
         """Namespaces and brokers of preallocated bundles that the broker does not report yet."""
         bundles, brokers = self._preallocated
+        if not bundles.size:
+            return _NO_ROWS, _NO_ROWS
         new = self.view.reporter[bundles] != brokers
         return self.view.bundle_namespace[bundles[new]].astype(np.int64), brokers[new]
 

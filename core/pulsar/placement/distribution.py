@@ -24,6 +24,8 @@ def first_picks(
 
 
 def _excluded(context: PlacementContext, namespaces: Ints) -> Flags:
+    if not context.excluded_namespaces:
+        return np.zeros(namespaces.size, np.bool_)
     return np.isin(namespaces, list(context.excluded_namespaces))
 
 

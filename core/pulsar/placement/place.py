@@ -157,6 +157,34 @@ def place_bundle(  # the signature is the contract of the `place` command
     return replace(answer, bundle=bundle, notes=notes, after=after)
 
 
+def chances_of(
+    view: LoadView, bundle: str, settings: EffectiveSettings
+) -> tuple[dict[str, float], tuple[str, ...]] | None:
+    """Return the distribution over brokers of :func:`place_bundle`, and its candidates.
+
+    Args:
+        view: Load of the cluster.
+        bundle: Name.
+        settings: The leader's active settings.
+    Returns:
+        ``None`` where no broker is drawn: :func:`place_bundle` has the reason.
+    """
+    row = view.bundle_row(bundle)
+    chosen = _choose(view, settings, None)
+    if chosen.strategy is None or view.is_broker_bound[row]:
+        return None
+    context = chosen.context(view, settings, None, None, row)
+    namespaces = np.array([view.bundle_namespace[row]], np.int64)
+    filtered = _filtered(context, namespaces)
+    chances, _ = distribute(context, chosen.strategy, namespaces, filtered)
+    drawn = np.flatnonzero(chances[0])
+    if not drawn.size:
+        return None
+    names = view.brokers
+    distribution = {names[at]: float(chances[0, at]) for at in drawn.tolist()}
+    return distribution, tuple(names[at] for at in np.flatnonzero(filtered.candidates[0]).tolist())
+
+
 def _selector_alone(
     context: PlacementContext, bundle: str, strategy: Selector, namespaces: Ints
 ) -> Placement:
@@ -347,8 +375,7 @@ def place_namespaces(
 
 def bound_namespaces(view: LoadView) -> dict[int, int]:
     """Return ``{namespace row: row of its own broker, or -1}`` of broker-bound namespaces."""
-    rows = np.unique(view.bundle_namespace[view.is_broker_bound]).astype(np.int64)
-    return bound_brokers(view, rows)
+    return view.bound_namespaces
 
 
 def bound_brokers(view: LoadView, namespaces: Ints) -> dict[int, int]:

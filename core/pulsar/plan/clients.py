@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from core.arrays import column_values
+from core.schemas.pulsar import RATES
 from core.units import format_bytes_per_s, format_msgs_per_s, pluralize
 
 _COLUMNS = ("producer_count", "consumer_count", "topic_count", "cache_size_bytes")
+_SUMMED = [*_COLUMNS, *RATES]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +67,17 @@ class ClientImpact:
         )
 
 
+_NOTHING: Final = ClientImpact(
+    bundles=0,
+    producers=0,
+    consumers=0,
+    topics=0,
+    cache_bytes=0,
+    msg_rate_msgs_per_s=0.0,
+    throughput_bytes_per_s=0.0,
+)
+
+
 def client_impact(bundles: pa.Table, rows: Sequence[int] | NDArray[np.int64]) -> ClientImpact:
     """Add up what unloading some bundles costs.
 
@@ -68,12 +85,26 @@ def client_impact(bundles: pa.Table, rows: Sequence[int] | NDArray[np.int64]) ->
         bundles: Table of :data:`core.schemas.pulsar.BUNDLES`.
         rows: Rows of the bundles that are unloaded, each once.
     """
-    chosen = bundles.take(pa.array(rows, pa.int64()))
-    counts = {name: _whole_sum(chosen[name]) for name in _COLUMNS}
-    rate = [_sum(chosen[f"msg_rate_{direction}"]) for direction in ("in", "out")]
-    throughput = [_sum(chosen[f"msg_throughput_{direction}"]) for direction in ("in", "out")]
+    chosen = bundles.select(_SUMMED).take(pa.array(rows, pa.int64()))
+    return client_impact_of(partial(column_values, chosen), np.arange(chosen.num_rows))
+
+
+def client_impact_of(
+    column: Callable[[str], NDArray[np.float64]], rows: NDArray[np.int64]
+) -> ClientImpact:
+    """Add up the same.
+
+    Args:
+        column: Returns a column of the bundles by its name; NaN where unknown.
+        rows: Rows of the bundles that are unloaded, each once.
+    """
+    if not rows.size:
+        return _NOTHING
+    counts = {name: _whole_sum(column(name)[rows]) for name in _COLUMNS}
+    rate = [_sum(column(f"msg_rate_{direction}")[rows]) for direction in ("in", "out")]
+    throughput = [_sum(column(f"msg_throughput_{direction}")[rows]) for direction in ("in", "out")]
     return ClientImpact(
-        bundles=chosen.num_rows,
+        bundles=rows.size,
         producers=counts["producer_count"],
         consumers=counts["consumer_count"],
         topics=counts["topic_count"],
@@ -83,14 +114,13 @@ def client_impact(bundles: pa.Table, rows: Sequence[int] | NDArray[np.int64]) ->
     )
 
 
-def _sum(column: pa.ChunkedArray) -> float | None:
-    if column.null_count:
-        return None
-    return float(np.sum(column.to_numpy())) if len(column) else 0.0
+def _sum(values: NDArray[np.float64]) -> float | None:
+    total = float(np.sum(values))
+    return None if math.isnan(total) else total
 
 
-def _whole_sum(column: pa.ChunkedArray) -> int | None:
-    total = _sum(column)
+def _whole_sum(values: NDArray[np.float64]) -> int | None:
+    total = _sum(values)
     return None if total is None else round(total)
 
 

@@ -9,19 +9,18 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from core.ids import namespace_of
 from core.pulsar.placement import (
-    Placement,
     PlacementMemory,
     PlacementTable,
     place_bundle,
 )
 from core.pulsar.placement.context import PlacementContext
-from core.pulsar.placement.place import bound_namespaces, place_namespaces
+from core.pulsar.placement.place import chances_of, place_namespaces
 from core.pulsar.placement.selectors import PAIRED_NAMES
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.model import Move
@@ -48,6 +47,23 @@ class Landing:
     move: Move
     distribution: dict[str, float]
     skipped: str = ""
+
+
+class _Picked(NamedTuple):
+    """One move with what decides about it: the row of its namespace, and its kind of topics."""
+
+    move: Move
+    namespace: int
+    is_non_persistent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """Where bundles of a namespace go: see :class:`core.pulsar.placement.Placement`."""
+
+    distribution: dict[str, float]
+    candidates: tuple[str, ...]
+    why: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +98,12 @@ class UnloadChecks:
         return {}
 
     @cached_property
-    def _placed(self) -> dict[tuple[str, bool], Placement]:
+    def _shares(self) -> dict[tuple[int, bool], dict[str, float]]:
+        """Distributions of :attr:`_tables` so far, by namespace and kind of topics."""
+        return {}
+
+    @cached_property
+    def _placed(self) -> dict[tuple[int, bool], _Placed]:
         """Placements so far, by namespace and by whether topics are non-persistent."""
         return {}
 
@@ -93,15 +114,20 @@ class UnloadChecks:
             Pulsar ``ModularLoadManagerImpl#doLoadShedding``.
         """
         self.view.indexed_for(len(moves))
-        many = len({namespace_of(move.bundle) for move in moves}) > _FEW_NAMESPACES
-        if many:
-            self._place({self._namespace(move) for move in moves})
-        for move in moves:
-            refused = self._refusal(move)
+        picked = self._picked(moves)
+        namespaces = {one.namespace for one in picked}
+        many = len(namespaces) > _FEW_NAMESPACES
+        if len(namespaces) > 1:
+            self._place(namespaces)
+        for one in picked:
+            move, key = one.move, (one.namespace, one.move.broker, one.is_non_persistent)
+            refused = self._refused.get(key)
+            if refused is None:
+                refused = self._refused[key] = self._refusal_in(one)
             if refused:
                 yield Landing(move, {}, refused)
                 continue
-            found, why = self._distribution(move, many=many)
+            found, why = self._distribution(one, many=many)
             if not found:
                 yield Landing(move, {}, f"no destination: {why}")
             elif found.get(move.broker) == 1.0 and self.settings.rules.names_destination:
@@ -110,38 +136,32 @@ class UnloadChecks:
             else:
                 yield Landing(move, found)
 
-    def _refusal(self, move: Move) -> str:
-        """Return why the load manager leaves a bundle alone before any placement."""
-        row = self.view.bundle_row(move.bundle)
-        namespace = int(self.view.bundle_namespace[row])
-        key = namespace, move.broker, bool(self.view.is_non_persistent[row])
-        if key not in self._refused:
-            self._refused[key] = self._refusal_in(namespace, move)
-        return self._refused[key]
-
-    def _refusal_in(self, namespace: int, move: Move) -> str:
+    def _picked(self, moves: Sequence[Move]) -> list[_Picked]:
         view = self.view
-        if view.namespaces[namespace] in self.settings.excluded_namespaces:
+        rows = [view.bundle_row(move.bundle) for move in moves]
+        namespaces, kinds = view.bundle_namespace[rows], view.is_non_persistent[rows]
+        return list(map(_Picked, moves, namespaces.tolist(), kinds.tolist()))
+
+    def _refusal_in(self, one: _Picked) -> str:
+        view, namespace, move = self.view, one.namespace, one.move
+        if namespace in self._context.excluded_namespaces:
             return f"namespace {view.namespaces[namespace]} is excluded from shedding ({_EXCLUDED})"
         broker = view.broker_row(move.broker)
         policy = int(view.namespace_policy[namespace])
-        allowed = self._context.allowed[self._allowed_row(move)]
-        others = allowed.copy()
-        others[broker] = False
-        if not others.any() and self.settings.rules.checks_policies:
+        row = len(view.policies) if policy < 0 and one.is_non_persistent else policy
+        allowed = self._context.allowed[row]
+        has_others = self._allowed_counts[row] > allowed[broker]
+        if not has_others and self.settings.rules.checks_policies:
             name = (
                 f"isolation policy {view.policies[policy].name!r}" if policy >= 0 else "isolation"
             )
             return f"{name} leaves no broker but {move.broker}"
         return self._anti_affinity(namespace, broker, allowed)
 
-    def _is_non_persistent(self, move: Move) -> bool:
-        return bool(self.view.is_non_persistent[self.view.bundle_row(move.bundle)])
-
-    def _allowed_row(self, move: Move) -> int:
-        policy = self.view.namespace_policy[[self._namespace(move)]]
-        such = self._is_non_persistent(move)
-        return int(self._context.allowed_row(policy, non_persistent=such)[0])
+    @cached_property
+    def _allowed_counts(self) -> NDArray[np.int64]:
+        """How many brokers each row of the policies allows."""
+        return np.asarray(self._context.allowed.sum(axis=1), np.int64)
 
     def _anti_affinity(self, namespace: int, broker: int, allowed: np.ndarray) -> str:
         """Return why an anti-affinity group keeps a bundle.
@@ -165,38 +185,45 @@ class UnloadChecks:
             f"{pluralize(least, 'namespace')} of it"
         )
 
-    def _distribution(self, move: Move, *, many: bool) -> tuple[dict[str, float], str]:
-        if move.destination is not None and self._is_paired:
-            return self._planned(move, move.destination)
-        if many:
-            table = self._tables[self._namespace(move)]
-            return table.distribution(move.bundle), table.why or "no broker is eligible"
-        placed = self._in_namespace(move)
-        return dict(placed.distribution), placed.why
-
-    def _namespace(self, move: Move) -> int:
-        return int(self.view.bundle_namespace[self.view.bundle_row(move.bundle)])
+    def _distribution(self, one: _Picked, *, many: bool) -> tuple[dict[str, float], str]:
+        if one.move.destination is not None and self._is_paired:
+            return self._planned(one, one.move.destination)
+        table, key = self._tables.get(one.namespace), (one.namespace, one.is_non_persistent)
+        if table is not None:
+            if key not in self._shares:
+                self._shares[key] = table.distribution(one.move.bundle)
+            if self._shares[key] or many:  # of a few, the reason is explained
+                return self._shares[key], table.why or "no broker is eligible"
+        placed = self._in_namespace(one)
+        return placed.distribution, placed.why
 
     def _place(self, namespaces: AbstractSet[int]) -> None:
         """Have the bundles of namespaces placed together; those that were placed before stay."""
         new = sorted(namespaces - self._tables.keys())
         if new:
             rows = np.array(new, np.int64)
-            table = place_namespaces(self.view, self.settings, rows, bound_namespaces(self.view))
+            table = place_namespaces(self.view, self.settings, rows, self.view.bound_namespaces)
             self._tables.update(dict.fromkeys(new, table))
 
-    def _in_namespace(self, move: Move) -> Placement:
+    def _in_namespace(self, one: _Picked) -> _Placed:
         """Return the placement of a bundle: its namespace and its kind of topics matter."""
-        namespace = namespace_of(move.bundle), self._is_non_persistent(move)
-        if namespace not in self._placed:
-            self._placed[namespace] = place_bundle(self.view, move.bundle, self.settings)
-        return self._placed[namespace]
+        key = one.namespace, one.is_non_persistent
+        if key not in self._placed:
+            found = chances_of(self.view, one.move.bundle, self.settings)
+            if found is None:
+                placed = place_bundle(self.view, one.move.bundle, self.settings)
+                self._placed[key] = _Placed(
+                    dict(placed.distribution), placed.candidates, placed.why
+                )
+            else:
+                self._placed[key] = _Placed(*found)
+        return self._placed[key]
 
-    def _planned(self, move: Move, planned: str) -> tuple[dict[str, float], str]:
+    def _planned(self, one: _Picked, planned: str) -> tuple[dict[str, float], str]:
         """Return where a bundle goes whose destination the shedding strategy planned."""
         is_sure = self.settings.release < "5.0"  # from 5.0 on an overloaded one is passed over
-        if is_sure and planned in self._in_namespace(move).candidates:
+        if is_sure and planned in self._in_namespace(one).candidates:
             return {planned: 1.0}, ""
-        memory = PlacementMemory(planned={move.bundle: planned})
-        placed = place_bundle(self.view, move.bundle, self.settings, memory=memory)
+        memory = PlacementMemory(planned={one.move.bundle: planned})
+        placed = place_bundle(self.view, one.move.bundle, self.settings, memory=memory)
         return dict(placed.distribution), placed.why

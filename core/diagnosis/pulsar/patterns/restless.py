@@ -35,7 +35,7 @@ def even_distribution(context: DiagnosisContext) -> Iterator[Candidate]:
         summary=f"{_EVENLY} lets only brokers with the fewest bundles of a namespace be chosen: "
         f"of {pluralize(end.moves, 'move')} {end.returned:,} return, and the deviation ends at "
         f"{format_ratio(end.deviation)}.",
-        changes=(*off, *(one.also(other) for one in off for other in _fitting(context))),
+        changes=(*off, *(one.also(other) for one in off for other in fitting_placements(context))),
         hint=""
         if off[0].release is None
         else f"Upgrade the brokers to {off[0].release} or later, which can switch it off.",
@@ -84,7 +84,7 @@ def smoothing(context: DiagnosisContext) -> Iterator[Candidate]:
     )
 
 
-def _fitting(context: DiagnosisContext) -> tuple[Change, ...]:
+def fitting_placements(context: DiagnosisContext) -> tuple[Change, ...]:
     """Return the change to the placement that goes by the measure of shedding."""
     fitting = context.strategy.fitting_placement
     if context.trials.judged_by == "throughput" and fitting == _BY_RATE:
@@ -97,7 +97,7 @@ def _fitting(context: DiagnosisContext) -> tuple[Change, ...]:
 
 def placement_measure(context: DiagnosisContext) -> Iterator[Candidate]:
     """Shedding goes by one measure, placement by another."""
-    changes = _fitting(context)
+    changes = fitting_placements(context)
     if not changes:
         return
     active = active_placement(context.settings, context.view.load_manager)

@@ -129,6 +129,11 @@ class Spread:
         self._orders = BucketOrders(self.cluster)
 
     @property
+    def identity(self) -> object:
+        """Its brokers."""
+        return self.snapshot
+
+    @property
     def snapshot(self) -> PulsarSnapshot:
         """Its brokers, and no bundles."""
         return self.cluster.skeleton

@@ -1,0 +1,380 @@
+"""A fleet of the modular manager as columns: a round changes a few, and the rest stays as it is.
+
+The same numbers as :func:`core.pulsar.plan.project.project_scenario` and
+:func:`core.simulation.averages.after_samples` give, without tables in between. The tables are made
+when somebody reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from core.arrays import column_values, row_of
+from core.pulsar.columns import added
+from core.pulsar.leader_rates import is_live
+from core.pulsar.load import WEIGHED, ResourceShares
+from core.pulsar.measures import Measures, measures_of
+from core.pulsar.plan.load_transfer import CARRIED, Carried, amounts_of, shift_of
+from core.pulsar.plan.outcomes import Scenario
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.shedding.basis import SheddingBasis
+from core.pulsar.view import LoadView, MovedColumns, usages_of
+from core.schemas.pulsar import RATES
+from core.simulation.averages import (
+    AVERAGES,
+    TERMS,
+    TermAverages,
+    seeds_of,
+    set_columns,
+    sums,
+)
+from core.snapshot import PulsarSnapshot
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+_COLUMN: Final = {name: number for number, name in enumerate(CARRIED)}
+_AVERAGES: Final = [_COLUMN[name] for name in AVERAGES]
+_USAGES: Final = [_COLUMN[f"{name}_usage"] for name in WEIGHED]
+_STEADY: Final = (
+    "broker_index",
+    "namespace_index",
+    "bundle_index",
+    "namespace_policy",
+    "bound_namespaces",
+    "is_primary",
+    "is_secondary",
+    "java_order",
+)
+"""Derived columns of a view that no round changes."""
+
+_BY_REPORTS: Final = ("brokers", "broker_spread")
+"""Of a basis of shedding, what depends on which brokers report."""
+
+
+class FleetStart:
+    """What no round changes of a fleet: names, statistics, limits, policies.
+
+    Args:
+        snapshot: The fleet before the first round.
+    """
+
+    def __init__(self, snapshot: PulsarSnapshot) -> None:
+        self.snapshot = snapshot
+        brokers, bundles = snapshot.brokers, snapshot.bundles
+        self.names = tuple(brokers["broker"].to_pylist())
+        self.rows = {name: row for row, name in enumerate(self.names)}
+        self.size = bundles.num_rows
+        self.lasts = {rate: column_values(bundles, rate) for rate in RATES}
+        self.seeds = seeds_of(snapshot)
+        self.is_live = is_live(snapshot)
+        self.limits = np.stack([column_values(brokers, f"{name}_limit") for name in WEIGHED], 1)
+        kinds = [brokers.schema.field(name).type for name in CARRIED]
+        self.is_whole = np.array([pa.types.is_integer(kind) for kind in kinds])
+        self._views: dict[Hashable, LoadView] = {}
+
+    @cached_property
+    def known_lasts(self) -> Mapping[str, Floats]:
+        """Last statistics of the bundles, 0 where unknown."""
+        return {rate: np.nan_to_num(values) for rate, values in self.lasts.items()}
+
+    @cached_property
+    def has_stats(self) -> Flags:
+        """Whether the last message rate of a bundle is known."""
+        return ~(np.isnan(self.lasts["msg_rate_in"]) & np.isnan(self.lasts["msg_rate_out"]))
+
+    @cached_property
+    def bundle_part(self) -> Mapping[str, Floats]:
+        """Last statistics of the bundles as a view has them."""
+        return {
+            f"bundle_{name}": added(self.lasts[f"msg_{kind}_in"], self.lasts[f"msg_{kind}_out"])
+            for name, kind in (("msg_rate", "rate"), ("throughput", "throughput"))
+        }
+
+    @cached_property
+    def own(self) -> dict[str, Floats]:
+        """Columns of bundles that were read, no averages; NaN where unknown."""
+        return dict(self.lasts)
+
+    def column(self, name: str) -> Floats:
+        """Return a column of the bundles that no round changes."""
+        if name not in self.own:
+            self.own[name] = column_values(self.snapshot.bundles, name)
+        return self.own[name]
+
+    @cached_property
+    def is_movable(self) -> Flags:
+        """Bundles that belong to no broker."""
+        return ~np.asarray(self.snapshot.bundles["is_broker_bound"].to_numpy(), np.bool_)
+
+    @cached_property
+    def is_unclear(self) -> Flags:
+        """Movable bundles whose owner is unknown."""
+        bundles = self.snapshot.bundles
+        unclear = pc.and_(pc.is_null(bundles["owner"]), pc.is_null(bundles["owner_source"]))
+        return np.asarray(unclear.to_numpy(), np.bool_) & self.is_movable
+
+    def view(self, settings: EffectiveSettings) -> LoadView:
+        """Return the view before the first round, what no round changes laid out."""
+        key = LoadView.inputs(settings)
+        if key not in self._views:
+            view = LoadView.of(self.snapshot, settings)
+            for name in _STEADY:
+                getattr(view, name)
+            self._views[key] = view
+        return self._views[key]
+
+    def basis(self, view: LoadView) -> SheddingBasis:
+        """Return the basis of a view of :meth:`view`, what depends on reports laid out."""
+        basis = SheddingBasis.of(view)
+        for name in _BY_REPORTS:
+            getattr(basis, name)
+        return basis
+
+    def fleet(self) -> ColumnFleet:
+        """Return the fleet before the first round."""
+        brokers, bundles = self.snapshot.brokers, self.snapshot.bundles
+        terms = {
+            term: TermAverages(
+                {rate: column_values(bundles, f"{term}_{rate}") for rate in RATES},
+                np.nan_to_num(column_values(bundles, f"{term}_samples")).astype(np.int64),
+                most,
+            )
+            for term, most in TERMS
+        }
+        load = np.stack([column_values(brokers, name) for name in CARRIED], 1)
+        return ColumnFleet(
+            start=self,
+            owner=row_of(brokers["broker"], bundles["owner"]).astype(np.int32),
+            reporter=row_of(brokers["broker"], bundles["reported_by"]).astype(np.int32),
+            terms=terms,
+            load=load,
+            is_moved=np.zeros(self.size, np.bool_),
+            is_touched=np.zeros(len(self.names), np.bool_),
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ColumnFleet:
+    """A fleet at one moment.
+
+    Attributes:
+        start: What no round changes.
+        owner: Broker row of each bundle, -1: none.
+        reporter: Broker row whose report names it, -1: none.
+        terms: Averages of the bundles, by term.
+        load: Columns of the brokers in the order of :data:`CARRIED`; NaN where unknown.
+        is_moved: Bundles that have moved since the start.
+        is_touched: Brokers that gave or took one.
+    """
+
+    start: FleetStart
+    owner: NDArray[np.int32]
+    reporter: NDArray[np.int32]
+    terms: Mapping[str, TermAverages]
+    load: Floats
+    is_moved: Flags
+    is_touched: Flags
+
+    def broker_column(self, name: str) -> Floats:
+        """Return a column of the brokers."""
+        return self.load[:, _COLUMN[name]]
+
+    def _average(self, name: str) -> Floats:
+        term, _, rate = name.partition("_")
+        return self.terms[term].values[rate]
+
+    def _bundle_column(self, name: str) -> Floats:
+        return self._average(name) if name in AVERAGES else self.start.column(name)
+
+    def moved(self, rows: Ints, ends: Sequence[str]) -> ColumnFleet:
+        """Return the fleet after moves, before anything of them is sampled.
+
+        Args:
+            rows: Of the bundles, each once.
+            ends: Their destinations.
+        """
+        start, owned_at = self.start, self.owner[rows].astype(np.int64)
+        reported = self.reporter[rows].astype(np.int64)
+        counted_at = np.where(reported >= 0, reported, owned_at)
+        amounts = amounts_of(
+            lambda name: self._bundle_column(name)[rows], self.broker_column, counted_at
+        )
+        carried = Carried(amounts, counted_at, owned_at, ())
+        certain = [{name: 1.0} for name in ends]
+        shift = shift_of(carried, [Scenario(1.0, tuple(ends))], certain, start.names)
+        load, touched = self.load.copy(), shift.touched
+        before = load[touched]
+        load[touched] = np.maximum(before + shift.delta[0], np.minimum(before, 0.0))
+        load[~np.isfinite(load)] = np.nan
+        load[:, start.is_whole] = np.round(load[:, start.is_whole])
+        owner, reporter = self.owner.copy(), self.reporter.copy()
+        owner[rows] = reporter[rows] = [start.rows[name] for name in ends]
+        is_moved, is_touched = self.is_moved.copy(), self.is_touched.copy()
+        is_moved[rows] = True
+        is_touched[touched] = True
+        return replace(
+            self,
+            owner=owner,
+            reporter=reporter,
+            load=load,
+            is_moved=is_moved,
+            is_touched=is_touched,
+        )
+
+    def sampled(self, count: int) -> ColumnFleet:
+        """Return the fleet after so many samples; the same where they change nothing."""
+        start, reported = self.start, self.reporter >= 0
+        terms = {
+            term: averages.after(start.lasts, reported, start.seeds, (count,))
+            for term, averages in self.terms.items()
+        }
+        load = self.load.copy()
+        for number, name in zip(_AVERAGES, AVERAGES, strict=True):
+            term, _, rate = name.partition("_")
+            totals = sums(self.reporter, terms[term].values[rate], load.shape[0])
+            load[:, number] = np.where(np.isnan(load[:, number]) & (totals == 0), np.nan, totals)
+        is_same = all(terms[term] is averages for term, averages in self.terms.items())
+        if is_same and np.array_equal(load[:, _AVERAGES], self.load[:, _AVERAGES], equal_nan=True):
+            return self
+        return replace(self, terms=terms, load=load)
+
+    @cached_property
+    def _shares(self) -> ResourceShares:
+        return ResourceShares.of_columns(self.load[:, _USAGES], self.start.limits)
+
+    @cached_property
+    def _views(self) -> dict[Hashable, LoadView]:
+        """Views so far, by the usages that they have."""
+        return {}
+
+    def _columns(self) -> MovedColumns:
+        start = self.start
+        return MovedColumns(
+            brokers=self.broker_column,
+            averages=self._average,
+            owner=self.owner,
+            reporter=self.reporter,
+            has_stats=start.has_stats,
+            seeds=start.seeds,
+            lasts=start.known_lasts if start.seeds else {},
+            is_live=start.is_live,
+        )
+
+    @cached_property
+    def _bundle_part(self) -> dict[str, Any]:
+        return self._columns().of_bundles(self.start.bundle_part)
+
+    def view(self, settings: EffectiveSettings) -> LoadView:
+        """Return the load as kernels see it; one view wherever every usage is the same."""
+        first = self.start.view(settings)
+        usages = usages_of(self._shares, settings)
+        own = settings.target, first.own_class, *(usage.tobytes() for usage in usages)
+        if own not in self._views:
+            view = self._columns().view(first, usages, self._bundle_part)
+            for name in _STEADY:
+                view.__dict__[name] = getattr(first, name)
+            if np.array_equal(view.has_report, first.has_report):
+                view.__dict__["allowed"] = first.allowed
+                basis, known = SheddingBasis(view), self.start.basis(first)
+                for name in _BY_REPORTS:
+                    basis.__dict__[name] = getattr(known, name)
+                basis.keep()
+            self._views[own] = view
+        return self._views[own]
+
+    @cached_property
+    def owned_counts(self) -> Floats:
+        """How many movable bundles each broker owns; NaN where that is unknown."""
+        start = self.start
+        if not start.size:
+            return column_values(start.snapshot.brokers, "bundle_count")
+        rows = self.owner[start.is_movable & (self.owner >= 0)]
+        counts = np.bincount(rows, minlength=len(start.names)).astype(np.float64)
+        if (start.is_unclear & ~self.is_moved).any():
+            counts = np.where(counts == 0, np.nan, counts)
+        counts.setflags(write=False)
+        return counts
+
+    def measures(self, settings: EffectiveSettings) -> Measures:
+        """Return how even the load is."""
+        usage = self._shares.weighted(settings)
+        return measures_of(self.start.names, usage, self.broker_column, self.owned_counts)
+
+    @cached_property
+    def snapshot(self) -> PulsarSnapshot:
+        """The fleet as a snapshot; each table is made when it is read."""
+        first = self.start.snapshot
+        made = {"bundles": self._bundles, "brokers": self._brokers}
+        snapshot = PulsarSnapshot(first.manifest, _LaterTables(first.tables, made))
+        snapshot.derived.get("owned_bundle_counts", lambda: self.owned_counts)
+        return snapshot
+
+    def _bundles(self) -> pa.Table:
+        bundles = self.start.snapshot.bundles
+        changed: dict[str, pa.Array] = {}
+        for term, averages in self.terms.items():
+            changed |= averages.columns(term)
+        names, is_moved = pa.array(self.start.names, pa.string()), pa.array(self.is_moved)
+        for name, rows in (("owner", self.owner), ("reported_by", self.reporter)):
+            ends = names.take(pa.array(rows[self.is_moved], pa.int64()))
+            changed[name] = pc.replace_with_mask(bundles[name].combine_chunks(), is_moved, ends)
+        return set_columns(bundles, changed)
+
+    def _brokers(self) -> pa.Table:
+        brokers = self.start.snapshot.brokers
+        changed = {
+            name: _typed(values, brokers.schema.field(name).type)
+            for name, values in zip(CARRIED, self.load.T, strict=True)
+        }
+        for number, resource in enumerate(WEIGHED):
+            name, limit = f"{resource}_ratio", self.start.limits[:, number]
+            if self.is_touched.any():
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    ratio = self.broker_column(f"{resource}_usage") / limit
+                is_changed = self.is_touched & (limit > 0)
+                values = np.where(is_changed, ratio, column_values(brokers, name))
+                changed[name] = _typed(values, pa.float64())
+        return set_columns(brokers, changed)
+
+
+def _typed(values: Floats, kind: pa.DataType) -> pa.Array:
+    known = ~np.isnan(values)
+    if pa.types.is_integer(kind):
+        whole = np.where(known, np.round(values), 0).astype(np.int64)
+        return pa.array(whole, kind, mask=~known)
+    return pa.array(values, kind, mask=~known)
+
+
+class _LaterTables(Mapping[str, pa.Table]):
+    """Tables of which some are made on first use.
+
+    Args:
+        tables: The others, and the names of all.
+        made: Makes those.
+    """
+
+    def __init__(
+        self, tables: Mapping[str, pa.Table], made: Mapping[str, Callable[[], pa.Table]]
+    ) -> None:
+        self._tables, self._made = dict(tables), dict(made)
+
+    def __getitem__(self, name: str) -> pa.Table:
+        if name in self._made:
+            self._tables[name] = self._made.pop(name)()
+        return self._tables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        return len(self._tables)
