@@ -77,7 +77,8 @@ _mount = st.components.v2.component(
     html=_HTML,
     css=(_FOLDER / "palette.css").read_text(encoding="utf-8"),
     js="\n".join(
-        (_FOLDER / name).read_text(encoding="utf-8") for name in ("history.js", "roles.js", "palette.js")
+        (_FOLDER / name).read_text(encoding="utf-8")
+        for name in ("history.js", "roles.js", "palette.js")
     ),
 )
 

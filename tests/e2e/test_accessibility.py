@@ -19,11 +19,10 @@ WITHOUT_OBJECT = {"run"}
 """Pages about what the demo does not have before something is applied."""
 
 SEVERE = {"serious", "critical"}
-SIDEWAYS = "() => { const main = document.querySelector('[data-testid=\"stMain\"]');" + (
-    "return main.scrollWidth - main.clientWidth }"
-)
-
-
+SIDEWAYS = """() => {
+  const main = document.querySelector('[data-testid="stMain"]')
+  return main.scrollWidth - main.clientWidth
+}"""
 AT_REST = """() => document.querySelector('[data-testid="stSidebarNavItems"][role]')
   && !document.querySelector('[data-stale="true"]')"""
 """Roles are mended, and nothing is faded because its script still runs."""

@@ -452,7 +452,6 @@ def _goes_on(done: Simulation) -> bool:
     return done.ending == "horizon" and bool(done.rounds[-1].moves) and not done.flaps
 
 
-
 def judged_trials(trials: Trials) -> Trials:
     """Return trials of the same cluster, judged by the measure that its strategy fires by."""
     settings = trials.settings

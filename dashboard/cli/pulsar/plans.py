@@ -52,6 +52,7 @@ def unload(
     settings: Settings = None,
     release: Release = None,
     reason: PlanReason = "",
+    config: Config = None,  # noqa: ARG001  # read with the snapshot
     as_json: Json = False,
 ) -> int:
     """Plan an unload of bundles; nothing is sent."""

@@ -30,7 +30,7 @@ from core.pulsar.settings import EffectiveSettings
 from core.snapshot.store import load_snapshot
 from core.units import format_ratio
 from dashboard.cli import plan_answers
-from dashboard.cli.options import Json, PlanReason, Snapshot
+from dashboard.cli.options import Config, Json, PlanReason, Snapshot
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
 from dashboard.cli.plan_answers import refusal, show_plan_file, write_plan
 from dashboard.cli.pulsar.source import active_settings
@@ -329,6 +329,7 @@ def lookups(
     pace_per_min: Annotated[
         float, typer.Option("--pace", metavar="BUNDLES/min", help="Bundles per minute, one by one.")
     ] = 10.0,
+    config: Config = None,  # noqa: ARG001  # read with the snapshot
     as_json: Json = False,
 ) -> int:
     """Compute the lookups that unloading a namespace causes.

@@ -24,7 +24,7 @@ from core.planning.advisors.retention import (
 )
 from core.snapshot.store import load_snapshot
 from core.units import format_ratio
-from dashboard.cli.options import Json, Snapshot
+from dashboard.cli.options import Config, Json, Snapshot
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
 from dashboard.cli.pulsar.source import active_settings
 from dashboard.presenters.pulsar.advisors_facts import (
@@ -235,6 +235,7 @@ def disks(
     directories: Annotated[
         int, typer.Option(min=1, max=1_000, help="ledgerDirectories of a bookie.")
     ] = 4,
+    config: Config = None,  # noqa: ARG001  # read with the snapshot
     as_json: Json = False,
 ) -> int:
     """Estimate how evenly ledgers fill a bookie's directories."""

@@ -8,7 +8,7 @@ import typer
 
 from core.pulsar.lookup import lookup_topic
 from core.snapshot.store import load_snapshot
-from dashboard.cli.options import Json, Snapshot
+from dashboard.cli.options import Config, Json, Snapshot
 from dashboard.cli.output import Answer, emit, say
 from dashboard.cli.pulsar import answers as pulsar_answers
 
@@ -19,6 +19,7 @@ app = typer.Typer()
 def lookup(
     snapshot: Snapshot,
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Full or short topic name.")],
+    config: Config = None,  # noqa: ARG001  # read with the snapshot
     as_json: Json = False,
 ) -> int:
     """Show the way from a topic to its bundle and owner.

@@ -19,7 +19,7 @@ from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_snapshot
 from core.units import format_bytes_per_s, format_ratio, pluralize
 from dashboard.cli import plan_answers
-from dashboard.cli.options import Json, PlanFile, PlanReason, Release, Settings, Snapshot
+from dashboard.cli.options import Config, Json, PlanFile, PlanReason, Release, Settings, Snapshot
 from dashboard.cli.output import Answer, emit, say, table
 from dashboard.cli.plan_answers import refusal, write_plan
 from dashboard.cli.pulsar.decisions.shed import known_bundles, read_bundle_list
@@ -47,6 +47,7 @@ def run_optimize(
     settings: Settings = None,
     release: Release = None,
     reason: PlanReason = "",
+    config: Config = None,  # noqa: ARG001  # read with the snapshot
     as_json: Json = False,
 ) -> int:
     """Find the fewest moves that balance the cluster.

@@ -28,7 +28,7 @@ from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_snapshot
 from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio
 from dashboard.cli import plan_answers
-from dashboard.cli.options import Json, Release, Settings, Snapshot
+from dashboard.cli.options import Config, Json, Release, Settings, Snapshot
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
 from dashboard.cli.plan_answers import refusal, write_plan
 from dashboard.cli.pulsar.snapshots import Assumptions
@@ -57,6 +57,7 @@ def split(
     reason: Annotated[str, typer.Option(help="Reason (recorded in the plan).")] = "",
     settings: Settings = None,
     release: Release = None,
+    config: Config = None,  # noqa: ARG001  # read with the snapshot
     as_json: Json = False,
 ) -> int:
     """Preview a split of a bundle: positions, load, effect."""
