@@ -17,7 +17,7 @@ from time import monotonic
 
 import pytest
 from folder_ends import end_with_folder
-from playwright.sync_api import Browser, Error, Page, sync_playwright
+from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 
 from core.snapshot.store import load_snapshot
 
@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[2]
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 START_S = 120.0
+expect.set_options(timeout=30_000)  # a loaded machine takes its time
 # Streamlit looks for its own base path under the page's path first: a 404 that it expects.
 PROBES = ("/_stcore/health", "/_stcore/host-config")
 
