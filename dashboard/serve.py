@@ -15,6 +15,11 @@ from dashboard.host_guard import HostGuard, host_names
 
 PAGE: Final = Path(__file__).with_name("app.py")
 
+_KEPT_FROM_BYTES: Final = 1_500
+"""Smaller messages are sent again: what a browser has is named to the server with every click."""
+_KEPT_RUNS: Final = 20
+
+
 def main() -> None:
     """Run Streamlit on the port of the first argument; the others are hosts of a proxy."""
     end_with_parent()
@@ -37,6 +42,10 @@ def main() -> None:
             "global.disableWidgetStateDuplicationWarning": True,
             # a collection after every run makes each page wait; warm_up.py collects
             "runner.postScriptGC": False,
+            # a browser keeps what it was sent: the same again, also on the way back to a page, is
+            # a reference of a few bytes; by default that begins at 10 kB and lasts two runs
+            "global.minCachedMessageSize": _KEPT_FROM_BYTES,
+            "global.maxCachedMessageAge": _KEPT_RUNS,
         }
     )
 

@@ -1,0 +1,18 @@
+// What pages are drawn with (charts, tables) is loaded while nothing else happens, so that opening
+// one first shows no placeholder until it is there.
+const PARTS = [__PARTS__]
+
+function loadParts() {
+  const entry = document.querySelector('script[type="module"][src*="/static/js/index."]')
+  if (!entry) return
+  const next = ([name, ...rest]) => {
+    if (!name) return
+    import(new URL(name, entry.src).href).catch(() => {}).finally(() => requestIdleCallback(() => next(rest)))
+  }
+  requestIdleCallback(() => next(PARTS))
+}
+
+if (!document.loadsParts) {
+  document.loadsParts = true
+  setTimeout(loadParts, 500)
+}
