@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import inspect
 import os
 import pkgutil
 import threading
@@ -10,9 +12,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from dashboard.services import CONFIG_ENV
+from core.errors import OpsError
+from dashboard import services
 
-_FIRST_PAGE: Final = ("dashboard.components.frame", "dashboard.app_pages.fleet.systems")
+_FIRST_PAGE: Final = (
+    "dashboard.components.frame",
+    "dashboard.app_pages.fleet.systems",
+    "streamlit.emojis",
+    "PIL.Image",
+)
 """What the first page imports, with all that is heavy under it."""
 
 _SCRIPT: Final = "page"
@@ -32,6 +40,8 @@ def _run() -> None:
     _await_configuration()
     for name in _FIRST_PAGE:
         import_module(name)
+    _open_journal()
+    inspect.stack()  # the first call goes through every module; Streamlit makes one, once
     freeze()
     for name in pages():
         import_module(name)
@@ -44,11 +54,17 @@ def _run() -> None:
 
 def _await_configuration() -> None:
     """Wait for the configuration: a demo writes it when its clusters no longer need the processor."""
-    path, tick = os.environ.get(CONFIG_ENV), threading.Event()
+    path, tick = os.environ.get(services.CONFIG_ENV), threading.Event()
     for _ in range(_LOOKS):
         if not path or Path(path).is_file():
             return
         tick.wait(_LOOK_S)
+
+
+def _open_journal() -> None:
+    """Read the configuration and open the journal, with all that they import."""
+    with contextlib.suppress(OpsError):  # the first page says why
+        services.journal(services.page_config())
 
 
 def pages() -> list[str]:
