@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,13 +62,15 @@ class Measured:
 
     Attributes:
         seconds: In the browser, from the click on.
-        received: Bytes, as the socket and HTTP brought them.
+        received: Bytes, as the socket and HTTP brought them, the socket's unpacked.
+        sent: Bytes of the socket on the wire, compressed where the server does so.
         cpu_s: Processor seconds of the server.
         skeletons: Frames in which a placeholder was drawn in the page.
     """
 
     seconds: float
     received: int
+    sent: int
     cpu_s: float
     skeletons: int
 
@@ -132,16 +136,26 @@ class Meter:
     def _counted(self) -> Iterator[list[Any]]:
         self.page.wait_for_timeout(200)  # what came before is counted before
         self._bytes = 0
-        before = cpu_seconds(self._pid)
+        before, sent = cpu_seconds(self._pid), self._sent()
         result: list[Any] = []
         yield result
         self.page.wait_for_timeout(150)
-        result.append((self._bytes, cpu_seconds(self._pid) - before))
+        result.append((self._bytes, self._sent() - sent, cpu_seconds(self._pid) - before))
 
     @staticmethod
     def _measured(result: list[Any]) -> Measured:
-        (seconds, skeletons), (received, cpu_s) = result
-        return Measured(seconds, received, cpu_s, skeletons)
+        (seconds, skeletons), (received, sent, cpu_s) = result
+        return Measured(seconds, received, max(sent, 0), cpu_s, skeletons)
+
+    def _sent(self) -> int:
+        """Bytes that the server sent over the connections that are open; 0 without ``ss``."""
+        if shutil.which("ss") is None:
+            return 0
+        port = self._url.rpartition(":")[2]
+        found = subprocess.run(
+            ["ss", "-tinH", f"sport = :{port}"], capture_output=True, text=True, check=False
+        )
+        return sum(int(count) for count in re.findall(r"bytes_sent:(\d+)", found.stdout))
 
 
 def cpu_seconds(pid: int) -> float:

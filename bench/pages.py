@@ -191,10 +191,11 @@ def tell(
     aimed = f" (aim {aim:.2f})" if aim else ""
     timed = f"p50 {median(seconds):6.2f} s  p95 {p95:6.2f} s{aimed:12}" if is_timed else " " * 38
     received = median(one.received for one in steps) / 1e3
+    sent = median(one.sent for one in steps) / 1e3
     cpu = median(one.cpu_s for one in steps)
     flashed = sum(bool(one.skeletons) for one in steps)
     note = f"  {flashed} of {len(steps)} with a skeleton" if flashed else ""
-    print(f"{what:32} {timed} {received:9.1f} kB  {cpu:5.2f} s of processor{note}", flush=True)
+    print(f"{what:32} {timed} {received:9.1f} kB ({sent:7.1f} sent)  {cpu:5.2f} s of processor{note}", flush=True)
 
 
 def main() -> None:

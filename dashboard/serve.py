@@ -42,6 +42,8 @@ def main() -> None:
             "global.disableWidgetStateDuplicationWarning": True,
             # a collection after every run makes each page wait; warm_up.py collects
             "runner.postScriptGC": False,
+            # pages are often looked at through a tunnel or a proxy
+            "server.enableWebsocketCompression": True,
             # a browser keeps what it was sent: the same again, also on the way back to a page, is
             # a reference of a few bytes; by default that begins at 10 kB and lasts two runs
             "global.minCachedMessageSize": _KEPT_FROM_BYTES,
