@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from core.units import format_ratio
 from dashboard.charts.heatmap import deviation_text, distance_colors
+from dashboard.charts.once import drawn_once
 from dashboard.charts.scale import Unit, scale_of, text_of
 from dashboard.charts.template import ACCENT, FAINT, FAR, LINE, NEAR, NEUTRAL, WITHIN, styled
 
@@ -42,6 +43,7 @@ class BeforeAfter:
     unit: Unit
 
 
+@drawn_once
 def before_after_bars(data: BeforeAfter) -> go.Figure:
     """Return grey bars for before; points with a range for after, coloured by their distance."""
     scale = scale_of(data.unit)

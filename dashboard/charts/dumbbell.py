@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from core.units import format_deviation
+from dashboard.charts.once import drawn_once
 from dashboard.charts.template import ACCENT, FAINT, FAR, LINE, NEAR, NEUTRAL, WITHIN, styled
 
 Floats = NDArray[np.float64]
@@ -58,6 +59,7 @@ def pairs_of(brokers: Sequence[str], now: Floats, after: Floats) -> DeviationPai
     )
 
 
+@drawn_once
 def deviation_dumbbells(pairs: DeviationPairs, tolerance_ratio: float) -> go.Figure:
     """Return one row a broker: an open point for now, a filled one for after, the band behind.
 

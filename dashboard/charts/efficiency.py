@@ -9,6 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from dashboard.charts.once import drawn_once
 from dashboard.charts.scale import texts_of
 from dashboard.charts.template import ACCENT, SERIES, styled
 
@@ -36,6 +37,7 @@ class EfficiencyCurve:
     is_ours: bool = False
 
 
+@drawn_once
 def efficiency_lines(
     efficiency_curves: Sequence[EfficiencyCurve], *, goal_ratio: float | None = None
 ) -> go.Figure:

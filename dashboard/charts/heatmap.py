@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
+from dashboard.charts.once import drawn_once
 from dashboard.charts.scale import Unit, scale_of, text_grid, text_of
 from dashboard.charts.template import ACCENT, FAINT, FAR, LINE, NEAR, WITHIN, styled
 
@@ -44,6 +45,7 @@ class HeatmapData:
     tolerance_ratio: float
 
 
+@drawn_once
 def broker_heatmap(data: HeatmapData) -> go.Figure:
     """Return the figure: mean and spread (top left), heatmap (left), last values (right)."""
     scale = scale_of(data.unit)
@@ -63,7 +65,7 @@ def broker_heatmap(data: HeatmapData) -> go.Figure:
         go.Heatmap(
             x=list(data.times),
             y=list(data.rows),
-            z=data.values * scale.factor,
+            z=(data.values * scale.factor).astype(np.float32),
             text=text_grid(data.values, data.unit),
             hovertemplate="%{y}<br>%{x|%H:%M:%S} UTC<br><b>%{text}</b><extra></extra>",
             coloraxis="coloraxis",

@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from dashboard.charts.heatmap import clock_format
+from dashboard.charts.once import drawn_once
 from dashboard.charts.scale import Unit, scale_of, text_of, texts_of
 from dashboard.charts.template import FAR, LINE, SERIES, styled
 
@@ -23,6 +24,7 @@ class Series:
     values: NDArray[np.float64]
 
 
+@drawn_once
 def history_lines(
     times: Sequence[datetime],
     series: Sequence[Series],

@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from core.ids import FULL_UPPER, range_text
+from dashboard.charts.once import drawn_once
 from dashboard.charts.scale import Unit, texts_of
 from dashboard.charts.template import FAR, LINE, SERIES, UNKNOWN, styled
 
@@ -44,6 +45,7 @@ class RingData:
     topic_hashes: Sequence[int] = ()
 
 
+@drawn_once
 def namespace_ring(data: RingData, *, height: int = 400) -> go.Figure:
     """Return the ring: angle is the hash range, length the load, colour the owner."""
     span = 360.0 / (FULL_UPPER + 1.0)

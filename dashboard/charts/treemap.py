@@ -10,6 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from dashboard.charts.once import drawn_once
 from dashboard.charts.scale import Unit, texts_of
 from dashboard.charts.template import FAINT, styled
 
@@ -44,6 +45,7 @@ class TreemapData:
     notes: Sequence[str]
 
 
+@drawn_once
 def bundle_treemap(data: TreemapData, *, height: int = 420) -> go.Figure:
     """Return the treemap; darker (brighter on a dark ground) is more load for its kind."""
     values = np.nan_to_num(data.values)

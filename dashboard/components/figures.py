@@ -19,10 +19,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import plotly.graph_objects as go
+import plotly.io as pio
 import streamlit as st
+from streamlit.elements import plotly_chart
 
 from dashboard.charts.template import CONFIG
 from dashboard.components import words
@@ -30,6 +33,23 @@ from dashboard.legible import legible_values, needs_care, texts_of
 from dashboard.presenters.figures import KeyFigure, Status
 
 __all__ = ["KeyFigure", "Status", "chart", "key_figures", "legible_figure", "plot"]
+
+_USED_TRACES: Final = ("heatmap", "scatter")
+_USED_LAYOUT: Final = ("colorway", "colorscale", "coloraxis")
+
+
+def _slim_template() -> None:
+    """Send of Streamlit's template what our charts use: every chart carries a copy of it."""
+    plotly_chart.configure_streamlit_plotly_theme()
+    whole = pio.templates["streamlit"]
+    pio.templates["trimtab"] = go.layout.Template(
+        data={name: whole.data[name] for name in _USED_TRACES},
+        layout={name: whole.layout[name] for name in _USED_LAYOUT},
+    )
+    pio.templates.default = "trimtab"
+
+
+_slim_template()
 
 _TEXTS: Final = (
     *("x", "y", "text", "hovertext", "labels", "parents", "ids", "name", "customdata"),
@@ -93,6 +113,8 @@ def legible_figure(figure: go.Figure) -> go.Figure:
     """Make the names in a figure legible, in place; long ones at an axis are cut to its room."""
     ends: dict[str, dict[str, None]] = {}
     for trace in figure.data:
+        if "x" in trace and (moments := _short_moments(trace.x)):
+            trace.x = moments
         for name in _TEXTS:
             if name in trace and needs_care(trace[name]):
                 trace[name] = legible_values(trace[name])
@@ -108,6 +130,13 @@ def legible_figure(figure: go.Figure) -> go.Figure:
         layout.tickmode, layout.tickvals = "array", list(labels)
         layout.ticktext = [_tick(one) for one in labels]
     return figure
+
+
+def _short_moments(values: Any) -> list[str]:
+    """Return moments to the second, in a third less letters; empty where these are none."""
+    if not isinstance(values, tuple) or not all(isinstance(one, datetime) for one in values):
+        return []
+    return [f"{one:%Y-%m-%d %H:%M:%S}" for one in values]
 
 
 def _tick(name: str) -> str:

@@ -6,7 +6,6 @@ const WAIT_MS = 120
 const RETRY_MS = 1500
 const ATTEMPTS = 5
 const panels = new WeakMap()
-let view = ""
 
 function isTyping(event) {
   const target = event.composedPath()[0]
@@ -159,10 +158,6 @@ export default function (component) {
   panel.set = component.setStateValue
   panel.send = component.setTriggerValue
   if (isNew) setUp(root, panel)
-  if (view !== panel.data.view) {
-    view = panel.data.view
-    document.querySelector('[data-testid="stMain"]')?.scrollTo(0, 0) // a page opens at its top
-  }
   panel.draw()
   return () => {
     document.removeEventListener("keydown", panel.listen, true)

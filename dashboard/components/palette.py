@@ -72,14 +72,25 @@ _HTML: Final = f"""
 </dialog>
 """
 
+_SCRIPTS: Final = ("history.js", "parts.js", "roles.js", "palette.js")
+"""The last one draws the palette; the others look after the whole window."""
+
+_PARTS: Final = ("DataFrame", "PlotlyChart", "Metric", "ButtonGroup", "DownloadButton", "Table")
+"""What pages are drawn with, most needed first; Streamlit loads each when it is drawn first."""
+
+
+def _script() -> str:
+    folder = Path(st.__file__).parent / "static" / "static" / "js"
+    parts = [path.name for name in _PARTS for path in folder.glob(f"{name}.*.js")]
+    texts = ((_FOLDER / name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    return "\n".join(texts).replace("__PARTS__", ", ".join(f'"{name}"' for name in parts))
+
+
 _mount = st.components.v2.component(
     "trimtab_palette",
     html=_HTML,
     css=(_FOLDER / "palette.css").read_text(encoding="utf-8"),
-    js="\n".join(
-        (_FOLDER / name).read_text(encoding="utf-8")
-        for name in ("history.js", "roles.js", "palette.js")
-    ),
+    js=_script(),
 )
 
 
@@ -100,7 +111,6 @@ def _draw(config: Config, cluster: Cluster, stored: CachedSnapshot | None) -> No
         key=_KEY,
         data={
             "items": [_item(hit) for hit in standing(config)],
-            "view": f"{state.page()} {state.text(state.RUN)}",
             "query": query,
             "opened": st.session_state.get(_OPENED, 0),
             "hits": [_item(hit) for hit in objects(config, cluster, stored, query)],

@@ -11,6 +11,16 @@ function mendRoles() {
   for (const picture of document.querySelectorAll(pictures)) picture.setAttribute("aria-hidden", "true")
 }
 
+// A page opens at its top, whatever of the one before was in sight.
+const viewOf = () => `${location.pathname} ${new URLSearchParams(location.search).get("run")}`
+let view = viewOf()
+
+function openAtTop() {
+  if (view === viewOf()) return
+  view = viewOf()
+  document.querySelector('[data-testid="stMain"]')?.scrollTo(0, 0)
+}
+
 if (!document.mendsRoles) {
   document.mendsRoles = true
   let isDue = false
@@ -20,6 +30,7 @@ if (!document.mendsRoles) {
     requestAnimationFrame(() => {
       isDue = false
       mendRoles()
+      openAtTop()
     })
   }).observe(document.body, { childList: true, subtree: true })
   mendRoles()

@@ -31,6 +31,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import streamlit as st
 
 from dashboard.charts.template import FAINT, FAR, LINE, NEAR, WITHIN
@@ -157,9 +158,9 @@ def _bar(step: int, band: int, tone: str) -> str:
     left, width = half + min(step, 0) * scale, max(abs(step) * scale, 1.0)
     picture = (
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{_BAR_PX}' height='{_BAR_HIGH_PX}'>"
-        f"<rect x='{half - band * scale:.1f}' y='1' width='{2 * band * scale:.1f}' height='18' "
-        f"fill='{FAINT}'/><rect x='{left:.1f}' y='6' width='{width:.1f}' height='8' "
-        f"fill='{tone}'/><rect x='{half - 0.5}' y='0' width='1' height='20' fill='{LINE}'/></svg>"
+        f"<path fill='{FAINT}' d='M{half - band * scale:.1f} 1h{2 * band * scale:.1f}v18H"
+        f"{half - band * scale:.1f}z'/><path fill='{tone}' d='M{left:.1f} 6h{width:.1f}v8H"
+        f"{left:.1f}z'/><path fill='{LINE}' d='M{half - 0.5} 0h1v20h-1z'/></svg>"
     )
     return f"data:image/svg+xml;base64,{b64encode(picture.encode()).decode()}"
 
@@ -239,7 +240,25 @@ def height_of(rows: int, row_px: int = ROW_PX) -> int:
 
 def grid(frame: Any, **options: Any) -> Any:
     """Show a table as ``st.dataframe`` does, with the names of others made legible."""
-    return st.dataframe(legible_frame(frame), **options)
+    shown = legible_frame(frame)
+    if options.get("hide_index") and isinstance(shown, pd.DataFrame):
+        shown = _plain_arrow(shown)
+    return st.dataframe(shown, **options)
+
+
+def _plain_arrow(frame: pd.DataFrame) -> pd.DataFrame | pa.Table:
+    """Return the columns without what pandas notes about each: that is longer than a short table."""
+    try:
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        return frame  # values of several types in a column: Streamlit makes them texts
+    return table.replace_schema_metadata(None).cast(pa.schema(map(_shorter, table.schema)))
+
+
+def _shorter(field: pa.Field) -> pa.Field:
+    """Return a column of sparklines with half of the digits; others as they are."""
+    is_sparkline = pa.types.is_list(field.type) and pa.types.is_float64(field.type.value_type)
+    return field.with_type(pa.list_(pa.float32())) if is_sparkline else field
 
 
 def table(

@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
+from dashboard.charts.once import drawn_once
 from dashboard.charts.scale import Unit, scale_of, texts_of
 from dashboard.charts.template import ACCENT, FAINT, LINE, NEAR, NEUTRAL, SERIES, styled
 
@@ -96,6 +97,7 @@ class Timeline:
     marked: datetime | None = None
 
 
+@drawn_once
 def history_timeline(data: Timeline) -> go.Figure:
     """Return the figure; marks of events can be clicked, their custom data begin with the lane."""
     grid_px = min(_MOST_PX, max(_LEAST_PX, _ROW_PX * len(data.rows)))
@@ -314,6 +316,7 @@ class MovesByTime:
     end: datetime
 
 
+@drawn_once
 def moves_by_time(data: MovesByTime) -> go.Figure:
     """Return stacked bars."""
     figure = go.Figure()

@@ -15,6 +15,7 @@ from core.planning.advisors.disks import DiskPicture
 from core.planning.advisors.partitions import CountAdvice
 from core.planning.advisors.retention import Phase
 from core.planning.advisors.stalls import RoutedStall
+from dashboard.charts.once import drawn_once
 from dashboard.charts.template import (
     ACCENT,
     FAINT,
@@ -53,6 +54,7 @@ class Tally:
     after: Sequence[int] = ()
 
 
+@drawn_once
 def count_lines(
     tried: Sequence[BundleCount], *, within: float, advised: int, present: int
 ) -> go.Figure:
@@ -102,6 +104,7 @@ def count_lines(
     return figure
 
 
+@drawn_once
 def tally_bars(data: Tally) -> go.Figure:
     """Return how many bundles hold so many partitions, next to random names and after the cuts."""
     held = list(data.held)[: MAX_TALLY + 1]
@@ -139,6 +142,7 @@ def tally_bars(data: Tally) -> go.Figure:
     return figure
 
 
+@drawn_once
 def curve_lines(curve: Sequence[CountAdvice], *, partitions: int) -> go.Figure:
     """Return the share of the traffic in the fullest bundle, by number of partitions."""
     at = [one.partitions for one in curve]
@@ -175,13 +179,15 @@ def curve_lines(curve: Sequence[CountAdvice], *, partitions: int) -> go.Figure:
 
 
 def by_crowding(ring: go.Figure) -> go.Figure:
-    """Colour the bundles of a ring by what they hold, alike before and after, and return it."""
+    """Colour the bundles of a ring by what they hold, alike before and after, in a copy."""
+    ring = go.Figure(ring)
     for trace in ring.data:
         if trace.type == "barpolar":
             trace.marker.color = {"none": UNKNOWN, "within": ACCENT}.get(trace.name, FAR)
     return ring
 
 
+@drawn_once
 def bundle_count_bars(counts: Sequence[tuple[int, int, float]], *, bundles: int) -> go.Figure:
     """Return the partitions in the fullest of so many even bundles."""
     names = [f"{count:,}" for count, _, _ in counts]
@@ -213,6 +219,7 @@ def bundle_count_bars(counts: Sequence[tuple[int, int, float]], *, bundles: int)
     return figure
 
 
+@drawn_once
 def stall_lines(
     lines: Sequence[tuple[str, Sequence[RoutedStall]]], *, partitions: int, timeout_s: float
 ) -> go.Figure:
@@ -254,6 +261,7 @@ def stall_lines(
     return figure
 
 
+@drawn_once
 def pressure_bars(clients: Floats, *, pace_per_min: float) -> go.Figure:
     """Return lookups over time: all at once at the start, or bundle after bundle.
 
@@ -357,6 +365,7 @@ def span(minutes: float) -> str:
     return f"{minutes / 60:,.1f} h" if minutes < 2880 else f"{minutes / 1440:,.1f} d"
 
 
+@drawn_once
 def filling_lines(data: Filling) -> go.Figure:
     """Return how full each bound of a ledger is by its age, and where it is closed."""
     figure = go.Figure()
@@ -392,6 +401,7 @@ def filling_lines(data: Filling) -> go.Figure:
     return figure
 
 
+@drawn_once
 def disk_bars(data: DiskPicture) -> go.Figure:
     """Return what each directory of a bookie gets from one round of ledgers."""
     names = [f"directory {number}" for number in range(data.uneven.size_bytes.size)]
@@ -417,6 +427,7 @@ def disk_bars(data: DiskPicture) -> go.Figure:
     return figure
 
 
+@drawn_once
 def compaction_line(data: CompactionCurve) -> go.Figure:
     """Return the dead share of a log by its live share, and which compaction takes it."""
     minor, major = data.thresholds
@@ -448,6 +459,7 @@ def compaction_line(data: CompactionCurve) -> go.Figure:
     return figure
 
 
+@drawn_once
 def life_bars(phases: Sequence[Phase]) -> go.Figure:
     """Return the phases of a message's life on a time line; one without end runs off the chart."""
     ends = [one.ends for one in phases if one.ends is not None]

@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
+from dashboard.charts.once import drawn_once
 from dashboard.charts.template import FAINT, FAR, LINE, SERIES, styled
 
 Floats = NDArray[np.float64]
@@ -42,6 +43,7 @@ class CourseData:
     limit: float
 
 
+@drawn_once
 def course_figure(data: CourseData) -> go.Figure:
     """Return two charts on one time axis: the sums above, each broker's share below.
 

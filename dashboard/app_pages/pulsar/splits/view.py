@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+import plotly.graph_objects as go
 import streamlit as st
 
 from core.errors import InputError, OpsError, RemoteError
@@ -219,7 +220,7 @@ def rings(chosen: Chosen, found: SplitWhatIf) -> None:
     for column, (moment, data) in zip(st.columns(2, gap="small"), pairs, strict=True):
         with column:
             st.caption(f"Ring of {words.plain(namespace)} {moment}")
-            figure = namespace_ring(data, height=_RING_PX)
+            figure = go.Figure(namespace_ring(data, height=_RING_PX))
             figure.update_layout(showlegend=False, margin={"l": 66, "r": 66, "t": 24, "b": 24})
             figures.chart(
                 figure, key=f"split_ring_{moment}", alt=f"Hash ring of {namespace} {moment}"
