@@ -60,6 +60,7 @@ class Size:
 
     @property
     def name(self) -> str:
+        """Brokers and bundles, ``12x600``."""
         return f"{self.brokers}x{self.bundles}"
 
 
@@ -195,7 +196,10 @@ def tell(
     cpu = median(one.cpu_s for one in steps)
     flashed = sum(bool(one.skeletons) for one in steps)
     note = f"  {flashed} of {len(steps)} with a skeleton" if flashed else ""
-    print(f"{what:32} {timed} {received:9.1f} kB ({sent:7.1f} sent)  {cpu:5.2f} s of processor{note}", flush=True)
+    print(
+        f"{what:32} {timed} {received:9.1f} kB ({sent:7.1f} sent)  {cpu:5.2f} s of processor{note}",
+        flush=True,
+    )
 
 
 def main() -> None:

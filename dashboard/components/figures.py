@@ -113,8 +113,7 @@ def legible_figure(figure: go.Figure) -> go.Figure:
     """Make the names in a figure legible, in place; long ones at an axis are cut to its room."""
     ends: dict[str, dict[str, None]] = {}
     for trace in figure.data:
-        if "x" in trace and (moments := _short_moments(trace.x)):
-            trace.x = moments
+        _shorten_moments(trace)
         for name in _TEXTS:
             if name in trace and needs_care(trace[name]):
                 trace[name] = legible_values(trace[name])
@@ -132,11 +131,11 @@ def legible_figure(figure: go.Figure) -> go.Figure:
     return figure
 
 
-def _short_moments(values: Any) -> list[str]:
-    """Return moments to the second, in a third less letters; empty where these are none."""
-    if not isinstance(values, tuple) or not all(isinstance(one, datetime) for one in values):
-        return []
-    return [f"{one:%Y-%m-%d %H:%M:%S}" for one in values]
+def _shorten_moments(trace: Any) -> None:
+    """Write the moments of a trace to the second: a third less letters."""
+    values = trace.x if "x" in trace else None
+    if isinstance(values, tuple) and all(isinstance(one, datetime) for one in values):
+        trace.x = [f"{one:%Y-%m-%d %H:%M:%S}" for one in values]
 
 
 def _tick(name: str) -> str:
