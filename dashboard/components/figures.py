@@ -25,7 +25,7 @@ from typing import Any, Final
 import plotly.graph_objects as go
 import plotly.io as pio
 import streamlit as st
-from streamlit.elements import plotly_chart
+from streamlit.elements.lib.streamlit_plotly_theme import configure_streamlit_plotly_theme
 
 from dashboard.charts.template import CONFIG
 from dashboard.components import words
@@ -40,7 +40,7 @@ _USED_LAYOUT: Final = ("colorway", "colorscale", "coloraxis")
 
 def _slim_template() -> None:
     """Send of Streamlit's template what our charts use: every chart carries a copy of it."""
-    plotly_chart.configure_streamlit_plotly_theme()
+    configure_streamlit_plotly_theme()
     whole = pio.templates["streamlit"]
     pio.templates["trimtab"] = go.layout.Template(
         data={name: whole.data[name] for name in _USED_TRACES},
