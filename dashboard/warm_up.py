@@ -53,7 +53,7 @@ def _run() -> None:
 
 
 def _await_configuration() -> None:
-    """Wait for the configuration: a demo writes it when its clusters no longer need the processor."""
+    """Wait for the configuration: a demo writes it when its clusters run, and leave processors."""
     path, tick = os.environ.get(services.CONFIG_ENV), threading.Event()
     for _ in range(_LOOKS):
         if not path or Path(path).is_file():
@@ -94,7 +94,11 @@ def _draw_figures() -> None:
     figure.add_vline(x=1, row=1, col=1)
     figure.update_layout(coloraxis={"colorbar": {"len": 1}}, uniformtext={"minsize": 8})
     styled(figure, height=100).to_json()
-    for other in (go.Treemap(labels=["a"], parents=[""]), go.Barpolar(r=[1]), go.Scatterpolar(r=[1])):
+    for other in (
+        go.Treemap(labels=["a"], parents=[""]),
+        go.Barpolar(r=[1]),
+        go.Scatterpolar(r=[1]),
+    ):
         styled(go.Figure(other), height=100).to_json()
 
 

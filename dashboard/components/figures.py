@@ -25,7 +25,7 @@ from typing import Any, Final
 import plotly.graph_objects as go
 import plotly.io as pio
 import streamlit as st
-from streamlit.elements import plotly_chart
+from streamlit.elements.lib.streamlit_plotly_theme import configure_streamlit_plotly_theme
 
 from dashboard.charts.template import CONFIG
 from dashboard.components import words
@@ -40,7 +40,7 @@ _USED_LAYOUT: Final = ("colorway", "colorscale", "coloraxis")
 
 def _slim_template() -> None:
     """Send of Streamlit's template what our charts use: every chart carries a copy of it."""
-    plotly_chart.configure_streamlit_plotly_theme()
+    configure_streamlit_plotly_theme()
     whole = pio.templates["streamlit"]
     pio.templates["trimtab"] = go.layout.Template(
         data={name: whole.data[name] for name in _USED_TRACES},
@@ -105,16 +105,27 @@ def plot(figure: go.Figure, *, key: str, **options: Any) -> Any:
             name = re.sub(r"[^a-zA-Z0-9_-]", "-", f"st-key-place_{key}")
             st.html(f"<style>.{name} {{ min-height: {height}px; }}</style>")
         return st.plotly_chart(
-            legible_figure(figure), config=CONFIG, theme="streamlit", key=key, **options
+            _shorten_moments(legible_figure(figure)),
+            config=CONFIG,
+            theme="streamlit",
+            key=key,
+            **options,
         )
+
+
+def _shorten_moments(figure: go.Figure) -> go.Figure:
+    """Write moments to the second, in place: what every trace repeats is a third shorter."""
+    for trace in figure.data:
+        moments = trace.x if "x" in trace else None
+        if isinstance(moments, tuple) and all(isinstance(one, datetime) for one in moments):
+            trace.x = [f"{one:%Y-%m-%d %H:%M:%S}" for one in moments]
+    return figure
 
 
 def legible_figure(figure: go.Figure) -> go.Figure:
     """Make the names in a figure legible, in place; long ones at an axis are cut to its room."""
     ends: dict[str, dict[str, None]] = {}
     for trace in figure.data:
-        if "x" in trace and (moments := _short_moments(trace.x)):
-            trace.x = moments
         for name in _TEXTS:
             if name in trace and needs_care(trace[name]):
                 trace[name] = legible_values(trace[name])
@@ -130,13 +141,6 @@ def legible_figure(figure: go.Figure) -> go.Figure:
         layout.tickmode, layout.tickvals = "array", list(labels)
         layout.ticktext = [_tick(one) for one in labels]
     return figure
-
-
-def _short_moments(values: Any) -> list[str]:
-    """Return moments to the second, in a third less letters; empty where these are none."""
-    if not isinstance(values, tuple) or not all(isinstance(one, datetime) for one in values):
-        return []
-    return [f"{one:%Y-%m-%d %H:%M:%S}" for one in values]
 
 
 def _tick(name: str) -> str:

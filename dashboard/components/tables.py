@@ -247,7 +247,7 @@ def grid(frame: Any, **options: Any) -> Any:
 
 
 def _plain_arrow(frame: pd.DataFrame) -> pd.DataFrame | pa.Table:
-    """Return the columns without what pandas notes about each: that is longer than a short table."""
+    """Return the columns without what pandas notes of each: more than a short table has."""
     try:
         table = pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):

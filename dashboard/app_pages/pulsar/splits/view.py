@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
 import plotly.graph_objects as go
+import pyarrow as pa
 import streamlit as st
 
 from core.errors import InputError, OpsError, RemoteError
