@@ -21,10 +21,10 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "tests" / "support"), str(Path(__file__).parent)]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 from fleet_builder import make_history  # noqa: E402  # the tests' generator, found by the line above
-from page_meter import Measured, Meter, wait  # noqa: E402  # next to this file
+from page_meter import Measured, Meter, wait  # noqa: E402  # the same folder
 from playwright.sync_api import sync_playwright  # noqa: E402  # after the path
 
 from core.snapshot.store import SnapshotStore  # noqa: E402  # after the path
@@ -60,7 +60,7 @@ class Size:
 
     @property
     def name(self) -> str:
-        """Brokers and bundles, ``12x600``."""
+        """As the command line has it."""
         return f"{self.brokers}x{self.bundles}"
 
 

@@ -53,7 +53,7 @@ def _run() -> None:
 
 
 def _await_configuration() -> None:
-    """Wait for the configuration: a demo writes it when its clusters have started."""
+    """Wait for the configuration: a demo writes it when its clusters run, and leave processors."""
     path, tick = os.environ.get(services.CONFIG_ENV), threading.Event()
     for _ in range(_LOOKS):
         if not path or Path(path).is_file():

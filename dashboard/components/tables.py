@@ -165,6 +165,8 @@ def _bar(step: int, band: int, tone: str) -> str:
     return f"data:image/svg+xml;base64,{b64encode(picture.encode()).decode()}"
 
 
+_PICTURE: Final = "data:"
+
 STATUS_COLORS: Final = {
     "✖": "red",
     "▲▲": "red",
@@ -247,12 +249,17 @@ def grid(frame: Any, **options: Any) -> Any:
 
 
 def _plain_arrow(frame: pd.DataFrame) -> pd.DataFrame | pa.Table:
-    """Return the columns without the notes of pandas, which are longer than a short table."""
+    """Return the columns without what pandas notes of each: more than a short table has."""
     try:
         table = pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
         return frame  # values of several types in a column: Streamlit makes them texts
-    return table.replace_schema_metadata(None).cast(pa.schema(map(_shorter, table.schema)))
+    table = table.replace_schema_metadata(None).cast(pa.schema(map(_shorter, table.schema)))
+    for at, name in enumerate(table.column_names):
+        first = str(table[name][0]) if table.num_rows else ""
+        if first.startswith(_PICTURE):
+            table = table.set_column(at, name, table[name].dictionary_encode())  # each one once
+    return table
 
 
 def _shorter(field: pa.Field) -> pa.Field:
