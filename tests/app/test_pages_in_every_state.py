@@ -73,7 +73,11 @@ def test_page_without_a_snapshot_tells_the_collector_error(site, page):
     assert "trimtab check" in texts(app)
 
 
-@pytest.mark.parametrize("missing", MISSING, ids="+".join)
+@pytest.mark.parametrize(
+    "missing",
+    [*(pytest.param(one, marks=pytest.mark.slow) for one in MISSING[:-1]), MISSING[-1]],
+    ids="+".join,
+)
 @pytest.mark.parametrize("page", PAGES)
 def test_page_with_missing_tables_still_draws(site, page, missing):
     whole = make_snapshot(brokers=4, bundles=60, now=now())

@@ -247,7 +247,13 @@ def test_run_page_shows_a_run_in_every_state(site, snapshot, told):
     assert len([table for table in app.dataframe if "predicted" in table.value]) == 1
 
 
-@pytest.mark.parametrize("told", ["queued", "running", "failed", "measured"])
+@pytest.mark.parametrize(
+    "told",
+    [
+        "running",
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("queued", "failed", "measured")),
+    ],
+)
 @pytest.mark.parametrize("page", PAGES)
 def test_every_page_is_calm_beside_a_run_in_every_state(site, snapshot, page, told):
     story = Story(site, snapshot)

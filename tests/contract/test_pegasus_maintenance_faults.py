@@ -45,6 +45,7 @@ def check_known(view: RunView) -> None:
     assert states <= {"DONE", "FAILED", "SKIPPED"}, view.sentence
 
 
+@pytest.mark.slow  # a minute
 def test_a_node_goes_offline_to_the_end(ground: Ground, tmp_path: Path) -> None:
     found, node = ground.settings(), ground.fullest
     plan = offline_plan(
@@ -64,6 +65,7 @@ def test_a_node_goes_offline_to_the_end(ground: Ground, tmp_path: Path) -> None:
     assert ground.settings() == found
 
 
+@pytest.mark.slow  # a minute
 def test_a_restart_by_the_operator_that_comes_early_is_not_asked_for_again(
     ground: Ground, tmp_path: Path
 ) -> None:
@@ -90,6 +92,7 @@ def test_a_restart_by_the_operator_that_comes_early_is_not_asked_for_again(
     assert ground.is_whole()
 
 
+@pytest.mark.slow  # a minute
 def test_a_drained_node_is_empty_and_few_partitions_lack_a_replica_at_a_time(
     ground: Ground, tmp_path: Path
 ) -> None:

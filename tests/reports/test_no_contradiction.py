@@ -19,6 +19,8 @@ from core.pulsar.settings import SHEDDING_SWITCHES, effective_settings
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 
+pytestmark = pytest.mark.slow  # every report once more
+
 REPORTS = all_reports("pulsar")
 MANY_SECONDS = 600.0
 

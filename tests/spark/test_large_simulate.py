@@ -121,7 +121,10 @@ def test_quotas_of_bundles_without_statistics_change_nothing(tasks_here, tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(
+    "strategy",
+    [STRATEGIES[0], *(pytest.param(one, marks=pytest.mark.slow) for one in STRATEGIES[1:])],
+)
 def test_the_rounds_on_spark_are_those_of_a_process(spark, tmp_path, monkeypatch, strategy):
     monkeypatch.setattr(bundle_state, "_ROWS_A_GROUP", 1_500)
     snapshot = fleet("gaps and ties", brokers=50, bundles=5_000)
@@ -189,7 +192,10 @@ def troubled() -> PulsarSnapshot:
     return edited(with_trouble(snapshot), "bundles", "namespace", spaces)
 
 
-@pytest.mark.parametrize("strategy", ["ThresholdShedder", "UniformLoadShedder"])
+@pytest.mark.parametrize(
+    "strategy",
+    ["ThresholdShedder", pytest.param("UniformLoadShedder", marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("name", WHAT_IFS)
 def test_a_what_if_is_that_of_a_process(tasks_here, tmp_path, name, strategy):
     run = run_of(strategy, WHAT_IFS[name])
