@@ -9,8 +9,9 @@ import typer
 from core.findings.request import HealthRequest
 from dashboard.cli import systems
 from dashboard.cli.each import Engine, each
-from dashboard.cli.options import Config, EngineName, Json, Snapshots
+from dashboard.cli.options import Config, EngineName, Json
 from dashboard.cli.requests import takes
+from dashboard.cli.source import Snapshots
 
 app = typer.Typer()
 

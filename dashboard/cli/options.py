@@ -26,38 +26,6 @@ Wide = Annotated[
         callback=set_wide,
     ),
 ]
-
-
-def _directory(context: typer.Context, named: Path) -> Path:
-    return _directories(context, [named])[0]
-
-
-def _directories(context: typer.Context, named: list[Path]) -> list[Path]:
-    if context.resilient_parsing:  # only completed
-        return named
-    from dashboard.cli.source import snapshot_directories  # noqa: PLC0415  # commands start fast
-
-    given = snapshot_directories(list(map(str, named)), context.params.get("config"))
-    found: list[Path] = context.with_resource(given)
-    return found
-
-
-Snapshot = Annotated[
-    Path,
-    typer.Argument(
-        metavar="CLUSTER-or-SNAPSHOT",
-        help="Cluster name, or snapshot directory.",
-        callback=_directory,
-    ),
-]
-Snapshots = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="CLUSTER-or-SNAPSHOT...",
-        help="Cluster names, or snapshot directories; several give one answer per cluster.",
-        callback=_directories,
-    ),
-]
 Source = Annotated[
     str, typer.Argument(metavar="CLUSTER-or-SNAPSHOT", help="Cluster name, or snapshot directory.")
 ]

@@ -7,7 +7,9 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
+
+import typer
 
 from core.errors import UnknownNameError
 from core.snapshot.store import Storable, save_snapshot
@@ -53,3 +55,33 @@ def _captured(name: str, config: Path | None) -> Storable:
         unknown.hint = unknown.hint or _MAKE_ONE
         raise unknown
     return services.snapshot_of(loaded, loaded.cluster(name))
+
+
+def _directory(context: typer.Context, named: Path) -> Path:
+    return _directories(context, [named])[0]
+
+
+def _directories(context: typer.Context, named: list[Path]) -> list[Path]:
+    if context.resilient_parsing:  # only completed
+        return named
+    given = snapshot_directories(list(map(str, named)), context.params.get("config"))
+    found: list[Path] = context.with_resource(given)
+    return found
+
+
+Snapshot = Annotated[
+    Path,
+    typer.Argument(
+        metavar="CLUSTER-or-SNAPSHOT",
+        help="Cluster name, or snapshot directory.",
+        callback=_directory,
+    ),
+]
+Snapshots = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="CLUSTER-or-SNAPSHOT...",
+        help="Cluster names, or snapshot directories; several give one answer per cluster.",
+        callback=_directories,
+    ),
+]

@@ -6,11 +6,13 @@ import importlib.util
 import re
 import shlex
 import subprocess
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
 import typer
 
+from dashboard.cli import source
 from dashboard.cli.main import app
 
 ROOT = Path(__file__).parents[2]
@@ -69,8 +71,9 @@ def test_relative_links_of_documents_resolve() -> None:
     assert not offenders
 
 
-def test_commands_in_guides_exist_with_their_options() -> None:
+def test_commands_in_guides_exist_with_their_options(monkeypatch) -> None:
     """Parses every command line of the guides; what they print is shown there shortened."""
+    monkeypatch.setattr(source, "snapshot_directories", as_named)
     offenders, count = [], 0
     for page in sorted((ROOT / "docs" / "guides").glob("*.md")):
         for block in re.findall(r"^```sh\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
@@ -85,6 +88,11 @@ def test_commands_in_guides_exist_with_their_options() -> None:
                     offenders.append(f"{page.name}: {line}: {exc}")
     assert count > 40
     assert not offenders
+
+
+def as_named(sources: list[str], _config: object) -> AbstractContextManager[list[Path]]:
+    """Return the snapshots that a guide names, whether they are here or not."""
+    return nullcontext([Path(one) for one in sources])
 
 
 def parse(words: list[str]) -> None:

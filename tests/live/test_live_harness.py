@@ -32,8 +32,7 @@ def is_alive(pid: int) -> bool:
     return state != "Z"
 
 
-def test_cluster_is_up_within_a_minute(modular: RealPulsar) -> None:
-    assert modular.start_seconds < 60, "15 s on a machine that has nothing else to do"
+def test_every_broker_is_up(modular: RealPulsar) -> None:
     assert set(modular.get_json("/admin/v2/brokers")) == set(modular.brokers)
 
 

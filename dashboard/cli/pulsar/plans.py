@@ -27,7 +27,6 @@ from dashboard.cli.options import (
     PlanReason,
     Release,
     Settings,
-    Snapshot,
     Strategy,
 )
 from dashboard.cli.output import Answer, UsageFaultError, emit, say
@@ -35,6 +34,7 @@ from dashboard.cli.plan_answers import nothing_to_do, refusal, show_plan_file, w
 from dashboard.cli.pulsar import plan_answers as pulsar_plans
 from dashboard.cli.pulsar.snapshots import Assumptions
 from dashboard.cli.pulsar.source import pulsar_cluster
+from dashboard.cli.source import Snapshot
 from dashboard.services import pulsar
 
 app = typer.Typer()

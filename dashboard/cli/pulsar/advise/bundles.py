@@ -30,10 +30,11 @@ from core.pulsar.settings import EffectiveSettings
 from core.snapshot.store import load_snapshot
 from core.units import format_ratio
 from dashboard.cli import plan_answers
-from dashboard.cli.options import Config, Json, PlanReason, Snapshot
+from dashboard.cli.options import Config, Json, PlanReason
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
 from dashboard.cli.plan_answers import refusal, show_plan_file, write_plan
 from dashboard.cli.pulsar.source import active_settings
+from dashboard.cli.source import Snapshot
 from dashboard.presenters.pulsar.advisors_facts import NamespaceFacts, namespace_facts
 
 _MAX_SHOWN = 16

@@ -24,9 +24,10 @@ from core.planning.advisors.retention import (
 )
 from core.snapshot.store import load_snapshot
 from core.units import format_ratio
-from dashboard.cli.options import Config, Json, Snapshot
+from dashboard.cli.options import Config, Json
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
 from dashboard.cli.pulsar.source import active_settings
+from dashboard.cli.source import Snapshot
 from dashboard.presenters.pulsar.advisors_facts import (
     live_ledger,
     live_settings,

@@ -18,7 +18,6 @@ from dashboard.cli.options import (
     RecentlyUnloaded,
     Release,
     Settings,
-    Snapshots,
 )
 from dashboard.cli.output import UsageFaultError
 from dashboard.cli.pulsar import snapshots as snapshots_commands
@@ -27,6 +26,7 @@ from dashboard.cli.pulsar.decisions import simulation
 from dashboard.cli.pulsar.decisions import spark as decisions_spark
 from dashboard.cli.pulsar.snapshots import Assumptions
 from dashboard.cli.requests import takes
+from dashboard.cli.source import Snapshots
 
 app = typer.Typer()
 

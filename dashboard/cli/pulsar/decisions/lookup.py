@@ -8,9 +8,10 @@ import typer
 
 from core.pulsar.lookup import lookup_topic
 from core.snapshot.store import load_snapshot
-from dashboard.cli.options import Config, Json, Snapshot
+from dashboard.cli.options import Config, Json
 from dashboard.cli.output import Answer, emit, say
 from dashboard.cli.pulsar import answers as pulsar_answers
+from dashboard.cli.source import Snapshot
 
 app = typer.Typer()
 

@@ -19,12 +19,13 @@ from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_snapshot
 from core.units import format_bytes_per_s, format_ratio, pluralize
 from dashboard.cli import plan_answers
-from dashboard.cli.options import Config, Json, PlanFile, PlanReason, Release, Settings, Snapshot
+from dashboard.cli.options import Config, Json, PlanFile, PlanReason, Release, Settings
 from dashboard.cli.output import Answer, emit, say, table
 from dashboard.cli.plan_answers import refusal, write_plan
 from dashboard.cli.pulsar.decisions.shed import known_bundles, read_bundle_list
 from dashboard.cli.pulsar.snapshots import Assumptions
 from dashboard.cli.requests import takes
+from dashboard.cli.source import Snapshot
 
 _MOST_SHOWN: Final = 40
 _CURVE_SHOWN: Final = 10

@@ -28,10 +28,11 @@ from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_snapshot
 from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio
 from dashboard.cli import plan_answers
-from dashboard.cli.options import Config, Json, Release, Settings, Snapshot
+from dashboard.cli.options import Config, Json, Release, Settings
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
 from dashboard.cli.plan_answers import refusal, write_plan
 from dashboard.cli.pulsar.snapshots import Assumptions
+from dashboard.cli.source import Snapshot
 
 _MET = {True: "yes", False: "no", None: "unknown"}
 
