@@ -223,6 +223,7 @@ def test_large_fleet_is_drawn_by_its_hottest(site):
     assert "40 hottest of" in texts(app)
 
 
+@pytest.mark.slow
 def test_history_of_a_pegasus_cluster_shows_its_nodes(tmp_path, monkeypatch):
     site = Site(tmp_path, clusters=(), pegasus=("sessions",))
     monkeypatch.setenv("TRIMTAB_CONFIG", str(site.config))

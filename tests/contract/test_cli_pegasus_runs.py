@@ -84,6 +84,7 @@ def test_a_primary_moves_and_undo_brings_it_back(capsys, config):
     assert partition(config, "2.3")["primary"] == source
 
 
+@pytest.mark.slow
 def test_a_node_is_drained_while_its_black_list_lasts(capsys, config, sandbox):
     node = sandbox.nodes[2]
     applied(capsys, config, "pegasus", "drain", NAME, node, "--apply")
@@ -95,6 +96,7 @@ def test_a_node_is_drained_while_its_black_list_lasts(capsys, config, sandbox):
     assert after.settings["assign_secondary_black_list"] == ""
 
 
+@pytest.mark.slow
 def test_a_rolling_update_says_what_the_operator_has_to_do_and_waits_for_it(
     capsys, config, sandbox
 ):

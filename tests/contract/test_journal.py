@@ -275,6 +275,7 @@ def writer(url: str, name: str, count: int) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 def test_many_processes_write_one_unbroken_chain(url) -> None:
     writers = [writer(url, f"run-{n}", APPENDS) for n in range(PROCESSES)]
     for each in writers:  # all of them make the tables at once, too

@@ -42,6 +42,7 @@ def settings_of(sandbox: PegasusSandbox) -> tuple[object, ...]:
     return sandbox.look(lambda state: (vars(state.settings).copy(), int(state.stored_level)))
 
 
+@pytest.mark.slow
 def test_a_rolling_update_waits_for_the_restart_and_leaves_settings_as_they_were(
     sandbox: PegasusSandbox, site: PegasusSite, tmp_path: Path
 ) -> None:

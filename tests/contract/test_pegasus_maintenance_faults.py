@@ -107,6 +107,7 @@ def test_a_drained_node_is_empty_and_few_partitions_lack_a_replica_at_a_time(
     assert ground.settings() == found
 
 
+@pytest.mark.slow
 def test_a_leader_that_ends_in_a_rebalance(
     ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +126,7 @@ def test_a_leader_that_ends_in_a_rebalance(
     ground.await_whole()
 
 
+@pytest.mark.slow
 def test_a_node_that_ends_in_a_drain_of_another(ground: Ground, tmp_path: Path) -> None:
     if isinstance(ground, SandboxGround):
         # the guardian waits 10 min for a dead node's replicas before it places them elsewhere: a
@@ -150,6 +152,7 @@ def test_a_node_that_ends_in_a_drain_of_another(ground: Ground, tmp_path: Path) 
     ground.await_whole()
 
 
+@pytest.mark.slow
 def test_a_node_that_freezes_in_its_migration(ground: Ground, tmp_path: Path) -> None:
     found = ground.settings()
     leads = [str(config.primary) for _, config in ground.site.every()]

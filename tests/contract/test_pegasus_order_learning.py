@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from connectors.config.model import ClusterConfig
 from connectors.pegasus.collect import PegasusCollector
 from connectors.pegasus.rpc.client import MetaClient
@@ -15,6 +17,7 @@ from core.pegasus.snapshot import PegasusFacts
 PACE = PegasusOptions(tick_s=1.5, learn_mb_per_s=50_000, failover_s=0.3)
 
 
+@pytest.mark.slow
 def test_the_order_is_learned_from_rounds_and_ends_with_its_leader():
     with PegasusSandbox(PACE) as sandbox:
         config = ClusterConfig(

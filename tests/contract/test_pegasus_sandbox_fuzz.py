@@ -94,6 +94,7 @@ def send(address: str, frame: bytes) -> None:
             pass
 
 
+@pytest.mark.slow
 def test_servers_of_the_sandbox_live_through_ten_thousand_damaged_requests(
     sandbox: PegasusSandbox, caplog: pytest.LogCaptureFixture
 ) -> None:

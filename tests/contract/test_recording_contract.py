@@ -104,6 +104,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
         yield Site(tmp_path, sandbox)
 
 
+@pytest.mark.slow
 def test_recorded_sandbox_knows_who_moved_what_also_after_a_restart(
     site: Site, tmp_path: Path
 ) -> None:

@@ -30,10 +30,16 @@ expect.set_options(timeout=30_000)  # a loaded machine takes its time
 PROBES = ("/_stcore/health", "/_stcore/host-config")
 
 
+IN_CI = {"test_accessibility", "test_apply_journey", "test_journey", "test_rebinding"}
+"""Journeys of every run; the others take minutes more, and are in ``make test-all``."""
+
+
 def pytest_collection_modifyitems(items):
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.browser)
+            if item.path.stem not in IN_CI:
+                item.add_marker(pytest.mark.slow)
 
 
 def chromium() -> str | None:

@@ -628,6 +628,7 @@ def freeze_many(sandbox: Sandbox, site: ApplySite, numbers: range) -> Count:
     return count
 
 
+@pytest.mark.slow
 def test_worker_frozen_before_and_after_sending_loses_and_repeats_nothing(
     whole: Sandbox, site: ApplySite
 ) -> None:

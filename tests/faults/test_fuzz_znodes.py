@@ -143,6 +143,7 @@ def test_recorded_cluster_has_no_problem() -> None:
     assert made.tables["bundles"].num_rows > 90
 
 
+@pytest.mark.slow
 def test_one_and_a_half_thousand_mutated_znodes_are_each_named() -> None:
     run(1_500, seed=11)
 

@@ -85,6 +85,7 @@ def check(store: HistoryStore, told: list[tuple[int, str]]) -> None:
     assert store.rows("brokers", "fleet").num_rows == 3 * len(listed)
 
 
+@pytest.mark.slow
 def test_a_recorder_that_is_killed_five_times_loses_and_doubles_nothing(tmp_path: Path) -> None:
     run_of_kills(tmp_path / "history", 5)
 

@@ -230,6 +230,7 @@ def collect(config: Path) -> subprocess.Popen[bytes]:
 @pytest.mark.parametrize(
     "kills", [3, pytest.param(50, marks=pytest.mark.slow)], ids=["few", "fifty"]
 )
+@pytest.mark.slow
 def test_collector_killed_while_writing_loses_and_repeats_no_minute(
     tmp_path: Path, broker: SmallBroker, kills: int
 ) -> None:
