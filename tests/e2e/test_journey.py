@@ -61,12 +61,14 @@ def test_journey_from_the_overview_to_a_lookup(tab):
     namespace, _, range_ = bundle.rpartition("/")
     line = f"pulsar-admin namespaces unload {namespace} -b {range_}"
     page.get_by_role("button", name="Copy pulsar-admin").click()
-    expect(page.get_by_text(line)).to_be_visible()
-    page.keyboard.press("Escape")
-    expect(page.get_by_role("button", name="Apply plan…")).to_be_visible()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_text(line)).to_be_visible()
     with page.expect_download() as download:
-        page.get_by_role("button", name="Download the plan").click()
+        dialog.get_by_role("button", name="Download the plan").click()
     assert download.value.suggested_filename.endswith(".json")
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    expect(page.get_by_role("button", name="Apply plan…")).to_be_visible()
 
     search_for(tab, bundle, bundle)
     heading(tab, "Bundle")
