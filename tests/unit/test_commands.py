@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import typer
 
-from dashboard.cli import signatures
+from dashboard.cli import signatures, source
 from dashboard.cli.commands import COMMANDS, Entry, Group
 from dashboard.cli.main import app, run
 
@@ -60,6 +60,11 @@ def test_the_example_of_a_command_parses_and_is_in_its_help(
     words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(WIDTH))
+    monkeypatch.setattr(
+        source,
+        "snapshot_directories",
+        lambda sources, _config: contextlib.nullcontext([Path(one) for one in sources]),
+    )
     example = EVERY[words].example
     first, *arguments = shlex.split(example)
     assert first == "trimtab"
