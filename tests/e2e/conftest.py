@@ -30,7 +30,7 @@ expect.set_options(timeout=30_000)  # a loaded machine takes its time
 PROBES = ("/_stcore/health", "/_stcore/host-config")
 
 
-IN_CI = {"test_accessibility", "test_apply_journey", "test_journey", "test_rebinding"}
+IN_CI = {"test_apply_journey", "test_rebinding"}
 """Journeys of every run; the others take minutes more, and are in ``make test-all``."""
 
 

@@ -91,6 +91,7 @@ def test_the_rounds_are_those_of_a_process(tasks_here, tmp_path, kind, strategy)
     same_rounds(None, tmp_path, fleet(kind), run_of(strategy))
 
 
+@pytest.mark.slow
 def test_unloads_of_several_minutes_are_those_of_a_process(tasks_here, tmp_path, monkeypatch):
     """Between them brokers have reported their load."""
     monkeypatch.setattr(managers, "UNLOADS_PER_MINUTE", 40.0)
@@ -145,6 +146,7 @@ def published(*, brokers: int = 12, bundles: int = 900) -> PulsarSnapshot:
 
 @pytest.mark.parametrize("manager", ["extensible", "mixed", "modular"])
 @pytest.mark.parametrize("transfers", [True, False])
+@pytest.mark.slow
 def test_transfers_are_those_of_a_process(tasks_here, tmp_path, manager, transfers):
     snapshot = published()
     manifest = replace(snapshot.manifest, load_manager=manager)
@@ -153,6 +155,7 @@ def test_transfers_are_those_of_a_process(tasks_here, tmp_path, manager, transfe
     same_rounds(None, tmp_path, snapshot, run, loadBalancerTransferEnabled=transfers)
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_transfers_on_spark_are_those_of_a_process(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(bundle_state, "_ROWS_A_GROUP", 1_500)
@@ -231,12 +234,14 @@ def test_what_only_a_lost_broker_may_have_goes_with_it(tasks_here, tmp_path, mon
 
 
 @pytest.mark.parametrize("name", ["join", "join and fail"])
+@pytest.mark.slow
 def test_a_what_if_where_no_report_names_a_bundle_is_that_of_a_process(tasks_here, tmp_path, name):
     run = run_of("ThresholdShedder", WHAT_IFS[name])
     same_rounds(None, tmp_path, fleet("no reports"), run)
 
 
 @pytest.mark.parametrize("name", ["join", "join and fail", "domain"])
+@pytest.mark.slow
 def test_a_what_if_of_transfers_is_that_of_a_process(tasks_here, tmp_path, name):
     same_rounds(None, tmp_path, published(), run_of("TransferShedder", WHAT_IFS[name]))
 
