@@ -2,7 +2,7 @@
 
 The same numbers as :func:`core.pulsar.plan.project.project_scenario` and
 :func:`core.simulation.averages.after_samples` give, without tables in between. The tables are made
-when somebody reads them.
+when they are read.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _lock: Final = Lock()
 
 
 def drawn_once(draw: Callable[P, go.Figure]) -> Callable[P, go.Figure]:
-    """Return a function that draws each figure once; callers share it and must not change it.
+    """Return a function that draws each figure once; callers share it, and copy it to change it.
 
     Args:
         draw: Its figure follows from its arguments alone, and these can be pickled.
