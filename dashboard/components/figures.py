@@ -115,9 +115,9 @@ def plot(figure: go.Figure, *, key: str, **options: Any) -> Any:
 
 def _shorten_moments(figure: go.Figure) -> go.Figure:
     """Write moments to the second, in place: what every trace repeats is a third shorter."""
-    for trace in figure.data:
+    for trace in figure.data:  # an unknown moment of pandas is a datetime, and cannot be written
         moments = trace.x if "x" in trace else None
-        if isinstance(moments, tuple) and all(isinstance(one, datetime) for one in moments):
+        if isinstance(moments, tuple) and all(type(one) is datetime for one in moments):
             trace.x = [f"{one:%Y-%m-%d %H:%M:%S}" for one in moments]
     return figure
 
