@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import urlencode
 
+import pytest
 from playwright.sync_api import expect
 
 from core.snapshot.store import SnapshotStore, load_snapshot
@@ -79,6 +80,7 @@ def test_bundle_is_unloaded_verified_and_taken_back(product, tab):
     assert tab.complaints == []
 
 
+@pytest.mark.slow
 def test_a_dialog_is_driven_by_the_keyboard_and_stays_closed_when_it_was_dismissed(product, tab):
     bundle = cool_bundles(product, 6)[-1]
     page = tab.open("unload?" + urlencode({"bundles": bundle, "refresh": "5 s"}))
@@ -104,6 +106,7 @@ def test_a_dialog_is_driven_by_the_keyboard_and_stays_closed_when_it_was_dismiss
     assert tab.complaints == []
 
 
+@pytest.mark.slow
 def test_run_goes_on_when_its_tab_is_closed(product, browser):
     first = Tab(browser, product.url)
     try:

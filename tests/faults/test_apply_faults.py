@@ -407,6 +407,7 @@ def kill_many(sandbox: Sandbox, site: ApplySite, times: int) -> Counter[str]:
     return seen
 
 
+@pytest.mark.slow
 def test_worker_killed_at_four_random_points_leaves_nothing_open(
     whole: Sandbox, site: ApplySite
 ) -> None:

@@ -122,6 +122,7 @@ def test_an_expired_session_starts_over_and_says_so(
     observed.wait(lambda: (observed.forecast or _NONE).is_current)
 
 
+@pytest.mark.slow
 def test_reports_missed_while_the_connection_was_lost_lower_the_confidence(
     observed: Observed, server: ZooKeeperProcess
 ) -> None:

@@ -138,6 +138,7 @@ def test_boundaries_of_every_namespace_are_those_the_cluster_answers(modular: Re
         assert len(bounds) == bundles + 1
 
 
+@pytest.mark.slow
 def test_averages_are_those_the_leader_wrote(modular: RealPulsar, truth: ClusterTruth) -> None:
     wait_until(
         "the leader writes averages of every reported bundle",

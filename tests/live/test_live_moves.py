@@ -24,6 +24,7 @@ TRIALS = 20
 pytestmark = pytest.mark.usefixtures("fresh_start")
 
 
+@pytest.mark.slow
 def test_unloaded_bundle_lands_where_the_distribution_says_it_can(
     modular: RealPulsar, truth: ClusterTruth
 ) -> None:

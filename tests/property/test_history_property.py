@@ -44,7 +44,7 @@ def held(snapshot: Storable) -> dict[str, list]:
     return {name: table.to_pylist() for name, table in snapshot.tables.items()}
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 6), st.sampled_from((60.0, 600.0)))
 def test_every_minute_of_a_changing_pulsar_comes_back(seed, restart_at, every_s) -> None:
     minutes = pulsar_minutes(seed, 7, every_s=every_s)
@@ -70,7 +70,7 @@ def test_every_minute_of_a_changing_pulsar_comes_back(seed, restart_at, every_s)
         assert rates[0].sum() == pytest.approx(rates[1].sum())
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 5))
 def test_every_minute_of_a_changing_pegasus_comes_back(seed, restart_at) -> None:
     minutes = pegasus_minutes(seed, 6)
