@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from conftest import Tab
 
 from dashboard.sitemap import ENTRIES
+from tests.e2e.conftest import Tab
 
 OF_OBJECTS = {
     "broker": "broker={broker}",
