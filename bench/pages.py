@@ -107,7 +107,7 @@ def free_port() -> int:
 def serve(site: Site) -> tuple[subprocess.Popen[bytes], str]:
     port = free_port()
     server = subprocess.Popen(
-        [sys.executable, "-m", "dashboard.serve", str(port)],
+        [sys.executable, "-m", "dashboard.serve", "127.0.0.1", str(port)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT), "TRIMTAB_CONFIG": str(site.config)},
         stdout=subprocess.DEVNULL,

@@ -5,7 +5,7 @@ wrong and where, ``hint`` is one sentence that says how to fix it. ``code`` is s
 
     OpsError
     |- InputError       the caller's fault: never retry
-    |    ConfigError, SchemaError, UnknownNameError
+    |    ConfigError, SchemaError, UnknownNameError, ForbiddenError
     |- SnapshotError    the data's fault
     |    StaleSnapshotError, IncompleteSnapshotError
     |- PlanError        the plan's fault
@@ -94,6 +94,12 @@ class UnknownNameError(InputError):
             hint = f"There are {len(choices)} known names, none near it." if choices else ""
         where = f" in {place}" if place else ""
         return cls(f"There is no {kind} named {name!r}{where}.", hint=hint, kind=kind, name=name)
+
+
+class ForbiddenError(InputError):
+    """The person lacks the role that the action needs, or is not signed in."""
+
+    code = "forbidden"
 
 
 class SnapshotError(OpsError):

@@ -13,6 +13,8 @@ from typing import ClassVar, Literal, NamedTuple
 
 import msgspec
 
+from core.access import Role
+
 StepState = Literal["PENDING", "RUNNING", "DONE", "FAILED", "UNKNOWN", "SKIPPED"]
 DiagnosticSeverity = Literal["info", "warning", "error"]
 
@@ -211,6 +213,13 @@ class Step:
         return (self.subject,)
 
     # -- capabilities: what neutral code goes by ------------------------------------------------
+
+    @property
+    def role(self) -> Role:
+        """Role that a person needs on the cluster to have it executed."""
+        change = self.setting
+        is_lasting = change is not None and not change.is_temporary
+        return "admin" if is_lasting else "operator"
 
     @property
     def is_paced(self) -> bool:

@@ -10,7 +10,7 @@ import streamlit as st
 
 from core.errors import OpsError
 from dashboard import state
-from dashboard.components import frame, navigation, words
+from dashboard.components import frame, identity, navigation, words
 
 _LOG = logging.getLogger("trimtab.pages")
 
@@ -45,10 +45,13 @@ st.set_page_config(
     },
 )
 
+if identity.needs_sign_in():
+    st.stop()
 page = st.navigation(navigation.pages())
 state.note_page(page.url_path or "fleet")
 st.logo(LOGO, size="large")
 try:
+    identity.draw_identity()
     frame.draw_header(page.url_path or "fleet")
     page.run()
 except OpsError as error:

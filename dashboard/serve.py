@@ -1,4 +1,4 @@
-"""Serve the pages: Streamlit on loopback, as a child of the ``trimtab`` command."""
+"""Serve the pages: Streamlit, as a child of the ``trimtab`` command."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from starlette.middleware import Middleware
 from dashboard import warm_up
 from dashboard.cli.supervisor import end_with_parent
 from dashboard.host_guard import HostGuard, host_names
+from dashboard.sign_in import SignInGuard
 
 PAGE: Final = Path(__file__).with_name("app.py")
 
@@ -21,16 +22,18 @@ _KEPT_RUNS: Final = 20
 
 
 def main() -> None:
-    """Run Streamlit on the port of the first argument; the others are hosts of a proxy."""
+    """Run Streamlit on the address and the port of the first arguments; the rest are proxies."""
     end_with_parent()
-    program, port, *hosts = sys.argv
+    program, address, port, *hosts = sys.argv
     sys.argv = [program]  # the rest would be arguments of the page
     warm_up.start()
-    app = st.App(PAGE, middleware=[Middleware(HostGuard, allowed_hosts=hosts)])
+    app = st.App(
+        PAGE, middleware=[Middleware(HostGuard, allowed_hosts=hosts), Middleware(SignInGuard)]
+    )
     app.run(
         config={
             "server.port": int(port),
-            "server.address": "127.0.0.1",
+            "server.address": address,
             "server.headless": True,
             "server.fileWatcherType": "none",
             "server.allowedHosts": sorted(host_names(hosts)),

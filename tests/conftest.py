@@ -63,6 +63,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     end_what_others_left(item)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _own_installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the key of the tests apart from the one of whoever runs them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("installation")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _main_module() -> Iterator[None]:
     """A page under test takes the main module's place; processes started later would run it."""

@@ -27,6 +27,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from connectors.config.access import AccessConfig, is_loopback
 from connectors.config.credentials import Auth, Strict, Tls, ZooKeeperAuth
 from connectors.config.kinds import KINDS, fault_of
 from connectors.config.metrics import Prometheus
@@ -225,6 +226,7 @@ class TrimtabConfig(BaseSettings):
         history: What is recorded for good.
         pages: How browsers reach the pages.
         journal_url: Database of the journal, as SQLAlchemy writes URLs; it may hold a password.
+        access: Who may use Trimtab.
     """
 
     model_config = SettingsConfigDict(
@@ -241,6 +243,7 @@ class TrimtabConfig(BaseSettings):
     history: History = History()
     pages: Pages = Pages()
     journal_url: SecretStr | None = None
+    access: AccessConfig = AccessConfig()
     _file: Path | None = PrivateAttr(default=None)
     _connectors: tuple[Any, ...] = PrivateAttr(default=())
 
@@ -253,6 +256,11 @@ class TrimtabConfig(BaseSettings):
     def connectors(self) -> tuple[Any, ...]:
         """The connectors that it was read with, for :func:`connectors.systems.connectors_of`."""
         return self._connectors
+
+    @property
+    def users_file(self) -> Path:
+        """Where users and API tokens are; by default a file next to the snapshots."""
+        return self.access.users_file or self.state_dir / "users.json"
 
     @property
     def history_uri(self) -> str:
@@ -282,6 +290,15 @@ class TrimtabConfig(BaseSettings):
         names = [cluster.name for cluster in self.clusters]
         if twice := {name for name in names if names.count(name) > 1}:
             raise ValueError(f"two clusters are named {min(twice)}")
+        return self
+
+    @model_validator(mode="after")
+    def _not_open_to_everybody(self) -> TrimtabConfig:
+        if self.access.sign_in == "none" and not is_loopback(self.pages.address):
+            raise ValueError(
+                f"pages.address = {self.pages.address!r} lets others reach the pages, and nobody "
+                "signs in: set sign_in under [access], or serve on 127.0.0.1"
+            )
         return self
 
     @classmethod

@@ -20,9 +20,11 @@ class Pages(Strict):
     Attributes:
         allowed_hosts: ``host`` or ``host:port`` of a proxy, as browsers name it; the names of
             loopback are always allowed.
+        address: On which the pages are served; other than loopback only with sign-in.
     """
 
     allowed_hosts: list[str] = Field(default_factory=list)
+    address: str = "127.0.0.1"
 
     @field_validator("allowed_hosts")
     @classmethod

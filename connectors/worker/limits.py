@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from connectors.config.access import AccessConfig
 from connectors.config.model import ClusterConfig, TrimtabConfig
 from core.errors import ConfigError, OpsError, UnknownNameError
 
@@ -11,8 +12,8 @@ from core.errors import ConfigError, OpsError, UnknownNameError
 class Limits:
     """The limits of one cluster.
 
-    Only ``read_only``, ``exclusions`` and ``apply`` are followed; how the cluster is reached stays
-    as it was when the worker began. While the file cannot be read the last limits hold.
+    Only ``read_only``, ``exclusions``, ``apply`` and roles are followed; how the cluster is reached
+    stays as it was when the worker began. While the file cannot be read the last limits hold.
 
     Args:
         config: Knows its file; one that came from none never changes.
@@ -27,6 +28,7 @@ class Limits:
         self._connectors = config.connectors
         self._name = cluster.name
         self._current = cluster
+        self._access = config.access
         self._report = report
         self._stamp = self._look()
         self._reported = ""
@@ -37,7 +39,9 @@ class Limits:
         if self._file is None or stamp == self._stamp:
             return self._current
         try:
-            fresh = TrimtabConfig.load(self._file, self._connectors).cluster(self._name)
+            read = TrimtabConfig.load(self._file, self._connectors)
+            self._access = read.access
+            fresh = read.cluster(self._name)
         except UnknownNameError:  # taken out: whoever did that wants nothing done there
             changes: dict[str, object] = {"read_only": True}
         except ConfigError as exc:
@@ -52,6 +56,11 @@ class Limits:
         self._stamp, self._reported = stamp, ""
         self._current = self._current.model_copy(update=changes)
         return self._current
+
+    def access(self) -> AccessConfig:
+        """Return how people sign in, and their roles, as of now."""
+        self.now()
+        return self._access
 
     def _look(self) -> tuple[int, int] | None:
         try:

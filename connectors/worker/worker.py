@@ -17,6 +17,7 @@ from datetime import datetime, timedelta
 from math import inf
 from typing import Final
 
+from connectors.access.key import installation_key
 from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.config.private import keep_private
 from connectors.connector import OpenCluster
@@ -28,8 +29,9 @@ from connectors.worker.lease import ZooKeeperLease
 from connectors.worker.limits import Limits
 from connectors.worker.status import Heartbeat, WorkerStatus, status_path
 from core.actions.apply import execute_run, reconcile_run, restore_settings
+from core.actions.authority import refusal_of
 from core.actions.events import Event, Record, RunClaimed, RunEnded, StepEnded
-from core.actions.model import ENDED_RUNS, RunId, StepResult
+from core.actions.model import ENDED_RUNS, Refusal, RunId, StepResult
 from core.actions.ports import Lease, Ports
 from core.actions.reconcile import RECONCILE_UNTIL_S, needs_reconciling
 from core.actions.runs import fold
@@ -252,7 +254,12 @@ class _Loop:
         self._report_once("working", f"Carrying out {run_id}.")
         cluster = self._opened(journal)
         ports = Ports(
-            journal=journal, cluster=cluster, lease=lease, clock=self._clock, worker=self._name
+            journal=journal,
+            cluster=cluster,
+            lease=lease,
+            clock=self._clock,
+            worker=self._name,
+            refusal_of=self._refusal_of,
         )
         try:
             if run_id in self._broken:
@@ -272,6 +279,11 @@ class _Loop:
         if state in ENDED_RUNS:
             view = fold(journal.entries(run_id=run_id))
             self._report("ended", f"{run_id} is {state}. {view.sentence}")
+
+    def _refusal_of(self, record: Record) -> Refusal | None:
+        """Return why a request is not obeyed; roles and key are those of this moment."""
+        access = self._limits.access()
+        return refusal_of(record, installation_key(access), access.rules())
 
     def _count_bug(self, run_id: RunId, bug: OpsError, ports: Ports) -> None:
         """End a run that can never be executed; it must not block the others."""

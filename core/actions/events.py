@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from core.access import Identity
 from core.actions.model import Control, Observation, RunId, RunOptions, RunState, StepResult
 from core.plan.model import Plan
 
@@ -27,19 +28,29 @@ class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=Tr
 
 
 class RunRequested(_Event, frozen=True, kw_only=True):
-    """A person requested that a plan is executed; ``undoes``: the run that it undoes."""
+    """A person requested that a plan is executed; ``undoes``: the run that it undoes.
+
+    ``identity``, ``signature``: see :mod:`core.actions.authority`.
+    """
 
     plan: Plan
     options: RunOptions
     reason: str
     undoes: RunId | None = None
+    identity: Identity | None = None
+    signature: str = ""
 
 
 class ControlRequested(_Event, frozen=True, kw_only=True):
-    """A person requested to pause, resume or stop a run."""
+    """A person requested to pause, resume or stop a run.
+
+    ``identity``, ``signature``: see :mod:`core.actions.authority`.
+    """
 
     control: Control
     reason: str = ""
+    identity: Identity | None = None
+    signature: str = ""
 
 
 class RunClaimed(_Event, frozen=True, kw_only=True):

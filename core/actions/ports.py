@@ -6,7 +6,7 @@ that nothing in the executor knows whether it acts for real.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -229,6 +229,8 @@ class Ports:
         clock: Time.
         worker: Name of this worker, another one for every process and thread that acts:
             ``host/pid/...``; what it writes counts only while it was the last to claim the run.
+        refusal_of: Says why what a person requested in the journal is not obeyed: a record of a run
+            or of a control that is not signed, or whose author lacks the role.
     """
 
     journal: Journal
@@ -236,3 +238,4 @@ class Ports:
     lease: Lease
     clock: Clock
     worker: str
+    refusal_of: Callable[[Record], Refusal | None] = lambda _: None

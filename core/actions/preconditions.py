@@ -52,6 +52,7 @@ def run_refusal(session: Session) -> Refusal | None:
             max_steps=cluster.max_steps,
             now=session.ports.clock.now(),
         )
+        or session.ports.refusal_of(session.requested)
         or _bad_options(session)
         or _pauses_what_it_changes(session)
         or _cannot_pause(session)

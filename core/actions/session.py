@@ -60,7 +60,8 @@ class Session:
     """The run as this worker knows it, in step with the journal.
 
     Attributes:
-        view: The run, folded from its entries.
+        requested: Who requested the run, and when.
+        view: The run, folded from its entries; controls that nobody may give are left out.
         stop: Who requested to stop, when and why; a stop is never undone.
         snapshot: The newest one of this session.
         snapshot_at_s: When it was there, on the monotonic clock.
@@ -87,11 +88,12 @@ class Session:
         self.is_shutting_down = False
         self._turn: Turn | None = None
         self._unreadable_since_s: float | None = None
-        entries = ports.journal.entries(run_id=run_id)
+        entries = self._obeyed(ports.journal.entries(run_id=run_id))
         if not entries:
             raise InputError(
                 f"There is no run {run_id!r} in the journal.", hint="List them: trimtab runs."
             )
+        self.requested = entries[0].record
         self.view: RunView = fold(entries)
         self.is_after_end = self.view.is_ended
         self._note_stop(entries)
@@ -122,7 +124,9 @@ class Session:
         Raises:
             RemoteError: The journal cannot be read.
         """
-        entries = self.ports.journal.entries(run_id=self.run_id, after=self.view.last_seq)
+        entries = self._obeyed(
+            self.ports.journal.entries(run_id=self.run_id, after=self.view.last_seq)
+        )
         if entries:
             self.view = fold(entries, onto=self.view)
             self._note_stop(entries)
@@ -180,6 +184,16 @@ class Session:
         if self._unreadable_since_s is None:
             self._unreadable_since_s = now_s
         return now_s - self._unreadable_since_s >= UNREADABLE_FOR_S
+
+    def _obeyed(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Return the entries without the controls of people who may not control the run."""
+        return [
+            entry
+            for entry in entries
+            if entry.damage
+            or not isinstance(entry.record.event, ControlRequested)
+            or self.ports.refusal_of(entry.record) is None
+        ]
 
     def _note_stop(self, entries: Sequence[Entry]) -> None:
         for entry in entries:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -16,9 +16,26 @@ from core.plan.registry import StepRegistry
 _AGAIN = "Make the plan again from a fresh snapshot."
 
 
-def dump_plan(plan: Plan) -> bytes:
-    """Return the plan as indented JSON, UTF-8, with a line end."""
-    return msgspec.json.format(msgspec.json.encode(content_of(plan)), indent=2) + b"\n"
+_SIGNATURE: Final = "signature"
+"""Key of a plan file that is not part of the plan: who made the file."""
+
+
+def dump_plan(plan: Plan, signature: str = "") -> bytes:
+    """Return the plan as indented JSON, UTF-8, with a line end.
+
+    Args:
+        plan: The plan.
+        signature: Of the installation that makes the file; see
+            :func:`core.actions.authority.plan_signature`.
+    """
+    content = content_of(plan) | ({_SIGNATURE: signature} if signature else {})
+    return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
+
+
+def signature_of(source: bytes | Path) -> str:
+    """Return the signature of a plan file that :func:`load_plan` reads; empty: it has none."""
+    found = msgspec.json.decode(_read(source)).get(_SIGNATURE, "")
+    return found if isinstance(found, str) and found.isascii() else ""
 
 
 def load_plan(source: bytes | Path, steps: StepRegistry) -> Plan:
@@ -41,6 +58,7 @@ def load_plan(source: bytes | Path, steps: StepRegistry) -> Plan:
     except _TwiceError as exc:
         raise UnusablePlanError(f"{place} names {exc.args[0]!r} twice.", hint=_AGAIN) from exc
     _check_version(content, place)
+    content.pop(_SIGNATURE, None)
     try:
         plan = msgspec.convert(content, type=Plan, dec_hook=steps.decode)
     except msgspec.ValidationError as exc:

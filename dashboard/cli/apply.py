@@ -20,17 +20,16 @@ from typing import Annotated, Any, Final
 import msgspec
 import typer
 
+from core.access import Identity
 from core.actions.describe import waits_for
 from core.actions.dry_run import Rehearsal
 from core.actions.views import RunView, StepView
-from core.plan.codec import dump_plan, load_plan
 from core.plan.model import Diagnostic, Plan
-from core.systems import steps_of
 from core.units import pluralize
 from dashboard import services
 from dashboard.cli import plan_answers
 from dashboard.cli.clusters import chosen_clusters
-from dashboard.cli.config import configured, systems
+from dashboard.cli.config import configured
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import (
     EXIT_DONE,
@@ -47,6 +46,7 @@ from dashboard.cli.plan_answers import refusal, write_plan
 from dashboard.cli.runs import run_json
 from dashboard.cli.supervisor import end_with_parent, shutting_down
 from dashboard.presenters.run_steps import same_reason
+from dashboard.services import access
 from dashboard.services.run_queue import in_the_way, run_ahead
 
 app = typer.Typer()
@@ -113,7 +113,7 @@ def apply(
     config.cluster(cluster)
     return execute(
         config,
-        load_plan(plan_file, steps_of(systems())),
+        access.read_plan(config, plan_file),
         cluster,
         reason=reason,
         pace=pace,
@@ -152,6 +152,7 @@ def execute(
     Raises:
         OpsError: It is refused, or the journal or (for a dry run) the cluster cannot be used.
     """
+    by = access.command_identity(config)
     options = services.default_options(config, cluster)
     if pace is not None:
         options = replace(options, pace_per_min=pace_per_min(pace))
@@ -163,7 +164,7 @@ def execute(
     if dry_run:
         found = services.rehearse(config, cluster, plan, options)
         return _show_dry_run(plan, found, as_json=as_json)
-    run_id = services.request_run(config, cluster, plan, reason, options, services.actor())
+    run_id = services.request_run(config, cluster, plan, reason, options, by)
     has_worker = services.is_worker_alive(config, cluster)
     steps = pluralize(len(plan.steps), "step")
     note(f"Run {run_id} requested: plan {plan.short_id}, {steps} on {cluster}.")
@@ -174,7 +175,7 @@ def execute(
                 f"`trimtab worker {cluster}{services.config_option(config)}`."
             )
     else:
-        _follow(config, cluster, run_id, has_worker=has_worker)
+        _follow(config, cluster, run_id, by, has_worker=has_worker)
     return _show_run(config, _look(config, run_id), is_detached=detach, as_json=as_json)
 
 
@@ -209,7 +210,7 @@ def undo(
         raise refusal(errors)
     _show_inverse(sentence, plan)
     if plan_file is not None:
-        write_plan(plan_file, dump_plan(plan))
+        write_plan(plan_file, plan)
         note(f"Written to {plan_file}.")
         body = {"plan": plan_answers.plan(plan), "path": str(plan_file)}
         return emit(Answer(body), as_json=as_json)
@@ -258,7 +259,9 @@ def _presses() -> Iterator[_Presses]:
             signal.signal(number, handler)
 
 
-def _follow(config: services.Config, cluster: str, run_id: str, *, has_worker: bool) -> None:
+def _follow(
+    config: services.Config, cluster: str, run_id: str, by: Identity, *, has_worker: bool
+) -> None:
     """Note what happens until the run has ended; without a worker, execute it.
 
     The first Ctrl-C asks to stop after the step under way, the second one leaves the run open.
@@ -282,7 +285,7 @@ def _follow(config: services.Config, cluster: str, run_id: str, *, has_worker: b
                 if presses.count and not is_stopping:
                     note("Stopping after the step under way; Ctrl-C again leaves the run open.")
                     services.ask_control(
-                        config, view.run_id, "stop", services.actor(), "Ctrl-C at the command line"
+                        config, view.run_id, "stop", by, "Ctrl-C at the command line"
                     )
                     is_stopping = True
                 pause.wait(_LOOK_S)

@@ -22,7 +22,6 @@ from core.history.backtest.parsing import parse_grid
 from core.history.backtest.plan import recommended_plan, restart_words
 from core.history.backtest.results import UnitResult
 from core.history.backtest.systems import system_named
-from core.plan.codec import dump_plan
 from core.plan.model import Plan
 from core.plan.options import PlanOptions
 from core.progress import JobStoppedError
@@ -226,7 +225,7 @@ def _plan(past: Past, outcome: Outcome, plan_file: Path | None, reason: str) -> 
     plan = recommended_plan(snapshot, rows, options)
     if errors := plan.by_severity("error"):
         raise refusal(errors)
-    write_plan(plan_file, dump_plan(plan))
+    write_plan(plan_file, plan)
     return plan
 
 

@@ -82,7 +82,9 @@ def dashboard(
         Supervisor(loaded.state_dir.resolve() / "logs", stop) as all_,
     ):
         try:
-            pages = start_pages(all_, chosen, port, loaded.pages.allowed_hosts)
+            pages = start_pages(
+                all_, chosen, port, loaded.pages.allowed_hosts, loaded.pages.address
+            )
             others = [start_collector(all_, chosen)] if collect else []
             others += [start_worker(all_, chosen)] if worker else []
             job_servers = [start_jobs(all_, chosen)] if jobs else []
@@ -265,13 +267,17 @@ def start_jobs(all_: Supervisor, config: Path | None) -> Child:
 
 
 def start_pages(
-    all_: Supervisor, config: Path | None, port: int, allowed_hosts: Sequence[str] = ()
+    all_: Supervisor,
+    config: Path | None,
+    port: int,
+    allowed_hosts: Sequence[str] = (),
+    address: str = "127.0.0.1",
 ) -> Child:
-    """Start the pages; browsers may name loopback and these hosts."""
+    """Start the pages on an address; browsers may name loopback and these hosts."""
     environment = {} if config is None else {services.CONFIG_ENV: str(config)}
     return all_.start(
         "dashboard",
-        [sys.executable, "-m", "dashboard.serve", str(port), *allowed_hosts],
+        [sys.executable, "-m", "dashboard.serve", address, str(port), *allowed_hosts],
         environment,
     )
 

@@ -179,6 +179,34 @@ _POLICIES: Final[Mapping[str, Entry]] = {
     ),
 }
 
+_USERS: Final[Mapping[str, Entry]] = {
+    "list": Entry(f"{_CLI}.users", "List who signs in with a password.", "trimtab users list"),
+    "add": Entry(
+        f"{_CLI}.users",
+        "Add a user, or set a new password.",
+        "trimtab users add alice --group sre",
+    ),
+    "remove": Entry(
+        f"{_CLI}.users",
+        "Remove a user with all sessions and API tokens.",
+        "trimtab users remove alice",
+    ),
+}
+
+_TOKENS: Final[Mapping[str, Entry]] = {
+    "list": Entry(
+        f"{_CLI}.tokens", "List the API tokens; none shows its secret.", "trimtab tokens list"
+    ),
+    "create": Entry(
+        f"{_CLI}.tokens",
+        "Create an API token and print it, this once.",
+        "trimtab tokens create alice --days 30",
+    ),
+    "revoke": Entry(
+        f"{_CLI}.tokens", "Revoke an API token, at once.", "trimtab tokens revoke 0f3a9c55d1e2"
+    ),
+}
+
 _PEGASUS_COMMANDS: Final[Mapping[str, Mapping[str, Entry]]] = {
     "Observe": {
         "health": Entry(
@@ -448,6 +476,13 @@ COMMANDS: Final[Mapping[str, Mapping[str, Entry | Group]]] = {
             f"{_PEGASUS}.sandbox",
             "Inject or end a fault in a Pegasus sandbox node.",
             "trimtab sandbox-node leader freeze",
+        ),
+        "users": Group("Manage who signs in with a password.", {"Commands": _USERS}),
+        "tokens": Group("Manage API tokens of people and scrapers.", {"Commands": _TOKENS}),
+        "whoami": Entry(
+            f"{_CLI}.users",
+            "Show who you are here, and your role on each cluster.",
+            "trimtab whoami",
         ),
         "completion": Entry(
             f"{_CLI}.completion",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +15,7 @@ from dashboard.cli.registry import CONNECTORS
 if TYPE_CHECKING:
     from core.systems import KnownSystem
 
+_CURRENT: ContextVar[services.Config | None] = ContextVar("configuration", default=None)
 _ELSEWHERE: Final = ("TRIMTAB_JOURNAL_URL", "TRIMTAB_STATE_DIR")
 
 
@@ -25,7 +27,18 @@ def read_config(given: Path | None) -> services.Config:
     Raises:
         ConfigError: It cannot be read or is contradictory.
     """
-    return services.load_config(services.config_path(given), CONNECTORS.get())
+    config = services.load_config(services.config_path(given), CONNECTORS.get())
+    _CURRENT.set(config)
+    return config
+
+
+def current_config() -> services.Config:
+    """Return the configuration that the command has read, or the one that it would read.
+
+    Raises:
+        ConfigError: It cannot be read or is contradictory.
+    """
+    return _CURRENT.get() or read_config(None)
 
 
 def systems() -> tuple[KnownSystem, ...]:

@@ -14,7 +14,7 @@ from dashboard.cli.config import configured
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import EXIT_DONE, Answer, UsageFaultError, emit, note, say, table
 from dashboard.cli.supervisor import end_with_parent, shutting_down
-from dashboard.services import jobs
+from dashboard.services import access, jobs
 
 if TYPE_CHECKING:
     from dashboard.services.jobs import Job
@@ -87,7 +87,7 @@ def _list(config_file: Path | None, *, as_json: bool) -> int:
 def _one(job_id: str, config_file: Path | None, *, stops: bool, as_json: bool) -> int:
     config = configured(config_file)
     if stops:
-        jobs.stop_job(config, job_id)
+        jobs.stop_job(config, job_id, access.command_identity(config))
     found = jobs.job(config, job_id)
 
     def show() -> None:

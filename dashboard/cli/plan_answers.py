@@ -13,7 +13,9 @@ from core.errors import OpsError, PlanError
 from core.plan.describe import tally
 from core.plan.model import Diagnostic, Plan
 from core.units import pluralize
+from dashboard.cli.config import current_config
 from dashboard.cli.output import Answer, emit, say
+from dashboard.services import access
 
 
 def plan(made: Plan) -> dict[str, Any]:
@@ -68,14 +70,15 @@ def nothing_to_do(diagnostics: Sequence[Diagnostic], *, as_json: bool) -> int:
     return emit(Answer(body, show), as_json=as_json)
 
 
-def write_plan(path: Path, content: bytes) -> None:
-    """Write a plan file.
+def write_plan(path: Path, plan: Plan) -> None:
+    """Write a plan file, signed with the key of this installation.
 
     Raises:
         PlanError: It cannot be written.
+        ConfigError: The key cannot be used.
     """
     try:
-        path.write_bytes(content)
+        path.write_bytes(access.plan_file(current_config(), plan))
     except OSError as exc:
         raise PlanError(
             f"{path} cannot be written: {exc.strerror}.", hint="Name another file."

@@ -33,6 +33,7 @@ from dashboard.cli.output import (
     table,
 )
 from dashboard.presenters.run_steps import same_reason, waiting_step
+from dashboard.services import access
 
 _BATCH = 1000
 
@@ -98,7 +99,7 @@ def runs(
 def _control(
     config: services.Config, run: str, control: Control, reason: str, *, as_json: bool
 ) -> int:
-    services.ask_control(config, run, control, services.actor(), reason)
+    services.ask_control(config, run, control, access.command_identity(config), reason)
     sentence = (
         f"{control.capitalize()} of run {run} is requested; its worker acts within about a second."
     )

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import streamlit as st
 
+from core.actions.authority import needed_role
 from core.actions.describe import describe_open_run, describe_stop
 from core.actions.model import RunOptions
 from core.errors import OpsError
-from core.plan.codec import dump_plan
 from core.plan.describe import tally
 from core.plan.model import Plan
 from dashboard import services, state
 from dashboard.components import action_bar, words
 from dashboard.presenters import applying as presenter
 from dashboard.presenters.naming import file_name
+from dashboard.queries import access as page_access
 from dashboard.queries import runs
-from dashboard.services import config_option
+from dashboard.services import access, config_option
 
 if TYPE_CHECKING:
     from dashboard.services import Cluster, Config
@@ -103,7 +104,7 @@ def draw_download(dialog: ApplyDialog) -> str:
     name = file_name(dialog.cluster.name, f"plan-{plan.short_id}", plan.created_at, "json")
     st.download_button(
         "Download the plan",
-        data=dump_plan(plan),
+        data=access.plan_file(services.page_config(), plan),
         file_name=name,
         mime="application/json",
         icon=":material/download:",
@@ -169,6 +170,11 @@ def draw_dialog() -> None:
 def _refusal(dialog: ApplyDialog) -> str | None:
     """Why the plan cannot be applied now; asked when it is drawn, and again when it is sent."""
     name = dialog.cluster.name
+    forbidden = page_access.refusal(
+        dialog.config, needed_role(dialog.plan), name, "apply this plan"
+    )
+    if forbidden is not None:
+        return forbidden
     try:
         going = runs.open_run(dialog.config, name)
     except OpsError as error:

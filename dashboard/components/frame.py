@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import streamlit as st
 
-from core.errors import ConfigError, OpsError, SnapshotError
-from dashboard import services, state
+from core.errors import ConfigError, ForbiddenError, OpsError, SnapshotError
+from dashboard import services, sign_in, state
 from dashboard.components import navigation, words
 from dashboard.components.header import Choice, render_header
 from dashboard.components.page import ClusterPage
 from dashboard.components.systems import system_of
 from dashboard.components.waiting import no_clusters, no_snapshot
-from dashboard.queries import runs
+from dashboard.queries import access, runs
 from dashboard.queries.snapshots import SavedSnapshots, saved_snapshots
 from dashboard.sitemap import kinds_of
 
@@ -44,8 +44,8 @@ def draw_header(page: str) -> None:
     words.forget_title()
     kinds = kinds_of(page)
     try:
-        config = services.page_config()
-    except ConfigError as error:
+        config = access.page_config()
+    except OpsError as error:
         st.session_state[_FRAME] = error
         return
     offered = [cluster for cluster in config.clusters if cluster.kind in kinds]
@@ -71,8 +71,13 @@ def _drawn(title: str) -> tuple[Config, Choice]:
         words.title(title)
         navigation.draw_row(state.page())
     drawn = st.session_state[_FRAME]
-    if isinstance(drawn, ConfigError):
-        words.failed(drawn, what="The configuration cannot be used")
+    if isinstance(drawn, OpsError):
+        is_ours = isinstance(drawn, ConfigError)
+        words.failed(
+            drawn, what=f"{'The configuration' if is_ours else 'This page'} cannot be used"
+        )
+        if isinstance(drawn, ForbiddenError):
+            st.link_button("Sign in", sign_in.SIGN_IN, icon=":material/login:")
         st.stop()
     config, kinds, choice = cast("tuple[Config, Sequence[str], Choice | None]", drawn)
     if choice is None:

@@ -12,7 +12,7 @@ from core.errors import OpsError
 from dashboard import services, state
 from dashboard.components import tables, words
 from dashboard.presenters import jobs as presenter
-from dashboard.queries import runs
+from dashboard.queries import access
 from dashboard.services import config_option
 from dashboard.services import jobs as services_jobs
 
@@ -65,7 +65,7 @@ def request(config: Config, kind: str, parameters: Mapping[str, Any]) -> str | N
     """
     st.session_state.pop(_FAILED, None)
     try:
-        return services_jobs.request_job(config, kind, parameters, runs.person())
+        return services_jobs.request_job(config, kind, parameters, access.person(config))
     except OpsError as error:
         st.session_state[_FAILED] = error
         return None
@@ -151,7 +151,7 @@ def _bar(config: Config, job: Job, server: presenter.ServerState) -> None:
 
 def _stop(config: Config, job_id: str) -> None:
     try:
-        services_jobs.stop_job(config, job_id)
+        services_jobs.stop_job(config, job_id, access.person(config))
     except OpsError as error:
         st.toast(words.plain(str(error)), icon=":material/error:")
 
@@ -169,7 +169,7 @@ def draw_failure(job: Job) -> None:
 def leave(config: Config, job_id: str) -> None:
     """Show no job any more, and drop it; for callbacks."""
     try:
-        services_jobs.drop_job(config, job_id)
+        services_jobs.drop_job(config, job_id, access.person(config))
     except OpsError as error:
         st.toast(words.plain(str(error)), icon=":material/error:")
     close()

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
-from core.errors import ConfigError, InvariantError, OpsError, SnapshotError
+from core.errors import InvariantError, OpsError, SnapshotError
 from dashboard import services, state
 from dashboard.components.systems import system_of
 from dashboard.presenters.finding_counts import Counts, badge_of, describe_count
+from dashboard.queries import access
 from dashboard.queries.background import BackgroundResults
 from dashboard.queries.snapshots import saved_snapshots
 from dashboard.sitemap import ENTRIES, KINDS, SECTIONS, Entry, family_of, top_of
@@ -70,8 +71,8 @@ def pages() -> dict[str, list[st.Page]]:
 def _state_of_fleet() -> tuple[Counts, tuple[str, ...], int]:
     """Return the counts by page, the kinds of the configured clusters, and the runs in progress."""
     try:
-        config = services.page_config()
-    except ConfigError:
+        config = access.page_config()
+    except OpsError:
         return {}, KINDS, 0  # the page itself says why
     kinds = tuple({cluster.kind for cluster in config.clusters}) or KINDS
     try:

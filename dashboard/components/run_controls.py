@@ -16,7 +16,7 @@ from dashboard.components import words
 from dashboard.components.systems import system_of_run
 from dashboard.presenters import runs as presenter
 from dashboard.presenters.run_steps import notice as notice_of
-from dashboard.queries import runs
+from dashboard.queries import access, runs
 from dashboard.services import config_option
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _is_sandbox(config: Config, cluster: str) -> bool:
 
 def _pause_or_resume(config: Config, view: RunView) -> None:
     control: Control = "resume" if view.state == "PAUSED" else "pause"
-    why_not = presenter.why_no_control(view, control)
+    why_not = presenter.why_no_control(view, control) or _forbidden(config, view, control)
     st.button(
         control.capitalize(),
         icon=":material/play_arrow:" if control == "resume" else ":material/pause:",
@@ -78,7 +78,7 @@ def _pause_or_resume(config: Config, view: RunView) -> None:
 
 
 def _stop(config: Config, view: RunView) -> None:
-    why_not = presenter.why_no_control(view, "stop")
+    why_not = presenter.why_no_control(view, "stop") or _forbidden(config, view, "stop")
     with st.popover("Stop…", icon=":material/stop:", disabled=why_not is not None, help=why_not):
         st.markdown(
             "The step under way is finished, the remaining ones are skipped, "
@@ -92,6 +92,10 @@ def _stop(config: Config, view: RunView) -> None:
             on_click=_ask,
             args=(config, view.run_id, "stop"),
         )
+
+
+def _forbidden(config: Config, view: RunView, control: Control) -> str | None:
+    return access.refusal(config, "operator", view.cluster, f"{control} runs")
 
 
 def _undo(config: Config, view: RunView) -> None:
@@ -144,6 +148,6 @@ def _preview_next(cluster: str, step: Step) -> None:
 def _ask(config: Config, run_id: RunId, control: Control) -> None:
     reason = str(st.session_state.get("_stop_reason") or "") if control == "stop" else ""
     try:
-        services.ask_control(config, run_id, control, runs.person(), reason.strip())
+        services.ask_control(config, run_id, control, access.person(config), reason.strip())
     except OpsError as error:
         st.session_state[FAILED] = f"{error.message} {error.hint}".strip()

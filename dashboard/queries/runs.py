@@ -8,7 +8,6 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 import pandas as pd
-import streamlit as st
 
 from core.actions.events import Entry
 from core.actions.model import RunId, RunOptions
@@ -19,6 +18,7 @@ from core.snapshot.store import CachedSnapshot
 from dashboard import services
 from dashboard.presenters.journal import Chain, chain_of, entries_frame
 from dashboard.presenters.workers import WorkerState, worker_state
+from dashboard.queries import access
 from dashboard.queries.cache import cached
 from dashboard.queries.snapshots import collector_status
 
@@ -54,12 +54,6 @@ class UndoRequest:
     last_seq: int
     view: RunView = field(compare=False, repr=False)
     exclusions: tuple[str, ...] = ()
-
-
-def person() -> str:
-    """Return who uses this page: the signed-in user's address, or the dashboard's own user."""
-    email = st.user.get("email")
-    return services.actor(str(email) if email else None, is_page=True)
 
 
 def worker(config: Config, cluster: str) -> WorkerState:
@@ -122,7 +116,9 @@ def request(config: Config, plan: Plan, reason: str, options: RunOptions) -> Run
         for view in services.runs(config, plan.cluster, limit=_RECENT):
             if view.plan.plan_id == plan.plan_id and view.state != "REFUSED":
                 return view.run_id
-        return services.request_run(config, plan.cluster, plan, reason, options, person())
+        return services.request_run(
+            config, plan.cluster, plan, reason, options, access.person(config)
+        )
 
 
 def undone_by(config: Config, view: RunView) -> RunView | None:
@@ -168,7 +164,14 @@ def audit(config: Config) -> pd.DataFrame:
                 grown = pd.concat([saved.frame, grown], ignore_index=True)
             saved.frame = grown.tail(MAX_ENTRIES).reset_index(drop=True)
             saved.seq = fresh[-1].seq if fresh else saved.seq
-        return saved.frame
+        return _visible(config, saved.frame)
+
+
+def _visible(config: Config, entries: pd.DataFrame) -> pd.DataFrame:
+    """Return the entries of the clusters that the person may look at."""
+    if config.access.sign_in == "none":
+        return entries
+    return entries[entries["cluster"].isin([one.name for one in config.clusters])]
 
 
 def newest(config: Config) -> tuple[int, str]:

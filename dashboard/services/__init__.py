@@ -5,7 +5,6 @@ Pages and commands ask here; nothing heavy is imported until it is needed.
 
 from __future__ import annotations
 
-import getpass
 import os
 import secrets
 import shlex
@@ -18,6 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from core.access import Identity
+from core.actions.authority import needed_role, signed
 from core.actions.events import ControlRequested, Record, RunRequested
 from core.actions.model import Control, RunId, RunOptions
 from core.actions.request import (
@@ -136,9 +137,12 @@ def runs(
     Raises:
         RemoteError: The journal cannot be read.
     """
-    return _runbook_at(config.journal_address, config.connectors).views(
-        cluster=cluster, limit=limit
-    )
+    book = _runbook_at(config.journal_address, config.connectors)
+    if config.access.sign_in == "none":
+        return book.views(cluster=cluster, limit=limit)
+    names = {one.name for one in config.clusters}
+    found = [view for view in book.views(cluster=cluster, limit=None) if view.cluster in names]
+    return found[:limit]
 
 
 def default_options(config: TrimtabConfig, cluster: str) -> RunOptions:
@@ -161,17 +165,26 @@ def request_run(
     plan: Plan,
     reason: str,
     options: RunOptions,
-    actor: str,
+    by: Identity,
 ) -> RunId:
     """Request a plan: the worker of the cluster takes it up from the journal.
 
+    Args:
+        config: The configuration.
+        cluster: Name of the plan's cluster.
+        plan: What is requested.
+        reason: Why, for the record.
+        options: How it is executed.
+        by: Who requests it; the worker checks the person's role again.
     Raises:
+        ForbiddenError: The person lacks the role that the plan needs.
         InputError: No reason, or options beyond the cluster's limits.
         UnknownNameError: No such cluster.
         PlanError: The plan cannot be applied (``GuardRefusedError``: the cluster is read-only).
         RemoteError: The journal cannot be written.
     """
     settings = config.cluster(cluster)
+    config.access.rules().check(by, needed_role(plan), cluster, "apply this plan")
     limits = RunLimits(
         pace_per_min=settings.apply.pace_per_min,
         max_failures=settings.apply.max_failures,
@@ -184,48 +197,48 @@ def request_run(
     check_options(options, limits)
     run_id = run_id_at(moment, secrets.token_hex(3))
     undoes = RunId(plan.undoes) if plan.undoes else None
-    event = RunRequested(plan=plan, options=options, reason=reason_of(reason), undoes=undoes)
-    record = Record(run_id=run_id, cluster=cluster, at=moment, actor=actor, event=event)
-    journal(config).append(record)
+    event = RunRequested(
+        plan=plan, options=options, reason=reason_of(reason), undoes=undoes, identity=by
+    )
+    _append(config, run_id, cluster, moment, event)
     return run_id
 
 
 def ask_control(
-    config: TrimtabConfig, run_id: str, control: Control, actor: str, reason: str = ""
+    config: TrimtabConfig, run_id: str, control: Control, by: Identity, reason: str = ""
 ) -> None:
     """Ask the worker to pause, resume or stop a run.
 
     Raises:
+        ForbiddenError: The person may not control runs of the cluster.
         UnknownNameError: There is no such run.
         PlanConflictError: The run has ended.
         RemoteError: The journal cannot be written.
     """
     view = run_view(config, run_id)
+    config.access.rules().check(by, "operator", view.cluster, f"{control} runs")
     if view.is_ended:
         raise PlanConflictError(
             f"Run {run_id} is {view.state} already: it cannot be asked to {control}.",
             hint="Undo it, if it has to be taken back.",
         )
-    event = ControlRequested(control=control, reason=one_line(reason))
-    at = now()
-    record = Record(run_id=view.run_id, cluster=view.cluster, at=at, actor=actor, event=event)
-    journal(config).append(record)
+    event = ControlRequested(control=control, reason=one_line(reason), identity=by)
+    _append(config, view.run_id, view.cluster, now(), event)
 
 
-def actor(email: str | None = None, *, is_page: bool = False) -> str:
-    """Return who asks, as the journal names a person.
+def _append(
+    config: TrimtabConfig,
+    run_id: RunId,
+    cluster: str,
+    at: datetime,
+    event: RunRequested | ControlRequested,
+) -> None:
+    """Write a person's request into the journal, signed with the installation's key."""
+    from connectors.access.key import installation_key  # noqa: PLC0415  # commands must start fast
 
-    Args:
-        email: Of who is logged in on the pages.
-        is_page: Asked from the pages without a log-in: then only the dashboard's own user is known.
-    """
-    if email:
-        return email
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a user id without a name, in a container
-        user = f"uid-{os.getuid()}"
-    return f"dashboard/{user}" if is_page else user
+    actor = event.identity.name if event.identity else ""
+    record = Record(run_id=run_id, cluster=cluster, at=at, actor=actor, event=event)
+    journal(config).append(signed(record, installation_key(config.access)))
 
 
 # -- for the command line --------------------------------------------------------------------------

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from core.access import Identity
+from core.errors import UnknownNameError
 from dashboard import services
 from dashboard.services import history, spark
 
@@ -60,10 +62,11 @@ def _queue_at(state_dir: Path, address: SecretStr) -> JobQueue:
     return JobQueue(state_dir / "jobs", address)
 
 
-def request_job(config: Config, name: str, values: Mapping[str, Any], actor: str) -> str:
+def request_job(config: Config, name: str, values: Mapping[str, Any], by: Identity) -> str:
     """Queue a job and return its name.
 
     Raises:
+        ForbiddenError: The person may not start jobs.
         UnknownNameError: There is no such kind.
         InputError: ``values`` is not valid for it.
         ComputeError: The state directory cannot be written.
@@ -74,7 +77,8 @@ def request_job(config: Config, name: str, values: Mapping[str, Any], actor: str
     kind = catalogue.kind_of(name, catalogue.kinds())
     model = catalogue.checked(kind, values)
     plain = model.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    return _queue(config).add(name, plain, actor, services.now())
+    _check(config, by, plain, "start jobs")
+    return _queue(config).add(name, plain, by.name, services.now())
 
 
 def job(config: Config, job_id: str) -> Job:
@@ -84,7 +88,10 @@ def job(config: Config, job_id: str) -> Job:
         UnknownNameError: There is none of that name.
         RemoteError: The journal's database cannot be read.
     """
-    return _queue(config).find(job_id)
+    found = _queue(config).find(job_id)
+    if not _is_visible(config, found):
+        raise UnknownNameError.of("job", job_id, (), place="the queue")
+    return found
 
 
 def jobs(config: Config) -> list[Job]:
@@ -93,29 +100,62 @@ def jobs(config: Config) -> list[Job]:
     Raises:
         RemoteError: The journal's database cannot be read.
     """
-    return _queue(config).jobs()
+    return [one for one in _queue(config).jobs() if _is_visible(config, one)]
 
 
-def stop_job(config: Config, job_id: str) -> None:
+def _is_visible(config: Config, job: Job) -> bool:
+    """Return whether every cluster that a job names is one of the configuration's."""
+    names = {cluster.name for cluster in config.clusters}
+    parameters = job.request.parameters if job.request else {}
+    return config.access.sign_in == "none" or set(_named(parameters)) <= names
+
+
+def stop_job(config: Config, job_id: str, by: Identity) -> None:
     """Request a job's end.
 
     Raises:
+        ForbiddenError: The person may not stop jobs.
         UnknownNameError: There is none of that name.
         InputError: It has ended.
         RemoteError: The journal's database cannot be written.
     """
+    _check_job(config, job_id, by, "stop jobs")
     _queue(config).stop(job_id, services.now())
 
 
-def drop_job(config: Config, job_id: str) -> None:
+def drop_job(config: Config, job_id: str, by: Identity) -> None:
     """Remove an ended job with its results.
 
     Raises:
+        ForbiddenError: The person may not remove jobs.
         UnknownNameError: There is none of that name.
         InputError: It has not ended.
         RemoteError: The journal's database cannot be written.
     """
+    _check_job(config, job_id, by, "remove jobs")
     _queue(config).drop(job_id)
+
+
+def _check_job(config: Config, job_id: str, by: Identity, action: str) -> None:
+    request = _queue(config).find(job_id).request
+    _check(config, by, request.parameters if request else {}, action)
+
+
+def _check(config: Config, by: Identity, parameters: Mapping[str, Any], action: str) -> None:
+    """Check that a person is operator of every cluster of a job; it has all where it names none.
+
+    Raises:
+        ForbiddenError: The person is not.
+    """
+    rules = config.access.rules()
+    for cluster in _named(parameters) or [cluster.name for cluster in config.clusters]:
+        rules.check(by, "operator", cluster, action)
+
+
+def _named(parameters: Mapping[str, Any]) -> list[str]:
+    """Return the clusters that a job's parameters name."""
+    named = parameters.get("clusters") or parameters.get("cluster") or []
+    return [named] if isinstance(named, str) else list(named)
 
 
 def result(found: Job, name: str) -> pa.Table:

@@ -6,6 +6,7 @@ import pytest
 from pegasus_snapshots import NODES, part_row, snapshot_of, whole
 from snapshot_site import Site, assert_calm, now, texts
 
+from core.access import Identity
 from core.actions.model import RunOptions
 from core.pegasus.plan.maintenance import migrate_plan
 from core.plan.options import PlanOptions
@@ -116,7 +117,9 @@ def test_run_under_way_is_shown_with_what_may_be_asked_of_it(site):
     site.put(snapshot)
     config = services.load_config(site.config, ())
     plan = migrate_plan(snapshot, NODES[0], PlanOptions(now=now()))
-    run = services.request_run(config, "peg", plan, "new disks", RunOptions(), "alice")
+    run = services.request_run(
+        config, "peg", plan, "new disks", RunOptions(), Identity(name="alice")
+    )
     app = opened(site, pick="Drain", node=[NODES[1]])
     assert f"run {run} is under way" in texts(app)
     assert app.button(key="_open_going").label == f"Open run {run}"

@@ -15,13 +15,15 @@ import pytest
 from apply_site import movable
 
 from connectors.sandbox.pulsar.fleet import Sandbox, SandboxOptions
-from core.plan.codec import dump_plan, load_plan
+from core.plan.codec import load_plan
 from core.plan.model import sealed
 from core.snapshot.store import load_snapshot
 from core.systems import STEPS
+from dashboard import services
 from dashboard.cli.apply import pace_per_min
 from dashboard.cli.main import run
 from dashboard.cli.output import UsageFaultError
+from dashboard.services import access
 
 pytestmark = pytest.mark.zookeeper
 
@@ -186,7 +188,8 @@ def test_detached_run_waits_for_a_worker_which_carries_it_out(
         code, body = answer(capsys, *apply_words(fleet, plan, "--reason", "again"))
         assert (code, body["error"]["code"]) == (1, "already_applied")
         other = plan.parent / "other.json"
-        other.write_bytes(dump_plan(sealed(replace(load_plan(plan, STEPS), reason="another plan"))))
+        again = sealed(replace(load_plan(plan, STEPS), reason="another plan"))
+        other.write_bytes(access.plan_file(services.load_config(None, ()), again))
         second = apply_words(fleet, other, "--reason", "again: all moved already")
         code, body = answer(capsys, *second)  # followed now: a worker serves the cluster
         assert (code, body["run"]["state"]) == (1, "FAILED")

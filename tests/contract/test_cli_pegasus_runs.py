@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
+from core.access import Identity
 from core.snapshot.pegasus import PegasusSnapshot
 from dashboard import services
 from dashboard.cli.main import run
@@ -115,7 +116,9 @@ def test_a_rolling_update_says_what_the_operator_has_to_do_and_waits_for_it(
                 return
             pause.wait(0.1)
         for view in services.runs(loaded, NAME):
-            services.ask_control(loaded, view.run_id, "stop", "a test", "it never waited")
+            services.ask_control(
+                loaded, view.run_id, "stop", Identity(name="a test"), "it never waited"
+            )
 
     hand = threading.Thread(target=operator)
     hand.start()

@@ -42,7 +42,15 @@ def port(tmp_path_factory) -> Iterator[int]:
     environment = {name: text for name, text in os.environ.items() if "TRIMTAB" not in name}
     with log.open("wb") as sink:
         process = subprocess.Popen(
-            [sys.executable, "-m", "dashboard.serve", str(chosen), PROXY, "console:3000"],
+            [
+                sys.executable,
+                "-m",
+                "dashboard.serve",
+                "127.0.0.1",
+                str(chosen),
+                PROXY,
+                "console:3000",
+            ],
             cwd=ROOT,
             env=environment,
             stdout=sink,

@@ -30,9 +30,9 @@ from connectors.worker.worker import run_worker
 from core.actions.events import StepEnded, StepStarted
 from core.actions.model import ENDED_RUNS, FINAL_STEPS, RunId
 from core.actions.runs import RunView
-from core.plan.codec import dump_plan
 from core.plan.model import Plan, sealed
 from core.pulsar.steps.split import SplitBundle
+from dashboard.services import access
 
 pytestmark = pytest.mark.zookeeper
 
@@ -541,7 +541,7 @@ def test_ctrl_c_of_apply_stops_after_the_step_under_way(
     whole: Sandbox, site: ApplySite, tmp_path: Path
 ) -> None:
     plan_file = tmp_path / "plan.json"
-    plan_file.write_bytes(dump_plan(site.plan(STEPS)))
+    plan_file.write_bytes(access.plan_file(site.config, site.plan(STEPS)))
     words = ["apply", str(plan_file), "--cluster", site.cluster.name, "--pace", "60/min"]
     words += ["--reason", "a test", "--config", str(write_config(site)), "--json"]
     process = subprocess.Popen(

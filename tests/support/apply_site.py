@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from signed_requests import as_requested
 
 from connectors.config.model import ClusterConfig, Timeouts, TrimtabConfig
 from connectors.journal.journal import SqlJournal
@@ -101,7 +102,7 @@ class ApplySite:
                 actor=ACTOR,
                 event=event,
             )
-            journal.append(record)
+            journal.append(as_requested(record))
 
     def execute_run(self, plan: Plan, options: RunOptions = HASTE) -> RunView:
         """Ask for a plan and be the worker until its run has ended."""

@@ -20,6 +20,7 @@ from typing import Self
 
 import pytest
 from pegasus_site import PegasusSite, wait_until
+from signed_requests import as_requested
 
 from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
 from connectors.worker.worker import run_worker
@@ -230,7 +231,7 @@ class Run:
         )
         journal = self._site.journal(self._folder)
         try:
-            journal.append(record)
+            journal.append(as_requested(record))
         finally:
             journal.close()
 

@@ -11,6 +11,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic
 
+from signed_requests import as_requested
+
 from connectors.config.model import ApplyLimits, ClusterConfig, Timeouts, TrimtabConfig
 from connectors.journal.journal import SqlJournal
 from connectors.pegasus.acting.cluster import PegasusCluster
@@ -131,7 +133,8 @@ class PegasusSite:
         with closing(self.journal(folder)) as journal:
             at = datetime.now(UTC)
             name = self.config.name
-            journal.append(Record(run_id=run_id, cluster=name, at=at, actor="tester", event=event))
+            record = Record(run_id=run_id, cluster=name, at=at, actor="tester", event=event)
+            journal.append(as_requested(record))
         return run_id
 
     def trimtab(self, folder: Path, **changes: object) -> TrimtabConfig:

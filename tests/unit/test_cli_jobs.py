@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from core.access import Identity
 from dashboard import services
 from dashboard.cli.main import run
 from dashboard.services import jobs
@@ -30,7 +31,7 @@ def answer(capsys: pytest.CaptureFixture[str], config: Path, *words: str, code: 
 
 def test_jobs_are_listed_shown_and_stopped(config: Path, capsys: Any) -> None:
     assert answer(capsys, config, "list") == {"jobs": [], "is_served": False}
-    job_id = jobs.request_job(services.load_config(config, ()), "flaps", {}, "kim")
+    job_id = jobs.request_job(services.load_config(config, ()), "flaps", {}, Identity(name="kim"))
     (listed,) = answer(capsys, config, "list")["jobs"]
     assert (listed["id"], listed["kind"], listed["actor"]) == (job_id, "flaps", "kim")
     assert answer(capsys, config, "show", job_id)["state"] == "queued"

@@ -10,6 +10,7 @@ from journal_entries import RUN, begun, claimed, ended, plan_of, record_of, requ
 
 from connectors.config.model import TrimtabConfig
 from connectors.journal.journal import SqlJournal
+from core.access import Identity
 from core.actions.events import RunEnded
 from core.actions.model import RunId, RunOptions
 from core.errors import (
@@ -21,6 +22,7 @@ from core.errors import (
 )
 from core.plan.model import Diagnostic, Plan
 from dashboard import services
+from dashboard.services.access import local_identity
 from dashboard.services.runbook import RunBook
 
 
@@ -47,7 +49,7 @@ def ask(config: TrimtabConfig, plan: Plan, cluster: str = "prod", **changes: obj
     asked = {
         "reason": "too hot",
         "options": services.default_options(config, "prod"),
-        "actor": "ann",
+        "by": Identity(name="ann"),
     }
     return services.request_run(config, cluster, plan, **(asked | changes))  # type: ignore[arg-type]  # as named
 
@@ -124,7 +126,7 @@ def test_a_request_beyond_the_limits_is_refused(config, changes, words) -> None:
 
 def test_a_run_can_be_asked_to_stop_until_it_has_ended(config) -> None:
     run_id = ask(config, fresh_plan())
-    services.ask_control(config, run_id, "stop", "ben", " enough ")
+    services.ask_control(config, run_id, "stop", Identity(name="ben"), " enough ")
     view = services.run_view(config, run_id)
     assert view.control is not None
     assert (view.control.control, view.control.requested_by) == ("stop", "ben")
@@ -132,7 +134,7 @@ def test_a_run_can_be_asked_to_stop_until_it_has_ended(config) -> None:
     for event in (claimed(), ended(0, "SKIPPED"), RunEnded(state="STOPPED", sentence="x")):
         services.journal(config).append(record_of(event, run_id=run_id))
     with pytest.raises(PlanConflictError, match="STOPPED already"):
-        services.ask_control(config, run_id, "pause", "ben")
+        services.ask_control(config, run_id, "pause", Identity(name="ben"))
 
 
 def test_an_unknown_run_is_named(config) -> None:
@@ -140,9 +142,8 @@ def test_an_unknown_run_is_named(config) -> None:
         services.run_view(config, "no-such")
 
 
-def test_persons_have_names() -> None:
-    assert services.actor("ann@example.org", is_page=True) == "ann@example.org"
-    assert services.actor(is_page=True) == f"dashboard/{services.actor()}"
+def test_the_local_user_has_a_name() -> None:
+    assert local_identity(is_page=True).name == f"dashboard/{local_identity().name}"
 
 
 # -- the run book ----------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from core.plan.model import Plan
 from core.plan.registry import StepRegistry
 from core.systems import SYSTEMS
 from dashboard.cli.main import run
+from dashboard.services import access
 from tests.support.queue_system import (
     AUTO,
     QUEUES,
@@ -228,7 +229,7 @@ def test_the_command_line_captures_judges_previews_applies_and_undoes(
 
     snapshot = QueueSnapshot.load(folder)
     plan = plan_of(snapshot, [MOVE], datetime.now(UTC), reason="less on w1")
-    plan_file.write_bytes(dump_plan(plan))
+    plan_file.write_bytes(access.plan_file(TrimtabConfig(), plan))
     previewed = console("preview", plan_file, "--snapshot", folder, is_configured=False)
     assert previewed["answer"] == "Queues after: w1 1, w2 2."
     tried = console("apply", plan_file, "--cluster", "queues-1", "--dry-run")
@@ -249,7 +250,10 @@ def test_a_cluster_made_read_only_during_a_run_is_left_alone(
     plan_file = tmp_path / "plan.json"
     moves = [MoveQueue(queue=one, owner="w1", destination="w2") for one in ("orders", "mails")]
     plan_file.write_bytes(
-        dump_plan(plan_of(console.cluster.snapshot(), moves, datetime.now(UTC), reason="less"))
+        access.plan_file(
+            TrimtabConfig(),
+            plan_of(console.cluster.snapshot(), moves, datetime.now(UTC), reason="less"),
+        )
     )
     text = console.config.read_text()
 

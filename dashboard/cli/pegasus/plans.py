@@ -40,7 +40,6 @@ from core.pegasus.plan.preview import PegasusPreview, preview_pegasus
 from core.pegasus.proposal import Change, Move
 from core.pegasus.server_settings import CHANGEABLE, changeable
 from core.pegasus.snapshot import PegasusFacts
-from core.plan.codec import dump_plan
 from core.plan.model import Diagnostic, Plan
 from core.plan.options import PlanOptions
 from core.snapshot.pegasus import PegasusSnapshot
@@ -219,7 +218,7 @@ def _write(
 ) -> int:
     """Write a plan where a file is named, and show it."""
     if plan_file is not None:
-        write_plan(plan_file, dump_plan(plan))
+        write_plan(plan_file, plan)
     elif reason.strip():
         note("Nothing was changed: add --apply to carry it out.")
     body = {

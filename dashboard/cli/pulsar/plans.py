@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from core.plan.codec import dump_plan
 from core.plan.model import Plan
 from core.plan.options import PlanOptions
 from core.pulsar.plan.build import build_unload_plan
@@ -73,7 +72,7 @@ def unload(
     if errors:
         raise refusal(errors)
     if plan_file is not None:
-        write_plan(plan_file, dump_plan(plan))
+        write_plan(plan_file, plan)
 
     def show() -> None:
         plan_answers.show_plan(plan)
@@ -150,7 +149,7 @@ def set_settings(
     if not plan.steps:
         return nothing_to_do(plan.diagnostics, as_json=as_json)
     if plan_file is not None:
-        write_plan(plan_file, dump_plan(plan))
+        write_plan(plan_file, plan)
     others = preview_plan(snapshot, plan).others
     body = {
         "plan": plan_answers.plan(plan),

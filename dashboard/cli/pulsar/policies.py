@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import typer
 
 from core.errors import UnknownNameError
-from core.plan.codec import dump_plan
 from core.plan.options import PlanOptions
 from core.planning.isolation_fixes import FixFinder
 from core.planning.limits.effects import limit_effects
@@ -164,7 +163,7 @@ def _plan_policy(
     if not plan.steps or impact is None:
         return nothing_to_do(plan.diagnostics, as_json=as_json)
     if plan_file is not None:
-        write_plan(plan_file, dump_plan(plan))
+        write_plan(plan_file, plan)
     others = preview_plan(snapshot, plan).others
     limits = policy_changes(plan.steps)
     effects = limit_effects(snapshot, active_settings(snapshot), limits)

@@ -13,7 +13,6 @@ import typer
 
 from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
 from core.ids import range_text
-from core.plan.codec import dump_plan
 from core.plan.model import Plan
 from core.plan.options import PlanOptions
 from core.planning.advisors.bundle_reasons import BundleLimits, Demand, advise_bundles
@@ -289,7 +288,7 @@ def _plan(
     plan = build_cuts_plan(snapshot, cuts, options)
     if errors := plan.by_severity("error"):
         raise refusal(errors)
-    write_plan(plan_file, dump_plan(plan))
+    write_plan(plan_file, plan)
     return plan
 
 

@@ -12,7 +12,6 @@ import typer
 
 from core.optimize import Proposal, optimize
 from core.optimize.request import OptimizeRequest
-from core.plan.codec import dump_plan
 from core.plan.model import Plan
 from core.pulsar.plan.build import build_unload_plan
 from core.snapshot import PulsarSnapshot
@@ -67,7 +66,7 @@ def run_optimize(
     plan = None
     if plan_file is not None and proposal.moves:
         plan = _plan(snapshot, proposal, request, assumptions, reason)
-        write_plan(plan_file, dump_plan(plan))
+        write_plan(plan_file, plan)
     body = proposal_json(proposal) | {"elapsed_ms": round(elapsed_ms, 3)} | recent.as_json()
     if plan_file is not None:
         body["plan"] = plan_answers.plan(plan) if plan else None

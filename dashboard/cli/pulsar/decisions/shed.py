@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from core.errors import PlanError, UnknownNameError
-from core.plan.codec import dump_plan
 from core.plan.model import Plan
 from core.pulsar.placement import active_placement
 from core.pulsar.plan.build import build_unload_plan
@@ -35,6 +34,7 @@ from core.snapshot.store import load_snapshot
 from core.units import format_ratio, pluralize
 from dashboard.cli import plan_answers
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
+from dashboard.cli.plan_answers import write_plan
 from dashboard.cli.pulsar.decisions import shed_answer
 from dashboard.cli.pulsar.decisions.shed_answer import ShedAnswer
 from dashboard.cli.pulsar.snapshots import Assumptions
@@ -72,7 +72,7 @@ def shed(
     planned = Planned(plan_file, directory)
     if plan_file is not None and answer.rounds[0].moves:
         plan = _plan(snapshot, answer, assumptions)
-        _write(plan_file, dump_plan(plan))
+        write_plan(plan_file, plan)
         planned = replace(planned, plan=plan)
     return tell(answer, recent, request, planned, as_json=as_json)
 
@@ -271,15 +271,6 @@ def _named_destinations(done: Round) -> Iterator[tuple[str, str]]:
         placed = done.destinations.get(move.bundle)
         if move.destination and (placed is None or placed == {move.destination: 1.0}):
             yield move.bundle, move.destination
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        path.write_bytes(content)
-    except OSError as exc:
-        raise PlanError(
-            f"{path} cannot be written: {exc.strerror}.", hint="Name another file."
-        ) from exc
 
 
 def _show_rounds(answer: ShedAnswer) -> None:

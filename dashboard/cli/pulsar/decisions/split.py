@@ -12,7 +12,6 @@ import typer
 
 from core.errors import UnknownNameError
 from core.ids import FULL_UPPER
-from core.plan.codec import dump_plan
 from core.plan.model import Plan
 from core.plan.options import PlanOptions
 from core.pulsar.plan.split import SplitSpec, build_split_plan
@@ -102,7 +101,7 @@ def _plan(
     plan = build_split_plan(snapshot, [bundle], spec, terms)
     if errors := plan.by_severity("error"):
         raise refusal(errors)
-    write_plan(plan_file, dump_plan(plan))
+    write_plan(plan_file, plan)
     return plan
 
 

@@ -1,0 +1,1 @@
+"""Who a person is: passwords, API tokens, sessions and the installation's key."""

@@ -1,0 +1,78 @@
+"""The installation's key: made once, readable by its owner only."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import platformdirs
+
+from core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from connectors.config.access import AccessConfig
+
+_BYTES: Final = 32
+_OTHERS: Final = 0o077
+
+
+def key_path(access: AccessConfig) -> Path:
+    """Return where the key is; by default one for each user of the operating system."""
+    default = platformdirs.user_data_path("trimtab", appauthor=False) / "installation.key"
+    return access.key_file or default
+
+
+def installation_key(access: AccessConfig) -> bytes:
+    """Return the key; the first who asks makes it.
+
+    Raises:
+        ConfigError: It cannot be read or written, is no key, or others may read it.
+    """
+    path = key_path(access)
+    try:
+        if not path.exists():
+            _make(path)
+        found = path.stat()
+        return _read(path, found.st_mtime_ns, found.st_mode)
+    except OSError as exc:
+        raise ConfigError(
+            f"The installation's key {path} cannot be used: {exc.strerror}.",
+            hint="Name a file that this user can read as key_file under [access].",
+        ) from exc
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path, changed_ns: int, mode: int) -> bytes:  # noqa: ARG001  # key of the cache
+    if mode & _OTHERS:
+        raise ConfigError(
+            f"Others than its owner can read the installation's key {path}.",
+            hint=f"Run: chmod 600 {path}",
+        )
+    try:
+        key = bytes.fromhex(path.read_text(encoding="ascii").strip())
+    except ValueError:
+        key = b""
+    if len(key) < _BYTES:
+        raise ConfigError(
+            f"{path} is not a key: it must hold {2 * _BYTES} hexadecimal digits or more.",
+            hint="Remove it, and a new one is made; what the former one signed is refused then.",
+        )
+    return key
+
+
+def _make(path: Path) -> None:
+    """Write a new key whole or not at all; of two processes that do it at once one wins."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    written = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    handle = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w", encoding="ascii") as file:
+        file.write(secrets.token_hex(_BYTES) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    with suppress(FileExistsError):
+        os.link(written, path)
+    written.unlink()

@@ -1,0 +1,173 @@
+"""Who is signed in on the pages, and who tried to: two tables next to the journal.
+
+A session is a random text in a cookie; only its hash is stored, so that whoever reads the database
+cannot use it. Several processes that serve pages share the tables. Attempts are recorded and
+counted, so that passwords cannot be guessed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+import sqlalchemy as sa
+
+from connectors.access.users import UserFile
+from connectors.journal.engine import Database
+from connectors.journal.errors import translated
+from core.access import Identity
+from core.errors import ForbiddenError
+from core.units import datetime_to_ms, one_line
+
+MAX_FAILURES: Final = 5
+"""Failed attempts of one name from one address before further ones are refused for a while."""
+
+MAX_SPREAD: Final = 20
+"""The same of one name from all addresses, or from one address for all names."""
+
+WINDOW: Final = timedelta(minutes=15)
+_KEPT: Final = timedelta(days=90)
+
+METADATA: Final = sa.MetaData()
+
+SESSIONS: Final = sa.Table(
+    "trimtab_sessions",
+    METADATA,
+    sa.Column("sha256", sa.String(64), primary_key=True),
+    sa.Column("person", sa.String(255), nullable=False),
+    sa.Column("stamp", sa.String(16), nullable=False),  # of the password that it was opened with
+    sa.Column("expires_ms", sa.BigInteger, nullable=False),  # milliseconds since 1970
+)
+
+SIGN_INS: Final = sa.Table(
+    "trimtab_sign_ins",
+    METADATA,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("at_ms", sa.BigInteger, nullable=False, index=True),
+    sa.Column("person", sa.String(255), nullable=False),
+    sa.Column("address", sa.String(64), nullable=False),
+    sa.Column("result", sa.String(16), nullable=False),  # in, wrong, held, out
+)
+
+
+class Sessions:
+    """Sessions of people who sign in with a password.
+
+    Args:
+        database: The journal's.
+        users: The user file.
+        lasts: How long a person stays signed in.
+        now: The present moment, aware UTC.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        users: UserFile,
+        lasts: timedelta,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._database = database
+        self._users = users
+        self._lasts = lasts
+        self._now = now
+        database.add_tables(METADATA)
+
+    def sign_in(self, name: str, password: str, address: str) -> str:
+        """Return the text of a new session.
+
+        Args:
+            name: As typed.
+            password: As typed.
+            address: Where the request came from.
+        Raises:
+            ForbiddenError: They fit nobody, or there were too many attempts.
+            RemoteError: The database cannot be used.
+        """
+        name = one_line(name)[:64]
+        if self._is_held(name, address):
+            self._note(name, address, "held")
+            raise ForbiddenError(
+                "Too many attempts to sign in failed in the last "
+                f"{WINDOW // timedelta(minutes=1)} minutes.",
+                hint="Wait a quarter of an hour and try again.",
+                is_throttled=True,
+            )
+        identity = self._users.verified(name, password)
+        if identity is None:
+            self._note(name, address, "wrong")
+            raise ForbiddenError(
+                "This name and password do not belong together.", hint="Try again."
+            )
+        text = secrets.token_urlsafe(32)
+        expires = datetime_to_ms(self._now() + self._lasts)
+        row = {"sha256": _sha256(text), "person": name, "expires_ms": expires}
+        with translated(self._database.place, "sign in"), self._database.writing() as connection:
+            stale = SESSIONS.c.expires_ms < datetime_to_ms(self._now())
+            connection.execute(SESSIONS.delete().where(stale))
+            connection.execute(SESSIONS.insert().values(stamp=self._users.stamp(name), **row))
+        self._note(name, address, "in")
+        return text
+
+    def of(self, text: str) -> Identity | None:
+        """Return who is signed in with a session's text, with today's groups; ``None``: nobody.
+
+        A session ends when its time is over, when the person signs out, changes the password or is
+        removed.
+
+        Raises:
+            RemoteError: The database cannot be read.
+        """
+        query = sa.select(SESSIONS.c.person, SESSIONS.c.stamp).where(
+            SESSIONS.c.sha256 == _sha256(text),
+            SESSIONS.c.expires_ms > datetime_to_ms(self._now()),
+        )
+        with self._database.reading("read a session") as connection:
+            row = connection.execute(query).one_or_none()
+        if row is None or self._users.stamp(row.person) != row.stamp:
+            return None
+        return self._users.current(row.person)
+
+    def sign_out(self, text: str, address: str) -> None:
+        """End a session.
+
+        Raises:
+            RemoteError: The database cannot be written.
+        """
+        who = self.of(text)
+        with translated(self._database.place, "sign out"), self._database.writing() as connection:
+            connection.execute(SESSIONS.delete().where(SESSIONS.c.sha256 == _sha256(text)))
+        if who is not None:
+            self._note(who.name, address, "out")
+
+    def _is_held(self, name: str, address: str) -> bool:
+        """Return whether too many attempts failed a short while ago."""
+        since = datetime_to_ms(self._now() - WINDOW)
+        of_name, from_address = SIGN_INS.c.person == name, SIGN_INS.c.address == address[:64]
+        query = sa.select(
+            sa.func.count().filter(of_name, from_address),
+            sa.func.count().filter(of_name),
+            sa.func.count().filter(from_address),
+        ).where(SIGN_INS.c.at_ms >= since, SIGN_INS.c.result == "wrong")
+        with self._database.reading("count attempts") as connection:
+            both, named, sent = connection.execute(query).one()
+        return bool(both >= MAX_FAILURES or max(named, sent) >= MAX_SPREAD)
+
+    def _note(self, name: str, address: str, result: str) -> None:
+        now = self._now()
+        with translated(self._database.place, "sign in"), self._database.writing() as connection:
+            connection.execute(
+                SIGN_INS.delete().where(SIGN_INS.c.at_ms < datetime_to_ms(now - _KEPT))
+            )
+            connection.execute(
+                SIGN_INS.insert().values(
+                    at_ms=datetime_to_ms(now), person=name, address=address[:64], result=result
+                )
+            )
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()

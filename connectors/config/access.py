@@ -1,0 +1,130 @@
+"""Configuration section of identity: how people sign in, and their roles."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+from typing import Final
+
+from pydantic import Field, field_validator, model_validator
+
+from connectors.config.credentials import Strict
+from core.access import Access, Grant, Role, SignIn
+
+_LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+class GrantConfig(Strict):
+    """A role for people on clusters; see :class:`core.access.Grant`.
+
+    Attributes:
+        role: ``viewer`` looks, ``operator`` acts on the load and controls runs, ``admin`` also
+            changes lasting settings and policies.
+        people: Names as they sign in, or ``*``: everybody who is signed in.
+        groups: Names of groups: of the user file, the proxy or the provider.
+        clusters: Names or patterns such as ``prod-*``.
+    """
+
+    role: Role
+    people: list[str] = Field(default_factory=list)
+    groups: list[str] = Field(default_factory=list)
+    clusters: list[str] = Field(default=["*"], min_length=1)
+
+    @model_validator(mode="after")
+    def _for_somebody(self) -> GrantConfig:
+        if not self.people and not self.groups:
+            raise ValueError("a grant names people or groups")
+        return self
+
+
+class ProxyConfig(Strict):
+    """A proxy that signs people in and names them in headers.
+
+    Attributes:
+        addresses: From which its requests come, as addresses or networks (``10.0.0.0/24``);
+            requests from elsewhere are refused.
+        user_header: Has the person's name.
+        groups_header: Has the person's groups, separated by commas.
+    """
+
+    addresses: list[str] = Field(default_factory=list)
+    user_header: str = "X-Forwarded-User"
+    groups_header: str = "X-Forwarded-Groups"
+
+    @field_validator("addresses")
+    @classmethod
+    def _networks(cls, addresses: list[str]) -> list[str]:
+        for one in addresses:
+            try:
+                ip_network(one)
+            except ValueError as exc:
+                text = "each of addresses reads 10.0.0.7 or 10.0.0.0/24"
+                raise ValueError(text) from exc
+        return addresses
+
+    def trusts(self, address: str) -> bool:
+        """Return whether requests from an address are the proxy's."""
+        try:
+            found = ip_address(address)
+        except ValueError:
+            return False
+        return any(found in ip_network(one) for one in self.addresses)
+
+
+class AccessConfig(Strict):
+    """Who may use Trimtab, and how they prove who they are.
+
+    Attributes:
+        sign_in: ``none``: nobody signs in; the pages are served on loopback only. ``users``:
+            passwords of the user file. ``proxy``: see ``proxy``. ``oidc``: an OpenID provider,
+            configured in Streamlit's ``secrets.toml``.
+        grants: Roles; without one a person sees no cluster.
+        users_file: Users, groups and API tokens; by default ``users.json`` in the state directory.
+        key_file: The installation's key, which signs requests and plans; by default made for the
+            operating system's user. Machines that share a journal need the same one.
+        session_hours: How long a person stays signed in.
+        proxy: For ``sign_in = "proxy"``.
+        groups_claim: For ``oidc``: the claim that lists a person's groups.
+    """
+
+    sign_in: SignIn = "none"
+    grants: list[GrantConfig] = Field(default_factory=list)
+    users_file: Path | None = None
+    key_file: Path | None = None
+    session_hours: float = Field(default=12.0, gt=0, le=720)
+    proxy: ProxyConfig = ProxyConfig()
+    groups_claim: str = "groups"
+
+    @model_validator(mode="after")
+    def _whole(self) -> AccessConfig:
+        if self.sign_in == "none" and self.grants:
+            raise ValueError(
+                "grants need sign-in, without which everybody may do everything: set sign_in to "
+                '"users", "proxy" or "oidc"'
+            )
+        if self.sign_in == "proxy" and not self.proxy.addresses:
+            raise ValueError('sign_in = "proxy" needs the proxy\'s addresses under [access.proxy]')
+        return self
+
+    def rules(self) -> Access:
+        """Return the roles in the form that the rules take."""
+        return Access(
+            sign_in=self.sign_in,
+            grants=tuple(
+                Grant(
+                    role=one.role,
+                    people=tuple(one.people),
+                    groups=tuple(one.groups),
+                    clusters=tuple(one.clusters),
+                )
+                for one in self.grants
+            ),
+        )
+
+
+def is_loopback(address: str) -> bool:
+    """Return whether only this machine can reach an address."""
+    try:
+        return address in _LOOPBACK or ip_address(address).is_loopback
+    except ValueError:
+        return False

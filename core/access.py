@@ -1,0 +1,147 @@
+"""Who may do what: people, their roles on clusters, and the rule that compares the two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final, Literal
+
+import msgspec
+
+from core.errors import ForbiddenError
+
+Role = Literal["viewer", "operator", "admin"]
+ROLES: Final[tuple[Role, ...]] = ("viewer", "operator", "admin")
+"""Each may do what those before it may: look; act on the load; change lasting settings."""
+
+SignIn = Literal["none", "users", "proxy", "oidc"]
+Source = Literal["local", "users", "proxy", "oidc", "token"]
+
+_SOURCES: Final[dict[SignIn, frozenset[Source]]] = {
+    "none": frozenset({"local"}),
+    "users": frozenset({"users", "token"}),
+    "proxy": frozenset({"proxy", "token"}),
+    "oidc": frozenset({"oidc", "token"}),
+}
+"""By the way people sign in: where a verified identity may come from."""
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """A person, and how it was verified who that is.
+
+    Attributes:
+        name: As the journal names the person.
+        groups: That the person belongs to.
+        source: ``local``: the operating system's user, where nobody signs in; ``users``: a password
+            of the user file; ``proxy``: headers of a trusted proxy; ``oidc``: an OpenID provider;
+            ``token``: an API token.
+    """
+
+    name: str
+    groups: tuple[str, ...] = ()
+    source: Source = "local"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """A role for people on clusters.
+
+    Attributes:
+        role: What they may do.
+        people: Names, or ``*``: everybody who is signed in.
+        groups: Names of groups.
+        clusters: Patterns of cluster names, for example ``prod-*``.
+    """
+
+    role: Role
+    people: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    clusters: tuple[str, ...] = ("*",)
+
+    def fits(self, identity: Identity, cluster: str | None) -> bool:
+        """Return whether it is for a person, on a cluster; ``None``: on any."""
+        is_theirs = (
+            "*" in self.people
+            or identity.name in self.people
+            or not set(self.groups).isdisjoint(identity.groups)
+        )
+        return is_theirs and (
+            cluster is None or any(fnmatchcase(cluster, one) for one in self.clusters)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How people sign in, and what they may do.
+
+    Attributes:
+        sign_in: ``none``: everybody who reaches Trimtab is its own user and may do everything.
+        grants: Without a grant a signed-in person may do nothing, and sees no cluster.
+    """
+
+    sign_in: SignIn = "none"
+    grants: tuple[Grant, ...] = ()
+
+    def role_of(self, identity: Identity, cluster: str | None = None) -> Role | None:
+        """Return the highest role of a person on a cluster, ``None``: no role.
+
+        Args:
+            identity: The person.
+            cluster: Its name; ``None``: on whichever cluster the role is highest.
+        """
+        if identity.source not in _SOURCES[self.sign_in]:
+            return None
+        if self.sign_in == "none":
+            return "admin"
+        roles = {grant.role for grant in self.grants if grant.fits(identity, cluster)}
+        return max(roles, key=ROLES.index, default=None)
+
+    def may(self, identity: Identity, role: Role, cluster: str | None = None) -> bool:
+        """Return whether a person has at least a role on a cluster, or on any."""
+        held = self.role_of(identity, cluster)
+        return held is not None and ROLES.index(held) >= ROLES.index(role)
+
+    def refusal(
+        self, identity: Identity, role: Role, cluster: str | None, action: str
+    ) -> tuple[str, str] | None:
+        """Return why a person may not do something, and what helps; ``None``: the person may.
+
+        Args:
+            identity: The person.
+            role: That the action needs.
+            cluster: Where; ``None``: it belongs to no cluster in particular.
+            action: What is refused, for example ``apply plans``.
+        """
+        if self.may(identity, role, cluster):
+            return None
+        place = f" on {cluster}" if cluster else ""
+        if identity.source not in _SOURCES[self.sign_in]:
+            return (
+                f"{identity.name} is not signed in, so nobody can {action}{place} this way.",
+                "Sign in; for the command line set TRIMTAB_TOKEN to a token of `trimtab tokens`.",
+            )
+        held = self.role_of(identity, cluster)
+        return (
+            f"{identity.name} has {held or 'no'} role{place}; to {action} needs role {role}.",
+            "Ask an admin: roles are under [[access.grants]] in trimtab.toml.",
+        )
+
+    def check(self, identity: Identity, role: Role, cluster: str | None, action: str) -> None:
+        """Check that a person may do something; see :meth:`refusal`.
+
+        Raises:
+            ForbiddenError: The person may not.
+        """
+        refused = self.refusal(identity, role, cluster, action)
+        if refused is not None:
+            raise ForbiddenError(refused[0], hint=refused[1])
+
+    def visible(self, identity: Identity, clusters: Sequence[str]) -> list[str]:
+        """Return the clusters that a person may look at, in their order."""
+        return [name for name in clusters if self.may(identity, "viewer", name)]
+
+
+def highest(roles: Iterable[Role]) -> Role:
+    """Return the highest of some roles; ``operator`` if there are none."""
+    return max(roles, key=ROLES.index, default="operator")

@@ -1,0 +1,88 @@
+"""``trimtab tokens``: API tokens, with which the command line and scrapers sign in."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dashboard import services
+from dashboard.cli.config import read_config
+from dashboard.cli.options import Config, Json
+from dashboard.cli.output import EXIT_DONE, Answer, emit, note, say, table
+from dashboard.cli.users import Groups
+from dashboard.services import access
+
+app = typer.Typer()
+
+
+@app.command("list")
+def list_tokens(config_file: Config = None, as_json: Json = False) -> int:
+    """List the API tokens; none shows its secret."""
+    config = read_config(config_file)
+    tokens, now = access.user_file(config).tokens(), services.now()
+
+    def show() -> None:
+        rows = [
+            (
+                key,
+                one.person,
+                ", ".join(one.groups),
+                f"{one.created_at:%Y-%m-%d}",
+                f"{one.expires_at:%Y-%m-%d}" + (" (over)" if one.expires_at <= now else ""),
+            )
+            for key, one in tokens.items()
+        ]
+        if rows:
+            table(("id", "person", "groups", "made", "expires"), rows)
+        else:
+            say("There are no tokens: make one with `trimtab tokens create NAME`.")
+
+    body = {
+        "tokens": [
+            {
+                "id": key,
+                "person": one.person,
+                "groups": list(one.groups),
+                "created_at": one.created_at.isoformat(),
+                "expires_at": one.expires_at.isoformat(),
+            }
+            for key, one in tokens.items()
+        ]
+    }
+    return emit(Answer(body, show), as_json=as_json)
+
+
+@app.command("create")
+def create_token(
+    person: Annotated[str, typer.Argument(metavar="NAME", help="Person it stands for.")],
+    groups: Groups = None,
+    days: Annotated[float, typer.Option(help="Days until it expires, at most 366.")] = 90.0,
+    config_file: Config = None,
+) -> int:
+    """Create an API token and print it, this once.
+
+    A user of the user file has the groups of the file.
+    """
+    config = read_config(config_file)
+    key, text = access.user_file(config).add_token(
+        person, tuple(groups or ()), days, services.now()
+    )
+    say(text)
+    note(
+        f"Token {key} stands for {person} for {days:g} days. It is not shown again. "
+        f"Use it as {access.TOKEN_ENV}, or in a file that {access.TOKEN_FILE_ENV} names."
+    )
+    return EXIT_DONE
+
+
+@app.command("revoke")
+def revoke_token(
+    token: Annotated[str, typer.Argument(metavar="ID", help="Id from `trimtab tokens list`.")],
+    config_file: Config = None,
+) -> int:
+    """Revoke an API token, at once."""
+    config = read_config(config_file)
+    access.user_file(config).remove_token(token)
+    note(f"Token {token} is revoked.")
+    return EXIT_DONE

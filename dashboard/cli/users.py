@@ -1,0 +1,95 @@
+"""``trimtab users`` and ``trimtab whoami``: who signs in with a password, and who I am."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from typing import Annotated
+
+import typer
+
+from core.errors import InputError
+from dashboard.cli.config import read_config
+from dashboard.cli.options import Config, Json
+from dashboard.cli.output import EXIT_DONE, Answer, emit, note, say, table
+from dashboard.services import access
+
+app = typer.Typer()
+
+Person = Annotated[str, typer.Argument(metavar="NAME", help="Name that the person signs in with.")]
+Groups = Annotated[
+    list[str] | None, typer.Option("--group", metavar="GROUP", help="Group; may be repeated.")
+]
+
+
+@app.command("list")
+def list_users(config_file: Config = None, as_json: Json = False) -> int:
+    """List who signs in with a password."""
+    config = read_config(config_file)
+    users = access.user_file(config).users()
+
+    def show() -> None:
+        if not users:
+            say(f"{config.users_file} has no users: add one with `trimtab users add NAME`.")
+            return
+        table(("name", "groups"), [(name, ", ".join(one.groups)) for name, one in users.items()])
+
+    body = {"users": [{"name": name, "groups": list(one.groups)} for name, one in users.items()]}
+    return emit(Answer(body, show), as_json=as_json)
+
+
+@app.command("add")
+def add_user(name: Person, groups: Groups = None, config_file: Config = None) -> int:
+    """Add a user, or set a new password.
+
+    The password is read from the terminal, or from standard input. A new one ends the person's
+    sessions.
+    """
+    config = read_config(config_file)
+    access.user_file(config).set_user(name, _password(), None if groups is None else tuple(groups))
+    note(f"{name} can sign in; {config.users_file} has the password's hash.")
+    if config.access.sign_in != "users":
+        note('Nobody is asked for it before trimtab.toml says sign_in = "users" under [access].')
+    return EXIT_DONE
+
+
+def _password() -> str:
+    if not sys.stdin.isatty():
+        return sys.stdin.readline().rstrip("\r\n")
+    first = getpass.getpass("Password: ")
+    if getpass.getpass("The same again: ") != first:
+        raise InputError("The two passwords differ.", hint="Try again.")
+    return first
+
+
+@app.command("remove")
+def remove_user(name: Person, config_file: Config = None) -> int:
+    """Remove a user with all sessions and API tokens."""
+    config = read_config(config_file)
+    tokens = access.user_file(config).remove_user(name)
+    note(f"{name} is removed, with {tokens} API token{'' if tokens == 1 else 's'}.")
+    return EXIT_DONE
+
+
+@app.command("whoami")
+def whoami(config_file: Config = None, as_json: Json = False) -> int:
+    """Show who you are here, and your role on each cluster."""
+    config = read_config(config_file)
+    who, rules = access.command_identity(config), config.access.rules()
+    roles = {one.name: rules.role_of(who, one.name) for one in config.clusters}
+
+    def show() -> None:
+        groups = f" (groups: {', '.join(who.groups)})" if who.groups else ""
+        say(f"{who.name}{groups}, known by {_SOURCES[who.source]}.")
+        table(("cluster", "role"), [(name, role or "none") for name, role in roles.items()])
+        if config.access.sign_in != "none" and who.source == "local":
+            say(f"To act, set {access.TOKEN_ENV} to an API token of `trimtab tokens create`.")
+
+    body = {"name": who.name, "groups": list(who.groups), "source": who.source, "roles": roles}
+    return emit(Answer(body, show), as_json=as_json)
+
+
+_SOURCES = {
+    "local": "the operating system's user",
+    "token": "an API token",
+}

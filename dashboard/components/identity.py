@@ -1,0 +1,65 @@
+"""The person at the foot of the sidebar, and the way to sign in and out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from core.errors import OpsError
+from dashboard import services, sign_in
+from dashboard.components import words
+from dashboard.queries import access
+
+if TYPE_CHECKING:
+    from core.access import Access, Identity
+    from dashboard.services import Config
+
+
+def draw_identity() -> None:
+    """Say at the foot of the sidebar who is signed in, with what roles; or that nobody has to."""
+    try:
+        config = services.page_config()
+        who = access.person(config)
+    except OpsError:
+        return  # the page itself says why
+    with st.sidebar.container(key="identity"):
+        if config.access.sign_in == "none":
+            st.caption(
+                ":material/lock_open: **No sign-in**: whoever opens these pages acts as "
+                f"{words.plain(who.name)}.",
+                help="The pages are served on this machine only. Set sign_in under [access] in "
+                "trimtab.toml to give people names and roles.",
+            )
+            return
+        st.caption(f":material/person: **{words.plain(who.name)}**  \n{_roles(config, who)}")
+        if config.access.sign_in == "users":
+            st.link_button("Sign out", sign_in.SIGN_OUT, icon=":material/logout:", type="tertiary")
+        elif config.access.sign_in == "oidc":
+            st.button("Sign out", icon=":material/logout:", type="tertiary", on_click=st.logout)
+
+
+def _roles(config: Config, who: Identity) -> str:
+    """Return a person's roles: ``operator``, or ``operator on a; viewer on b and c``."""
+    rules: Access = config.access.rules()
+    found: dict[str, list[str]] = {}
+    for cluster in config.clusters:
+        role = rules.role_of(who, cluster.name)
+        if role is not None:
+            found.setdefault(role, []).append(cluster.name)
+    if len(found) == 1:
+        return next(iter(found))
+    return "; ".join(f"{role} on {words.plain(', '.join(at))}" for role, at in found.items())
+
+
+def needs_sign_in() -> bool:
+    """Draw the way to sign in where an OpenID provider does it; return whether it is needed."""
+    try:
+        config = services.page_config()
+    except OpsError:
+        return False  # the page itself says why
+    if config.access.sign_in != "oidc" or st.user.is_logged_in:
+        return False
+    st.title("Sign in to Trimtab")
+    st.button("Sign in", icon=":material/login:", type="primary", on_click=st.login)
+    return True

@@ -1,0 +1,80 @@
+"""Who uses this page, and which clusters and actions that person may see and use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from core.access import Identity, Role
+from core.errors import ForbiddenError
+from dashboard import services
+from dashboard.services import access
+
+if TYPE_CHECKING:
+    from dashboard.services import Config
+
+
+def person(config: Config) -> Identity:
+    """Return who uses this page, verified now.
+
+    Raises:
+        ForbiddenError: Nobody is signed in, or the session has ended.
+        RemoteError: The sessions cannot be read.
+    """
+    sign_in = config.access.sign_in
+    found: Identity | None = None
+    if sign_in == "none":
+        return access.local_identity(is_page=True)
+    if sign_in == "users":
+        cookie = st.context.cookies.get(access.cookie_name(config), "")
+        found = access.sessions(config).of(cookie) if cookie else None
+    elif sign_in == "proxy":
+        found = access.proxied_identity(config, st.context.headers)
+    elif st.user.is_logged_in:
+        found = _of_provider(config)
+    if found is None:
+        raise ForbiddenError("You are not signed in, or your session has ended.", hint="Sign in.")
+    return found
+
+
+def _of_provider(config: Config) -> Identity | None:
+    """Return whom the OpenID provider says it is; an address counts only where it is verified."""
+    claims: dict[str, Any] = st.user.to_dict()
+    is_unverified = claims.get("email_verified") is False
+    name = claims.get("email") if claims.get("email") and not is_unverified else claims.get("sub")
+    groups = claims.get(config.access.groups_claim) or ()
+    if not isinstance(name, str) or not name:
+        return None
+    listed = [groups] if isinstance(groups, str) else groups
+    return Identity(name=name, groups=tuple(str(one) for one in listed), source="oidc")
+
+
+def page_config() -> Config:
+    """Return the configuration with the clusters that the person may look at.
+
+    Raises:
+        ConfigError: It cannot be read or is contradictory.
+        ForbiddenError: Nobody is signed in, or the person may look at nothing.
+        RemoteError: The sessions cannot be read.
+    """
+    config = services.page_config()
+    if config.access.sign_in == "none":
+        return config
+    who = person(config)
+    rules = config.access.rules()
+    visible = [one for one in config.clusters if rules.may(who, "viewer", one.name)]
+    if config.clusters and not visible:
+        rules.check(who, "viewer", None, "look at a cluster")
+    return config.model_copy(update={"clusters": visible})
+
+
+def refusal(config: Config, role: Role, cluster: str | None, action: str) -> str | None:
+    """Return why the person may not do something, with what helps; ``None``: the person may."""
+    if config.access.sign_in == "none":
+        return None
+    try:
+        found = config.access.rules().refusal(person(config), role, cluster, action)
+    except ForbiddenError as error:
+        return str(error)
+    return None if found is None else " ".join(found)

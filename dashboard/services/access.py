@@ -1,0 +1,170 @@
+"""The composition root's part for identity and roles; see :mod:`dashboard.services`."""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import hmac
+import os
+from datetime import timedelta
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from core.access import Identity
+from core.actions.authority import plan_signature
+from core.errors import ForbiddenError, UnusablePlanError
+from core.plan.codec import dump_plan, load_plan, signature_of
+from core.systems import steps_of
+from dashboard import services
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic import SecretStr
+
+    from connectors.access.sessions import Sessions
+    from connectors.access.users import UserFile
+    from core.plan.model import Plan
+    from dashboard.services import Config
+
+TOKEN_ENV: Final = "TRIMTAB_TOKEN"  # noqa: S105  # the name of a variable
+"""Has the API token with which the command line signs in."""
+
+TOKEN_FILE_ENV: Final = "TRIMTAB_TOKEN_FILE"  # noqa: S105  # the same
+"""Names a file with the token, instead."""
+
+
+# -- who asks --------------------------------------------------------------------------------------
+
+
+def local_identity(*, is_page: bool = False) -> Identity:
+    """Return the operating system's user, where nobody signs in.
+
+    Args:
+        is_page: Asked from the pages: then only the dashboard's own user is known.
+    """
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name, in a container
+        user = f"uid-{os.getuid()}"
+    return Identity(name=f"dashboard/{user}" if is_page else user)
+
+
+def command_identity(config: Config) -> Identity:
+    """Return who uses the command line: the person of its API token, or the local user.
+
+    Raises:
+        ForbiddenError: The token is not known, was revoked or has expired.
+        ConfigError: The user file or the token's file cannot be read.
+    """
+    text = _token()
+    if config.access.sign_in == "none" or not text:
+        return local_identity()
+    from connectors.transport.redaction import register  # noqa: PLC0415  # commands must start fast
+
+    register(text)
+    return user_file(config).of_token(text, services.now())
+
+
+def _token() -> str:
+    text, file = os.environ.get(TOKEN_ENV, ""), os.environ.get(TOKEN_FILE_ENV, "")
+    if text or not file:
+        return text.strip()
+    try:
+        return Path(file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ForbiddenError(
+            f"The API token's file {file} cannot be read.",
+            hint=f"Correct {TOKEN_FILE_ENV}, or its owner and mode.",
+        ) from exc
+
+
+def proxied_identity(config: Config, headers: Mapping[str, str]) -> Identity | None:
+    """Return whom a trusted proxy's headers name; ``None``: nobody."""
+    proxy = config.access.proxy
+    name = headers.get(proxy.user_header, "").strip()
+    groups = headers.get(proxy.groups_header, "").split(",")
+    if not name:
+        return None
+    return Identity(
+        name=name[:255],
+        groups=tuple(group.strip() for group in groups if group.strip()),
+        source="proxy",
+    )
+
+
+# -- people ----------------------------------------------------------------------------------------
+
+
+def user_file(config: Config) -> UserFile:
+    """Return the user file of a configuration."""
+    return _user_file_at(config.users_file)
+
+
+@lru_cache(maxsize=4)
+def _user_file_at(path: Path) -> UserFile:
+    from connectors.access.users import UserFile  # noqa: PLC0415  # commands must start fast
+
+    return UserFile(path)
+
+
+def sessions(config: Config) -> Sessions:
+    """Return who is signed in with a password.
+
+    Raises:
+        RemoteError: The journal's database cannot be used.
+    """
+    return _sessions_of(config.journal_address, config.users_file, config.access.session_hours)
+
+
+@lru_cache(maxsize=4)
+def _sessions_of(address: SecretStr, users: Path, hours: float) -> Sessions:
+
+    from connectors.access.sessions import Sessions  # noqa: PLC0415  # commands must start fast
+    from connectors.journal.engine import Database  # noqa: PLC0415  # the same
+
+    return Sessions(Database(address), _user_file_at(users), timedelta(hours=hours), services.now)
+
+
+def cookie_name(config: Config) -> str:
+    """Return the name of the session's cookie: browsers mix up the ports of one host."""
+    return f"trimtab_{hashlib.sha256(str(config.users_file).encode()).hexdigest()[:8]}"
+
+
+# -- plan files ------------------------------------------------------------------------------------
+
+
+def plan_file(config: Config, plan: Plan) -> bytes:
+    """Return the content of a plan file, signed with the installation's key.
+
+    Raises:
+        ConfigError: The key cannot be used.
+    """
+    return dump_plan(plan, plan_signature(plan, _key(config)))
+
+
+def read_plan(config: Config, path: Path) -> Plan:
+    """Read a plan that is to be applied: it must have been made by this installation.
+
+    Raises:
+        UnusablePlanError: It cannot be read, is damaged, or this installation did not make it.
+        ConfigError: The key cannot be used.
+    """
+    from connectors.systems import systems_of  # noqa: PLC0415  # commands must start fast
+
+    plan = load_plan(path, steps_of(systems_of(config)))
+    if not hmac.compare_digest(signature_of(path), plan_signature(plan, _key(config))):
+        raise UnusablePlanError(
+            f"{path} was not made by this installation of Trimtab, or was changed since: its "
+            "signature does not fit.",
+            hint="Make the plan again here. Machines that pass plans on need one key: key_file "
+            "under [access].",
+        )
+    return plan
+
+
+def _key(config: Config) -> bytes:
+    from connectors.access.key import installation_key  # noqa: PLC0415  # commands must start fast
+
+    return installation_key(config.access)

@@ -1,0 +1,276 @@
+"""Who may open the pages at all: sign-in with a password, or headers of a trusted proxy.
+
+It stands before every route and every WebSocket. What a person may do is decided where it is done:
+in :mod:`dashboard.services`, and again by the worker.
+"""
+
+from __future__ import annotations
+
+import html
+import time
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qs, quote, urlsplit
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+
+from core.errors import ConfigError, ForbiddenError, OpsError
+from dashboard import services
+from dashboard.services import access
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from dashboard.services import Config
+
+SIGN_IN: Final = "/sign-in"
+SIGN_OUT: Final = "/sign-out"
+
+_OPEN: Final = frozenset({"/healthz", "/readyz", "/_stcore/health"})
+"""Probes of a supervisor, which has no person; they say no more than that it works."""
+
+_METRICS: Final = "/metrics"
+_POLICY_VIOLATION: Final = 1008
+_KNOWN_FOR_S: Final = 5.0
+"""How long a session that was found is not looked up again: a page loads dozens of files."""
+
+_MAX_FORM: Final = 4_096
+_NO_SCRIPT: Final = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "
+    "frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+}
+
+_PAGE: Final = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Sign in · Trimtab</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>
+:root {{ color-scheme: light dark; --ground: #fff; --text: #17222b; --line: #d5dce1;
+  --accent: #0b6478; --on: #fff; --bad: #b3261e; }}
+@media (prefers-color-scheme: dark) {{ :root {{ --ground: #10161b; --text: #e3e9ed;
+  --line: #2e3942; --accent: #1f7a90; --bad: #f2857c; }} }}
+body {{ margin: 0; min-height: 100vh; display: grid; place-items: center;
+  background: var(--ground); color: var(--text); font: 15px/1.45 system-ui, sans-serif; }}
+main {{ width: min(20rem, 90vw); }}
+h1 {{ font-size: 1.5rem; margin: 0 0 1.2rem; }}
+label {{ display: block; margin: 0 0 .9rem; font-size: .9rem; }}
+input {{ display: block; box-sizing: border-box; width: 100%; margin-top: .25rem; padding: .5rem;
+  font: inherit; color: inherit; background: transparent; border: 1px solid var(--line);
+  border-radius: 4px; }}
+button {{ width: 100%; padding: .55rem; font: inherit; font-weight: 600; color: var(--on);
+  background: var(--accent); border: 0; border-radius: 4px; cursor: pointer; }}
+:focus-visible {{ outline: 2px solid var(--accent); outline-offset: 2px; }}
+[role=alert] {{ color: var(--bad); margin: 0 0 1rem; }}
+</style></head><body><main><h1>{title}</h1>{fault}{form}</main></body></html>"""
+
+_FORM: Final = """<form method="post" action="{action}">
+<label>Name<input name="name" autocomplete="username" autofocus required maxlength="64"></label>
+<label>Password<input name="password" type="password" autocomplete="current-password" required
+ maxlength="1024"></label>
+<button>Sign in</button></form>"""
+
+_OUT_FORM: Final = """<form method="post" action="{action}"><button>Sign out</button></form>"""
+
+
+class SignInGuard:
+    """ASGI middleware that serves people who are signed in only.
+
+    Args:
+        app: What is guarded.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._config: Config | None = None
+        self._known: dict[str, float] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, show the sign-in page, or refuse it."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        try:
+            answer = await self._answer(scope, receive)
+        except OpsError as error:
+            answer = PlainTextResponse(f"{error}\n", 503)
+        if answer is None:
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+            await answer(scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Response | None:
+        """Return the answer to a request that is not passed on; ``None``: it is."""
+        config = self._read_config()
+        path = scope["path"]
+        if config is None or path in _OPEN:
+            return None
+        sign_in = config.access.sign_in
+        if sign_in == "none":
+            return RedirectResponse("/", 303) if path in (SIGN_IN, SIGN_OUT) else None
+        if path == _METRICS:
+            return _of_scraper(config, Headers(scope=scope))
+        if sign_in == "proxy":
+            return _of_proxy(config, scope)
+        return await self._of_person(config, scope, receive) if sign_in == "users" else None
+
+    def _read_config(self) -> Config | None:
+        """Return the configuration; while it cannot be read the last one holds.
+
+        Without any, pages can show nothing but why.
+        """
+        try:
+            self._config = services.page_config()
+        except ConfigError:
+            return self._config
+        return self._config
+
+    async def _of_person(self, config: Config, scope: Scope, receive: Receive) -> Response | None:
+        request = Request(scope, receive) if scope["type"] == "http" else None
+        path = scope["path"]
+        if request is not None and path == SIGN_IN:
+            return await _signed_in(config, request)
+        cookie = _cookie(config, Headers(scope=scope))
+        if request is not None and path == SIGN_OUT:
+            self._known.pop(cookie, None)
+            return await _signed_out(config, request, cookie)
+        if await self._is_known(config, cookie):
+            return None
+        is_page = request is not None and "text/html" in request.headers.get("accept", "")
+        if not is_page:
+            return PlainTextResponse("Sign in first.\n", 401)
+        query = scope["query_string"].decode("latin-1")
+        wanted = quote(path + (f"?{query}" if query else ""), safe="")
+        return RedirectResponse(f"{SIGN_IN}?next={wanted}", 303)
+
+    async def _is_known(self, config: Config, cookie: str) -> bool:
+        if not cookie:
+            return False
+        now_s = time.monotonic()
+        if self._known.get(cookie, 0.0) > now_s:
+            return True
+        found = await run_in_threadpool(access.sessions(config).of, cookie)
+        self._known = {text: until for text, until in self._known.items() if until > now_s}
+        if found is not None:
+            self._known[cookie] = now_s + _KNOWN_FOR_S
+        return found is not None
+
+
+def _of_scraper(config: Config, headers: Headers) -> Response | None:
+    """Serve metrics to whoever has an API token of a person with any role."""
+    scheme, _, text = headers.get("authorization", "").partition(" ")
+    try:
+        if scheme.lower() == "bearer":
+            identity = access.user_file(config).of_token(text, services.now())
+            config.access.rules().check(identity, "viewer", None, "read metrics")
+            return None
+    except ForbiddenError as error:
+        return PlainTextResponse(f"{error}\n", 403)
+    sentence = "Metrics need an API token: Authorization: Bearer TOKEN.\n"
+    return PlainTextResponse(sentence, 401, {"WWW-Authenticate": "Bearer"})
+
+
+def _of_proxy(config: Config, scope: Scope) -> Response | None:
+    """Serve what a trusted proxy sends for a person; two names are as bad as none."""
+    proxy, headers = config.access.proxy, Headers(scope=scope)
+    address = (scope.get("client") or ("", 0))[0]
+    if not proxy.trusts(address):
+        sentence = "These pages are served through their proxy only ([access.proxy]).\n"
+        return PlainTextResponse(sentence, 403)
+    named = len(headers.getlist(proxy.user_header))
+    if named != 1 or access.proxied_identity(config, headers) is None:
+        return PlainTextResponse(f"The proxy names nobody in {proxy.user_header}.\n", 401)
+    return None
+
+
+async def _signed_in(config: Config, request: Request) -> Response:
+    wanted = _own_path(request.query_params.get("next", ""))
+    action = f"{SIGN_IN}?next={quote(wanted, safe='')}"
+    if request.method != "POST":
+        return _page("Sign in to Trimtab", _FORM.format(action=html.escape(action)))
+    fields = await _form(request)
+    try:
+        text = await run_in_threadpool(
+            access.sessions(config).sign_in,
+            fields.get("name", ""),
+            fields.get("password", ""),
+            _address(config, request),
+        )
+    except ForbiddenError as error:
+        status = 429 if error.context.get("is_throttled") else 401
+        form = _FORM.format(action=html.escape(action))
+        return _page("Sign in to Trimtab", form, str(error), status)
+    answer = RedirectResponse(wanted, 303)
+    answer.set_cookie(
+        access.cookie_name(config),
+        text,
+        max_age=int(config.access.session_hours * 3600),
+        httponly=True,
+        secure=_is_https(request),
+        samesite="lax",
+    )
+    return answer
+
+
+async def _signed_out(config: Config, request: Request, cookie: str) -> Response:
+    is_own_click = request.headers.get("sec-fetch-site", "") == "same-origin"
+    if request.method != "POST" and not is_own_click:  # a link of another site signs nobody out
+        return _page("Sign out of Trimtab", _OUT_FORM.format(action=SIGN_OUT))
+    if cookie:
+        address = _address(config, request)
+        await run_in_threadpool(access.sessions(config).sign_out, cookie, address)
+    answer = RedirectResponse(SIGN_IN, 303)
+    answer.delete_cookie(access.cookie_name(config))
+    return answer
+
+
+def _page(title: str, form: str, fault: str = "", status: int = 200) -> Response:
+    said = f'<p role="alert">{html.escape(fault)}</p>' if fault else ""
+    return HTMLResponse(_PAGE.format(title=title, fault=said, form=form), status, dict(_NO_SCRIPT))
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """Return the fields of a form; one that is too long has none."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _MAX_FORM:
+            return {}
+    try:
+        found = parse_qs(body.decode("utf-8"), max_num_fields=4)
+    except ValueError:
+        return {}
+    return {name: values[0] for name, values in found.items()}
+
+
+def _own_path(text: str) -> str:
+    """Return where to go afterwards: a path of these pages, never another site."""
+    parts = urlsplit(text)
+    is_own = text.startswith("/") and not text.startswith(("//", "/\\", SIGN_IN, SIGN_OUT))
+    return text if is_own and not parts.scheme and not parts.netloc and text.isprintable() else "/"
+
+
+def _cookie(config: Config, headers: Headers) -> str:
+    name = access.cookie_name(config)
+    for pair in headers.get("cookie", "").split(";"):
+        key, _, value = pair.strip().partition("=")
+        if key == name:
+            return value
+    return ""
+
+
+def _address(config: Config, request: Request) -> str:
+    """Return where a request came from; a trusted proxy says it in a header."""
+    address = request.client.host if request.client else ""
+    if config.access.proxy.trusts(address):
+        forwarded = request.headers.get("x-forwarded-for", "").rpartition(",")[2].strip()
+        return forwarded or address
+    return address
+
+
+def _is_https(request: Request) -> bool:
+    return "https" in (request.url.scheme, request.headers.get("x-forwarded-proto", ""))
