@@ -47,7 +47,7 @@ st.set_page_config(
 
 if identity.needs_sign_in():
     st.stop()
-page = st.navigation(navigation.pages())
+page = st.navigation(navigation.pages(), expanded=True)  # the sidebar has more below it
 state.note_page(page.url_path or "fleet")
 st.logo(LOGO, size="large")
 try:

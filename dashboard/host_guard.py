@@ -49,7 +49,9 @@ class HostGuard:
 
         async def send_unframed(message: Message) -> None:
             if message["type"] in ("http.response.start", "websocket.http.response.start"):
-                MutableHeaders(scope=message).update(_NOT_FRAMED)
+                headers = MutableHeaders(scope=message)
+                for name, value in _NOT_FRAMED.items():
+                    headers.setdefault(name, value)
             await send(message)
 
         fault = self.fault_of(Headers(scope=scope))

@@ -41,7 +41,8 @@ _NO_SCRIPT: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "
     "frame-ancestors 'none'",
     "Cache-Control": "no-store",
-    "Referrer-Policy": "no-referrer",
+    # with "no-referrer" a browser sends forms from nowhere ("Origin: null")
+    "Referrer-Policy": "same-origin",
 }
 
 _PAGE: Final = """<!doctype html>

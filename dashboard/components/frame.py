@@ -10,7 +10,7 @@ import streamlit as st
 
 from core.errors import ConfigError, ForbiddenError, OpsError, SnapshotError
 from dashboard import services, sign_in, state
-from dashboard.components import navigation, words
+from dashboard.components import identity, navigation, words
 from dashboard.components.header import Choice, render_header
 from dashboard.components.page import ClusterPage
 from dashboard.components.systems import system_of
@@ -77,7 +77,7 @@ def _drawn(title: str) -> tuple[Config, Choice]:
             drawn, what=f"{'The configuration' if is_ours else 'This page'} cannot be used"
         )
         if isinstance(drawn, ForbiddenError):
-            st.link_button("Sign in", sign_in.SIGN_IN, icon=":material/login:")
+            identity.go_button("Sign in", sign_in.SIGN_IN, icon=":material/login:")
         st.stop()
     config, kinds, choice = cast("tuple[Config, Sequence[str], Choice | None]", drawn)
     if choice is None:

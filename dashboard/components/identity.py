@@ -34,7 +34,7 @@ def draw_identity() -> None:
             return
         st.caption(f":material/person: **{words.plain(who.name)}**  \n{_roles(config, who)}")
         if config.access.sign_in == "users":
-            st.link_button("Sign out", sign_in.SIGN_OUT, icon=":material/logout:", type="tertiary")
+            go_button("Sign out", sign_in.SIGN_OUT, icon=":material/logout:")
         elif config.access.sign_in == "oidc":
             st.button("Sign out", icon=":material/logout:", type="tertiary", on_click=st.logout)
 
@@ -50,6 +50,15 @@ def _roles(config: Config, who: Identity) -> str:
     if len(found) == 1:
         return next(iter(found))
     return "; ".join(f"{role} on {words.plain(', '.join(at))}" for role, at in found.items())
+
+
+def go_button(label: str, path: str, *, icon: str) -> None:
+    """Draw a button that leaves the pages in the same tab, for a path that no page serves.
+
+    Streamlit's own links open another tab, and leave this one behind, signed out.
+    """
+    if st.button(label, icon=icon, type="tertiary", key=f"_go_{path}"):
+        st.html(f"<script>window.location.assign({path!r})</script>", unsafe_allow_javascript=True)
 
 
 def needs_sign_in() -> bool:

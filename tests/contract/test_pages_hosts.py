@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import http.client
-import os
-import socket
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from time import monotonic
 
 import pytest
+from pages_server import ask, pages_served
 
 ROOT = Path(__file__).parents[2]
 START_S = 120.0
@@ -29,65 +24,10 @@ PATHS = (
 PROXY = "trimtab.example"
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
 def port(tmp_path_factory) -> Iterator[int]:
-    chosen = free_port()
-    log = tmp_path_factory.mktemp("pages") / "log"
-    environment = {name: text for name, text in os.environ.items() if "TRIMTAB" not in name}
-    with log.open("wb") as sink:
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "dashboard.serve",
-                "127.0.0.1",
-                str(chosen),
-                PROXY,
-                "console:3000",
-            ],
-            cwd=ROOT,
-            env=environment,
-            stdout=sink,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        end = monotonic() + START_S
-        tick = threading.Event()
-        while not is_up(chosen):
-            if process.poll() is not None or monotonic() > end:
-                raise AssertionError(log.read_text())
-            tick.wait(0.2)
+    with pages_served(tmp_path_factory.mktemp("pages"), PROXY, "console:3000") as chosen:
         yield chosen
-    finally:
-        process.terminate()
-        process.wait(20)
-
-
-def is_up(port: int) -> bool:
-    try:
-        return ask(port, "/_stcore/health", host=f"127.0.0.1:{port}").status == 200
-    except OSError:
-        return False
-
-
-def ask(port: int, path: str, **headers: str | None) -> http.client.HTTPResponse:
-    """Send a GET with exactly these headers; ``host=None``: none at all."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    connection.putrequest("GET", path, skip_host=True, skip_accept_encoding=True)
-    for name, text in headers.items():
-        if text is not None:
-            connection.putheader(name.replace("_", "-"), text)
-    connection.endheaders()
-    answer = connection.getresponse()
-    answer.body = answer.read()
-    connection.close()
-    return answer
 
 
 def connect(port: int, host: str, origin: str | None) -> int:

@@ -10,6 +10,7 @@ from typing import ClassVar, Final, Self
 
 from msgspec import structs
 
+from core.access import Role
 from core.errors import InputError
 from core.pegasus.levels import FunctionLevel, parse_level
 from core.pegasus.steps.base import PegasusStep, PlanBuilder, ProjectedState
@@ -64,6 +65,11 @@ class SetMetaLevel(PegasusStep, frozen=True, kw_only=True, tag="set_meta_level")
     def setting(self) -> SettingChange:
         """The level."""
         return SettingChange(self.before, self.level, is_temporary=self.is_restored)
+
+    @property
+    def role(self) -> Role:
+        """An operator: whoever is on call freezes and frees the balancer."""
+        return "operator"
 
     @property
     def starts_balancer(self) -> bool:

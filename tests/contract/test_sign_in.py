@@ -1,0 +1,157 @@
+"""Signing in over HTTP, against the server as it is started: passwords, and a proxy's headers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import requests
+from pages_server import pages_served
+
+from connectors.access.users import UserFile
+
+PASSWORD = "correct horse battery"
+PATHS = ("/", "/brokers?cluster=a", "/_stcore/host-config", "/media/none.png", "/nowhere")
+UPGRADE = {
+    "Connection": "Upgrade",
+    "Upgrade": "websocket",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+}
+
+
+def configured(folder: Path, access: str) -> Path:
+    path = folder / "trimtab.toml"
+    path.write_text(f'state_dir = "state"\n[access]\n{access}\n')
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("users")
+
+
+@pytest.fixture(scope="module")
+def users(folder: Path) -> UserFile:
+    found = UserFile(folder / "state" / "users.json")
+    found.set_user("ann", PASSWORD)
+    return found
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path, users: UserFile) -> Iterator[str]:
+    config = configured(folder, 'sign_in = "users"\n[[access.grants]]\nrole="viewer"\npeople=["*"]')
+    with pages_served(folder, config=config) as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+def sign_in(address: str, name: str, password: str, wanted: str = "/") -> requests.Response:
+    return requests.post(
+        f"{address}/sign-in",
+        params={"next": wanted},
+        data={"name": name, "password": password},
+        allow_redirects=False,
+        timeout=30,
+    )
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_nothing_is_served_to_whoever_is_not_signed_in(address, path) -> None:
+    page = requests.get(address + path, headers={"Accept": "text/html"}, timeout=30)
+    assert page.url.startswith(f"{address}/sign-in?next=")
+    assert "Password" in page.text
+    assert requests.get(address + path, timeout=30).status_code == 401
+
+
+def test_no_websocket_is_opened_for_whoever_is_not_signed_in(address) -> None:
+    answer = requests.get(f"{address}/_stcore/stream", headers=UPGRADE, timeout=30)
+    assert answer.status_code == 403
+
+
+def test_a_person_signs_in_uses_the_pages_and_signs_out(address) -> None:
+    answer = sign_in(address, "ann", PASSWORD, "/brokers?cluster=a")
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/brokers?cluster=a"
+    cookie = answer.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=lax" in cookie
+    session = dict(answer.cookies)
+    assert requests.get(f"{address}/_stcore/host-config", cookies=session, timeout=30).ok
+    out = requests.post(f"{address}/sign-out", cookies=session, allow_redirects=False, timeout=30)
+    assert out.headers["location"] == "/sign-in"
+    refused = requests.get(f"{address}/_stcore/host-config", cookies=session, timeout=30)
+    assert refused.status_code == 401
+
+
+def test_a_link_of_another_site_signs_nobody_out(address) -> None:
+    session = dict(sign_in(address, "ann", PASSWORD).cookies)
+    asked = requests.get(f"{address}/sign-out", cookies=session, timeout=30)
+    assert "<form" in asked.text
+    assert requests.get(f"{address}/_stcore/host-config", cookies=session, timeout=30).ok
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        "//evil.example",
+        "https://evil.example",
+        "/\\evil.example",
+        "javascript:alert(1)",
+        "/sign-out",
+    ],
+)
+def test_signing_in_leads_to_no_other_site(address, wanted) -> None:
+    assert sign_in(address, "ann", PASSWORD, wanted).headers["location"] == "/"
+
+
+def test_what_a_person_types_is_not_repeated_as_markup(address) -> None:
+    wanted = '/"><script>alert(1)</script>'
+    answer = requests.get(f"{address}/sign-in", params={"next": wanted}, timeout=30)
+    assert "<script" not in answer.text
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+def test_a_form_of_another_site_is_refused(address) -> None:
+    answer = requests.post(
+        f"{address}/sign-in",
+        data={"name": "ann", "password": PASSWORD},
+        headers={"Origin": "http://evil.example"},
+        timeout=30,
+    )
+    assert answer.status_code == 403
+
+
+def test_metrics_need_an_api_token(address, users) -> None:
+    assert requests.get(f"{address}/metrics", timeout=30).status_code == 401
+    wrong = {"Authorization": "Bearer ttk_0_0"}
+    assert requests.get(f"{address}/metrics", headers=wrong, timeout=30).status_code == 403
+    _, token = users.add_token("ann", (), 1, datetime.now(UTC))
+    right = {"Authorization": f"Bearer {token}"}
+    assert requests.get(f"{address}/metrics", headers=right, timeout=30).status_code == 200
+
+
+def test_guessing_is_held_up(address) -> None:
+    codes = [sign_in(address, "eve", "guess").status_code for _ in range(7)]
+    assert codes == [401] * 5 + [429] * 2
+
+
+# -- behind a proxy --------------------------------------------------------------------------------
+
+PROXIED = 'sign_in = "proxy"\n[[access.grants]]\nrole="viewer"\npeople=["*"]\n[access.proxy]\n'
+
+
+@pytest.mark.parametrize(
+    ("trusted", "headers", "status"),
+    [
+        ("127.0.0.1", {"X-Forwarded-User": "ann"}, 200),
+        ("127.0.0.1", {}, 401),
+        ("10.0.0.0/8", {"X-Forwarded-User": "ann"}, 403),
+    ],
+)
+def test_only_the_proxy_says_who_somebody_is(tmp_path, trusted, headers, status) -> None:
+    config = configured(tmp_path, f'{PROXIED}addresses = ["{trusted}"]')
+    with pages_served(tmp_path, config=config) as port:
+        place = f"http://127.0.0.1:{port}/_stcore/host-config"
+        assert requests.get(place, headers=headers, timeout=30).status_code == status
