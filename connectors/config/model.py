@@ -6,13 +6,17 @@ import os
 import re
 import tomllib
 from collections.abc import Sequence
+from datetime import time
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
 import platformdirs
+import re2
 from pydantic import (
     AfterValidator,
+    AwareDatetime,
+    ConfigDict,
     Field,
     PrivateAttr,
     SecretStr,
@@ -33,11 +37,15 @@ from connectors.config.kinds import KINDS, fault_of
 from connectors.config.metrics import Prometheus
 from connectors.config.storage import History, Keep, Pages, Spark
 from connectors.transport.addresses import HostPattern, address_fault
+from core.access import Role
+from core.actions.approval import ApprovalRules
+from core.actions.windows import Window
 from core.errors import ConfigError, UnknownNameError
 
 Environment = Literal["production", "staging", "test", "demo"]
 DEFAULT_FILE: Final = Path("trimtab.toml")
 _SQLITE: Final = "sqlite:///"
+_DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _HOSTS: Final = re.compile(r"[\w.\-\[\]:]+:\d{1,5}(,[\w.\-\[\]:]+:\d{1,5})*(/[\w./-]*)?\Z")
 
@@ -95,6 +103,103 @@ class ApplyLimits(Strict):
     max_steps: int = Field(default=200, ge=1)
 
 
+class Approval(Strict):
+    """When runs on a cluster need the approval of another person, and what a reason must name.
+
+    Attributes:
+        needed: ``never``, ``large`` (see :class:`core.actions.approval.ApprovalRules`), ``always``.
+        max_steps: Steps of a plan that is not large.
+        max_clients: Clients that may reconnect by a plan that is not large.
+        within_min: Minutes in which it must be given.
+        role: Of those who may approve.
+        ticket: Regular expression (RE2) that every reason must contain, for example ``OPS-[0-9]+``.
+    """
+
+    needed: Literal["never", "large", "always"] = "never"
+    max_steps: int = Field(default=20, ge=0)
+    max_clients: int = Field(default=1_000, ge=0)
+    within_min: float = Field(default=60.0, gt=0, le=1_440)
+    role: Role = "operator"
+    ticket: str = ""
+
+    @field_validator("ticket")
+    @classmethod
+    def _expression(cls, text: str) -> str:
+        try:
+            re2.compile(text)
+        except re2.error as exc:
+            raise ValueError(f"ticket is not a regular expression of RE2: {exc}") from exc
+        return text
+
+    def rules(self) -> ApprovalRules:
+        """Return it in the form that the executor takes."""
+        return ApprovalRules(
+            needed=self.needed,
+            max_steps=self.max_steps,
+            max_clients=self.max_clients,
+            within_min=self.within_min,
+            role=self.role,
+        )
+
+    def names_ticket(self, reason: str) -> bool:
+        """Return whether a reason names what it must."""
+        return not self.ticket or re2.search(self.ticket, reason) is not None
+
+
+class WindowConfig(Strict):
+    """A time in which nothing is changed, or outside of which nothing is; all times are UTC.
+
+    Attributes:
+        kind: ``freeze`` or ``maintenance``.
+        reason: For people.
+        starts: Of one that is once.
+        ends: Of one that is once.
+        days: Of a weekly one: ``mon`` to ``sun``; without: every day.
+        from_time: Of a weekly one: ``HH:MM``, written ``from``.
+        until_time: Its end, written ``until``; not after ``from``: on the next day.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    kind: Literal["freeze", "maintenance"]
+    reason: str = ""
+    starts: AwareDatetime | None = None
+    ends: AwareDatetime | None = None
+    days: list[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]] = Field(
+        default_factory=list
+    )
+    from_time: time | None = Field(default=None, alias="from")
+    until_time: time | None = Field(default=None, alias="until")
+
+    @model_validator(mode="after")
+    def _whole(self) -> WindowConfig:
+        if (self.from_time is None) != (self.until_time is None):
+            raise ValueError("a weekly window has both from and until (HH:MM, UTC)")
+        if self.days and self.from_time is None:
+            raise ValueError("days go with from and until")
+        if self.starts is None and self.ends is None and self.from_time is None:
+            raise ValueError("a window needs starts, ends, or from and until")
+        if self.starts and self.ends and self.ends <= self.starts:
+            raise ValueError("a window ends after it starts")
+        return self
+
+    def times(self) -> Window:
+        """Return it in the form that the executor takes."""
+        return Window(
+            kind=self.kind,
+            reason=self.reason,
+            starts=self.starts,
+            ends=self.ends,
+            days=frozenset(_DAYS.index(day) for day in self.days),
+            from_min=None if self.from_time is None else _minute(self.from_time),
+            until_min=0 if self.until_time is None else _minute(self.until_time),
+        )
+
+
+def _minute(moment: time) -> int:
+    return moment.hour * 60 + moment.minute
+
+
 class ClusterConfig(Strict):
     """One cluster.
 
@@ -115,6 +220,8 @@ class ClusterConfig(Strict):
         rest_fan_out: Most admin requests in flight at once.
         apply: How careful runs are; moving a primary is cheap in Pegasus, so its pace is 120 a
             minute there unless it says otherwise.
+        approval: When runs need another person, and what a reason must name.
+        windows: Freezes and maintenance windows.
         meta_servers: ``host:port`` of some or all meta servers of a Pegasus cluster.
         rate_sample_s: Seconds between the two samples of a Pegasus server that give its rates.
         prometheus: Where the metrics of a Pulsar cluster's brokers are read, if anywhere.
@@ -136,6 +243,8 @@ class ClusterConfig(Strict):
     read_budget: int = Field(default=500_000, ge=100)
     rest_fan_out: int = Field(default=16, ge=1, le=32)
     apply: ApplyLimits = ApplyLimits()
+    approval: Approval = Approval()
+    windows: list[WindowConfig] = Field(default_factory=list)
     meta_servers: list[str] = Field(default_factory=list)
     rate_sample_s: float = Field(default=1.0, gt=0, le=60)
     prometheus: Prometheus | None = None
@@ -290,6 +399,16 @@ class TrimtabConfig(BaseSettings):
         names = [cluster.name for cluster in self.clusters]
         if twice := {name for name in names if names.count(name) > 1}:
             raise ValueError(f"two clusters are named {min(twice)}")
+        return self
+
+    @model_validator(mode="after")
+    def _approved_by_somebody(self) -> TrimtabConfig:
+        for cluster in self.clusters:
+            if cluster.approval.needed != "never" and self.access.sign_in == "none":
+                raise ValueError(
+                    f"approval on {cluster.name} needs people who can be told apart: set sign_in "
+                    "under [access]"
+                )
         return self
 
     @model_validator(mode="after")

@@ -16,6 +16,7 @@ from core.actions.events import (
     ControlRequested,
     Entry,
     RunClaimed,
+    RunDecided,
     RunEnded,
     RunPaused,
     RunRefused,
@@ -188,6 +189,8 @@ def _turn(event: object) -> tuple[str, str] | None:
             found = "RUNNING", f"{event.worker} carries it out."
         case ControlRequested():
             found = f"{event.control} requested", event.reason
+        case RunDecided():
+            found = "APPROVED" if event.is_approved else "REJECTED", event.comment
         case RunPaused() | RunResumed() | RunRefused():
             found = _TURNS[type(event)], event.sentence
         case RunEnded():

@@ -6,14 +6,17 @@ from collections.abc import Callable, Sequence
 
 from connectors.config.access import AccessConfig
 from connectors.config.model import ClusterConfig, TrimtabConfig
+from core.actions.approval import ApprovalRules
+from core.actions.windows import Window
 from core.errors import ConfigError, OpsError, UnknownNameError
 
 
 class Limits:
     """The limits of one cluster.
 
-    Only ``read_only``, ``exclusions``, ``apply`` and roles are followed; how the cluster is reached
-    stays as it was when the worker began. While the file cannot be read the last limits hold.
+    Only ``read_only``, ``exclusions``, ``apply``, ``approval``, ``windows`` and roles are followed;
+    how the cluster is reached stays as it was when the worker began. While the file cannot be read
+    the last limits hold.
 
     Args:
         config: Knows its file; one that came from none never changes.
@@ -52,6 +55,8 @@ class Limits:
                 "read_only": fresh.read_only,
                 "exclusions": fresh.exclusions,
                 "apply": fresh.apply,
+                "approval": fresh.approval,
+                "windows": fresh.windows,
             }
         self._stamp, self._reported = stamp, ""
         self._current = self._current.model_copy(update=changes)
@@ -102,6 +107,16 @@ class Limited:
     def exclusions(self) -> Sequence[str]:
         """What plans never touch: names of namespaces or tables."""
         return self._limits().exclusions
+
+    @property
+    def approval(self) -> ApprovalRules:
+        """When a run needs another person."""
+        return self._limits().approval.rules()
+
+    @property
+    def windows(self) -> Sequence[Window]:
+        """When nothing may be changed."""
+        return [window.times() for window in self._limits().windows]
 
     @property
     def moves_per_day(self) -> int:

@@ -29,7 +29,8 @@ from connectors.worker.lease import ZooKeeperLease
 from connectors.worker.limits import Limits
 from connectors.worker.status import Heartbeat, WorkerStatus, status_path
 from core.actions.apply import execute_run, reconcile_run, restore_settings
-from core.actions.authority import refusal_of
+from core.actions.approval import waits_for_approval
+from core.actions.authority import obeyed, refusal_of
 from core.actions.events import Event, Record, RunClaimed, RunEnded, StepEnded
 from core.actions.model import ENDED_RUNS, Refusal, RunId, StepResult
 from core.actions.ports import Lease, Ports
@@ -231,7 +232,9 @@ class _Loop:
         """
         journal = self._open_journal()
         open_runs = [
-            run_id for run_id in journal.open_runs(self.cluster.name) if self._is_due(run_id)
+            run_id
+            for run_id in journal.open_runs(self.cluster.name)
+            if self._is_due(run_id) and not self._waits(journal, run_id)
         ]
         if not open_runs:
             self._let_go()
@@ -283,7 +286,8 @@ class _Loop:
     def _refusal_of(self, record: Record) -> Refusal | None:
         """Return why a request is not obeyed; roles and key are those of this moment."""
         access = self._limits.access()
-        return refusal_of(record, installation_key(access), access.rules())
+        approver = self._limits.now().approval.role
+        return refusal_of(record, installation_key(access), access.rules(), approver)
 
     def _count_bug(self, run_id: RunId, bug: OpsError, ports: Ports) -> None:
         """End a run that can never be executed; it must not block the others."""
@@ -295,6 +299,17 @@ class _Loop:
     def _is_due(self, run_id: RunId) -> bool:
         broken = self._broken.get(run_id)
         return broken is None or self._clock.monotonic() >= broken.again_at_s
+
+    def _waits(self, journal: SqlJournal, run_id: RunId) -> bool:
+        """Return whether a run waits for approval; it must not block the others."""
+        rules = self._limits.now().approval.rules()
+        if rules.needed == "never":
+            return False
+        try:
+            view = fold(obeyed(journal.entries(run_id=run_id), self._refusal_of))
+        except InvariantError:
+            return False  # its execution says what is wrong
+        return waits_for_approval(view, rules, self._clock.now())
 
     def _end_broken(self, run_id: RunId, ports: Ports) -> None:
         """Put back what a broken run has left changed, and end it then; again and again."""

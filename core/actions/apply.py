@@ -13,6 +13,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Final
 
+from core.actions.approval import waits_for_approval
 from core.actions.balancer import pause_balancer, restore
 from core.actions.events import (
     RunClaimed,
@@ -58,6 +59,8 @@ CUT_SHORT: Final = frozenset(
         "plan_expired",
         "plan_lifetime",
         "read_only",
+        "frozen",
+        "outside_maintenance",
         "setting_changed",
         "setting_not_reapplied",
         "setting_not_set",
@@ -139,6 +142,8 @@ def reconcile_run(run_id: RunId, ports: Ports) -> RunView:
 def _carry(session: Session) -> None:
     view, ports = session.view, session.ports
     if view.is_ended or not ports.lease.is_held():
+        return
+    if waits_for_approval(view, ports.cluster.approval, ports.clock.now()):
         return
     refusal = None if view.worker else run_refusal(session)
     if refusal is not None:

@@ -9,14 +9,25 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from core.access import Access, Role, highest
-from core.actions.events import ControlRequested, Record, RunRequested, canonical
+from core.actions.events import (
+    ControlRequested,
+    Entry,
+    Record,
+    RunDecided,
+    RunRequested,
+    canonical,
+)
 from core.actions.model import Refusal
 from core.errors import InvariantError
 from core.plan.model import Plan
+
+Request = RunRequested | ControlRequested | RunDecided
+"""What people write into the journal."""
 
 
 def needed_role(plan: Plan) -> Role:
@@ -28,23 +39,26 @@ def signed(record: Record, key: bytes) -> Record:
     """Return a request with the signature of its content.
 
     Args:
-        record: Of a ``RunRequested`` or ``ControlRequested``.
+        record: Of a :data:`Request`.
         key: The installation's key.
     """
     event = msgspec.structs.replace(record.event, signature=_signature(record, key))
     return msgspec.structs.replace(record, event=event)
 
 
-def refusal_of(record: Record, key: bytes, access: Access) -> Refusal | None:
+def refusal_of(
+    record: Record, key: bytes, access: Access, approver: Role = "operator"
+) -> Refusal | None:
     """Return why a request in the journal is not obeyed; ``None``: it is.
 
     Args:
-        record: Of a ``RunRequested`` or ``ControlRequested``.
+        record: Of a :data:`Request`.
         key: The installation's key.
         access: Roles as they are now, not as they were when it was requested.
+        approver: Role of those who may approve runs of the cluster.
     """
     event = record.event
-    if not isinstance(event, RunRequested | ControlRequested):
+    if not isinstance(event, Request):
         raise InvariantError(f"{type(event).__name__} is no request of a person.")
     identity = event.identity
     is_genuine = hmac.compare_digest(event.signature, _signature(record, key))
@@ -55,14 +69,36 @@ def refusal_of(record: Record, key: bytes, access: Access) -> Refusal | None:
             hint="Request it again with `trimtab` or on the pages. Machines that share a journal "
             "need one key: key_file under [access].",
         )
-    if isinstance(event, RunRequested):
-        role, action = needed_role(event.plan), "apply this plan"
-    else:
-        role, action = "operator", f"{event.control} runs"
+    role, action = _needed(event, approver)
     refused = access.refusal(identity, role, record.cluster, action)
     if refused is None:
         return None
     return Refusal(code="forbidden", sentence=refused[0], hint=refused[1])
+
+
+def _needed(event: Request, approver: Role) -> tuple[Role, str]:
+    """Return the role that a request needs, and what it asks for."""
+    match event:
+        case RunRequested():
+            return needed_role(event.plan), "apply this plan"
+        case ControlRequested():
+            return "operator", f"{event.control} runs"
+        case RunDecided():
+            return approver, "approve runs"
+
+
+def obeyed(entries: Iterable[Entry], refusal_of: Callable[[Record], Refusal | None]) -> list[Entry]:
+    """Return the entries of a run without what people asked of it who may not.
+
+    Its request stays: a run that may not be requested is refused, with the reason.
+    """
+    return [
+        entry
+        for entry in entries
+        if entry.damage
+        or not isinstance(entry.record.event, ControlRequested | RunDecided)
+        or refusal_of(entry.record) is None
+    ]
 
 
 def _signature(record: Record, key: bytes) -> str:

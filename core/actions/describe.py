@@ -11,6 +11,7 @@ from core.actions.events import (
     Event,
     ExternalMove,
     RunClaimed,
+    RunDecided,
     RunEnded,
     RunMeasured,
     RunPaused,
@@ -33,6 +34,7 @@ from core.values import by_server
 KINDS: Final[dict[str, str]] = {
     "RunRequested": "requested",
     "ControlRequested": "control requested",
+    "RunDecided": "approval decided",
     "RunClaimed": "claimed",
     "RunRefused": "refused",
     "RunPaused": "paused",
@@ -154,10 +156,10 @@ def why_nothing_lasts(view: RunView) -> str:
 def describe_event(event: Event) -> EventDescription:
     """Return an event in words."""
     match event:
-        case RunRequested() | ControlRequested() | RunClaimed() | RunRefused() | RunEnded():
+        case RunRequested() | ControlRequested() | RunDecided():
+            return _describe_request(event)
+        case RunClaimed() | RunRefused() | RunPaused() | RunResumed() | RunEnded():
             return _describe_run(event)
-        case RunPaused() | RunResumed():
-            return EventDescription(what=event.sentence)
         case StepWaiting() | StepStarted() | StepEnded():
             return _describe_step(event)
         case SettingSaved() | SettingChanged() | SettingRestored():
@@ -180,9 +182,7 @@ def describe_event(event: Event) -> EventDescription:
             assert_never(event)
 
 
-def _describe_run(
-    event: RunRequested | ControlRequested | RunClaimed | RunRefused | RunEnded,
-) -> EventDescription:
+def _describe_request(event: RunRequested | ControlRequested | RunDecided) -> EventDescription:
     match event:
         case RunRequested():
             what = f"Asked to {tally(event.plan.steps)}"
@@ -191,6 +191,17 @@ def _describe_run(
             return EventDescription(what=f"{what}{undo}: {names}.", why=event.reason)
         case ControlRequested():
             return EventDescription(what=f"Asked to {event.control} the run.", why=event.reason)
+        case RunDecided():
+            what = "Approved the run." if event.is_approved else "Rejected the run."
+            return EventDescription(what=what, why=event.comment)
+
+
+def _describe_run(
+    event: RunClaimed | RunRefused | RunPaused | RunResumed | RunEnded,
+) -> EventDescription:
+    match event:
+        case RunPaused() | RunResumed():
+            return EventDescription(what=event.sentence)
         case RunClaimed():
             again = " from a lost worker" if event.is_takeover else ""
             return EventDescription(

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
 from core.actions.apply import execute_run
+from core.actions.approval import NO_APPROVAL, ApprovalRules
 from core.actions.events import (
     FIRST_LINK,
     Entry,
@@ -28,6 +29,7 @@ from core.actions.preconditions import read_only_refusal
 from core.actions.runs import fold
 from core.actions.session import UNREADABLE_FOR_S
 from core.actions.views import StepView
+from core.actions.windows import Window
 from core.errors import RemoteError
 from core.plan.model import Plan
 from core.step import Step
@@ -179,6 +181,14 @@ class _Stage:
     @property
     def max_steps(self) -> int:
         return self._cluster.max_steps
+
+    @property
+    def approval(self) -> ApprovalRules:
+        return NO_APPROVAL  # to look at what would be done nobody has to approve it
+
+    @property
+    def windows(self) -> Sequence[Window]:
+        return self._cluster.windows
 
     def snapshot(self) -> Snapshot:
         if self._snapshot is None:  # real time hardly passes: one is fresh enough for all of it

@@ -53,6 +53,18 @@ class ControlRequested(_Event, frozen=True, kw_only=True):
     signature: str = ""
 
 
+class RunDecided(_Event, frozen=True, kw_only=True):
+    """Another person approved or rejected a run that needs approval.
+
+    ``identity``, ``signature``: see :mod:`core.actions.authority`.
+    """
+
+    is_approved: bool
+    comment: str = ""
+    identity: Identity | None = None
+    signature: str = ""
+
+
 class RunClaimed(_Event, frozen=True, kw_only=True):
     """A worker took the run up, for the first time or after another one was lost."""
 
@@ -198,6 +210,7 @@ class RunMeasured(_Event, frozen=True, kw_only=True):
 Event = (
     RunRequested
     | ControlRequested
+    | RunDecided
     | RunClaimed
     | RunRefused
     | RunPaused

@@ -16,6 +16,7 @@ from core.actions.model import Refusal, StepResult
 from core.actions.preconditions import read_only_refusal
 from core.actions.session import Session
 from core.actions.views import StepView
+from core.actions.windows import window_refusal
 from core.step import Step
 from core.units import format_age, pluralize
 
@@ -118,6 +119,13 @@ def read_only(session: Session) -> GuardResult | None:
     if not cluster.is_read_only:
         return None
     return GuardResult(effect="end", refusal=read_only_refusal(cluster.name))
+
+
+def open_window(session: Session) -> GuardResult | None:
+    """End when the cluster is frozen, or its maintenance window is over."""
+    cluster, now = session.ports.cluster, session.ports.clock.now()
+    refusal = window_refusal(cluster.windows, cluster.name, now)
+    return None if refusal is None else GuardResult(effect="end", refusal=refusal)
 
 
 def not_overdue(session: Session) -> GuardResult | None:
@@ -298,6 +306,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     pause_flag,
     backoff,
     read_only,
+    open_window,
     not_overdue,
     exclusions,
     pace,

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
+from core.actions.approval import ApprovalRules
 from core.actions.events import Entry, Record
 from core.actions.model import Observation, Refusal, RunId, StepResult
+from core.actions.windows import Window
 from core.plan.model import Plan
 from core.step import Step
 from core.system import Snapshot, System
@@ -125,6 +127,16 @@ class Cluster(Protocol):
     @property
     def exclusions(self) -> Sequence[str]:
         """Namespaces that plans never touch."""
+        ...
+
+    @property
+    def approval(self) -> ApprovalRules:
+        """When a run needs another person."""
+        ...
+
+    @property
+    def windows(self) -> Sequence[Window]:
+        """When nothing may be changed."""
         ...
 
     @property

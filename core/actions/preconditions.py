@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from core.actions.approval import approval_refusal
 from core.actions.model import Refusal
 from core.actions.runs import fold
 from core.actions.session import Session
 from core.actions.views import RunView
+from core.actions.windows import window_refusal
 from core.plan.model import READABLE_VERSIONS, Plan, content_hash
 from core.units import format_age, pluralize
 
@@ -42,17 +44,24 @@ def plan_refusal(
 
 
 def run_refusal(session: Session) -> Refusal | None:
-    """Return why a run is refused as a whole before a worker has claimed it."""
+    """Return why a run is refused as a whole before a worker has claimed it.
+
+    A plan that another person approved had to be good when it was requested; since then each of its
+    steps is checked again on a fresh snapshot.
+    """
     plan, cluster = session.plan, session.ports.cluster
+    now = session.ports.clock.now()
     return (
-        plan_refusal(
+        session.ports.refusal_of(session.requested)
+        or approval_refusal(session.view, cluster.approval)
+        or plan_refusal(
             plan,
             cluster=cluster.name,
             is_read_only=cluster.is_read_only,
             max_steps=cluster.max_steps,
-            now=session.ports.clock.now(),
+            now=now if session.view.decision is None else session.view.requested_at,
         )
-        or session.ports.refusal_of(session.requested)
+        or window_refusal(cluster.windows, cluster.name, now)
         or _bad_options(session)
         or _pauses_what_it_changes(session)
         or _cannot_pause(session)

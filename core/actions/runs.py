@@ -18,6 +18,7 @@ from core.actions.events import (
     ExternalMove,
     Record,
     RunClaimed,
+    RunDecided,
     RunEnded,
     RunMeasured,
     RunPaused,
@@ -32,7 +33,7 @@ from core.actions.events import (
     StepWaiting,
 )
 from core.actions.model import FINAL_STEPS, Refusal, RunId, moved
-from core.actions.views import ControlRequest, RunView, SettingView, StepView
+from core.actions.views import ControlRequest, Decision, RunView, SettingView, StepView
 from core.errors import InvariantError
 
 __all__ = ["ControlRequest", "RunView", "SettingView", "StepView", "fold", "run_id_at"]
@@ -119,7 +120,7 @@ def _is_void(view: RunView, record: Record) -> bool:
     later reads may reconcile a step that is still unknown.
     """
     event = record.event
-    if isinstance(event, RunClaimed | ControlRequested | RunMeasured):
+    if isinstance(event, _BY_ANYONE):
         return False
     if view.worker in ("", record.actor):
         return False
@@ -152,6 +153,20 @@ def _control(view: RunView, record: Record, event: ControlRequested) -> RunView:
         reason=event.reason,
     )
     return view if view.is_ended else replace(view, control=request)
+
+
+def _decided(view: RunView, record: Record, event: RunDecided) -> RunView:
+    if view.is_ended or view.decision is not None:  # the first word counts
+        return view
+    if record.actor == view.requested_by:  # nobody approves what is their own
+        return view
+    decision = Decision(
+        is_approved=event.is_approved,
+        decided_by=record.actor,
+        decided_at=record.at,
+        comment=event.comment,
+    )
+    return replace(view, decision=decision)
 
 
 def _claimed(view: RunView, record: Record, event: RunClaimed) -> RunView:
@@ -307,11 +322,12 @@ def _measured(view: RunView, _record: Record, event: RunMeasured) -> RunView:
     return replace(view, measured=event)
 
 
-_BY_ANYONE: Final = (ControlRequested, RunClaimed, RunMeasured)
+_BY_ANYONE: Final = (ControlRequested, RunDecided, RunClaimed, RunMeasured)
 """Events that need no claim on the run."""
 
 _FOLDS: Final[Mapping[type, Callable[[RunView, Record, Any], RunView]]] = {
     ControlRequested: _control,
+    RunDecided: _decided,
     RunClaimed: _claimed,
     RunRefused: _refused,
     RunPaused: _paused,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from core.actions.authority import obeyed
 from core.actions.events import ControlRequested, Entry, Event, Record
 from core.actions.model import Refusal, RunId, StepState
 from core.actions.ports import Action, Ports
@@ -186,14 +187,7 @@ class Session:
         return now_s - self._unreadable_since_s >= UNREADABLE_FOR_S
 
     def _obeyed(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Return the entries without the controls of people who may not control the run."""
-        return [
-            entry
-            for entry in entries
-            if entry.damage
-            or not isinstance(entry.record.event, ControlRequested)
-            or self.ports.refusal_of(entry.record) is None
-        ]
+        return obeyed(entries, self.ports.refusal_of)
 
     def _note_stop(self, entries: Sequence[Entry]) -> None:
         for entry in entries:

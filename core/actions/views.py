@@ -73,6 +73,16 @@ class ControlRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What another person said to a run that needs approval, and when (aware UTC)."""
+
+    is_approved: bool
+    decided_by: str
+    decided_at: datetime
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SettingView:
     """A setting that the run changes for its time.
 
@@ -135,6 +145,7 @@ class RunView:
         takeovers: How often another worker had to go on with it.
         steps: In the plan's order.
         control: The latest control request of a person; ``None`` if there is none.
+        decision: Whether another person approved or rejected it; ``None``: neither.
         settings: Settings changed for its time, latest state each.
         external_changes: Bundles or partitions that changed hands meanwhile, and not by it.
         measured: The result.
@@ -162,6 +173,7 @@ class RunView:
     takeovers: int = 0
     steps: tuple[StepView, ...]
     control: ControlRequest | None = None
+    decision: Decision | None = None
     settings: tuple[SettingView, ...] = ()
     external_changes: tuple[ExternalMove, ...] = ()
     measured: RunMeasured | None = None

@@ -168,7 +168,15 @@ def execute(
     has_worker = services.is_worker_alive(config, cluster)
     steps = pluralize(len(plan.steps), "step")
     note(f"Run {run_id} requested: plan {plan.short_id}, {steps} on {cluster}.")
-    if detach:
+    view = services.run_view(config, run_id)
+    detach = detach or services.awaits_approval(config, view)
+    if services.awaits_approval(config, view):
+        until = config.cluster(cluster).approval.rules().until(view)
+        note(
+            f"It waits until {until:%H:%M} UTC for another person's "
+            f"`trimtab review {run_id} --approve{services.config_option(config)}`."
+        )
+    elif detach:
         if not has_worker:
             note(
                 f"No worker serves {cluster} here; it waits for one: "

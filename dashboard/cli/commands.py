@@ -429,6 +429,11 @@ COMMANDS: Final[Mapping[str, Mapping[str, Entry | Group]]] = {
             "Undo a run: move bundles back and restore settings.",
             'trimtab undo 20261124-090000-3f2a9c --reason "not needed"',
         ),
+        "review": Entry(
+            f"{_CLI}.review",
+            "Show a run that waits for approval; approve or reject it.",
+            "trimtab review 20261124-090000-3f2a9c --approve",
+        ),
         "runs": Entry(
             f"{_CLI}.runs",
             "List, show and control runs; verify the journal.",

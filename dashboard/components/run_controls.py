@@ -31,6 +31,8 @@ _HELP: Final[dict[Control, str]] = {
 
 def controls(config: Config, view: RunView) -> None:
     """Draw what may be requested of the run in its state, and what was already."""
+    if services.awaits_approval(config, view):
+        _review(config, view)
     with st.container(horizontal=True, vertical_alignment="center", width="content"):
         if view.is_ended:
             _undo(config, view)
@@ -92,6 +94,60 @@ def _stop(config: Config, view: RunView) -> None:
             on_click=_ask,
             args=(config, view.run_id, "stop"),
         )
+
+
+def _review(config: Config, view: RunView) -> None:
+    """Draw what another person does with a run that waits for approval: look, and decide."""
+    rules = config.cluster(view.cluster).approval.rules()
+    st.info(
+        f"{words.plain(rules.why_needed(view.plan).capitalize())}. Requested by "
+        f"{words.plain(view.requested_by)}; until {rules.until(view):%H:%M} UTC another "
+        f"{rules.role} may approve it. Its steps are below, with what they are expected to do.",
+        title="This run waits for approval",
+        icon=":material/how_to_reg:",
+    )
+    why_not = _may_not_decide(config, view)
+    with st.form("_review", border=False, clear_on_submit=True):
+        st.text_input(
+            "Comment",
+            key="_review_comment",
+            max_chars=500,
+            placeholder="Recorded in the journal; needed to reject",
+            disabled=why_not is not None,
+        )
+        with st.container(horizontal=True, vertical_alignment="center"):
+            for label, icon, is_approved in (
+                ("Approve", ":material/check:", True),
+                ("Reject", ":material/close:", False),
+            ):
+                st.form_submit_button(
+                    label,
+                    icon=icon,
+                    type="primary" if is_approved else "secondary",
+                    disabled=why_not is not None,
+                    on_click=_decide,
+                    args=(config, view.run_id, is_approved),
+                    key=f"_{label.lower()}",
+                )
+            if why_not:
+                st.caption(words.plain(why_not), width="content")
+
+
+def _may_not_decide(config: Config, view: RunView) -> str | None:
+    """Return why the person at the page cannot decide on a run; ``None``: the person can."""
+    rules = config.cluster(view.cluster).approval.rules()
+    refused = access.refusal(config, rules.role, view.cluster, "approve runs")
+    if refused is None and access.person(config).name == view.requested_by:
+        return "You requested it: another person has to decide."
+    return refused
+
+
+def _decide(config: Config, run_id: RunId, is_approved: bool) -> None:  # noqa: FBT001  # of args=
+    comment = str(st.session_state.get("_review_comment") or "")
+    try:
+        services.decide(config, run_id, access.person(config), comment, is_approved=is_approved)
+    except OpsError as error:
+        st.session_state[FAILED] = f"{error.message} {error.hint}".strip()
 
 
 def _forbidden(config: Config, view: RunView, control: Control) -> str | None:

@@ -21,6 +21,7 @@ from dashboard.presenters.workers import WorkerState, worker_state
 from dashboard.queries import access
 from dashboard.queries.cache import cached
 from dashboard.queries.snapshots import collector_status
+from dashboard.services.run_queue import next_run
 
 if TYPE_CHECKING:
     from dashboard.services import Config
@@ -95,13 +96,12 @@ def every(config: Config) -> Sequence[RunView]:
 
 
 def open_run(config: Config, cluster: str) -> RunView | None:
-    """Return the oldest run of a cluster that has not ended.
+    """Return the oldest run of a cluster that has not ended and waits for no approval.
 
     Raises:
         RemoteError: The journal cannot be read.
     """
-    going = services.journal(config).open_runs(cluster)
-    return services.run_view(config, going[0]) if going else None
+    return next_run(config, cluster)
 
 
 def request(config: Config, plan: Plan, reason: str, options: RunOptions) -> RunId:

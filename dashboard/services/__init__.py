@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from core.access import Identity
-from core.actions.authority import needed_role, signed
-from core.actions.events import ControlRequested, Record, RunRequested
+from core.actions.approval import check_decision, waits_for_approval
+from core.actions.authority import Request, needed_role, signed
+from core.actions.events import ControlRequested, Record, RunDecided, RunRequested
 from core.actions.model import Control, RunId, RunOptions
 from core.actions.request import (
     RunLimits,
@@ -28,7 +29,8 @@ from core.actions.request import (
     reason_of,
 )
 from core.actions.runs import RunView, run_id_at
-from core.errors import PlanConflictError
+from core.actions.windows import window_refusal
+from core.errors import GuardRefusedError, InputError, PlanConflictError
 from core.plan.model import Plan
 from core.snapshot.store import CachedSnapshot, SnapshotStore, Storable
 from core.units import one_line
@@ -195,6 +197,7 @@ def request_run(
     runs = (run_view(config, one) for one in journal(config).runs_of_plan(plan))
     check_request(plan, cluster, limits, moment, runs)
     check_options(options, limits)
+    _check_rules(settings, reason, moment)
     run_id = run_id_at(moment, secrets.token_hex(3))
     undoes = RunId(plan.undoes) if plan.undoes else None
     event = RunRequested(
@@ -202,6 +205,52 @@ def request_run(
     )
     _append(config, run_id, cluster, moment, event)
     return run_id
+
+
+def _check_rules(cluster: ClusterConfig, reason: str, moment: datetime) -> None:
+    """Check the windows of a cluster, and what its reasons must name.
+
+    Raises:
+        GuardRefusedError: Nothing may be changed now.
+        InputError: The reason names no ticket.
+    """
+    closed = window_refusal([one.times() for one in cluster.windows], cluster.name, moment)
+    if closed is not None:
+        raise GuardRefusedError(closed.sentence, hint=closed.hint)
+    if not cluster.approval.names_ticket(reason):
+        raise InputError(
+            f"A reason on {cluster.name} must name a ticket that looks like "
+            f"{cluster.approval.ticket}.",
+            hint="Add the ticket to the reason.",
+        )
+
+
+def awaits_approval(config: TrimtabConfig, view: RunView) -> bool:
+    """Return whether a run waits for the approval of another person."""
+    rules = next((one.approval for one in config.clusters if one.name == view.cluster), None)
+    return rules is not None and waits_for_approval(view, rules.rules(), now())
+
+
+def decide(
+    config: TrimtabConfig, run_id: str, by: Identity, comment: str = "", *, is_approved: bool
+) -> None:
+    """Approve or reject a run that waits for it.
+
+    Raises:
+        ForbiddenError: The person may not approve runs of the cluster, or requested this one.
+        InputError: A rejection without a comment.
+        UnknownNameError: There is no such run.
+        PlanConflictError: The run does not wait for approval.
+        RemoteError: The journal cannot be written.
+    """
+    view = run_view(config, run_id)
+    rules = config.cluster(view.cluster).approval.rules()
+    config.access.rules().check(by, rules.role, view.cluster, "approve runs")
+    check_decision(view, rules, by.name, now())
+    if not is_approved and not comment.strip():
+        raise InputError("A rejection needs a comment.", hint="Say what has to be different.")
+    event = RunDecided(is_approved=is_approved, comment=one_line(comment)[:2_000], identity=by)
+    _append(config, view.run_id, view.cluster, now(), event)
 
 
 def ask_control(
@@ -231,7 +280,7 @@ def _append(
     run_id: RunId,
     cluster: str,
     at: datetime,
-    event: RunRequested | ControlRequested,
+    event: Request,
 ) -> None:
     """Write a person's request into the journal, signed with the installation's key."""
     from connectors.access.key import installation_key  # noqa: PLC0415  # commands must start fast

@@ -21,8 +21,21 @@ def run_ahead(config: Config, view: RunView) -> RunView | None:
     """
     if view.state != "QUEUED":
         return None
-    first = next(iter(services.journal(config).open_runs(view.cluster)), view.run_id)
-    return None if first == view.run_id else services.run_view(config, first)
+    first = next_run(config, view.cluster)
+    return None if first is None or first.run_id == view.run_id else first
+
+
+def next_run(config: Config, cluster: str) -> RunView | None:
+    """Return the oldest open run of a cluster, without those that wait for approval.
+
+    Raises:
+        RemoteError: The journal cannot be read.
+    """
+    for run_id in services.journal(config).open_runs(cluster):
+        view = services.run_view(config, run_id)
+        if not services.awaits_approval(config, view):
+            return view
+    return None
 
 
 def in_the_way(config: Config, cluster: str) -> str:
@@ -31,11 +44,7 @@ def in_the_way(config: Config, cluster: str) -> str:
     Only a hint: a journal that cannot be read is reported where it is used.
     """
     try:
-        going = services.journal(config).open_runs(cluster)
-        if not going:
-            return ""
-        return describe_open_run(
-            services.run_view(config, going[0]), services.config_option(config)
-        )
+        going = next_run(config, cluster)
+        return describe_open_run(going, services.config_option(config)) if going else ""
     except OpsError:
         return ""

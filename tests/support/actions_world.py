@@ -25,11 +25,14 @@ from connectors.pulsar.actions.policy import PolicyAction
 from connectors.pulsar.actions.setting import SettingAction
 from connectors.pulsar.actions.split import SplitAction
 from core.actions.apply import execute_run
+from core.actions.approval import NO_APPROVAL, ApprovalRules
+from core.actions.authority import Request
 from core.actions.events import (
     FIRST_LINK,
     ControlRequested,
     Entry,
     Record,
+    RunDecided,
     RunEnded,
     RunRefused,
     RunRequested,
@@ -41,6 +44,7 @@ from core.actions.model import Observation, Refusal, RunId, RunOptions, RunState
 from core.actions.ports import Action, Cluster, Ports
 from core.actions.runs import fold
 from core.actions.views import RunView
+from core.actions.windows import Window
 from core.errors import RemoteError, UnreachableError
 from core.ids import parse_range, range_text
 from core.plan.model import Expected, Plan, PolicyRef, Step, sealed
@@ -124,6 +128,9 @@ class World:
     is_read_only: bool = False
     exclusions: tuple[str, ...] = ()
     moves_per_day: int = 500
+    approval: ApprovalRules = NO_APPROVAL
+    refusal_of: Callable[[Record], Refusal | None] = lambda _: None
+    windows: tuple[Window, ...] = ()
     entries: list[Entry] = field(default_factory=list)
     holder: str | None = None
     now_s: float = 0.0
@@ -206,7 +213,10 @@ class World:
     def control(self, control: str, reason: str = "") -> None:
         self._write(ControlRequested(control=control, reason=reason), "bob")
 
-    def _write(self, event: RunRequested | ControlRequested, actor: str) -> None:
+    def decide(self, *, is_approved: bool, actor: str = "bob", comment: str = "") -> None:
+        self._write(RunDecided(is_approved=is_approved, comment=comment), actor)
+
+    def _write(self, event: Request, actor: str) -> None:
         cluster = "fleet"
         self.put(Record(run_id=RUN, cluster=cluster, at=self.moment, actor=actor, event=event))
 
@@ -331,6 +341,7 @@ class Worker:
             lease=_Lease(self),
             clock=_Clock(self),
             worker=name,
+            refusal_of=world.refusal_of,
         )
 
 
@@ -486,6 +497,14 @@ class _Cluster(Port):
     @property
     def max_steps(self) -> int:
         return 200
+
+    @property
+    def approval(self) -> ApprovalRules:
+        return self.world.approval
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        return self.world.windows
 
     def snapshot(self) -> PulsarSnapshot:
         self.cross("snapshot")
@@ -676,7 +695,8 @@ class _Action(Port):
         assert view.state == "RUNNING", f"sent while the run is {view.state}"
         last = world.entries[-1].record.event
         if isinstance(last, StepStarted):  # a wish that came after the intent came too late
-            before = [e.record.event for e in world.entries[:-1]]
+            heard = [e.record for e in world.entries[:-1] if world.refusal_of(e.record) is None]
+            before = [record.event for record in heard]
             wishes = [e.control for e in before if isinstance(e, ControlRequested)]
             assert "stop" not in wishes, "sent after a stop"
             assert not wishes or wishes[-1] != "pause", "sent during a pause"

@@ -16,9 +16,11 @@ from fleet_builder import NOON
 from pegasus_snapshots import NODES, node_rows, setting_rows, table_row
 from pegasus_snapshots import snapshot_of as snapshot_of_rows
 
+from core.actions.approval import ApprovalRules
 from core.actions.model import Observation, Refusal, StepResult
 from core.actions.ports import Action, Cluster
 from core.actions.waits import not_reached
+from core.actions.windows import Window
 from core.errors import GuardRefusedError
 from core.pegasus.answers import NodeEntry
 from core.pegasus.balance.model import ProposalAction
@@ -268,6 +270,14 @@ class PegasusPort(Port):
     @property
     def max_steps(self) -> int:
         return 200
+
+    @property
+    def approval(self) -> ApprovalRules:
+        return self.world.approval
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        return self.world.windows
 
     def snapshot(self) -> PegasusSnapshot:
         self.cross("snapshot")

@@ -15,11 +15,13 @@ import pyarrow as pa
 
 from connectors.check import CheckResult
 from connectors.worker.limits import Limited
+from core.actions.approval import NO_APPROVAL, ApprovalRules
 from core.actions.events import ExternalMove, RunMeasured
 from core.actions.external_changes import describe_move
 from core.actions.model import Observation, Refusal, StepResult
 from core.actions.ports import Action
 from core.actions.undo import check_undo, reason_of_undo
+from core.actions.windows import Window
 from core.errors import PlanConflictError
 from core.findings.finding import Finding
 from core.history.analysis.accuracy.shadow import NoShadow, Shadow
@@ -301,6 +303,8 @@ class QueueCluster:
     exclusions: tuple[str, ...] = ()
     moves_per_day: int = 100
     max_steps: int = 200
+    approval: ApprovalRules = NO_APPROVAL
+    windows: tuple[Window, ...] = ()
     changed: threading.Event = field(default_factory=threading.Event)
     system: KnownSystem = QUEUES
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from core.actions.views import RunView
+from core.plan.describe import things
 from dashboard import services, state
 from dashboard.components import figures, tables, words
 from dashboard.components.activity import journal_table, run_link
@@ -40,8 +41,11 @@ def headline(config: Config, view: RunView, outcome: OutcomeSystem) -> None:
         key="run",
     )
     ahead = run_ahead(config, view)
-    is_next = view.state == "QUEUED" and ahead is None
-    if is_next and runs.worker(config, view.cluster).is_alive:
+    is_waiting = services.awaits_approval(config, view)
+    is_next = view.state == "QUEUED" and ahead is None and not is_waiting
+    if is_waiting:
+        sentence = f"Waits for approval: {things(view.plan.steps)} on {view.cluster}."
+    elif is_next and runs.worker(config, view.cluster).is_alive:
         sentence = presenter.about_to_begin(view)
     else:
         sentence = presenter.answer(view, now, ahead)

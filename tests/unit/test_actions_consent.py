@@ -1,0 +1,134 @@
+"""The executor where people must agree, where times are closed, and where requests are forged."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from actions_world import MOVABLE, World
+
+from core.actions.approval import ApprovalRules
+from core.actions.events import ControlRequested, Record, RunRequested
+from core.actions.model import Refusal
+from core.actions.windows import Window
+
+ALWAYS = ApprovalRules(needed="always", within_min=30.0)
+
+
+def asked(**world: object) -> World:
+    found = World(**world)  # type: ignore[arg-type]  # fields of a world
+    found.ask()
+    return found
+
+
+def test_a_run_waits_and_sends_nothing_until_another_person_approves() -> None:
+    world = asked(approval=ALWAYS)
+    assert world.work() == "QUEUED"
+    assert world.sends == []
+    assert world.holder is None
+    world.decide(is_approved=True)
+    assert world.outlive().state == "DONE"
+
+
+def test_the_own_approval_of_who_requested_it_counts_for_nothing() -> None:
+    world = asked(approval=ALWAYS)
+    world.decide(is_approved=True, actor="alice")
+    assert world.work() == "QUEUED"
+    world.decide(is_approved=True)
+    assert world.outlive().state == "DONE"
+
+
+def test_a_rejected_run_is_refused_with_the_comment() -> None:
+    world = asked(approval=ALWAYS)
+    world.decide(is_approved=False, comment="after the release")
+    assert world.work() == "REFUSED"
+    assert world.view.refusal is not None
+    assert world.view.refusal.code == "rejected"
+    assert "after the release" in world.view.refusal.sentence
+    world.decide(is_approved=True)
+    assert world.work() == "REFUSED"
+
+
+def test_a_run_that_nobody_approves_in_time_is_refused() -> None:
+    world = asked(approval=ALWAYS)
+    world.pass_time(30 * 60.0 + 1)
+    assert world.work() == "REFUSED"
+    assert world.view.refusal is not None
+    assert world.view.refusal.code == "not_approved"
+
+
+def test_a_run_that_waits_can_be_stopped() -> None:
+    world = asked(approval=ALWAYS)
+    world.control("stop")
+    assert world.work() == "REFUSED"
+    assert world.sends == []
+
+
+def test_an_approved_plan_may_be_older_than_its_expiry_and_is_checked_again() -> None:
+    world = asked(approval=ALWAYS)
+    world.pass_time(20 * 60.0)  # its plan was good for ten minutes
+    world.move_by_others(MOVABLE[0], None)
+    world.decide(is_approved=True)
+    view = world.outlive()
+    assert view.is_ended
+    assert [step.state for step in view.steps] == ["SKIPPED", "DONE", "DONE"]
+
+
+def test_a_freeze_refuses_a_run_and_ends_one_before_its_next_step() -> None:
+    world = asked()
+    world.windows = (Window(kind="freeze", reason="quarter end"),)
+    assert world.work() == "REFUSED"
+    assert world.view.refusal is not None
+    assert world.view.refusal.code == "frozen"
+    world = asked()
+    starts = world.moment + timedelta(seconds=8)
+    world.windows = (Window(kind="freeze", starts=starts),)
+    view = world.outlive()
+    assert view.state == "FAILED"
+    codes = [step.result.code for step in view.steps if step.state == "SKIPPED" and step.result]
+    assert set(codes) == {"frozen"}
+    assert codes
+
+
+# -- requests that are not obeyed ------------------------------------------------------------------
+
+
+def forged(kind: type) -> object:
+    """Refuse every request of a kind."""
+
+    def refusal_of(record: Record) -> Refusal | None:
+        is_forged = isinstance(record.event, kind)
+        return Refusal(code="not_signed", sentence="It is not signed.") if is_forged else None
+
+    return refusal_of
+
+
+def test_a_forged_run_is_refused_before_anything_is_sent() -> None:
+    world = asked(refusal_of=forged(RunRequested))
+    assert world.work() == "REFUSED"
+    assert world.sends == []
+    assert world.view.refusal is not None
+    assert world.view.refusal.code == "not_signed"
+
+
+@pytest.mark.parametrize("control", ["stop", "pause"])
+def test_a_forged_control_changes_nothing(control) -> None:
+    world = asked(refusal_of=forged(ControlRequested))
+    world.control(control)
+    world.work()
+    assert len(world.sends) == 3
+    assert world.events(ControlRequested)
+
+
+def test_a_forged_approval_is_none() -> None:
+    world = asked(
+        approval=ALWAYS,
+        refusal_of=lambda record: (
+            Refusal(code="not_signed", sentence="It is not signed.")
+            if record.actor == "mallory"
+            else None
+        ),
+    )
+    world.decide(is_approved=True, actor="mallory")
+    assert world.work() == "QUEUED"
+    assert world.sends == []
