@@ -55,7 +55,12 @@ def add_user(name: Person, groups: Groups = None, config_file: Config = None) ->
 
 def _password() -> str:
     if not sys.stdin.isatty():
-        return sys.stdin.readline().rstrip("\r\n")
+        line = sys.stdin.readline()
+        if not line:
+            raise InputError(
+                "There is no password.", hint="Type it, or write it to standard input."
+            )
+        return line.rstrip("\r\n")
     first = getpass.getpass("Password: ")
     if getpass.getpass("The same again: ") != first:
         raise InputError("The two passwords differ.", hint="Try again.")

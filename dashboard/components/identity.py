@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
@@ -14,6 +14,12 @@ from dashboard.queries import access
 if TYPE_CHECKING:
     from core.access import Access, Identity
     from dashboard.services import Config
+
+
+_LEAVE: Final = {
+    sign_in.SIGN_IN: f"<script>window.location.assign('{sign_in.SIGN_IN}')</script>",
+    sign_in.SIGN_OUT: f"<script>window.location.assign('{sign_in.SIGN_OUT}')</script>",
+}
 
 
 def draw_identity() -> None:
@@ -58,7 +64,7 @@ def go_button(label: str, path: str, *, icon: str) -> None:
     Streamlit's own links open another tab, and leave this one behind, signed out.
     """
     if st.button(label, icon=icon, type="tertiary", key=f"_go_{path}"):
-        st.html(f"<script>window.location.assign({path!r})</script>", unsafe_allow_javascript=True)
+        st.html(_LEAVE[path], unsafe_allow_javascript=True)
 
 
 def needs_sign_in() -> bool:

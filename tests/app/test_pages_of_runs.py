@@ -12,7 +12,7 @@ from fleet_edit import with_settings
 from run_stories import Story, movable
 from snapshot_site import PAGES, Site, assert_calm, now, texts
 
-from core.actions.events import ControlRequested, RunEnded, RunRequested, StepEnded, StepStarted
+from core.actions.events import RunEnded, RunRequested, StepEnded, StepStarted
 from core.actions.model import Observation, RunId, StepResult
 from core.plan.model import sealed
 from core.plan.options import PlanOptions
@@ -22,6 +22,7 @@ from core.pulsar.steps.split import SplitBundle
 from dashboard import services
 from dashboard.presenters import workers
 from dashboard.queries import runs
+from dashboard.services.access import local_identity
 
 STATES = (
     "queued", "claimed", "running", "paused", "failed", "unknown", "refused", "done", "measured",
@@ -86,7 +87,7 @@ def test_plan_that_is_shown_is_the_plan_that_is_requested(site, snapshot):
     assert event.plan.short_id in texts(app)
     assert [step.bundle for step in event.plan.steps] == movable(snapshot, 1)
     assert event.reason == "level the peak"
-    assert entry.record.actor == "test@example.com"
+    assert entry.record.actor == local_identity(is_page=True).name
     assert app.title[0].value.startswith("Run 2")
     assert "About to begin" in texts(app)
 
@@ -315,8 +316,10 @@ def test_control_is_asked_for_once_and_shown_as_pending(site, snapshot, told, co
     app.button(key=f"_{control}").click().run()
     assert_calm(app)
     asked = [one.record.event for one in entries(site)][-1]
-    assert asked == ControlRequested(control=control)
-    assert f"{control.capitalize()} requested by test@example.com" in texts(app)
+    me = local_identity(is_page=True)
+    assert (asked.control, asked.identity) == (control, me)
+    assert asked.signature
+    assert f"{control.capitalize()} requested by {me.name}" in texts(app)
 
 
 def test_run_that_nobody_carries_out_says_how_to_start_a_worker(site, snapshot):

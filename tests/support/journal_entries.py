@@ -14,6 +14,7 @@ from core.actions.events import (
     Measured,
     Record,
     RunClaimed,
+    RunDecided,
     RunEnded,
     RunMeasured,
     RunPaused,
@@ -106,6 +107,7 @@ def ended(
 ONE_OF_EACH: tuple[Event, ...] = (
     requested(undoes=RunId("20261120-120000-000000")),
     ControlRequested(control="pause", reason="lunch é"),
+    RunDecided(is_approved=True, comment="looks right"),
     claimed(is_takeover=True),
     RunRefused(code="plan_expired", sentence="Too late.", hint="Again."),
     RunPaused(sentence="Paused."),

@@ -133,6 +133,7 @@ def nothing_starts(monkeypatch, bench) -> None:
     monkeypatch.setenv(services.CONFIG_ENV, str(bench.config))
     monkeypatch.setenv("TRIMTAB_STATE_DIR", str(bench.folder / "state"))
     monkeypatch.chdir(bench.folder)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
     # built once: that is most of what a command costs
     monkeypatch.setattr(typer.main, "get_command", lambda _: COMMAND)
     monkeypatch.setattr(services, "run_collector", lambda *_: None)

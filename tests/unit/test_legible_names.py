@@ -164,7 +164,7 @@ def test_streamlit_hands_out_no_cells_of_its_own(monkeypatch) -> None:
 
     monkeypatch.setattr(serve, "end_with_parent", lambda: None)
     monkeypatch.setattr(serve.st, "App", App)
-    monkeypatch.setattr("sys.argv", ["serve", "8501"])
+    monkeypatch.setattr("sys.argv", ["serve", "127.0.0.1", "8501"])
     serve.main()
     assert seen["client.disableDataExport"] is True
 
@@ -186,6 +186,7 @@ def test_no_page_writes_html_of_others() -> None:
         ("words.py", "st.html(STYLE)"),
         ("navigation.py", "st.html("),
         ("level.py", "st.html(model.dots(facts))"),
+        ("identity.py", "st.html(_LEAVE[path], unsafe_allow_javascript=True)"),
     }
 
 
