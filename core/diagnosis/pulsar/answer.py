@@ -287,7 +287,7 @@ class _Search:
                 is_better |= effect.is_calmer and not effect.is_harmful
             if is_better and not self._trials.spoils_traffic(change):
                 found.append(_Proven(candidate, change, effect))
-                self._trials.has_found = True
+                self._trials.leave_time_for(change)
             elif own.before != own.after and change.edit is None and not is_pair:
                 self._turning.setdefault(change.key, (candidate, change))
         return min(found, key=_merit) if found else None

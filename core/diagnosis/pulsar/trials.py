@@ -28,10 +28,20 @@ from core.snapshot import PulsarSnapshot
 ROUNDS: Final = 60
 """Horizon of a trial: twice the grace period of bundles by default, so that they can come back."""
 
+PATIENT_ROUNDS: Final = 150
+"""Horizon of a trial that is more even, with nothing returned, and only waits for grace periods."""
+
+_WHOLE_SHARE: Final = 0.97
+"""Of the time goes to the search otherwise: the trial under way when it is over still ends."""
+
 _SEARCH_SHARE: Final = 0.75
 """Of the time goes to the search once something is found; the rest simulates that with other
 draws."""
 
+_PROOF: Final = 1.0
+"""Of the time that a trial took is left for one with other draws."""
+
+_ANY_S: Final = 1e-6
 _BASELINE_SHARE: Final = 0.5
 _BASELINE_SHARE_OF_MANY: Final = 0.2
 """Of the time goes to the first simulation, mostly the cluster as it is, less of it with over
@@ -105,6 +115,11 @@ class TimeLimit:
         self._seconds = seconds
         self._started = time.perf_counter()
 
+    @property
+    def left_s(self) -> float:
+        """Seconds that are left."""
+        return self._seconds - (time.perf_counter() - self._started)
+
     def is_over(self, share: float = 1.0) -> bool:
         """Return whether a share of the time is used."""
         return time.perf_counter() - self._started > share * self._seconds
@@ -157,7 +172,6 @@ class Trials:
         limit: The time so far; ``None``: it begins now.
         horizon: Rounds of a trial; 0: :data:`ROUNDS`, or what the time allows the first one.
         is_held_out: Whether these have other draws than the search; they have all of the time.
-        has_found: Whether a change that helps is found: the search leaves time for its proof.
     """
 
     snapshot: PulsarSnapshot
@@ -174,11 +188,12 @@ class Trials:
     limit: TimeLimit | None = None
     horizon: int = 0
     is_held_out: bool = False
-    has_found: bool = False
     _trials: dict[tuple[object, ...], Trial | None] = field(default_factory=dict, init=False)
     _by_settings: list[tuple[Mapping[str, Any], Trial]] = field(default_factory=list, init=False)
     _count: int = field(default=0, init=False)
     _limit: TimeLimit = field(init=False)
+    _took_s: dict[tuple[object, ...], float] = field(default_factory=dict, init=False)
+    _proof_s: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
         self._limit = self.limit or TimeLimit(self.budget_s)
@@ -230,8 +245,14 @@ class Trials:
         """Whether what is left of the time is for the proof of what was found."""
         if self.max_count and self.count >= self.max_count:
             return True
-        has_all = self.is_held_out or not self.has_found
-        return self._limit.is_over(1.0 if has_all else _SEARCH_SHARE)
+        if self.is_held_out or not self._proof_s:
+            return self._limit.is_over(_WHOLE_SHARE)
+        return self._limit.is_over(_SEARCH_SHARE) or self._limit.left_s < self._proof_s
+
+    def leave_time_for(self, change: Change) -> None:
+        """Leave time to simulate a change that helps with other draws, too."""
+        took_s = self._took_s.get(change.key, 0.0)
+        self._proof_s = max(self._proof_s, _PROOF * took_s, _ANY_S)
 
     @property
     def is_cut_short(self) -> bool:
@@ -298,7 +319,9 @@ class Trials:
         """
         if change.key not in self._trials:
             try:
+                started = time.perf_counter()
                 self._trials[change.key] = self._same(change) or self._tried(change)
+                self._took_s[change.key] = time.perf_counter() - started
             except JobStoppedError:
                 raise
             except _TimeIsOverError:
@@ -358,11 +381,16 @@ class Trials:
                 traffic=self._deviation(snapshot, settings, "throughput"),
             )
         done = self._simulated(snapshot, settings, strategy, is_patient=is_patient)
+        is_waiting = not is_patient and self._is_worth_waiting(done, settings)
+        is_brief = self.is_held_out and self._is_large
+        if is_waiting and not is_brief:
+            done = self._simulated(snapshot, settings, strategy, rounds=PATIENT_ROUNDS)
         outcome = Outcome(
             moves=done.move_count,
             returned=len(done.flaps),
             deviation=self._deviation(done.final, settings, self.judged_by),
-            converges=done.ending == "converged" or _goes_on(done),
+            # that waiting ends is shown by the search; other draws of a large cluster take its word
+            converges=done.ending == "converged" or _goes_on(done) or (is_waiting and is_brief),
             rounds=done.rounds[-1].number
             if done.rounds_to_converge is None
             else done.rounds_to_converge,
@@ -386,11 +414,12 @@ class Trials:
         settings: EffectiveSettings,
         strategy: AnyStrategy,
         *,
-        is_patient: bool,
+        is_patient: bool = False,
+        rounds: int = 0,
     ) -> Simulation:
         cluster = shared_cluster(snapshot, settings, strategy, self.shared)
         limit = None if is_patient else self._gives_up()
-        is_first, horizon = not self.horizon, self.horizon or ROUNDS
+        is_first, horizon = not self.horizon, rounds or self.horizon or ROUNDS
         run = Run(shedding=strategy.name, rounds=horizon, seed=self.seed)
 
         def is_done(rounds: Sequence[RoundResult]) -> bool:
@@ -408,12 +437,28 @@ class Trials:
         self.horizon = self.horizon or ROUNDS
         return done
 
+    def _is_worth_waiting(self, done: Simulation, settings: EffectiveSettings) -> bool:
+        """Return whether a trial is better than the cluster as it is, and needs more rounds only.
+
+        After a move a bundle is left alone for its grace period, so that a large cluster rests and
+        begins again; that takes longer than the horizon where moves come in waves.
+        """
+        if done.ending != "horizon" or self.is_cut_short or done.flaps or done.rounds[-1].moves:
+            return False
+        before = self.baseline.outcome.deviation
+        after = self._deviation(done.final, settings, self.judged_by)
+        return before is not None and after is not None and after < before - MIN_GAIN_RATIO
+
     def _is_long_enough(self, rounds: Sequence[RoundResult]) -> bool:
         """Return whether the first simulation has had its share of the time."""
         if not self.stops_midway or len(rounds) < _MIN_ROUNDS:
             return False
-        is_large = self.snapshot.bundles.num_rows > MANY_BUNDLES
-        return self._limit.is_over(_BASELINE_SHARE_OF_MANY if is_large else _BASELINE_SHARE)
+        share = _BASELINE_SHARE_OF_MANY if self._is_large else _BASELINE_SHARE
+        return self._limit.is_over(share)
+
+    @property
+    def _is_large(self) -> bool:
+        return bool(self.snapshot.bundles.num_rows > MANY_BUNDLES)
 
     def _gives_up(self) -> Callable[[Sequence[RoundResult]], bool]:
         limit = max(_RETURNED_FLOOR, self.baseline.outcome.returned)
