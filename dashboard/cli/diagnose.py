@@ -200,8 +200,8 @@ def _show(found: Diagnosis, command_of: Callable[[Cause], str], lines: int) -> N
         return
     shown = found.causes[: (lines - 1) // _LINES_A_CAUSE]
     for number, cause in enumerate(shown, 1):
-        say(f"{number}. {cause.summary} [{cause.code}]")
-        say(f"   {_effect_words(cause.effect)}")
+        say(f"{number}. {cause.summary} [{cause.code}]", is_prose=True)
+        say(f"   {_effect_words(cause.effect)}", is_prose=True)
         restart = " (restart the servers one by one)" if cause.fix.restart else ""
         ways = filter(None, (command_of(cause), *cause.fix.lines))
         say(f"   Fix: {'; '.join(ways) or cause.hint}{restart}")

@@ -109,10 +109,15 @@ def fail(error: OpsError, *, as_json: bool) -> int:
     return EXIT_USAGE if isinstance(error, UsageFaultError) else EXIT_REFUSED
 
 
-def say(text: str = "") -> None:
-    """Print a line to standard output."""
+def say(text: str = "", *, is_prose: bool = False) -> None:
+    """Print a line to standard output.
+
+    Args:
+        text: The line; a sentence is folded on a terminal.
+        is_prose: It is to be folded, however it ends.
+    """
     STATUS.stop()
-    sys.stdout.write(_lines_of(_harmless(text), sys.stdout) + "\n")
+    sys.stdout.write(_lines_of(_harmless(text), sys.stdout, is_prose=is_prose) + "\n")
 
 
 def note(text: str) -> None:
@@ -127,9 +132,10 @@ def _harmless(text: str) -> str:
     return visible(text)
 
 
-def _lines_of(text: str, stream: TextIO) -> str:
+def _lines_of(text: str, stream: TextIO, *, is_prose: bool = False) -> str:
     """Fold a sentence between words on a terminal; a line to copy, such as a command, stays one."""
-    if not stream.isatty() or "`" in text or not text.endswith((".", ":", "?")):
+    is_sentence = is_prose or ("`" not in text and text.endswith((".", ":", "?")))
+    if not stream.isatty() or not is_sentence:
         return text
     indent = text[: len(text) - len(text.lstrip())]
     return textwrap.fill(

@@ -151,6 +151,11 @@ class Trial:
     traffic: float | None
     simulation: Simulation | None = None
 
+    @property
+    def traffic_of_all(self) -> float | None:
+        """The same over all brokers, whatever policies keep apart."""
+        return None if self.simulation is None else self.simulation.deviation_after
+
 
 @dataclass(eq=False)
 class Trials:
@@ -361,11 +366,19 @@ class Trials:
             return None
 
     def spoils_traffic(self, change: Change) -> bool:
-        """Return whether a change makes traffic less even while another measure is judged."""
-        trial, before = self.trial(change), self.baseline.traffic
-        if self.traffic_may_differ or trial is None or trial.traffic is None or before is None:
+        """Return whether a change makes traffic less even while another measure is judged.
+
+        Within a pool of brokers, or over all of them: a fix that only shifts it between pools is
+        none either.
+        """
+        trial, before = self.trial(change), self.baseline
+        if self.traffic_may_differ or trial is None:
             return False
-        return trial.traffic > before + MIN_GAIN_RATIO
+        pairs = ((trial.traffic, before.traffic), (trial.traffic_of_all, before.traffic_of_all))
+        return any(
+            after is not None and now is not None and after > now + MIN_GAIN_RATIO
+            for after, now in pairs
+        )
 
     def _tried(self, change: Change, *, is_patient: bool = False) -> Trial:
         change = self.assumed.also(change)

@@ -105,11 +105,13 @@ def _summary(context: DiagnosisContext, key: str, gate: Gate | None) -> str:
         else (f"{context.settings.number(key):g}")
     )
     idle = context.idle_brokers
-    head = f"{pluralize(len(idle), 'broker')} carry next to nothing, yet " if idle else ""
-    head = head.replace("broker carry", "broker carries")
+    who = idle[0] if len(idle) == 1 else pluralize(len(idle), "broker")
+    verb = "carries" if len(idle) == 1 else "carry"
+    head = f"{who} {verb} next to nothing, yet " if idle else ""
     if gate is None:
         return f"{head}{context.strategy.name} sheds nothing with {key} at {value}.".strip()
     measured, limit = in_words(gate.measured, gate.unit), in_words(gate.threshold, gate.unit)
     relation = "is not below" if gate.measured > gate.threshold else "does not reach"
-    text = f"{gate.name} {measured} {relation} {limit}; {key} is {value}."
+    busiest = f"{context.busiest}'s " if gate.name.startswith("usage") and context.busiest else ""
+    text = f"{busiest}{gate.name} {measured} {relation} {limit}; {key} is {value}."
     return f"{head}{text}" if head else text[:1].upper() + text[1:]
