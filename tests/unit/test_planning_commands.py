@@ -171,6 +171,7 @@ ASKED = {
         "rounds": 2,
     },
     "drill": {"hot_threshold": 0.3, "clusters": ["c1"]},
+    "diagnose": {"seconds": 1.0, "clusters": ["c1", "peg"]},
 }
 
 

@@ -13,6 +13,7 @@ from pydantic import Field, field_validator
 
 from connectors.config.credentials import Strict
 from connectors.jobs.model import JobAnswer, JobContext, JobKind, ScopedRequest
+from core.diagnosis.request import DiagnoseRequest
 from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
 from core.findings.request import HealthRequest
 from core.planning.drill.request import DrillRequest
@@ -26,6 +27,7 @@ from core.spark.fleet import (
     Source,
     answer_here,
 )
+from core.spark.jobs.diagnosis import DIAGNOSIS
 from core.spark.pool import answer_in_pool
 from core.spark.systems import DRILL, HEALTH_OF_CLUSTERS, SYSTEMS
 from core.units import pluralize
@@ -205,6 +207,21 @@ def _health(context: JobContext, job: ScopedRequest) -> JobAnswer:
     )
 
 
+def _diagnosis(context: JobContext, job: ScopedRequest) -> JobAnswer:
+    found = answers_of(context, job.scope, FleetRequest(DIAGNOSIS, job.request), None)
+    write(context, found)
+    causes = found["causes"].num_rows
+    return counted_answer(
+        found,
+        "diagnoses",
+        f"{pluralize(causes, 'cause')} found." if causes else "no cause found.",
+        {
+            "causes": "Each cause with the simulated effect of its fix, best first.",
+            "diagnoses": "What was looked for in each cluster, and the answer in one sentence.",
+        },
+    )
+
+
 def _drill(context: JobContext, job: ScopedRequest) -> JobAnswer:
     found = answers_of(context, job.scope, FleetRequest(DRILL, job.request), None)
     write(context, found)
@@ -231,6 +248,14 @@ KINDS: Final = (
         scope=FleetScope,
         request=HealthRequest,
         run=_health,
+    ),
+    JobKind(
+        name="diagnose",
+        title="Diagnosis of clusters",
+        answers="Which settings, policies or data make the load uneven? A search to its end.",
+        scope=PoolScope,
+        request=DiagnoseRequest,
+        run=_diagnosis,
     ),
     JobKind(
         name="drill",

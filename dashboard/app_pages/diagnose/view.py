@@ -12,7 +12,7 @@ from core.diagnosis.model import EVEN_RATIO
 from dashboard import state
 from dashboard.app_pages.diagnose import model
 from dashboard.app_pages.diagnose.queries import SECONDS, diagnosed, search
-from dashboard.components import figures, tables, words
+from dashboard.components import figures, jobs, tables, words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,6 +83,17 @@ def _draw(page: ClusterPage[Any], system: DiagnoseSystem, key: Key, found: Diagn
         system.links(page)
     if diagnosis.notes:
         st.caption(words.plain(" ".join(diagnosis.notes[:1])))
+    if not diagnosis.is_complete:
+        st.button(
+            "Search to the end, in the background",
+            icon=":material/manage_search:",
+            help=f"{diagnosis.untried:,} changes are not tried yet. A job simulates each of them; you "
+            "can leave this page meanwhile.",
+            on_click=jobs.start,
+            args=(page.config, "diagnose", {"clusters": [page.name]}, "jobs"),
+            key="_search_on",
+        )
+        jobs.draw_refusal()
     if not diagnosis.causes:
         return
     left, right = st.columns([0.68, 0.32], gap="medium")

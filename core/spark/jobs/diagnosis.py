@@ -1,0 +1,96 @@
+"""The diagnosis of each cluster of a fleet, with the time for a whole search."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+
+from core.diagnosis.request import DiagnoseRequest
+from core.diagnosis.systems import diagnose
+from core.spark.fleet import Operation
+from core.system import Snapshot
+
+SECONDS: Final = 600.0
+"""Time for the simulations of one cluster, where the request names none."""
+
+DIAGNOSES: Final = pa.schema(
+    [
+        pa.field("answer", pa.string(), nullable=False),
+        pa.field("causes", pa.int64(), nullable=False),
+        pa.field("tried", pa.int64(), nullable=False),
+        pa.field("untried", pa.int64(), nullable=False),
+        pa.field("notes", pa.string(), nullable=False),
+        pa.field("took_ms", pa.float64(), nullable=False, metadata={"unit": "ms"}),
+    ]
+)
+"""One row a cluster."""
+
+CAUSES: Final = pa.schema(
+    [
+        pa.field("rank", pa.int64(), nullable=False),
+        pa.field("code", pa.string(), nullable=False),
+        pa.field("summary", pa.string(), nullable=False),
+        pa.field("keys", pa.string(), nullable=False),
+        pa.field("objects", pa.string(), nullable=False),
+        pa.field("hint", pa.string(), nullable=False),
+        pa.field("fix", pa.string(), nullable=False),  # lines of a configuration, or JSON
+        pa.field("deviation_before", pa.float64(), metadata={"unit": "ratio"}),
+        pa.field("deviation_after", pa.float64(), metadata={"unit": "ratio"}),
+        pa.field("moves_before", pa.int64(), nullable=False),
+        pa.field("moves_after", pa.int64(), nullable=False),
+        pa.field("returned_after", pa.int64(), nullable=False),
+        pa.field("converges_after", pa.bool_(), nullable=False),
+    ]
+)
+"""One row a cluster and cause, best first."""
+
+
+def diagnose_cluster(snapshot: Snapshot, request: DiagnoseRequest) -> Mapping[str, pa.Table]:
+    """Return the causes of a cluster's uneven load.
+
+    Raises:
+        InputError: Its system has no diagnosis.
+        UnknownNameError: The broker, bundle or node of the request is not there.
+    """
+    asked = msgspec.structs.replace(request, seconds=request.seconds or SECONDS)
+    started = time.perf_counter()
+    found = diagnose(snapshot, asked)
+    row = {
+        "answer": found.answer,
+        "causes": len(found.causes),
+        "tried": found.tried,
+        "untried": found.untried,
+        "notes": " ".join(found.notes),
+        "took_ms": (time.perf_counter() - started) * 1000,
+    }
+    rows = [
+        {
+            "rank": number,
+            "code": cause.code,
+            "summary": cause.summary,
+            "keys": ", ".join(cause.keys),
+            "objects": ", ".join(cause.objects),
+            "hint": cause.hint,
+            "fix": "\n".join(cause.fix.lines)
+            or msgspec.json.encode(dict(cause.fix.wanted)).decode(),
+            "deviation_before": cause.effect.before.deviation,
+            "deviation_after": cause.effect.after.deviation,
+            "moves_before": cause.effect.before.moves,
+            "moves_after": cause.effect.after.moves,
+            "returned_after": cause.effect.after.returned,
+            "converges_after": cause.effect.after.converges,
+        }
+        for number, cause in enumerate(found.causes, 1)
+    ]
+    return {
+        "diagnoses": pa.Table.from_pylist([row], schema=DIAGNOSES),
+        "causes": pa.Table.from_pylist(rows, schema=CAUSES),
+    }
+
+
+DIAGNOSIS: Final = Operation(diagnose_cluster, {"diagnoses": DIAGNOSES, "causes": CAUSES})
+"""The causes of each cluster's uneven load, each proven by a simulation of its fix."""
