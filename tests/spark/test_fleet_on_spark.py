@@ -6,12 +6,14 @@ import pytest
 from fleet_builder import make_snapshot
 from pegasus_snapshots import generated
 
+from core.diagnosis.request import DiagnoseRequest
 from core.findings.request import HealthRequest
 from core.pegasus.balance.request import BalanceRequest
 from core.progress import NoProgress
 from core.pulsar.requests import PlaceRequest, ShedRequest, SimulateRequest
 from core.snapshot.store import save_snapshot
 from core.spark.fleet import PROBLEMS, FleetRequest, InDirectory, answer_here, answer_on_spark
+from core.spark.jobs.diagnosis import DIAGNOSIS
 from core.spark.pegasus.jobs.balance import BALANCE
 from core.spark.pulsar.jobs.place import PLACE
 from core.spark.pulsar.jobs.shed import SHED
@@ -48,6 +50,15 @@ def test_each_cluster_gets_the_answer_of_a_process(spark, sources, name):
     there = answer_on_spark(spark, sources, question, NoProgress())
     assert there == here
     assert all(here[table].num_rows for table in question.tables)
+
+
+def test_a_whole_search_names_the_same_causes(spark, sources):
+    question = FleetRequest(DIAGNOSIS, DiagnoseRequest(seconds=120.0))
+    here = answer_here(sources, question, NoProgress())
+    there = answer_on_spark(spark, sources, question, NoProgress())
+    assert there["causes"] == here["causes"]
+    assert here["causes"].num_rows
+    assert here["diagnoses"]["untried"].to_pylist() == [0] * (len(sources) - 1)
 
 
 def test_a_cluster_that_cannot_be_read_does_not_cost_the_others_their_answer(spark, sources):
