@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from backtest_clusters import PEGASUS, living
 from history_rows import recorded, store_in
 from report_cluster import all_reports
 
@@ -108,3 +109,20 @@ def test_a_calm_and_even_cluster_needs_no_other_setting(tmp_path):
     calm = prevention(store, "c", span, store.snapshot_at("c", span[1]), (), NoProgress())
     assert calm.best is None
     assert not calm.problem
+
+
+def test_the_level_that_would_have_kept_a_pegasus_cluster_even_is_named(tmp_path):
+    store = store_in(tmp_path)
+    recorded(store, living(20, dead=(1, range(8, 11))), PEGASUS)
+    request = DiagnoseRequest(seconds=20.0)
+    found = over_time(store, PEGASUS, timedelta(hours=1), request, NoProgress())
+    prevented = found.prevention
+    assert not prevented.problem
+    assert prevented.recorded is not None
+    assert prevented.recorded.moves == 0
+    assert prevented.settings == {"level": "lively"}
+    assert prevented.best is not None
+    assert prevented.best.deviation < prevented.recorded.deviation / 2
+    assert prevented.effect is not None
+    assert prevented.effect.is_more_even
+    assert "lively" in found.answer
