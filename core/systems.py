@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol
 
 from core.errors import SnapshotError
 from core.findings.finding import Finding
+from core.gauges import Gauge
 from core.pegasus.system import PEGASUS
 from core.plan.registry import StepRegistry
 from core.pulsar.system import PULSAR
@@ -20,6 +21,10 @@ class KnownSystem(System[Any], Protocol):
     @property
     def record(self) -> SystemRecord:
         """How its snapshots are stored in directories and in the history."""
+        ...
+
+    def gauges(self, snapshot: Any) -> Iterable[Gauge]:
+        """Return the figures of a snapshot for monitoring systems."""
         ...
 
     def findings(self, snapshot: Any) -> tuple[Finding, ...]:

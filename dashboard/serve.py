@@ -12,6 +12,7 @@ from starlette.middleware import Middleware
 from dashboard import warm_up
 from dashboard.cli.supervisor import end_with_parent
 from dashboard.host_guard import HostGuard, host_names
+from dashboard.probes import ROUTES
 from dashboard.sign_in import SignInGuard
 
 PAGE: Final = Path(__file__).with_name("app.py")
@@ -28,7 +29,9 @@ def main() -> None:
     sys.argv = [program]  # the rest would be arguments of the page
     warm_up.start()
     app = st.App(
-        PAGE, middleware=[Middleware(HostGuard, allowed_hosts=hosts), Middleware(SignInGuard)]
+        PAGE,
+        routes=ROUTES,
+        middleware=[Middleware(HostGuard, allowed_hosts=hosts), Middleware(SignInGuard)],
     )
     app.run(
         config={

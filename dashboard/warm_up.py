@@ -23,6 +23,9 @@ _FIRST_PAGE: Final = (
 )
 """What the first page imports, with all that is heavy under it."""
 
+_LATER: Final = ("scipy.optimize", "scipy.sparse")
+"""What computations import when they are used first; a page would wait a second for it."""
+
 _SCRIPT: Final = "page"
 """Name of the modules that are scripts: importing one would draw it."""
 
@@ -46,6 +49,8 @@ def _run() -> None:
     for name in pages():
         import_module(name)
     _draw_figures()
+    for name in _LATER:
+        import_module(name)
     freeze()
     tick = threading.Event()
     while not tick.wait(_COLLECT_EVERY_S):

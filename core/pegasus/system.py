@@ -10,6 +10,8 @@ from core.actions.events import ExternalMove, RunMeasured
 from core.actions.model import Refusal, RunId
 from core.actions.views import RunView, SettingView
 from core.findings.finding import Finding
+from core.gauges import Gauge
+from core.pegasus.gauges import gauges
 from core.pegasus.plan.external_changes import external_changes, measured
 from core.pegasus.plan.preview import preview_pegasus
 from core.pegasus.plan.restore import why_left, why_reset
@@ -42,6 +44,10 @@ class PegasusSystem:
     def findings(self, snapshot: PegasusSnapshot) -> tuple[Finding, ...]:
         """Return the findings of a snapshot, worst first."""
         return assess_pegasus(PegasusFacts(snapshot))
+
+    def gauges(self, snapshot: PegasusSnapshot) -> Iterable[Gauge]:
+        """Return the figures of a snapshot for monitoring systems."""
+        return gauges(snapshot)
 
     def is_complete(self, snapshot: PegasusSnapshot) -> bool:
         """Return whether every partition was read."""

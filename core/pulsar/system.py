@@ -10,7 +10,9 @@ from core.actions.events import ExternalMove, Measured, RunMeasured
 from core.actions.model import Refusal, RunId
 from core.actions.views import RunView, SettingView
 from core.findings.finding import Finding
+from core.gauges import Gauge
 from core.plan.model import Plan
+from core.pulsar.gauges import gauges
 from core.pulsar.measures import measure
 from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.edit import PlanContext
@@ -47,6 +49,10 @@ class PulsarSystem:
     def findings(self, snapshot: PulsarSnapshot) -> tuple[Finding, ...]:
         """Return the findings of a snapshot by the cluster's own settings, worst first."""
         return assess(snapshot, effective_settings(snapshot))
+
+    def gauges(self, snapshot: PulsarSnapshot) -> Iterable[Gauge]:
+        """Return the figures of a snapshot for monitoring systems."""
+        return gauges(snapshot)
 
     def is_complete(self, snapshot: PulsarSnapshot) -> bool:
         """Return whether every bundle and every owner was read."""

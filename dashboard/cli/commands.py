@@ -472,6 +472,11 @@ COMMANDS: Final[Mapping[str, Mapping[str, Entry | Group]]] = {
             "Run the job server; or list, show and stop jobs.",
             "trimtab jobs list",
         ),
+        "metrics": Entry(
+            f"{_CLI}.metrics",
+            "Print figures for Prometheus: Trimtab and its clusters.",
+            "trimtab metrics",
+        ),
         "sandbox": Entry(
             f"{_CLI}.demo",
             "Run an embedded cluster for trials, until Ctrl-C.",

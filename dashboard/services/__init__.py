@@ -121,6 +121,14 @@ def _runbook_at(address: SecretStr, connectors: tuple[Connector, ...]) -> RunBoo
     return RunBook(_journal_at(address, connectors))
 
 
+def journal_bytes(config: TrimtabConfig) -> int | None:
+    """Return the size of the journal's file; ``None``: a database server has it."""
+    url = journal(config).database.url
+    path = Path(url.database or "")
+    is_file = url.get_backend_name() == "sqlite" and path.is_file()
+    return path.stat().st_size if is_file else None
+
+
 def run_view(config: TrimtabConfig, run_id: str) -> RunView:
     """Return a run as it stands; only what is new is read.
 

@@ -24,6 +24,7 @@ from core.actions.undo import check_undo, reason_of_undo
 from core.actions.windows import Window
 from core.errors import PlanConflictError
 from core.findings.finding import Finding
+from core.gauges import Gauge
 from core.history.analysis.accuracy.shadow import NoShadow, Shadow
 from core.ids import SnapshotId
 from core.plan.model import Expected, Plan, PolicyRef, sealed
@@ -217,6 +218,13 @@ class QueueSystem:
     balancer: BalancerSwitch | Refusal = BalancerSwitch(
         AUTO, "off", lambda before: f"queues set {AUTO} {before}"
     )
+
+    def gauges(self, snapshot: QueueSnapshot) -> tuple[Gauge, ...]:
+        counts = Counter(snapshot.workers.values())
+        return tuple(
+            Gauge("worker_queues", "Queues of a worker.", (("worker", worker),), count)
+            for worker, count in counts.items()
+        )
 
     def is_complete(self, snapshot: QueueSnapshot) -> bool:
         return True

@@ -1,0 +1,48 @@
+"""What monitoring systems read of a Pegasus cluster: roles of each node, health, level."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from core.gauges import Gauge
+from core.pegasus.levels import FunctionLevel
+from core.pegasus.snapshot import PegasusFacts
+from core.snapshot.pegasus import PegasusSnapshot
+
+
+def gauges(snapshot: PegasusSnapshot) -> Iterator[Gauge]:
+    """Yield primaries and replicas of each node, unhealthy partitions, and the level."""
+    facts = PegasusFacts(snapshot)
+    names = snapshot.tables["nodes"]["node"].to_pylist()
+    for name, measure, is_primary in (
+        ("node_primaries", "primaries", True),
+        ("node_replicas", "replicas", False),
+    ):
+        counts = np.asarray(facts.columns.counts(primaries_only=is_primary)).sum(axis=0)
+        known = counts[: len(names)]
+        for node, count in zip(names, known.tolist(), strict=True):
+            yield Gauge(name, f"Partitions of a node: {measure}.", (("node", node),), count)
+        mean = float(known.mean()) if known.size else 0.0
+        if mean:
+            yield Gauge(
+                "max_deviation_ratio",
+                "How far the busiest server is above the mean, as a share of the mean.",
+                (("measure", measure),),
+                float(known.max()) / mean - 1.0,
+            )
+    yield Gauge(
+        "unhealthy_partitions",
+        "Partitions that the guardian does not call healthy.",
+        (),
+        float((~facts.columns.is_guardian_healthy).sum()),
+    )
+    level = facts.effective_level
+    for one in FunctionLevel if level is not None else ():
+        yield Gauge(
+            "meta_function_level",
+            "1 for the level that is in force.",
+            (("level", one.word),),
+            float(one is level),
+        )

@@ -1,0 +1,262 @@
+"""Trimtab and its clusters in figures, for Prometheus; see ``docs/operations.md`` for their list.
+
+Everything is read from what collector, worker, journal and jobs have written: a scrape asks no
+cluster. Figures of a snapshot are computed once.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import cachetools
+import msgspec
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from core.errors import OpsError
+from core.gauges import Gauge
+from core.snapshot.store import load_manifest
+from core.systems import record_of
+from dashboard import services
+from dashboard.services import jobs
+
+if TYPE_CHECKING:
+    from core.snapshot.store import CachedSnapshot
+    from dashboard.services import Cluster, Config
+
+PREFIX: Final = "trimtab_"
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+_KEPT_S: Final = 2.0
+"""Scrapes within this time get the same text: several servers may ask at once."""
+
+_MAX_SNAPSHOTS: Final = 64
+_RUNS: Final = 200
+_JOB_STATES: Final = ("queued", "running", "done", "failed", "stopped")
+
+_LOG: Final = logging.getLogger("trimtab.metrics")
+
+_gauges: Final = cachetools.LRUCache[tuple[str, str], tuple[Gauge, ...]](_MAX_SNAPSHOTS)
+_lock: Final = threading.Lock()
+_text: Final[dict[str, tuple[float, bytes]]] = {}
+
+
+def metrics_text(config: Config) -> bytes:
+    """Return all metrics in the text format of Prometheus.
+
+    What cannot be read is left out, and ``trimtab_source_up`` of it is 0.
+    """
+    key = str(config.state_dir)
+    with _lock:
+        until, text = _text.get(key, (0.0, b""))
+        if until < time.monotonic():
+            registry = CollectorRegistry()
+            registry.register(_Metrics(config))
+            text = generate_latest(registry)
+            _text[key] = (time.monotonic() + _KEPT_S, text)
+    return text
+
+
+def readiness(config_of: Callable[[], Config]) -> list[str]:
+    """Return what keeps requests from being served, a sentence each; empty: nothing does.
+
+    Nobody signs in to ask this, so that no path, host or message of another program is in it; the
+    log has these.
+    """
+    try:
+        config = config_of()
+    except OpsError:
+        _LOG.exception("not ready: configuration")
+        return ["The configuration cannot be read: run `trimtab check`."]
+    faults = []
+    try:
+        services.journal(config).newest()
+    except OpsError:
+        _LOG.exception("not ready: journal")
+        faults.append("The journal does not answer.")
+    if not config.state_dir.is_dir():
+        faults.append("The state directory is not there.")
+    return faults
+
+
+class _Metrics(Collector):
+    """Reads everything when it is scraped.
+
+    Args:
+        config: The configuration.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._families: dict[str, GaugeMetricFamily] = {}
+
+    def describe(self) -> Iterable[Any]:
+        """Return nothing: names are known when they are read."""
+        return ()
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield every family."""
+        self._families.clear()
+        now = services.now()
+        for cluster in self._config.clusters:
+            self._guarded(cluster.name, "snapshot", partial(self._snapshot, cluster, now))
+            self._guarded(cluster.name, "collector", partial(self._collector, cluster, now))
+            self._guarded(cluster.name, "worker", partial(self._worker, cluster))
+        self._guarded("", "journal", self._journal)
+        self._guarded("", "jobs", self._jobs)
+        yield from self._families.values()
+
+    def _guarded(self, cluster: str, source: str, read: Callable[[], bool]) -> None:
+        """Read a source; one that cannot be read costs the others nothing."""
+        try:
+            is_up = read()
+        except (OpsError, OSError):
+            is_up = False
+        self._add(
+            "source_up",
+            "1 where a source of these metrics could be read and is alive.",
+            {"cluster": cluster, "source": source},
+            float(is_up),
+        )
+
+    def _add(self, name: str, text: str, labels: Mapping[str, str], value: float) -> None:
+        family = self._families.get(name)
+        if family is None:
+            family = GaugeMetricFamily(f"{PREFIX}{name}", text, labels=list(labels))
+            self._families[name] = family
+        family.add_metric(list(labels.values()), value)
+
+    # -- clusters -------------------------------------------------------------------------------
+
+    def _snapshot(self, cluster: Cluster, now: datetime) -> bool:
+        name = cluster.name
+        stored = services.snapshot_store(self._config).latest(name, now)
+        if stored is None:
+            return False
+        self._add(
+            "snapshot_age_seconds",
+            "Age of the newest snapshot.",
+            {"cluster": name},
+            (now - stored.taken_at).total_seconds(),
+        )
+        _, manifest = load_manifest(stored.path)
+        self._add(
+            "snapshot_seconds",
+            "How long the newest snapshot took to read.",
+            {"cluster": name},
+            manifest.duration_s,
+        )
+        self._add(
+            "snapshot_problems",
+            "Places that could not be read, or hold what cannot be.",
+            {"cluster": name},
+            len(manifest.problems),
+        )
+        for table, source in manifest.tables.items():
+            if source.coverage_ratio is not None:
+                self._add(
+                    "snapshot_coverage_ratio",
+                    "Rows that were read of those there are.",
+                    {"cluster": name, "table": table},
+                    source.coverage_ratio,
+                )
+        for one in self._gauges(cluster, stored):
+            labels = {"cluster": name, **dict(one.labels)}
+            self._add(one.name, one.help, labels, one.value)
+        return True
+
+    def _gauges(self, cluster: Cluster, stored: CachedSnapshot) -> tuple[Gauge, ...]:
+        key = (cluster.name, str(stored.path))
+        if key not in _gauges:
+            snapshot = record_of(cluster.kind).load(stored.path)
+            system = services.system_of(self._config, cluster)
+            _gauges[key] = tuple(system.gauges(snapshot))
+        return _gauges[key]
+
+    def _collector(self, cluster: Cluster, now: datetime) -> bool:
+        status = _read(services.collector_status_path(self._config, cluster.name))
+        labels = {"cluster": cluster.name}
+        if (last := status.get("last_success_at")) is not None:
+            lag_s = (now - datetime.fromisoformat(last)).total_seconds()
+            self._add("collector_lag_seconds", "Since the collector's last success.", labels, lag_s)
+        if status.get("last_duration_s") is not None:
+            self._add(
+                "collector_cycle_seconds",
+                "How long its last cycle took.",
+                labels,
+                status["last_duration_s"],
+            )
+        recording = status.get("history") or {}
+        self._add(
+            "history_missed_snapshots",
+            "Snapshots that were not recorded since the collector started.",
+            labels,
+            recording.get("missed") or 0,
+        )
+        if recording.get("bytes") is not None:
+            self._add("history_bytes", "Size of the recorded history.", labels, recording["bytes"])
+        for source, part in (("cluster", status), ("history", recording)):
+            error = part.get("last_error")
+            code = error.get("code", "") if error else ""
+            self._add(
+                "collector_error",
+                "1 while the last attempt of the collector failed, by what failed.",
+                {**labels, "source": source, "code": code},
+                float(error is not None),
+            )
+        return bool(status) and not status.get("stopped_at") and not status.get("last_error")
+
+    def _worker(self, cluster: Cluster) -> bool:
+        return services.is_worker_alive(self._config, cluster.name)
+
+    # -- journal and jobs -----------------------------------------------------------------------
+
+    def _journal(self) -> bool:
+        journal = services.journal(self._config)
+        self._add("journal_entries", "Entries of the journal.", {}, journal.newest()[0])
+        if (size := services.journal_bytes(self._config)) is not None:
+            self._add("journal_bytes", "Size of the journal's file.", {}, size)
+        runs = services.runs(self._config, limit=_RUNS)
+        states = Counter((view.cluster, view.state) for view in runs)
+        for (name, state), count in sorted(states.items()):
+            self._add(
+                "runs",
+                f"The latest {_RUNS} runs by state.",
+                {"cluster": name, "state": state},
+                count,
+            )
+        waiting = Counter(
+            view.cluster for view in runs if services.awaits_approval(self._config, view)
+        )
+        for cluster in self._config.clusters:
+            self._add(
+                "runs_waiting_for_approval",
+                "Runs that wait for another person.",
+                {"cluster": cluster.name},
+                waiting[cluster.name],
+            )
+        return True
+
+    def _jobs(self) -> bool:
+        states = Counter(job.state for job in jobs.jobs(self._config))
+        for state in _JOB_STATES:
+            self._add("jobs", "Jobs of the queue by state.", {"state": state}, states[state])
+        return jobs.is_served(self._config)
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    """Return a status file; empty: it is not there, or being written."""
+    try:
+        found = msgspec.json.decode(path.read_bytes())
+    except (OSError, msgspec.MsgspecError):
+        return {}
+    return found if isinstance(found, dict) else {}
