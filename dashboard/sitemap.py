@@ -222,6 +222,13 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "Trends, what-ifs and drills over whole fleets: requested, followed, read.",
             parent="activity",
         ),
+        Entry(
+            "alerts",
+            "Alerts",
+            "notifications",
+            "What people are told of now, what was, and what is silenced.",
+            parent="activity",
+        ),
         Entry("run", "Run", parent="activity"),
     ),
 }

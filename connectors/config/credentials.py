@@ -54,7 +54,7 @@ class Auth(Strict):
         Raises:
             ConfigError: The file cannot be read or is empty.
         """
-        return _secret(self.token, self.token_file, "token_file")
+        return read_secret(self.token, self.token_file, "token_file")
 
     def read_password(self) -> str:
         """Return the password, read again from its file.
@@ -62,12 +62,21 @@ class Auth(Strict):
         Raises:
             ConfigError: The file cannot be read or is empty.
         """
-        password = _secret(self.password, self.password_file, "password_file")
+        password = read_secret(self.password, self.password_file, "password_file")
         register(f"{self.username}:{password}")
         return password
 
 
-def _secret(value: SecretStr | None, path: Path | None, key: str) -> str:
+def read_secret(value: SecretStr | None, path: Path | None, key: str) -> str:
+    """Return a secret of the configuration, or of a file that it names.
+
+    Args:
+        value: It itself.
+        path: The file.
+        key: Name of the setting that names the file.
+    Raises:
+        ConfigError: The file cannot be read or is empty.
+    """
     if value is not None:
         return _registered(value.get_secret_value())
     try:
@@ -129,7 +138,7 @@ class ZooKeeperAuth(Strict):
         Raises:
             ConfigError: There is none, or it does not read ``user:password``.
         """
-        found = _secret(self.digest, self.digest_file, "digest_file")
+        found = read_secret(self.digest, self.digest_file, "digest_file")
         if ":" not in found:
             raise ConfigError(
                 "The ZooKeeper credential has no colon.", hint="It reads user:password."

@@ -32,6 +32,7 @@ from pydantic_settings import (
 )
 
 from connectors.config.access import AccessConfig, is_loopback
+from connectors.config.alerts import Alerts
 from connectors.config.credentials import Auth, Strict, Tls, ZooKeeperAuth
 from connectors.config.kinds import KINDS, fault_of
 from connectors.config.metrics import Prometheus
@@ -336,6 +337,7 @@ class TrimtabConfig(BaseSettings):
         pages: How browsers reach the pages.
         journal_url: Database of the journal, as SQLAlchemy writes URLs; it may hold a password.
         access: Who may use Trimtab.
+        alerts: What people are told, and who is.
     """
 
     model_config = SettingsConfigDict(
@@ -353,6 +355,7 @@ class TrimtabConfig(BaseSettings):
     pages: Pages = Pages()
     journal_url: SecretStr | None = None
     access: AccessConfig = AccessConfig()
+    alerts: Alerts = Alerts()
     _file: Path | None = PrivateAttr(default=None)
     _connectors: tuple[Any, ...] = PrivateAttr(default=())
 

@@ -45,6 +45,7 @@ from dashboard.cli.supervisor import (
     shutting_down,
 )
 from dashboard.cli.systems import captured
+from dashboard.services import alerts
 from dashboard.services.history import check_history, record_stored
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def collect(
 ) -> int:
     """Collect and record snapshots of clusters, until Ctrl-C.
 
-    Collect periodically.
+    Also tells people of alerts, see [alerts] in trimtab.toml.
     """
     end_with_parent()
     loaded, chosen = chosen_clusters(config, clusters or ())
@@ -175,7 +176,9 @@ def collect(
         outcomes = [_collect_once(loaded, cluster) for cluster in chosen]
         return EXIT_DONE if all(outcomes) else EXIT_REFUSED
     with shutting_down(threading.Event()) as stop:
+        watching = alerts.run_watch(loaded, stop, note)
         services.run_collector(loaded, chosen, period_s, stop, note)
+        watching.join()
     return EXIT_DONE
 
 

@@ -207,6 +207,21 @@ _TOKENS: Final[Mapping[str, Entry]] = {
     ),
 }
 
+_ALERTS: Final[Mapping[str, Entry]] = {
+    "list": Entry(
+        f"{_CLI}.alerts", "List alerts that fire, are pending or over.", "trimtab alerts list"
+    ),
+    "silence": Entry(
+        f"{_CLI}.alerts",
+        "Silence alerts for a while; they are shown, nobody is told.",
+        'trimtab alerts silence uneven --cluster sandbox --for 2h --reason "load test"',
+    ),
+    "unsilence": Entry(f"{_CLI}.alerts", "End a silence.", "trimtab alerts unsilence 1"),
+    "test": Entry(
+        f"{_CLI}.alerts", "Send a test message to a target.", "trimtab alerts test on-call"
+    ),
+}
+
 _PEGASUS_COMMANDS: Final[Mapping[str, Mapping[str, Entry]]] = {
     "Observe": {
         "health": Entry(
@@ -294,6 +309,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, Entry | Group]]] = {
             "Show the findings of a cluster or a snapshot.",
             "trimtab health sandbox",
         ),
+        "alerts": Group("List and silence alerts; test who is told.", {"Commands": _ALERTS}),
         "lookup": Entry(
             f"{_DECISIONS}.lookup",
             "Show the way from a topic to its bundle and owner.",

@@ -7,6 +7,7 @@ import io
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,8 +20,8 @@ from dashboard import services
 from dashboard.cli import apply, clusters, demo, jobs
 from dashboard.cli.main import app, run
 from dashboard.cli.output import StoppedError
+from dashboard.services import alerts, pegasus, sandbox
 from dashboard.services import jobs as services_jobs
-from dashboard.services import pegasus, sandbox
 
 WHOLE = ("-1", "0", "99999", "2147483648", "99999999999999999999", "1e400", "nan", "", "\udc80")
 REAL = ("nan", "inf", "-1", "0", "1e400", "1e-320", "99999999999999999999", "\udc80")
@@ -138,6 +139,7 @@ def nothing_starts(monkeypatch, bench) -> None:
     monkeypatch.setattr(typer.main, "get_command", lambda _: COMMAND)
     monkeypatch.setattr(services, "run_collector", lambda *_: None)
     monkeypatch.setattr(services, "run_worker", lambda *_: None)
+    monkeypatch.setattr(alerts, "run_watch", lambda *_: SimpleNamespace(join=lambda: None))
     monkeypatch.setattr(services_jobs, "serve_jobs", lambda *_: None)
     for module in (clusters, demo):
         monkeypatch.setattr(module, "Supervisor", stopped)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -131,13 +131,17 @@ def _counts(findings: Sequence[Finding]) -> str:
 
 
 def key_figures(
-    rows: Sequence[FleetRow], runs: Sequence[RunView] | None, now: datetime
+    rows: Sequence[FleetRow],
+    runs: Sequence[RunView] | None,
+    alerts: Mapping[str, int] | None,
+    now: datetime,
 ) -> list[KeyFigure]:
-    """Return the six figures over every cluster.
+    """Return the seven figures over every cluster.
 
     Args:
         rows: Every cluster.
         runs: The latest ones; ``None``: the journal cannot be read.
+        alerts: How many are in each state; ``None``: they cannot be read.
         now: The present moment.
     """
     return [
@@ -147,7 +151,22 @@ def key_figures(
         _traffic(rows),
         _moves(rows),
         _runs(runs, now),
+        _alerts(alerts),
     ]
+
+
+def _alerts(counts: Mapping[str, int] | None) -> KeyFigure:
+    if counts is None:
+        return KeyFigure(label="Alerts", value="unknown", status="unknown")
+    firing = counts["firing"]
+    quiet = f", {counts['silenced']} silenced" if counts["silenced"] else ""
+    return KeyFigure(
+        label="Alerts",
+        value=f"{firing:,}",
+        note=f"firing{quiet}",
+        status="bad" if firing else "ok",
+        help="See Alerts, next to Runs.",
+    )
 
 
 def _healthy(rows: Sequence[FleetRow]) -> KeyFigure:

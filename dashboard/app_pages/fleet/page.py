@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -16,6 +17,7 @@ from dashboard.components.waiting import no_snapshot
 from dashboard.presenters.findings import Listed, listed
 from dashboard.queries import runs
 from dashboard.queries.findings import first_seen
+from dashboard.services import alerts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,10 +66,15 @@ try:
     known_runs = runs.every(page.config)
 except OpsError:
     known_runs = None  # the figure says so
+known_alerts: Mapping[str, int] | None
+try:
+    known_alerts = alerts.counts(page.config)
+except OpsError:
+    known_alerts = None  # the figure says so
 words.title("Fleet", model.subtitle(rows))
 first_steps.draw(page)
 figures.key_figures(
-    model.key_figures(rows, known_runs, page.now),
+    model.key_figures(rows, known_runs, known_alerts, page.now),
     key="fleet",
 )
 view.clusters(rows, {one.name: FLEET[one.kind].overview for one in page.config.clusters})

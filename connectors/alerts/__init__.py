@@ -1,0 +1,1 @@
+"""Alerts: looking at clusters, remembering what was told, telling people."""

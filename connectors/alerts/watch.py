@@ -1,0 +1,230 @@
+"""The loop that looks at clusters and tells people; one process of an installation does it.
+
+It reads what the collectors and the journal have: a cluster is not contacted. What was told is
+stored before the next look, so that whoever goes on after a restart tells nothing twice; only a
+message whose sending was interrupted may come again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from math import inf
+from pathlib import Path
+from time import monotonic
+from typing import Any, Final
+
+import filelock
+
+from connectors.alerts.store import AlertStore
+from connectors.alerts.targets import send
+from connectors.config.alerts import Alerts, TargetConfig
+from connectors.config.model import ClusterConfig, TrimtabConfig
+from connectors.journal.journal import SqlJournal
+from connectors.systems import connector_of, systems_of
+from core.actions.approval import waits_for_approval
+from core.actions.runs import fold
+from core.actions.views import RunView
+from core.alerts.model import Alert, AlertKey, Facts
+from core.alerts.progress import looked, message, to_tell
+from core.errors import InvariantError, OpsError
+from core.findings.finding import Finding
+from core.gauges import Gauge
+from core.snapshot.store import SnapshotStore
+from core.systems import record_of, steps_of
+
+_LOG: Final = logging.getLogger("trimtab.alerts")
+_RUNS: Final = 20
+_HOUR: Final = timedelta(hours=1)
+_FIRST_WAIT_S: Final = 15.0
+_LAST_WAIT_S: Final = 600.0
+_STANDBY_S: Final = 5.0
+
+ReturnedSince = Callable[[str, datetime], int]
+"""Moves of a cluster since a moment that went back to a server that was left before."""
+
+
+def watch(
+    config: TrimtabConfig,
+    returned_since: ReturnedSince,
+    stop: threading.Event,
+    report: Callable[[str], None],
+) -> None:
+    """Look at the clusters again and again until ``stop`` is set; others wait meanwhile.
+
+    Args:
+        config: Which clusters, limits and targets.
+        returned_since: Reads the history.
+        stop: Set it to end.
+        report: Called with what a person at the terminal wants to know.
+    """
+    lock = filelock.FileLock(config.state_dir / "alerts.lock")
+    while not stop.is_set():
+        try:
+            lock.acquire(timeout=0)
+        except filelock.Timeout:
+            stop.wait(_STANDBY_S)
+            continue
+        try:
+            _Watch(config, returned_since, report).run(stop)
+        finally:
+            lock.release()
+
+
+@dataclass
+class _Patience:
+    """How a target that failed is tried again."""
+
+    wait_s: float = _FIRST_WAIT_S
+    again_at_s: float = -inf
+
+    def failed(self) -> None:
+        self.again_at_s = monotonic() + self.wait_s
+        self.wait_s = min(2 * self.wait_s, _LAST_WAIT_S)
+
+
+class _Watch:
+    """One process's turn at looking."""
+
+    def __init__(
+        self,
+        config: TrimtabConfig,
+        returned_since: ReturnedSince,
+        report: Callable[[str], None],
+    ) -> None:
+        self._config = config
+        self._rules: Alerts = config.alerts
+        self._returned_since = returned_since
+        self._report = report
+        self._snapshots = SnapshotStore(config.state_dir / "snapshots")
+        self._seen: dict[str, tuple[Path, tuple[Gauge, ...], tuple[Finding, ...]]] = {}
+        self._patience: dict[str, _Patience] = {}
+        self._done: set[tuple[str, AlertKey, str]] = set()  # told while another target failed
+        self._said = ""
+
+    def run(self, stop: threading.Event) -> None:
+        """Look until the stop; no failure ends it."""
+        while not stop.is_set():
+            try:
+                self._turn()
+            except OpsError as error:
+                self._say(str(error))
+            except Exception:  # noqa: BLE001  # a bug in one look must not end all of them
+                _LOG.exception("a look at the alerts failed")
+                self._say("A look at the alerts failed; the log has the details.")
+            stop.wait(self._rules.every_s)
+
+    def _turn(self) -> None:
+        journal = SqlJournal(self._config.journal_address, steps_of(systems_of(self._config)))
+        try:
+            store = AlertStore(journal.database)
+            before = store.alerts()
+            facts = [self._facts(cluster, journal) for cluster in self._config.clusters]
+            after = looked(before, facts, self._rules.limits())
+            store.save(before, after)
+            now = datetime.now(UTC)
+            repeat = timedelta(hours=self._rules.repeat_hours)
+            for cluster, alerts in to_tell(
+                after.values(), store.silences(now), now, repeat
+            ).items():
+                if self._tell(cluster, alerts):
+                    told = {one.key: replace(one, told_at=now) for one in alerts}
+                    store.save(after, {**after, **told})
+                    after |= told
+        finally:
+            journal.close()
+
+    # -- facts ----------------------------------------------------------------------------------
+
+    def _facts(self, cluster: ClusterConfig, journal: SqlJournal) -> Facts:
+        now = datetime.now(UTC)
+        stored = self._snapshots.latest(cluster.name, now)
+        gauges: tuple[Gauge, ...] = ()
+        findings: tuple[Finding, ...] = ()
+        if stored is not None:
+            gauges, findings = self._of_snapshot(cluster, stored.path)
+        runs = list(self._runs(cluster, journal))
+        rules = cluster.approval.rules()
+        return Facts(
+            cluster=cluster.name,
+            now=now,
+            taken_at=None if stored is None else stored.taken_at,
+            gauges=gauges,
+            findings=findings,
+            runs=runs,
+            waiting=[view for view in runs if waits_for_approval(view, rules, now)],
+            returned=self._returned(cluster.name, now),
+        )
+
+    def _of_snapshot(
+        self, cluster: ClusterConfig, path: Path
+    ) -> tuple[tuple[Gauge, ...], tuple[Finding, ...]]:
+        """Return what a snapshot says; computed once."""
+        seen = self._seen.get(cluster.name)
+        if seen is None or seen[0] != path:
+            system: Any = connector_of(self._config, cluster).system
+            try:
+                snapshot = record_of(cluster.kind, systems_of(self._config)).load(path)
+                seen = (path, tuple(system.gauges(snapshot)), tuple(system.findings(snapshot)))
+            except OpsError as error:
+                self._say(str(error))
+                seen = (path, (), ())
+            self._seen[cluster.name] = seen
+        return seen[1], seen[2]
+
+    def _runs(self, cluster: ClusterConfig, journal: SqlJournal) -> Iterator[RunView]:
+        for run_id in journal.run_ids(cluster=cluster.name, limit=_RUNS):
+            try:
+                yield fold(journal.entries(run_id=run_id))
+            except InvariantError:
+                continue  # damaged: `trimtab runs --verify` says where
+
+    def _returned(self, cluster: str, now: datetime) -> int:
+        try:
+            return self._returned_since(cluster, now - _HOUR)
+        except OpsError:
+            return 0  # there is no history yet, or the collector's status says why
+
+    # -- telling --------------------------------------------------------------------------------
+
+    def _tell(self, cluster: str, alerts: list[Alert]) -> bool:
+        """Tell every target that wants it; return whether none has to be tried again."""
+        is_done = True
+        for target in self._rules.targets:
+            wanted = [
+                one
+                for one in alerts
+                if target.wants(cluster, one.severity)
+                and (target.name, one.key, one.state) not in self._done
+            ]
+            if wanted and self._sent(target, cluster, wanted):
+                self._done |= {(target.name, one.key, one.state) for one in wanted}
+            elif wanted:
+                is_done = False
+        if is_done:
+            keys = {one.key for one in alerts}
+            self._done = {done for done in self._done if done[1] not in keys}
+        return is_done
+
+    def _sent(self, target: TargetConfig, cluster: str, alerts: list[Alert]) -> bool:
+        patience = self._patience.setdefault(target.name, _Patience())
+        if monotonic() < patience.again_at_s:
+            return False
+        title, text = message(cluster, alerts)
+        try:
+            send(target, title, text)
+        except OpsError as error:
+            patience.failed()
+            self._say(str(error))
+            return False
+        self._patience.pop(target.name)
+        self._report(f"{target.name} was told: {title}")
+        return True
+
+    def _say(self, sentence: str) -> None:
+        if sentence != self._said:
+            self._said = sentence
+            self._report(f"Alerts: {sentence}")

@@ -1,0 +1,173 @@
+"""What an alert is: a condition that holds, for how long it has, and who was told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
+from typing import Literal, NamedTuple
+
+from core.actions.views import RunView
+from core.findings.finding import Finding
+from core.gauges import Gauge
+
+Severity = Literal["info", "warning", "critical"]
+AlertState = Literal["pending", "firing", "resolved"]
+
+
+class AlertKey(NamedTuple):
+    """What distinguishes alerts: the rule, the cluster, and the subject within it; or empty."""
+
+    rule: str
+    cluster: str
+    subject: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """From when on a person is told; minutes are how long it must have lasted.
+
+    Attributes:
+        deviation_ratio: ``(max - mean) / mean`` of traffic, or of the primaries of nodes.
+        deviation_min: For so long.
+        unhealthy_min: A Pegasus cluster has unhealthy partitions.
+        lively_min: A Pegasus cluster is at ``lively``.
+        stale_min: The newest snapshot is older.
+        returned_per_hour: Moves back to a server that was left before.
+        drift_min: Servers of a cluster run with different settings.
+        waiting_min: A run waits, paused or for a worker.
+    """
+
+    deviation_ratio: float = 0.5
+    deviation_min: float = 30.0
+    unhealthy_min: float = 10.0
+    lively_min: float = 120.0
+    stale_min: float = 5.0
+    returned_per_hour: int = 5
+    drift_min: float = 30.0
+    waiting_min: float = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known of one cluster at a moment.
+
+    Attributes:
+        cluster: Its name.
+        now: Aware UTC.
+        taken_at: Of the newest snapshot; ``None``: there is none.
+        gauges: Figures of it.
+        findings: Of it.
+        runs: The latest runs, newest first.
+        waiting: Those of them that wait for approval.
+        returned: Moves of the last hour back to a server that was left before.
+    """
+
+    cluster: str
+    now: datetime
+    taken_at: datetime | None = None
+    gauges: Sequence[Gauge] = ()
+    findings: Sequence[Finding] = ()
+    runs: Sequence[RunView] = ()
+    waiting: Sequence[RunView] = ()
+    returned: int = 0
+
+    def gauge(self, name: str, labels: Mapping[str, str]) -> float | None:
+        """Return a figure of the snapshot; ``None``: it has none."""
+        for one in self.gauges:
+            if one.name == name and labels.items() <= dict(one.labels).items():
+                return one.value
+        return None
+
+
+class Condition(NamedTuple):
+    """Something that holds now.
+
+    Attributes:
+        subject: What it is about, within the cluster; empty: all of it.
+        sentence: What is measured against which limit, one sentence.
+        hint: What to do.
+    """
+
+    subject: str
+    sentence: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One kind of alert.
+
+    Attributes:
+        code: Stable word.
+        title: In a few words.
+        severity: How urgent it is.
+        minutes: How long it must have held, by the limits.
+        holds: Returns what holds now.
+    """
+
+    code: str
+    title: str
+    severity: Severity
+    minutes: Callable[[Limits], float]
+    holds: Callable[[Facts, Limits], Iterable[Condition]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """One alert as it stands.
+
+    Attributes:
+        key: Which one.
+        state: ``pending``: it holds, not for long enough yet. ``firing``: it is told. ``resolved``.
+        severity: How urgent it is.
+        sentence: As of the latest look.
+        hint: What to do.
+        since: Since when it holds, aware UTC.
+        told_at: When its present state was told last; ``None``: it has to be told.
+        ended_at: When it ceased to hold.
+    """
+
+    key: AlertKey
+    state: AlertState
+    severity: Severity
+    sentence: str
+    hint: str
+    since: datetime
+    told_at: datetime | None = None
+    ended_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Silence:
+    """Alerts that nobody is told of for a while.
+
+    Attributes:
+        number: Its number.
+        rule: Pattern of rule codes.
+        cluster: Pattern of cluster names.
+        subject: Pattern of subjects.
+        until: Aware UTC.
+        by: Who wants it.
+        reason: Why.
+    """
+
+    number: int
+    rule: str = "*"
+    cluster: str = "*"
+    subject: str = "*"
+    until: datetime
+    by: str
+    reason: str
+
+    def covers(self, alert: Alert, now: datetime) -> bool:
+        """Return whether an alert is silenced now."""
+        patterns = (self.rule, self.cluster, self.subject)
+        return now < self.until and all(
+            fnmatchcase(value, pattern) for value, pattern in zip(alert.key, patterns, strict=True)
+        )
+
+
+KEPT_RESOLVED = timedelta(hours=24)
+"""How long an alert that is over is shown."""

@@ -1,0 +1,179 @@
+"""The rules of alerts: the one list of them. Each looks at the facts of one cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Final
+
+from core.alerts.model import Condition, Facts, Limits, Rule
+from core.units import format_age, format_ratio, pluralize
+
+_MEASURES: Final = {"throughput": "traffic", "primaries": "primaries"}
+"""Measures that are told of, as the figures name them."""
+
+_TOLD_FOR: Final = timedelta(hours=24)
+"""A failed run is an alert for so long, unless a later run ends well."""
+
+
+def _uneven(facts: Facts, limits: Limits) -> Iterator[Condition]:
+    for measure, word in _MEASURES.items():
+        ratio = facts.gauge("max_deviation_ratio", {"measure": measure})
+        if ratio is not None and ratio > limits.deviation_ratio:
+            yield Condition(
+                word,
+                f"The busiest server is {format_ratio(ratio)} above the mean of {word}, limit "
+                f"{format_ratio(limits.deviation_ratio)}.",
+                f"Run: trimtab diagnose {facts.cluster}",
+            )
+
+
+def _unhealthy(facts: Facts, _: Limits) -> Iterator[Condition]:
+    count = facts.gauge("unhealthy_partitions", {})
+    if count:
+        yield Condition(
+            "",
+            f"{pluralize(int(count), 'partition')} {'is' if count == 1 else 'are'} unhealthy.",
+            f"Run: trimtab pegasus health {facts.cluster}",
+        )
+
+
+def _lively(facts: Facts, _: Limits) -> Iterator[Condition]:
+    if facts.gauge("meta_function_level", {"level": "lively"}):
+        yield Condition(
+            "",
+            "The function level is lively: the meta server moves replicas by itself.",
+            "Set it back to steady, unless somebody balances on purpose: trimtab pegasus level "
+            f"{facts.cluster} set steady",
+        )
+
+
+def _stale(facts: Facts, limits: Limits) -> Iterator[Condition]:
+    if facts.taken_at is None:
+        return  # a cluster that was never read is named by `trimtab check`
+    age_s = (facts.now - facts.taken_at).total_seconds()
+    if age_s > limits.stale_min * 60:
+        yield Condition(
+            "",
+            f"The newest snapshot is {format_age(age_s)} old, limit {limits.stale_min:g} min.",
+            "Run: trimtab check, and look at the collector's log.",
+        )
+
+
+def _flapping(facts: Facts, limits: Limits) -> Iterator[Condition]:
+    if facts.returned > limits.returned_per_hour:
+        yield Condition(
+            "",
+            f"{pluralize(facts.returned, 'move')} of the last hour went back to a server that was "
+            f"left before, limit {limits.returned_per_hour}.",
+            f"Run: trimtab diagnose {facts.cluster} --since 1h",
+        )
+
+
+def _failed(facts: Facts, _: Limits) -> Iterator[Condition]:
+    latest = next((view for view in facts.runs if view.is_ended), None)
+    if latest is None or latest.state != "FAILED" or latest.ended_at is None:
+        return
+    if facts.now - latest.ended_at < _TOLD_FOR:
+        yield Condition(
+            latest.run_id,
+            f"Run {latest.run_id} of {latest.requested_by} failed: {latest.sentence}",
+            f"Run: trimtab runs {latest.run_id}",
+        )
+
+
+def _waiting(facts: Facts, _: Limits) -> Iterator[Condition]:
+    approvals = {view.run_id for view in facts.waiting}
+    for view in facts.runs:
+        if view.state in ("QUEUED", "PAUSED") and view.run_id not in approvals:
+            word = "is paused" if view.state == "PAUSED" else "waits for a worker"
+            yield Condition(
+                view.run_id,
+                f"Run {view.run_id} of {view.requested_by} {word}.",
+                f"Run: trimtab runs {view.run_id}",
+            )
+
+
+def _approval(facts: Facts, _: Limits) -> Iterator[Condition]:
+    for view in facts.waiting:
+        yield Condition(
+            view.run_id,
+            f"Run {view.run_id} of {view.requested_by} waits for approval: {view.reason}",
+            f"Run: trimtab review {view.run_id}",
+        )
+
+
+def _drift(facts: Facts, _: Limits) -> Iterator[Condition]:
+    for one in facts.findings:
+        if one.code == "settings_differ":
+            yield Condition(one.subject, one.sentence, one.hint)
+
+
+RULES: Final = (
+    Rule(
+        code="uneven",
+        title="Load is uneven",
+        severity="warning",
+        minutes=lambda limits: limits.deviation_min,
+        holds=_uneven,
+    ),
+    Rule(
+        code="unhealthy",
+        title="Partitions are unhealthy",
+        severity="critical",
+        minutes=lambda limits: limits.unhealthy_min,
+        holds=_unhealthy,
+    ),
+    Rule(
+        code="lively",
+        title="Level is left at lively",
+        severity="warning",
+        minutes=lambda limits: limits.lively_min,
+        holds=_lively,
+    ),
+    Rule(
+        code="stale",
+        title="Data is stale",
+        severity="critical",
+        minutes=lambda _: 0.0,
+        holds=_stale,
+    ),
+    Rule(
+        code="flapping",
+        title="Load goes back and forth",
+        severity="warning",
+        minutes=lambda _: 0.0,
+        holds=_flapping,
+    ),
+    Rule(
+        code="run_failed",
+        title="A run failed",
+        severity="warning",
+        minutes=lambda _: 0.0,
+        holds=_failed,
+    ),
+    Rule(
+        code="run_waiting",
+        title="A run waits",
+        severity="info",
+        minutes=lambda limits: limits.waiting_min,
+        holds=_waiting,
+    ),
+    Rule(
+        code="approval_pending",
+        title="A run waits for approval",
+        severity="info",
+        minutes=lambda _: 0.0,
+        holds=_approval,
+    ),
+    Rule(
+        code="settings_drift",
+        title="Settings differ between servers",
+        severity="info",
+        minutes=lambda limits: limits.drift_min,
+        holds=_drift,
+    ),
+)
+"""In the order in which they are listed."""
+
+RULE_BY_CODE: Final = {rule.code: rule for rule in RULES}

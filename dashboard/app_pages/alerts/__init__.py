@@ -1,0 +1,1 @@
+"""Alerts: what people are told of, silences, and a test of who is told."""

@@ -1,0 +1,127 @@
+"""``trimtab alerts``: what people are told of now, silences, and a test of who is told."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from core.alerts.rules import RULE_BY_CODE
+from core.units import format_age
+from dashboard import services
+from dashboard.cli.config import configured_journal
+from dashboard.cli.history.moments import moment
+from dashboard.cli.options import Config, Json
+from dashboard.cli.output import EXIT_DONE, Answer, UsageFaultError, emit, note, say, table
+from dashboard.services import access, alerts
+
+app = typer.Typer()
+
+
+@app.command("list")
+def list_alerts(config_file: Config = None, as_json: Json = False) -> int:
+    """List alerts that fire, are pending or over, and silences."""
+    config = configured_journal(config_file)
+    found, silences = alerts.current(config)
+    now = services.now()
+
+    def show() -> None:
+        if not found:
+            say("No alert: nothing is over its limit.")
+        rows = []
+        for one in found:
+            is_quiet = any(quiet.covers(one, now) for quiet in silences)
+            word = "silenced" if is_quiet and one.state == "firing" else one.state
+            age = format_age((now - one.since).total_seconds())
+            rows.append((word, one.severity, one.key.cluster, one.key.rule, age, one.sentence))
+        if rows:
+            table(
+                ("state", "severity", "cluster", "rule", "for", "what"), rows, spare=("severity",)
+            )
+        for quiet in silences:
+            what = f"{quiet.rule} on {quiet.cluster}"
+            what += f" ({quiet.subject})" if quiet.subject != "*" else ""
+            until = f"{quiet.until:%Y-%m-%d %H:%M} UTC"
+            say(f"Silence {quiet.number}: {what} until {until}, by {quiet.by}: {quiet.reason}")
+
+    body = {
+        "alerts": [
+            {
+                "rule": one.key.rule,
+                "cluster": one.key.cluster,
+                "subject": one.key.subject,
+                "state": one.state,
+                "severity": one.severity,
+                "since": one.since.isoformat(),
+                "told_at": one.told_at and one.told_at.isoformat(),
+                "ended_at": one.ended_at and one.ended_at.isoformat(),
+                "sentence": one.sentence,
+                "hint": one.hint,
+            }
+            for one in found
+        ],
+        "silences": [
+            {
+                "number": one.number,
+                "rule": one.rule,
+                "cluster": one.cluster,
+                "subject": one.subject,
+                "until": one.until.isoformat(),
+                "by": one.by,
+                "reason": one.reason,
+            }
+            for one in silences
+        ],
+    }
+    return emit(Answer(body, show), as_json=as_json)
+
+
+@app.command("silence")
+def silence_alerts(
+    rule: Annotated[str, typer.Argument(metavar="RULE", help="Rule, or a pattern: '*' is all.")],
+    reason: Annotated[str, typer.Option(help="Reason (recorded).")],
+    cluster: Annotated[str, typer.Option(help="Cluster, or a pattern.")] = "*",
+    subject: Annotated[str, typer.Option(help="Subject, or a pattern.")] = "*",
+    length: Annotated[str, typer.Option("--for", metavar="2h", help="How long.")] = "2h",
+    config_file: Config = None,
+) -> int:
+    """Silence alerts for a while; they are shown, nobody is told."""
+    config = configured_journal(config_file)
+    if rule not in RULE_BY_CODE and not set(rule) & set("*?["):
+        raise UsageFaultError(
+            f"There is no rule {rule!r}.", hint=f"Rules: {', '.join(RULE_BY_CODE)}; or '*'."
+        )
+    now = services.now()
+    try:
+        span = now - moment(f"-{length.strip().removeprefix('-')}", now)
+    except UsageFaultError as exc:
+        hint = "Write 30min, 2h or 1d."
+        raise UsageFaultError(f"--for {length!r} is no length of time.", hint=hint) from exc
+    by = access.command_identity(config)
+    number = alerts.silence(config, rule, cluster, subject, span, by, reason)
+    note(f"Silence {number} until {now + span:%Y-%m-%d %H:%M} UTC.")
+    return EXIT_DONE
+
+
+@app.command("unsilence")
+def end_silence(
+    number: Annotated[int, typer.Argument(metavar="NUMBER", help="Number of the silence.")],
+    config_file: Config = None,
+) -> int:
+    """End a silence."""
+    config = configured_journal(config_file)
+    alerts.end_silence(config, number, access.command_identity(config))
+    note(f"Silence {number} is over.")
+    return EXIT_DONE
+
+
+@app.command("test")
+def tell_target(
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="Target in trimtab.toml.")],
+    config_file: Config = None,
+) -> int:
+    """Send a test message to a target."""
+    config = configured_journal(config_file)
+    alerts.send_test(config, target, access.command_identity(config))
+    note(f"{target} took the message.")
+    return EXIT_DONE

@@ -1,0 +1,170 @@
+"""The composition root's part for alerts; see :mod:`dashboard.services`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from core.access import Identity
+from core.alerts.model import Alert, Silence
+from core.errors import UnknownNameError
+from dashboard import services
+from dashboard.services import history
+
+if TYPE_CHECKING:
+    from pydantic import SecretStr
+
+    from connectors.alerts.store import AlertStore
+    from dashboard.services import Config
+
+
+def store(config: Config) -> AlertStore:
+    """Return where alerts and silences are.
+
+    Raises:
+        RemoteError: The journal's database cannot be used.
+    """
+    return _store_at(config.journal_address, config.connectors)
+
+
+@lru_cache(maxsize=4)
+def _store_at(address: SecretStr, connectors: tuple[Any, ...]) -> AlertStore:
+    from connectors.alerts.store import AlertStore  # noqa: PLC0415  # commands must start fast
+
+    return AlertStore(services._journal_at(address, connectors).database)  # noqa: SLF001  # the root's own
+
+
+def current(config: Config) -> tuple[list[Alert], list[Silence]]:
+    """Return the alerts of the configured clusters, the most urgent first, and the silences.
+
+    Raises:
+        RemoteError: The database cannot be read.
+    """
+    names = {cluster.name for cluster in config.clusters}
+    found = [one for one in store(config).alerts().values() if one.key.cluster in names]
+    return sorted(found, key=_place), store(config).silences(services.now())
+
+
+def _place(alert: Alert) -> tuple[int, int, float]:
+    states, severities = ("firing", "pending", "resolved"), ("critical", "warning", "info")
+    return (
+        states.index(alert.state),
+        severities.index(alert.severity),
+        -alert.since.timestamp(),
+    )
+
+
+def counts(config: Config) -> dict[str, int]:
+    """Return how many alerts are in each state.
+
+    Raises:
+        RemoteError: The database cannot be read.
+    """
+    from connectors.alerts.store import counted  # noqa: PLC0415  # commands must start fast
+
+    alerts, silences = current(config)
+    return counted(alerts, silences, services.now())
+
+
+def silence(
+    config: Config,
+    rule: str,
+    cluster: str,
+    subject: str,
+    length: timedelta,
+    by: Identity,
+    reason: str,
+) -> int:
+    """Silence alerts for a while; return the number of the silence.
+
+    Raises:
+        ForbiddenError: The person is not operator of the cluster.
+        InputError: No reason.
+        RemoteError: The database cannot be written.
+    """
+    config.access.rules().check(by, "operator", _one(cluster), "silence alerts")
+    wanted = Silence(
+        number=0,
+        rule=rule,
+        cluster=cluster,
+        subject=subject,
+        until=services.now() + length,
+        by=by.name,
+        reason=reason,
+    )
+    return store(config).silence(wanted)
+
+
+def end_silence(config: Config, number: int, by: Identity) -> None:
+    """End a silence.
+
+    Raises:
+        ForbiddenError: The person is not operator of its cluster.
+        UnknownNameError: There is none of that number.
+        RemoteError: The database cannot be written.
+    """
+    known = {one.number: one for one in store(config).silences(services.now())}
+    if number not in known:
+        raise UnknownNameError.of("silence", str(number), map(str, known), place="the database")
+    cluster = _one(known[number].cluster)
+    config.access.rules().check(by, "operator", cluster, "end silences")
+    store(config).end_silence(number)
+
+
+def _one(pattern: str) -> str | None:
+    """Return the cluster that a pattern names; ``None``: it may be about several."""
+    return None if set(pattern) & set("*?[") else pattern
+
+
+def send_test(config: Config, name: str, by: Identity) -> None:
+    """Send a test message to a target.
+
+    Raises:
+        ForbiddenError: The person is operator of no cluster.
+        UnknownNameError: There is no such target.
+        InputError: Its address is none that can be sent to.
+        UnreachableError: It did not take the message.
+    """
+    from connectors.alerts.targets import send  # noqa: PLC0415  # commands must start fast
+
+    config.access.rules().check(by, "operator", None, "send test alerts")
+    targets = {one.name: one for one in config.alerts.targets}
+    if name not in targets:
+        raise UnknownNameError.of("target", name, targets, place="the configuration")
+    text = f"A test of {by.name}: alerts of Trimtab arrive here."
+    send(targets[name], "[test] Trimtab", text)
+
+
+def run_watch(
+    config: Config, stop: threading.Event, report: Callable[[str], None]
+) -> threading.Thread:
+    """Start looking at the clusters and telling people, until ``stop`` is set."""
+    from connectors.alerts.watch import watch  # noqa: PLC0415  # commands must start fast
+
+    def returned_since(cluster: str, since: datetime) -> int:
+        return returned(config, cluster, since)
+
+    thread = threading.Thread(
+        target=watch, args=(config, returned_since, stop, report), name="alerts"
+    )
+    thread.start()
+    return thread
+
+
+def returned(config: Config, cluster: str, since: datetime) -> int:
+    """Return how many moves since a moment went back to a server that was left before.
+
+    Raises:
+        OpsError: The history cannot be read.
+    """
+    from core.history.analysis.flaps.flaps import EVENT_COLUMNS, flaps_of  # noqa: PLC0415  # heavy: not at start
+    from core.history.analysis.requests import FlapsRequest  # noqa: PLC0415  # the same
+    from core.history.analysis.trends.trends import NO_MINUTES  # noqa: PLC0415  # the same
+
+    rows = history.history(config).rows(
+        "events", cluster, since, services.now(), columns=EVENT_COLUMNS
+    )
+    return int(flaps_of(rows, NO_MINUTES, FlapsRequest())["flaps"].num_rows)

@@ -1,0 +1,314 @@
+"""Alerts: what fires when, what is told once, silences; and a real webhook that is told."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+from fleet_builder import make_snapshot
+from journal_entries import NOON, claimed, ended, record_of, requested
+
+from connectors.alerts import watch
+from connectors.alerts.store import AlertStore
+from connectors.alerts.targets import send
+from connectors.alerts.watch import _Watch
+from connectors.config.alerts import Alerts, TargetConfig
+from connectors.config.model import TrimtabConfig
+from connectors.journal.engine import Database
+from core.access import Identity
+from core.actions.events import FIRST_LINK, Entry, RunEnded
+from core.actions.runs import fold
+from core.alerts.model import Alert, AlertKey, Facts, Limits, Silence
+from core.alerts.progress import looked, message, to_tell
+from core.alerts.rules import RULE_BY_CODE, RULES
+from core.errors import ForbiddenError, InputError, UnknownNameError, UnreachableError
+from core.findings.finding import Finding
+from core.gauges import Gauge
+from core.snapshot.store import SnapshotStore
+from dashboard.services import alerts
+
+LIMITS = Limits()
+FOUR_HOURS = timedelta(hours=4)
+
+
+def uneven(ratio: float) -> Gauge:
+    return Gauge("max_deviation_ratio", "x", (("measure", "throughput"),), ratio)
+
+
+def facts(minute: float = 0.0, **changes: object) -> Facts:
+    now = NOON + timedelta(minutes=minute)
+    fields = {"cluster": "prod", "now": now, "taken_at": now}
+    return Facts(**(fields | changes))  # type: ignore[arg-type]  # fields of facts
+
+
+def view_of(*events: object):
+    records = (record_of(event) for event in (requested(), *events))  # type: ignore[arg-type]
+    return fold(
+        Entry(seq=number, record=record, previous=FIRST_LINK, digest=FIRST_LINK)
+        for number, record in enumerate(records, 1)
+    )
+
+
+FAILED = view_of(
+    claimed(),
+    ended(0, "SKIPPED"),
+    ended(1, "SKIPPED"),
+    RunEnded(state="FAILED", sentence="It broke."),
+)
+LIVELY = Gauge("meta_function_level", "x", (("level", "lively"),), 1.0)
+HOLDS = {
+    "uneven": {"gauges": [uneven(0.51)]},
+    "unhealthy": {"gauges": [Gauge("unhealthy_partitions", "x", (), 2.0)]},
+    "lively": {"gauges": [LIVELY]},
+    "stale": {"taken_at": NOON - timedelta(minutes=6)},
+    "flapping": {"returned": 6},
+    "run_failed": {"runs": [FAILED], "now": FAILED.ended_at},
+    "run_waiting": {"runs": [view_of()]},
+    "approval_pending": {"runs": [view_of()], "waiting": [view_of()]},
+    "settings_drift": {
+        "findings": [
+            Finding(
+                code="settings_differ",
+                severity="warning",
+                title="Settings differ",
+                sentence="Two brokers differ.",
+            )
+        ]
+    },
+}
+HOLDS_NOT = {
+    "uneven": {"gauges": [uneven(0.5)]},
+    "unhealthy": {"gauges": [Gauge("unhealthy_partitions", "x", (), 0.0)]},
+    "lively": {"gauges": [LIVELY._replace(value=0.0)]},
+    "stale": {"taken_at": NOON - timedelta(minutes=5)},
+    "flapping": {"returned": 5},
+    "run_failed": {"runs": [FAILED], "now": FAILED.ended_at + timedelta(hours=25)},
+    "run_waiting": {"runs": [FAILED]},
+    "approval_pending": {"runs": [view_of()]},
+    "settings_drift": {},
+}
+
+
+@pytest.mark.parametrize("code", RULE_BY_CODE)
+def test_a_rule_holds_beyond_its_limit_only(code) -> None:
+    rule = RULE_BY_CODE[code]
+    found = list(rule.holds(facts(**HOLDS[code]), LIMITS))
+    assert len(found) == 1
+    assert found[0].sentence.endswith((".", "hot"))
+    assert found[0].hint or code == "settings_drift"
+    assert not list(rule.holds(facts(**HOLDS_NOT[code]), LIMITS))
+    assert set(HOLDS) == {one.code for one in RULES}
+
+
+def test_a_condition_is_told_after_its_minutes_once_and_again_after_hours() -> None:
+    known: dict[AlertKey, Alert] = {}
+    states = []
+    for minute in (0, 29, 30):
+        known = looked(known, [facts(minute, gauges=[uneven(1.0)])], LIMITS)
+        states.append(next(iter(known.values())).state)
+    assert states == ["pending", "pending", "firing"]
+    now = NOON + timedelta(minutes=30)
+    due = to_tell(known.values(), (), now, FOUR_HOURS)["prod"]
+    assert len(due) == 1
+    told = {one.key: replace(one, told_at=now) for one in due}
+    assert to_tell(told.values(), (), now + timedelta(hours=3), FOUR_HOURS) == {}
+    assert to_tell(told.values(), (), now + timedelta(hours=4), FOUR_HOURS)
+    over = looked(told, [facts(31)], LIMITS)
+    assert [one.state for one in to_tell(over.values(), (), now, FOUR_HOURS)["prod"]] == [
+        "resolved"
+    ]
+
+
+def test_what_ends_while_it_is_pending_is_told_to_nobody() -> None:
+    known = looked({}, [facts(0, gauges=[uneven(1.0)])], LIMITS)
+    assert looked(known, [facts(10)], LIMITS) == {}
+
+
+def test_what_is_silenced_is_not_told_and_neither_is_its_end() -> None:
+    key = AlertKey("uneven", "prod", "traffic")
+    known = looked({}, [facts(0, gauges=[uneven(1.0)])], Limits(deviation_min=0))
+    silence = Silence(
+        number=1, rule="uneven", cluster="p*", until=NOON + timedelta(hours=1), by="a", reason="x"
+    )
+    assert to_tell(known.values(), [silence], NOON, FOUR_HOURS) == {}
+    later = NOON + timedelta(hours=1)
+    assert to_tell(known.values(), [silence], later, FOUR_HOURS)
+    over = looked(known, [facts(5)], LIMITS)
+    assert over[key].state == "resolved"
+    assert to_tell(over.values(), [], later, FOUR_HOURS) == {}
+
+
+def test_one_message_has_all_of_a_cluster() -> None:
+    known = looked(
+        {},
+        [facts(0, gauges=[uneven(1.0), LIVELY], returned=9)],
+        Limits(deviation_min=0, lively_min=0),
+    )
+    grouped = to_tell(known.values(), (), NOON, FOUR_HOURS)
+    assert len(grouped["prod"]) == 3
+    title, text = message("prod", grouped["prod"])
+    assert title == "[warning] prod: 3 firing"
+    assert text.count("FIRING") == 3
+
+
+# -- who is told -----------------------------------------------------------------------------------
+
+
+class Receiver:
+    """A webhook on loopback; ``is_down``: it answers 500."""
+
+    def __init__(self) -> None:
+        self.messages: list[dict[str, str]] = []
+        self.is_down = False
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if not outer.is_down:
+                    outer.messages.append(json.loads(body))
+                self.send_response(500 if outer.is_down else 200)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None: ...
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"json://127.0.0.1:{self.server.server_port}/hook-s3cr3t"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    found = Receiver()
+    yield found
+    found.server.shutdown()
+    found.server.server_close()
+
+
+def config_of(folder: Path, url: str, **changes: object) -> TrimtabConfig:
+    rules = {"deviation_min": 0, "targets": [{"name": "hook", "url": url}], **changes}
+    return TrimtabConfig.model_validate(
+        {
+            "clusters": [{"name": "prod", "zookeeper": "z:1"}],
+            "state_dir": folder,
+            "alerts": rules,
+        }
+    )
+
+
+def put(folder: Path, *, is_even: bool) -> None:
+    brokers, bundles = (1, 4) if is_even else (5, 40)
+    moment = datetime.now(UTC)
+    found = make_snapshot(brokers=brokers, bundles=bundles, cluster="prod", now=moment)
+    SnapshotStore(folder / "snapshots").put(found)
+
+
+def looks(config: TrimtabConfig) -> list[str]:
+    """Be a new process that looks once; return what it reports."""
+    said: list[str] = []
+    _Watch(config, lambda *_: 0, said.append)._turn()
+    return said
+
+
+def test_an_alert_fires_is_told_once_over_restarts_silenced_and_resolved(
+    tmp_path, receiver
+) -> None:
+    config = config_of(tmp_path, receiver.url)
+    put(tmp_path, is_even=False)
+    assert "hook was told: [warning] prod: 1 firing" in looks(config)
+    assert len(receiver.messages) == 1
+    assert "above the mean of traffic" in receiver.messages[0]["message"]
+    looks(config)
+    assert len(receiver.messages) == 1, "another process tells nothing twice"
+    number = alerts.silence(
+        config, "uneven", "prod", "*", timedelta(hours=1), Identity(name="ann"), "load test"
+    )
+    assert alerts.counts(config)["silenced"] == 1
+    put(tmp_path, is_even=True)
+    looks(config)
+    assert len(receiver.messages) == 1, "its end is silenced, too"
+    alerts.end_silence(config, number, Identity(name="ann"))
+    looks(config)
+    assert receiver.messages[1]["title"] == "[resolved] prod: 1 resolved"
+    looks(config)
+    assert len(receiver.messages) == 2
+    assert alerts.counts(config) == {"pending": 0, "firing": 0, "silenced": 0, "resolved": 1}
+
+
+def test_a_target_that_is_down_is_tried_again_later_and_costs_the_others_nothing(
+    tmp_path, receiver, monkeypatch
+) -> None:
+    other = Receiver()
+    targets = [{"name": "hook", "url": receiver.url}, {"name": "other", "url": other.url}]
+    config = config_of(tmp_path, receiver.url, targets=targets)
+    put(tmp_path, is_even=False)
+    receiver.is_down = True
+    said: list[str] = []
+    one = _Watch(config, lambda *_: 0, said.append)
+    one._turn()
+    assert any("hook did not take the message" in text for text in said)
+    receiver.is_down = False
+    one._turn()
+    assert receiver.messages == [], "not so soon"
+    monkeypatch.setattr(watch, "monotonic", lambda: 1e12)
+    one._turn()
+    one._turn()
+    assert (len(receiver.messages), len(other.messages)) == (1, 1)
+    other.server.shutdown()
+    other.server.server_close()
+
+
+def test_the_address_of_a_target_is_in_no_message(tmp_path, receiver, caplog) -> None:
+    receiver.is_down = True
+    target = TargetConfig.model_validate({"name": "hook", "url": receiver.url})
+    with pytest.raises(UnreachableError) as error:
+        send(target, "t", "x")
+    wrong = TargetConfig.model_validate({"name": "hook", "url": "nowhere-s3cr3t"})
+    with pytest.raises(InputError) as other:
+        send(wrong, "t", "x")
+    assert "s3cr3t" not in f"{error.value}{other.value}{caplog.text}{target!r}{wrong!r}"
+
+
+def test_a_severity_and_a_pattern_choose_who_is_told() -> None:
+    target = TargetConfig.model_validate(
+        {"name": "pager", "url": "json://h", "clusters": ["prod-*"], "severity": "warning"}
+    )
+    assert target.wants("prod-1", "critical")
+    assert not target.wants("prod-1", "info")
+    assert not target.wants("test-1", "critical")
+    with pytest.raises(ValueError, match="two targets"):
+        Alerts.model_validate({"targets": [{"name": "a", "url": "x"}, {"name": "a", "url": "y"}]})
+    with pytest.raises(ValueError, match="either url or url_file"):
+        TargetConfig.model_validate({"name": "a"})
+
+
+def test_silences_need_a_reason_and_a_role(tmp_path) -> None:
+    config = config_of(tmp_path, "json://127.0.0.1:1")
+    with pytest.raises(InputError, match="reason"):
+        alerts.silence(config, "*", "*", "*", FOUR_HOURS, Identity(name="ann"), " ")
+    with pytest.raises(UnknownNameError):
+        alerts.end_silence(config, 7, Identity(name="ann"))
+    stranger = Identity(name="eve", source="users")
+    with pytest.raises(ForbiddenError):
+        alerts.silence(config, "*", "*", "*", FOUR_HOURS, stranger, "x")
+    with pytest.raises(ForbiddenError):
+        alerts.send_test(config, "hook", stranger)
+
+
+def test_alerts_come_back_from_the_database_as_they_were(tmp_path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'journal.db'}")
+    store = AlertStore(database)
+    made = looked({}, [facts(0, gauges=[uneven(1.0)], returned=9)], LIMITS)
+    store.save({}, made)
+    assert store.alerts() == made
+    key = next(iter(made))
+    rest = {name: one for name, one in made.items() if name != key}
+    store.save(made, rest)
+    assert store.alerts() == rest
+    database.close()
