@@ -123,7 +123,7 @@ class Access:
             )
         held = self.role_of(identity, cluster)
         return (
-            f"{identity.name} has {held or 'no'} role{place}; to {action} needs role {role}.",
+            f"{identity.name} has {held or 'no'} role{place}; {role} is needed to {action}.",
             "Ask an admin: roles are under [[access.grants]] in trimtab.toml.",
         )
 

@@ -75,7 +75,7 @@ def test_one_person_requests_and_another_one_approves(guarded, browser) -> None:
     run = re.search(r"run=([\w-]+)", ann.url)[1]
 
     vic = signed_in(browser, guarded, "vic", f"run?run={run}")
-    expect(vic.get_by_text("to approve runs needs role operator")).to_be_visible()
+    expect(vic.get_by_text("operator is needed to approve runs")).to_be_visible()
     expect(vic.get_by_role("button", name="Approve")).to_be_disabled()
 
     ben = signed_in(browser, guarded, "ben", f"run?run={run}")

@@ -75,9 +75,9 @@ def test_nobody_approves_what_is_their_own_and_a_viewer_nothing(config) -> None:
     run_id = request(config)
     with pytest.raises(ForbiddenError, match="cannot decide on it"):
         services.decide(config, run_id, ANN, is_approved=True)
-    with pytest.raises(ForbiddenError, match="needs role operator"):
+    with pytest.raises(ForbiddenError, match="operator is needed"):
         services.decide(config, run_id, VIC, is_approved=True)
-    with pytest.raises(ForbiddenError, match="needs role operator"):
+    with pytest.raises(ForbiddenError, match="operator is needed"):
         request(config, VIC)
     assert services.awaits_approval(config, services.run_view(config, run_id))
 
