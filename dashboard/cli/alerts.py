@@ -20,7 +20,10 @@ app = typer.Typer()
 
 @app.command("list")
 def list_alerts(config_file: Config = None, as_json: Json = False) -> int:
-    """List alerts that fire, are pending or over, and silences."""
+    """List alerts that fire, are pending or over.
+
+    Silences are listed, too.
+    """
     config = configured_journal(config_file)
     found, silences = alerts.current(config)
     now = services.now()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import TYPE_CHECKING, Final
 
 import streamlit as st
+from streamlit.errors import StreamlitSecretNotFoundError
 
 from core.errors import OpsError
 from dashboard import services, sign_in
@@ -73,8 +75,27 @@ def needs_sign_in() -> bool:
         config = services.page_config()
     except OpsError:
         return False  # the page itself says why
-    if config.access.sign_in != "oidc" or st.user.is_logged_in:
+    if config.access.sign_in != "oidc" or access.is_signed_in():
         return False
     st.title("Sign in to Trimtab")
-    st.button("Sign in", icon=":material/login:", type="primary", on_click=st.login)
+    if fault := _provider_fault():
+        st.error(fault, title="Nobody can sign in", icon=":material/error:")
+    else:
+        st.button("Sign in", icon=":material/login:", type="primary", on_click=st.login)
     return True
+
+
+def _provider_fault() -> str:
+    """Return why the OpenID provider cannot be asked; empty: it can."""
+    try:
+        is_configured = "auth" in st.secrets
+    except (FileNotFoundError, StreamlitSecretNotFoundError):
+        is_configured = False
+    if not is_configured:
+        return (
+            "sign_in is oidc, and no OpenID provider is configured. Write `[auth]` into "
+            "`.streamlit/secrets.toml` of the folder that the pages are started from."
+        )
+    if importlib.util.find_spec("authlib") is None:
+        return "sign_in is oidc, and Authlib is not installed. Run: `pip install 'trimtab[oidc]'`."
+    return ""

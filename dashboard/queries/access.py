@@ -31,11 +31,16 @@ def person(config: Config) -> Identity:
         found = access.sessions(config).of(cookie) if cookie else None
     elif sign_in == "proxy":
         found = access.proxied_identity(config, st.context.headers)
-    elif st.user.is_logged_in:
+    elif is_signed_in():
         found = _of_provider(config)
     if found is None:
         raise ForbiddenError("You are not signed in, or your session has ended.", hint="Sign in.")
     return found
+
+
+def is_signed_in() -> bool:
+    """Return whether an OpenID provider has signed somebody in; without one nobody is."""
+    return bool(st.user.get("is_logged_in", False))
 
 
 def _of_provider(config: Config) -> Identity | None:

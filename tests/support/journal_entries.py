@@ -107,7 +107,6 @@ def ended(
 ONE_OF_EACH: tuple[Event, ...] = (
     requested(undoes=RunId("20261120-120000-000000")),
     ControlRequested(control="pause", reason="lunch é"),
-    RunDecided(is_approved=True, comment="looks right"),
     claimed(is_takeover=True),
     RunRefused(code="plan_expired", sentence="Too late.", hint="Again."),
     RunPaused(sentence="Paused."),
@@ -119,6 +118,7 @@ ONE_OF_EACH: tuple[Event, ...] = (
     SettingChanged(key=SHEDDING),
     SettingRestored(key=SHEDDING, result="restored", sentence="As before."),
     ExternalMove(subject="a/b/0x0_0x1", source=None, destination="b9:8080", sentence="Moved."),
+    RunDecided(is_approved=True, comment="looks right"),
     RunEnded(state="DONE", sentence="All done."),
     RunMeasured(
         snapshot_id="feedfeedfeedfeed",

@@ -24,22 +24,31 @@ def free_port() -> int:
 
 
 @contextmanager
-def pages_served(folder: Path, *hosts: str, config: Path | None = None) -> Iterator[int]:
+def pages_served(
+    folder: Path,
+    *hosts: str,
+    config: Path | None = None,
+    port: int = 0,
+    start_in: Path = ROOT,
+) -> Iterator[int]:
     """Give the port of a server that answers.
 
     Args:
         folder: Where its log goes.
         hosts: Of a proxy.
         config: The configuration file; without it none is named.
+        port: Of the server; 0: a free one.
+        start_in: Working directory.
     """
-    port, log = free_port(), folder / "log"
+    port, log = port or free_port(), folder / "log"
     environment = {name: text for name, text in os.environ.items() if "TRIMTAB" not in name}
+    environment["PYTHONPATH"] = str(ROOT)
     if config is not None:
         environment["TRIMTAB_CONFIG"] = str(config)
     command = [sys.executable, "-m", "dashboard.serve", "127.0.0.1", str(port), *hosts]
     with log.open("wb") as sink:
         process = subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdout=sink, stderr=subprocess.STDOUT
+            command, cwd=start_in, env=environment, stdout=sink, stderr=subprocess.STDOUT
         )
     try:
         end, tick = monotonic() + START_S, threading.Event()

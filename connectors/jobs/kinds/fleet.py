@@ -252,7 +252,7 @@ KINDS: Final = (
     JobKind(
         name="diagnose",
         title="Diagnosis of clusters",
-        answers="Which settings, policies or data make the load uneven? A search to its end.",
+        answers="Which settings, policies or data make the load of each cluster uneven?",
         scope=PoolScope,
         request=DiagnoseRequest,
         run=_diagnosis,
