@@ -27,6 +27,7 @@ MIN_PASSWORD: Final = 12
 """Characters; length is what makes a password hard to guess."""
 
 MAX_TOKEN_DAYS: Final = 366
+_PRIVATE: Final = 0o600
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}\Z")
 _TOKEN: Final = re.compile(r"ttk_([0-9a-f]{12})_([A-Za-z0-9_-]{43})\Z")
 _HASHER: Final = PasswordHasher()
@@ -246,13 +247,13 @@ class UserFile:
         """Give the content to change; it is written whole when nothing went wrong."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with FileLock(f"{self._path}.lock", timeout=10):
+            with FileLock(f"{self._path}.lock", timeout=10, mode=_PRIVATE):
                 saved = self._content()
                 content = _Content(users=dict(saved.users), tokens=dict(saved.tokens))
                 yield content
                 text = msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
                 written = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
-                handle = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                handle = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE)
                 with os.fdopen(handle, "wb") as file:
                     file.write(text)
                     file.flush()

@@ -61,7 +61,7 @@ def watch(
         stop: Set it to end.
         report: Called with what a person at the terminal wants to know.
     """
-    lock = filelock.FileLock(config.state_dir / "alerts.lock")
+    lock = filelock.FileLock(config.state_dir / "alerts.lock", mode=0o600)
     while not stop.is_set():
         try:
             lock.acquire(timeout=0)
