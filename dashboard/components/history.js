@@ -37,6 +37,8 @@ function keepSteps() {
         left = { url: location.href, at: now }
         return replace(state, title, url)
       }
+      // what the server corrects on a page that was just opened is no step of a person
+      if (now - movedAt < LULL_MS) return replace(state, title, url)
     } else {
       if (left && now - left.at < LEAVING_MS) replace(state, title, left.url)
       ;[left, movedAt] = [null, now]
