@@ -64,7 +64,7 @@ def exposed_secrets(config: TrimtabConfig) -> list[str]:
         names = sorted(_inline(config, config.file))
         if names:
             found.append(_exposed(config.file, f" and holds {', '.join(names)}"))
-    files = {path for one in _parts(config) for path in _secret_files(one)}
+    files = {path for one in _parts(config) for path in _secret_files(one)} | {config.users_file}
     found += [_exposed(path, "") for path in sorted(files) if readable_by_others(path)]
     found += [
         f"{name} is short or a number: where an endpoint repeats it, it is replaced only after "
@@ -89,7 +89,8 @@ def _parts(config: TrimtabConfig) -> list[tuple[str, BaseModel]]:
             "prometheus.auth": getattr(cluster.prometheus, "auth", None),
         }
         found += [(f"{cluster.name}.{name}", part) for name, part in parts.items() if part]
-    return found
+    found += [(f"alerts.{target.name}", target) for target in config.alerts.targets]
+    return [*found, ("access", config.access)]
 
 
 def _secrets(config: TrimtabConfig) -> list[tuple[str, str]]:
@@ -119,6 +120,6 @@ def _inline(config: TrimtabConfig, file: Path) -> list[str]:
 
 
 def _secret_files(part: tuple[str, BaseModel]) -> list[Path]:
-    names = ("token_file", "password_file", "digest_file", "key_file")
+    names = ("token_file", "password_file", "digest_file", "key_file", "url_file")
     values = [getattr(part[1], name, None) for name in names]
     return [value for value in values if isinstance(value, Path)]

@@ -148,11 +148,10 @@ def runs(
         RemoteError: The journal cannot be read.
     """
     book = _runbook_at(config.journal_address, config.connectors)
-    if config.access.sign_in == "none":
+    if cluster is not None or config.access.sign_in == "none":
         return book.views(cluster=cluster, limit=limit)
-    names = {one.name for one in config.clusters}
-    found = [view for view in book.views(cluster=cluster, limit=None) if view.cluster in names]
-    return found[:limit]
+    found = [view for one in config.clusters for view in book.views(cluster=one.name, limit=limit)]
+    return sorted(found, key=lambda view: view.run_id, reverse=True)[:limit]
 
 
 def default_options(config: TrimtabConfig, cluster: str) -> RunOptions:

@@ -18,6 +18,7 @@ from connectors.access.sessions import MAX_FAILURES, Sessions
 from connectors.access.users import UserFile
 from connectors.config.access import AccessConfig
 from connectors.config.model import TrimtabConfig
+from connectors.config.private import exposed_secrets
 from connectors.journal.engine import Database
 from core.access import ROLES, Access, Grant, Identity
 from core.actions.authority import needed_role, refusal_of
@@ -31,7 +32,8 @@ from core.errors import (
 )
 from core.plan.codec import dump_plan
 from core.pulsar.steps.setting import SetDynamicSetting
-from dashboard.services import access
+from dashboard import services
+from dashboard.services import access, jobs
 
 PASSWORD = "correct horse battery"
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -321,3 +323,48 @@ def test_a_plan_file_of_another_key_or_changed_is_refused(tmp_path) -> None:
     file.write_text(json.dumps(other))  # sealed again: its id fits, its signature does not
     with pytest.raises(UnusablePlanError, match="signature"):
         access.read_plan(ours, file)
+
+
+def test_check_names_secret_files_that_others_can_read(tmp_path) -> None:
+    places = {name: tmp_path / name for name in ("users.json", "key", "target")}
+    for path in places.values():
+        path.write_text("x")
+        path.chmod(0o644)
+    config = TrimtabConfig.model_validate(
+        {
+            "access": {"users_file": places["users.json"], "key_file": places["key"]},
+            "alerts": {"targets": [{"name": "hook", "url_file": places["target"]}]},
+        }
+    )
+    found = exposed_secrets(config)
+    assert all(any(str(path) in text for text in found) for path in places.values())
+    for path in places.values():
+        path.chmod(0o600)
+    assert exposed_secrets(config) == []
+
+
+def test_runs_and_jobs_of_clusters_without_a_role_are_not_shown(tmp_path) -> None:
+    grants = [{"role": "operator", "people": ["ann"]}]
+    names = ("prod", "other")
+    clusters = [{"name": name, "zookeeper": "z:1", "read_only": False} for name in names]
+    values = {"state_dir": tmp_path, "clusters": clusters}
+    config = TrimtabConfig.model_validate(
+        {**values, "access": {"sign_in": "users", "grants": grants}}
+    )
+    ann = Identity(name="ann", source="users")
+    moment = services.now()
+    for name in names:
+        plan = plan_of(1, cluster=name, created_at=moment, expires_at=moment + timedelta(minutes=5))
+        options = services.default_options(config, name)
+        services.request_run(config, name, plan, "too hot", options, ann)
+        jobs.request_job(config, "health", {"clusters": [name]}, ann)
+    assert {view.cluster for view in services.runs(config)} == {"prod", "other"}
+    one = config.of_kind("pulsar").model_copy(update={"clusters": [config.cluster("prod")]})
+    assert {view.cluster for view in services.runs(one)} == {"prod"}
+    (found,) = jobs.jobs(one)
+    assert found.request.parameters["clusters"] == ["prod"]
+    hidden = next(job for job in jobs.jobs(config) if job.id != found.id)
+    with pytest.raises(UnknownNameError):
+        jobs.job(one, hidden.id)
+    with pytest.raises(ForbiddenError):
+        jobs.request_job(config, "health", {}, Identity(name="ben", source="users"))
