@@ -51,3 +51,38 @@ def check_history(config: TrimtabConfig) -> CheckResult:
     except OpsError as exc:
         return fault(what, exc)
     return CheckResult(what=what, ok=True, detail="It can be written and read.")
+
+
+def check_journal(config: TrimtabConfig) -> CheckResult:
+    """Try whether the journal can be read, its end is sound and its anchors agree; never raises."""
+    from connectors.access.key import installation_key  # noqa: PLC0415  # commands must start fast
+    from connectors.journal.anchor import add_anchor, read_anchors  # noqa: PLC0415  # the same
+    from connectors.journal.journal import SqlJournal  # noqa: PLC0415  # the same
+
+    what = "Journal"
+    file = config.audit.anchor_file
+    try:
+        journal = SqlJournal(config.journal_address)
+        try:
+            what = f"Journal {journal.place}"
+            damage = journal.recent_damage()
+            if file is not None:
+                key = installation_key(config.access)
+                add_anchor(file, journal, key)
+                anchors = len(read_anchors(file, key))
+        finally:
+            journal.close()
+    except OpsError as exc:
+        return fault(what, exc)
+    if damage is not None:
+        return CheckResult(
+            what=what,
+            ok=False,
+            detail=f"Entry {damage.seq} is not as it was written: {damage.what}",
+            remedy="Run `trimtab runs --verify`; restore the journal from a copy.",
+        )
+    if file is None:
+        detail = "It can be read. No anchors are written (anchor_file under [audit])."
+    else:
+        detail = f"It can be read; anchors in {file}: {anchors}."
+    return CheckResult(what=what, ok=True, detail=detail)

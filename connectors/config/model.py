@@ -36,7 +36,7 @@ from connectors.config.alerts import Alerts
 from connectors.config.credentials import Auth, Strict, Tls, ZooKeeperAuth
 from connectors.config.kinds import KINDS, fault_of
 from connectors.config.metrics import Prometheus
-from connectors.config.storage import History, Keep, Pages, Spark
+from connectors.config.storage import Audit, History, Keep, Pages, Spark
 from connectors.transport.addresses import HostPattern, address_fault
 from core.access import Role
 from core.actions.approval import ApprovalRules
@@ -336,6 +336,7 @@ class TrimtabConfig(BaseSettings):
         history: What is recorded for good.
         pages: How browsers reach the pages.
         journal_url: Database of the journal, as SQLAlchemy writes URLs; it may hold a password.
+        audit: How a rewritten journal is noticed.
         access: Who may use Trimtab.
         alerts: What people are told, and who is.
     """
@@ -354,6 +355,7 @@ class TrimtabConfig(BaseSettings):
     history: History = History()
     pages: Pages = Pages()
     journal_url: SecretStr | None = None
+    audit: Audit = Audit()
     access: AccessConfig = AccessConfig()
     alerts: Alerts = Alerts()
     _file: Path | None = PrivateAttr(default=None)

@@ -1,8 +1,9 @@
-"""Configuration sections of snapshots, history, Spark and pages."""
+"""Configuration sections of snapshots, history, audit, Spark and pages."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Final
 
 from pydantic import Field, SecretStr, field_validator
@@ -47,6 +48,19 @@ class Keep(Strict):
         return Retention(
             max_count=self.max_count, max_age_s=self.max_age_s, max_bytes=self.max_bytes
         )
+
+
+class Audit(Strict):
+    """How a journal that was rewritten or cut off is noticed.
+
+    Attributes:
+        anchor_file: The worker appends the hash of the journal's end to it, signed; it belongs
+            where whoever can write the journal cannot write. Without it no anchors are written.
+        anchor_every_min: Minutes between two anchors, while the journal grows.
+    """
+
+    anchor_file: Path | None = None
+    anchor_every_min: float = Field(default=10.0, gt=0)
 
 
 class Spark(Strict):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +18,7 @@ from connectors.journal.errors import as_remote_error
 from connectors.journal.schema import ENTRIES
 from connectors.journal.verify import Damage, Row, Verification, content_damage, verify_rows
 from core.actions.codec import RecordDecoder, stored_kinds
-from core.actions.events import FIRST_LINK, Entry, Record, canonical, link
+from core.actions.events import FIRST_LINK, Entry, EntryFilter, Record, canonical, link
 from core.actions.model import RunId
 from core.errors import ConflictError, ProtocolError
 from core.plan.model import Plan
@@ -130,6 +131,18 @@ class SqlJournal:
         with self.database.reading("read entries") as connection:
             rows = connection.execute(query).mappings().all()
         return [self._entry(Row(**row)) for row in rows]
+
+    def selected(self, wanted: EntryFilter, limit: int | None = None) -> Sequence[Entry]:
+        """Return the newest entries that match, the oldest of them first.
+
+        Raises:
+            RemoteError: The journal cannot be read, or an entry in it is damaged.
+        """
+        query = sa.select(ENTRIES).where(*_conditions(wanted))
+        query = query.order_by(ENTRIES.c.seq.desc()).limit(limit)
+        with self.database.reading("read entries") as connection:
+            rows = connection.execute(query).mappings().all()
+        return [self._entry(Row(**row)) for row in reversed(rows)]
 
     def _entry(self, row: Row) -> Entry:
         try:
@@ -272,15 +285,18 @@ class SqlJournal:
             row = connection.execute(_NEWEST).one_or_none()
         return (row.seq, row.digest) if row else (0, FIRST_LINK)
 
-    def verify(self, expected: str | None = None) -> Verification:
+    def verify(
+        self, expected: str | None = None, anchors: Mapping[int, str] = MappingProxyType({})
+    ) -> Verification:
         """Compute the whole chain again and say where it breaks.
 
         Args:
             expected: A hash stored by an earlier check; it must still be in the chain.
+            anchors: By place: hashes that entries had, see :mod:`connectors.journal.anchor`.
         Raises:
             RemoteError: The journal cannot be read.
         """
-        return verify_rows(self._rows(), expected)
+        return verify_rows(self._rows(), expected, anchors=anchors)
 
     def recent_damage(self, limit: int = 2_000) -> Damage | None:
         """Return the first of the last ``limit`` entries that is not as it was written, if any.
@@ -334,6 +350,20 @@ def _follow(workers: dict[str, str], run_id: str, kind: str, actor: str) -> None
         workers[run_id] = actor
     elif kind in _ENDS and workers.get(run_id) in ("", actor):
         del workers[run_id]
+
+
+def _conditions(wanted: EntryFilter) -> list[sa.ColumnElement[bool]]:
+    columns = ENTRIES.c
+    found = [columns.seq > wanted.after]
+    same = ((columns.run_id, wanted.run_id), (columns.cluster, wanted.cluster))
+    found += [column == value for column, value in (*same, (columns.actor, wanted.actor)) if value]
+    if wanted.kind is not None:
+        found.append(columns.kind.in_(stored_kinds(wanted.kind)))
+    if wanted.since is not None:
+        found.append(columns.at_ms >= datetime_to_ms(wanted.since))
+    if wanted.until is not None:
+        found.append(columns.at_ms <= datetime_to_ms(wanted.until))
+    return found
 
 
 def _values(entry: Entry, text: str) -> dict[str, object]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from core.actions.events import FIRST_LINK, link
@@ -49,12 +50,14 @@ class Verification:
         newest_seq: Place of the last sound entry, 0: none.
         newest_digest: Its hash; whoever keeps it elsewhere will notice a cut end, too.
         damage: The first thing that is wrong; ``None``: all is sound.
+        anchors: Hashes stored elsewhere that these entries have.
     """
 
     entries: int
     newest_seq: int
     newest_digest: str
     damage: Damage | None
+    anchors: int = 0
 
     @property
     def is_sound(self) -> bool:
@@ -63,33 +66,56 @@ class Verification:
 
 
 def verify_rows(
-    rows: Iterable[Row], expected: str | None = None, *, after: tuple[int, str] = (0, FIRST_LINK)
+    rows: Iterable[Row],
+    expected: str | None = None,
+    *,
+    after: tuple[int, str] = (0, FIRST_LINK),
+    anchors: Mapping[int, str] = MappingProxyType({}),
 ) -> Verification:
     """Compute the chain again, up to the first damage.
 
-    A changed, missing, added or moved entry breaks the chain where it is. An end that was cut off
-    leaves a sound chain: only a hash stored elsewhere (``expected``) shows it.
+    A changed, missing, added or moved entry breaks the chain where it is. A chain that was made
+    again from one entry on, or whose end was cut off, is sound: only hashes stored elsewhere
+    (``expected``, ``anchors``) show it.
 
     Args:
         rows: All entries, by place.
         expected: A hash that must be in the chain.
         after: Place and hash of the entry before the first one.
+        anchors: By place: hashes that these entries had.
     """
     seq, digest = after
     is_met = expected is None or expected == FIRST_LINK
     damage: Damage | None = None
     for row in rows:
-        damage = _wrong(row, seq, digest)
+        damage = _wrong(row, seq, digest) or _not_anchored(row, anchors)
         if damage is not None:
             break
         seq, digest = row.seq, row.digest
         is_met = is_met or digest == expected
+    if damage is None and anchors and max(anchors) > seq:
+        what = f"The end was cut off: an anchor holds entry {max(anchors)}."
+        damage = Damage(seq=seq + 1, what=what)
     if damage is None and not is_met:
         damage = Damage(
             seq=seq + 1,
             what=f"No entry has the hash {expected}: the end was cut off, or this is another one.",
         )
-    return Verification(entries=seq, newest_seq=seq, newest_digest=digest, damage=damage)
+    met = sum(1 for place in anchors if place <= seq)
+    return Verification(
+        entries=seq, newest_seq=seq, newest_digest=digest, damage=damage, anchors=met
+    )
+
+
+def _not_anchored(row: Row, anchors: Mapping[int, str]) -> Damage | None:
+    if anchors.get(row.seq, row.digest) == row.digest:
+        return None
+    before = max((seq for seq in anchors if seq < row.seq), default=0)
+    return Damage(
+        seq=row.seq,
+        what="It is not the entry of its anchor: the journal was written again from an entry after "
+        f"{before} on.",
+    )
 
 
 def _wrong(row: Row, before: int, previous: str) -> Damage | None:

@@ -14,13 +14,16 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from math import inf
+from pathlib import Path
 from typing import Final
 
 from connectors.access.key import installation_key
 from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.config.private import keep_private
 from connectors.connector import OpenCluster
+from connectors.journal.anchor import keep_anchored
 from connectors.journal.journal import SqlJournal
 from connectors.journal.lease import SqlLease
 from connectors.systems import open_cluster, systems_of
@@ -128,10 +131,24 @@ def run_worker(
     threads = [
         threading.Thread(target=loop.run, name=f"work {loop.cluster.name}") for loop in loops
     ]
+    if config.audit.anchor_file is not None:
+        threads.append(_anchoring(config, config.audit.anchor_file, stop))
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def _journal_of(config: TrimtabConfig) -> SqlJournal:
+    return SqlJournal(config.journal_address, steps_of(systems_of(config)))
+
+
+def _anchoring(config: TrimtabConfig, file: Path, stop: threading.Event) -> threading.Thread:
+    """Return the thread that stores hashes of the journal's end elsewhere."""
+    key = installation_key(config.access)
+    every_s = 60 * config.audit.anchor_every_min
+    arguments = (file, every_s, partial(_journal_of, config), key, stop)
+    return threading.Thread(target=keep_anchored, args=arguments, name="anchors")
 
 
 def work_on(
@@ -404,9 +421,7 @@ class _Loop:
 
     def _open_journal(self) -> SqlJournal:
         if self._journal is None:
-            self._journal = SqlJournal(
-                self._config.journal_address, steps_of(systems_of(self._config))
-            )
+            self._journal = _journal_of(self._config)
         return self._journal
 
     def _new_lease(self, journal: SqlJournal) -> Lease:

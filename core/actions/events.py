@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal
 
@@ -269,3 +270,26 @@ def canonical(record: Record) -> str:
 def link(previous: str, seq: int, text: str) -> str:
     """Return the hash that seals entry ``seq`` with canonical JSON ``text`` after ``previous``."""
     return hashlib.sha256(f"{previous}\n{seq}\n{text}".encode("ascii")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryFilter:
+    """Which entries of a journal; what is not given matches everything.
+
+    Attributes:
+        run_id: Of one run.
+        cluster: Name.
+        actor: Who wrote it: a person as signed in, or a worker.
+        kind: Name of an event, see :data:`core.actions.describe.KINDS`.
+        since: Not before this, aware UTC.
+        until: Not after this, aware UTC.
+        after: Only entries behind this place.
+    """
+
+    run_id: str | None = None
+    cluster: str | None = None
+    actor: str | None = None
+    kind: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    after: int = 0

@@ -46,7 +46,7 @@ from dashboard.cli.supervisor import (
 )
 from dashboard.cli.systems import captured
 from dashboard.services import alerts
-from dashboard.services.history import check_history, record_stored
+from dashboard.services.history import check_history, check_journal, record_stored
 
 if TYPE_CHECKING:
     from dashboard.services.history import Checked
@@ -119,20 +119,23 @@ def check(config: Config = None, as_json: Json = False) -> int:
     """
     loaded = configured(config)
     results = {cluster.name: services.check(loaded, cluster) for cluster in loaded.clusters}
-    history = check_history(loaded)
+    history, journal = check_history(loaded), check_journal(loaded)
     warnings = services.exposed_secrets(loaded)
     for warning in warnings:
         note(f"Warning: {warning}")
-    all_fine = history.ok and all(item.ok for items in results.values() for item in items)
+    all_fine = (
+        history.ok and journal.ok and all(item.ok for items in results.values() for item in items)
+    )
     body = {
         "ok": all_fine,
         "clusters": {name: [_tried(item) for item in items] for name, items in results.items()},
         "history": _tried(history),
+        "journal": _tried(journal),
         "warnings": warnings,
     }
 
     def show() -> None:
-        for name, items in {**results, "what is recorded": [history]}.items():
+        for name, items in {**results, "what is recorded": [history, journal]}.items():
             say(name)
             table(
                 ("", "what", "detail"),

@@ -455,6 +455,11 @@ COMMANDS: Final[Mapping[str, Mapping[str, Entry | Group]]] = {
             "List, show and control runs; verify the journal.",
             "trimtab runs --cluster sandbox --last 5",
         ),
+        "audit": Entry(
+            f"{_CLI}.audit",
+            "List and export who did what: entries of the journal.",
+            "trimtab audit --who alice --from -7d --export week.csv",
+        ),
         "pegasus": Group("Show, balance and maintain Apache Pegasus clusters.", _PEGASUS_COMMANDS),
     },
     "Services": {

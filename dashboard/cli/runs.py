@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import msgspec
 import typer
@@ -55,6 +55,10 @@ def runs(
         str | None,
         typer.Option(metavar="HASH", help="With --verify: this hash must be in the journal."),
     ] = None,
+    anchors: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --verify: use this copy of the anchor file."),
+    ] = None,
     export: Annotated[
         Path | None, typer.Option(metavar="FILE.jsonl", help="Export the entries to a file.")
     ] = None,
@@ -72,28 +76,37 @@ def runs(
     Show time, person, reason and result.
     """
     config = configured_journal(config_file)
-    if expect is not None and not verify:
-        raise UsageFaultError("--expect needs --verify.", hint="Give both.")
-    controls_given: dict[Control, bool] = {"pause": pause, "resume": resume, "stop": stop}
-    if controls := [control for control, is_given in controls_given.items() if is_given]:
-        if run is None or len(controls) > 1 or verify or export:
+    if not verify and (expect is not None or anchors is not None):
+        raise UsageFaultError("--expect and --anchors need --verify.", hint="Give both.")
+    if control := _control_given(pause=pause, resume=resume, stop=stop):
+        if run is None or verify or export:
             raise UsageFaultError(
                 "--pause, --resume and --stop apply to one run, one at a time.",
-                hint=f"Write: trimtab runs RUN --{controls[0]}.",
+                hint=f"Write: trimtab runs RUN --{control}.",
             )
-        return _control(config, run, controls[0], reason, as_json=as_json)
+        return _control(config, run, control, reason, as_json=as_json)
     if verify:
-        if run or export:
-            raise UsageFaultError(
-                "--verify looks at the whole journal, not at a run, and exports nothing.",
-                hint="Give it alone.",
-            )
-        return _verify(config, expect, as_json=as_json)
+        return _verify(config, run or export, expect, anchors, as_json=as_json)
     if export is not None:
         return _export(config, export, run, cluster, as_json=as_json)
     if run is not None:
         return _show(config, run, as_json=as_json)
     return _list(config, cluster, last, as_json=as_json)
+
+
+def _control_given(**given: bool) -> Control | None:
+    """Return the one control that was given, if any.
+
+    Raises:
+        UsageFaultError: More than one was given.
+    """
+    controls = [name for name in get_args(Control) if given[name]]
+    if len(controls) > 1:
+        raise UsageFaultError(
+            "--pause, --resume and --stop apply to one run, one at a time.",
+            hint=f"Write: trimtab runs RUN --{controls[0]}.",
+        )
+    return controls[0] if controls else None
 
 
 def _control(
@@ -184,12 +197,12 @@ def _show(config: services.Config, run_id: str, *, as_json: bool) -> int:
             say(sentence)
         _say_rest(view)
         say()
-        rows = [_entry_row(entry, view.disregarded) for entry in entries]
+        rows = [entry_row(entry, view.disregarded) for entry in entries]
         table(("entry", "at (UTC)", "who", "what"), rows, spare=("who",))
 
     body = {
         "run": run_json(view),
-        "entries": [_entry_json(entry) for entry in entries],
+        "entries": [entry_json(entry) for entry in entries],
     }
     return emit(Answer(body, show), as_json=as_json)
 
@@ -324,7 +337,13 @@ def _value(after: Observation | None) -> str:
     return "" if after is None else after.value or "not set"
 
 
-def _entry_row(entry: Entry, disregarded: Collection[int]) -> list[str]:
+def entry_row(entry: Entry, disregarded: Collection[int] = ()) -> list[str]:
+    """Return the cells of an entry: place, time, person and what happened.
+
+    Args:
+        entry: The entry.
+        disregarded: Places of entries that do not count, for their writer had lost the run.
+    """
     record = entry.record
     words = describe_event(record.event)
     void = "Does not count, its writer had lost the run: " if entry.seq in disregarded else ""
@@ -340,9 +359,21 @@ def _entries_text(count: int) -> str:
     return "1 entry" if count == 1 else f"{count:,} entries"
 
 
-def _verify(config: services.Config, expect: str | None, *, as_json: bool) -> int:
+def _verify(
+    config: services.Config,
+    other: object,
+    expect: str | None,
+    anchors: Path | None,
+    *,
+    as_json: bool,
+) -> int:
+    if other:
+        raise UsageFaultError(
+            "--verify looks at the whole journal, not at a run, and exports nothing.",
+            hint="Give it alone.",
+        )
     journal = services.journal(config)
-    found = journal.verify(expect)
+    found = services.verify_journal(config, expect, anchors)
 
     def show() -> None:
         if found.damage is None:
@@ -351,7 +382,13 @@ def _verify(config: services.Config, expect: str | None, *, as_json: bool) -> in
             say(f"The journal {journal.place} is DAMAGED at entry {found.damage.seq}.")
             say(f"{found.damage.what} {_entries_text(found.entries)} before it are sound.")
         say(f"Newest sound entry: {found.newest_seq}, hash {found.newest_digest}")
-        say("Keep that hash elsewhere: `runs --verify --expect HASH` then notices a cut end, too.")
+        if found.anchors:
+            say(f"{pluralize(found.anchors, 'anchor')} agree with it.")
+        else:
+            say(
+                "Store that hash elsewhere, and `runs --verify --expect HASH` notices a cut end, "
+                "too; anchor_file under [audit] does it by itself."
+            )
 
     damage = found.damage
     body = {
@@ -359,6 +396,7 @@ def _verify(config: services.Config, expect: str | None, *, as_json: bool) -> in
         "is_sound": found.is_sound,
         "entries": found.entries,
         "newest": {"seq": found.newest_seq, "digest": found.newest_digest},
+        "anchors": found.anchors,
         "damage": None if damage is None else {"seq": damage.seq, "what": damage.what},
     }
     code = EXIT_DONE if found.is_sound else EXIT_REFUSED
@@ -372,7 +410,7 @@ def _export(
     try:
         with out.open("w", encoding="utf-8") as file:
             for entry in _entries(config, run, cluster):
-                line = json.dumps(_entry_json(entry), sort_keys=True, ensure_ascii=True)
+                line = json.dumps(entry_json(entry), sort_keys=True, ensure_ascii=True)
                 file.write(line + "\n")
                 count += 1
     except OSError as exc:
@@ -460,7 +498,7 @@ def _step_json(view: StepView) -> dict[str, Any]:
     }
 
 
-def _entry_json(item: Entry) -> dict[str, Any]:
+def entry_json(item: Entry) -> dict[str, Any]:
     """One entry of the journal exactly as it is sealed; the form of ``--export``, too."""
     body: dict[str, Any] = _plain(item)
     return body

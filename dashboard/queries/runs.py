@@ -190,10 +190,11 @@ def chain(config: Config, *, is_requested: bool) -> Chain | None:
         is_requested: Compute it when it is not known for the newest entry yet.
     Raises:
         RemoteError: The journal cannot be read.
+        InputError: The anchors cannot be read, or are not of this installation.
     """
     saved = _chains((config.journal_address.get_secret_value(), *newest(config)))
     if not saved and is_requested:
-        found = services.journal(config).verify()
+        found = services.verify_journal(config)
         damage = None if found.damage is None else (found.damage.seq, found.damage.what)
         saved.append(chain_of(found.entries, found.newest_digest, damage))
     return saved[0] if saved else None

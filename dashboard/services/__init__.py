@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from connectors.config.model import ClusterConfig, TrimtabConfig
     from connectors.connector import Connector
     from connectors.journal.journal import SqlJournal
+    from connectors.journal.verify import Verification
     from core.actions.dry_run import Rehearsal
     from core.systems import KnownSystem
 
@@ -119,6 +120,37 @@ def _journal_at(address: SecretStr, connectors: tuple[Connector, ...]) -> SqlJou
 @lru_cache(maxsize=8)
 def _runbook_at(address: SecretStr, connectors: tuple[Connector, ...]) -> RunBook:
     return RunBook(_journal_at(address, connectors))
+
+
+def anchor_age_s(config: TrimtabConfig) -> float | None:
+    """Return how long ago the journal's newest anchor was written, seconds; ``None``: never."""
+    from connectors.journal import anchor  # noqa: PLC0415  # commands must start fast
+
+    return anchor.anchor_age_s(config.audit.anchor_file) if config.audit.anchor_file else None
+
+
+def verify_journal(
+    config: TrimtabConfig, expected: str | None = None, anchors: Path | None = None
+) -> Verification:
+    """Compute the journal's chain again and hold it against the anchors.
+
+    Args:
+        config: Where the journal is, and the key that signed the anchors.
+        expected: A hash that must be in it.
+        anchors: A copy of the anchor file; ``None``: the configured one, if it is there.
+    Raises:
+        InputError: The anchors cannot be read, or are not of this installation.
+        RemoteError: The journal cannot be read.
+    """
+    from connectors.access.key import installation_key  # noqa: PLC0415  # commands must start fast
+    from connectors.journal.anchor import read_anchors  # noqa: PLC0415  # the same
+
+    file = anchors or config.audit.anchor_file
+    known: dict[int, str] = {}
+    if file is not None and (anchors is not None or file.exists()):
+        key = installation_key(config.access)
+        known = {one.seq: one.digest for one in read_anchors(file, key)}
+    return journal(config).verify(expected, known)
 
 
 def journal_bytes(config: TrimtabConfig) -> int | None:

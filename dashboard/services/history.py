@@ -73,6 +73,13 @@ def check_history(config: Config) -> CheckResult:
     return check(config)
 
 
+def check_journal(config: Config) -> CheckResult:
+    """Try whether the journal can be read, is sound at its end and agrees with its anchors."""
+    from connectors.check import check_journal as check  # noqa: PLC0415  # commands start fast
+
+    return check(config)
+
+
 def _frozen(options: Mapping[str, SecretStr]) -> tuple[tuple[str, SecretStr], ...]:
     return tuple(sorted(options.items(), key=lambda item: item[0]))
 

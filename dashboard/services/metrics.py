@@ -225,6 +225,8 @@ class _Metrics(Collector):
         self._add("journal_entries", "Entries of the journal.", {}, journal.newest()[0])
         if (size := services.journal_bytes(self._config)) is not None:
             self._add("journal_bytes", "Size of the journal's file.", {}, size)
+        if (age_s := services.anchor_age_s(self._config)) is not None:
+            self._add("journal_anchor_age_seconds", "Since the newest anchor.", {}, age_s)
         runs = services.runs(self._config, limit=_RUNS)
         states = Counter((view.cluster, view.state) for view in runs)
         for (name, state), count in sorted(states.items()):
