@@ -95,6 +95,9 @@ class ApplyLimits(Strict):
         verify_within_s: How long the visible effect of a step is awaited.
         moves_per_day: Most steps begun in 24 hours, over all runs.
         max_steps: Most steps of one run.
+        gradual_pace: Whether runs begin at a quarter of the pace, and slow down at trouble.
+        canary_s: Seconds for which the cluster is observed after a run's first step, before the
+            rest begins; 0: it is not. A run may ask for more, never for less.
     """
 
     pace_per_min: float = Field(default=10.0, gt=0, le=600)
@@ -102,6 +105,8 @@ class ApplyLimits(Strict):
     verify_within_s: float = Field(default=30.0, ge=1, le=600)
     moves_per_day: int = Field(default=500, ge=0)
     max_steps: int = Field(default=200, ge=1)
+    gradual_pace: bool = True
+    canary_s: float = Field(default=0.0, ge=0, le=300)
 
 
 class Approval(Strict):

@@ -54,6 +54,7 @@ CUT_SHORT: Final = frozenset(
     {
         "cluster_unreadable",
         "balancer_not_paused",
+        "canary_failed",
         "max_failures",
         "moves_per_day",
         "plan_expired",
@@ -281,6 +282,14 @@ def _wait(session: Session, found: GuardResult) -> GuardResult | None:
     return None
 
 
+def _report(session: Session, found: GuardResult) -> GuardResult | None:
+    step = session.turn
+    if step is not None and step.waiting != found.refusal.sentence:
+        session.record(StepWaiting(step=step.index, sentence=found.refusal.sentence))
+    session.idle(found.wait_s)
+    return None
+
+
 def _skip_turn(session: Session, found: GuardResult) -> GuardResult | None:
     for step in session.steps_in("PENDING")[:1]:
         skip(session, step, found.refusal)
@@ -289,6 +298,7 @@ def _skip_turn(session: Session, found: GuardResult) -> GuardResult | None:
 
 _FOLLOW: Final[Mapping[Effect, Callable[[Session, GuardResult], GuardResult | None]]] = {
     "wait": _wait,
+    "report": _report,
     "pause": _pause,
     "resume": _resume,
     "skip": _skip_turn,

@@ -12,7 +12,9 @@ from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import Final, Literal
 
+from core.actions.canary import gate_of, is_read_since, verdict
 from core.actions.model import Refusal, StepResult
+from core.actions.pace import pace_of
 from core.actions.preconditions import read_only_refusal
 from core.actions.session import Session
 from core.actions.views import StepView
@@ -28,10 +30,13 @@ UNSETTLED_FOR_S: Final = 60.0
 
 BUDGET_SPAN: Final = timedelta(hours=24)
 
-Effect = Literal["wait", "pause", "resume", "skip", "end", "leave", "renew", "quiet", "keep"]
-"""``skip``: this step. ``end``: all that is pending, then the run. ``leave``: stop acting, leave
-the run to whoever takes it over. ``renew``: take a new snapshot. ``quiet``: pause the balancer.
-``keep``: set again what the run's steps have set for its time."""
+Effect = Literal[
+    "wait", "report", "pause", "resume", "skip", "end", "leave", "renew", "quiet", "keep"
+]
+"""``report``: wait, and put on record why. ``skip``: this step. ``end``: all that is pending, then
+the run. ``leave``: stop acting, leave the run to whoever takes it over. ``renew``: take a new
+snapshot. ``quiet``: pause the balancer. ``keep``: set again what the run's steps have set for its
+time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +173,8 @@ def pace(session: Session) -> GuardResult | None:
     """Wait until the next step may begin; the step before may have been another run's."""
     if not _is_move(session):
         return None
-    interval_s = 60.0 / session.view.options.pace_per_min
+    pace_now = pace_of(session.view)
+    interval_s = 60.0 / pace_now.per_min
     now = session.ports.clock.now()
     earliest = now - timedelta(seconds=interval_s)
     begun_at = session.ports.journal.last_begun(session.view.cluster, earliest)
@@ -181,7 +187,7 @@ def pace(session: Session) -> GuardResult | None:
     return _result(
         "wait",
         "pace",
-        f"The pace is {session.view.options.pace_per_min:g} steps a minute: the next one begins "
+        f"The pace is {pace_now.sentence}: the next one begins "
         f"{interval_s:.1f} s after the one before, in {left_s:.1f} s.",
         wait_s=left_s,
     )
@@ -259,6 +265,28 @@ def _waits_for_same_node(later: Step, step: StepView, result: StepResult) -> boo
     return is_its_own and step.step.flags_of(result.code).is_external_change
 
 
+def canary(session: Session) -> GuardResult | None:
+    """Observe the cluster after the first step; end when it is not well."""
+    gate = gate_of(session)
+    if gate is None:
+        return None
+    if gate.left_s > 0:
+        sentence = (
+            f"The first step was done alone; the cluster is observed for "
+            f"{format_age(session.view.options.canary_s)} before the rest begins."
+        )
+        return _result("report", "canary", sentence, wait_s=gate.left_s)
+    if session.snapshot is None or not is_read_since(session, gate):
+        return _result("renew", "freshness", "The first step is judged on a fresh snapshot.")
+    measured = session.ports.cluster.system.measure(session.view, session.snapshot, None)
+    is_well, sentence = verdict(session.view, gate, measured)
+    if not is_well:
+        hint = "Nothing else was sent. Find the cause, then plan the rest again."
+        return _result("end", "canary_failed", sentence, hint)
+    is_told = session.turn is not None and session.turn.waiting == sentence
+    return None if is_told else _result("report", "canary", sentence)
+
+
 def budget(session: Session) -> GuardResult | None:
     """End when the cluster's moves of a day are spent."""
     if not _is_move(session):
@@ -313,6 +341,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     in_flight,
     failures,
     footing,
+    canary,
     budget,
     freshness,
     balancer,

@@ -71,12 +71,18 @@ class RunOptions:
         max_failures: Steps that may fail (or stay unknown) before the run stops by itself.
         verify_within_s: How long the visible effect of a step is awaited before it is UNKNOWN.
         pause_balancer: Whether the cluster's own shedding is switched off for the run.
+        is_gradual: Whether the pace rises to its limit and falls at trouble, see
+            :mod:`core.actions.pace`; otherwise it is the limit from the first step on.
+        canary_s: Seconds for which the cluster is observed after the first step, before the rest
+            begins, see :mod:`core.actions.canary`; 0: it is not.
     """
 
     pace_per_min: float = 10.0
     max_failures: int = 1
     verify_within_s: float = 30.0
     pause_balancer: bool = False
+    is_gradual: bool = False
+    canary_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

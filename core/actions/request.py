@@ -34,6 +34,10 @@ _ERRORS: Final[Mapping[str, type[PlanError]]] = {
 """By code of a refusal; for the others :class:`UnusablePlanError`."""
 
 
+MAX_CANARY_S: Final = 300.0
+"""Longest time for which a cluster is observed after the first step of a run."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLimits:
     """What the configuration of a cluster allows runs; see ``[clusters.apply]``."""
@@ -42,6 +46,7 @@ class RunLimits:
     max_failures: int
     max_steps: int
     is_read_only: bool
+    canary_s: float = 0.0
 
 
 def check_request(
@@ -88,6 +93,12 @@ def check_options(options: RunOptions, limits: RunLimits) -> None:
                 f"{name} = {value:g} is not between 0 and {limit:g}, this cluster's limit.",
                 hint=f"Ask for less, or raise {name} under [clusters.apply].",
             )
+    if not limits.canary_s <= options.canary_s <= MAX_CANARY_S:
+        raise InputError(
+            f"canary_s = {options.canary_s:g} is not between {limits.canary_s:g}, this cluster's "
+            f"own, and {MAX_CANARY_S:g} seconds.",
+            hint="Leave it out to take this cluster's own.",
+        )
     if not 1 <= options.verify_within_s <= 600:
         raise InputError(
             f"verify_within_s = {options.verify_within_s:g} is not between 1 and 600 seconds.",

@@ -23,6 +23,7 @@ import typer
 from core.access import Identity
 from core.actions.describe import waits_for
 from core.actions.dry_run import Rehearsal
+from core.actions.model import RunOptions
 from core.actions.views import RunView, StepView
 from core.plan.model import Diagnostic, Plan
 from core.units import pluralize
@@ -61,6 +62,14 @@ Pace = Annotated[
     str | None,
     typer.Option(
         metavar="STEPS/min", help="Rate limit, for example 10/min; default: the cluster's limit."
+    ),
+]
+Canary = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        min=0,
+        help="Do the first step alone and observe the cluster for so long before the rest.",
     ),
 ]
 PauseBalancer = Annotated[
@@ -103,6 +112,7 @@ def apply(
     reason: Reason = "",
     dry_run: DryRun = False,
     pace: Pace = None,
+    canary: Canary = None,
     pause_balancer: PauseBalancer = False,
     detach: Detach = False,
     config_file: Config = None,
@@ -117,6 +127,7 @@ def apply(
         cluster,
         reason=reason,
         pace=pace,
+        canary_s=canary,
         pause_balancer=pause_balancer,
         dry_run=dry_run,
         detach=detach,
@@ -131,6 +142,7 @@ def execute(
     *,
     reason: str,
     pace: str | None = None,
+    canary_s: float | None = None,
     pause_balancer: bool = False,
     dry_run: bool = False,
     detach: bool = False,
@@ -144,6 +156,8 @@ def execute(
         cluster: Name of the plan's cluster.
         reason: Recorded in the journal; not empty unless ``dry_run``.
         pace: Rate limit such as ``10/min``; ``None``: the cluster's limit.
+        canary_s: Seconds for which the cluster is observed after the first step; ``None``: the
+            cluster's own.
         pause_balancer: Disable the cluster's own shedding during the run.
         dry_run: Only show what would be sent.
         detach: Only request the run.
@@ -153,9 +167,7 @@ def execute(
         OpsError: It is refused, or the journal or (for a dry run) the cluster cannot be used.
     """
     by = access.command_identity(config)
-    options = services.default_options(config, cluster)
-    if pace is not None:
-        options = replace(options, pace_per_min=pace_per_min(pace))
+    options = _options(config, cluster, pace, canary_s)
     options = replace(options, pause_balancer=pause_balancer)
     if not dry_run and not reason.strip():
         raise UsageFaultError("A run needs a reason.", hint="Give --reason TEXT; it is recorded.")
@@ -371,6 +383,16 @@ def _line(step: StepView, count: int) -> str:
 
 
 # -- answers ---------------------------------------------------------------------------------------
+
+
+def _options(
+    config: services.Config, cluster: str, pace: str | None, canary_s: float | None
+) -> RunOptions:
+    """Return the cluster's options with what was given in their place."""
+    options = services.default_options(config, cluster)
+    if pace is not None:
+        options = replace(options, pace_per_min=pace_per_min(pace))
+    return options if canary_s is None else replace(options, canary_s=canary_s)
 
 
 def pace_per_min(text: str) -> float:

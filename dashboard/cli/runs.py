@@ -14,6 +14,7 @@ import typer
 from core.actions.describe import EMPTY, describe_event, describe_value, why_nothing_lasts
 from core.actions.events import Entry
 from core.actions.model import Control, Observation, RunId
+from core.actions.pace import pace_of
 from core.actions.views import RunView, StepView
 from core.errors import InputError
 from core.step import SettingChange
@@ -213,6 +214,8 @@ def _say_head(view: RunView) -> None:
     say(f"{view.requested_by} requested it at {_time(view.requested_at)}: {view.reason}")
     if view.undoes:
         say(f"It takes run {view.undoes} back.")
+    if view.state == "RUNNING":
+        say(f"The pace is {pace_of(view).sentence}.")
     if view.worker:
         again = f", taken over {pluralize(view.takeovers, 'time')}" if view.takeovers else ""
         say(f"Carried out by {view.worker}{again}.")

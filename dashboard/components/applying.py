@@ -13,6 +13,7 @@ import streamlit as st
 from core.actions.authority import needed_role
 from core.actions.describe import describe_open_run, describe_stop
 from core.actions.model import RunOptions
+from core.actions.request import MAX_CANARY_S
 from core.errors import OpsError
 from core.plan.describe import tally
 from core.plan.model import Plan
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 REASON: Final = "_apply_reason"
 PACE: Final = "_apply_pace"
+CANARY: Final = "_apply_canary"
 PAUSE: Final = "_apply_pause"
 TYPED: Final = "_apply_typed"
 FAILED: Final = "_apply_failed"
@@ -242,6 +244,17 @@ def _options(dialog: ApplyDialog) -> None:
             key=PACE,
             width=180,
         )
+        least_s = float(dialog.cluster.apply.canary_s)
+        st.number_input(
+            "Observe step 1 alone, seconds",
+            min_value=least_s,
+            max_value=MAX_CANARY_S,
+            value=least_s,
+            step=10.0,
+            format="%g",
+            key=CANARY,
+            width=220,
+        )
         if dialog.pause is not None:
             st.checkbox(dialog.pause.label, key=PAUSE)
     if dialog.pause is not None:
@@ -294,6 +307,8 @@ def _apply(dialog: ApplyDialog) -> None:
         max_failures=limits.max_failures,
         verify_within_s=limits.verify_within_s,
         pause_balancer=dialog.pause is not None and bool(stored.get(PAUSE)),
+        is_gradual=limits.gradual_pace,
+        canary_s=float(stored.get(CANARY) or limits.canary_s),
     )
     refusal = _refusal(dialog)
     if refusal is not None:

@@ -11,6 +11,7 @@ import pandas as pd
 
 from core.actions.describe import EMPTY, describe_value, waits_for, why_nothing_lasts
 from core.actions.model import Control, Observation, RunState, StepState
+from core.actions.pace import pace_of
 from core.actions.views import RunView, StepView
 from core.plan import describe as plan_words
 from core.plan.describe import things
@@ -183,7 +184,15 @@ def _left_s(view: RunView, left: int) -> float:
     """Seconds until the rest is done: the pace or the steps' own time, whichever is slower."""
     took = [step.took_ms / 1000 for step in view.steps if step.took_ms is not None]
     own_s = sum(took) / len(took) if took else 1.0
-    return left * max(own_s, 60.0 / view.options.pace_per_min)
+    return left * max(own_s, 60.0 / pace_of(view).per_min)
+
+
+def pace_words(view: RunView) -> str:
+    """Return the pace of a run against its limit, and why it is slower."""
+    pace = pace_of(view)
+    if not pace.why or view.is_ended:
+        return f"limit {pace.limit_per_min:g} steps/min"
+    return f"now {pace.per_min:g} of {pace.limit_per_min:g} steps/min: {pace.why}"
 
 
 _STATUSES: Final[dict[RunState, Status]] = {
@@ -234,7 +243,7 @@ def run_figures(view: RunView, now: datetime) -> list[KeyFigure]:
         KeyFigure(
             label="Rate",
             value=NONE if rate is None else f"{rate:.1f} steps/min",
-            note=f"limit {view.options.pace_per_min:g} steps/min",
+            note=pace_words(view),
         ),
     ]
 

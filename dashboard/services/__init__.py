@@ -197,6 +197,8 @@ def default_options(config: TrimtabConfig, cluster: str) -> RunOptions:
         pace_per_min=limits.pace_per_min,
         max_failures=limits.max_failures,
         verify_within_s=limits.verify_within_s,
+        is_gradual=limits.gradual_pace,
+        canary_s=limits.canary_s,
     )
 
 
@@ -230,6 +232,7 @@ def request_run(
         pace_per_min=settings.apply.pace_per_min,
         max_failures=settings.apply.max_failures,
         max_steps=settings.apply.max_steps,
+        canary_s=settings.apply.canary_s,
         is_read_only=settings.read_only,
     )
     moment = now()
