@@ -45,6 +45,7 @@ Tasks step by step: [guides](../guides/README.md).
 | 1 | refused or failed |
 | 2 | bad usage |
 | 3 | answered, but incomplete: what could not be read, or is damaged, is named on standard error |
+| 130 | stopped with Ctrl-C before it was done; services (`demo`, `collect` ...) end with 0 |
 """
 TYPES: Final = {
     "str": "TEXT",
@@ -96,7 +97,7 @@ def _section(words: tuple[str, ...], command: Any) -> str:
         is_option = parameter.opts[0].startswith("-")
         (options if is_option else arguments).append(_row(parameter, *record))
     usage = " ".join(command.get_usage(context).removeprefix("Usage: ").split())
-    example = command.epilog.rpartition("\n")[2].strip()
+    example = command.epilog.partition("Example:\n")[2].partition("\n")[0].strip()
     text = f"## trimtab {' '.join(words)}\n\n{_paragraphs(command)}\n\n```\n{usage}\n```\n"
     text += f"\nExample:\n\n```\n{example}\n```\n"
     if arguments:

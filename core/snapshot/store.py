@@ -112,7 +112,7 @@ def load_manifest(directory: Path) -> tuple[SnapshotId, Manifest]:
     path = directory / _MANIFEST
     try:
         stored = msgspec.json.decode(path.read_bytes(), type=_StoredManifest)
-    except FileNotFoundError as exc:
+    except (FileNotFoundError, NotADirectoryError) as exc:
         raise SnapshotError(
             f"There is no snapshot in {directory}.",
             hint="Make one with `trimtab capture CLUSTER --out DIR` or `trimtab import-zk`.",

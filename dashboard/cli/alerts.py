@@ -1,4 +1,4 @@
-"""``trimtab alerts``: what people are told of now, silences, and a test of who is told."""
+"""``trimtab alerts``: what fires, silences, and a test of targets."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def silence_alerts(
     length: Annotated[str, typer.Option("--for", metavar="2h", help="How long.")] = "2h",
     config_file: Config = None,
 ) -> int:
-    """Silence alerts for a while; they are shown, nobody is told."""
+    """Silence alerts for a while; they stay in the list."""
     config = configured_journal(config_file)
     if rule not in RULE_BY_CODE and not set(rule) & set("*?["):
         raise UsageFaultError(

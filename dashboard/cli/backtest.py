@@ -276,7 +276,7 @@ def _show(
     say(f"Result tables: {', '.join(TABLES)} in {out}.")
     if plan is not None:
         say(f"Plan {plan.short_id}, good until {plan.expires_at:%H:%M:%S} UTC: {plan_file}.")
-        say(f"Carry it out: trimtab apply {plan_file} --cluster {plan.cluster} --reason TEXT")
+        say(f"Apply it: trimtab apply {plan_file} --cluster {plan.cluster} --reason TEXT")
     elif plan_file is not None:
         why = "a restart is needed for all of it" if rows["recommended"] else "nothing is to change"
         say(f"{plan_file} was not written: {why}.")

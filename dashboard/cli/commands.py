@@ -213,8 +213,8 @@ _ALERTS: Final[Mapping[str, Entry]] = {
     ),
     "silence": Entry(
         f"{_CLI}.alerts",
-        "Silence alerts for a while; they are shown, nobody is told.",
-        'trimtab alerts silence uneven --cluster sandbox --for 2h --reason "load test"',
+        "Silence alerts for a while; they stay in the list.",
+        "trimtab alerts silence uneven --cluster sandbox --for 2h --reason test",
     ),
     "unsilence": Entry(f"{_CLI}.alerts", "End a silence.", "trimtab alerts unsilence 1"),
     "test": Entry(
@@ -257,27 +257,27 @@ _PEGASUS_COMMANDS: Final[Mapping[str, Mapping[str, Entry]]] = {
             f"{_PEGASUS}.plans",
             "Move a primary, or copy a replica to another node.",
             "trimtab pegasus move sandbox-pegasus 2.7 move_pri"
-            " --from 127.0.0.1:34801 --to 127.0.0.2:34801",
+            " --from localhost:34801 --to localhost:34802",
         ),
         "propose": Entry(
             f"{_PEGASUS}.plans",
             "Propose one safe change of a partition.",
-            "trimtab pegasus propose sandbox-pegasus 2.7 ADD_SECONDARY --node 127.0.0.1:34801",
+            "trimtab pegasus propose sandbox-pegasus 2.7 ADD_SECONDARY --node localhost:34801",
         ),
         "migrate": Entry(
             f"{_PEGASUS}.plans",
             "Move every primary off a node; no data moves.",
-            "trimtab pegasus migrate sandbox-pegasus 127.0.0.1:34801",
+            "trimtab pegasus migrate sandbox-pegasus localhost:34801",
         ),
         "drain": Entry(
             f"{_PEGASUS}.plans",
             "Drain nodes one after the other.",
-            "trimtab pegasus drain sandbox-pegasus 127.0.0.1:34801 --plan drain.json",
+            "trimtab pegasus drain sandbox-pegasus localhost:34801 --plan drain.json",
         ),
         "offline": Entry(
             f"{_PEGASUS}.plans",
             "Take nodes out of service.",
-            "trimtab pegasus offline sandbox-pegasus 127.0.0.1:34801 --rate 50",
+            "trimtab pegasus offline sandbox-pegasus localhost:34801 --rate 50",
         ),
         "rolling-update": Entry(
             f"{_PEGASUS}.plans",
@@ -309,7 +309,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, Entry | Group]]] = {
             "Show the findings of a cluster or a snapshot.",
             "trimtab health sandbox",
         ),
-        "alerts": Group("List and silence alerts; test who is told.", {"Commands": _ALERTS}),
+        "alerts": Group("List and silence alerts; test their targets.", {"Commands": _ALERTS}),
         "lookup": Entry(
             f"{_DECISIONS}.lookup",
             "Show the way from a topic to its bundle and owner.",

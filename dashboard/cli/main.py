@@ -20,6 +20,7 @@ from dashboard.cli.commands import COMMANDS
 from dashboard.cli.options import COMPLETION_VARIABLE
 from dashboard.cli.output import (
     EXIT_DONE,
+    EXIT_STOPPED,
     StoppedError,
     UsageFaultError,
     fail,
@@ -49,6 +50,7 @@ Exit codes:
   1  refused or failed
   2  bad usage
   3  answered, but incomplete: what could not be read is named
+  130  stopped with Ctrl-C before it was done
 
 \b
 Examples:
@@ -106,7 +108,8 @@ def run(arguments: list[str], connectors: Sequence[CommandConnector] = ()) -> in
         return fail(_unusable_path(error), as_json=as_json)
     except (typer.Abort, KeyboardInterrupt):
         # what runs until Ctrl-C ends by itself then: this was stopped before it was done
-        return fail(StoppedError("Stopped before it was done."), as_json=as_json)
+        fail(StoppedError("Stopped before it was done."), as_json=as_json)
+        return EXIT_STOPPED
     return outcome if isinstance(outcome, int) else EXIT_DONE
 
 

@@ -2,7 +2,7 @@
 
 With ``--json`` exactly one object goes to standard output; progress and logs always go to standard
 error. Exit codes: 0 done, 1 refused or failed, 2 bad usage, 3 answered, but incomplete: something
-could not be read or is not as it was written.
+could not be read or is not as it was written, 130 ended with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ EXIT_REFUSED: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_INCOMPLETE: Final = 3
 """Answered, but something could not be read or is not as it was written: ``problems`` names it."""
+EXIT_STOPPED: Final = 130
+"""Ended with Ctrl-C before it was done: what shells use for it."""
 
 
 class UsageFaultError(OpsError):
@@ -56,6 +58,10 @@ class Answer:
     show: Callable[[], None] = field(default=lambda: None)
     exit_code: int = EXIT_DONE
 
+
+_QUOTED: Final = re.compile("`[^`]*`")
+_INSIDE: Final = "\x1f"
+"""Stands for the spaces of a command in backquotes, which is not folded; no text contains it."""
 
 IS_WIDE: ContextVar[bool] = ContextVar("is_wide", default=False)
 """Whether tables may be wider than the terminal: ``--wide``."""
@@ -134,17 +140,18 @@ def _harmless(text: str) -> str:
 
 def _lines_of(text: str, stream: TextIO, *, is_prose: bool = False) -> str:
     """Fold a sentence between words on a terminal; a line to copy, such as a command, stays one."""
-    is_sentence = is_prose or ("`" not in text and text.endswith((".", ":", "?")))
-    if not stream.isatty() or not is_sentence:
+    if not stream.isatty() or not (is_prose or text.endswith((".", ":", "?"))):
         return text
     indent = text[: len(text) - len(text.lstrip())]
-    return textwrap.fill(
-        text,
+    whole = _QUOTED.sub(lambda found: found.group().replace(" ", _INSIDE), text)
+    folded = textwrap.fill(
+        whole,
         shutil.get_terminal_size().columns,
         subsequent_indent=indent,
         break_long_words=False,
         break_on_hyphens=False,
     )
+    return folded.replace(_INSIDE, " ")
 
 
 def table(

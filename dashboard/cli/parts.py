@@ -14,6 +14,11 @@ FIRST: Final[Kind] = "pulsar"
 """Meant where nothing says which."""
 KIND_HELP: Final = "pegasus: meta and replica servers, no ZooKeeper."
 """How the sandboxes of the kinds differ."""
+HELP_OF: Final[Mapping[str, str]] = {
+    "pulsar": "`trimtab --help` lists the commands for it.",
+    "pegasus": "`trimtab pegasus --help` lists the commands for it.",
+}
+"""Where the commands for a cluster of a kind are listed."""
 PACKAGES: Final[Mapping[str, str]] = {kind: f"dashboard.cli.{kind}" for kind in get_args(Kind)}
 """By kind, the package with its ``views``, ``drill`` and ``sandbox``."""
 

@@ -92,7 +92,7 @@ def show_plan_file(plan: Plan, plan_file: Path | None, config_words: str) -> Non
         return
     say(f"Plan {plan.short_id}, good until {plan.expires_at:%H:%M:%S} UTC: {plan_file}.")
     words = f"apply {plan_file} --cluster {plan.cluster} --reason TEXT{config_words}"
-    say(f"Carry it out: trimtab {words}")
+    say(f"Apply it: trimtab {words}")
 
 
 def show_plan(plan: Plan) -> None:
@@ -101,5 +101,6 @@ def show_plan(plan: Plan) -> None:
         f"Plan {plan.short_id} for {plan.cluster}: {tally(plan.steps)}; good until "
         f"{plan.expires_at:%H:%M:%S} UTC."
     )
-    for item in plan.diagnostics:
-        say(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
+    sentences = (f"{item.severity}: {item.sentence} {item.hint}" for item in plan.diagnostics)
+    for text in dict.fromkeys(sentences):  # what is so for every step is a sentence once
+        say(text.rstrip())

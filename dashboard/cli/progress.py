@@ -29,12 +29,13 @@ class StatusLine:
     def start(self, text: str) -> None:
         """Show a text, with the seconds since then, once two have passed.
 
+        Where it is shown or due already, only the text changes: its seconds are the command's.
+
         Args:
             text: What is being done.
         """
-        self.stop()
         self._text = text
-        if sys.stderr.isatty():
+        if self._ended is None and sys.stderr.isatty():
             self._ended = threading.Event()
             threading.Thread(target=self._draw, args=(self._ended,), daemon=True).start()
 

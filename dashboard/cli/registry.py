@@ -34,6 +34,10 @@ CONNECTORS: ContextVar[tuple[CommandConnector, ...]] = ContextVar("connectors", 
 MAX_WHOLE: Final = 2**53
 """Beyond it JSON and floating-point numbers lose digits, and arrays their indices."""
 
+_EXAMPLE: Final = "\b\nExample:\n  {}"
+_EXIT_CODES: Final = (
+    "Exit codes: 0 done, 1 refused or failed, 2 bad usage, 3 incomplete, 130 Ctrl-C."
+)
 _SHOWN: Final = 40
 _SUGGESTIONS: Final = 3
 _UNTIL_CTRL_C: Final = frozenset({"demo", "dashboard", "collect", "worker", "jobs", "sandbox"})
@@ -71,6 +75,9 @@ class CommandGroup(TyperGroup):
             UsageFaultError: There is no such command.
         """
         name = args[0]
+        is_run = not (ctx.resilient_parsing or ONLY.get()) and name not in _UNTIL_CTRL_C
+        if is_run and isinstance(self.entries.get(name), Entry):
+            STATUS.start(f"trimtab {name}")  # its imports can take a second
         if name in self.entries or ctx.resilient_parsing or name.startswith("-"):
             return super().resolve_command(ctx, args)
         near = suggested(name, self.sections)
@@ -142,7 +149,12 @@ def _load(name: str, entry: Entry | Group) -> Any:
     whole = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
     if isinstance(entry, Group):
         text = f"{entry.summary}\n\n{entry.details}".strip()
-        whole.add_typer(typer.Typer(cls=group_of(entry.sections), help=text), name=name)
+        entries = (one for section in entry.sections.values() for one in section.values())
+        first = next(one for one in entries if isinstance(one, Entry))
+        group = typer.Typer(
+            cls=group_of(entry.sections), help=text, epilog=_EXAMPLE.format(first.example)
+        )
+        whole.add_typer(group, name=name)
         return typer.main.get_group(whole).commands[name]
     command = signature_only(lambda: _of_module(name, entry)) if ONLY.get() else None
     if command is None:
@@ -151,7 +163,7 @@ def _load(name: str, entry: Entry | Group) -> Any:
         command.callback = _run_needed
     if any("--json" in param.opts for param in command.params):
         command.params.append(_wide())
-    command.epilog = f"\b\nExample:\n  {entry.example}"
+    command.epilog = f"{_EXAMPLE.format(entry.example)}\n\n{_EXIT_CODES}"
     for param in command.params:
         if (names := names_of(param)) is not None:
             param.shell_complete = _completing(names)

@@ -12,9 +12,12 @@ from typing import Annotated, Final
 import typer
 
 from core.errors import UnknownNameError
-from core.snapshot.store import Storable, save_snapshot
+from core.snapshot.store import Storable, load_manifest, save_snapshot
 from dashboard import services
 from dashboard.cli.config import read_config
+from dashboard.cli.output import UsageFaultError
+from dashboard.cli.parts import HELP_OF
+from dashboard.cli.progress import STATUS
 
 _MAKE_ONE: Final = (
     "Make a snapshot with `trimtab capture CLUSTER --out DIR` or `trimtab import-zk`."
@@ -22,15 +25,19 @@ _MAKE_ONE: Final = (
 
 
 @contextlib.contextmanager
-def snapshot_directories(sources: Sequence[str], config: Path | None) -> Iterator[list[Path]]:
+def snapshot_directories(
+    sources: Sequence[str], config: Path | None, kind: str = ""
+) -> Iterator[list[Path]]:
     """Give the directory of each snapshot; of a cluster, one with a fresh snapshot.
 
     Args:
         sources: Snapshot directories, and names of clusters of the configuration.
         config: The configuration; ``None``: the usual one.
+        kind: System that the clusters must be of; empty: any.
 
     Raises:
         UnknownNameError: There is neither such a directory nor such a cluster.
+        UsageFaultError: A cluster is of another system.
         RemoteError: A cluster cannot be read.
     """
     with contextlib.ExitStack() as stack:
@@ -40,12 +47,28 @@ def snapshot_directories(sources: Sequence[str], config: Path | None) -> Iterato
             if not directory.exists() and os.sep not in source:
                 parent = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="trimtab-")))
                 directory = parent / source
-                save_snapshot(_captured(source, config), directory)
+                save_snapshot(_captured(source, config, kind), directory)
+            elif kind:
+                check_kind(source, load_manifest(directory)[1].kind, kind)
             directories.append(directory)
         yield directories
 
 
-def _captured(name: str, config: Path | None) -> Storable:
+def check_kind(name: str, found: str, wanted: str) -> None:
+    """Refuse a cluster or snapshot of another system than a command reads.
+
+    Raises:
+        UsageFaultError: With the place of the commands for its system.
+    """
+    if found != wanted:
+        raise UsageFaultError(
+            f"{name} is a {found.capitalize()} cluster; this command reads "
+            f"{wanted.capitalize()} clusters.",
+            hint=HELP_OF.get(found, "`trimtab --help` lists the commands."),
+        )
+
+
+def _captured(name: str, config: Path | None, kind: str) -> Storable:
     loaded = read_config(config)
     names = [one.name for one in loaded.clusters]
     if name not in names:
@@ -54,33 +77,30 @@ def _captured(name: str, config: Path | None) -> Storable:
         )
         unknown.hint = unknown.hint or _MAKE_ONE
         raise unknown
-    return services.snapshot_of(loaded, loaded.cluster(name))
+    cluster = loaded.cluster(name)
+    if kind:
+        check_kind(name, cluster.kind, kind)
+    STATUS.start(f"trimtab: reading {name}")
+    return services.snapshot_of(loaded, cluster)
 
 
-def _directory(context: typer.Context, named: Path) -> Path:
-    return _directories(context, [named])[0]
-
-
-def _directories(context: typer.Context, named: list[Path]) -> list[Path]:
+def directories(context: typer.Context, named: list[Path], kind: str = "") -> list[Path]:
+    """Return the directory of each snapshot that an argument names, until the command ends."""
     if context.resilient_parsing:  # only completed
         return named
-    given = snapshot_directories(list(map(str, named)), context.params.get("config"))
+    given = snapshot_directories(list(map(str, named)), context.params.get("config"), kind)
     found: list[Path] = context.with_resource(given)
     return found
 
 
-Snapshot = Annotated[
-    Path,
-    typer.Argument(
-        metavar="CLUSTER-or-SNAPSHOT",
-        help="Cluster name, or snapshot directory.",
-        callback=_directory,
-    ),
-]
+def _directories(context: typer.Context, named: list[Path]) -> list[Path]:
+    return directories(context, named)
+
+
 Snapshots = Annotated[
     list[Path],
     typer.Argument(
-        metavar="CLUSTER-or-SNAPSHOT...",
+        metavar="CLUSTER-or-SNAPSHOT",
         help="Cluster names, or snapshot directories; several give one answer per cluster.",
         callback=_directories,
     ),

@@ -90,7 +90,7 @@ def test_commands_in_guides_exist_with_their_options(monkeypatch) -> None:
     assert not offenders
 
 
-def as_named(sources: list[str], _config: object) -> AbstractContextManager[list[Path]]:
+def as_named(sources: list[str], _config: object, _kind: str) -> AbstractContextManager[list[Path]]:
     """Return the snapshots that a guide names, whether they are here or not."""
     return nullcontext([Path(one) for one in sources])
 

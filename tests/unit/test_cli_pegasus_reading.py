@@ -243,7 +243,7 @@ def test_people_read_tables(capsys, tmp_path, content):
         assert run(["pegasus", word, str(tmp_path / "s")]) == 0
     out = capsys.readouterr().out
     assert "db1:34801" in out
-    assert "in force   lively" in out
+    assert "effective  lively" in out
 
 
 def test_each_kind_of_snapshot_is_refused_by_the_commands_of_the_other(tmp_path, content, capsys):
@@ -255,8 +255,10 @@ def test_each_kind_of_snapshot_is_refused_by_the_commands_of_the_other(tmp_path,
     save_snapshot(pulsar, tmp_path / "pulsar")
     with pytest.raises(SnapshotError, match="not of a Pegasus one"):
         load_pegasus_snapshot(tmp_path / "pulsar")
-    assert run(["pegasus", "nodes", str(tmp_path / "pulsar")]) == 1
-    assert "Pegasus one" in capsys.readouterr().err
+    assert run(["pegasus", "nodes", str(tmp_path / "pulsar")]) == 2
+    assert "pulsar is a Pulsar cluster; this command reads Pegasus" in capsys.readouterr().err
+    assert run(["shed", str(tmp_path / "pegasus")]) == 2
+    assert "pegasus is a Pegasus cluster; this command reads Pulsar" in capsys.readouterr().err
 
 
 def test_a_name_that_is_neither_directory_nor_cluster_is_unknown(tmp_path, capsys):

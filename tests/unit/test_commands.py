@@ -63,7 +63,7 @@ def test_the_example_of_a_command_parses_and_is_in_its_help(
     monkeypatch.setattr(
         source,
         "snapshot_directories",
-        lambda sources, _config: contextlib.nullcontext([Path(one) for one in sources]),
+        lambda sources, _config, _kind: contextlib.nullcontext([Path(one) for one in sources]),
     )
     example = EVERY[words].example
     first, *arguments = shlex.split(example)

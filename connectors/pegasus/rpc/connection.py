@@ -48,7 +48,7 @@ class Connection:
             self._socket = socket.create_connection((host.strip("[]"), int(port)), timeout_s)
         except (OSError, ValueError, UnicodeError) as exc:
             raise UnreachableError(
-                f"There is no connection to {address}: {exc}.",
+                f"There is no connection to {address}: {getattr(exc, 'strerror', None) or exc}.",
                 endpoint=self.endpoint,
                 operation="connect",
                 outcome="not_sent",

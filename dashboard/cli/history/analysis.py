@@ -13,7 +13,7 @@ from core.history.analysis.requests import FlapsRequest, RecordScope, TrendsRequ
 from core.history.analysis.trends.answer import Trends
 from core.history.analysis.trends.job import trends_here
 from core.history.analysis.trends.registry import SUBJECT_OF_KIND
-from core.units import format_age, format_ratio, ms_to_datetime
+from core.units import format_age, format_ratio, ms_to_datetime, pluralize
 from dashboard import services
 from dashboard.cli.engine import is_spark, spark_session, write_tables
 from dashboard.cli.history import From, To, Uri
@@ -85,7 +85,7 @@ def _show_trends(found: Trends) -> None:
     say()
     gaps = found.gaps.slice(max(found.gaps.num_rows - _MOST_SHOWN, 0)).to_pylist()
     table(
-        ("cluster", "from", "busiest", "idlest", "deviation", "at worst", "uneven minutes"),
+        ("cluster", "from", "busiest", "least loaded", "deviation", "at worst", "uneven minutes"),
         [
             (
                 row["cluster"],
@@ -169,7 +169,7 @@ def flaps(
 
 def _outcome(row: dict[str, Any]) -> str:
     if row["other_moves"]:
-        return f"cannot tell: {row['other_moves']:,} other moves"
+        return f"unknown: {pluralize(row['other_moves'], 'other move')}"
     return {True: "yes", False: "no", None: "unknown"}[row["helped"]]
 
 

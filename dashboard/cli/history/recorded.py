@@ -106,7 +106,7 @@ class Past:
         return found
 
 
-REPAIR: Final = "`trimtab history repair` shows what can be put back, and what is lost."
+REPAIR: Final = "`trimtab history repair` shows what can be restored, and what is lost."
 
 
 def _incomplete(
@@ -168,14 +168,13 @@ def minutes(
             return
         whole = "no gap" if not gaps else pluralize(len(gaps), "gap")
         say(
-            f"{cluster}: {span_text(len(times), times[0], times[-1])}, {as_iso(times[0])} to "
-            f"{as_iso(times[-1])}, {whole}; all of its history: {format_bytes(held)}."
+            f"{cluster}: {span_text(len(times), times[0], times[-1])}, {clock(times[0])} to "
+            f"{clock(times[-1])} UTC, {whole}; all of its history: {format_bytes(held)}."
         )
         rows = [
-            (as_iso(first), as_iso(last), str(timedelta(milliseconds=last - first)))
-            for first, last in gaps
+            (clock(first), clock(last), format_age((last - first) / 1_000)) for first, last in gaps
         ]
-        table(("nothing after", "until", "for"), rows[-_MOST_SHOWN:])
+        table(("nothing after (UTC)", "until", "for"), rows[-_MOST_SHOWN:])
 
     return emit(Answer(body, show, _code(problems)), as_json=as_json)
 
@@ -251,10 +250,10 @@ def events(
             + (f" of {kinds_text}." if kinds_text else ".")
         )
         table(
-            ("seen at", "kind", "what", "before", "after", "by", "run"),
+            ("seen at (UTC)", "kind", "what", "before", "after", "by", "run"),
             [
                 (
-                    as_iso(row["taken_at"]),
+                    clock(row["taken_at"]),
                     row["kind"],
                     row["subject"] or "",
                     row["before"] or "",
@@ -399,15 +398,18 @@ def _show_agreement(found: Agreement) -> None:
         moves = pluralize(found.moves_by_others, "further move")
         reasons = "; ".join(f"{count:,}: {why}" for why, count in found.excluded.items())
         say(f"{moves} left out ({reasons}).")
-    table(("verdict", "rounds"), [(name, str(count)) for name, count in found.counts.items()])
+    table(
+        ("verdict", "rounds"),
+        [(name.replace("_", " "), str(count)) for name, count in found.counts.items()],
+    )
     acting = [row for row in found.rounds.to_pylist() if row["predicted"] or row["moved"]]
     say()
     table(
-        ("round", "verdict", "predicted", "moved", "both", "early", "not judged because"),
+        ("round (UTC)", "verdict", "predicted", "moved", "both", "early", "not judged because"),
         [
             (
-                as_iso(row["taken_at"]),
-                row["verdict"],
+                clock(row["taken_at"]),
+                row["verdict"].replace("_", " "),
                 str(len(row["predicted"])),
                 str(len(row["moved"])),
                 str(row["both"]),
@@ -452,7 +454,7 @@ def snapshot(
     }
 
     def show() -> None:
-        say(f"{out}: {cluster} as it was at {as_iso(taken_at)}, snapshot {found.snapshot_id}.")
+        say(f"{out}: {cluster} as it was at {clock(taken_at)} UTC, snapshot {found.snapshot_id}.")
 
     return emit(Answer(body, show, _code(problems)), as_json=as_json)
 
@@ -466,6 +468,11 @@ def span_text(count: int, first: int, last: int) -> str:
         last: Time of the last one, ms.
     """
     return f"{pluralize(count, 'snapshot')} over {format_age((last - first) / 1_000)}"
+
+
+def clock(taken_at: int) -> str:
+    """Return a time (ms) for people, UTC, to the second."""
+    return f"{ms_to_datetime(taken_at):%Y-%m-%d %H:%M:%S}"
 
 
 def as_iso(taken_at: int) -> str:

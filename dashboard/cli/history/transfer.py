@@ -17,7 +17,7 @@ from core.units import datetime_to_ms, format_bytes, pluralize
 from dashboard import services
 from dashboard.cli.history import From, To, Uri
 from dashboard.cli.history.moments import span
-from dashboard.cli.history.recorded import Past, as_iso, span_text
+from dashboard.cli.history.recorded import Past, as_iso, clock, span_text
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import (
     EXIT_DONE,
@@ -82,7 +82,7 @@ def export_(
     def show() -> None:
         say(
             f"{out}: {span_text(held.minutes, held.first, held.last)} of {held.cluster}, "
-            f"{as_iso(held.first)} to {as_iso(held.last)}, {format_bytes(size)}."
+            f"{clock(held.first)} to {clock(held.last)} UTC, {format_bytes(size)}."
         )
         if is_more:
             say("It begins before --from: a file begins with the hour that the range begins in.")
@@ -146,7 +146,7 @@ def _unconfigured(past: Past, source: Path, name: str | None) -> list[str]:
 @app.command()
 def compact(
     cluster: Annotated[
-        str | None, typer.Argument(metavar="[CLUSTER]", help="Cluster names; default: all.")
+        str | None, typer.Argument(metavar="CLUSTER", help="Cluster name; default: all.")
     ] = None,
     uri: Uri = None,
     config: Config = None,
@@ -188,7 +188,7 @@ def compact(
     def show() -> None:
         if not names:
             say(f"Nothing is recorded in {past.place}.")
-        table(("cluster", "hours put together", "days dropped", "left"), rows)
+        table(("cluster", "hours merged", "days deleted", "size"), rows)
 
     code = EXIT_REFUSED if failed else EXIT_DONE
     return emit(Answer(body, show, code), as_json=as_json)
@@ -197,7 +197,7 @@ def compact(
 @app.command()
 def repair(
     cluster: Annotated[
-        str | None, typer.Argument(metavar="[CLUSTER]", help="Cluster names; default: all.")
+        str | None, typer.Argument(metavar="CLUSTER", help="Cluster name; default: all.")
     ] = None,
     apply: Annotated[
         bool, typer.Option("--apply", help="Apply the repairs; default: preview.")

@@ -36,7 +36,16 @@ from core.units import pluralize
 from dashboard.cli.config import read_config
 from dashboard.cli.engine import is_spark, spark_session
 from dashboard.cli.options import Config, Json
-from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
+from dashboard.cli.output import (
+    IS_WIDE,
+    Answer,
+    UsageFaultError,
+    emit,
+    note,
+    say,
+    table,
+    terminal_width,
+)
 from dashboard.cli.pegasus.live import note_problems, pegasus_snapshot
 from dashboard.cli.requests import takes
 from dashboard.presenters.pegasus.node_order import orders_sentence, ties_sentence
@@ -211,7 +220,12 @@ def _show(rounds: Sequence[BalanceRound], options: BalanceOptions) -> None:
             )
             for plan in done.plans[:_MOST_SHOWN]
         ]
-        table(("partition", "plan", "from", "to", "because"), rows)
+        head = ("partition", "plan", "from", "to", "because")
+        if IS_WIDE.get() or terminal_width() is None:
+            table(head, rows)
+        else:  # a paragraph per move: no terminal has the room
+            table(head[:-1], [row[:-1] for row in rows])
+            note("--wide shows the reason of each move.")
         if len(done.plans) > _MOST_SHOWN:
             say(f"... and {len(done.plans) - _MOST_SHOWN} more; --json has them all.")
         say()

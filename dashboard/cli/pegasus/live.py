@@ -7,11 +7,10 @@ from typing import Final
 
 from core.errors import UnknownNameError
 from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
+from core.snapshot.store import load_manifest
 from dashboard.cli.config import read_config
-from dashboard.cli.output import (
-    UsageFaultError,
-    note,
-)
+from dashboard.cli.output import note
+from dashboard.cli.source import check_kind
 from dashboard.services import pegasus
 
 PEGASUS: Final = "pegasus"
@@ -23,19 +22,17 @@ def pegasus_snapshot(source: str, config: Path | None) -> PegasusSnapshot:
     Raises:
         SnapshotError: The directory holds none of Pegasus.
         UnknownNameError: There is neither such a directory nor such a cluster.
-        UsageFaultError: The cluster is none of Pegasus.
+        UsageFaultError: The cluster or snapshot is of another system.
         RemoteError: It cannot be read.
     """
     if Path(source).is_dir():
+        check_kind(source, load_manifest(Path(source))[1].kind, PEGASUS)
         return load_pegasus_snapshot(Path(source))
     loaded = read_config(config)
     names = [one.name for one in loaded.clusters if one.kind == PEGASUS]
     if source not in names:
         if source in [one.name for one in loaded.clusters]:
-            raise UsageFaultError(
-                f"{source} is no Pegasus cluster.",
-                hint="Commands without the word pegasus read it.",
-            )
+            check_kind(source, loaded.cluster(source).kind, PEGASUS)
         raise UnknownNameError.of(
             "snapshot directory or Pegasus cluster", source, names, place="the configuration"
         )

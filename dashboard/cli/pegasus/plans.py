@@ -232,8 +232,8 @@ def _write(
         show_nodes(found)
         if plan_file is None:
             say(
-                "Nothing was changed. Carry it out with --apply --reason TEXT, or write it: "
-                "--plan OUT."
+                "Nothing was changed. Apply it with --apply --reason TEXT, or write it to a file "
+                "with --plan OUT."
             )
         else:
             show_plan_file(plan, plan_file, config_words)
@@ -520,9 +520,9 @@ def _no_word(kind: str, word: str, known: Sequence[str]) -> UsageFaultError:
 def _even_sentence(found: EvenPlan, request: EvenRequest) -> str:
     unknown = f"; {pluralize(found.unknown_count, 'partition')} of unknown weight stay"
     return (
-        f"By {request.measure} the farthest node is {format_ratio(found.deviation_before)} "
-        "from the mean; "
-        f"{pluralize(len(found.steps), 'move')} bring that to "
+        f"Max deviation of a node by {request.measure} is "
+        f"{format_ratio(found.deviation_before)}; {pluralize(len(found.steps), 'move')} "
+        f"{'brings' if len(found.steps) == 1 else 'bring'} it to "
         f"{format_ratio(found.deviation_after)} ({found.verdict.replace('_', ' ')})"
         f"{unknown if found.unknown_count else ''}."
     )

@@ -89,7 +89,7 @@ def show_preview(plan: Plan, found: PegasusPreview, write: Callable[[str], None]
         more = pluralize(len(found.steps) - _MOST_STEPS, "more step")
         write(f"... and {more}; --json has them all.")
     if found.restored:
-        write(f"When the run ends, however it ends, put back: {', '.join(found.restored)}.")
+        write(f"When the run ends, however it ends, it restores: {', '.join(found.restored)}.")
 
 
 def show_nodes(found: PegasusPreview) -> None:

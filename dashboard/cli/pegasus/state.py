@@ -14,6 +14,7 @@ from core.pegasus.rules.registry import assess_pegasus
 from core.pegasus.snapshot import STORED_LEVEL, PegasusFacts
 from core.pegasus.summary import guardian_unhealthy, summarize_nodes, summarize_tables
 from core.snapshot.pegasus import PegasusSnapshot
+from core.units import format_count, format_mb, pluralize
 from dashboard.cli import answers
 from dashboard.cli.options import Config, Json, Source
 from dashboard.cli.output import Answer, emit, say, table
@@ -23,6 +24,8 @@ from dashboard.presenters.pegasus.headline import answer
 app = typer.Typer()
 
 _MAX_SHOWN = 20
+_STATE_WORDS = {"writable_ill": "degraded"}
+"""What a state is called where that is not its name in the counting."""
 
 
 @app.command()
@@ -38,17 +41,17 @@ def nodes(source: Source, config: Config = None, as_json: Json = False) -> int:
                 one.status,
                 str(one.primaries),
                 str(one.secondaries),
-                _number(one.carried.size_mb),
-                _number(one.carried.read_rate),
-                _number(one.carried.write_rate),
+                format_mb(one.carried.size_mb),
+                format_count(one.carried.read_rate),
+                format_count(one.carried.write_rate),
                 _share(one.disk_available_mb, one.disk_capacity_mb),
-                _number(one.memory_mb),
+                format_mb(one.memory_mb),
                 _number(one.learning),
             )
             for one in found
         ]
-        head = ("node", "status", "primaries", "secondaries", "size MB", "reads/s", "writes/s")
-        table((*head, "disk free", "memory MB", "learning"), rows)
+        head = ("node", "status", "primaries", "secondaries", "size", "read/s", "write/s")
+        table((*head, "disk free", "memory", "learning"), rows, spare=("learning", "memory"))
         note_problems(snapshot)
 
     body = {**_head(snapshot), "nodes": [asdict(one) for one in found]}
@@ -68,17 +71,17 @@ def tables(source: Source, config: Config = None, as_json: Json = False) -> int:
                 one.name,
                 str(one.partition_count),
                 str(one.max_replica_count),
-                _number(one.carried.size_mb),
-                _number(one.carried.read_rate),
-                _number(one.carried.write_rate),
+                format_mb(one.carried.size_mb),
+                format_count(one.carried.read_rate),
+                format_count(one.carried.write_rate),
                 *(_number(count) for count in (one.listed or dict.fromkeys("1234")).values()),
             )
             for one in found
         ]
-        head = ("id", "table", "partitions", "replicas", "size MB", "reads/s", "writes/s")
+        head = ("id", "table", "partitions", "replicas", "size", "reads/s", "writes/s")
         health_words = ("fully healthy", "unhealthy", "write unhealthy", "read unhealthy")
         table((*head, *health_words), rows)
-        say("Health is counted as `ls -d` lists it; `trimtab pegasus health` has all countings.")
+        say("Counted as `ls -d` of the Pegasus shell; `trimtab pegasus health` has more.")
         note_problems(snapshot)
 
     body = {**_head(snapshot), "tables": [asdict(one) for one in found]}
@@ -121,24 +124,25 @@ def health(source: Source, config: Config = None, as_json: Json = False) -> int:
 
     def show() -> None:
         say(headline)
-        say(f"Balance: {verdict.state.replace('_', ' ')}. {verdict.sentence}")
         say(f"Nodes down: {', '.join(down) or 'none'}.")
         if silent:
             say(f"Nodes not answering: {', '.join(silent)}.")
-        say("Partitions by state (counting `states`):")
+        say("Partitions by state:")
         words = [word for one in found for word in one.states or ()]
         columns = tuple(dict.fromkeys(words))
         rows = [
             (one.name, *(_number((one.states or {}).get(word)) for word in columns))
             for one in found
         ]
-        table(("table", *(word.replace("_", " ") for word in columns)), rows)
+        table(("table", *(_STATE_WORDS.get(word, word) for word in columns)), rows)
         if not facts.has_all_partitions:
-            say("Not every partition was read: what follows is only about those that were.")
-        say(f"The guardian calls {len(unhealthy)} partitions unhealthy{_few(unhealthy)}.")
+            say("Not every partition was read; what follows is about those that were.")
+        count = pluralize(len(unhealthy), "unhealthy partition")
+        say(f"The meta server's guardian counts {count}{_few(unhealthy)}.")
         for one in body["ddd"]:
             say(f"{one['gpid']} lost every replica: {one['reason']}")
         for item in findings:
+            say()
             say(f"{item.severity.upper():8}{item.sentence}")
             if item.hint:
                 say(f"{'':8}{item.hint}")
@@ -163,7 +167,7 @@ def show_level(source: str, config: Path | None, *, as_json: bool) -> int:
 
     def show() -> None:
         say(f"stored     {_word(stored) or 'unknown'}")
-        say(f"in force   {_word(effective) or 'unknown'}")
+        say(f"effective  {_word(effective) or 'unknown'}")
         if effective is not None:
             say(ALLOWANCES[effective].sentence)
         if stored is not None and effective is not None and stored is not effective:
@@ -198,7 +202,7 @@ def _word(one: FunctionLevel | None) -> str | None:
 
 
 def _number(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.0f}"
+    return "unknown" if value is None else f"{value:,.0f}"
 
 
 def _share(part: float | None, whole: float | None) -> str:

@@ -15,7 +15,7 @@ from core.pulsar.owner_spread import spread_of, spread_sentence
 from core.pulsar.owners import WRONG, Ownership, meaning_of, ownership_of, worst_first
 from core.pulsar.view import LoadView
 from core.units import datetime_to_ms, format_age, format_bytes_per_s
-from dashboard.cli.options import Config, Json
+from dashboard.cli.options import Config, Json, Source
 from dashboard.cli.output import Answer, emit, say, table
 from dashboard.cli.pulsar.source import active_settings, pulsar_snapshot
 
@@ -27,13 +27,7 @@ app = typer.Typer()
 
 @app.command()
 def owners(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="CLUSTER|SNAPSHOT",
-            help="Name in the configuration, read now; or a snapshot directory.",
-        ),
-    ],
+    source: Source,
     namespace: Annotated[
         str | None, typer.Option(metavar="TENANT/NAMESPACE", help="Only this namespace.")
     ] = None,

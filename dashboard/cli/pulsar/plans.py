@@ -32,8 +32,7 @@ from dashboard.cli.output import Answer, UsageFaultError, emit, say
 from dashboard.cli.plan_answers import nothing_to_do, refusal, show_plan_file, write_plan
 from dashboard.cli.pulsar import plan_answers as pulsar_plans
 from dashboard.cli.pulsar.snapshots import Assumptions
-from dashboard.cli.pulsar.source import pulsar_cluster
-from dashboard.cli.source import Snapshot
+from dashboard.cli.pulsar.source import Snapshot, pulsar_cluster
 from dashboard.services import pulsar
 
 app = typer.Typer()

@@ -4,20 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
+
+import typer
 
 from core.errors import UnknownNameError
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.snapshot import PulsarSnapshot
-from core.snapshot.store import load_snapshot
+from core.snapshot.store import load_manifest, load_snapshot
 from dashboard import services
 from dashboard.cli.config import read_config
-from dashboard.cli.output import UsageFaultError, warn
+from dashboard.cli.output import warn
+from dashboard.cli.parts import FIRST
+from dashboard.cli.source import check_kind, directories
 from dashboard.services import pulsar
 
 _MAKE_ONE: Final = (
     "Make a snapshot with `trimtab capture CLUSTER --out DIR` or `trimtab import-zk`."
 )
+
+
+def _directory(context: typer.Context, named: Path) -> Path:
+    return directories(context, [named], FIRST)[0]
+
+
+def _directories(context: typer.Context, named: list[Path]) -> list[Path]:
+    return directories(context, named, FIRST)
+
+
+Snapshot = Annotated[
+    Path,
+    typer.Argument(
+        metavar="CLUSTER-or-SNAPSHOT",
+        help="Cluster name, or snapshot directory.",
+        callback=_directory,
+    ),
+]
+Snapshots = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="CLUSTER-or-SNAPSHOT",
+        help="Cluster names, or snapshot directories; several give one answer per cluster.",
+        callback=_directories,
+    ),
+]
 
 
 def pulsar_snapshot(source: str, config: Path | None) -> PulsarSnapshot:
@@ -26,10 +56,11 @@ def pulsar_snapshot(source: str, config: Path | None) -> PulsarSnapshot:
     Raises:
         SnapshotError: The directory holds none of Pulsar.
         UnknownNameError: There is neither such a directory nor such a cluster.
-        UsageFaultError: The cluster is none of Pulsar.
+        UsageFaultError: The cluster or snapshot is of another system.
         RemoteError: It cannot be read.
     """
     if Path(source).is_dir():
+        check_kind(source, load_manifest(Path(source))[1].kind, FIRST)
         return load_snapshot(Path(source))
     loaded = read_config(config)
     return pulsar.capture(pulsar_cluster(loaded, source, "snapshot directory or Pulsar cluster"))
@@ -52,11 +83,7 @@ def pulsar_cluster(
     if name in names:
         return config.cluster(name)
     if name in [one.name for one in config.clusters]:
-        kind = config.cluster(name).kind
-        raise UsageFaultError(
-            f"{name} is no Pulsar cluster.",
-            hint=f"It is a {kind} cluster; `trimtab --help` lists the commands.",
-        )
+        check_kind(name, config.cluster(name).kind, FIRST)
     raise UnknownNameError.of(what, name, names, place="the configuration")
 
 

@@ -114,13 +114,13 @@ def _found(
         severity="warning",
         servers=(broker,),
         sentence=f"{broker} uses {words(usage)} of {label} for {format_bytes_per_s(traffic)} of "
-        f"messages; the other brokers' line gives {words(usage - beyond)} for that, with a usual "
-        f"scatter of {words(line.scatter)}.",
+        f"messages; the other brokers' figures make {words(usage - beyond)} expected, give or "
+        f"take {words(line.scatter)}.",
         consequence="Something else runs on its host (a bookie, a function worker, a backup), or "
         "its messages cost more than others' (TLS, compression, many small ones): its usage stays "
         "when bundles leave, so it is shed empty.",
         hint="Look at what runs on the host before bundles are moved; take that away, or "
-        "reckon with a smaller broker.",
+        "plan with a smaller broker.",
         evidence={
             "resource": resource,
             "usage": usage,

@@ -32,8 +32,7 @@ from dashboard.cli import plan_answers
 from dashboard.cli.options import Config, Json, PlanReason
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
 from dashboard.cli.plan_answers import refusal, show_plan_file, write_plan
-from dashboard.cli.pulsar.source import active_settings
-from dashboard.cli.source import Snapshot
+from dashboard.cli.pulsar.source import Snapshot, active_settings
 from dashboard.presenters.pulsar.advisors_facts import NamespaceFacts, namespace_facts
 
 _MAX_SHOWN = 16

@@ -23,11 +23,10 @@ from core.planning.advisors.retention import (
     life_of_message,
 )
 from core.snapshot.store import load_snapshot
-from core.units import format_ratio
+from core.units import format_bytes, format_ratio
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
-from dashboard.cli.pulsar.source import active_settings
-from dashboard.cli.source import Snapshot
+from dashboard.cli.pulsar.source import Snapshot, active_settings
 from dashboard.presenters.pulsar.advisors_facts import (
     live_ledger,
     live_settings,
@@ -130,7 +129,7 @@ def _rollover_words(found: Rollover | None) -> str:
     held = " (full earlier; the least age keeps it open)" if found.held_by_minimum else ""
     return (
         f"In {found.in_minutes:,.1f} min by {found.cause}{held}, with {found.entries:,.0f} "
-        f"entries and {found.size_bytes / 1024**2:,.0f} MiB."
+        f"entries and {format_bytes(found.size_bytes)}."
     )
 
 
@@ -262,7 +261,7 @@ def disks(
     def show() -> None:
         say(disks_words(found, directories))
         rows = [
-            (str(number), f"{size / 1024**3:,.1f} GiB", str(ledgers))
+            (str(number), format_bytes(size), str(ledgers))
             for number, (size, ledgers) in enumerate(
                 zip(found.uneven.size_bytes, found.uneven.ledgers, strict=True)
             )

@@ -25,8 +25,8 @@ from dashboard.cli.pulsar.decisions import shed as decisions_shed
 from dashboard.cli.pulsar.decisions import simulation
 from dashboard.cli.pulsar.decisions import spark as decisions_spark
 from dashboard.cli.pulsar.snapshots import Assumptions
+from dashboard.cli.pulsar.source import Snapshots
 from dashboard.cli.requests import takes
-from dashboard.cli.source import Snapshots
 
 app = typer.Typer()
 

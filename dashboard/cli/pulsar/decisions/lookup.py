@@ -11,7 +11,7 @@ from core.snapshot.store import load_snapshot
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import Answer, emit, say
 from dashboard.cli.pulsar import answers as pulsar_answers
-from dashboard.cli.source import Snapshot
+from dashboard.cli.pulsar.source import Snapshot
 
 app = typer.Typer()
 

@@ -23,8 +23,8 @@ from dashboard.cli.output import Answer, emit, say, table
 from dashboard.cli.plan_answers import refusal, write_plan
 from dashboard.cli.pulsar.decisions.shed import known_bundles, read_bundle_list
 from dashboard.cli.pulsar.snapshots import Assumptions
+from dashboard.cli.pulsar.source import Snapshot
 from dashboard.cli.requests import takes
-from dashboard.cli.source import Snapshot
 
 _MOST_SHOWN: Final = 40
 _CURVE_SHOWN: Final = 10

@@ -31,7 +31,7 @@ from dashboard.cli.options import Config, Json, Release, Settings
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
 from dashboard.cli.plan_answers import refusal, write_plan
 from dashboard.cli.pulsar.snapshots import Assumptions
-from dashboard.cli.source import Snapshot
+from dashboard.cli.pulsar.source import Snapshot
 
 _MET = {True: "yes", False: "no", None: "unknown"}
 
