@@ -35,9 +35,7 @@ MAX_WHOLE: Final = 2**53
 """Beyond it JSON and floating-point numbers lose digits, and arrays their indices."""
 
 _EXAMPLE: Final = "\b\nExample:\n  {}"
-_EXIT_CODES: Final = (
-    "Exit codes: 0 done, 1 refused or failed, 2 bad usage, 3 incomplete, 130 Ctrl-C."
-)
+_EXIT_CODES: Final = "Exit codes: 0 done, 1 failed, 2 bad usage, 3 incomplete, 130 Ctrl-C."
 _SHOWN: Final = 40
 _SUGGESTIONS: Final = 3
 _UNTIL_CTRL_C: Final = frozenset({"demo", "dashboard", "collect", "worker", "jobs", "sandbox"})

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 import typer
 import yaml
 
+from dashboard import services
 from dashboard.cli.main import app
 
 DEPLOY = Path(__file__).parents[2] / "docs" / "deploy"
+CHART = DEPLOY / "helm" / "trimtab"
 COMMAND = typer.main.get_command(app)
 
 
@@ -51,3 +55,56 @@ def test_the_image_is_built_of_what_there_is(word) -> None:
     assert (DEPLOY.parents[1] / word).exists()
     assert "--require-hashes" in text
     assert re.search(r"^USER trimtab$", text, re.MULTILINE)
+
+
+def test_every_container_of_the_chart_starts_a_command_with_limits() -> None:
+    text = (CHART / "templates" / "statefulset.yaml").read_text()
+    found = dict(re.findall(r"- name: (\w+)\n +args: (\[.+\])", text))
+    assert set(found) == {"pages", "collector", "worker", "jobs"}
+    for words in found.values():
+        check(yaml.safe_load(words))
+    assert set(yaml.safe_load((CHART / "values.yaml").read_text())["resources"]) == set(found)
+
+
+def test_the_configuration_of_the_chart_is_one_that_pages_in_a_pod_can_start_with(tmp_path) -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    file = tmp_path / "trimtab.toml"
+    file.write_text(values["config"])
+    config = services.load_config(file, {})
+    assert config.pages.address == "0.0.0.0"
+    assert config.access.sign_in == "users"
+    assert values["ingress"]["host"] in config.pages.allowed_hosts
+    mounts = (CHART / "templates" / "_helpers.tpl").read_text()
+    assert str(config.state_dir).startswith("/var/lib/trimtab/")  # the mount itself is root's
+    assert "{ name: state, mountPath: /var/lib/trimtab }" in mounts
+
+
+@pytest.mark.slow
+def test_the_chart_renders_with_and_without_its_options(tmp_path) -> None:
+    helm = shutil.which("helm")
+    if helm is None:
+        pytest.skip("helm is not installed")
+    options = tmp_path / "options.yaml"
+    options.write_text(
+        "ingress: { enabled: true, tlsSecretName: tls }\n"
+        "serviceMonitor: { enabled: true, tokenSecret: { name: metrics, key: token } }\n"
+        "secrets: [{ name: prod, secretName: trimtab-prod }]\n"
+        "persistence: { existingClaim: claim }\n"
+    )
+    subprocess.run([helm, "lint", "--strict", CHART, "-f", options], check=True)
+    kinds: list[set[str]] = []
+    for more in ([], ["-f", str(options)]):
+        shown = subprocess.run(
+            [helm, "template", "one", str(CHART), *more], check=True, capture_output=True, text=True
+        ).stdout
+        objects = [one for one in yaml.safe_load_all(shown) if one]
+        kinds.append({one["kind"] for one in objects})
+        (pod,) = (
+            one["spec"]["template"]["spec"] for one in objects if one["kind"] == "StatefulSet"
+        )
+        assert pod["securityContext"]["runAsNonRoot"]
+        for container in pod["containers"]:
+            assert container["securityContext"]["readOnlyRootFilesystem"]
+            assert {mount["name"] for mount in container["volumeMounts"]} >= {"config", "state"}
+    assert kinds[0] == {"StatefulSet", "Service", "ConfigMap", "ServiceAccount"}
+    assert kinds[1] == kinds[0] | {"Ingress", "ServiceMonitor"}

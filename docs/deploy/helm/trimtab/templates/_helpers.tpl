@@ -1,0 +1,45 @@
+{{- define "trimtab.fullname" -}}
+{{- if contains "trimtab" .Release.Name }}{{ .Release.Name | trunc 63 | trimSuffix "-" }}{{ else }}{{ printf "%s-trimtab" .Release.Name | trunc 63 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- define "trimtab.selector" -}}
+app.kubernetes.io/name: trimtab
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "trimtab.labels" -}}
+{{ include "trimtab.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{- define "trimtab.serviceAccountName" -}}
+{{ .Values.serviceAccount.name | default (ternary (include "trimtab.fullname" .) "default" .Values.serviceAccount.create) }}
+{{- end }}
+
+{{/* What every container has: image, identity, mounts. Called with the root and the name of the container. */}}
+{{- define "trimtab.container" -}}
+image: "{{ .root.Values.image.repository }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}"
+imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities: { drop: [ALL] }
+env:
+  - { name: TRIMTAB_CONFIG, value: /etc/trimtab/trimtab.toml }
+  - { name: HOME, value: /home/trimtab }
+  {{- with .root.Values.env }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+resources:
+  {{- toYaml (index .root.Values.resources .name) | nindent 2 }}
+volumeMounts:
+  - { name: config, mountPath: /etc/trimtab, readOnly: true }
+  - { name: state, mountPath: /var/lib/trimtab }
+  - { name: scratch, mountPath: /tmp, subPath: tmp }
+  - { name: scratch, mountPath: /home/trimtab, subPath: home }
+  {{- range .root.Values.secrets }}
+  - { name: {{ printf "secret-%s" .name | quote }}, mountPath: {{ printf "/etc/trimtab-secrets/%s" .name | quote }}, readOnly: true }
+  {{- end }}
+{{- end }}
