@@ -101,16 +101,26 @@ def run(arguments: list[str], connectors: Sequence[CommandConnector] = ()) -> in
         return fail(error, as_json=as_json)
     except typer.TyperException as error:
         return fail(_bad_usage(error), as_json=as_json)
-    except BrokenPipeError:  # the reader, `head` for one, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_DONE
+    except BrokenPipeError:
+        return _unread()
+    except SystemExit as error:
+        if not isinstance(error.__context__, BrokenPipeError):  # what Typer makes of one
+            raise
+        return _unread()
     except OSError as error:
         return fail(_unusable_path(error), as_json=as_json)
     except (typer.Abort, KeyboardInterrupt):
+        outcome = EXIT_STOPPED
+    if outcome == EXIT_STOPPED:  # Typer's code of Ctrl-C, too
         # what runs until Ctrl-C ends by itself then: this was stopped before it was done
         fail(StoppedError("Stopped before it was done."), as_json=as_json)
-        return EXIT_STOPPED
     return outcome if isinstance(outcome, int) else EXIT_DONE
+
+
+def _unread() -> int:
+    """End well where the reader of the answer, `head` for one, has seen enough."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return EXIT_DONE
 
 
 def _bad_usage(error: typer.TyperException) -> UsageFaultError:

@@ -177,7 +177,7 @@ def table(
     cells = [[_harmless(cell) for cell in row] for row in rows]
     is_right = [all(_is_number(row[at]) for row in cells) for at in range(len(columns))]
     lines, left_out = fitted(columns, cells, is_right, width, spare)
-    is_bold = sys.stdout.isatty()
+    is_bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for number, line in enumerate(lines.head + lines.body):
         is_head = is_bold and number < len(lines.head)
         sys.stdout.write(f"\x1b[1m{line}\x1b[0m\n" if is_head else f"{line}\n")

@@ -19,6 +19,7 @@ import typer
 from dashboard.cli import signatures, source
 from dashboard.cli.commands import COMMANDS, Entry, Group
 from dashboard.cli.main import app, run
+from dashboard.cli.output import say
 
 WIDTH = 80
 MAX_SUMMARY = 60
@@ -227,3 +228,77 @@ def test_what_cannot_be_read_has_no_names() -> None:
     Path("trimtab.toml").write_text("no toml = = =")
     assert completions("trimtab health ") == []
     assert completions("trimtab runs ") == []
+
+
+@pytest.mark.usefixtures("configured")
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_zsh_and_fish_get_the_same_names(shell: str) -> None:
+    """Asked in the way of the scripts that ``trimtab completion`` prints for them."""
+    done = subprocess.run(
+        [sys.executable, "-m", "dashboard.cli"],
+        env={
+            **os.environ,
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "_TRIMTAB_COMPLETE": f"complete_{shell}",
+            "_TYPER_COMPLETE_ARGS": "trimtab health w",
+            "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "west" in done.stdout
+    assert "east" not in done.stdout
+    assert done.stderr == ""
+
+
+def test_every_help_shows_an_example_and_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (*GROUPS, "runs", "pegasus drain"):
+        assert run([*words.split(), "--help"]) == 0
+        shown = capsys.readouterr().out
+        assert "Example:\n    trimtab " in shown
+        assert ("Exit codes: 0 done" in shown) == (words not in GROUPS)
+
+
+def test_ctrl_c_is_one_sentence_and_exit_code_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(*_given: object, **_named: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(source, "snapshot_directories", stop)
+    assert run(["health", "anything"]) == 130
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", "trimtab: Stopped before it was done.\n")
+
+
+def test_a_reader_that_has_seen_enough_ends_a_command_well() -> None:
+    """As ``trimtab --help | head -1`` does, whose pipe is closed before the rest is written."""
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-m", "dashboard.cli", "quota", "--limit", "1", "--usage", "1"],
+        cwd=Path(__file__).parents[2],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_sentence_is_folded_and_the_command_in_it_is_not(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    say(
+        "It has no users yet and nobody can sign in: add one with `trimtab users add NAME --group G`."
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [
+        "It has no users yet and nobody can sign",
+        "in: add one with",
+        "`trimtab users add NAME --group G`.",
+    ]

@@ -73,6 +73,7 @@ def test_the_configuration_of_the_chart_is_one_that_pages_in_a_pod_can_start_wit
     config = services.load_config(file, {})
     assert config.pages.address == "0.0.0.0"
     assert config.access.sign_in == "users"
+    assert config.clusters  # no process starts without one
     assert values["ingress"]["host"] in config.pages.allowed_hosts
     mounts = (CHART / "templates" / "_helpers.tpl").read_text()
     assert str(config.state_dir).startswith("/var/lib/trimtab/")  # the mount itself is root's
