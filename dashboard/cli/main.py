@@ -94,19 +94,11 @@ def run(arguments: list[str], connectors: Sequence[CommandConnector] = ()) -> in
     forget_warnings()
     try:
         _check_text(arguments)
-        command = typer.main.get_command(app)
-        # not app(...): that would put Typer's own hook for tracebacks in the place of ours
-        outcome = command(arguments, "trimtab", standalone_mode=False)
+        outcome = _outcome(arguments)
     except OpsError as error:
         return fail(error, as_json=as_json)
     except typer.TyperException as error:
         return fail(_bad_usage(error), as_json=as_json)
-    except BrokenPipeError:
-        return _unread()
-    except SystemExit as error:
-        if not isinstance(error.__context__, BrokenPipeError):  # what Typer makes of one
-            raise
-        return _unread()
     except OSError as error:
         return fail(_unusable_path(error), as_json=as_json)
     except (typer.Abort, KeyboardInterrupt):
@@ -117,8 +109,15 @@ def run(arguments: list[str], connectors: Sequence[CommandConnector] = ()) -> in
     return outcome if isinstance(outcome, int) else EXIT_DONE
 
 
-def _unread() -> int:
-    """End well where the reader of the answer, `head` for one, has seen enough."""
+def _outcome(arguments: list[str]) -> object:
+    """Return what a command returns; done where the reader of it, `head` say, has seen enough."""
+    command = typer.main.get_command(app)
+    try:
+        # not app(...): that would put Typer's own hook for tracebacks in the place of ours
+        return command(arguments, "trimtab", standalone_mode=False)
+    except (BrokenPipeError, SystemExit) as error:  # Typer exits after a broken pipe
+        if not isinstance(error.__context__ or error, BrokenPipeError):
+            raise
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return EXIT_DONE
 

@@ -293,12 +293,10 @@ def test_a_sentence_is_folded_and_the_command_in_it_is_not(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    say(
-        "It has no users yet and nobody can sign in: add one with `trimtab users add NAME --group G`."
-    )
+    say("No user can sign in, none is in it: add one with `trimtab users add NAME --group G`.")
     lines = capsys.readouterr().out.splitlines()
     assert lines == [
-        "It has no users yet and nobody can sign",
-        "in: add one with",
+        "No user can sign in, none is in it: add",
+        "one with",
         "`trimtab users add NAME --group G`.",
     ]

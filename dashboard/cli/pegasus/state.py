@@ -78,7 +78,7 @@ def tables(source: Source, config: Config = None, as_json: Json = False) -> int:
             )
             for one in found
         ]
-        head = ("id", "table", "partitions", "replicas", "size", "reads/s", "writes/s")
+        head = ("id", "table", "partitions", "replicas", "size", "read/s", "write/s")
         health_words = ("fully healthy", "unhealthy", "write unhealthy", "read unhealthy")
         table((*head, *health_words), rows)
         say("Counted as `ls -d` of the Pegasus shell; `trimtab pegasus health` has more.")
