@@ -256,7 +256,7 @@ def _subject(label: str) -> str:
     """Return a candidate's label as a sentence begins with it."""
     if label == REPLAYED:
         return f"The {label},"
-    return label[:1].upper() + label[1:]
+    return label if "=" in label else label[:1].upper() + label[1:]  # a setting keeps its spelling
 
 
 def _figures(row: Mapping[str, Any]) -> str:
