@@ -149,7 +149,7 @@ def _engine(url: sa.URL) -> sa.Engine:
     except (exc.NoSuchModuleError, ModuleNotFoundError) as error:
         raise ConfigError(
             f"The database driver of journal_url ({url.drivername}) is not installed.",
-            hint="Install it next to Trimtab, for example `pip install psycopg`.",
+            hint="Install it next to Trimtab, for example `pip install 'trimtab[postgresql]'`.",
         ) from error
     if is_sqlite:
         event.listen(engine, "connect", _on_connect)

@@ -157,7 +157,10 @@ class WorkerProcesses:
 def write_config(site: ApplySite) -> Path:
     cluster = site.cluster
     tables = {"timeouts": cluster.timeouts.model_dump(), "apply": cluster.apply.model_dump()}
-    lines = [f"state_dir = {json.dumps(str(site.config.state_dir))}", "[[clusters]]"]
+    lines = [f"state_dir = {json.dumps(str(site.config.state_dir))}"]
+    if site.config.journal_url is not None:
+        lines += [f"journal_url = {json.dumps(site.config.journal_url.get_secret_value())}"]
+    lines += ["[[clusters]]"]
     known = cluster.model_dump(include={"name", "zookeeper", "admin_urls", "environment"})
     lines += [f"{key} = {json.dumps(value)}" for key, value in known.items()]
     lines += ["read_only = false"]
