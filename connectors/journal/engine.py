@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from sqlalchemy import event, exc
 
 from connectors.journal.errors import place_of, translated
-from connectors.journal.schema import METADATA, SCHEMA_VERSION, SEALS, VERSION
+from connectors.journal.migrations import FIRST, HEAD, KNOWN, revision_of, upgrade
 from core.errors import ConfigError, RemoteTimeoutError
 
 BUSY_TIMEOUT_S: Final = 15.0
@@ -43,7 +43,9 @@ class Database:
         self.place = place_of(self.url)
         file = _sqlite_file(self.url)
         self._copy: Path | None = None
-        if file is not None and _is_read_only(file):
+        # SQLite's own addresses are those of copies: nothing is made or changed there
+        self._is_read_only = _is_read_only(file) if file else _is_own_address(self.url)
+        if file is not None and self._is_read_only:
             self.place = f"{self.place} (read-only)"
             self._copy = _copied_with_its_log(file)
             self.url = _read_only_url(file, self._copy)
@@ -96,31 +98,21 @@ class Database:
             shutil.rmtree(self._copy, ignore_errors=True)
 
     def _make_tables(self) -> None:
-        with translated(self.place, "make the tables"):
-            try:
-                self._create()
-            except exc.DBAPIError:  # two processes that make them at once: one of them loses
-                self._create()
         with self.reading("read the version") as connection:
-            found = connection.execute(sa.select(VERSION.c.version)).scalars().all()
-        if found != [SCHEMA_VERSION]:
+            found = revision_of(connection)
+        if found == HEAD or (found == FIRST and self._is_read_only):
+            return  # what came after the first revision makes queries faster, no more
+        if found is not None and found not in KNOWN:
             raise ConfigError(
-                f"The journal {self.place} has tables of version {found}; this Trimtab knows "
-                f"version {SCHEMA_VERSION}.",
+                f"The journal {self.place} has tables of revision {found}; this Trimtab knows "
+                f"{HEAD} and earlier ones.",
                 hint="Use the version of Trimtab that made it, or name another journal_url.",
             )
-
-    def _create(self) -> None:
-        with self.reading("look for the tables") as connection:
-            if sa.inspect(connection).has_table(VERSION.name):
-                return
-        if _sqlite_file(self.url) is not None:
-            self._set_log()
-        with self.writing() as connection:
-            METADATA.create_all(connection)
-            for statement in SEALS.get(self.engine.dialect.name, ()):
-                connection.execute(sa.text(statement))
-            connection.execute(VERSION.insert().values(version=SCHEMA_VERSION))
+        with translated(self.place, "make the tables"):
+            if found is None and _sqlite_file(self.url) is not None:
+                self._set_log()
+            with self.writing() as connection:
+                upgrade(connection)
 
     def _set_log(self) -> None:
         """Let readers go on during a write; a property of the file from then on."""
@@ -173,6 +165,10 @@ def _sqlite_file(url: sa.URL) -> Path | None:
     name = url.database or ""
     is_file = name not in ("", ":memory:") and not name.startswith("file:")
     return Path(name) if is_file and url.get_backend_name() == "sqlite" else None
+
+
+def _is_own_address(url: sa.URL) -> bool:
+    return url.get_backend_name() == "sqlite" and (url.database or "").startswith("file:")
 
 
 def _is_read_only(file: Path) -> bool:

@@ -12,9 +12,6 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
-SCHEMA_VERSION: Final = 1
-"""Version of these tables; a journal of another one is refused."""
-
 METADATA: Final = sa.MetaData()
 
 ENTRIES: Final = sa.Table(
@@ -39,6 +36,7 @@ ENTRIES: Final = sa.Table(
     sa.Index("trimtab_entries_of_run", "run_id", "seq"),
     sa.Index("trimtab_entries_of_kind", "cluster", "kind", "at_ms"),
     sa.Index("trimtab_entries_in_order", "kind", "seq"),
+    sa.Index("trimtab_entries_of_actor", "actor", "seq"),
 )
 """One row an entry; the columns next to ``body`` repeat it for the queries, and are verified."""
 
@@ -55,7 +53,12 @@ LEASES: Final = sa.Table(
 VERSION: Final = sa.Table(
     "trimtab_schema", METADATA, sa.Column("version", sa.Integer, primary_key=True)
 )
-"""One row: :data:`SCHEMA_VERSION`."""
+"""One row, 1: what a Trimtab that counts no revisions expects."""
+
+REVISION: Final = sa.Table(
+    "trimtab_revision", METADATA, sa.Column("version_num", sa.String(32), primary_key=True)
+)
+"""One row: the revision of these tables, as Alembic writes it."""
 
 _REFUSAL: Final = "a journal is only ever added to"
 _SQLITE_SEAL: Final = (

@@ -226,9 +226,9 @@ def test_the_database_itself_refuses_changes(journal, change) -> None:
 def test_a_journal_of_another_version_is_refused(url) -> None:
     journal = SqlJournal(url)
     with journal.database.engine.begin() as connection:
-        connection.exec_driver_sql("UPDATE trimtab_schema SET version = 99")
+        connection.exec_driver_sql("UPDATE trimtab_revision SET version_num = '0099'")
     journal.close()
-    with pytest.raises(ConfigError, match=r"version \[99\]"):
+    with pytest.raises(ConfigError, match="revision 0099"):
         SqlJournal(url)
 
 
