@@ -49,8 +49,8 @@ def upgrade(connection: sa.Connection) -> None:
         connection: In a transaction that may write.
     """
     # the pages start without it where nothing is to be done
-    from alembic import command  # noqa: PLC0415
-    from alembic.config import Config  # noqa: PLC0415
+    from alembic import command  # noqa: PLC0415  # see above
+    from alembic.config import Config  # noqa: PLC0415  # the same
 
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
