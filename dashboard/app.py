@@ -49,6 +49,7 @@ if identity.needs_sign_in():
     st.stop()
 page = st.navigation(navigation.pages(), expanded=True)  # the sidebar has more below it
 state.note_page(page.url_path or "fleet")
+identity.bind_to_log(page.url_path or "fleet")
 st.logo(LOGO, size="large")
 try:
     identity.draw_identity()

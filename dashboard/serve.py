@@ -9,7 +9,7 @@ from typing import Final
 import streamlit as st
 from starlette.middleware import Middleware
 
-from dashboard import warm_up
+from dashboard import services, warm_up
 from dashboard.cli.supervisor import end_with_parent
 from dashboard.host_guard import HostGuard, host_names
 from dashboard.probes import ROUTES
@@ -27,6 +27,7 @@ def main() -> None:
     end_with_parent()
     program, address, port, *hosts = sys.argv
     sys.argv = [program]  # the rest would be arguments of the page
+    services.set_up_logging()
     warm_up.start()
     app = st.App(
         PAGE,

@@ -344,6 +344,7 @@ class TrimtabConfig(BaseSettings):
         audit: How a rewritten journal is noticed.
         access: Who may use Trimtab.
         alerts: What people are told, and who is.
+        log_format: Of the processes that serve: ``text``, or ``json`` for machines.
     """
 
     model_config = SettingsConfigDict(
@@ -363,6 +364,7 @@ class TrimtabConfig(BaseSettings):
     audit: Audit = Audit()
     access: AccessConfig = AccessConfig()
     alerts: Alerts = Alerts()
+    log_format: Literal["text", "json"] = "text"
     _file: Path | None = PrivateAttr(default=None)
     _connectors: tuple[Any, ...] = PrivateAttr(default=())
 

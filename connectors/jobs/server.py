@@ -21,6 +21,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from structlog.contextvars import bound_contextvars
+
 from connectors.config.model import TrimtabConfig
 from connectors.config.private import keep_private
 from connectors.jobs.catalogue import checked, kind_of
@@ -255,7 +257,8 @@ class _Server:
         self._about.doing, self._about.run_id = f"Running {job.id}.", job.id
         self._report(f"{job.id}: {job.kind} for {job.request.actor if job.request else '?'}.")
         try:
-            self._run_claimed(claim, _Progress())
+            with bound_contextvars(job=job.id):
+                self._run_claimed(claim, _Progress())
         except LostClaimError as exc:
             self._report(str(exc))
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -25,6 +26,8 @@ from core.plan.model import Plan
 from core.plan.registry import StepRegistry
 from core.systems import STEPS
 from core.units import datetime_to_ms, ms_to_datetime
+
+_LOG: Final = logging.getLogger("trimtab.journal")
 
 MAX_TRIES: Final = 500
 """How often an append is tried while others are quicker."""
@@ -99,6 +102,7 @@ class SqlJournal:
             )
             connection.execute(ENTRIES.insert().values(_values(entry, text)))
             sent.append(entry)  # from here on the commit may reach the database unanswered
+        _log_entry(entry)
         return entry
 
     def _has_arrived(self, entry: Entry, error: exc.SQLAlchemyError) -> bool:
@@ -350,6 +354,14 @@ def _follow(workers: dict[str, str], run_id: str, kind: str, actor: str) -> None
         workers[run_id] = actor
     elif kind in _ENDS and workers.get(run_id) in ("", actor):
         del workers[run_id]
+
+
+def _log_entry(entry: Entry) -> None:
+    """Let a run be followed through the logs of every process that has to do with it."""
+    record = entry.record
+    about = {"run": record.run_id, "cluster": record.cluster, "actor": record.actor}
+    kind = type(record.event).__name__
+    _LOG.info("journal entry %d", entry.seq, extra={**about, "kind": kind, "seq": entry.seq})
 
 
 def _conditions(wanted: EntryFilter) -> list[sa.ColumnElement[bool]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from typing import Any, Final
 
 import filelock
 import msgspec
+from structlog.contextvars import bound_contextvars
 
 from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.config.private import keep_private
@@ -200,7 +202,9 @@ class _Loop:
                 began = monotonic()
                 try:
                     collector = collector or self._collector()
-                    self._once(collector)
+                    cycle = secrets.token_hex(4)  # in every line of this look at the cluster
+                    with bound_contextvars(cluster=self._cluster.name, cycle=cycle):
+                        self._once(collector)
                 except OpsError as exc:
                     self._failed(exc)
                 except Exception as exc:  # noqa: BLE001  # one bug must not end the watch over a cluster

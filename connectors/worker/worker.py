@@ -19,6 +19,8 @@ from math import inf
 from pathlib import Path
 from typing import Final
 
+from structlog.contextvars import bound_contextvars
+
 from connectors.access.key import installation_key
 from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.config.private import keep_private
@@ -285,7 +287,8 @@ class _Loop:
             if run_id in self._broken:
                 self._end_broken(run_id, ports)
                 return
-            state = execute_run(run_id, ports)
+            with bound_contextvars(cluster=self.cluster.name, run=run_id):
+                state = execute_run(run_id, ports)
         except OpsError as exc:
             if not isinstance(exc, RemoteError):  # nothing out there that could get better
                 self._count_bug(run_id, exc, ports)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 from streamlit.errors import StreamlitSecretNotFoundError
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+from structlog.contextvars import bind_contextvars, clear_contextvars
 
 from core.errors import OpsError
 from dashboard import services, sign_in
@@ -22,6 +24,14 @@ _LEAVE: Final = {
     sign_in.SIGN_IN: f"<script>window.location.assign('{sign_in.SIGN_IN}')</script>",
     sign_in.SIGN_OUT: f"<script>window.location.assign('{sign_in.SIGN_OUT}')</script>",
 }
+
+
+def bind_to_log(page: str) -> None:
+    """Let every line of the log that this run of a page writes name the page and the session."""
+    context = get_script_run_ctx()
+    session = context.session_id[:8] if context is not None else ""
+    clear_contextvars()  # threads serve many sessions, one after another
+    bind_contextvars(page=page, session=session)
 
 
 def draw_identity() -> None:

@@ -30,7 +30,7 @@ from core.actions.request import (
 )
 from core.actions.runs import RunView, run_id_at
 from core.actions.windows import window_refusal
-from core.errors import GuardRefusedError, InputError, PlanConflictError
+from core.errors import GuardRefusedError, InputError, OpsError, PlanConflictError
 from core.plan.model import Plan
 from core.snapshot.store import CachedSnapshot, SnapshotStore, Storable
 from core.units import one_line
@@ -63,6 +63,16 @@ DEFAULT_NAME: Final = "trimtab.toml"
 def now() -> datetime:
     """Return the present moment, aware UTC: the dashboard's only clock."""
     return datetime.now(UTC)
+
+
+def set_up_logging() -> None:
+    """Let the process of the pages log in the configured form; text where there is no file."""
+    from connectors import logs  # noqa: PLC0415  # commands must start fast
+
+    try:
+        logs.set_up_logging(page_config().log_format)
+    except OpsError:  # the pages say what is wrong with the file
+        logs.set_up_logging("text")
 
 
 # -- for the pages ---------------------------------------------------------------------------------
@@ -437,9 +447,12 @@ def run_collector(
     tell: Callable[[str], None],
 ) -> None:
     """Keep snapshots of clusters until ``stop`` is set."""
-    from connectors.recording import collector as loops  # noqa: PLC0415  # commands must start fast
+    from connectors import logs  # noqa: PLC0415  # commands must start fast
+    from connectors.recording import collector as loops  # noqa: PLC0415  # the same
 
-    loops.run_collector(config, clusters, every_s, stop, lambda event: tell(str(event)))
+    logs.set_up_logging(config.log_format)
+    report = logs.reporter("collector", config.log_format, tell)
+    loops.run_collector(config, clusters, every_s, stop, report)
 
 
 # -- worker and apply ------------------------------------------------------------------------------
@@ -472,9 +485,11 @@ def run_worker(
     tell: Callable[[str], None],
 ) -> None:
     """Carry out what is requested of clusters until ``stop`` is set."""
-    from connectors.worker import worker  # noqa: PLC0415  # commands must start fast
+    from connectors import logs  # noqa: PLC0415  # commands must start fast
+    from connectors.worker import worker  # noqa: PLC0415  # the same
 
-    worker.run_worker(config, clusters, stop, lambda event: tell(str(event)))
+    logs.set_up_logging(config.log_format)
+    worker.run_worker(config, clusters, stop, logs.reporter("worker", config.log_format, tell))
 
 
 def work_on(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -225,8 +226,12 @@ def serve_jobs(config: Config, stop: threading.Event, report: Callable[[str], No
     Raises:
         ComputeError: The state directory cannot be written.
     """
-    from connectors.jobs import catalogue, server, warm  # noqa: PLC0415  # commands start fast
+    from connectors import logs  # noqa: PLC0415  # commands must start fast
+    from connectors.jobs import catalogue, server, warm  # noqa: PLC0415  # the same
 
+    logs.set_up_logging(config.log_format)
+    if config.log_format == "json":
+        report = logging.getLogger("trimtab.jobs").info
     session = warm.Warm(lambda: spark.session(config))
     tools = server.Tools(spark=session, history=lambda: history.history(config))
     try:
