@@ -11,9 +11,14 @@ from core.plan.codec import load_plan
 from core.systems import steps_of
 from dashboard.cli import systems
 from dashboard.cli.config import systems as known_systems
-from dashboard.cli.options import Json
+from dashboard.cli.options import Config, Json
+from dashboard.cli.source import directories
 
 app = typer.Typer()
+
+
+def _directory(context: typer.Context, named: Path) -> Path:
+    return directories(context, [named])[0]
 
 
 @app.command()
@@ -21,8 +26,14 @@ def preview(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.")],
     directory: Annotated[
         Path,
-        typer.Option("--snapshot", metavar="DIR", help="Snapshot the plan was made on."),
+        typer.Option(
+            "--snapshot",
+            metavar="CLUSTER-or-SNAPSHOT",
+            help="Snapshot the plan was made on, or the cluster as it is now.",
+            callback=_directory,
+        ),
     ],
+    config: Config = None,  # noqa: ARG001  # the callback reads it
     as_json: Json = False,
 ) -> int:
     """Preview a plan: destinations, load, clients, commands."""

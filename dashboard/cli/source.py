@@ -24,6 +24,15 @@ _MAKE_ONE: Final = (
 )
 
 
+_CLUSTERS: Final[dict[Path, str]] = {}
+"""By directory of a snapshot that was taken for this command: the cluster's name."""
+
+
+def given_name(directory: Path) -> str:
+    """Return what a person named for a snapshot: its directory, or the cluster."""
+    return _CLUSTERS.get(directory, str(directory))
+
+
 @contextlib.contextmanager
 def snapshot_directories(
     sources: Sequence[str], config: Path | None, kind: str = ""
@@ -48,6 +57,7 @@ def snapshot_directories(
                 parent = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="trimtab-")))
                 directory = parent / source
                 save_snapshot(_captured(source, config, kind), directory)
+                _CLUSTERS[directory] = source
             elif kind:
                 check_kind(source, load_manifest(directory)[1].kind, kind)
             directories.append(directory)

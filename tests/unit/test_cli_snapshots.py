@@ -206,6 +206,21 @@ def test_lookup_shows_every_step(trimtab, three) -> None:
     assert "0x8616c3c4" in out
 
 
+def test_a_plan_made_of_a_cluster_is_previewed_on_the_cluster(
+    trimtab, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr("dashboard.cli.source._captured", lambda *_: make_snapshot())
+    plan = tmp_path / "plan.json"
+    bundle = owned_by(make_snapshot(), "10.1.0.11:8080")[0]
+    code, out, _ = trimtab("unload", "prod-eu", "--bundle", bundle, "--plan", plan)
+    assert code == 0
+    assert "--snapshot prod-eu`" in out
+    assert "trimtab-" not in out
+    code, out, _ = trimtab("preview", plan, "--snapshot", "prod-eu")
+    assert code == 0
+    assert bundle in out
+
+
 # -- unload and preview ----------------------------------------------------------------------------
 
 

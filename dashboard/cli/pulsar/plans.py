@@ -33,6 +33,7 @@ from dashboard.cli.plan_answers import nothing_to_do, refusal, show_plan_file, w
 from dashboard.cli.pulsar import plan_answers as pulsar_plans
 from dashboard.cli.pulsar.snapshots import Assumptions
 from dashboard.cli.pulsar.source import Snapshot, pulsar_cluster
+from dashboard.cli.source import given_name
 from dashboard.services import pulsar
 
 app = typer.Typer()
@@ -79,7 +80,7 @@ def unload(
             say("Not written: name a file with --plan OUT.")
         else:
             say(f"Written to {plan_file}.")
-            say(f"See `trimtab preview {plan_file} --snapshot {directory}`.")
+            say(f"See `trimtab preview {plan_file} --snapshot {given_name(directory)}`.")
 
     body = {
         "plan": plan_answers.plan(plan),

@@ -25,6 +25,7 @@ from dashboard.cli.pulsar.decisions.shed import known_bundles, read_bundle_list
 from dashboard.cli.pulsar.snapshots import Assumptions
 from dashboard.cli.pulsar.source import Snapshot
 from dashboard.cli.requests import takes
+from dashboard.cli.source import given_name
 
 _MOST_SHOWN: Final = 40
 _CURVE_SHOWN: Final = 10
@@ -83,7 +84,7 @@ def run_optimize(
             ):
                 say(text)
             say(f"Written to {plan_file}.")
-            say(f"See `trimtab preview {plan_file} --snapshot {directory}`.")
+            say(f"See `trimtab preview {plan_file} --snapshot {given_name(directory)}`.")
         elif plan_file is not None:
             say("Nothing to plan, so no file is written.")
 

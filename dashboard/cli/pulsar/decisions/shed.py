@@ -38,6 +38,7 @@ from dashboard.cli.plan_answers import write_plan
 from dashboard.cli.pulsar.decisions import shed_answer
 from dashboard.cli.pulsar.decisions.shed_answer import ShedAnswer
 from dashboard.cli.pulsar.snapshots import Assumptions
+from dashboard.cli.source import given_name
 from dashboard.presenters.pulsar import leader_round
 
 _CONFIGURED: Final = "loadBalancerLoadSheddingStrategy"
@@ -308,7 +309,7 @@ def _show_plan(plan: Plan, path: Path | None, directory: Path) -> None:
     for item in plan.diagnostics:
         say(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
     say(f"Written to {path}.")
-    say(f"See `trimtab preview {path} --snapshot {directory}`.")
+    say(f"See `trimtab preview {path} --snapshot {given_name(directory)}`.")
 
 
 def _show_round(number: int, done: Round, *, is_only: bool) -> None:
