@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import sqlalchemy as sa
 
 from connectors.journal.engine import Database
 from connectors.journal.errors import translated
-from core.alerts.model import Alert, AlertKey, Silence
+from core.alerts.model import Alert, AlertChange, AlertKey, Silence
 from core.errors import InputError, UnknownNameError
 from core.units import datetime_to_ms, ms_to_datetime, one_line
 
@@ -31,6 +31,21 @@ ALERTS: Final = sa.Table(
     sa.Column("told_ms", sa.BigInteger),
     sa.Column("ended_ms", sa.BigInteger),
 )
+
+CHANGES: Final = sa.Table(
+    "trimtab_alert_changes",
+    METADATA,
+    sa.Column("number", sa.Integer, primary_key=True),
+    sa.Column("at_ms", sa.BigInteger, nullable=False),
+    sa.Column("rule", sa.String(64), nullable=False),
+    sa.Column("cluster", sa.String(64), nullable=False),
+    sa.Column("subject", sa.String(_SUBJECT), nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("severity", sa.String(16), nullable=False),
+    sa.Column("sentence", sa.Text, nullable=False),
+    sa.Index("trimtab_alert_changes_of_cluster", "cluster", "at_ms"),
+)
+"""Alerts that began to fire or were resolved, for as long as the history is stored."""
 
 SILENCES: Final = sa.Table(
     "trimtab_silences",
@@ -66,8 +81,20 @@ class AlertStore:
             rows = connection.execute(sa.select(ALERTS)).mappings().all()
         return {alert.key: alert for alert in map(_alert, rows)}
 
-    def save(self, before: Mapping[AlertKey, Alert], after: Mapping[AlertKey, Alert]) -> None:
+    def save(
+        self,
+        before: Mapping[AlertKey, Alert],
+        after: Mapping[AlertKey, Alert],
+        now: datetime,
+        stored_for: timedelta = timedelta(days=90),
+    ) -> None:
         """Store what changed between two looks, as one change.
+
+        Args:
+            before: The alerts as they are stored.
+            after: The alerts as they are to be.
+            now: The moment of the look, aware UTC.
+            stored_for: Changes that are older are dropped.
 
         Raises:
             RemoteError: The database cannot be written.
@@ -87,6 +114,36 @@ class AlertStore:
                 )
             for alert in changed:
                 writer.execute(ALERTS.insert().values(_row(alert)))
+            turned = [one for one in changed if _has_turned(before.get(one.key), one)]
+            for alert in turned:
+                writer.execute(CHANGES.insert().values(_change_row(alert, now)))
+            if turned:
+                too_old = datetime_to_ms(now - stored_for)
+                writer.execute(CHANGES.delete().where(CHANGES.c.at_ms < too_old))
+
+    def changes(self, cluster: str, since: datetime, until: datetime) -> list[AlertChange]:
+        """Return the alerts of a cluster that began or ended in a time, the newest first.
+
+        Raises:
+            RemoteError: The database cannot be read.
+        """
+        query = sa.select(CHANGES).where(
+            CHANGES.c.cluster == cluster,
+            CHANGES.c.at_ms >= datetime_to_ms(since),
+            CHANGES.c.at_ms <= datetime_to_ms(until),
+        )
+        with self._database.reading("read alerts") as connection:
+            rows = connection.execute(query.order_by(CHANGES.c.number.desc())).mappings().all()
+        return [
+            AlertChange(
+                at=ms_to_datetime(row["at_ms"]),
+                key=AlertKey(row["rule"], row["cluster"], row["subject"]),
+                state=row["state"],
+                severity=row["severity"],
+                sentence=row["sentence"],
+            )
+            for row in rows
+        ]
 
     def silences(self, now: datetime) -> list[Silence]:
         """Return the silences in force.
@@ -166,6 +223,26 @@ def _alert(row: Any) -> Alert:
         told_at=None if row["told_ms"] is None else ms_to_datetime(row["told_ms"]),
         ended_at=None if row["ended_ms"] is None else ms_to_datetime(row["ended_ms"]),
     )
+
+
+def _has_turned(before: Alert | None, after: Alert) -> bool:
+    """Return whether an alert began to fire, or one that fired was resolved."""
+    was = before.state if before is not None else ""
+    return was != after.state and (
+        after.state == "firing" or (after.state == "resolved" and was == "firing")
+    )
+
+
+def _change_row(alert: Alert, now: datetime) -> dict[str, Any]:
+    return {
+        "at_ms": datetime_to_ms(now),
+        "rule": alert.key.rule,
+        "cluster": alert.key.cluster,
+        "subject": alert.key.subject[:_SUBJECT],
+        "state": alert.state,
+        "severity": alert.severity,
+        "sentence": alert.sentence,
+    }
 
 
 def _row(alert: Alert) -> dict[str, Any]:

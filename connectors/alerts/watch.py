@@ -124,15 +124,16 @@ class _Watch:
             before = store.alerts()
             facts = [self._facts(cluster, journal) for cluster in self._config.clusters]
             after = looked(before, facts, self._rules.limits())
-            store.save(before, after)
             now = datetime.now(UTC)
+            stored_for = timedelta(days=self._config.history.max_age_days)
+            store.save(before, after, now, stored_for)
             repeat = timedelta(hours=self._rules.repeat_hours)
             for cluster, alerts in to_tell(
                 after.values(), store.silences(now), now, repeat
             ).items():
                 if self._tell(cluster, alerts):
                     told = {one.key: replace(one, told_at=now) for one in alerts}
-                    store.save(after, {**after, **told})
+                    store.save(after, {**after, **told}, now, stored_for)
                     after |= told
         finally:
             journal.close()

@@ -140,6 +140,25 @@ class Alert:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AlertChange:
+    """An alert that began to fire, or was resolved; what the past says of alerts.
+
+    Attributes:
+        at: When, aware UTC.
+        key: Which one.
+        state: ``firing`` or ``resolved``.
+        severity: How urgent it was.
+        sentence: What it said then.
+    """
+
+    at: datetime
+    key: AlertKey
+    state: AlertState
+    severity: Severity
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Silence:
     """Alerts that nobody is told of for a while.
 

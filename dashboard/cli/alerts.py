@@ -18,6 +18,50 @@ from dashboard.services import access, alerts
 app = typer.Typer()
 
 
+@app.command()
+def past(
+    cluster: Annotated[str, typer.Argument(metavar="CLUSTER", help="Cluster name.")],
+    start: Annotated[
+        str, typer.Option("--from", metavar="TIME", help="Not before, such as -24h.")
+    ] = "-24h",
+    end: Annotated[str, typer.Option("--to", metavar="TIME", help="Not after.")] = "now",
+    config_file: Config = None,
+    as_json: Json = False,
+) -> int:
+    """List alerts that began or ended on a cluster."""
+    config = configured_journal(config_file)
+    name = config.cluster(cluster).name
+    now = services.now()
+    found = alerts.changes(config, name, moment(start, now), moment(end, now))
+    words = {"firing": "began", "resolved": "ended"}
+
+    def show() -> None:
+        if not found:
+            say(f"No alert began or ended on {name} in this time.")
+            return
+        rows = [
+            (f"{one.at:%Y-%m-%d %H:%M:%S}", words[one.state], one.severity, one.sentence)
+            for one in found
+        ]
+        table(("at (UTC)", "what", "severity", "it said"), rows, spare=("severity",))
+
+    body = {
+        "changes": [
+            {
+                "at": one.at.isoformat(),
+                "state": one.state,
+                "rule": one.key.rule,
+                "cluster": one.key.cluster,
+                "subject": one.key.subject,
+                "severity": one.severity,
+                "sentence": one.sentence,
+            }
+            for one in found
+        ]
+    }
+    return emit(Answer(body, show), as_json=as_json)
+
+
 @app.command("list")
 def list_alerts(config_file: Config = None, as_json: Json = False) -> int:
     """List alerts that fire, are pending or over.

@@ -211,6 +211,11 @@ _ALERTS: Final[Mapping[str, Entry]] = {
     "list": Entry(
         f"{_CLI}.alerts", "List alerts that fire, are pending or over.", "trimtab alerts list"
     ),
+    "past": Entry(
+        f"{_CLI}.alerts",
+        "List alerts that began or ended on a cluster.",
+        "trimtab alerts past sandbox --from -7d",
+    ),
     "silence": Entry(
         f"{_CLI}.alerts",
         "Silence alerts for a while; they stay in the list.",

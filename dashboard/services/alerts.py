@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from core.access import Identity
-from core.alerts.model import Alert, Silence
+from core.alerts.model import Alert, AlertChange, Silence
 from core.errors import UnknownNameError
 from dashboard import services
 from dashboard.services import history
@@ -46,6 +46,15 @@ def current(config: Config) -> tuple[list[Alert], list[Silence]]:
     names = {cluster.name for cluster in config.clusters}
     found = [one for one in store(config).alerts().values() if one.key.cluster in names]
     return sorted(found, key=_place), store(config).silences(services.now())
+
+
+def changes(config: Config, cluster: str, since: datetime, until: datetime) -> list[AlertChange]:
+    """Return the alerts of a cluster that began or ended in a time, the newest first.
+
+    Raises:
+        RemoteError: The database cannot be read.
+    """
+    return store(config).changes(cluster, since, until)
 
 
 def _place(alert: Alert) -> tuple[int, int, float]:

@@ -239,6 +239,12 @@ def test_an_alert_fires_is_told_once_over_restarts_silenced_and_resolved(
     looks(config)
     assert len(receiver.messages) == 2
     assert alerts.counts(config) == {"pending": 0, "firing": 0, "silenced": 0, "resolved": 1}
+    now = datetime.now(UTC)
+    found = alerts.changes(config, "prod", now - timedelta(hours=1), now)
+    assert [one.state for one in found] == ["resolved", "firing"]
+    assert {one.key.rule for one in found} == {"uneven"}
+    assert alerts.changes(config, "other", now - timedelta(hours=1), now) == []
+    assert alerts.changes(config, "prod", now - timedelta(2), now - timedelta(1)) == []
 
 
 def test_a_target_that_is_down_is_tried_again_later_and_costs_the_others_nothing(
@@ -301,14 +307,30 @@ def test_silences_need_a_reason_and_a_role(tmp_path) -> None:
         alerts.send_test(config, "hook", stranger)
 
 
+def test_what_is_older_than_the_history_is_dropped(tmp_path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'journal.db'}")
+    store = AlertStore(database)
+    pending = looked({}, [facts(0, gauges=[uneven(1.0)])], LIMITS)
+    firing = {key: replace(one, state="firing") for key, one in pending.items()}
+    ended = {key: replace(one, state="resolved") for key, one in pending.items()}
+    store.save({}, firing, NOON)
+    assert len(store.changes("prod", NOON, NOON)) == len(firing)
+    later = NOON + timedelta(days=31)
+    store.save(firing, ended, later, timedelta(days=30))
+    assert {one.state for one in store.changes("prod", NOON, later)} == {"resolved"}
+    store.save(ended, pending, later)  # what only waits is no change
+    assert len(store.changes("prod", NOON, later)) == len(ended)
+    database.close()
+
+
 def test_alerts_come_back_from_the_database_as_they_were(tmp_path) -> None:
     database = Database(f"sqlite:///{tmp_path / 'journal.db'}")
     store = AlertStore(database)
     made = looked({}, [facts(0, gauges=[uneven(1.0)], returned=9)], LIMITS)
-    store.save({}, made)
+    store.save({}, made, NOON)
     assert store.alerts() == made
     key = next(iter(made))
     rest = {name: one for name, one in made.items() if name != key}
-    store.save(made, rest)
+    store.save(made, rest, NOON)
     assert store.alerts() == rest
     database.close()

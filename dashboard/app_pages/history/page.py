@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import streamlit as st
 
-from core.errors import SnapshotError
+from core.errors import OpsError, SnapshotError
 from core.history.queries.query import servers_of
 from core.units import datetime_to_ms
 from dashboard import state
@@ -68,6 +68,7 @@ draw_scrubber(query, shown, looked)
 TABS: dict[str, Callable[[], None]] = {
     "This minute": lambda: draw_minute(query, system, measure, looked),
     "Events": lambda: view.draw_events(query, lanes),
+    "Alerts": lambda: view.draw_alerts(config, query),
     "Compare": lambda: view.draw_compare(config, choice, system, shown, looked),
     "Movers and flaps": lambda: view.draw_movers(query, system, shown, config.history.minute_s),
     "Agreement": lambda: view.draw_agreement(config, query, system),
@@ -80,5 +81,5 @@ for tab, draw in zip(tabs, TABS.values(), strict=True):
         with tab:
             try:
                 draw()
-            except SnapshotError as error:
+            except OpsError as error:
                 words.failed(error, what="This part of the history cannot be read")

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import streamlit as st
 
+from core.alerts.rules import RULE_BY_CODE
 from core.history.analysis.flaps.flaps import flap_answer, flaps_of
 from core.history.analysis.requests import SETTLE_MINUTES, SIDE_MINUTES, FlapsRequest
 from core.history.transfer.export import export
@@ -28,12 +30,10 @@ from dashboard.legible import option
 from dashboard.presenters.moments import parse_stamp, stamp
 from dashboard.presenters.naming import file_name
 from dashboard.queries.history import HistoryQuery, Picture, predicted, stored_at
-from dashboard.services import config_option
+from dashboard.services import alerts, config_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import pandas as pd
 
     from dashboard.app_pages.history.system import HistoryMeasure, HistorySystem, SubjectSeries
     from dashboard.queries.history import HistoryQuery
@@ -95,6 +95,43 @@ def draw_events(query: HistoryQuery, wanted: Sequence[str]) -> None:
     tables.downloads(
         rows, cluster=query.history.cluster, what="history-events", moment=query.period.end
     )
+
+
+def draw_alerts(config: Config, query: HistoryQuery) -> None:
+    """Draw the alerts that began or ended in the period."""
+    found = alerts.changes(config, query.history.cluster, query.period.start, query.period.end)
+    if not found:
+        st.caption("No alert began or ended in this time.")
+        return
+    rows = pd.DataFrame(
+        {
+            "at": [one.at for one in found],
+            "state": ["began" if one.state == "firing" else "ended" for one in found],
+            "severity": [one.severity for one in found],
+            "alert": [_alert_title(one.key.rule) for one in found],
+            "sentence": [one.sentence for one in found],
+        }
+    )
+    tables.grid(
+        rows,
+        hide_index=True,
+        column_config={
+            "at": st.column_config.DatetimeColumn("At (UTC)", format=STAMP, timezone="UTC"),
+            "state": tables.words("What"),
+            "severity": tables.words("Severity"),
+            "alert": tables.words("Alert"),
+            "sentence": st.column_config.TextColumn("It said", width="large"),
+        },
+        key="_history_alerts",
+        height=min(460, tables.height_of(len(rows))),
+        row_height=tables.ROW_PX,
+        alt="Alerts that began or ended in the period, the newest first",
+    )
+
+
+def _alert_title(rule: str) -> str:
+    """Return what an alert is called; a rule that is gone keeps its word."""
+    return RULE_BY_CODE[rule].title if rule in RULE_BY_CODE else rule
 
 
 def _draw_ticked(rows: pd.DataFrame) -> None:
