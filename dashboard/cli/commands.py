@@ -503,6 +503,16 @@ COMMANDS: Final[Mapping[str, Mapping[str, Entry | Group]]] = {
             "Print figures for Prometheus: Trimtab and its clusters.",
             "trimtab metrics",
         ),
+        "backup": Entry(
+            f"{_CLI}.backup",
+            "Copy journal, users and key while they are in use.",
+            "trimtab backup /backup/2026-11-24",
+        ),
+        "restore": Entry(
+            f"{_CLI}.backup",
+            "Put a backup back where nothing is; overwrite nothing.",
+            "trimtab restore /backup/2026-11-24",
+        ),
         "sandbox": Entry(
             f"{_CLI}.demo",
             "Run an embedded cluster for trials, until Ctrl-C.",

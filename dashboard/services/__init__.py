@@ -39,6 +39,7 @@ from dashboard.services.runbook import RunBook
 if TYPE_CHECKING:
     from pydantic import SecretStr
 
+    from connectors.backup import Backup
     from connectors.check import CheckResult
     from connectors.config.model import ClusterConfig, TrimtabConfig
     from connectors.connector import Connector
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     CommandConnector = Connector
     Config = TrimtabConfig
     Journal = SqlJournal
+    BackupMade = Backup
     """What the pages call them; they import nothing of the connectors."""
 
 CONFIG_ENV: Final = "TRIMTAB_CONFIG"
@@ -137,6 +139,20 @@ def anchor_age_s(config: TrimtabConfig) -> float | None:
     from connectors.journal import anchor  # noqa: PLC0415  # commands must start fast
 
     return anchor.anchor_age_s(config.audit.anchor_file) if config.audit.anchor_file else None
+
+
+def back_up(config: TrimtabConfig, folder: Path) -> Backup:
+    """Copy journal, users and key into a new folder; see :func:`connectors.backup.back_up`."""
+    from connectors import backup  # noqa: PLC0415  # commands must start fast
+
+    return backup.back_up(config, folder)
+
+
+def restore(config: TrimtabConfig, folder: Path) -> Backup:
+    """Put a backup back; see :func:`connectors.backup.restore`."""
+    from connectors import backup  # noqa: PLC0415  # commands must start fast
+
+    return backup.restore(config, folder)
 
 
 def verify_journal(
