@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
 from dashboard.charts.once import drawn_once
-from dashboard.charts.scale import Unit, scale_of, text_grid, text_of
+from dashboard.charts.scale import Scale, Unit, moments_of, scale_of, text_of
 from dashboard.charts.template import ACCENT, FAINT, FAR, LINE, NEAR, WITHIN, styled
 
 Floats = NDArray[np.float64]
@@ -60,14 +60,16 @@ def broker_heatmap(data: HeatmapData) -> go.Figure:
         vertical_spacing=0.03,
         specs=[[{}, None], [{}, {}]],
     )
-    _add_mean(figure, data, scale.factor)
+    moments = moments_of(data.times)
+    _add_mean(figure, data, moments, scale)
     figure.add_trace(
         go.Heatmap(
-            x=list(data.times),
+            x=moments,
             y=list(data.rows),
             z=(data.values * scale.factor).astype(np.float32),
-            text=text_grid(data.values, data.unit),
-            hovertemplate="%{y}<br>%{x|%H:%M:%S} UTC<br><b>%{text}</b><extra></extra>",
+            hovertemplate="%{y}<br>%{x|%H:%M:%S} UTC<br><b>"
+            + scale.hover("z")
+            + "</b><extra></extra>",
             coloraxis="coloraxis",
             hoverongaps=False,
             xgap=1 if len(data.times) <= 90 else 0,
@@ -102,6 +104,7 @@ def broker_heatmap(data: HeatmapData) -> go.Figure:
     figure.update_xaxes(
         ticksuffix=scale.suffix, range=now, nticks=4, row=2, col=2, title_text="last snapshot"
     )
+    figure.update_xaxes(type="date", col=1)
     figure.update_xaxes(tickformat=clock_format(data.times), title_text="UTC", row=2, col=1)
     return figure
 
@@ -112,33 +115,30 @@ def clock_format(times: Sequence[datetime]) -> str:
     return "%H:%M:%S" if is_short else "%H:%M"
 
 
-def _add_mean(figure: go.Figure, data: HeatmapData, factor: float) -> None:
-    times = list(data.times)
+def _add_mean(figure: go.Figure, data: HeatmapData, moments: Floats, scale: Scale) -> None:
     for values, name in ((data.fleet_high, "hottest"), (data.fleet_low, "coolest")):
         figure.add_trace(
             go.Scatter(
-                x=times,
-                y=values * factor,
+                x=moments,
+                y=(values * scale.factor).astype(np.float32),
                 mode="lines",
                 line={"width": 0.8, "color": LINE},
                 fill="tonexty" if name == "coolest" else None,
                 fillcolor=FAINT,
                 name=name,
-                customdata=[text_of(float(value), data.unit) for value in values],
-                hovertemplate="%{customdata}<extra>" + name + "</extra>",
+                hovertemplate=f"{scale.hover('y')}<extra>{name}</extra>",
             ),
             row=1,
             col=1,
         )
     figure.add_trace(
         go.Scatter(
-            x=times,
-            y=data.fleet_mean * factor,
-            mode="lines" if len(times) > 1 else "markers",
+            x=moments,
+            y=(data.fleet_mean * scale.factor).astype(np.float32),
+            mode="lines" if moments.size > 1 else "markers",
             line={"width": 2, "color": ACCENT},
             name="mean",
-            customdata=[text_of(float(value), data.unit) for value in data.fleet_mean],
-            hovertemplate="%{x|%H:%M:%S}<br>%{customdata}<extra>fleet mean</extra>",
+            hovertemplate="%{x|%H:%M:%S}<br>" + scale.hover("y") + "<extra>fleet mean</extra>",
         ),
         row=1,
         col=1,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dashboard.charts.heatmap import clock_format
 from dashboard.charts.once import drawn_once
-from dashboard.charts.scale import Unit, scale_of, text_of, texts_of
+from dashboard.charts.scale import Unit, moments_of, scale_of, text_of
 from dashboard.charts.template import FAR, LINE, SERIES, styled
 
 
@@ -45,19 +45,18 @@ def history_lines(
         height: Pixels.
     """
     scale = scale_of(unit)
-    figure = go.Figure()
+    figure, moments = go.Figure(), moments_of(times)
     for rank, line in enumerate(series):
         figure.add_trace(
             go.Scatter(
-                x=list(times),
-                y=line.values * scale.factor,
+                x=moments,
+                y=(line.values * scale.factor).astype(np.float32),
                 mode="lines" if len(times) > 2 else "lines+markers",
                 name=line.name,
                 line={"width": 1.8, "color": SERIES[rank % len(SERIES)]},
-                customdata=texts_of(line.values, unit),
-                hovertemplate="%{x|%H:%M:%S} UTC<br><b>%{customdata}</b><extra>"
-                + line.name
-                + "</extra>",
+                hovertemplate="%{x|%H:%M:%S} UTC<br><b>"
+                + scale.hover("y")
+                + f"</b><extra>{line.name}</extra>",
             )
         )
     top = max((float(np.nanmax(line.values, initial=0.0)) for line in series), default=0.0)
@@ -84,5 +83,5 @@ def history_lines(
         )
     styled(figure, height=height, legend=True)
     figure.update_yaxes(ticksuffix=scale.suffix, rangemode="tozero")
-    figure.update_xaxes(tickformat=clock_format(times), title_text="UTC")
+    figure.update_xaxes(type="date", tickformat=clock_format(times), title_text="UTC")
     return figure

@@ -12,6 +12,8 @@ from typing import Final, ParamSpec
 import cachetools
 import plotly.graph_objects as go
 
+from dashboard.charts.readable import readable
+
 P = ParamSpec("P")
 
 MAX_FIGURES: Final = 64
@@ -34,7 +36,7 @@ def drawn_once(draw: Callable[P, go.Figure]) -> Callable[P, go.Figure]:
         with _lock:
             found = _figures.get(key)
         if found is None:
-            found = draw(*args, **options)
+            found = readable(draw(*args, **options))
             with _lock:
                 _figures[key] = found
         return found

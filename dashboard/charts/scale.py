@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final, Literal
 
 import numpy as np
@@ -23,12 +24,22 @@ class Scale:
         suffix: What follows a number on an axis, for example `` MB/s``.
         title: Name of the unit for a column head, for example ``MB/s``.
         least_span: An axis shows at least so much, in the shown unit: noise must not fill it.
+        digits: Format of a value in a hover text, as d3 writes it.
     """
 
     factor: float
     suffix: str
     title: str
     least_span: float
+    digits: str = ",.0f"
+
+    def hover(self, axis: str) -> str:
+        """Return the template of a value in a hover text.
+
+        Args:
+            axis: ``x``, ``y`` or ``z``: where the trace has the scaled value.
+        """
+        return f"%{{{axis}:{self.digits}}}{self.suffix or f' {self.title}'.rstrip()}"
 
     def end_of(self, values: NDArray[np.float64]) -> float:
         """Return where an axis from zero over ``values`` (unscaled, NaN: unknown) ends."""
@@ -38,9 +49,9 @@ class Scale:
 
 
 _FIXED: Final[dict[str, Scale]] = {
-    "ratio": Scale(100.0, "%", "%", 5.0),
-    "bytes/s": Scale(1e-6, " MB/s", "MB/s", 0.01),
-    "msgs/s": Scale(1.0, "", "msg/s", 1.0),
+    "ratio": Scale(100.0, "%", "%", 5.0, ",.1f"),
+    "bytes/s": Scale(1e-6, " MB/s", "MB/s", 0.01, ",.3~r"),
+    "msgs/s": Scale(1.0, "", "msg/s", 1.0, ".3~s"),
     "bundles": Scale(1.0, "", "bundles", 1.0),
     "count": Scale(1.0, "", "", 1.0),
     "MB": Scale(1.0, " MB", "MB", 1.0),
@@ -74,9 +85,6 @@ def texts_of(values: Iterable[float], unit: Unit) -> list[str]:
     return [text_of(float(value), unit) for value in values]
 
 
-def text_grid(values: NDArray[np.float64], unit: Unit) -> NDArray[np.object_]:
-    """Return :func:`text_of` of a whole matrix, same shape."""
-    grid = np.empty(values.shape, dtype=object)
-    flat = values.ravel()
-    grid.ravel()[:] = texts_of(flat, unit)
-    return grid
+def moments_of(times: Iterable[datetime]) -> NDArray[np.float64]:
+    """Return moments as a date axis reads numbers: half as long as texts, in every trace."""
+    return np.array([moment.timestamp() // 1 * 1e3 for moment in times])

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any, Final
 
 import plotly.graph_objects as go
@@ -27,12 +26,12 @@ import plotly.io as pio
 import streamlit as st
 from streamlit.elements.lib.streamlit_plotly_theme import configure_streamlit_plotly_theme
 
+from dashboard.charts.readable import readable
 from dashboard.charts.template import CONFIG
 from dashboard.components import words
-from dashboard.legible import legible_values, needs_care, texts_of
 from dashboard.presenters.figures import KeyFigure, Status
 
-__all__ = ["KeyFigure", "Status", "chart", "key_figures", "legible_figure", "plot"]
+__all__ = ["KeyFigure", "Status", "chart", "key_figures", "plot"]
 
 _USED_TRACES: Final = ("heatmap", "scatter")
 _USED_LAYOUT: Final = ("colorway", "colorscale", "coloraxis")
@@ -50,14 +49,6 @@ def _slim_template() -> None:
 
 
 _slim_template()
-
-_TEXTS: Final = (
-    *("x", "y", "text", "hovertext", "labels", "parents", "ids", "name", "customdata"),
-    "legendgroup",
-)
-_MAX_TICK: Final = 64
-"""Letters at an axis; a longer name leaves no room for the chart."""
-
 
 _SIGNS: Final[dict[Status, str]] = {"ok": "● ", "warning": "▲ ", "bad": "✖ ", "unknown": "? "}
 _COLORS: Final[dict[Status, Any]] = {"ok": "green", "warning": "orange", "bad": "red"}
@@ -105,43 +96,9 @@ def plot(figure: go.Figure, *, key: str, **options: Any) -> Any:
             name = re.sub(r"[^a-zA-Z0-9_-]", "-", f"st-key-place_{key}")
             st.html(f"<style>.{name} {{ min-height: {height}px; }}</style>")
         return st.plotly_chart(
-            _shorten_moments(legible_figure(figure)),
+            readable(figure),
             config=CONFIG,
             theme="streamlit",
             key=key,
             **options,
         )
-
-
-def _shorten_moments(figure: go.Figure) -> go.Figure:
-    """Write moments to the second, in place: what every trace repeats is a third shorter."""
-    for trace in figure.data:  # an unknown moment of pandas is a datetime, and cannot be written
-        moments = trace.x if "x" in trace else None
-        if isinstance(moments, tuple) and all(type(one) is datetime for one in moments):
-            trace.x = [f"{one:%Y-%m-%d %H:%M:%S}" for one in moments]
-    return figure
-
-
-def legible_figure(figure: go.Figure) -> go.Figure:
-    """Make the names in a figure legible, in place; long ones at an axis are cut to its room."""
-    ends: dict[str, dict[str, None]] = {}
-    for trace in figure.data:
-        for name in _TEXTS:
-            if name in trace and needs_care(trace[name]):
-                trace[name] = legible_values(trace[name])
-        if isinstance(trace.name, str):
-            trace.name = _tick(trace.name)
-        for letter in "xy":
-            names = texts_of(trace[letter]) if letter in trace else []
-            if any(len(one) > _MAX_TICK for one in names):
-                axis = getattr(trace, f"{letter}axis", None) or letter
-                ends.setdefault(axis, {}).update(dict.fromkeys(names))
-    for axis, labels in ends.items():
-        layout = figure.layout[f"{axis[0]}axis{axis[1:]}"]
-        layout.tickmode, layout.tickvals = "array", list(labels)
-        layout.ticktext = [_tick(one) for one in labels]
-    return figure
-
-
-def _tick(name: str) -> str:
-    return name if len(name) <= _MAX_TICK else f"{name[:20]}…{name[-12:]}"

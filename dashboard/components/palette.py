@@ -75,8 +75,12 @@ _HTML: Final = f"""
 _SCRIPTS: Final = ("history.js", "parts.js", "roles.js", "palette.js")
 """The last one draws the palette; the others look after the whole window."""
 
-_PARTS: Final = ("DataFrame", "PlotlyChart", "Metric", "ButtonGroup", "DownloadButton", "Table")
-"""What pages are drawn with, most needed first; Streamlit loads each when it is drawn first."""
+_PARTS: Final = (
+    *("PageLink", "Metric", "ButtonGroup", "Selectbox", "Multiselect", "TextInput", "NumberInput"),
+    *("Slider", "Checkbox", "DownloadButton", "Table", "Progress", "Radio"),
+    *("DataFrame", "PlotlyChart", "DateTimeInput", "StreamlitSyntaxHighlighter"),
+)
+"""What pages are drawn with, the small ones first; Streamlit loads each when it is drawn first."""
 
 
 def _script() -> str:

@@ -18,7 +18,7 @@ from dashboard import serve
 from dashboard.charts.heatmap import HeatmapData, broker_heatmap
 from dashboard.cli.output import print_json, say
 from dashboard.components import words
-from dashboard.components.figures import legible_figure
+from dashboard.charts.readable import readable
 from dashboard.components.tables import inert
 from dashboard.legible import is_formula, legible, legible_frame, option, original
 
@@ -100,7 +100,7 @@ def heatmap(names: list[str]) -> HeatmapData:
 
 def test_heatmap_of_a_broker_with_5000_letters_keeps_its_shape() -> None:
     names = ["b" * 5_000, "b" * 4_999 + "c", REVERSED, '<a href="https://evil.example">x</a>']
-    figure = legible_figure(broker_heatmap(heatmap(names)))
+    figure = readable(broker_heatmap(heatmap(names)))
     written = figure.to_json()
     assert "b" * 121 not in written
     assert "\\u202e" not in written
@@ -112,7 +112,7 @@ def test_heatmap_of_a_broker_with_5000_letters_keeps_its_shape() -> None:
 def test_figure_of_plain_names_is_left_alone() -> None:
     plain = broker_heatmap(heatmap(["broker-1:8080", "broker-2:8080"]))
     before = plain.to_json()
-    assert legible_figure(plain).to_json() == before
+    assert readable(plain).to_json() == before
 
 
 def test_tables_show_legible_names_in_every_kind_of_column() -> None:

@@ -23,7 +23,7 @@ from dashboard.charts.bars import (
 from dashboard.charts.heatmap import broker_heatmap, distance_colors
 from dashboard.charts.lines import history_lines
 from dashboard.charts.ring import namespace_ring
-from dashboard.charts.scale import text_grid, text_of
+from dashboard.charts.scale import moments_of, scale_of, text_of
 from dashboard.charts.treemap import REST, ROOT, bundle_treemap
 from dashboard.presenters import moves
 from dashboard.presenters.pulsar import bundles
@@ -391,8 +391,23 @@ def test_value_is_written_in_its_unit(value, unit, text):
     assert text_of(value, unit) == text
 
 
-def test_grid_of_texts_has_the_shape_of_its_values():
-    assert text_grid(np.ones((2, 3)), "count").shape == (2, 3)
+@pytest.mark.parametrize(
+    ("unit", "template"),
+    [
+        ("ratio", "%{z:,.1f}%"),
+        ("bytes/s", "%{z:,.3~r} MB/s"),
+        ("msgs/s", "%{z:.3~s} msg/s"),
+        ("bundles", "%{z:,.0f} bundles"),
+        ("count", "%{z:,.0f}"),
+    ],
+)
+def test_value_of_a_hover_text_has_its_unit(unit, template):
+    assert scale_of(unit).hover("z") == template
+
+
+def test_moments_are_whole_seconds_in_milliseconds():
+    [moment] = moments_of([datetime(2026, 7, 1, 12, 0, 1, 750_000, tzinfo=UTC)])
+    assert moment == datetime(2026, 7, 1, 12, 0, 1, tzinfo=UTC).timestamp() * 1000
 
 
 def test_distribution_and_before_after_draw_without_a_broker():
