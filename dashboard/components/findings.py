@@ -166,25 +166,25 @@ def _table(rows: Sequence[Listed], key: str, max_rows: int) -> None:
 
     columns = {
         "severity": tables.status("Severity", SEVERITY_WORDS.values()),
-        **({"cluster": tables.words("Cluster", width_px=84)} if has_several else {}),
+        **({"cluster": tables.words("Cluster", width_px=112)} if has_several else {}),
         "object": st.column_config.ButtonColumn(
             "Object",
             type="tertiary",
             alignment="left",
             on_click=open_object,
             key=f"_{key}_object",
-            width=168,
+            width=152,
         ),
-        "finding": tables.words("Finding", width_px=212),
-        "measured": st.column_config.TextColumn("Measured", alignment="right", width=82),
-        "limit": st.column_config.TextColumn("Limit", alignment="right", width=82),
+        "finding": tables.words("Finding", width_px=230),
+        "measured": st.column_config.TextColumn("Measured", alignment="right", width=84),
+        "limit": st.column_config.TextColumn("Limit", alignment="right", width=80),
         "since": st.column_config.TextColumn(
             "Since",
             help="As far as snapshots are saved, at most 6 h back.",
             alignment="right",
-            width=60,
+            width=56,
         ),
-        "action": st.column_config.ButtonColumn("", on_click=act, key=f"_{key}_action", width=96),
+        "action": st.column_config.ButtonColumn("", on_click=act, key=f"_{key}_action", width=94),
     }
     tables.grid(
         frame,

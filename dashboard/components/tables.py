@@ -61,6 +61,11 @@ def megabytes(label: str, help_text: str = "") -> Column:
     return st.column_config.NumberColumn(f"{label} MB/s", format="%.2f", help=help_text or None)
 
 
+def gigabytes(label: str, help_text: str = "") -> Column:
+    """Return a column of GB, one digit."""
+    return st.column_config.NumberColumn(f"{label} GB", format="%,.1f", help=help_text or None)
+
+
 def rate(label: str, help_text: str = "") -> Column:
     """Return a column of messages a second."""
     return st.column_config.NumberColumn(f"{label} msg/s", format="%,.0f", help=help_text or None)

@@ -80,7 +80,7 @@ def apply(tab, reason, button="Apply plan…"):
     send.click()
     heading(tab, "Run")
     expect(page.get_by_text(re.compile("ended .*ago"))).to_be_visible(timeout=RUN_S)
-    expect(page.get_by_text(reason)).to_be_visible()
+    expect(page.get_by_text(reason).first).to_be_visible()
     return re.search(r"run=([\w-]+)", page.url)[1]
 
 

@@ -31,7 +31,8 @@ def test_a_setting_is_changed_verified_and_taken_back(product, tab):
     expect(page.get_by_text("With the changes:")).to_be_visible(timeout=SNAPSHOT_S)
     run = send_off(tab, "Apply plan…", "a higher trigger, by the tests")
     expect(page.get_by_text("1 of 1", exact=True)).to_be_visible(timeout=RUN_S)
-    expect(page.get_by_text("a higher trigger, by the tests")).to_be_visible(timeout=SNAPSHOT_S)
+    said = page.get_by_text("a higher trigger, by the tests")
+    expect(said.first).to_be_visible(timeout=SNAPSHOT_S)
 
     page.get_by_role("button", name="Undo…").click()
     heading(tab, "Undo")

@@ -16,9 +16,9 @@ import dashboard
 from core.units import visible
 from dashboard import serve
 from dashboard.charts.heatmap import HeatmapData, broker_heatmap
+from dashboard.charts.readable import readable
 from dashboard.cli.output import print_json, say
 from dashboard.components import words
-from dashboard.charts.readable import readable
 from dashboard.components.tables import inert
 from dashboard.legible import is_formula, legible, legible_frame, option, original
 

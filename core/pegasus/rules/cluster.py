@@ -49,8 +49,15 @@ def balance(context: PegasusContext) -> Iterator[Finding]:
     verdict = context.facts.verdict()
     if verdict.state == "not_balanced":
         hint = "Balance shows what level lively would move, round by round."
+        counts = context.facts.operations
         yield _of_cluster(
-            "not_balanced", "warning", "Replicas are not balanced", verdict.sentence, hint
+            "not_balanced",
+            "warning",
+            "Replicas are not balanced",
+            verdict.sentence,
+            hint,
+            measured=None if counts is None else Quantity(counts.total, "changes"),
+            limit=Quantity(0),
         )
     elif verdict.state == "unknown":
         hint = "Balance computes the rounds from the snapshot itself."

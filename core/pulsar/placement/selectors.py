@@ -155,7 +155,7 @@ class LeastLongTermMessageRate(ForgetfulSelector):
             return ""
         return (
             "Bundles moved since the leader last wrote its averages: brokers that may have the "
-            "least long-term rate as far as these show share the chance."
+            "least long-term rate share the chance."
         )
 
 

@@ -82,18 +82,18 @@ def key_figures(
         KeyFigure(
             label="Firing",
             value=f"{firing:,}",
-            note=f"worst: {worst}" if firing else "nothing is over its limit",
+            note=f"worst: {worst}" if firing else "none",
             status="bad" if firing else "ok",
         ),
         KeyFigure(
             label="Pending", value=f"{states.count('pending'):,}", note="not long enough yet"
         ),
-        KeyFigure(label="Silenced", value=f"{states.count('silenced'):,}", note="nobody is told"),
+        KeyFigure(label="Silenced", value=f"{states.count('silenced'):,}", note="not sent"),
         KeyFigure(label="Resolved, 24 h", value=f"{states.count('resolved'):,}"),
         KeyFigure(
             label="Targets",
             value=f"{targets:,}",
-            note="are told" if targets else "nobody is told",
+            note="get messages" if targets else "no messages are sent",
             status="" if targets else "warning",
         ),
     ]

@@ -40,9 +40,9 @@ def draw_alerts(found: Sequence[Alert], silences: Sequence[Silence], now: dateti
             "title": tables.words("Alert"),
             "subject": tables.words("Subject"),
             "since": st.column_config.DatetimeColumn("Since (UTC)", format=_MOMENT),
-            "told_at": st.column_config.DatetimeColumn("Told (UTC)", format=_MOMENT),
-            "what": st.column_config.TextColumn("Measured", width=320),
-            "hint": st.column_config.TextColumn("What to do", width=260),
+            "told_at": st.column_config.DatetimeColumn("Sent (UTC)", format=_MOMENT),
+            "what": st.column_config.TextColumn("Measured", width=400),
+            "hint": st.column_config.TextColumn("What to do", width=240),
         },
         key="alerts",
         missing="",
@@ -67,7 +67,9 @@ def draw_actions(config: Config, silences: Sequence[Silence]) -> None:
         if why_not:
             st.caption(words.plain(why_not), width="content")
         elif not config.alerts.targets:
-            st.caption("Nobody is told: name targets under [[alerts.targets]].", width="content")
+            st.caption(
+                "No message is sent: name targets under [[alerts.targets]].", width="content"
+            )
     failed, done = st.session_state.pop(_FAILED, ""), st.session_state.pop(_DONE, "")
     if failed:
         st.error(words.plain(failed), icon=":material/error:")

@@ -163,7 +163,7 @@ def _alerts(counts: Mapping[str, int] | None) -> KeyFigure:
     return KeyFigure(
         label="Alerts",
         value=f"{firing:,}",
-        note=f"firing{quiet}",
+        note=f"firing{quiet}" if firing or quiet else "none is firing",
         status="bad" if firing else "ok",
         help="See Alerts, next to Runs.",
     )
@@ -212,7 +212,7 @@ def _usage(rows: Sequence[FleetRow]) -> KeyFigure:
         value=format_ratio(value),
         note="" if worst is None else worst.hottest,
         status="" if value is None else "bad" if value > HIGH_USAGE else "ok",
-        help="Weighted maximum over the resources of a broker.",
+        help="Weighted maximum over the resources of a broker, or disks of a node.",
     )
 
 

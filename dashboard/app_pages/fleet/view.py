@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
+from core.history.queries.sql import Period
 from dashboard import services, state
 from dashboard.app_pages.fleet import model
 from dashboard.components import tables, words
 
 if TYPE_CHECKING:
     from core.actions.views import RunView
+    from core.snapshot.store import CachedSnapshot
     from dashboard.app_pages.fleet.model import FleetRow
 
 HOUR: Final = timedelta(hours=1)
 TREND: Final = timedelta(hours=6)
+_TREND_STEP_S: Final = 300
 TREND_POINTS: Final = 36
 """Snapshots behind a sparkline; each is read once."""
 
+_HEADROOM: Final = 1.2
 _MAX_ROWS: Final = 12
+
+
+def last_hours(stored: CachedSnapshot) -> Period:
+    """Return the period of a sparkline; its end moves on every few minutes, so it is read once."""
+    end_s = stored.taken_at.timestamp() // _TREND_STEP_S * _TREND_STEP_S
+    end = datetime.fromtimestamp(end_s, UTC)
+    return Period(end - TREND, end)
 
 
 def clusters(rows: Sequence[FleetRow], overviews: Mapping[str, str]) -> None:
@@ -37,6 +48,7 @@ def clusters(rows: Sequence[FleetRow], overviews: Mapping[str, str]) -> None:
         state.go(overviews[name], cluster=name)
 
     frame = model.clusters_table(rows, services.now())
+    highest = max((max(one.trend, default=0.0) for one in rows), default=0.0)
     frame["bar"] = tables.deviation_bars([one.deviation_ratio for one in rows], model.TOLERANCE)
     tables.table(
         frame,
@@ -47,25 +59,30 @@ def clusters(rows: Sequence[FleetRow], overviews: Mapping[str, str]) -> None:
                 [*model.STATE_WORDS.values(), model.NO_SNAPSHOT],
                 "The worst finding; unknown is never healthy.",
             ),
-            "system": tables.words("System", width_px=96),
+            "system": tables.words("System", width_px=150),
             "bar": tables.deviation("Deviation from mean", "Grey: the target band of ±20%."),
             "deviation": tables.signed_percent("Max"),
-            "trend": tables.sparkline("Last 6 h", "Max deviation."),
-            "usage": tables.percent("Usage", "Weighted maximum of the fullest broker."),
+            "trend": tables.sparkline(
+                "Last 6 h", "Max deviation, one scale.", y_max=max(highest, 1.0) * _HEADROOM
+            ),
+            "usage": tables.percent(
+                "Usage", "Weighted maximum of a broker, or disks of a node; the fullest."
+            ),
             "nodes": st.column_config.TextColumn("Nodes", alignment="right", width=58),
             "parts": tables.whole("Units", "Bundles or partitions: what the balancer moves."),
             "load": st.column_config.TextColumn("Load", alignment="right", width=76),
             "findings": st.column_config.TextColumn(
                 "Findings", help="Errors / warnings / notes.", alignment="right", width=80
             ),
-            "balancer": tables.words("Balancer", "What the cluster itself does.", width_px=96),
+            "balancer": tables.words("Balancer", "What the cluster itself does.", width_px=90),
             "run": tables.words(
-                "Access", "Read-only, may act, or the run in progress.", width_px=76
+                "Access", "Read-only, may act, or the run in progress.", width_px=72
             ),
-            "age": tables.words("Read", "When the snapshot was taken.", width_px=80),
+            "age": tables.words("Read", "When the snapshot was taken.", width_px=66),
         },
         key="clusters",
         alt="Clusters with their deviation from the mean, usage, load and findings",
+        missing=model.NONE,
         height=tables.height_of(min(len(frame), _MAX_ROWS)),
     )
 

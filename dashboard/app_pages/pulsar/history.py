@@ -52,6 +52,7 @@ def _even_figures(evenness: Evenness) -> list[KeyFigure]:
         KeyFigure(
             label="Minutes over target",
             value=format_ratio(share if known.size else None),
+            note=f"of {pluralize(int(known.size), 'minute')}" if known.size else "",
             status="unknown" if not known.size else "warning" if share > 0 else "ok",
         ),
     ]

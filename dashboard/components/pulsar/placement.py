@@ -7,14 +7,14 @@ import streamlit as st
 from core.pulsar.placement import Placement
 from core.units import pluralize
 from dashboard.charts.bars import distribution_bars
-from dashboard.components import figures, tables, words
+from dashboard.components import figures, frame, tables, words
 from dashboard.presenters.pulsar import unload as presenter
 
 
 def placement_panel(placement: Placement, *, key: str) -> None:
     """Show the distribution, the sentence behind it, and why every other broker is ruled out."""
     names, chances = presenter.ranked_distribution(placement)
-    left, right = st.columns([0.4, 0.6], gap="medium")
+    left, right = frame.columns([0.36, 0.64], key=f"{key}_placement")
     with left:
         st.markdown(f"**Who gets it** · {words.plain(placement.strategy)}")
         if names:
@@ -42,7 +42,7 @@ def placement_panel(placement: Placement, *, key: str) -> None:
                 rows,
                 {
                     "broker": tables.words("Broker", pinned=True),
-                    "why": st.column_config.TextColumn("Reason", width=300),
+                    "why": st.column_config.TextColumn("Reason", width=610),
                     "rule": st.column_config.TextColumn(
                         "Rule", width=255, help="The filter or class of the real load manager."
                     ),
@@ -50,6 +50,7 @@ def placement_panel(placement: Placement, *, key: str) -> None:
                         "Score", format="%.4g", help=placement.score_label or None
                     ),
                 },
+                missing="",
                 key=f"{key}_ruled_out",
                 alt="Brokers that do not get the bundle, with the reason",
                 height=min(340, tables.height_of(len(rows))),

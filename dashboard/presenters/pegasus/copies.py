@@ -32,7 +32,7 @@ def time_words(cost: CopyCost, basis: Basis, rate_mb_per_s: float) -> str:
         rate_mb_per_s: What one disk receives and sends a second.
     """
     if not cost.copy_count:
-        return "-"
+        return "\u2013"
     disks = min((count for count in basis.disk_counts.values() if count), default=1)
     return cost.time(rate_mb_per_s, disks).describe()
 

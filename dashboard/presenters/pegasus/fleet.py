@@ -24,6 +24,8 @@ class PegasusSummary:
         deviation_ratio: Of the node with most primaries from the mean of the living nodes.
         partitions: Partitions of its available tables.
         requests_per_s: Reads and writes that the primaries serve.
+        disk_ratio: Used of the disks of the fullest living node.
+        fullest: That node.
         level: Effective level, and the stored one where it is another.
         alive: Nodes that are alive.
         nodes: Nodes.
@@ -36,6 +38,8 @@ class PegasusSummary:
     deviation_ratio: float | None
     partitions: int
     requests_per_s: float | None
+    disk_ratio: float | None
+    fullest: str
     level: str
     alive: int
     nodes: int
@@ -52,6 +56,8 @@ def pegasus_summary(
     versions = {one.version for one in alive if one.version}
     led = columns.rep_is_primary
     requests = sum(float(columns.measures[name][led].sum()) for name in ("read_rate", "write_rate"))
+    disks = {one.name: used for one in alive if (used := _disk_ratio(one)) is not None}
+    fullest = max(disks, key=disks.__getitem__, default="")
     return PegasusSummary(
         state=overall_state(findings),
         findings=findings,
@@ -59,11 +65,19 @@ def pegasus_summary(
         deviation_ratio=max(one.primaries for one in alive) / mean - 1 if mean else None,
         partitions=int(columns.partition_counts.sum()),
         requests_per_s=requests if led.any() and math.isfinite(requests) else None,
+        disk_ratio=disks.get(fullest),
+        fullest=f"{fullest} · disk" if fullest else "",
         level=level_words(facts.stored_level, facts.effective_level),
         alive=len(alive),
         nodes=len(columns.nodes),
         taken_at=facts.snapshot.manifest.taken_at,
     )
+
+
+def _disk_ratio(node: NodeSummary) -> float | None:
+    """Return how much of a node's disks is used; ``None`` where that is unknown."""
+    capacity, available = node.disk_capacity_mb, node.disk_available_mb
+    return 1 - available / capacity if capacity and available is not None else None
 
 
 def level_words(stored: FunctionLevel | None, effective: FunctionLevel | None) -> str:

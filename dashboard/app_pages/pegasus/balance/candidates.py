@@ -117,6 +117,7 @@ def draw_table(lines: Sequence[model.CandidateRow], measure: str) -> None:
     """Draw one compact row a candidate; a click on its name chooses it."""
     rows = model.rows_frame(lines)
     rows["bar"] = tables.deviation_bars([one.off for one in lines], TARGET_RATIO)
+    rows["copy_gb"] = rows["copy_mb"].astype(float) / 1e3
     tables.table(
         rows,
         {
@@ -128,7 +129,7 @@ def draw_table(lines: Sequence[model.CandidateRow], measure: str) -> None:
             "off": tables.percent("±"),
             "changes": tables.whole("Changes", "Until nothing is left to do."),
             "copies": tables.whole("Copies", "Replicas copied; the other changes copy nothing."),
-            "copy_mb": tables.whole("Copied MB"),
+            "copy_gb": tables.gigabytes("Copied"),
             "rounds": tables.whole("Rounds"),
         },
         key="ways",

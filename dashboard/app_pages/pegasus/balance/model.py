@@ -159,8 +159,7 @@ def nothing_words(view: ClusterView, options: BalanceOptions) -> list[str]:
         gap = int(totals.max() - totals.min()) if len(totals) else 0
         found.append(
             f"The fullest node holds {pluralize(gap, 'replica')} more than the emptiest. While "
-            "that is 1 or less the cluster policy does nothing, however uneven single tables are "
-            "(PB-1)."
+            "that is 1 or less the cluster policy does nothing, however uneven single tables are."
             if gap <= 1
             else f"The nodes differ by {gap:,} replicas, but no copy that the policy allows helps."
         )
@@ -200,19 +199,19 @@ def uneven_tables(view: ClusterView) -> int:
 def quirks(
     options: BalanceOptions, view: ClusterView, run: Converged | None, plans: Sequence[BalancePlan]
 ) -> list[str]:
-    """Return which of the policy's known quirks matter here, by their ids."""
+    """Return which of the policy's known quirks matter here."""
     found = []
     kinds = {plan.kind for plan in plans}
     if options.policy == "cluster":
         found.append(
-            "PB-1: it starts every table with a skew of 1, not its own; so tables are taken by id."
+            "The policy starts every table with a skew of 1, not its own: tables are taken by id."
         )
         if options.ignored_app_ids:
-            found.append("PB-2: it never consults the list of ignored tables: they move, too.")
+            found.append("The policy does not read the list of ignored tables: they move, too.")
         if (view.max_replica_counts == 1).any():
             found.append(
-                "PB-3: a table has a single replica. The real meta server may die of it under "
-                "this policy; here the table is passed over."
+                "A table has a single replica. A real meta server may crash on it under "
+                "this policy; the simulation leaves the table out."
             )
     if kinds - {PlanKind.MOVE_PRIMARY}:
         found.append(
@@ -223,13 +222,13 @@ def quirks(
         for plan in plans
     ):
         found.append(
-            "PB-5: a copy of a primary names a node that serves the partition already; the "
-            "guardian throws it away."
+            "A copy of a primary names a node that serves the partition already; the "
+            "guardian discards it."
         )
     if run is not None and not run.is_converged:
         found.append(
-            f"PB-6: after {pluralize(len(run.rounds), 'round')} there is no end in sight: the "
-            "policy goes in circles, or was given up, and would copy the same data again and again."
+            f"No convergence after {pluralize(len(run.rounds), 'round')}: the policy goes in "
+            "circles, or the simulation was ended, and would copy the same data again."
         )
     return found
 

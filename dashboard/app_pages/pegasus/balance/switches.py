@@ -97,7 +97,7 @@ def policy_dials(page: PegasusPage, own: Dials, policy: Policy) -> Dials:
             bind="query-params",
             disabled=is_app,
             width=230,
-            help="Not a switch of Pegasus: what the cluster policy was meant to do (PB-1).",
+            help="Not a switch of Pegasus: what the cluster policy was meant to do.",
         )
     with st.container(horizontal=True, vertical_alignment="bottom"):
         limit = st.number_input(
@@ -119,7 +119,7 @@ def policy_dials(page: PegasusPage, own: Dials, policy: Policy) -> Dials:
             bind="query-params",
             placeholder="no table is ignored",
             width=250,
-            help="Tables that the app policy leaves alone. The cluster policy moves them (PB-2).",
+            help="Tables that the app policy leaves alone. The cluster policy moves them.",
         )
         order, seed = _order()
     turned = replace(

@@ -181,7 +181,7 @@ def _draw_rounds(rounds: Rounds, run: queries.Converged) -> None:
         )
     rows = model.rounds_frame(run, rounds.basis, rounds.rate)
     rows["bar"] = tables.deviation_bars(rows["off"], TARGET_RATIO)
-    rows["off"] = rows["off"] * 100
+    rows["off"], rows["copied_gb"] = rows["off"] * 100, rows["copied_mb"] / 1e3
     left, right = st.columns([0.58, 0.42], gap="medium")
     with left:
         tables.table(
@@ -191,7 +191,7 @@ def _draw_rounds(rounds: Rounds, run: queries.Converged) -> None:
                 "move_primary": tables.whole("Move primary", "Roles change; nothing is copied."),
                 "copy_primary": tables.whole("Copy primary"),
                 "copy_secondary": tables.whole("Copy secondary"),
-                "copied_mb": tables.whole("Copied MB"),
+                "copied_gb": tables.gigabytes("Copied"),
                 "bar": tables.deviation("Primaries after", "Of the farthest node from the mean."),
                 "off": tables.percent("±"),
                 "takes": st.column_config.TextColumn("Copying (estimate)", alignment="right"),
@@ -201,6 +201,7 @@ def _draw_rounds(rounds: Rounds, run: queries.Converged) -> None:
             height=min(_MOST_PX, tables.height_of(len(rows))),
         )
     with right:
+        words.section("Primaries per node, by round")
         first, last = _deviations(run)
         figures.chart(
             round_lines(model.round_lines(run)),

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from core.units import format_per_s
 from dashboard.app_pages.fleet.model import FleetRow
-from dashboard.app_pages.fleet.view import HOUR
+from dashboard.app_pages.fleet.view import HOUR, last_hours
 from dashboard.components.activity import acting_of
+from dashboard.queries.pegasus.node_load import node_trends
 from dashboard.queries.pegasus.snapshots import cluster_summary, primary_moves
 from dashboard.queries.snapshots import thinned, within
 
@@ -30,6 +31,7 @@ class PegasusFleet:
     ) -> FleetRow:
         """Return the row of a snapshot."""
         one = cluster_summary(stored)
+        trends = node_trends(config, cluster, last_hours(stored))
         past = thinned(within(saved.entries, stored.taken_at, HOUR), _MOVE_POINTS)
         return FleetRow(
             cluster=cluster.name,
@@ -37,6 +39,9 @@ class PegasusFleet:
             acting=acting_of(config, cluster),
             state=one.state,
             deviation_ratio=one.deviation_ratio,
+            trend=[ratio * 100 for ratio in trends.primaries],
+            usage_ratio=one.disk_ratio,
+            hottest=one.fullest,
             nodes=f"{one.nodes}" if one.alive == one.nodes else f"{one.alive} of {one.nodes}",
             parts=one.partitions,
             load=format_per_s(one.requests_per_s, "op"),

@@ -64,14 +64,14 @@ def draw_nodes(page: PegasusPage) -> None:
     """Show the nodes with what they hold."""
     rows = model.nodes_frame(page.facts)
     tables.table(
-        rows,
+        rows.assign(size_gb=rows["size_mb"] / 1e3, free_gb=rows["free_mb"] / 1e3),
         {
             "node": tables.words("Node", pinned=True),
             "status": tables.words("Status"),
             "primaries": tables.whole("Primaries"),
             "replicas": tables.whole("Replicas"),
-            "size_mb": tables.whole("Size MB"),
-            "free_mb": tables.whole("Free MB"),
+            "size_gb": tables.gigabytes("Size"),
+            "free_gb": tables.gigabytes("Free"),
             "version": tables.words("Version"),
             "started": tables.words("Started"),
         },

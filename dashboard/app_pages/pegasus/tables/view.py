@@ -114,7 +114,7 @@ def all_tables(page: PegasusPage) -> None:
         )
     )
     tables.table(
-        found.rows,
+        found.rows.assign(size_all_gb=found.rows["size_all_mb"] / 1e3),
         table_columns(view or "overview", choose),
         key=f"pegasus_tables_{view}",
         alt="Tables that match the filter",
@@ -280,10 +280,12 @@ def _overview() -> Columns:
     return {
         "worst": tables.words("Worst state", "Of the five states, with how many are in it."),
         "unhealthy": tables.whole("Unhealthy", "As `ls -d` counts."),
-        "primary_gap": tables.whole("Gap", "Most less least primaries over the living nodes."),
+        "primary_gap": tables.whole(
+            "Primaries gap", "Between the living nodes with most and fewest."
+        ),
         "reads": tables.whole("Reads/s", "Of primaries."),
         "writes": tables.whole("Writes/s", "Of primaries."),
-        "size_all_mb": tables.whole("Size MB", "Of all replicas."),
+        "size_all_gb": tables.gigabytes("Size", "Of all replicas."),
         "marks": tables.words("Now"),
     }
 
@@ -311,7 +313,9 @@ def _states() -> Columns:
 def _guardian() -> Columns:
     return {
         "guardian_ill": tables.whole("Not healthy", "Balancing waits until there is none."),
-        "primary_gap": tables.whole("Gap", "Most less least primaries over the living nodes."),
+        "primary_gap": tables.whole(
+            "Primaries gap", "Between the living nodes with most and fewest."
+        ),
     }
 
 

@@ -19,7 +19,7 @@ from dashboard.services import config_option
 page = frame.open_page("Undo", PegasusPage)
 run_id = state.text(state.UNDO)
 if not run_id:
-    words.answer("Name a run, or open one from the Activity page.")
+    words.answer("Choose the run to undo under Runs.")
     st.button("Activity", icon=":material/history:", on_click=state.go, args=("activity",))
     st.stop()
 st.button(

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 from core.units import format_bytes_per_s
 from dashboard.app_pages.fleet.model import FleetRow
-from dashboard.app_pages.fleet.view import HOUR, TREND, TREND_POINTS
+from dashboard.app_pages.fleet.view import HOUR, TREND, TREND_POINTS, last_hours
 from dashboard.app_pages.pulsar.fleet import model
 from dashboard.components.activity import acting_of
-from dashboard.queries.pulsar.snapshots import broker_history, cluster_summary, moves_seen
+from dashboard.queries.pulsar.broker_load import brokers_over
+from dashboard.queries.pulsar.snapshots import cluster_summary, moves_seen
 from dashboard.queries.snapshots import thinned, within
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class PulsarFleet:
         """Return the row of a snapshot."""
         one = cluster_summary(stored)
         past = thinned(within(saved.entries, stored.taken_at, TREND), TREND_POINTS)
-        deviations, traffic = model.trends(broker_history(past))
+        deviations, traffic = model.trends(brokers_over(config, cluster, past, last_hours(stored)))
         moves = moves_seen(thinned(within(saved.entries, stored.taken_at, HOUR), _MOVE_POINTS))
         return FleetRow(
             cluster=cluster.name,

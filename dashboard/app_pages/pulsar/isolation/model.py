@@ -32,9 +32,7 @@ FIXED: Final = ("policy", "namespaces", "bundles", "misplaced")
 """Columns of the matrix that are no brokers."""
 
 ROLES_NOTE: Final = (
-    "primary: serves; secondary (standby): would serve if fewer primaries than min_limit were "
-    "there; secondary, serves: they are; shared: no policy has it as primary, so it serves what "
-    "has no policy; no load report: placement passes it over."
+    "Secondary: serves only with fewer primaries than min_limit. Shared: primary of no policy."
 )
 MAX_COLUMNS: Final = 40
 UNREADABLE: Final = "unreadable"
@@ -145,8 +143,8 @@ def matrix_note(serving: Serving) -> str:
     classes = serving.broker_classes
     total = len(serving.view.brokers)
     text = (
-        f"{pluralize(total, 'broker')} in {pluralize(len(classes), 'column')}: those that are the "
-        "same to every policy stand together."
+        f"{pluralize(total, 'broker')} in {pluralize(len(classes), 'column')}: one per group of "
+        "brokers with equal roles."
     )
     if len(classes) > MAX_COLUMNS:
         text += f" The first {MAX_COLUMNS} are shown; the filter finds the others."

@@ -166,16 +166,17 @@ def draw_plan(page: PulsarPage, shown: Shown) -> None:
 
 def _draw_moves(preview: Preview) -> None:
     rows = presenter.steps_table(preview)
-    rows["wanted"] = ["yes" if one.step.destination else "" for one in preview.steps]
+    rows["wanted"] = ["" if one.step.destination else "by placement" for one in preview.steps]
     rows["pin"], rows["exclude"] = "Pin", "Exclude"
     bundles = rows["bundle"].tolist()
+    placed = tables.words("Chosen", "The destination is requested, unless placement decides.")
     tables.table(
         rows,
         {
             "bundle": tables.opener("Bundle", "_move_bundle", frame.bundle_link, is_pinned=False),
             "from": tables.words("From"),
             "to": tables.words("To", "Most probable destination and its probability."),
-            "wanted": tables.words("Requested", "The destination is requested, not placed."),
+            **({"wanted": placed} if any(rows["wanted"]) else {}),
             "traffic": tables.megabytes("Traffic"),
             "clients": tables.whole("Clients"),
             "topics": tables.whole("Topics"),

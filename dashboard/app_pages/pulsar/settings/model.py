@@ -88,6 +88,9 @@ def subtitle(settings: EffectiveSettings, load_manager: str) -> str:
 
 # -- settings, presets, changes --------------------------------------------------------------------
 
+CHANGED: Final = "◆ changed"
+"""Mark of a setting with another value than the default of the release."""
+
 SHOWN: Final = ("all", "changed", "differing", "dynamic", "not read here")
 _TAKEN_AWAY: Final = "taken away"
 _LONG: Final = "org.apache.pulsar.broker.loadbalance."
@@ -138,13 +141,14 @@ def settings_table(
 def _row(
     settings: EffectiveSettings, setting: Setting, by_broker: Mapping[str, Any]
 ) -> dict[str, object]:
-    unit = f" {setting.unit}" if setting.unit else ""
     values = {value_words(value) for value in by_broker.values()}
+    mark = _mark(settings, setting)
     return {
         "key": setting.key,
-        "mark": _mark(settings, setting),
-        "value": value_words(settings.value(setting.key)) + unit,
-        "default": value_words(settings.default_of(setting.key)),
+        "mark": mark,
+        "release": "" if mark == CHANGED else mark,
+        "value": _with_unit(settings.value(setting.key), setting.unit),
+        "default": _with_unit(settings.default_of(setting.key), setting.unit),
         "origin": ORIGINS[settings.origin(setting.key)],
         "dynamic": _felt(setting),
         "brokers": ", ".join(sorted(values)),
@@ -152,10 +156,18 @@ def _row(
     }
 
 
+def _with_unit(value: Any, unit: str) -> str:
+    """Return a value as people write it: ``10%``, ``5000 ms``; without a unit where it is none."""
+    text = value_words(value)
+    if not unit or isinstance(value, (bool, str)) or value is None:
+        return text
+    return f"{text}%" if unit == "percent" else f"{text} {unit}"
+
+
 def _mark(settings: EffectiveSettings, setting: Setting) -> str:
     if not settings.has(setting.key):
         return f"not in {settings.target.name}"
-    return "◆ changed" if is_changed(settings, setting) else ""
+    return CHANGED if is_changed(settings, setting) else ""
 
 
 def _felt(setting: Setting) -> str:

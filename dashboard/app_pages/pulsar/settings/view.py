@@ -132,7 +132,7 @@ def add_changes(options: Sequence[str]) -> None:
 
 def settings_tab(page: PulsarPage) -> None:
     """Show every setting as a table, and the chosen one at its side."""
-    left, right = frame.columns([0.66, 0.34], key="settings")
+    left, right = frame.columns([0.7, 0.3], key="settings")
     with left:
         _settings_table(page)
     with right, st.container(border=True):
@@ -167,25 +167,33 @@ def _settings_table(page: PulsarPage) -> None:
         contains=contains or "",
     )
     columns = {
-        "key": tables.opener("Setting", "_setting_key", choose),
-        "value": st.column_config.TextColumn("Effective", width=120),
-        "default": st.column_config.TextColumn("Default", width=90),
-        "mark": tables.words("State", width_px=90),
-        "origin": tables.words("Origin", "assumed: the snapshot does not contain it."),
-        "dynamic": tables.words("Takes effect", "broker.conf: only by the file, after a restart."),
+        "key": tables.opener("Setting", "_setting_key", choose, width_px=326),
+        "value": st.column_config.TextColumn("Effective", width=176),
+        "other": st.column_config.TextColumn(
+            "Default", width=110, help="Where the effective value is another."
+        ),
+        "origin": tables.words("Origin", "assumed: the snapshot does not contain it.", width_px=90),
+        "dynamic": tables.words(
+            "Takes effect", "broker.conf: only by the file, after a restart.", width_px=92
+        ),
         "brokers": tables.words("Other values", "Of single brokers."),
     }
     if not rows["brokers"].any():
         columns.pop("brokers")
     tables.table(
-        rows,
+        rows.assign(other=rows["default"].where(rows["mark"] == model.CHANGED, rows["release"])),
         columns,
         key="settings_table",
         alt="Load-balancer settings",
         height=min(_TABLE_PX, tables.height_of(max(len(rows), 1))),
         missing="",
     )
-    tables.downloads(rows, cluster=page.name, what="settings", moment=page.stored.taken_at)
+    tables.downloads(
+        rows.drop(columns="release"),
+        cluster=page.name,
+        what="settings",
+        moment=page.stored.taken_at,
+    )
 
 
 def one_setting(page: PulsarPage) -> None:
