@@ -35,8 +35,8 @@ RESOURCE_NAMES: Final = {
     "cpu": "CPU",
     "memory": "heap",
     "direct_memory": "direct memory",
-    "bandwidth_in": "bandwidth in",
-    "bandwidth_out": "bandwidth out",
+    "bandwidth_in": "NIC in",
+    "bandwidth_out": "NIC out",
 }
 """Resources as people read them."""
 _FULL_PERCENT: Final = 100.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 import numpy as np
 import plotly.graph_objects as go
@@ -72,7 +73,7 @@ def broker_heatmap(data: HeatmapData) -> go.Figure:
             + "</b><extra></extra>",
             coloraxis="coloraxis",
             hoverongaps=False,
-            xgap=1 if len(data.times) <= 90 else 0,
+            xgap=_gap_px(moments),
             ygap=1,
         ),
         row=2,
@@ -107,6 +108,17 @@ def broker_heatmap(data: HeatmapData) -> go.Figure:
     figure.update_xaxes(type="date", col=1)
     figure.update_xaxes(tickformat=clock_format(data.times), title_text="UTC", row=2, col=1)
     return figure
+
+
+_MAX_COLUMNS: Final = 90
+
+
+def _gap_px(moments: Floats) -> int:
+    """Return the gap between columns: none where the narrowest would be all gap."""
+    if moments.size < 2:
+        return 0
+    is_wide = (moments[-1] - moments[0]) / np.diff(moments).min() <= _MAX_COLUMNS
+    return 1 if is_wide else 0
 
 
 def clock_format(times: Sequence[datetime]) -> str:

@@ -27,7 +27,10 @@ STYLE = """<style>
 .stApp { font-variant-numeric: tabular-nums; }
 .st-key-answer p { font-size: 1.18rem; line-height: 1.5; font-weight: 450; }
 .st-key-title h1 { padding: 0.1rem 0 0.6rem; }
-[class*="st-key-figures_"] > * { flex: 1 1 130px; min-width: 130px; max-width: 320px; }
+[class*="st-key-figures_"] {
+  display: grid; grid-auto-flow: column; grid-auto-columns: minmax(0, 320px);
+}
+[class*="st-key-figures_"] > * { min-width: 0; width: 100%; }
 [class*="st-key-figure_"] [data-testid="stMetric"] {
   position: relative; height: 82px; padding: 0; overflow: hidden;
 }
@@ -73,6 +76,15 @@ STYLE = """<style>
 .st-key-past button { border-color: #ffffff; color: #ffffff; background: none; }
 .st-key-backtest_form [data-testid="stButtonGroup"] > div { flex-wrap: wrap; }
 @media (max-width: 1200px) {
+  [class*="st-key-figures_"] {
+    grid-auto-flow: row; grid-template-columns: repeat(4, minmax(0, 1fr));
+  }
+  [class*="st-key-figures_"]:has(> :nth-child(5):last-child) {
+    grid-template-columns: repeat(5, minmax(0, 1fr));
+  }
+  [class*="st-key-figures_"]:has(> :nth-child(6):last-child) {
+    grid-template-columns: repeat(3, minmax(0, 1fr));
+  }
   [class*="st-key-columns_"] > div > [data-testid="stHorizontalBlock"],
   [class*="st-key-columns_"] > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
   [class*="st-key-columns_"] > div > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"],

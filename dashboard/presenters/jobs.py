@@ -175,6 +175,7 @@ def key_figures(jobs: Sequence[Job], *, server: ServerState) -> list[KeyFigure]:
         KeyFigure(
             label="Job server",
             value="alive" if server.is_alive else "not running",
+            note="takes jobs" if server.is_alive else "jobs wait",
             status="ok" if server.is_alive else "bad",
             help=server.sentence,
         ),

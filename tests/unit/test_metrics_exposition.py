@@ -97,9 +97,9 @@ def counted(total: float | None, started: int = 5) -> pa.Table:
         (counted(4.0), counted(10.0), 9, "counted 6 unloads by its own balancer; 9 changes"),
         (counted(None), counted(2.0), 2, "they agree"),
         (counted(0.0), counted(3.0), 1, "came back in between"),
-        (counted(4.0, started=4), counted(1.0), 1, "there is no count"),
-        (None, counted(1.0), 1, "there is no count"),
-        (counted(None), counted(None), 0, "0 changes of owner seen"),
+        (counted(4.0, started=4), counted(1.0), 1, "the leader has no count"),
+        (None, counted(1.0), 1, "the leader has no count"),
+        (counted(None), counted(None), 0, "0 changes of owner in saved"),
     ],
 )
 def test_the_balancers_count_is_set_beside_what_was_seen(before, after, moves, expected) -> None:

@@ -138,7 +138,7 @@ def key_figures(found: Diagnosis, deviation: float | None) -> list[KeyFigure]:
     if best is not None:
         figures.append(
             KeyFigure(
-                label="With the best fix",
+                label="With the first fix",
                 value=format_deviation(best.after.deviation),
                 note=pluralize(best.after.moves, "move"),
                 status=band_status(best.after.deviation, EVEN_RATIO),

@@ -12,7 +12,7 @@ from core.diagnosis.model import EVEN_RATIO
 from dashboard import state
 from dashboard.app_pages.diagnose import model
 from dashboard.app_pages.diagnose.queries import SECONDS, diagnosed, search
-from dashboard.components import figures, jobs, tables, words
+from dashboard.components import figures, frame, jobs, tables, words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,7 +96,7 @@ def _draw(page: ClusterPage[Any], system: DiagnoseSystem, key: Key, found: Diagn
         jobs.draw_refusal()
     if not diagnosis.causes:
         return
-    left, right = st.columns([0.68, 0.32], gap="medium")
+    left, right = frame.columns([0.7, 0.3], key="causes")
     with left:
         _table(page, system, diagnosis)
     with right, st.container(border=True, key="cause_panel"):
@@ -115,9 +115,8 @@ def _rows(diagnosis: Diagnosis, ways: Sequence[Sequence[NextPage]]) -> pd.DataFr
     rows = model.rows_of(diagnosis)
     shown = np.nan_to_num(rows[["now", "fixed"]].to_numpy(np.float64))
     end_ratio = float(shown.max()) / 100 or None
-    for name in ("now", "fixed"):
-        ratios = (rows[name] / 100).tolist()
-        rows[f"{name}_bar"] = tables.deviation_bars(ratios, EVEN_RATIO, end_ratio=end_ratio)
+    ratios = (rows["fixed"] / 100).tolist()
+    rows["fixed_bar"] = tables.deviation_bars(ratios, EVEN_RATIO, end_ratio=end_ratio)
     for at, name in enumerate(("first", "second")):
         rows[name] = [found[at].label if at < len(found) else None for found in ways]
     return rows
@@ -142,10 +141,8 @@ def _table(page: ClusterPage[Any], system: DiagnoseSystem, diagnosis: Diagnosis)
 
     columns = {
         "cause": tables.words("Cause"),
-        "now": tables.percent("Now", "Max deviation from the mean, as it is."),
-        "now_bar": tables.deviation("Now vs. target"),
-        "fixed": tables.percent("With the fix", "The same, simulated with the fix."),
-        "fixed_bar": tables.deviation("With the fix vs. target"),
+        "fixed": tables.percent("With the fix", "Max deviation from the mean, simulated."),
+        "fixed_bar": tables.deviation("Against the target"),
         "moves": tables.whole("Moves", "With the fix."),
         "objects": tables.words("Object"),
         "measured": tables.words("Measured"),

@@ -150,12 +150,12 @@ def _moves_note(system: HistorySystem, counts: EventCounts, moves: int, recorded
     hours = recorded.total_seconds() / 3600
     ours = counts.ours(system.move_kind)
     parts = []
-    if moves and hours >= 0.5:
+    if moves and hours >= 0.5 and not counts.orphans:
         parts.append(f"{moves / hours:.1f} an hour")
     if ours:
         parts.append(f"{ours:,} by Trimtab")
     if counts.orphans:
-        parts.append(f"{counts.orphans:,} more off lost servers")
+        parts.append(f"{counts.orphans:,} off lost servers")
     return ", ".join(parts)
 
 

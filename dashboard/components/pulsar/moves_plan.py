@@ -12,7 +12,7 @@ import streamlit as st
 from core.plan.model import Plan
 from core.pulsar.plan.preview import Preview
 from core.pulsar.steps.base import policy_change_of
-from core.units import UNKNOWN, format_bytes_per_s, format_ratio, pluralize
+from core.units import UNKNOWN, format_band, format_bytes_per_s, format_ratio, pluralize
 from dashboard import state
 from dashboard.charts.bars import before_after_bars
 from dashboard.charts.dumbbell import MAX_A_SIDE, deviation_dumbbells, pairs_of
@@ -178,8 +178,8 @@ def _effects(preview: Preview) -> list[action_bar.Effect]:
         ),
         action_bar.Effect(
             label="Max deviation",
-            value=format_ratio(end[0]) if end is not None and is_known else UNKNOWN,
-            note=f"now {format_ratio(start[0] if start else None)}",
+            value=format_band(end[0]) if end is not None and is_known else UNKNOWN,
+            note=f"now {format_band(start[0])}" if start else "now unknown",
         ),
     ]
 

@@ -14,7 +14,7 @@ from dashboard.presenters.pulsar import unload as presenter
 def placement_panel(placement: Placement, *, key: str) -> None:
     """Show the distribution, the sentence behind it, and why every other broker is ruled out."""
     names, chances = presenter.ranked_distribution(placement)
-    left, right = frame.columns([0.36, 0.64], key=f"{key}_placement")
+    left, right = frame.columns([0.3, 0.7], key=f"{key}_placement")
     with left:
         st.markdown(f"**Who gets it** · {words.plain(placement.strategy)}")
         if names:
@@ -42,9 +42,9 @@ def placement_panel(placement: Placement, *, key: str) -> None:
                 rows,
                 {
                     "broker": tables.words("Broker", pinned=True),
-                    "why": st.column_config.TextColumn("Reason", width=610),
+                    "why": st.column_config.TextColumn("Reason", width=460),
                     "rule": st.column_config.TextColumn(
-                        "Rule", width=255, help="The filter or class of the real load manager."
+                        "Rule", width=236, help="The filter or class of the real load manager."
                     ),
                     "score": st.column_config.NumberColumn(
                         "Score", format="%.4g", help=placement.score_label or None

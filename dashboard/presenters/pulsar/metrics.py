@@ -30,8 +30,8 @@ def source_line(snapshot: PulsarSnapshot) -> str:
     windows = [each for each in snapshot.broker_metrics["window_s"].to_pylist() if each is not None]
     over = f", rates over {format_age(max(windows))}" if windows else ", no rates yet"
     return (
-        f"Traffic (metrics), GC, heap, writes, publishing and lookups: from "
-        f"{METRICS_FROM[metrics.source]}, {measured:,} of {pluralize(brokers, 'broker')}{over}."
+        f"Metrics from {METRICS_FROM[metrics.source]}, {measured:,} of "
+        f"{pluralize(brokers, 'broker')}{over}."
     )
 
 
@@ -69,10 +69,10 @@ def counters_sentence(before: pa.Table | None, after: pa.Table, moves: int, minu
     Only a leader that led, and ran, all the time has a count to compare.
     """
     since = f"In the last {minutes:.0f} min" if minutes >= 1 else "Since the snapshot before"
-    seen = f"{pluralize(moves, 'change')} of owner seen between saved snapshots"
+    seen = f"{pluralize(moves, 'change')} of owner in saved snapshots"
     grown = None if before is None else _grown(before, after)
     if grown is None:
-        return f"{since}: {seen}. No leader counted unloads all that time, so there is no count."
+        return f"{since}: {seen}; the leader has no count for all of it."
     unloads, splits = grown
     said = f"{since} the leader counted {pluralize(unloads, 'unload')} by its own balancer"
     if splits:

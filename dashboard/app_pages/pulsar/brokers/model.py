@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from core.arrays import column_values
 from core.errors import UnknownNameError
 from core.findings.measures import Spread
-from core.pulsar.load import limiting_resource, usage_sources, weighted_max_usage
+from core.pulsar.load import limiting_resource, resource_weights, weighted_max_usage
 from core.pulsar.measures import DEFAULT_TARGET, Measures, Target
 from core.pulsar.rules.broker_metrics import BrokerMetrics
 from core.pulsar.settings import EffectiveSettings
@@ -231,7 +231,7 @@ def brokers_table(
         {
             "broker": table["broker"].to_pylist(),
             "usage": measures.usage.values * 100,
-            "limiting": [text or UNKNOWN for text in usage_sources(table, settings)],
+            "limiting": _limiting(table, settings),
             "deviation": spread.deviations * 100,
             "band": [[one] for one in band_words(spread.deviations, tolerance_ratio)],
             "cpu": column_values(table, "cpu_ratio") * 100,
@@ -252,6 +252,15 @@ def brokers_table(
         }
     )
     return frame.sort_values("usage", ascending=False, na_position="first", ignore_index=True)
+
+
+def _limiting(table: pa.Table, settings: EffectiveSettings) -> list[str]:
+    """Return for each broker the resource that makes its usage, with its weight."""
+    weights = resource_weights(settings)
+    return [
+        UNKNOWN if name is None else f"{resource_name(name)}, weight {weights[name]:g}"
+        for name in limiting_resource(table, settings)
+    ]
 
 
 def metric_columns(metrics: BrokerMetrics) -> dict[str, Floats]:

@@ -170,7 +170,7 @@ def _settings_table(page: PulsarPage) -> None:
         "key": tables.opener("Setting", "_setting_key", choose, width_px=326),
         "value": st.column_config.TextColumn("Effective", width=176),
         "other": st.column_config.TextColumn(
-            "Default", width=110, help="Where the effective value is another."
+            "Default", width=142, help="Where the effective value is another."
         ),
         "origin": tables.words("Origin", "assumed: the snapshot does not contain it.", width_px=90),
         "dynamic": tables.words(
