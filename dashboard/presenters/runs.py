@@ -232,7 +232,7 @@ def run_figures(view: RunView, now: datetime) -> list[KeyFigure]:
         KeyFigure(
             label="Failed",
             value=str(bad),
-            note=", ".join(parts),
+            note=", ".join(parts) or ("no step" if view.is_ended else ""),
             status="bad" if bad else "ok" if view.is_ended else "",
         ),
         KeyFigure(

@@ -41,6 +41,8 @@ def test_recorded_minutes_are_played_again_and_ranked(product, tab):
     expect(page).to_have_url(re.compile(r"job=\d{8}T"), timeout=WAIT_S)
     expect(page.get_by_role("tab", name="Ranking")).to_be_visible(timeout=WAIT_S)
     expect(page.get_by_role("heading", name="What to change")).to_be_visible()
+    expect(page.get_by_role("tab", name="Ranking")).to_have_attribute("aria-selected", "true")
+    page.get_by_text("Against the record").click()
     expect(page.get_by_text("What really happened:")).to_be_visible()
     assert tab.complaints == []
 

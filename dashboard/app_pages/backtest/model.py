@@ -369,7 +369,7 @@ def result_figures(shown: Shown) -> list[KeyFigure]:
     moves = shown.nouns.moves.capitalize()
     return [
         KeyFigure(
-            label="Best deviation",
+            label="Deviation, rank 1",
             value=_ratio(best, "deviation_p95"),
             note=f"actual {_ratio(record, 'deviation_p95')}",
             status=_judged(best, "deviation_p95", target.deviation if target else None),

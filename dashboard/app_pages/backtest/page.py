@@ -11,6 +11,7 @@ from dashboard.app_pages.backtest.systems import BACKTEST
 from dashboard.components import figures, frame, jobs, words
 from dashboard.presenters.jobs import outcome
 
+_AWAITED = "_backtest_awaited"
 RANKING, OVER_TIME, NEW, EARLIER = "Ranking", "Over time", "New back-test", "Earlier back-tests"
 
 page = frame.open_fleet("Back-test", needs_snapshot=False)
@@ -39,7 +40,11 @@ if shown is not None and shown.answer is not None:
     result = None if found is None else view.pick_cluster(shown, found)
     if result is not None:
         figures.key_figures(model.result_figures(result), key="backtest_result")
-    words.answer(shown.answer.sentence)
+    first, _, rest = shown.answer.sentence.partition(". ")
+    words.answer(f"{first.rstrip('.')}.")
+    if rest:
+        with st.expander("Against the record", icon=":material/fact_check:"):
+            st.markdown(words.plain(rest))
 elif shown is not None and shown.is_ended:
     result = None
     words.answer(outcome(shown))
@@ -47,6 +52,7 @@ elif shown is not None and shown.is_ended:
 else:
     result = None
     if shown is not None:
+        st.session_state[_AWAITED] = shown.id
         words.answer("The history is being replayed; the result appears here.")
     elif span is None:
         view.nothing_recorded(config, cluster.name)
@@ -67,6 +73,9 @@ labels = [
     *([EARLIER] if any(job.is_ended for job in every) else []),
 ]
 opened = {}
+if result is not None and shown is not None and st.session_state.get(_AWAITED) == shown.id:
+    st.session_state[state.VIEW] = RANKING  # the form is open from before there was a result
+    del st.session_state[_AWAITED]
 if labels:
     tabs = st.tabs(labels, key=state.VIEW, on_change="rerun", bind="query-params")
     opened = {name: tab for name, tab in zip(labels, tabs, strict=True) if tab.open}

@@ -38,17 +38,19 @@ def placement_panel(placement: Placement, *, key: str) -> None:
         st.caption(words.plain(presenter.ruled_out_note(placement)))
         rows = presenter.ruled_out_table(placement)
         if len(rows):
+            score = st.column_config.NumberColumn(
+                "Score", format="%,.4g", help=placement.score_label or None, width=70
+            )
+            has_scores = bool(rows["score"].notna().any())
             tables.table(
                 rows,
                 {
                     "broker": tables.words("Broker", pinned=True),
-                    "why": st.column_config.TextColumn("Reason", width=460),
+                    "why": st.column_config.TextColumn("Reason", width=446),
                     "rule": st.column_config.TextColumn(
                         "Rule", width=236, help="The filter or class of the real load manager."
                     ),
-                    "score": st.column_config.NumberColumn(
-                        "Score", format="%.4g", help=placement.score_label or None
-                    ),
+                    **({"score": score} if has_scores else {}),
                 },
                 missing="",
                 key=f"{key}_ruled_out",

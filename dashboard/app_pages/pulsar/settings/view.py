@@ -23,6 +23,7 @@ from dashboard.legible import option
 from dashboard.queries.pulsar import explanations
 
 if TYPE_CHECKING:
+    from core.pulsar.settings import EffectiveSettings
     from dashboard.components.pulsar.page import PulsarPage
 
 
@@ -139,6 +140,15 @@ def settings_tab(page: PulsarPage) -> None:
         one_setting(page)
 
 
+def _choose_match(settings: EffectiveSettings) -> None:
+    """Look at the one setting that the filter leaves; for callbacks."""
+    rows = model.settings_table(
+        settings, load_manager="", shown="all", contains=state.text(state.CONTAINS)
+    )
+    if len(rows) == 1:
+        choose(str(rows["key"][0]))
+
+
 def _settings_table(page: PulsarPage) -> None:
     reading = page.reading
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -159,6 +169,8 @@ def _settings_table(page: PulsarPage) -> None:
             label_visibility="collapsed",
             icon=":material/filter_list:",
             width=230,
+            on_change=_choose_match,
+            args=(reading.settings,),
         )
     rows = model.settings_table(
         reading.settings,
@@ -216,7 +228,7 @@ def one_setting(page: PulsarPage) -> None:
         alt=f"Facts about {setting.key}",
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        text = st.text_input(
+        st.text_input(
             "New value",
             key=_NEW,
             placeholder=model.value_words(settings.value(setting.key)),
@@ -225,9 +237,9 @@ def one_setting(page: PulsarPage) -> None:
         st.button(
             "Add to changes",
             icon=":material/add:",
-            disabled=not (text or "").strip(),
-            on_click=add_changes,
-            args=([f"{setting.key}={(text or '').strip()}"],),
+            help="Nothing is set until the plan is applied.",
+            on_click=_add_typed,
+            args=(setting.key,),
         )
         if settings.origin(setting.key) == "dynamic":
             st.button(
@@ -238,6 +250,15 @@ def one_setting(page: PulsarPage) -> None:
                 on_click=add_changes,
                 args=([set_option(setting.key, None)],),
             )
+
+
+def _add_typed(key: str) -> None:
+    """Add the new value; read here, since a click is what ends typing."""
+    value = state.text(_NEW)
+    if value:
+        add_changes([f"{key}={value}"])
+    else:
+        st.toast("Enter a new value first.", icon=":material/edit:")
 
 
 def presets(page: PulsarPage) -> None:
