@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Final
@@ -27,6 +28,9 @@ def main() -> None:
     end_with_parent()
     program, address, port, *hosts = sys.argv
     sys.argv = [program]  # the rest would be arguments of the page
+    # uvicorn would put what X-Forwarded-For says in the place of the address that a request came
+    # from, for every sender on this machine; which proxies are trusted is [access.proxy]'s to say
+    os.environ["FORWARDED_ALLOW_IPS"] = "none"
     services.set_up_logging()
     warm_up.start()
     app = st.App(

@@ -6,10 +6,11 @@ in :mod:`dashboard.services`, and again by the worker.
 
 from __future__ import annotations
 
+import asyncio
 import html
 import time
 from typing import TYPE_CHECKING, Final
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, quote
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
@@ -87,6 +88,7 @@ class SignInGuard:
         self._app = app
         self._config: Config | None = None
         self._known: dict[str, float] = {}
+        self._one_attempt = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, show the sign-in page, or refuse it."""
@@ -134,7 +136,7 @@ class SignInGuard:
         request = Request(scope, receive) if scope["type"] == "http" else None
         path = scope["path"]
         if request is not None and path == SIGN_IN:
-            return await _signed_in(config, request)
+            return await _signed_in(config, request, self._one_attempt)
         cookie = _cookie(config, Headers(scope=scope))
         if request is not None and path == SIGN_OUT:
             self._known.pop(cookie, None)
@@ -185,22 +187,29 @@ def _of_proxy(config: Config, scope: Scope) -> Response | None:
     named = len(headers.getlist(proxy.user_header))
     if named != 1 or access.proxied_identity(config, headers) is None:
         return PlainTextResponse(f"The proxy names nobody in {proxy.user_header}.\n", 401)
+    if len(headers.getlist(proxy.groups_header)) > 1:  # one of them may be the person's own
+        return PlainTextResponse(f"The proxy sends {proxy.groups_header} twice.\n", 401)
     return None
 
 
-async def _signed_in(config: Config, request: Request) -> Response:
+async def _signed_in(config: Config, request: Request, one_attempt: asyncio.Lock) -> Response:
+    """Serve the sign-in page; attempts are checked one after another.
+
+    Of many at once each would be counted after the others had passed, and each takes 64 MiB.
+    """
     wanted = _own_path(request.query_params.get("next", ""))
     action = f"{SIGN_IN}?next={quote(wanted, safe='')}"
     if request.method != "POST":
         return _page("Sign in to Trimtab", _FORM.format(action=html.escape(action)))
     fields = await _form(request)
     try:
-        text = await run_in_threadpool(
-            access.sessions(config).sign_in,
-            fields.get("name", ""),
-            fields.get("password", ""),
-            _address(config, request),
-        )
+        async with one_attempt:
+            text = await run_in_threadpool(
+                access.sessions(config).sign_in,
+                fields.get("name", ""),
+                fields.get("password", ""),
+                _address(config, request),
+            )
     except ForbiddenError as error:
         status = 429 if error.context.get("is_throttled") else 401
         form = _FORM.format(action=html.escape(action))
@@ -250,9 +259,8 @@ async def _form(request: Request) -> dict[str, str]:
 
 def _own_path(text: str) -> str:
     """Return where to go afterwards: a path of these pages, never another site."""
-    parts = urlsplit(text)
     is_own = text.startswith("/") and not text.startswith(("//", "/\\", SIGN_IN, SIGN_OUT))
-    return text if is_own and not parts.scheme and not parts.netloc and text.isprintable() else "/"
+    return text if is_own and text.isprintable() else "/"
 
 
 def _cookie(config: Config, headers: Headers) -> str:
@@ -265,10 +273,14 @@ def _cookie(config: Config, headers: Headers) -> str:
 
 
 def _address(config: Config, request: Request) -> str:
-    """Return where a request came from; a trusted proxy says it in a header."""
+    """Return where a request came from; a trusted proxy says it in a header.
+
+    Only what the proxy itself added counts: the last address of the last such header.
+    """
     address = request.client.host if request.client else ""
     if config.access.proxy.trusts(address):
-        forwarded = request.headers.get("x-forwarded-for", "").rpartition(",")[2].strip()
+        lines = request.headers.getlist("x-forwarded-for")
+        forwarded = ",".join(lines).rpartition(",")[2].strip()
         return forwarded or address
     return address
 

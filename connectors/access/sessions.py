@@ -89,7 +89,8 @@ class Sessions:
         """
         name = one_line(name)[:64]
         if self._is_held(name, address):
-            self._note(name, address, "held")
+            if self._held(address) < MAX_SPREAD:  # whoever goes on does not fill the database
+                self._note(name, address, "held")
             raise ForbiddenError(
                 "Too many attempts to sign in failed in the last "
                 f"{WINDOW // timedelta(minutes=1)} minutes.",
@@ -155,6 +156,16 @@ class Sessions:
         with self._database.reading("count attempts") as connection:
             both, named, sent = connection.execute(query).one()
         return bool(both >= MAX_FAILURES or max(named, sent) >= MAX_SPREAD)
+
+    def _held(self, address: str) -> int:
+        """Return how many attempts from an address were held up a short while ago."""
+        query = sa.select(sa.func.count()).where(
+            SIGN_INS.c.at_ms >= datetime_to_ms(self._now() - WINDOW),
+            SIGN_INS.c.result == "held",
+            SIGN_INS.c.address == address[:64],
+        )
+        with self._database.reading("count attempts") as connection:
+            return int(connection.execute(query).scalar_one())
 
     def _note(self, name: str, address: str, result: str) -> None:
         now = self._now()

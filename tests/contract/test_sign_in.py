@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -100,6 +101,7 @@ def test_a_link_of_another_site_signs_nobody_out(address) -> None:
         "/\\evil.example",
         "javascript:alert(1)",
         "/sign-out",
+        "//[",
     ],
 )
 def test_signing_in_leads_to_no_other_site(address, wanted) -> None:
@@ -137,6 +139,12 @@ def test_guessing_is_held_up(address) -> None:
     assert codes == [401] * 5 + [429] * 2
 
 
+def test_attempts_at_once_are_counted_one_after_another(address) -> None:
+    with ThreadPoolExecutor(12) as pool:
+        answers = list(pool.map(lambda _: sign_in(address, "zoe", "guess"), range(12)))
+    assert sorted(one.status_code for one in answers) == [401] * 5 + [429] * 7
+
+
 # -- behind a proxy --------------------------------------------------------------------------------
 
 PROXIED = 'sign_in = "proxy"\n[[access.grants]]\nrole="viewer"\npeople=["*"]\n[access.proxy]\n'
@@ -145,9 +153,9 @@ PROXIED = 'sign_in = "proxy"\n[[access.grants]]\nrole="viewer"\npeople=["*"]\n[a
 @pytest.mark.parametrize(
     ("trusted", "headers", "status"),
     [
-        ("127.0.0.1", {"X-Forwarded-User": "ann"}, 200),
+        ("127.0.0.1", {"X-Forwarded-User": "ann", "X-Forwarded-For": "203.0.113.9"}, 200),
         ("127.0.0.1", {}, 401),
-        ("10.0.0.0/8", {"X-Forwarded-User": "ann"}, 403),
+        ("10.0.0.0/8", {"X-Forwarded-User": "ann", "X-Forwarded-For": "10.0.0.7"}, 403),
     ],
 )
 def test_only_the_proxy_says_who_somebody_is(tmp_path, trusted, headers, status) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import product
@@ -240,6 +241,14 @@ def test_one_address_cannot_try_many_names(sessions) -> None:
             sessions.sign_in(f"name{number}", "guess", "10.0.0.9")
     with pytest.raises(ForbiddenError, match="Too many"):
         sessions.sign_in("another", "guess", "10.0.0.9")
+
+
+def test_whoever_goes_on_guessing_does_not_fill_the_database(sessions, tmp_path) -> None:
+    for _ in range(60):
+        with pytest.raises(ForbiddenError):
+            sessions.sign_in("ann", "guess", "10.0.0.9")
+    with sqlite3.connect(tmp_path / "journal.db") as rows:
+        assert rows.execute("select count(*) from trimtab_sign_ins").fetchone()[0] <= 25
 
 
 # -- key and requests ------------------------------------------------------------------------------
