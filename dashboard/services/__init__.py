@@ -91,6 +91,18 @@ def page_config() -> TrimtabConfig:
     return _loaded(path, changed_at)
 
 
+def whole_config(config: TrimtabConfig) -> TrimtabConfig:
+    """Return a configuration with all clusters of its file: pages leave out what is not visible.
+
+    Raises:
+        ConfigError: The file cannot be read or is contradictory.
+    """
+    file = config.file
+    if file is None or not file.is_file():
+        return config
+    return _loaded(str(file), file.stat().st_mtime)
+
+
 @lru_cache(maxsize=4)
 def _loaded(path: str | None, changed_at: float) -> TrimtabConfig:  # noqa: ARG001  # key of the cache
     from connectors.config.model import TrimtabConfig  # noqa: PLC0415  # commands must start fast

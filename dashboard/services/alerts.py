@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -90,11 +91,11 @@ def silence(
     """Silence alerts for a while; return the number of the silence.
 
     Raises:
-        ForbiddenError: The person is not operator of the cluster.
+        ForbiddenError: The person is not operator of the cluster, or of all that a pattern fits.
         InputError: No reason.
         RemoteError: The database cannot be written.
     """
-    config.access.rules().check(by, "operator", _one(cluster), "silence alerts")
+    _check(config, by, cluster, "silence alerts")
     wanted = Silence(
         number=0,
         rule=rule,
@@ -111,21 +112,30 @@ def end_silence(config: Config, number: int, by: Identity) -> None:
     """End a silence.
 
     Raises:
-        ForbiddenError: The person is not operator of its cluster.
+        ForbiddenError: The person is not operator of its cluster, or of all that its pattern fits.
         UnknownNameError: There is none of that number.
         RemoteError: The database cannot be written.
     """
     known = {one.number: one for one in store(config).silences(services.now())}
     if number not in known:
         raise UnknownNameError.of("silence", str(number), map(str, known), place="the database")
-    cluster = _one(known[number].cluster)
-    config.access.rules().check(by, "operator", cluster, "end silences")
+    _check(config, by, known[number].cluster, "end silences")
     store(config).end_silence(number)
 
 
-def _one(pattern: str) -> str | None:
-    """Return the cluster that a pattern names; ``None``: it may be about several."""
-    return None if set(pattern) & set("*?[") else pattern
+def _check(config: Config, by: Identity, pattern: str, action: str) -> None:
+    """Check that a person is operator of the cluster, or of all clusters, that a pattern fits.
+
+    A pattern also fits clusters of later, so a grant has to fit the pattern itself.
+
+    Raises:
+        ForbiddenError: The person is not.
+    """
+    rules = config.access.rules()
+    rules.check(by, "operator", pattern, action)
+    for cluster in services.whole_config(config).clusters:
+        if fnmatchcase(cluster.name, pattern):
+            rules.check(by, "operator", cluster.name, action)
 
 
 def send_test(config: Config, name: str, by: Identity) -> None:

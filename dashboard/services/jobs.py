@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from core.access import Identity
-from core.errors import UnknownNameError
+from core.errors import ForbiddenError, UnknownNameError
 from dashboard import services
 from dashboard.services import history, spark
 
@@ -105,10 +105,11 @@ def jobs(config: Config) -> list[Job]:
 
 
 def _is_visible(config: Config, job: Job) -> bool:
-    """Return whether every cluster that a job names is one of the configuration's."""
+    """Return whether every cluster of a job is one of the configuration's; naming none: all."""
     names = {cluster.name for cluster in config.clusters}
     parameters = job.request.parameters if job.request else {}
-    return config.access.sign_in == "none" or set(_named(parameters)) <= names
+    wanted = _named(parameters) or _all(config)
+    return config.access.sign_in == "none" or set(wanted) <= names
 
 
 def stop_job(config: Config, job_id: str, by: Identity) -> None:
@@ -148,15 +149,27 @@ def _check(config: Config, by: Identity, parameters: Mapping[str, Any], action: 
     Raises:
         ForbiddenError: The person is not.
     """
-    rules = config.access.rules()
-    for cluster in _named(parameters) or [cluster.name for cluster in config.clusters]:
+    rules, named = config.access.rules(), _named(parameters)
+    rules.check(by, "operator", None, action)
+    for cluster in named:
         rules.check(by, "operator", cluster, action)
+    if not named and not all(rules.may(by, "operator", one) for one in _all(config)):
+        raise ForbiddenError(
+            f"The job names no cluster, so it is about all; {by.name} is not operator of all.",
+            hint="Name the clusters.",
+        )
 
 
 def _named(parameters: Mapping[str, Any]) -> list[str]:
-    """Return the clusters that a job's parameters name."""
-    named = parameters.get("clusters") or parameters.get("cluster") or []
+    """Return the clusters that a job's parameters name; a back-test names them in its grid."""
+    fields = parameters.get("grid", parameters)
+    named = fields.get("clusters") or fields.get("cluster") or []
     return [named] if isinstance(named, str) else list(named)
+
+
+def _all(config: Config) -> list[str]:
+    """Return all configured clusters, those that the person at the page may not see included."""
+    return [one.name for one in services.whole_config(config).clusters]
 
 
 def result(found: Job, name: str) -> pa.Table:
