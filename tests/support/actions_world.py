@@ -148,7 +148,6 @@ class World:
     sends: list[tuple[float, str, str]] = field(default_factory=list)
     landed: dict[str, int] = field(default_factory=Counter)
     shutting_down: set[str] = field(default_factory=set)
-    clock_off_s: float = 0.0
     crossings: list[str] = field(default_factory=list)
     current: str = ""
     dies_at: int | None = None
@@ -158,7 +157,7 @@ class World:
 
     @property
     def moment(self) -> datetime:
-        return NOON + timedelta(seconds=self.now_s + self.clock_off_s)
+        return NOON + timedelta(seconds=self.now_s)
 
     @property
     def view(self) -> RunView:
@@ -396,7 +395,7 @@ class _Journal(Port):
         self._reach()
         own = [e.record for e in self.world.entries if e.record.cluster == cluster]
         begun = [item.at for item in own if _is_move(item.event)]
-        return next((at for at in reversed(begun) if at >= since), None)
+        return max((at for at in begun if at >= since), default=None)
 
     def runs_of_plan(self, plan: Plan) -> Sequence[RunId]:
         self._reach()
