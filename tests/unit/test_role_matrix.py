@@ -342,7 +342,7 @@ def test_control_at_services_and_command_line(
     site: Site, capsys: pytest.CaptureFixture[str], held: Role | None, control: Any
 ) -> None:
     expected, run_id = held_enough(held, "operator"), site.request()
-    act = lambda: services.ask_control(site.config, run_id, control, site.ann)  # noqa: E731
+    act = lambda: services.ask_control(site.config, run_id, control, site.ann)  # noqa: E731  # a row of the matrix
     assert is_allowed(act) is expected
     assert is_command_allowed(capsys, "runs", run_id, f"--{control}") is expected
     assert site.entries() == 1 + 2 * expected
@@ -365,7 +365,7 @@ def test_decision_at_services_and_command_line(
     words = ["review", run_id, f"--{verdict}", "--comment", "seen"]
     assert is_command_allowed(capsys, *words) is expected
     second = approvable(site)
-    decide = lambda: services.decide(  # noqa: E731
+    decide = lambda: services.decide(  # noqa: E731  # a row of the matrix
         site.config, second, site.ann, "seen", is_approved=is_approved
     )
     assert is_allowed(decide) is expected
@@ -439,7 +439,7 @@ def test_job_on_every_cluster_is_for_who_may_act_on_every_cluster(
     seen = [one for one in site.config.clusters if one.name == CLUSTER]
     pages = site.config.model_copy(update={"clusters": seen})
     for kind, parameters in (("trends", {}), ("backtest", {"grid": {}}), ("health", {})):
-        ask = lambda kind=kind, more=parameters: jobs.request_job(pages, kind, more, site.ann)  # noqa: E731
+        ask = lambda kind=kind, more=parameters: jobs.request_job(pages, kind, more, site.ann)  # noqa: E731  # a row of the matrix
         assert not is_allowed(ask), kind
     hidden = {"grid": {"clusters": [OTHER]}}
     assert not is_allowed(lambda: jobs.request_job(pages, "backtest", hidden, site.ann))
