@@ -161,7 +161,9 @@ def test_undo_of_what_is_as_it_was_is_refused_with_the_reason(site, plan):
     assert "undone. 2.1" in texts(app)
 
 
-@pytest.mark.parametrize(("run", "said"), [("", "Choose the run to undo"), ("nobody", "knows no run nobody")])
+@pytest.mark.parametrize(
+    ("run", "said"), [("", "Choose the run to undo"), ("nobody", "knows no run nobody")]
+)
 def test_undo_of_no_run_says_so(site, run, said):
     site.put(snapshot_of(whole(), taken_at=now()))
     app = site.open("pegasus_undo", **({"undo": run} if run else {}))

@@ -210,7 +210,7 @@ CASES: dict[str, tuple[str, Callable[[PulsarSnapshot], PulsarSnapshot], str]] = 
     "capacity_missing": (
         "warning",
         lambda s: edited(s, "brokers", {B0: {"bandwidth_in_limit": -1.0}}),
-        "reports no limit for NIC in",
+        "reports no limit for bandwidth in",
     ),
     "nic_limit_suspicious": (
         "warning",

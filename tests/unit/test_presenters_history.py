@@ -66,7 +66,7 @@ def test_moves_off_lost_servers_are_told_apart():
     assert (events_seen.number("move"), events_seen.orphans) == (8, 4)
     moves = figures(PULSAR, events_seen, evenness(0.2), hours=2)["Bundle moves"]
     assert moves.value == "8"
-    assert "4 more off lost servers" in moves.note
+    assert "4 off lost servers" in moves.note
 
 
 def test_second_halves_of_moves_and_first_owners_are_no_moves():

@@ -69,19 +69,19 @@ def test_missing_members_stay_missing_in_another_numbering():
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        (replace(APP, policy="cluster"), "PB-1"),
-        (replace(APP, policy="cluster", ignored_app_ids=frozenset({1})), "PB-2"),
+        (replace(APP, policy="cluster"), "skew of 1"),
+        (replace(APP, policy="cluster", ignored_app_ids=frozenset({1})), "ignored tables"),
     ],
 )
 def test_quirks_of_the_cluster_policy_are_named_where_they_matter(options, word):
     told = model.quirks(options, make_view(2, 8, 5), None, ())
-    assert any(one.startswith(word) for one in told)
+    assert any(word in one for one in told)
 
 
 def test_single_replica_tables_are_a_warning_only_under_the_cluster_policy():
     view = replace(make_view(1, 8, 5), max_replica_counts=np.array([1], dtype=np.int32))
     cluster = replace(APP, policy="cluster")
-    assert any("PB-3" in one for one in model.quirks(cluster, view, None, ()))
+    assert any("single replica" in one for one in model.quirks(cluster, view, None, ()))
     assert not model.quirks(APP, view, None, ())
 
 
