@@ -65,8 +65,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _own_installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep the key of the tests apart from the one of whoever runs them."""
+    """Keep the key of the tests and the width of their tables apart from whoever runs them."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("COLUMNS", raising=False)
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("installation")))
         yield
 

@@ -326,7 +326,7 @@ def test_flags_of_the_command_overrule_the_file(tmp_path, capsys):
 def test_the_command_shows_people_a_table_with_reasons(tmp_path, capsys):
     file = tmp_path / "state.json"
     file.write_text(json.dumps(TRACES["suite1-1disk"]))
-    assert run(["pegasus", "balance", str(file), "--rounds", "0"]) == 0
+    assert run(["pegasus", "balance", str(file), "--rounds", "0", "--wide"]) == 0
     shown = capsys.readouterr().out
     assert "1 copy_primary" in shown
     assert "no chain of" in shown

@@ -64,7 +64,9 @@ def test_a_run_is_asked_for_and_seen(config) -> None:
     assert view.requested_by == "ann"
     assert run_id.startswith(f"{view.requested_at:%Y%m%d-%H%M%S}-")
     assert view.undoes == RUN
-    assert view.options == RunOptions(pace_per_min=6, max_failures=2, verify_within_s=30)
+    assert view.options == RunOptions(
+        pace_per_min=6, max_failures=2, verify_within_s=30, is_gradual=True
+    )
     assert [item.run_id for item in services.runs(config)] == [run_id]
     assert list(services.journal(config).open_runs("prod")) == [run_id]
 

@@ -208,6 +208,7 @@ def _show(rounds: Sequence[BalanceRound], options: BalanceOptions) -> None:
     for sentence in (*obstacles(first), *disk_doubts(first, options.policy)):
         say(f"Note: {sentence}")
     policy = "The cluster policy" if options.policy == "cluster" else "The app policy"
+    is_wide = IS_WIDE.get() or terminal_width() is None
     for number, done in enumerate(rounds, 1):
         say(f"Round {number}: {_verdict(done, options)}")
         rows = [
@@ -221,16 +222,17 @@ def _show(rounds: Sequence[BalanceRound], options: BalanceOptions) -> None:
             for plan in done.plans[:_MOST_SHOWN]
         ]
         head = ("partition", "plan", "from", "to", "because")
-        if IS_WIDE.get() or terminal_width() is None:
+        if is_wide:
             table(head, rows)
         else:  # a paragraph per move: no terminal has the room
             table(head[:-1], [row[:-1] for row in rows])
-            note("--wide shows the reason of each move.")
         if len(done.plans) > _MOST_SHOWN:
             say(f"... and {len(done.plans) - _MOST_SHOWN} more; --json has them all.")
         say()
     acting = sum(bool(done.plans) for done in rounds)
     last = "" if acting in (0, len(rounds)) else ", the last of them with nothing to do"
+    if acting and not is_wide:
+        note("--wide shows the reason of each move.")
     said = f"{policy}, {pluralize(len(rounds), 'round')}{last}"
     say(f"{said}. Primaries and replicas of every node:")
     _show_nodes(rounds[0].before, rounds[-1].after)
