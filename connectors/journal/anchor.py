@@ -137,7 +137,8 @@ def _read(line: bytes, place: str, key: bytes) -> Anchor:
         raise InputError(
             f"{place} is no anchor: {exc}.", hint="Restore the file from a copy."
         ) from exc
-    if not hmac.compare_digest(anchor.signature, _signed(anchor, key).signature):
+    found, expected = anchor.signature.encode(), _signed(anchor, key).signature.encode()
+    if not hmac.compare_digest(found, expected):
         raise InputError(
             f"{place} does not have this installation's signature.",
             hint="The line was changed, or another key_file under [access] signed it.",

@@ -35,7 +35,7 @@ from connectors.worker.limits import Limits
 from connectors.worker.status import Heartbeat, WorkerStatus, status_path
 from core.actions.apply import execute_run, reconcile_run, restore_settings
 from core.actions.approval import waits_for_approval
-from core.actions.authority import obeyed, refusal_of
+from core.actions.authority import obeyed, refusal_of, signed
 from core.actions.events import Event, Record, RunClaimed, RunEnded, StepEnded
 from core.actions.model import ENDED_RUNS, Refusal, RunId, StepResult
 from core.actions.ports import Lease, Ports
@@ -275,14 +275,7 @@ class _Loop:
         self._doing(f"Carrying out {run_id}.")
         self._report_once("working", f"Carrying out {run_id}.")
         cluster = self._opened(journal)
-        ports = Ports(
-            journal=journal,
-            cluster=cluster,
-            lease=lease,
-            clock=self._clock,
-            worker=self._name,
-            refusal_of=self._refusal_of,
-        )
+        ports = self._ports(journal, cluster, lease)
         try:
             if run_id in self._broken:
                 self._end_broken(run_id, ports)
@@ -303,8 +296,22 @@ class _Loop:
             view = fold(journal.entries(run_id=run_id))
             self._report("ended", f"{run_id} is {state}. {view.sentence}")
 
+    def _ports(self, journal: SqlJournal, cluster: OpenCluster, lease: Lease) -> Ports:
+        return Ports(
+            journal=journal,
+            cluster=cluster,
+            lease=lease,
+            clock=self._clock,
+            worker=self._name,
+            refusal_of=self._refusal_of,
+            sign=self._signed,
+        )
+
+    def _signed(self, record: Record) -> Record:
+        return signed(record, installation_key(self._limits.access()))
+
     def _refusal_of(self, record: Record) -> Refusal | None:
-        """Return why a request is not obeyed; roles and key are those of this moment."""
+        """Return why an entry is not obeyed; roles and key are those of this moment."""
         access = self._limits.access()
         approver = self._limits.now().approval.role
         return refusal_of(record, installation_key(access), access.rules(), approver)
@@ -374,10 +381,7 @@ class _Loop:
             return
         cluster = self._opened(journal)
         for run_id in run_ids:
-            ports = Ports(
-                journal=journal, cluster=cluster, lease=lease, clock=self._clock, worker=self._name
-            )
-            reconcile_run(run_id, ports)
+            reconcile_run(run_id, self._ports(journal, cluster, lease))
 
     def _measure(self, journal: SqlJournal, views: Sequence[RunView]) -> None:
         lease = self._lease = self._lease or self._new_lease(journal)
@@ -397,15 +401,14 @@ class _Loop:
             other = next((run_id for run_id in acting if run_id != view.run_id), None)
             if fold(journal.entries(run_id=view.run_id)).measured is not None:
                 continue  # by another worker, since it was looked at
-            journal.append(
-                Record(
-                    run_id=view.run_id,
-                    cluster=view.cluster,
-                    at=self._clock.now(),
-                    actor=self._name,
-                    event=cluster.system.measure(view, snapshot, other),
-                )
+            record = Record(
+                run_id=view.run_id,
+                cluster=view.cluster,
+                at=self._clock.now(),
+                actor=self._name,
+                event=cluster.system.measure(view, snapshot, other),
             )
+            journal.append(self._signed(record))
 
     def _view(self, journal: SqlJournal, run_id: RunId) -> RunView | None:
         """Return a run that may have to be measured; one that never has to is not read again."""
@@ -493,15 +496,14 @@ def end_as_broken(run_id: RunId, ports: Ports, why: OpsError) -> bool:
     if view.outstanding_settings or not ports.lease.is_held():
         return False
     for event in _last_words(view, ports, why):
-        ports.journal.append(
-            Record(
-                run_id=run_id,
-                cluster=view.cluster,
-                at=ports.clock.now(),
-                actor=ports.worker,
-                event=event,
-            )
+        record = Record(
+            run_id=run_id,
+            cluster=view.cluster,
+            at=ports.clock.now(),
+            actor=ports.worker,
+            event=event,
         )
+        ports.journal.append(ports.sign(record))
     return True
 
 

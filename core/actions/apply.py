@@ -56,10 +56,14 @@ CUT_SHORT: Final = frozenset(
         "balancer_not_paused",
         "canary_failed",
         "max_failures",
+        "forbidden",
         "moves_per_day",
+        "not_approved",
+        "not_signed",
         "plan_expired",
         "plan_lifetime",
         "read_only",
+        "rejected",
         "frozen",
         "outside_maintenance",
         "setting_changed",
@@ -146,14 +150,15 @@ def _carry(session: Session) -> None:
         return
     if waits_for_approval(view, ports.cluster.approval, ports.clock.now()):
         return
-    refusal = None if view.worker else run_refusal(session)
-    if refusal is not None:
+    # a claim that no worker of ours wrote admits nothing
+    refusal = None if session.is_admitted else run_refusal(session)
+    if refusal is not None and not view.worker:
         session.record(RunRefused(code=refusal.code, sentence=refusal.sentence, hint=refusal.hint))
         return
     _claim(session)
     is_over = is_restored = False
     try:
-        is_over = _work(session)
+        is_over = _work(session) if refusal is None else _end(session, refusal)
     finally:
         with suppress(LeaseLostError):
             is_restored = session.is_ours() and restore(session)
@@ -191,6 +196,13 @@ def _work(session: Session) -> bool:
                 _skip_rest(session, found.refusal)
                 return True
             found = _FOLLOW[found.effect](session, found)
+
+
+def _end(session: Session, refusal: Refusal) -> bool:
+    """Begin nothing of a run that was claimed and may not be executed."""
+    reconcile_begun(session)
+    _skip_rest(session, refusal)
+    return True
 
 
 def _renew(session: Session, _result: GuardResult) -> GuardResult | None:

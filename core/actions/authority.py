@@ -1,8 +1,9 @@
-"""Requests that cannot be forged: each is signed with the installation's key.
+"""Entries that cannot be forged: each is signed with the installation's key.
 
 A journal is a database that several programs may reach. What people request in it (a run, a
 control) carries who requested it and a signature over the whole record; the worker recomputes it
 before it obeys, so that a row written past the action layer, or under another name, has no effect.
+What workers write is signed, too: a run goes on from it, and restores what it says a setting was.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from core.actions.events import (
     canonical,
 )
 from core.actions.model import Refusal
-from core.errors import InvariantError
 from core.plan.model import Plan
 
 Request = RunRequested | ControlRequested | RunDecided
@@ -36,12 +36,7 @@ def needed_role(plan: Plan) -> Role:
 
 
 def signed(record: Record, key: bytes) -> Record:
-    """Return a request with the signature of its content.
-
-    Args:
-        record: Of a :data:`Request`.
-        key: The installation's key.
-    """
+    """Return a record with the signature of its content, made with the installation's key."""
     event = msgspec.structs.replace(record.event, signature=_signature(record, key))
     return msgspec.structs.replace(record, event=event)
 
@@ -49,31 +44,40 @@ def signed(record: Record, key: bytes) -> Record:
 def refusal_of(
     record: Record, key: bytes, access: Access, approver: Role = "operator"
 ) -> Refusal | None:
-    """Return why a request in the journal is not obeyed; ``None``: it is.
+    """Return why an entry of the journal is not obeyed; ``None``: it is.
 
     Args:
-        record: Of a :data:`Request`.
+        record: A person's request, or what a worker wrote: of that only the signature counts.
         key: The installation's key.
         access: Roles as they are now, not as they were when it was requested.
         approver: Role of those who may approve runs of the cluster.
     """
     event = record.event
+    # as bytes: texts that are not ASCII cannot be compared
+    found, expected = (
+        event.signature.encode("utf-8", "surrogatepass"),
+        _signature(record, key).encode(),
+    )
+    is_genuine = hmac.compare_digest(found, expected)
     if not isinstance(event, Request):
-        raise InvariantError(f"{type(event).__name__} is no request of a person.")
+        return None if is_genuine else _not_signed("entry", record)
     identity = event.identity
-    is_genuine = hmac.compare_digest(event.signature, _signature(record, key))
     if identity is None or identity.name != record.actor or not is_genuine:
-        return Refusal(
-            code="not_signed",
-            sentence=f"The request of {record.actor} does not have this installation's signature.",
-            hint="Request it again with `trimtab` or on the pages. Machines that share a journal "
-            "need one key: key_file under [access].",
-        )
+        return _not_signed("request", record)
     role, action = _needed(event, approver)
     refused = access.refusal(identity, role, record.cluster, action)
     if refused is None:
         return None
     return Refusal(code="forbidden", sentence=refused[0], hint=refused[1])
+
+
+def _not_signed(what: str, record: Record) -> Refusal:
+    return Refusal(
+        code="not_signed",
+        sentence=f"The {what} of {record.actor} does not have this installation's signature.",
+        hint="Request it again with `trimtab` or on the pages. Machines that share a journal need "
+        "one key: key_file under [access].",
+    )
 
 
 def _needed(event: Request, approver: Role) -> tuple[Role, str]:

@@ -25,13 +25,18 @@ RECORD_VERSION: Final = 2
 
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=True):
-    """Base of all events; ``kind`` in JSON is the class name."""
+    """Base of all events; ``kind`` in JSON is the class name.
+
+    ``signature``: see :mod:`core.actions.authority`; empty in what earlier versions wrote.
+    """
+
+    signature: str = ""
 
 
 class RunRequested(_Event, frozen=True, kw_only=True):
     """A person requested that a plan is executed; ``undoes``: the run that it undoes.
 
-    ``identity``, ``signature``: see :mod:`core.actions.authority`.
+    ``identity``: who, and how that was verified.
     """
 
     plan: Plan
@@ -39,31 +44,28 @@ class RunRequested(_Event, frozen=True, kw_only=True):
     reason: str
     undoes: RunId | None = None
     identity: Identity | None = None
-    signature: str = ""
 
 
 class ControlRequested(_Event, frozen=True, kw_only=True):
     """A person requested to pause, resume or stop a run.
 
-    ``identity``, ``signature``: see :mod:`core.actions.authority`.
+    ``identity``: who, and how that was verified.
     """
 
     control: Control
     reason: str = ""
     identity: Identity | None = None
-    signature: str = ""
 
 
 class RunDecided(_Event, frozen=True, kw_only=True):
     """Another person approved or rejected a run that needs approval.
 
-    ``identity``, ``signature``: see :mod:`core.actions.authority`.
+    ``identity``: who, and how that was verified.
     """
 
     is_approved: bool
     comment: str = ""
     identity: Identity | None = None
-    signature: str = ""
 
 
 class RunClaimed(_Event, frozen=True, kw_only=True):

@@ -80,6 +80,13 @@ def stop_flag(session: Session) -> GuardResult | None:
     )
 
 
+def genuine(session: Session) -> GuardResult | None:
+    """End when the journal holds what no worker of this installation wrote about the run."""
+    if session.forged is None:
+        return None
+    return GuardResult(effect="end", refusal=session.forged)
+
+
 def pause_flag(session: Session) -> GuardResult | None:
     """Wait while a person wants a pause."""
     request = session.view.control
@@ -330,6 +337,7 @@ def settings(session: Session) -> GuardResult | None:
 GUARDS: Final[tuple[Guard, ...]] = (
     shutting_down,
     lease_held,  # before all that is written: a run that another one may have is not ours to end
+    genuine,
     stop_flag,
     pause_flag,
     backoff,
@@ -349,7 +357,13 @@ GUARDS: Final[tuple[Guard, ...]] = (
 )
 """Before a step is begun."""
 
-WAITING_GUARDS: Final[tuple[Guard, ...]] = (shutting_down, lease_held, stop_flag, in_flight)
+WAITING_GUARDS: Final[tuple[Guard, ...]] = (
+    shutting_down,
+    lease_held,
+    genuine,
+    stop_flag,
+    in_flight,
+)
 """While nothing is left to begin, and the outcome of a step is not known."""
 
 

@@ -241,8 +241,9 @@ class Ports:
         clock: Time.
         worker: Name of this worker, another one for every process and thread that acts:
             ``host/pid/...``; what it writes counts only while it was the last to claim the run.
-        refusal_of: Says why what a person requested in the journal is not obeyed: a record of a run
-            or of a control that is not signed, or whose author lacks the role.
+        refusal_of: Says why an entry of the journal is not obeyed: it is not signed, or who
+            requested it lacks the role.
+        sign: Signs what the worker writes.
     """
 
     journal: Journal
@@ -251,3 +252,4 @@ class Ports:
     clock: Clock
     worker: str
     refusal_of: Callable[[Record], Refusal | None] = lambda _: None
+    sign: Callable[[Record], Record] = lambda record: record

@@ -13,8 +13,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from core.actions.authority import obeyed
-from core.actions.events import ControlRequested, Entry, Event, Record
+from core.actions.authority import Request, obeyed
+from core.actions.events import (
+    ControlRequested,
+    Entry,
+    Event,
+    Record,
+    RunClaimed,
+    SettingSaved,
+)
 from core.actions.model import Refusal, RunId, StepState
 from core.actions.ports import Action, Ports
 from core.actions.runs import fold
@@ -71,6 +78,9 @@ class Session:
         interrupted_at: When the run was last taken over or resumed.
         has_checked_settings: The temporary settings were checked since the last snapshot.
         is_quiet: The cluster's own shedding is off, as the run's options request.
+        is_admitted: A worker has checked the run as a whole and claimed it.
+        forged: Why the first entry of a worker that is not one does not count; ``None``: all do.
+        forged_settings: Settings of which such an entry says what they were before the run.
         is_after_end: The run had ended when this session began: steps are only reconciled.
         is_shutting_down: This process ends as soon as no step is running.
     """
@@ -87,6 +97,10 @@ class Session:
         self.has_checked_settings = False
         self.is_quiet = False
         self.is_shutting_down = False
+        self.is_admitted = False
+        self.forged: Refusal | None = None
+        self.forged_settings: set[str] = set()
+        self._controls: set[str] = set()
         self._turn: Turn | None = None
         self._unreadable_since_s: float | None = None
         entries = self._obeyed(ports.journal.entries(run_id=run_id))
@@ -97,7 +111,7 @@ class Session:
         self.requested = entries[0].record
         self.view: RunView = fold(entries)
         self.is_after_end = self.view.is_ended
-        self._note_stop(entries)
+        self._note(entries)
 
     @property
     def plan(self) -> Plan:
@@ -130,7 +144,7 @@ class Session:
         )
         if entries:
             self.view = fold(entries, onto=self.view)
-            self._note_stop(entries)
+            self._note(entries)
 
     def record(self, event: Event) -> None:
         """Write an event and read it back, with what others wrote before it.
@@ -139,15 +153,14 @@ class Session:
             RemoteError: The journal cannot be written.
             LeaseLostError: Another worker has claimed the run: what was written does not count.
         """
-        self.ports.journal.append(
-            Record(
-                run_id=self.run_id,
-                cluster=self.view.cluster,
-                at=self.ports.clock.now(),
-                actor=self.ports.worker,
-                event=event,
-            )
+        record = Record(
+            run_id=self.run_id,
+            cluster=self.view.cluster,
+            at=self.ports.clock.now(),
+            actor=self.ports.worker,
+            event=event,
         )
+        self.ports.journal.append(self.ports.sign(record))
         self.refresh()
         if not self.is_after_end and self.view.worker not in ("", self.ports.worker):
             raise LeaseLostError
@@ -187,14 +200,31 @@ class Session:
         return now_s - self._unreadable_since_s >= UNREADABLE_FOR_S
 
     def _obeyed(self, entries: Sequence[Entry]) -> list[Entry]:
-        return obeyed(entries, self.ports.refusal_of)
+        found = obeyed(entries, self.ports.refusal_of)
+        return [entry for entry in found if not self._is_repeated(entry.record.event)]
 
-    def _note_stop(self, entries: Sequence[Entry]) -> None:
+    def _is_repeated(self, event: Event) -> bool:
+        """Return whether a control is a copy of an earlier one: a signature holds once."""
+        if not isinstance(event, ControlRequested) or not event.signature:
+            return False
+        is_repeated = event.signature in self._controls
+        self._controls.add(event.signature)
+        return is_repeated
+
+    def _note(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
             event = entry.record.event
-            if (
-                isinstance(event, ControlRequested)
-                and event.control == "stop"
-                and self.stop is None
-            ):
-                self.stop = entry.record
+            if isinstance(event, ControlRequested):
+                if event.control == "stop" and self.stop is None:
+                    self.stop = entry.record
+            elif not isinstance(event, Request):
+                self._note_of_worker(entry.record)
+
+    def _note_of_worker(self, record: Record) -> None:
+        event, refusal = record.event, self.ports.refusal_of(record)
+        if refusal is None:
+            self.is_admitted = self.is_admitted or isinstance(event, RunClaimed)
+            return
+        self.forged = self.forged or refusal
+        if isinstance(event, SettingSaved):
+            self.forged_settings.add(event.key)

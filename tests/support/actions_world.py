@@ -130,6 +130,7 @@ class World:
     moves_per_day: int = 500
     approval: ApprovalRules = NO_APPROVAL
     refusal_of: Callable[[Record], Refusal | None] = lambda _: None
+    sign: Callable[[Record], Record] = lambda record: record
     windows: tuple[Window, ...] = ()
     entries: list[Entry] = field(default_factory=list)
     holder: str | None = None
@@ -218,7 +219,8 @@ class World:
 
     def _write(self, event: Request, actor: str) -> None:
         cluster = "fleet"
-        self.put(Record(run_id=RUN, cluster=cluster, at=self.moment, actor=actor, event=event))
+        record = Record(run_id=RUN, cluster=cluster, at=self.moment, actor=actor, event=event)
+        self.put(self.sign(record))
 
     def work(self, name: str = "w1") -> RunState:
         """Let a worker carry the run out if it gets the lease, which it gives back."""
@@ -342,6 +344,7 @@ class Worker:
             clock=_Clock(self),
             worker=name,
             refusal_of=world.refusal_of,
+            sign=world.sign,
         )
 
 

@@ -1,4 +1,4 @@
-"""Requests as the pages and the command line write them: signed by this installation."""
+"""Entries as pages, command line and workers write them: signed by this installation."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from core.actions.events import ControlRequested, Record, RunRequested
 
 
 def as_requested(record: Record, access: AccessConfig | None = None) -> Record:
-    """Return a person's request with its identity and signature; others as they are."""
+    """Return an entry with its signature, a person's request with its identity, too."""
     event = record.event
-    if not isinstance(event, RunRequested | ControlRequested):
-        return record
-    identity = event.identity or Identity(name=record.actor)
-    named = msgspec.structs.replace(event, identity=identity)
+    if isinstance(event, RunRequested | ControlRequested):
+        event = msgspec.structs.replace(
+            event, identity=event.identity or Identity(name=record.actor)
+        )
     key = installation_key(access or AccessConfig())
-    return signed(msgspec.structs.replace(record, event=named), key)
+    return signed(msgspec.structs.replace(record, event=event), key)

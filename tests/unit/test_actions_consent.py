@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import msgspec
 import pytest
-from actions_world import MOVABLE, World
+from actions_world import MOVABLE, NO_OPTIONS, RUN, Worker, World, plan_of
 
+from core.access import Access, Identity
 from core.actions.approval import ApprovalRules
-from core.actions.events import ControlRequested, Record, RunRequested
+from core.actions.authority import Request, refusal_of, signed
+from core.actions.events import (
+    ControlRequested,
+    Event,
+    Record,
+    RunClaimed,
+    RunRequested,
+    SettingSaved,
+)
 from core.actions.model import Refusal
+from core.actions.session import Session
 from core.actions.windows import Window
 
 ALWAYS = ApprovalRules(needed="always", within_min=30.0)
@@ -132,3 +143,91 @@ def test_a_forged_approval_is_none() -> None:
     world.decide(is_approved=True, actor="mallory")
     assert world.work() == "QUEUED"
     assert world.sends == []
+
+
+# -- entries of somebody who can write the database and has not the key ----------------------------
+
+KEY = b"k" * 32
+
+
+def sign(record: Record) -> Record:
+    event = record.event
+    if isinstance(event, Request):
+        event = msgspec.structs.replace(event, identity=Identity(name=record.actor))
+    return signed(msgspec.structs.replace(record, event=event), KEY)
+
+
+def sealed(**world: object) -> World:
+    return World(
+        sign=sign,
+        refusal_of=lambda record: refusal_of(record, KEY, Access()),
+        **world,  # type: ignore[arg-type]  # fields of a world
+    )
+
+
+def forge(world: World, event: Event, actor: str = "mallory") -> None:
+    world.put(Record(run_id=RUN, cluster="fleet", at=world.moment, actor=actor, event=event))
+
+
+def codes_of(world: World) -> set[str]:
+    return {step.result.code for step in world.view.steps if step.result}
+
+
+def test_what_workers_write_is_taken_up_by_the_next_one() -> None:
+    world = sealed()
+    world.ask()
+    assert world.outlive(deaths=(20, 40)).state == "DONE"
+
+
+def test_a_forged_claim_is_no_approval() -> None:
+    world = sealed(approval=ALWAYS)
+    world.ask()
+    forge(world, RunClaimed(worker="mallory", lease="none"))
+    assert world.outlive().state == "FAILED"
+    assert world.sends == []
+    assert codes_of(world) == {"not_approved"}
+
+
+def test_a_forged_claim_is_no_signature_of_the_request() -> None:
+    world = sealed()
+    plan = plan_of(world, MOVABLE[:3], None, 600.0)
+    forge(world, RunRequested(plan=plan, options=NO_OPTIONS, reason="mine"))
+    forge(world, RunClaimed(worker="mallory", lease="none"))
+    assert world.outlive().state == "FAILED"
+    assert world.sends == []
+    assert codes_of(world) == {"not_signed"}
+
+
+def test_a_forged_value_from_before_the_run_is_not_restored() -> None:
+    world = sealed(settings={"loadBalancerSheddingEnabled": "true"})
+    world.ask()
+    saved = SettingSaved(key="loadBalancerSheddingEnabled", before="evil", during="true")
+    world.at(2.0, lambda: forge(world, saved, actor=world.view.worker))
+    view = world.outlive()
+    assert view.state == "FAILED"
+    assert "not_signed" in codes_of(world)
+    assert world.settings == {"loadBalancerSheddingEnabled": "true"}
+    assert [setting.result for setting in view.settings] == ["not_restored"]
+
+
+def test_a_copy_of_an_earlier_resume_does_not_resume() -> None:
+    world = sealed()
+    world.ask()
+    world.control("resume")
+    resume = world.entries[-1].record
+    world.pass_time(1.0)
+    world.control("pause")
+    world.put(resume)
+    session = Session(RUN, Worker(world, "w1").ports)
+    assert session.view.control is not None
+    assert session.view.control.control == "pause"
+
+
+def test_a_signature_that_is_not_ascii_is_none() -> None:
+    world = sealed()
+    world.ask()
+    record = world.entries[0].record
+    event = msgspec.structs.replace(record.event, signature="\u00e9")
+    found = refusal_of(msgspec.structs.replace(record, event=event), KEY, Access())
+    assert found is not None
+    assert found.code == "not_signed"
