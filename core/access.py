@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -140,6 +141,15 @@ class Access:
     def visible(self, identity: Identity, clusters: Sequence[str]) -> list[str]:
         """Return the clusters that a person may look at, in their order."""
         return [name for name in clusters if self.may(identity, "viewer", name)]
+
+
+def is_same_person(one: str, other: str) -> bool:
+    """Return whether two names may be one person's: many providers take a name in any case."""
+    return _folded(one) == _folded(other)
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFKC", name).casefold().strip()
 
 
 def highest(roles: Iterable[Role]) -> Role:

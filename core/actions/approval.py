@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
-from core.access import Role
+from core.access import Role, is_same_person
 from core.actions.model import Refusal
 from core.actions.views import RunView
 from core.errors import ForbiddenError, PlanConflictError
@@ -113,7 +113,7 @@ def check_decision(view: RunView, rules: ApprovalRules, person: str, now: dateti
             f"Run {view.run_id} does not wait for approval (it is {view.state}).",
             hint="Open the run to see what became of it.",
         )
-    if person == view.requested_by:
+    if is_same_person(person, view.requested_by):
         raise ForbiddenError(
             f"{person} requested run {view.run_id}, and cannot decide on it.",
             hint="Ask another person to review it.",

@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
+from core.access import is_same_person
 from core.actions.events import (
     ControlRequested,
     Entry,
@@ -158,7 +159,7 @@ def _control(view: RunView, record: Record, event: ControlRequested) -> RunView:
 def _decided(view: RunView, record: Record, event: RunDecided) -> RunView:
     if view.is_ended or view.decision is not None:  # the first word counts
         return view
-    if record.actor == view.requested_by:  # nobody approves what is their own
+    if is_same_person(record.actor, view.requested_by):  # nobody approves what is their own
         return view
     decision = Decision(
         is_approved=event.is_approved,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
+from core.access import is_same_person
 from core.actions.describe import why_nothing_lasts
 from core.actions.model import Control, RunId
 from core.actions.views import RunView
@@ -137,7 +138,7 @@ def _may_not_decide(config: Config, view: RunView) -> str | None:
     """Return why the person at the page cannot decide on a run; ``None``: the person can."""
     rules = config.cluster(view.cluster).approval.rules()
     refused = access.refusal(config, rules.role, view.cluster, "approve runs")
-    if refused is None and access.person(config).name == view.requested_by:
+    if refused is None and is_same_person(access.person(config).name, view.requested_by):
         return "You requested it: another person has to decide."
     return refused
 

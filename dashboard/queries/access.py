@@ -46,12 +46,13 @@ def is_signed_in() -> bool:
 def _of_provider(config: Config) -> Identity | None:
     """Return whom the OpenID provider says it is; an address counts only where it is verified."""
     claims: dict[str, Any] = st.user.to_dict()
-    is_unverified = claims.get("email_verified") is False
+    # some providers send it as a text
+    is_unverified = str(claims.get("email_verified", True)).lower() != "true"
     name = claims.get("email") if claims.get("email") and not is_unverified else claims.get("sub")
     groups = claims.get(config.access.groups_claim) or ()
     if not isinstance(name, str) or not name:
         return None
-    listed = [groups] if isinstance(groups, str) else groups
+    listed = groups if isinstance(groups, list | tuple) else [groups]
     return Identity(name=name, groups=tuple(str(one) for one in listed), source="oidc")
 
 

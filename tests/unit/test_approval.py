@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from journal_entries import plan_of
 
+from connectors.config.access import AccessConfig
 from connectors.config.model import TrimtabConfig, WindowConfig
 from core.access import Identity
 from core.actions.approval import ApprovalRules
@@ -80,6 +81,24 @@ def test_nobody_approves_what_is_their_own_and_a_viewer_nothing(config) -> None:
     with pytest.raises(ForbiddenError, match="operator is needed"):
         request(config, VIC)
     assert services.awaits_approval(config, services.run_view(config, run_id))
+
+
+@pytest.mark.parametrize("spelling", ["Ann", "ANN", "ann ", "\uff41nn"])
+def test_another_spelling_of_a_name_is_no_other_person(tmp_path, spelling) -> None:
+    config = config_of(
+        tmp_path,
+        approval={"needed": "always"},
+    ).model_copy(
+        update={
+            "access": AccessConfig.model_validate(
+                {"sign_in": "users", "grants": [{"role": "operator", "people": ["*"]}]}
+            )
+        }
+    )
+    run_id = request(config)
+    same = Identity(name=spelling, source="users")
+    with pytest.raises(ForbiddenError, match="cannot decide on it"):
+        services.decide(config, run_id, same, is_approved=True)
 
 
 def test_a_rejection_says_why(config) -> None:
