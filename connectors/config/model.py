@@ -177,6 +177,13 @@ class WindowConfig(Strict):
     from_time: time | None = Field(default=None, alias="from")
     until_time: time | None = Field(default=None, alias="until")
 
+    @field_validator("from_time", "until_time")
+    @classmethod
+    def _minute_of_utc(cls, value: time | None) -> time | None:
+        if value is not None and (value.tzinfo or value.second or value.microsecond):
+            raise ValueError("from and until of a window are HH:MM in UTC: no offset, no seconds")
+        return value
+
     @model_validator(mode="after")
     def _whole(self) -> WindowConfig:
         if (self.from_time is None) != (self.until_time is None):

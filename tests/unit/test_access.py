@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 from journal_entries import plan_of, record_of, requested
 from signed_requests import as_requested
+from starlette.requests import Request
 
 from connectors.access.key import installation_key, key_path
 from connectors.access.sessions import MAX_FAILURES, Sessions
@@ -33,7 +35,8 @@ from core.errors import (
 )
 from core.plan.codec import dump_plan
 from core.pulsar.steps.setting import SetDynamicSetting
-from dashboard import services
+from dashboard import services, sign_in
+from dashboard.queries import access as page_access
 from dashboard.services import access, jobs
 
 PASSWORD = "correct horse battery"
@@ -249,6 +252,33 @@ def test_whoever_goes_on_guessing_does_not_fill_the_database(sessions, tmp_path)
             sessions.sign_in("ann", "guess", "10.0.0.9")
     with sqlite3.connect(tmp_path / "journal.db") as rows:
         assert rows.execute("select count(*) from trimtab_sign_ins").fetchone()[0] <= 25
+
+
+@pytest.mark.parametrize(
+    ("claims", "name"),
+    [
+        ({"email": "ann@x", "sub": "7"}, "ann@x"),
+        ({"email": "ann@x", "sub": "7", "email_verified": True}, "ann@x"),
+        ({"email": "ann@x", "sub": "7", "email_verified": "true"}, "ann@x"),
+        ({"email": "ann@x", "sub": "7", "email_verified": False}, "7"),
+        ({"email": "ann@x", "sub": "7", "email_verified": "false"}, "7"),
+        ({"email": "ann@x", "sub": "7", "groups": 5}, "ann@x"),
+    ],
+)
+def test_an_address_that_the_provider_did_not_verify_is_no_name(monkeypatch, claims, name) -> None:
+    user = SimpleNamespace(is_logged_in=True, to_dict=lambda: claims, get=lambda *_: True)
+    monkeypatch.setattr(page_access.st, "user", user)
+    config = TrimtabConfig.model_validate({"access": {"sign_in": "oidc"}})
+    assert page_access.person(config).name == name
+
+
+def test_of_a_proxy_only_the_address_that_it_added_counts() -> None:
+    proxy = {"addresses": ["10.0.0.7"]}
+    config = TrimtabConfig.model_validate({"access": {"sign_in": "users", "proxy": proxy}})
+    lines = [(b"x-forwarded-for", b"6.6.6.6"), (b"x-forwarded-for", b"7.7.7.7, 203.0.113.9")]
+    scope = {"type": "http", "headers": lines, "client": ("10.0.0.7", 1)}
+    assert sign_in._address(config, Request(scope)) == "203.0.113.9"
+    assert sign_in._address(config, Request({**scope, "client": ("6.6.6.6", 1)})) == "6.6.6.6"
 
 
 # -- key and requests ------------------------------------------------------------------------------

@@ -194,6 +194,8 @@ def test_a_freeze_names_its_end_and_its_reason() -> None:
     [
         {"kind": "freeze"},
         {"kind": "freeze", "from": "22:00"},
+        {"kind": "freeze", "from": "22:00+02:00", "until": "23:00"},
+        {"kind": "freeze", "from": "22:00", "until": "23:00:30"},
         {"kind": "freeze", "days": ["mon"], "starts": "2026-01-01T00:00:00Z"},
         {"kind": "freeze", "starts": "2026-01-01T00:00:00"},
         {"kind": "freeze", "starts": "2026-01-02T00:00:00Z", "ends": "2026-01-01T00:00:00Z"},
