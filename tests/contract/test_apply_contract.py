@@ -112,7 +112,7 @@ def test_the_clusters_own_shedding_is_off_meanwhile_and_back_afterwards(
         view = site.execute_run(site.plan(1), replace(HASTE, pause_balancer=True))
         events = [entry.record.event for entry in site.entries(view.run_id)]
         settings = [e for e in events if isinstance(e, SettingSaved | SettingChanged)]
-        assert settings == [
+        assert [msgspec.structs.replace(one, signature="") for one in settings] == [
             SettingSaved(key=SHEDDING, before="true", during="false"),
             SettingChanged(key=SHEDDING),
         ]

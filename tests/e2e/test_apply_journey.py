@@ -127,6 +127,7 @@ def test_run_goes_on_when_its_tab_is_closed(product, browser):
         again.close()
 
 
+@pytest.mark.slow
 def test_dark_and_narrow_the_pages_of_runs_do_not_overflow(product, browser):
     tab = Tab(browser, product.url, color_scheme="dark")
     try:

@@ -272,6 +272,7 @@ def test_step_says_what_came_of_it(
     assert_sound(whole, site, [view])
 
 
+@pytest.mark.slow
 def test_broker_that_takes_too_long_leaves_the_step_unknown_until_it_is_settled_by_looking(
     whole: Sandbox, site: ApplySite
 ) -> None:
@@ -427,6 +428,7 @@ def test_worker_killed_at_fifty_random_points_leaves_nothing_open(
     assert seen["DONE by looking"]
 
 
+@pytest.mark.slow
 def test_two_workers_and_two_who_ask_never_overlap(whole: Sandbox, site: ApplySite) -> None:
     plan = site.plan(2 * STEPS)
     halves = [halved(plan, slice(0, STEPS)), halved(plan, slice(STEPS, None))]
@@ -540,6 +542,7 @@ def whole_session_gone(sandbox: Sandbox) -> None:
 # -- a person at the command line ------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_ctrl_c_of_apply_stops_after_the_step_under_way(
     whole: Sandbox, site: ApplySite, tmp_path: Path
 ) -> None:

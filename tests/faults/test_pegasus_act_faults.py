@@ -221,6 +221,7 @@ def test_a_worker_that_dies_within_a_copy_is_followed_by_one_that_only_looks(
     assert step.source not in now.members
 
 
+@pytest.mark.slow
 def test_of_two_workers_one_acts_and_the_other_stands_by(
     sandbox: PegasusSandbox, site: PegasusSite, tmp_path: Path
 ) -> None:
@@ -235,6 +236,7 @@ def test_of_two_workers_one_acts_and_the_other_stands_by(
     assert proposals(sandbox) == len(steps)
 
 
+@pytest.mark.slow
 def test_a_leader_that_dies_during_a_run_is_waited_for_and_the_rest_is_done(
     sandbox: PegasusSandbox, site: PegasusSite, tmp_path: Path
 ) -> None:

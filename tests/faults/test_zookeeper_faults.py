@@ -362,6 +362,7 @@ def test_server_that_stops_in_the_middle_is_named_and_what_was_read_stays(
     assert snapshot.brokers.column("cpu_usage").null_count == 0
 
 
+@pytest.mark.slow
 def test_server_that_came_back_is_read_with_a_fresh_session(
     tmp_path: Path,
 ) -> None:

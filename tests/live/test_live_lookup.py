@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
+import pytest
 from our_reading import capture
 from real_pulsar import RealPulsar
 from traffic import BUNDLES_BY_NAMESPACE, topic_names
@@ -32,6 +33,7 @@ def path_of(topic: str) -> str:
     return f"/lookup/v2/topic/{domain}/{tenant}/{namespace}/{quote(local, safe='')}"
 
 
+@pytest.mark.slow
 def test_bundle_and_owner_of_200_topics_are_those_the_brokers_answer(modular: RealPulsar) -> None:
     topics = two_hundred_topics()
     assert len(set(topics)) == 200

@@ -44,6 +44,7 @@ def test_twenty_unloaded_bundles_all_land_where_the_distribution_says(
     assert any(each.left != each.landed for each in landings)
 
 
+@pytest.mark.slow
 def test_preview_tells_the_landing_and_the_clients_that_the_owner_counts(
     modular: RealPulsar, truth: ClusterTruth
 ) -> None:

@@ -59,6 +59,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     return [answer["answers"] for answer in found]
 
 
+@pytest.mark.slow
 def test_the_plans_after_each_pick_are_those_of_the_real_class(answers: list[Any]) -> None:
     wrong, new_plans, changed_plans = [], 0, 0
     for (case, fleet), picked in zip(SEQUENCE, answers, strict=True):

@@ -129,6 +129,7 @@ def _disagreement(counts: dict[str, int], distribution: dict[str, float], *, exa
     return ""
 
 
+@pytest.mark.slow
 def test_the_load_manager_picks_whom_we_say_as_often_as_we_say(told: dict[str, list[Any]]) -> None:
     wrong, asked = [], 0
     for fleet, answers in zip(WHOLE, told["whole"], strict=True):
@@ -144,6 +145,7 @@ def test_the_load_manager_picks_whom_we_say_as_often_as_we_say(told: dict[str, l
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_the_candidates_are_the_load_managers(told: dict[str, list[Any]]) -> None:
     for fleet, answers in zip(CALM, told["calm"], strict=True):
         view, settings, memory = _view(fleet)
@@ -152,6 +154,7 @@ def test_the_candidates_are_the_load_managers(told: dict[str, list[Any]]) -> Non
             assert sorted(placement.candidates) == answer["candidates"], (fleet.seed, bundle)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", list(ALONE))
 def test_a_strategy_alone_draws_from_the_same_set_with_its_memory_carried_on(
     strategy: str, told: dict[str, list[Any]]
@@ -167,6 +170,7 @@ def test_a_strategy_alone_draws_from_the_same_set_with_its_memory_carried_on(
             memory = placement.after
 
 
+@pytest.mark.slow
 def test_round_robin_alone_takes_turns_among_all(told: dict[str, list[Any]]) -> None:
     for rounds, answers in zip(TURNS, told["turns"], strict=True):
         view, settings, _ = _view(rounds[0])
@@ -177,6 +181,7 @@ def test_round_robin_alone_takes_turns_among_all(told: dict[str, list[Any]]) -> 
         assert max(counts.values()) - min(counts.values()) <= 1, rounds[0].seed
 
 
+@pytest.mark.slow
 def test_a_known_counter_names_the_broker_whose_turn_it_is(told: dict[str, list[Any]]) -> None:
     agreeing = 0
     for rounds, answers in zip(TURNS, told["turns"], strict=True):

@@ -31,6 +31,7 @@ def _share_case(rng: random.Random) -> dict[str, Any]:
     return {"limit": rng.choice((-1, 0, rng.randint(0, largest))), "mine": used[0], "all": used}
 
 
+@pytest.mark.slow
 def test_shares_equal_the_real_ones(tmp_path: Path) -> None:
     rng = random.Random(11)
     cases = [_share_case(rng) for _ in range(CASES)]
@@ -50,6 +51,7 @@ def _report_case(rng: random.Random) -> dict[str, Any]:
     return {"bytes": now, "reportedBytes": last, **known}
 
 
+@pytest.mark.slow
 def test_what_is_reported_equals_what_the_real_class_reports(tmp_path: Path) -> None:
     rng = random.Random(12)
     cases = [_report_case(rng) for _ in range(CASES)]

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from placement_driver import driver_command
 from pulsar_jars import SkipReason
+from sampled import EVERY
 from shedding_fleets import STRATEGIES, Fleet, make_fleet
 from shedding_golden import FLEETS, Round, ask, compact, line_of, load_golden, strategies_of
 
@@ -84,15 +85,19 @@ def test_the_generated_fleets_hold_what_they_are_meant_to() -> None:
     assert sum(len(fleet.loads) > 1 for fleet in fleets) > 80
 
 
+@EVERY
 @pytest.mark.parametrize(
     ("release", "strategies"), [("4.2.4", STRATEGIES), ("4.0.8", ("UniformLoadShedder",))]
 )
-def test_every_move_is_the_real_class_s_move(release: str, strategies: tuple[str, ...]) -> None:
+def test_every_move_is_the_real_class_s_move(
+    release: str, strategies: tuple[str, ...], every: int
+) -> None:
     line = line_of(release)
     golden = _golden(release)["answers"]
     wrong = []
     acted = Counter[str]()
-    for seed in range(FLEETS):
+    seeds = range(0, FLEETS, every)
+    for seed in seeds:
         fleet = make_fleet(seed, line)
         settings = EffectiveSettings.defaults(line, fleet.conf)
         views = _views(fleet, settings)
@@ -102,16 +107,18 @@ def test_every_move_is_the_real_class_s_move(release: str, strategies: tuple[str
             if compact(fleet, _as_told(decisions)) != golden[str(seed)][name]:
                 wrong.append((name, seed))
     assert wrong == []
-    assert all(acted[name] > FLEETS // 4 for name in strategies)
+    assert all(acted[name] > len(seeds) // 4 for name in strategies)
 
 
+@EVERY
 @pytest.mark.parametrize("release", OLDER)
-def test_every_move_of_an_older_release_is_its_class_s_move(release: str) -> None:
+def test_every_move_of_an_older_release_is_its_class_s_move(release: str, every: int) -> None:
     line, golden = line_of(release), _golden(release)
     names = strategies_of(release)
     wrong = []
     acted = Counter[str]()
-    for seed in range(golden["fleets"]):
+    seeds = range(0, golden["fleets"], every)
+    for seed in seeds:
         fleet = make_fleet(seed, line)
         if len(fleet.loads[0].reports) > 50:
             continue  # large ones take long, and say no more about a release
@@ -123,7 +130,7 @@ def test_every_move_of_an_older_release_is_its_class_s_move(release: str) -> Non
             if compact(fleet, _as_told(decisions)) != golden["answers"][str(seed)][name]:
                 wrong.append((name, seed))
     assert wrong == []
-    assert all(acted[name] > golden["fleets"] // 8 for name in names)
+    assert all(acted[name] > len(seeds) // 8 for name in names)
 
 
 @pytest.mark.slow

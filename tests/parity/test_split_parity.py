@@ -133,6 +133,7 @@ def _is_where(answer: Any) -> bool:
     return isinstance(answer, list) and len(answer) == 3 and isinstance(answer[2], bool)
 
 
+@pytest.mark.slow
 def test_where_a_namespace_is_nearly_full_as_many_are_chosen(jars: None, tmp_path: Path) -> None:
     """Whoever comes first is chosen: which order that is nobody sees (deviation SP-1)."""
     made = [split_case(seed) for seed in list(MODULAR_SEEDS)[::4]]

@@ -40,6 +40,7 @@ def _kinds(seed: int) -> tuple[Fleet, dict[str, Any]]:
 KINDS = [_kinds(seed) for seed in range(11_000, 11_000 + FLEETS)]
 
 
+@pytest.mark.slow
 def test_the_candidates_by_kind_of_topics_are_the_load_managers(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:

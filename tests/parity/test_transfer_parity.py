@@ -15,6 +15,7 @@ import pytest
 from golden_digests import ask_digests, digest, load_digests
 from placement_driver import ask_real_classes, driver_command
 from pulsar_jars import SkipReason
+from sampled import EVERY
 from transfer_fleets import (
     EXTENSIBLE,
     OLD_TRANSFER_SEEDS,
@@ -126,10 +127,12 @@ def _picked(fleet: TransferFleet) -> list[str]:
     return sorted(placed.distribution)
 
 
-def test_every_answer_on_every_fleet_is_the_real_class_s() -> None:
+@EVERY
+def test_every_answer_on_every_fleet_is_the_real_class_s(every: int) -> None:
     kept = load_digests("transfer")
     wrong, acted, swapped = [], 0, 0
-    for seed in TRANSFER_SEEDS:
+    seeds = TRANSFER_SEEDS[::every]
+    for seed in seeds:
         ours = _our_answer(make_transfer_fleet(seed))
         if digest(ours) != kept[str(seed)]:
             wrong.append(seed)
@@ -137,14 +140,15 @@ def test_every_answer_on_every_fleet_is_the_real_class_s() -> None:
         acted += bool(moved)
         swapped += any({to for *_, to in moves} & {move[0] for move in moves} for moves in moved)
     assert wrong == []
-    assert acted > len(TRANSFER_SEEDS) // 3
-    assert swapped > len(TRANSFER_SEEDS) // 20
+    assert acted > len(seeds) // 3
+    assert swapped > len(seeds) // 20
 
 
+@EVERY
 @pytest.mark.parametrize("release", OLD_TRANSFERS)
-def test_every_answer_of_an_older_release_is_its_class_s(release: str) -> None:
+def test_every_answer_of_an_older_release_is_its_class_s(release: str, every: int) -> None:
     kept, newest = load_digests("transfer", release), load_digests("transfer")
-    seeds = [int(seed) for seed in kept][::2]  # the class itself is asked for all of them
+    seeds = [int(seed) for seed in kept][:: 2 * every]  # the class itself is asked for all
     fleets = {seed: make_transfer_fleet(seed) for seed in seeds}
     found = {seed: digest(_our_answer(fleet, release)) for seed, fleet in fleets.items()}
     assert [seed for seed in seeds if found[seed] != kept[str(seed)]] == []

@@ -105,6 +105,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[list[list[s
     return {seed: answer["draws"] for seed, answer in zip(seeds, answers, strict=True)}
 
 
+@pytest.mark.slow
 def test_a_round_unloads_what_the_real_load_manager_unloads(
     told: dict[int, list[list[list[str]]]],
 ) -> None:

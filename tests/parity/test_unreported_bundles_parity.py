@@ -69,6 +69,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     return ask_real_classes([case for _, case in FRESH], tmp_path_factory.mktemp("unreported"))
 
 
+@pytest.mark.slow
 def test_a_bundle_that_no_report_names_counts_only_where_the_leader_placed_it_on_itself(
     answers: list[Any],
 ) -> None:

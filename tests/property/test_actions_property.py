@@ -17,6 +17,7 @@ import pytest
 from actions_world import BROKERS, MOVABLE, RUN, SHEDDING, Faults, Worker, World
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sampled import examples
 
 from core.actions.apply import execute_run, reconcile_run
 from core.actions.model import RunOptions
@@ -274,14 +275,14 @@ CHAOS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CHAOS)
 def test_every_run_ends_with_nothing_left_open(chaos) -> None:
     _survive(chaos)
 
 
 @pytest.mark.slow
-@settings(max_examples=3000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(3000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CHAOS)
 def test_every_one_of_very_many_runs_ends_with_nothing_left_open(chaos) -> None:
     _survive(chaos)

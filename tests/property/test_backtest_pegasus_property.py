@@ -9,6 +9,7 @@ import pytest
 from backtest_clusters import living
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled import examples
 
 from core.history.backtest.model import Candidate
 from core.history.backtest.pegasus.engine import simulate_tape
@@ -41,7 +42,7 @@ outages = st.lists(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(outages=outages, candidate=st.sampled_from(CANDIDATES), seed=st.integers(0, 3))
 def test_members_live_are_distinct_and_no_more_than_wanted(tape, outages, candidate, seed):
     alive = tape.is_alive.copy()

@@ -10,6 +10,7 @@ import numpy as np
 from backtest_records import as_a_record, waves
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled import examples
 
 from core.history.backtest.model import Candidate, Grid, Unit, Window
 from core.history.backtest.parsing import grid_as_json, grid_of
@@ -59,7 +60,7 @@ def runs(draw: st.DrawFn) -> tuple[LoadSeries, Candidate, int, SimulatedRun]:
     return series, candidate, seed, simulate_window(series, candidate, seed)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(runs())
 def test_traffic_follows_its_bundles_and_none_is_lost(run):
     series, _, _, simulated = run
@@ -68,7 +69,7 @@ def test_traffic_follows_its_bundles_and_none_is_lost(run):
     assert (simulated.traffic > -1e-6).all()
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(runs())
 def test_every_move_starts_where_the_bundle_is_and_ends_elsewhere(run):
     series, candidate, _, simulated = run
@@ -91,7 +92,7 @@ def test_every_move_starts_where_the_bundle_is_and_ends_elsewhere(run):
     assert candidate.shedding is not None or not owner.size or not moves.row.size
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=examples(15))
 @given(runs())
 def test_a_record_of_a_run_scores_as_the_run_did(run):
     series, _, _, simulated = run
@@ -104,7 +105,7 @@ def test_a_record_of_a_run_scores_as_the_run_did(run):
     assert ours["rounds"] <= ours["unloads"]
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=examples(15))
 @given(runs())
 def test_the_tables_of_a_unit_tell_the_same(run):
     series, candidate, seed, simulated = run

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
+from sampled import examples
 from shedding_world import MB, Broker, Bundle, World
 
 from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings
@@ -107,7 +108,7 @@ class Case:
 
 @every_strategy
 @given(world=worlds(), data=st.data())
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=examples(EXAMPLES), deadline=None)
 def test_a_counterfactual_turns_the_decision_when_it_is_tried_and_not_one_step_before(
     strategy: str, world: World, data: st.DataObject
 ) -> None:
@@ -128,7 +129,7 @@ def test_a_counterfactual_turns_the_decision_when_it_is_tried_and_not_one_step_b
 
 @every_strategy
 @given(world=worlds(), data=st.data())
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=examples(EXAMPLES), deadline=None)
 def test_where_no_counterfactual_is_told_neither_end_of_a_setting_changes_anything(
     strategy: str, world: World, data: st.DataObject
 ) -> None:
@@ -148,7 +149,7 @@ def test_where_no_counterfactual_is_told_neither_end_of_a_setting_changes_anythi
 
 @every_strategy
 @given(world=worlds(), data=st.data())
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=examples(EXAMPLES), deadline=None)
 def test_a_counterfactual_of_a_bundle_turns_what_is_decided_about_it(
     strategy: str, world: World, data: st.DataObject
 ) -> None:
@@ -167,7 +168,7 @@ def test_a_counterfactual_of_a_bundle_turns_what_is_decided_about_it(
 
 @every_strategy
 @given(world=worlds(), data=st.data())
-@settings(max_examples=3 * EXAMPLES, deadline=None)
+@settings(max_examples=examples(3) * EXAMPLES, deadline=None)
 def test_the_last_gate_of_a_bundle_says_what_the_strategy_does(
     strategy: str, world: World, data: st.DataObject
 ) -> None:

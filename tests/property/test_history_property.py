@@ -12,6 +12,7 @@ import pytest
 from history_worlds import pegasus_minutes, pulsar_minutes
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled import examples
 
 from core.history.store.store import HistoryLocation, HistoryStore
 from core.history.store.writer import Recorder
@@ -44,7 +45,7 @@ def held(snapshot: Storable) -> dict[str, list]:
     return {name: table.to_pylist() for name, table in snapshot.tables.items()}
 
 
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=examples(3), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 6), st.sampled_from((60.0, 600.0)))
 def test_every_minute_of_a_changing_pulsar_comes_back(seed, restart_at, every_s) -> None:
     minutes = pulsar_minutes(seed, 7, every_s=every_s)
@@ -70,7 +71,7 @@ def test_every_minute_of_a_changing_pulsar_comes_back(seed, restart_at, every_s)
         assert rates[0].sum() == pytest.approx(rates[1].sum())
 
 
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=examples(3), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 5))
 def test_every_minute_of_a_changing_pegasus_comes_back(seed, restart_at) -> None:
     minutes = pegasus_minutes(seed, 6)
@@ -103,7 +104,7 @@ def anything(draw: st.DrawFn, minute: int) -> PulsarSnapshot:
     return PulsarSnapshot.build(Manifest(cluster="c", taken_at=moment, tables={}), tables)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(st.tuples(*(anything(minute) for minute in range(3))))
 def test_rows_of_any_content_come_back_with_the_same_id(minutes) -> None:
     with tempfile.TemporaryDirectory() as root:

@@ -14,6 +14,7 @@ from fleet_edit import edited
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from optimize_fleets import FleetRecipe, fifty, fleet
+from sampled import examples
 
 from core.ids import host_of, namespace_of
 from core.optimize import OptimizeRequest, Proposal, optimize
@@ -87,7 +88,7 @@ def column(snapshot: PulsarSnapshot, table: str, key: str, name: str) -> dict[st
     return dict(zip(rows[key].to_pylist(), rows[name].to_pylist(), strict=True))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(cases())
 def test_no_constraint_is_ever_broken(case: Case) -> None:
     moves, request = case.proposal.moves, case.request
@@ -170,7 +171,7 @@ def no_group_comes_together(case: Case) -> None:
             assert len(there.get((group, broker), ())) == least
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(cases())
 def test_it_never_gets_worse_and_says_what_it_reached(case: Case) -> None:
     proposal = case.proposal
@@ -185,7 +186,7 @@ def test_it_never_gets_worse_and_says_what_it_reached(case: Case) -> None:
         assert reached <= case.request.within + 1e-5
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(cases())
 def test_no_bound_is_undercut(case: Case) -> None:
     proposal = case.proposal
@@ -198,7 +199,7 @@ def test_no_bound_is_undercut(case: Case) -> None:
         assert proposal.deviation_after >= proposal.deviation_floor - 1e-6
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(cases())
 def test_every_plan_of_it_passes_the_checks_of_plans(case: Case) -> None:
     destinations = case.proposal.destinations
@@ -222,7 +223,7 @@ def test_every_plan_of_it_passes_the_checks_of_plans(case: Case) -> None:
     assert plan.complete
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(cases())
 def test_same_question_same_answer(case: Case) -> None:
     assert optimize(case.snapshot, case.request, settings=case.settings) == case.proposal

@@ -17,6 +17,7 @@ from actions_world import RUN, Faults, Worker
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pegasus_world import FLOW, LIMIT, N1, N2, N3, N4, PegasusWorld, batch, move, pegasus_plan
+from sampled import examples
 
 from core.actions.apply import execute_run, reconcile_run
 from core.actions.model import RunOptions
@@ -243,14 +244,14 @@ CHAOS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CHAOS)
 def test_every_run_on_pegasus_ends_with_nothing_left_open(chaos) -> None:
     _survive(chaos)
 
 
 @pytest.mark.slow
-@settings(max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(2000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CHAOS)
 def test_very_many_runs_on_pegasus_end_with_nothing_left_open(chaos) -> None:
     _survive(chaos)

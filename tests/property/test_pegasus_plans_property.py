@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pegasus_snapshots import generated
 from pegasus_stage import Stage
+from sampled import examples
 
 from core.pegasus.even.measures import MEASURES, Measured
 from core.pegasus.even.planner import EvenGoal, even_out
@@ -58,7 +59,7 @@ def check(snapshot: PegasusSnapshot, plan: Plan, stage: Stage) -> None:
     assert len(preview_pegasus(snapshot, plan).steps) == len(plan.steps)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(CLUSTERS, st.integers(0, 4))
 def test_migrating_leaves_no_primary_and_keeps_every_replica(snapshot, at):
     node = names(snapshot)[at]
@@ -76,7 +77,7 @@ def test_migrating_leaves_no_primary_and_keeps_every_replica(snapshot, at):
         assert led[one.node] == one.primaries_after
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(CLUSTERS, st.integers(0, 4), st.booleans())
 def test_draining_leaves_nothing_and_never_takes_the_last_secondary(snapshot, at, prefer_last):
     node = names(snapshot)[at]
@@ -91,7 +92,7 @@ def test_draining_leaves_nothing_and_never_takes_the_last_secondary(snapshot, at
     assert stage.fewest >= 2
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(CLUSTERS)
 def test_a_rolling_update_of_every_node_ends_with_every_replica_where_it_was(snapshot):
     plan = rolling_update_plan(snapshot, [], TERMS)
@@ -102,7 +103,7 @@ def test_a_rolling_update_of_every_node_ends_with_every_replica_where_it_was(sna
     assert stage.fewest >= 2
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(CLUSTERS, st.sampled_from(MEASURES))
 def test_our_own_balance_is_a_plan_that_ends_where_it_says(snapshot, measure):
     measured = Measured.of(PegasusFacts(snapshot))

@@ -10,6 +10,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pegasus_plain import Plain
+from sampled import examples
 
 from core.pegasus.balance.max_flow import Imbalance, capacities, widest_paths
 from core.pegasus.balance.model import BalanceOptions, PlanKind
@@ -80,7 +81,7 @@ def check_round(done: BalanceRound) -> None:
 
 
 @settings(
-    max_examples=CLUSTERS,
+    max_examples=examples(CLUSTERS),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -98,7 +99,7 @@ def test_the_app_policy_ends_and_never_makes_a_table_worse(view):
     assert (spread(run.after.primary_counts) <= 1).all()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(clusters(), st.booleans())
 def test_the_cluster_policy_ends_or_is_noticed_to_go_in_circles(view, is_intended):
     options = BalanceOptions(policy="cluster", intended_skew=is_intended)
@@ -112,7 +113,7 @@ def test_the_cluster_policy_ends_or_is_noticed_to_go_in_circles(view, is_intende
             assert len(done.plans) <= options.balance_op_count_per_round
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(clusters())
 def test_in_turn_every_round_concerns_one_table_and_ends_as_even(view):
     at_once = balance_until_done(view, BalanceOptions())
@@ -125,7 +126,9 @@ def test_in_turn_every_round_concerns_one_table_and_ends_as_even(view):
     assert len(in_turn.rounds) >= len(at_once.rounds)
 
 
-@settings(max_examples=CLUSTERS, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=examples(CLUSTERS), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 @given(clusters())
 def test_searching_all_tables_at_once_finds_the_paths_of_the_plain_search(view):
     imbalance = Imbalance.of(view)
@@ -139,7 +142,7 @@ def test_searching_all_tables_at_once_finds_the_paths_of_the_plain_search(view):
             assert [previous[to] for to in hops[1:]] == hops[:-1]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(clusters(), st.tuples(*[st.booleans()] * 4), st.sampled_from([0, 1, 3, 10]))
 def test_every_round_is_the_one_of_the_plain_description(view, switches, count):
     only_primary, only_move, in_turn, is_check = switches
@@ -159,7 +162,7 @@ def test_every_round_is_the_one_of_the_plain_description(view, switches, count):
             assert told == wanted
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     clusters(),
     st.integers(0, 2**32 - 1),

@@ -11,6 +11,7 @@ from fleet_builder import broker_names, make_snapshot
 from fleet_edit import with_policies
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled import examples
 
 from core.errors import UnusablePlanError
 from core.plan.codec import dump_plan, load_plan
@@ -54,14 +55,14 @@ def plans(draw: st.DrawFn) -> tuple[PulsarSnapshot, Plan]:
     return fleet, plan
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(plans())
 def test_plan_files_round_trip_to_the_same_id(case) -> None:
     _, plan = case
     assert load_plan(dump_plan(plan), STEPS) == plan
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(plans())
 def test_load_and_ownership_are_conserved(case) -> None:
     fleet, plan = case
@@ -81,7 +82,7 @@ def test_load_and_ownership_are_conserved(case) -> None:
             assert np.all(after <= high + slack)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(plans())
 def test_each_bundle_is_owned_once_and_only_the_planned_ones_move(case) -> None:
     fleet, plan = case
@@ -99,7 +100,7 @@ def test_each_bundle_is_owned_once_and_only_the_planned_ones_move(case) -> None:
     assert set(after.bundles["owner"].to_pylist()) <= brokers | {None}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(plans())
 def test_a_plan_never_holds_a_forbidden_step(case) -> None:
     fleet, plan = case
@@ -117,7 +118,7 @@ def test_a_plan_never_holds_a_forbidden_step(case) -> None:
     assert plan.errored == bool(plan.by_severity("error"))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(plans())
 def test_probabilities_add_up_and_scenarios_agree_with_the_distributions(case) -> None:
     fleet, plan = case
@@ -136,7 +137,7 @@ def test_probabilities_add_up_and_scenarios_agree_with_the_distributions(case) -
             assert marginal == pytest.approx(step.placement.distribution)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(plans())
 def test_the_expected_table_is_the_mean_of_the_scenarios(case) -> None:
     fleet, plan = case
@@ -154,7 +155,7 @@ def test_the_expected_table_is_the_mean_of_the_scenarios(case) -> None:
     assert preview.before_after["bundle_count_after"].to_pylist() == pytest.approx(mean.tolist())
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(fleets, st.floats(0.1, 1_000.0))
 def test_deviation_does_not_depend_on_the_unit(fleet, factor) -> None:
     spread = measure(fleet).throughput
@@ -173,7 +174,7 @@ def plan_file() -> bytes:
     return dump_plan(build_unload_plan(fleet, [bundle], now=fleet.manifest.taken_at))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(
     st.integers(0, len(plan_file()) - 1),
     st.integers(0, 6),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from journal_entries import plan_of, record_of, requested
+from sampled import examples
 
 from core.actions.describe import describe_event
 from core.actions.events import Record, canonical
@@ -66,7 +67,7 @@ plans = st.lists(unloads | splits | changes, min_size=1, max_size=5).map(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(plans)
 def test_plan_files_round_trip_to_the_same_id(plan: Plan) -> None:
     again = load_plan(dump_plan(plan), STEPS)
@@ -74,7 +75,7 @@ def test_plan_files_round_trip_to_the_same_id(plan: Plan) -> None:
     assert again.plan_id == content_hash(again) == plan.plan_id
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(plans)
 def test_a_journal_keeps_every_step_as_it_was_asked_for(plan: Plan) -> None:
     text = canonical(record_of(requested(plan=plan)))
@@ -84,7 +85,7 @@ def test_a_journal_keeps_every_step_as_it_was_asked_for(plan: Plan) -> None:
     assert describe_event(record.event).what.startswith("Asked to ")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(plans, st.data())
 def test_no_field_of_a_step_can_be_changed_behind_the_plans_back(plan: Plan, data) -> None:
     content = msgspec.json.decode(dump_plan(plan))
@@ -95,7 +96,7 @@ def test_no_field_of_a_step_can_be_changed_behind_the_plans_back(plan: Plan, dat
         load_plan(msgspec.json.encode(content), STEPS)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(unloads | splits | changes)
 def test_every_step_has_words_and_commands(step: Step) -> None:
     for words in (

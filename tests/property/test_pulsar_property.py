@@ -11,6 +11,7 @@ import pyarrow as pa
 from fleet_builder import NOON
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled import examples
 
 from core.ids import FULL_UPPER, range_text
 from core.pulsar.java.maps import java_hash_order
@@ -149,7 +150,7 @@ def test_a_lookup_finds_the_bundle_that_holds_the_hash(boundaries: list[int], na
     assert found.bundle == f"t/n/{range_text(boundaries[index], boundaries[index + 1])}"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(rows=fleets(), strategy=st.sampled_from(STRATEGY_NAMES), evenly=st.booleans())
 def test_a_distribution_sums_to_one_or_is_empty_and_says_why(
     rows: dict[str, list[dict[str, Any]]], strategy: str, *, evenly: bool
@@ -173,7 +174,7 @@ def test_a_distribution_sums_to_one_or_is_empty_and_says_why(
             assert not any(facts["persistent_topics_enabled"] for facts in rows["brokers"])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(rows=fleets(), strategy=st.sampled_from(STRATEGY_NAMES))
 def test_a_broker_that_serves_no_persistent_topics_never_gets_a_bundle(
     rows: dict[str, list[dict[str, Any]]], strategy: str
@@ -183,7 +184,7 @@ def test_a_broker_that_serves_no_persistent_topics_never_gets_a_bundle(
         assert never.isdisjoint(distribution)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(rows=fleets(), strategy=st.sampled_from(STRATEGY_NAMES), data=st.data())
 def test_the_order_of_rows_changes_nothing(
     rows: dict[str, list[dict[str, Any]]], strategy: str, data: st.DataObject
@@ -192,7 +193,7 @@ def test_the_order_of_rows_changes_nothing(
     assert _distributions(shuffled, strategy) == _distributions(rows, strategy)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(rows=fleets(), factor=st.sampled_from([0.5, 2.0, 1024.0]))
 def test_the_unit_of_rates_does_not_matter_to_the_least_long_term_rate(
     rows: dict[str, list[dict[str, Any]]], factor: float
@@ -236,7 +237,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(rows=fleets(), bodies=st.lists(JSON, max_size=3), data=st.data())
 def test_odd_numbers_and_odd_policies_still_get_an_answer(
     rows: dict[str, list[dict[str, Any]]], bodies: list[Any], data: st.DataObject

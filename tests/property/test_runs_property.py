@@ -13,6 +13,7 @@ from journal_entries import (
     record_of,
     requested,
 )
+from sampled import examples
 
 from core.actions.events import (
     ControlRequested,
@@ -125,7 +126,7 @@ def sound_runs(draw) -> Writer:
     return writer
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(sound_runs())
 def test_whatever_a_sound_worker_writes_folds_to_what_it_means(writer) -> None:
     view = fold(chain_of(writer.events))
@@ -138,7 +139,7 @@ def test_whatever_a_sound_worker_writes_folds_to_what_it_means(writer) -> None:
     assert view.disregarded == ()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(sound_runs(), st.data())
 def test_folding_in_parts_gives_the_same(writer, data) -> None:
     entries = chain_of(writer.events)
@@ -175,7 +176,7 @@ def tried(entry: Entry, view: RunView | None) -> tuple[InvariantError | None, Ru
         return error, view
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(ANY, max_size=12))
 def test_any_other_sequence_is_refused_or_keeps_every_rule(events) -> None:
     view: RunView | None = None

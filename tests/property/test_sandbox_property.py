@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled import examples
 
 from connectors.sandbox.pulsar.layout import plan_layout
 from connectors.sandbox.pulsar.options import SandboxOptions
@@ -43,7 +44,7 @@ def _apply(state: FleetState, pick: tuple[str, int, float]) -> None:
         state.sample()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(_PICKS, min_size=1, max_size=40))
 def test_books_stay_whole_under_any_moves_splits_and_reports(
     picks: list[tuple[str, int, float]],

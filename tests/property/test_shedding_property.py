@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled import examples
 from shedding_world import MB, Broker, Bundle, World
 
 from core.pulsar.shedding import Decision, find_shedding_strategy, shed_rounds
@@ -61,7 +62,7 @@ def _decide(
 
 
 @given(world=worlds())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_the_generated_clusters_are_sane(world: World) -> None:
     view = world.view()
     assert len(view.brokers) == len(world.brokers)
@@ -71,7 +72,7 @@ def test_the_generated_clusters_are_sane(world: World) -> None:
 
 @every_strategy
 @given(world=worlds(), data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_only_free_bundles_of_ordinary_namespaces_leave_and_each_once(
     strategy: str, world: World, data: st.DataObject
 ) -> None:
@@ -94,7 +95,7 @@ def test_only_free_bundles_of_ordinary_namespaces_leave_and_each_once(
 
 @every_strategy
 @given(world=worlds(), seed=st.integers(0, 1_000))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_the_order_of_rows_changes_nothing(strategy: str, world: World, seed: int) -> None:
     snapshot = world.snapshot()
     rng = np.random.default_rng(seed)
@@ -115,7 +116,7 @@ def test_the_order_of_rows_changes_nothing(strategy: str, world: World, seed: in
 
 @every_strategy
 @given(world=worlds())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_through_the_load_manager_a_bundle_moves_once_and_its_chances_add_up(
     strategy: str, world: World
 ) -> None:
@@ -137,7 +138,7 @@ def test_through_the_load_manager_a_bundle_moves_once_and_its_chances_add_up(
 
 @pytest.mark.parametrize("strategy", ["ThresholdShedder", "OverloadShedder"])
 @given(world=worlds())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_doubling_all_traffic_and_its_minimum_changes_no_move(strategy: str, world: World) -> None:
     key = "loadBalancerBundleUnloadMinThroughputThreshold"
     minimum = world.conf[key]
@@ -158,7 +159,7 @@ def test_doubling_all_traffic_and_its_minimum_changes_no_move(strategy: str, wor
 
 
 @given(world=worlds())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_threshold_shedder_takes_no_bundle_more_than_it_needs(world: World) -> None:
     snapshot = world.snapshot()
     view = world.view()

@@ -9,6 +9,7 @@ from fleet_builder import broker_names, make_snapshot
 from fleet_edit import with_policies
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled import examples
 
 from core.arrays import column_values
 from core.pulsar.measures import measure
@@ -59,7 +60,7 @@ def owners(snapshot: PulsarSnapshot) -> dict[str, str | None]:
     return dict(zip(names, owner, strict=True))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(runs())
 def test_moves_lead_from_the_first_fleet_to_the_last(case) -> None:
     fleet, run, done = case
@@ -77,7 +78,7 @@ def test_moves_lead_from_the_first_fleet_to_the_last(case) -> None:
     assert {who for who in left.values() if who is not None} <= alive
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(runs())
 def test_load_is_neither_made_nor_lost(case) -> None:
     fleet, run, done = case
@@ -92,7 +93,7 @@ def test_load_is_neither_made_nor_lost(case) -> None:
     assert np.isclose(float(np.abs(found.deviations).max()), done.deviation_after)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(runs())
 def test_rounds_follow_each_other_and_settled_is_quiet(case) -> None:
     _, run, done = case

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled import examples
 
 from core.errors import SnapshotError
 from core.schemas import PULSAR_TABLES
@@ -53,7 +54,7 @@ def snapshots(draw: st.DrawFn) -> PulsarSnapshot:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(snapshots())
 def test_a_saved_snapshot_comes_back_with_the_same_content_and_id(snapshot: PulsarSnapshot) -> None:
     with tempfile.TemporaryDirectory() as root:
@@ -64,7 +65,7 @@ def test_a_saved_snapshot_comes_back_with_the_same_content_and_id(snapshot: Puls
     assert all(again.tables[name].equals(table) for name, table in snapshot.tables.items())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(snapshots(), st.integers(0, 8))
 def test_the_id_does_not_depend_on_chunks_and_slices(snapshot: PulsarSnapshot, cut: int) -> None:
     sliced = {
@@ -74,7 +75,7 @@ def test_the_id_does_not_depend_on_chunks_and_slices(snapshot: PulsarSnapshot, c
     assert PulsarSnapshot.build(snapshot.manifest, sliced).snapshot_id == snapshot.snapshot_id
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(snapshots())
 def test_a_changed_table_is_noticed(snapshot: PulsarSnapshot) -> None:
     with tempfile.TemporaryDirectory() as root:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled import examples
 
 from core.ids import FULL_UPPER, namespace_of
 from core.pulsar.settings import effective_settings
@@ -62,7 +63,7 @@ def bundles(draw: st.DrawFn) -> tuple[SplitSubject, TopicLoads]:
     return subject, topics
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     made=bundles(),
     algorithm=st.sampled_from(ALGORITHMS),
@@ -88,7 +89,7 @@ def test_parts_tile_the_range_and_lose_nothing(
     assert sum(part.sessions or 0 for part in parts) == topics.sessions.sum()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(made=bundles())
 def test_no_single_cut_halves_the_load_better_than_the_one_we_name(
     made: tuple[SplitSubject, TopicLoads],
@@ -174,7 +175,7 @@ def _view(rows: dict[str, list[dict[str, Any]]]) -> tuple[LoadView, Any]:
     return LoadView.of(snapshot, found), found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(rows=clusters(), data=st.data())
 def test_a_transfer_keeps_to_what_may_move(
     rows: dict[str, list[dict[str, Any]]], data: st.DataObject
@@ -201,7 +202,7 @@ def test_a_transfer_keeps_to_what_may_move(
         assert set(listed) - given, "one published bundle stays at least"
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(rows=clusters(), factor=st.sampled_from([0.5, 2.0, 1024.0]))
 def test_scaling_all_traffic_changes_no_transfer(
     rows: dict[str, list[dict[str, Any]]], factor: float

@@ -8,6 +8,7 @@ from typing import Any
 from extensible_world import extensible_snapshot
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from sampled import examples
 
 from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings, effective_settings
 from core.pulsar.shedding import Decision
@@ -58,7 +59,7 @@ def fitting(key: str, value: Any) -> object:
 
 
 @given(world=worlds(), data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_a_counterfactual_turns_the_verdict_on_a_broker_or_a_bundle(
     world: tuple[PulsarSnapshot, dict[str, object]], data: st.DataObject
 ) -> None:
@@ -88,7 +89,7 @@ def test_a_counterfactual_turns_the_verdict_on_a_broker_or_a_bundle(
 
 
 @given(world=worlds())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_last_gate_of_a_bundle_says_what_the_strategy_does(
     world: tuple[PulsarSnapshot, dict[str, object]],
 ) -> None:

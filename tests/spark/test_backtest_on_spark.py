@@ -57,7 +57,8 @@ def tables_of(work: Backtest, results: Any) -> dict[str, Any]:
     return dict(Outcome.of(work.grid, results, work.records).tables)
 
 
-@pytest.mark.parametrize("cluster", [pytest.param(PEGASUS, marks=pytest.mark.slow), PULSAR])
+@pytest.mark.slow
+@pytest.mark.parametrize("cluster", [PEGASUS, PULSAR])
 def test_spark_gives_the_same_tables(spark, place, cluster):
     work = work_of(place, GRIDS[cluster])
     here = tables_of(work, run_here(work, NoProgress()))

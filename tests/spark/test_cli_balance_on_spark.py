@@ -32,6 +32,7 @@ def rounds_of(capsys: pytest.CaptureFixture[str], *words: str) -> object:
     return json.loads(capsys.readouterr().out)["rounds"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("spark")
 def test_spark_prints_the_same_rounds(state, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)

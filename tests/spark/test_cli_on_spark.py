@@ -74,12 +74,10 @@ def test_one_snapshot_and_several_get_the_same_objects_from_both_engines(name, s
     assert printed(capsys, name, paths[0], *words, "--engine", "spark") == alone[NAMES[0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    [
-        "health",
-        *(pytest.param(one, marks=pytest.mark.slow) for one in ("place", "shed", "simulate")),
-    ],
+    ["health", "place", "shed", "simulate"],
 )
 def test_what_is_too_large_for_one_task_is_told_the_same(name, snapshots, tmp_path, capsys):
     directory = tmp_path / "large"

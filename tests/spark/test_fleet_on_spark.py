@@ -52,6 +52,7 @@ def test_each_cluster_gets_the_answer_of_a_process(spark, sources, name):
     assert all(here[table].num_rows for table in question.tables)
 
 
+@pytest.mark.slow
 def test_a_whole_search_names_the_same_causes(spark, sources):
     question = FleetRequest(DIAGNOSIS, DiagnoseRequest(seconds=120.0))
     here = answer_here(sources, question, NoProgress())

@@ -111,6 +111,7 @@ def test_a_calm_and_even_cluster_needs_no_other_setting(tmp_path):
     assert not calm.problem
 
 
+@pytest.mark.slow
 def test_the_level_that_would_have_kept_a_pegasus_cluster_even_is_named(tmp_path):
     store = store_in(tmp_path)
     recorded(store, living(30, dead=(1, range(10, 13))), PEGASUS)
