@@ -1,6 +1,6 @@
 # Trimtab: `make help` lists the tasks. PYTHON=/path/to/python3.12 chooses the interpreter.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all check format docs site screenshots bench lock setup-run setup-dev
+.PHONY: help run test test-all faults check format docs site screenshots bench lock setup-run setup-dev
 # images of containers set it: each of some hundred processes would compile every module again
 unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
@@ -19,6 +19,9 @@ test: setup-dev check ## set up, then everything CI runs (checks and tests)
 test-all: setup-dev check ## the same with the long suites: live, faults, huge fleets, 20,000 mutations
 	@.ci/browser
 	@$(PYTEST)
+
+faults: setup-dev ## run plans under every fault and print one table (half an hour)
+	@$(PYTEST) tests/faults/test_fault_table.py tests/faults/test_kill_points.py tests/property/test_actions_property.py
 
 check: setup-dev ## format, lint, types, import contracts
 	@$(BIN)/ruff format --check .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,6 +58,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         folder = item.path.relative_to(_ROOT).parts[0]
         if is_patient and (folder in _REAL or item.path.stem in _REAL_MODULES):
             item.add_marker(pytest.mark.flaky(reruns=2))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests put on record of faults: ``record_property("fault NAME", figures)``."""
+    reports = [one for group in terminalreporter.stats.values() for one in group]
+    called = [one for one in reports if getattr(one, "when", "") == "call"]
+    rows: dict[str, Counter[str]] = {}
+    for name, figures in [pair for one in called for pair in dict(one.user_properties).items()]:
+        if name.startswith("fault "):
+            rows.setdefault(name.removeprefix("fault "), Counter()).update(figures)
+    if not rows:
+        return
+    columns = tuple(next(iter(rows.values())))
+    width = max(map(len, (*rows, "fault")))
+    terminalreporter.section("faults")
+    terminalreporter.line("  ".join([f"{'fault':{width}}", *(f"{one:>10}" for one in columns)]))
+    for name, row in rows.items():
+        cells = [f"{row[one]:>10,}" for one in columns]
+        terminalreporter.line("  ".join([f"{name:{width}}", *cells]))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

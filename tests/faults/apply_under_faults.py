@@ -6,9 +6,9 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import monotonic
 from typing import Self
@@ -235,3 +235,55 @@ class Count:
             self.twice += times > 1
             # done and not on record, or on record and not done
             self.lost += (step.state == "DONE") != (times >= 1)
+
+
+@dataclass
+class Tally:
+    """What came of runs under one fault, as one row of the table of faults.
+
+    Attributes:
+        lost: Actions of the cluster that the journal does not have, or not as done.
+        twice: Actions that were sent or done more than once.
+        wrong: Runs that did not end, left a step open or a setting changed, or a damaged journal.
+        tracebacks: Among what the worker reports and logs, faults of its own included.
+    """
+
+    runs: int = 0
+    lost: int = 0
+    twice: int = 0
+    wrong: int = 0
+    tracebacks: int = 0
+
+    def add(self, sandbox: Sandbox, site: ApplySite, view: RunView, said: Iterable[str]) -> None:
+        self.runs += 1
+        for step in view.steps:
+            requests = requests_of(sandbox, view, step.step.bundle)
+            times = acted(sandbox, view, step.step.bundle)
+            begun = [destination for destination, _ in requests if destination is not None]
+            self.twice += times > 1 or len(begun) > 1
+            self.lost += bool(times) and step.state != "DONE"
+            self.lost += bool(requests) and step.begun_at is None
+        self.tracebacks += sum("Traceback" in one or "bug" in one.lower() for one in said)
+        self.wrong += not self._is_known(sandbox, site, view)
+
+    @staticmethod
+    def _is_known(sandbox: Sandbox, site: ApplySite, view: RunView) -> bool:
+        with closing(site.journal()) as journal:
+            is_sound = journal.verify().is_sound
+        return (
+            is_sound
+            and view.state in ENDED_RUNS
+            and {step.state for step in view.steps} <= FINAL_STEPS
+            and not view.outstanding_settings
+            and sandbox.engine.policies.dynamic == {SHEDDING: "true"}
+        )
+
+    @property
+    def row(self) -> dict[str, int]:
+        """The figures by their names."""
+        return asdict(self)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing went wrong."""
+        return not (self.lost or self.twice or self.wrong or self.tracebacks)

@@ -244,7 +244,10 @@ class Sandbox:
         self.disturb_broker(number, "hung")
 
     def disturb_broker(self, number: int, trouble: Trouble) -> None:
-        """Let a broker's web port be hung, slow, failing or garbled until it is started again."""
+        """Let a broker's web port be in trouble until it is started again.
+
+        ``resetting``: it cuts every connection. ``endless``: its answers do not end.
+        """
         self._broker(number).trouble = trouble
 
     @property

@@ -25,7 +25,7 @@ from core.pulsar.ring import find_bundle_index
 
 NO_BROKER: Final = -1
 Rows = NDArray[np.int64]
-Trouble = Literal["hung", "slow", "failing", "garbled"]
+Trouble = Literal["hung", "slow", "failing", "garbled", "resetting", "endless"]
 """A web port that accepts and never answers, answers after seconds, answers 500, or nonsense."""
 
 

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import logging
 import socket
+from collections.abc import AsyncIterator
 from functools import partial
 from http import HTTPMethod
 from typing import Any, Final
@@ -14,7 +15,7 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn import Config
@@ -49,6 +50,7 @@ _TRIES: Final = 20
 _BACKLOG: Final = 128
 SLOW_S: Final = 4.0
 _HANG_UP_S: Final = 0.05
+_CHUNK: Final = 256 * 1024
 
 
 def distinct_host(row: int) -> str:
@@ -201,7 +203,9 @@ class WebServers:
             scope["broker"] = broker
             if broker.trouble == "hung":
                 await self._released.wait()
-            elif broker.trouble in ("failing", "garbled"):
+            elif broker.trouble == "resetting":
+                await self._hang_up(broker, scope["client"])
+            elif broker.trouble in ("failing", "garbled", "endless"):
                 await _troubled(broker.trouble)(scope, receive, send)
             else:
                 if broker.trouble == "slow":
@@ -212,10 +216,19 @@ class WebServers:
 
 
 def _troubled(trouble: Trouble) -> ASGIApp:
+    if trouble == "endless":
+        return StreamingResponse(_without_end(), media_type=JSON_TYPE)
     if trouble == "garbled":
         return Response(b'{"lastUpdate": 17, "lastStats": {"acme/', media_type=JSON_TYPE)
     refusal = stack_trace("No heap is left", "java.lang.OutOfMemoryError")
     return as_json({"reason": refusal.reason}, refusal.status)
+
+
+async def _without_end() -> AsyncIterator[bytes]:
+    yield b"["
+    while True:  # until the client hangs up
+        yield b" " * _CHUNK
+        await asyncio.sleep(0)
 
 
 def _cut(state: ServerState) -> None:
