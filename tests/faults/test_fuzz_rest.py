@@ -112,9 +112,9 @@ def test_hundred_and_fifty_mutated_answers_are_each_named(broker: SmallBroker) -
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1_800)
-def test_three_thousand_mutated_answers_are_each_named(broker: SmallBroker) -> None:
-    run(broker, 3_000, seed=22)
+@pytest.mark.timeout(3_600)
+def test_ten_thousand_mutated_answers_are_each_named(broker: SmallBroker) -> None:
+    run(broker, 10_000, seed=22)
 
 
 def test_mutated_list_of_brokers_is_a_snapshot_or_one_clean_error(broker: SmallBroker) -> None:

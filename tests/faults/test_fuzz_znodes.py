@@ -143,6 +143,10 @@ def test_recorded_cluster_has_no_problem() -> None:
     assert made.tables["bundles"].num_rows > 90
 
 
+def test_three_hundred_mutated_znodes_are_each_named() -> None:
+    run(300, seed=10)
+
+
 @pytest.mark.slow
 def test_one_and_a_half_thousand_mutated_znodes_are_each_named() -> None:
     run(1_500, seed=11)

@@ -165,9 +165,9 @@ class HttpClient:
 
     def fetch_data_versions(self, app_id: int) -> dict[int, str]:
         """Return the data version of every partition of a table that this server holds."""
-        kind = dict[int, dict[str, str]]
+        kind = dict[int, parse.DataVersion]
         found = self._decoded("/replica/data_version", kind, {"app_id": str(app_id)})
-        return {index: one["data_version"] for index, one in found.items()}
+        return {index: one.data_version for index, one in found.items()}
 
     def fetch_compactions(self, app_id: int) -> dict[str, int]:
         """Return how many manual compactions of a table are idle, running, queuing, finished."""
@@ -188,7 +188,7 @@ class HttpClient:
         try:
             return parser(body)
         except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, RecursionError) as exc:
-            shown = body[:_TEXT_SHOWN].decode("utf-8", "replace").strip()
+            shown = _one_line(body)
             raise ProtocolError(
                 f"{self._base} answered something unexpected to GET {full}: {shown or exc}.",
                 endpoint=self._base,
@@ -254,7 +254,7 @@ class HttpClient:
         return parts.geturl()
 
     def _refusal(self, status: int, body: bytes, path: str) -> RemoteError:
-        text = body[:_TEXT_SHOWN].decode("utf-8", "replace").strip()
+        text = _one_line(body)
         kind: type[RemoteError] = {400: ConflictError, 404: NotFoundError}.get(status, ServerError)
         return kind(
             f"{self._base} answered {status} to GET {path}: {text or 'nothing'}.",
@@ -281,3 +281,8 @@ class HttpClient:
             outcome="unknown",
             hint="Check that it is a Pegasus server.",
         )
+
+
+def _one_line(body: bytes) -> str:
+    """Return the beginning of an answer as one line."""
+    return " ".join(body[:_TEXT_SHOWN].decode("utf-8", "replace").split())

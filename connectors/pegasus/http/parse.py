@@ -115,6 +115,12 @@ class HttpTableDetail(msgspec.Struct):
     replicas: dict[str, HttpPartition] = {}
 
 
+class DataVersion(msgspec.Struct):
+    """Version of the data of one partition."""
+
+    data_version: str
+
+
 class _Metric(msgspec.Struct):
     name: str
     value: float | None = None
