@@ -199,7 +199,7 @@ FAULTS: dict[str, Fault] = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def sandbox() -> Iterator[Sandbox]:
     with Sandbox(OPTIONS) as running:
         yield running
