@@ -14,18 +14,10 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 from apply_site import ApplySite
+from apply_under_faults import QUIETLY, WorkerProcesses, assert_sound, heal, wait_until
 from journal_entries import record_of, requested
 from postgresql import IS_INSTALLED, PostgreSql
 from pydantic import SecretStr
-from test_apply_faults import (
-    QUIETLY,
-    SEED,
-    STEPS,
-    WorkerProcesses,
-    assert_sound,
-    heal,
-    wait_until,
-)
 
 from connectors.journal.journal import SqlJournal
 from connectors.sandbox.pulsar.fleet import Sandbox, SandboxOptions
@@ -38,6 +30,8 @@ pytestmark = [
 ]
 
 TESTS = Path(__file__).parents[1]
+STEPS = 6
+SEED = 20261121
 KILLS = 12
 """Times that the worker is killed, each at another moment of a run."""
 
