@@ -267,16 +267,19 @@ class SqlJournal:
     def last_begun(self, cluster: str, since: datetime) -> datetime | None:
         """Return when the cluster's latest move was begun, ``None`` when none was since then.
 
+        The latest by its place: a clock may have been set back since an earlier one.
+
         Raises:
             RemoteError: The journal cannot be read.
         """
-        query = sa.select(sa.func.max(ENTRIES.c.at_ms)).where(
+        found = (
             ENTRIES.c.cluster == cluster,
             *_IS_MOVE,
             ENTRIES.c.at_ms >= datetime_to_ms(since),
         )
+        query = sa.select(ENTRIES.c.at_ms).where(*found).order_by(ENTRIES.c.seq.desc()).limit(1)
         with self.database.reading("find the last move") as connection:
-            at_ms = connection.execute(query).scalar_one()
+            at_ms = connection.execute(query).scalar_one_or_none()
         return None if at_ms is None else ms_to_datetime(at_ms)
 
     def newest(self) -> tuple[int, str]:

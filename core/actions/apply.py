@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import timedelta
 from typing import Final
 
 from core.actions.approval import waits_for_approval
@@ -334,8 +333,7 @@ def _finish(session: Session) -> None:
             note_external_changes(session, session.ports.cluster.snapshot())
     session.require_ours()
     started_at = session.view.started_at or session.view.requested_at
-    took_s = (session.ports.clock.now() - started_at).total_seconds()
-    session.record(closing(session.view, took_s))
+    session.record(closing(session.view, session.age_s(started_at)))
 
 
 def closing(view: RunView, ended_after_s: float) -> RunEnded:
@@ -514,10 +512,11 @@ def _not_yet(
         turn.reported_at_s = clock.monotonic()
         session.record(StepWaiting(step=turn.index, sentence=refusal.sentence))
         step = session.view.steps[turn.index]
-    since = step.waiting_since or clock.now()
+    since = step.waiting_since
+    waited_s = 0.0 if since is None else session.age_s(since)
     wait = step.step.wait
     limit_s = MAX_WAIT_S if wait is None else wait.within_s
-    if limit_s is None or clock.now() - since < timedelta(seconds=limit_s):
+    if limit_s is None or waited_s < limit_s:
         return GuardResult(effect="wait", refusal=refusal, wait_s=refusal.retry_s)
     if wait is None:
         skip(session, step, refusal, seen)

@@ -304,7 +304,7 @@ class _PaperJournal:
     def last_begun(self, cluster: str, since: datetime) -> datetime | None:
         own = [entry.record for entry in self._entries if entry.record.cluster == cluster]
         begun = [item.at for item in own if _is_move(item.event)]
-        return max((at for at in begun if at >= since), default=None)
+        return next((at for at in reversed(begun) if at >= since), None)
 
     def runs_of_plan(self, plan: Plan) -> Sequence[RunId]:
         events = ((entry.record.run_id, entry.record.event) for entry in self._entries)

@@ -184,11 +184,10 @@ def pace(session: Session) -> GuardResult | None:
     interval_s = 60.0 / pace_now.per_min
     now = session.ports.clock.now()
     earliest = now - timedelta(seconds=interval_s)
-    begun_at = session.ports.journal.last_begun(session.view.cluster, earliest)
-    if begun_at is None:
-        return None
-    since_s = (now - begun_at).total_seconds()
-    left_s = min(interval_s - since_s, interval_s)  # clocks of two workers may differ
+    last = session.ports.journal.last_begun(session.view.cluster, earliest)
+    own = [step.begun_at for step in session.view.steps if step.step.is_paced]
+    begun = [at for at in (last, *own) if at is not None]
+    left_s = max((round(interval_s - session.age_s(at), 6) for at in begun), default=0.0)
     if left_s <= 0:
         return None
     return _result(
@@ -206,8 +205,7 @@ def in_flight(session: Session) -> GuardResult | None:
     if not unknown:
         return None
     first = unknown[0]
-    ended_at = first.ended_at or session.ports.clock.now()
-    for_s = (session.ports.clock.now() - ended_at).total_seconds()
+    for_s = 0.0 if first.ended_at is None else session.age_s(first.ended_at)
     sentence = (
         f"Step {first.index + 1} ({first.step.subject}) has been unknown for {format_age(for_s)}; "
         f"at most 1 step may be under way, and one is waited for {format_age(UNSETTLED_FOR_S)}."

@@ -166,9 +166,8 @@ def _seen_before(step: StepView) -> Observation:
 
 
 def _age_s(session: Session, step: StepView) -> float:
-    """Seconds since the intent, never negative: clocks of two workers may differ."""
-    begun_at = step.begun_at or session.ports.clock.now()
-    return max((session.ports.clock.now() - begun_at).total_seconds(), 0.0)
+    """Seconds since the intent."""
+    return 0.0 if step.begun_at is None else session.age_s(step.begun_at)
 
 
 def _unreadable(step: StepView, exc: RemoteError) -> StepResult:

@@ -103,6 +103,7 @@ class Session:
         self._controls: set[str] = set()
         self._turn: Turn | None = None
         self._unreadable_since_s: float | None = None
+        self._happened_at_s: dict[datetime, float] = {}
         entries = self._obeyed(ports.journal.entries(run_id=run_id))
         if not entries:
             raise InputError(
@@ -153,10 +154,12 @@ class Session:
             RemoteError: The journal cannot be written.
             LeaseLostError: Another worker has claimed the run: what was written does not count.
         """
+        at = self.ports.clock.now()
+        self._happened_at_s[at] = self.ports.clock.monotonic()
         record = Record(
             run_id=self.run_id,
             cluster=self.view.cluster,
-            at=self.ports.clock.now(),
+            at=at,
             actor=self.ports.worker,
             event=event,
         )
@@ -164,6 +167,18 @@ class Session:
         self.refresh()
         if not self.is_after_end and self.view.worker not in ("", self.ports.worker):
             raise LeaseLostError
+
+    def age_s(self, moment: datetime) -> float:
+        """Return seconds since a moment of the journal, never negative.
+
+        Jumps of the machine's clock do not count: what this worker wrote or has asked for once ages
+        by the monotonic clock. Of what another one wrote its clock is believed, if not ahead.
+        """
+        now_s = self.ports.clock.monotonic()
+        if moment not in self._happened_at_s:
+            age_s = max((self.ports.clock.now() - moment).total_seconds(), 0.0)
+            self._happened_at_s[moment] = now_s - age_s
+        return now_s - self._happened_at_s[moment]
 
     def is_ours(self) -> bool:
         """Return whether this worker may still act on the run."""

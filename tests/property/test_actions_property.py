@@ -81,6 +81,14 @@ def _moved_by_others(world: World) -> None:
     world.at(0.6, lambda: world.move_by_others(THIRD, BROKERS[2]))
 
 
+def _clock_jumps(hours: float, at_s: float) -> Callable[[World], None]:
+    def prepare(world: World) -> None:
+        _answers(b0=Faults("lost"), b1=Faults("late", after_s=20.0))(world)
+        world.at(at_s, lambda: setattr(world, "clock_off_s", hours * 3600.0))
+
+    return prepare
+
+
 STORIES = [
     Story("all is well", _all_is_well),
     Story("the hint is lost", _answers(b0=Faults(lands_on=BROKERS[1]))),
@@ -97,6 +105,8 @@ STORIES = [
     Story("dark for a while", _dark_for_a_while),
     Story("the journal is down for a while", _journal_down_for_a_while),
     Story("moved by others", _moved_by_others, destination=None),
+    Story("the clock jumps forward", _clock_jumps(5.0, at_s=1.0)),
+    Story("the clock is set back", _clock_jumps(-5.0, at_s=1.0)),
 ]
 
 
@@ -150,7 +160,9 @@ def _check(world: World, view: RunView) -> None:
     begun = sorted(step.begun_at for step in view.steps if step.begun_at)
     gap_s = 60.0 / view.options.pace_per_min
     pairs = pairwise(begun)
-    assert all((b - a).total_seconds() >= gap_s - 1e-6 for a, b in pairs)
+    # what two workers wrote before and after a jump says nothing of the time between
+    if not world.clock_off_s:
+        assert all((b - a).total_seconds() >= gap_s - 1e-6 for a, b in pairs)
     assert len(begun) <= world.moves_per_day
     assert view.counts["FAILED"] <= max(view.options.max_failures, 1)
     assert len(world.sends) == len({name for _, _, name in world.sends})
@@ -199,6 +211,34 @@ def test_a_worker_that_slept_through_its_lease_does_no_harm(story, first, stride
         world = _world_of(story)
         _sleeps_at(world, moment)
         _settled(world)
+
+
+@pytest.mark.parametrize("hours", [-30.0, -2.0, 2.0, 30.0])
+@_each(STORIES)
+def test_clock_that_jumps_at_any_moment_costs_no_time_and_no_step(
+    story, first, stride, hours
+) -> None:
+    calm = _world_of(story)
+    calm.outlive(lives=1)
+    for moment in range(first % stride, len(calm.crossings), stride):
+        world = _world_of(story)
+        _jumps_at(world, moment, hours)
+        world.outlive(lives=1)
+        if world.view.state != "REFUSED" and not story.name.startswith("the clock"):
+            assert world.now_s <= calm.now_s + 2 * 60.0 / story.options.pace_per_min, moment
+            times = [at for at, _, _ in world.sends]
+            gap_s = 60.0 / story.options.pace_per_min
+            assert all(b - a >= gap_s - 1e-6 for a, b in pairwise(times)), moment
+        _settled(world)
+
+
+def _jumps_at(world: World, moment: int, hours: float) -> None:
+    def jump(_where: str) -> None:
+        if len(world.crossings) > moment:
+            world.on_cross = None
+            world.clock_off_s = hours * 3600.0
+
+    world.on_cross = jump
 
 
 def _sleeps_at(world: World, moment: int) -> None:

@@ -149,6 +149,7 @@ class World:
     sends: list[tuple[float, str, str]] = field(default_factory=list)
     landed: dict[str, int] = field(default_factory=Counter)
     shutting_down: set[str] = field(default_factory=set)
+    clock_off_s: float = 0.0
     crossings: list[str] = field(default_factory=list)
     current: str = ""
     dies_at: int | None = None
@@ -158,7 +159,7 @@ class World:
 
     @property
     def moment(self) -> datetime:
-        return NOON + timedelta(seconds=self.now_s)
+        return NOON + timedelta(seconds=self.now_s + self.clock_off_s)
 
     @property
     def view(self) -> RunView:
@@ -398,7 +399,7 @@ class _Journal(Port):
         self._reach()
         own = [e.record for e in self.world.entries if e.record.cluster == cluster]
         begun = [item.at for item in own if _is_move(item.event)]
-        return max((at for at in begun if at >= since), default=None)
+        return next((at for at in reversed(begun) if at >= since), None)
 
     def runs_of_plan(self, plan: Plan) -> Sequence[RunId]:
         self._reach()

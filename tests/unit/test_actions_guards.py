@@ -202,8 +202,11 @@ def test_the_pace_is_kept_and_told() -> None:
     assert found.refusal.sentence == (
         "The pace is 6 steps a minute: the next one begins 10.0 s after the one before, in 6.0 s."
     )
-    world.now_s = -1000.0  # the clock of the worker before was ahead
-    ahead = guards.pace(session)
+    world.clock_off_s = -1000.0  # a clock that is set back: time goes on all the same
+    back = guards.pace(session)
+    assert back is not None
+    assert back.wait_s == 6.0
+    ahead = guards.pace(_session(world))  # to another worker the one before was ahead
     assert ahead is not None
     assert ahead.wait_s == 10.0
 
