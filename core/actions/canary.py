@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Final
 
 from core.actions.events import RunMeasured
@@ -46,8 +45,7 @@ def gate_of(session: Session) -> Gate | None:
     begun = [one for one in session.view.steps if one.step.is_paced and one.begun_at is not None]
     if len(begun) != 1 or begun[0].ended_at is None:
         return None
-    left = begun[0].ended_at + timedelta(seconds=wait_s) - session.ports.clock.now()
-    return Gate(step=begun[0], left_s=left.total_seconds())
+    return Gate(step=begun[0], left_s=wait_s - session.age_s(begun[0].ended_at))
 
 
 def is_read_since(session: Session, gate: Gate) -> bool:
