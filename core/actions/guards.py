@@ -187,7 +187,7 @@ def pace(session: Session) -> GuardResult | None:
     last = session.ports.journal.last_begun(session.view.cluster, earliest)
     own = [step.begun_at for step in session.view.steps if step.step.is_paced]
     begun = [at for at in (last, *own) if at is not None]
-    left_s = max((round(interval_s - session.age_s(at), 6) for at in begun), default=0.0)
+    left_s = max((interval_s - session.age_s(at) for at in begun), default=0.0)
     if left_s <= 0:
         return None
     return _result(

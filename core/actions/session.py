@@ -178,7 +178,8 @@ class Session:
         if moment not in self._happened_at_s:
             age_s = max((self.ports.clock.now() - moment).total_seconds(), 0.0)
             self._happened_at_s[moment] = now_s - age_s
-        return now_s - self._happened_at_s[moment]
+        # to the microsecond, as the journal has it: less than that is nothing to wait for
+        return round(now_s - self._happened_at_s[moment], 6)
 
     def is_ours(self) -> bool:
         """Return whether this worker may still act on the run."""
