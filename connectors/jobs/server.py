@@ -16,6 +16,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -137,10 +138,14 @@ class _Work(threading.Thread):
     def __init__(self, kind: JobKind, request: Any, context: JobContext) -> None:
         super().__init__(name=f"job {kind.name}", daemon=True)
         self._kind, self._request, self._context = kind, request, context
+        self._logged_as = copy_context()  # a thread begins without what its log lines are about
         self.answer: JobAnswer | None = None
         self.error: OpsError | None = None
 
     def run(self) -> None:
+        self._logged_as.run(self._compute)
+
+    def _compute(self) -> None:
         try:
             self.answer = self._kind.run(self._context, self._request)
         except OpsError as exc:
@@ -255,14 +260,14 @@ class _Server:
         """
         job = claim.job
         self._about.doing, self._about.run_id = f"Running {job.id}.", job.id
-        self._report(f"{job.id}: {job.kind} for {job.request.actor if job.request else '?'}.")
-        try:
-            with bound_contextvars(job=job.id):
+        with bound_contextvars(job=job.id):
+            self._report(f"{job.id}: {job.kind} for {job.request.actor if job.request else '?'}.")
+            try:
                 self._run_claimed(claim, _Progress())
-        except LostClaimError as exc:
-            self._report(str(exc))
-        finally:
-            self._about.doing, self._about.run_id = "Waiting for jobs.", None
+            except LostClaimError as exc:
+                self._report(str(exc))
+            finally:
+                self._about.doing, self._about.run_id = "Waiting for jobs.", None
 
     def _run_claimed(self, claim: Claim, progress: _Progress) -> None:
         try:

@@ -363,8 +363,10 @@ def _log_entry(entry: Entry) -> None:
     """Let a run be followed through the logs of every process that has to do with it."""
     record = entry.record
     about = {"run": record.run_id, "cluster": record.cluster, "actor": record.actor}
-    kind = type(record.event).__name__
-    _LOG.info("journal entry %d", entry.seq, extra={**about, "kind": kind, "seq": entry.seq})
+    about["kind"] = type(record.event).__name__
+    if (step := getattr(record.event, "step", None)) is not None:
+        about["step"] = step  # place in the plan, from 0
+    _LOG.info("journal entry %d", entry.seq, extra={**about, "seq": entry.seq})
 
 
 def _conditions(wanted: EntryFilter) -> list[sa.ColumnElement[bool]]:

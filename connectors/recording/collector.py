@@ -200,15 +200,15 @@ class _Loop:
         try:
             while not self._stop.is_set():
                 began = monotonic()
-                try:
-                    collector = collector or self._collector()
-                    cycle = secrets.token_hex(4)  # in every line of this look at the cluster
-                    with bound_contextvars(cluster=self._cluster.name, cycle=cycle):
+                cycle = secrets.token_hex(4)  # in every line of this look, also when it fails
+                with bound_contextvars(cluster=self._cluster.name, cycle=cycle):
+                    try:
+                        collector = collector or self._collector()
                         self._once(collector)
-                except OpsError as exc:
-                    self._failed(exc)
-                except Exception as exc:  # noqa: BLE001  # one bug must not end the watch over a cluster
-                    self._failed(_as_bug(exc))
+                    except OpsError as exc:
+                        self._failed(exc)
+                    except Exception as exc:  # noqa: BLE001  # one bug must not end the watch over a cluster
+                        self._failed(_as_bug(exc))
                 rest_s = max(0.0, self._every_s - (monotonic() - began))
                 self._status.next_due_at = _text(_now() + timedelta(seconds=rest_s))
                 self._write_status()

@@ -267,7 +267,8 @@ class _Loop:
             self._doing(f"Standing by: {holder} acts on this cluster.")
             self._report_once("standby", f"Standing by for {holder}.")
             return _STANDBY_S
-        self._execute(journal, lease, open_runs[0])
+        with bound_contextvars(cluster=self.cluster.name, run=open_runs[0]):
+            self._execute(journal, lease, open_runs[0])
         return 0.0 if len(open_runs) > 1 else _POLL_S
 
     def _execute(self, journal: SqlJournal, lease: Lease, run_id: RunId) -> None:
@@ -280,8 +281,7 @@ class _Loop:
             if run_id in self._broken:
                 self._end_broken(run_id, ports)
                 return
-            with bound_contextvars(cluster=self.cluster.name, run=run_id):
-                state = execute_run(run_id, ports)
+            state = execute_run(run_id, ports)
         except OpsError as exc:
             if not isinstance(exc, RemoteError):  # nothing out there that could get better
                 self._count_bug(run_id, exc, ports)

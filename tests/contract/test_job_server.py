@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -21,6 +22,7 @@ import pytest
 import sqlalchemy as sa
 from job_stories import change
 from pydantic import BaseModel, ConfigDict, Field
+from structlog.contextvars import get_contextvars
 
 from connectors.config.model import TrimtabConfig
 from connectors.jobs import queue as job_queue
@@ -153,6 +155,22 @@ def test_a_job_that_fails_says_why_and_the_next_one_is_done(config, queue, asked
     assert failed.state == "failed"
     assert failed.status.error
     assert said in failed.status.error["message"]
+
+
+def test_the_log_of_a_job_names_it_also_from_the_thread_that_computes(
+    config, queue, caplog
+) -> None:
+    bad = ask(queue, fails="crash")
+    about: dict[str, object] = {}
+
+    def note(record: logging.LogRecord) -> bool:  # in the thread that logs
+        about[record.msg] = get_contextvars()
+        return True
+
+    caplog.handler.addFilter(note)
+    with serving(config):
+        ended(queue, bad)
+    assert about["a job of kind %s failed"] == {"job": bad}
 
 
 def test_an_unknown_kind_and_damaged_files_are_one_sentence_each(config, queue) -> None:

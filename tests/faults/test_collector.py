@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 from recorded_cluster import RecordedCluster, StrictZooKeeper
 from small_broker import SmallBroker, said, serve_cluster
+from structlog.contextvars import get_contextvars
 
 from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.recording import collector
@@ -38,11 +39,13 @@ class Running:
         self.config = TrimtabConfig(state_dir=state_dir, clusters=clusters, **more)
         self.stop = threading.Event()
         self.events: queue.Queue[CollectorEvent] = queue.Queue()
+        self.about: list[tuple[str, dict]] = []  # what a line of the log would name
         arguments = (self.config, clusters, every_s, self.stop, self._hear)
         self.thread = threading.Thread(target=run_collector, args=arguments)
         self.thread.start()
 
     def _hear(self, event: CollectorEvent) -> None:
+        self.about.append((event.kind, get_contextvars()))
         self.events.put(event)
         fault, self._fault = self._fault, None
         if fault is not None:
@@ -132,6 +135,20 @@ def test_fault_of_our_own_is_told_and_logged_and_the_watch_goes_on(
     running.next("collected")
     running.end()
     assert running.status()["last_error"]["code"] == "invariant"
+
+
+def test_every_line_of_a_cycle_names_it_also_when_it_fails(broker: SmallBroker, start) -> None:
+    good = broker.answers["/admin/v2/brokers"]
+    broker.answers["/admin/v2/brokers"] = said({"reason": "not now"}, 500)
+    running = start(config_for(broker))
+    running.next("failed")
+    running.next("failed")
+    broker.answers["/admin/v2/brokers"] = good
+    running.next("collected")
+    running.end()
+    about = [about for kind, about in running.about if kind in {"failed", "collected"}]
+    assert {one["cluster"] for one in about} == {"c"}
+    assert len({one["cycle"] for one in about}) == len(about) >= 3
 
 
 def test_lock_that_cannot_be_taken_is_named(broker: SmallBroker, start, tmp_path: Path) -> None:

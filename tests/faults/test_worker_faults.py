@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from time import monotonic
 import pytest
 from apply_site import ACTOR, HASTE, ApplySite
 from kazoo.client import KazooClient
+from structlog.contextvars import get_contextvars
 
 from connectors.config.model import TrimtabConfig
 from connectors.sandbox.pulsar.fleet import Sandbox, SandboxOptions
@@ -136,6 +138,27 @@ def test_broken_run_is_mended_later_and_does_not_block_the_next(
     assert view.state == "FAILED"
     assert "not be executed" in view.sentence
     assert not view.outstanding_settings
+
+
+def test_the_log_of_a_run_that_fails_by_a_bug_names_it(
+    site: ApplySite, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr("connectors.worker.worker.execute_run", fail)
+    about: dict[str, object] = {}
+
+    def note(record: logging.LogRecord) -> bool:  # in the thread that logs
+        about[record.msg] = get_contextvars()
+        return True
+
+    caplog.handler.addFilter(note)
+    run_id = site.ask(site.plan(1))
+    with WorkerThreads(site, site.config):
+        wait_until(lambda: "a run failed by a fault of Trimtab" in about, "the line of the bug")
+    named = {"cluster": site.cluster.name, "run": run_id}
+    assert about["a run failed by a fault of Trimtab"] == named
 
 
 def set_dynamic(sandbox: Sandbox, value: bytes) -> None:

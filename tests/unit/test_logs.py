@@ -82,6 +82,19 @@ def test_an_entry_of_the_journal_is_a_line_that_names_its_run(stream, tmp_path):
     assert only["actor"] == entry.record.actor
 
 
+def test_an_entry_about_a_step_names_it(stream, tmp_path):
+    logs.set_up_logging("json")
+    journal = SqlJournal(f"sqlite:///{tmp_path / 'journal.db'}")
+    for event in ONE_OF_EACH:
+        journal.append(record_of(event, run_id=RUN))
+    journal.close()
+    named = {line["kind"]: line.get("step") for line in lines(stream)}
+    assert named["StepStarted"] == next(
+        event.step for event in ONE_OF_EACH if type(event).__name__ == "StepStarted"
+    )
+    assert named["RunRequested"] is None
+
+
 def test_events_of_a_process_are_lines_for_people_or_entries(stream):
     said: list[str] = []
     event = Said("prod", "failed", "No answer.")

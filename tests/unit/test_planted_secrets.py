@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from connectors.config.model import TrimtabConfig
+from dashboard import services
 from dashboard.cli.main import run
 from dashboard.services import access
 
@@ -83,6 +88,16 @@ capture_s = 3
     return tmp_path
 
 
+@pytest.fixture
+def own_logging() -> Iterator[None]:
+    """What a test sets up of logging ends with it."""
+    root, own = logging.getLogger(), logging.getLogger("trimtab")
+    handlers, level = root.handlers[:], own.level
+    yield
+    root.handlers[:] = handlers
+    own.setLevel(level)
+
+
 def written(place: Path) -> dict[Path, bytes]:
     """Return every file that was written, but the configuration and its secret files."""
     return {
@@ -110,6 +125,30 @@ def test_no_secret_is_printed_logged_or_written(place, capsys, caplog, monkeypat
         assert secret not in caplog.text, name
         holding = [path for path, content in written(place).items() if secret.encode() in content]
         assert not holding, name
+
+
+def test_no_secret_is_in_logs_as_json(place, capsys, monkeypatch, own_logging) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setenv("TRIMTAB_LOG_FORMAT", "json")
+    config = TrimtabConfig.load(place / "config" / "trimtab.toml", ())
+    for mistake in (False, True):  # an answer that is refused, and a traceback
+        with monkeypatch.context() as patched:
+            if mistake:
+                patched.setattr("connectors.recording.collector._Loop._once", fail)
+            stop = threading.Event()
+            timer = threading.Timer(3.0, stop.set)
+            timer.start()
+            services.run_collector(config, list(config.clusters), 1.0, stop, print)
+            timer.join()
+    text = capsys.readouterr().err
+    values = [str(value) for line in text.splitlines() for value in json.loads(line).values()]
+    assert any("refuses connections" in value for value in values)
+    assert any("ZeroDivisionError: a bug" in value for value in values)
+    for name, secret in PLANTED.items():
+        assert not [value for value in values if secret in value], name
+        assert secret not in text, name
 
 
 def test_what_is_written_is_for_its_owner_only(place, monkeypatch, capsys) -> None:
