@@ -151,6 +151,7 @@ def site_of(folder: Path, held: Role | None, monkeypatch: pytest.MonkeyPatch) ->
     clusters = "".join(
         f'[[clusters]]\nname = "{name}"\nzookeeper = "127.0.0.1:1"\nread_only = false\n'
         f'[clusters.approval]\nneeded = "{needed}"\n'
+        "[clusters.timeouts]\nzookeeper_s = 0.5\n"
         for name, needed in ((CLUSTER, "never"), (OTHER, "never"), ("asks", "always"))
     )
     path = folder / "trimtab.toml"
