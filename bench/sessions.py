@@ -27,7 +27,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 EARLY = ForwardMsg.FINISHED_EARLY_FOR_RERUN
 WELL = ForwardMsg.FINISHED_SUCCESSFULLY
-LEFT_S = 20.0
+LEFT_S = 70.0
 """How long after the last session left files and memory are counted."""
 
 

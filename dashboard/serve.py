@@ -9,10 +9,12 @@ from typing import Final
 
 import streamlit as st
 from starlette.middleware import Middleware
+from streamlit.runtime import memory_session_storage
 
 from dashboard import services, warm_up
 from dashboard.cli.supervisor import end_with_parent
 from dashboard.host_guard import HostGuard, host_names
+from dashboard.left_sessions import LeftSessions
 from dashboard.probes import ROUTES
 from dashboard.sign_in import SignInGuard
 
@@ -21,6 +23,9 @@ PAGE: Final = Path(__file__).with_name("app.py")
 _KEPT_FROM_BYTES: Final = 1_500
 """Smaller messages are sent again: what a browser has is named to the server with every click."""
 _KEPT_RUNS: Final = 20
+
+_LEFT_S: Final = 60
+"""So long a browser whose connection broke finds its session again."""
 
 
 def main() -> None:
@@ -33,6 +38,8 @@ def main() -> None:
     os.environ["FORWARDED_ALLOW_IPS"] = "none"
     services.set_up_logging()
     warm_up.start()
+    # the app makes its storage itself, and takes none
+    memory_session_storage.MemorySessionStorage = LeftSessions  # type: ignore[assignment,misc]
     app = st.App(
         PAGE,
         routes=ROUTES,
@@ -45,6 +52,7 @@ def main() -> None:
             "server.headless": True,
             "server.fileWatcherType": "none",
             "server.allowedHosts": sorted(host_names(hosts)),
+            "server.disconnectedSessionTTL": _LEFT_S,
             "browser.gatherUsageStats": False,
             # its CSV and its clipboard hand out cells that a spreadsheet takes for formulas; our
             # own downloads do not
