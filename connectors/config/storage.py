@@ -51,16 +51,19 @@ class Keep(Strict):
 
 
 class Audit(Strict):
-    """How a journal that was rewritten or cut off is noticed.
+    """How a journal that was rewritten or cut off is noticed, and how long its entries stay in it.
 
     Attributes:
         anchor_file: The worker appends the hash of the journal's end to it, signed; it belongs
             where whoever can write the journal cannot write. Without it no anchors are written.
         anchor_every_min: Minutes between two anchors, while the journal grows.
+        keep_days: Days after which ``trimtab archive`` may move entries to a file; nothing else
+            removes any. Without it they stay for ever.
     """
 
     anchor_file: Path | None = None
     anchor_every_min: float = Field(default=10.0, gt=0)
+    keep_days: float | None = Field(default=None, ge=30)  # plans and moves of the day are long over
 
 
 class Spark(Strict):

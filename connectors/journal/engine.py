@@ -19,6 +19,7 @@ from sqlalchemy import event, exc
 
 from connectors.journal.errors import place_of, translated
 from connectors.journal.migrations import FIRST, HEAD, KNOWN, revision_of, upgrade
+from connectors.journal.schema import SEALS, UNSEALS
 from core.errors import ConfigError, RemoteTimeoutError
 
 BUSY_TIMEOUT_S: Final = 15.0
@@ -70,6 +71,20 @@ class Database:
             connection = plain.execution_options(**{_WRITES: True})
             with connection.begin():
                 yield connection
+
+    @contextmanager
+    def unsealed(self) -> Iterator[sa.Connection]:
+        """Give a connection that may delete entries; nobody else writes until it is committed.
+
+        The refusals of the database are away within its transaction only. Errors stay raw.
+        """
+        with self.writing() as connection:
+            dialect = connection.dialect.name
+            for statement in UNSEALS.get(dialect, ()):
+                connection.exec_driver_sql(statement)
+            yield connection
+            for statement in SEALS.get(dialect, ()):
+                connection.exec_driver_sql(statement)
 
     def add_tables(self, metadata: sa.MetaData) -> None:
         """Make the tables of something else that is stored next to the journal, if they lack.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -15,13 +17,22 @@ from pydantic import SecretStr
 from sqlalchemy import exc
 
 from connectors.journal.engine import Database
-from connectors.journal.errors import as_remote_error
+from connectors.journal.errors import as_remote_error, translated
 from connectors.journal.schema import ENTRIES
 from connectors.journal.verify import Damage, Row, Verification, content_damage, verify_rows
+from core.actions.authority import is_genuine
 from core.actions.codec import RecordDecoder, stored_kinds
-from core.actions.events import FIRST_LINK, Entry, EntryFilter, Record, canonical, link
+from core.actions.events import (
+    FIRST_LINK,
+    EntriesArchived,
+    Entry,
+    EntryFilter,
+    Record,
+    canonical,
+    link,
+)
 from core.actions.model import RunId
-from core.errors import ConflictError, ProtocolError
+from core.errors import ConflictError, InvariantError, ProtocolError
 from core.plan.model import Plan
 from core.plan.registry import StepRegistry
 from core.systems import STEPS
@@ -37,6 +48,25 @@ _CLOCKS_APART: Final = timedelta(hours=1)
 """How far the clocks of those who write to a journal may be apart."""
 
 _ENDS: Final = ("RunEnded", "RunRefused")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archivable:
+    """What of a journal can be archived.
+
+    Attributes:
+        first: Place of the journal's first entry.
+        last: Place of the last entry that can, 0: none.
+        newest: Place of the newest entry that was looked at.
+        clusters: Those that the old entries are about.
+        open_run: A run that has not ended and keeps later entries where they are, if any.
+    """
+
+    first: int
+    last: int
+    newest: int
+    clusters: frozenset[str]
+    open_run: RunId | None = None
 
 
 class SqlJournal:
@@ -95,12 +125,7 @@ class SqlJournal:
 
     def _insert(self, record: Record, text: str, sent: list[Entry]) -> Entry:
         with self.database.writing() as connection:
-            newest = connection.execute(_NEWEST).one_or_none()
-            seq, previous = (newest.seq + 1, newest.digest) if newest else (1, FIRST_LINK)
-            entry = Entry(
-                seq=seq, record=record, previous=previous, digest=link(previous, seq, text)
-            )
-            connection.execute(ENTRIES.insert().values(_values(entry, text)))
+            entry = _added(connection, record, text)
             sent.append(entry)  # from here on the commit may reach the database unanswered
         _log_entry(entry)
         return entry
@@ -206,6 +231,48 @@ class SqlJournal:
         with self.database.reading("list runs") as connection:
             return [RunId(run_id) for run_id in connection.execute(query).scalars()]
 
+    def archivable(self, before: datetime) -> Archivable:
+        """Return how many of the oldest entries can be archived: whole runs that have ended.
+
+        Args:
+            before: Every one of them is older, aware UTC.
+        Raises:
+            RemoteError: The journal cannot be read.
+        """
+        names = ("seq", "run_id", "kind", "actor", "at_ms", "cluster")
+        query = sa.select(*(ENTRIES.c[name] for name in names)).order_by(ENTRIES.c.seq)
+        query = query.execution_options(yield_per=_BATCH)
+        limit = datetime_to_ms(before)
+        old: list[tuple[int, str]] = []
+        clusters: set[str] = set()
+        ends: dict[str, int] = {}
+        workers: dict[str, str] = {}
+        is_old, seq = True, 0
+        with self.database.reading("look for old entries") as connection:
+            for seq, run_id, kind, actor, at_ms, cluster in connection.execute(query):
+                is_old = is_old and at_ms < limit
+                if is_old:
+                    old.append((seq, run_id))
+                    clusters.add(cluster)
+                if run_id:
+                    ends[run_id] = seq
+                    _follow(workers, run_id, kind, actor)
+        last = reach = 0
+        open_run = None
+        for place, run_id in old:
+            if run_id in workers:
+                open_run = RunId(run_id)
+                break
+            reach = max(reach, ends.get(run_id, place))
+            last = place if reach == place else last
+        return Archivable(
+            first=old[0][0] if old else 0,
+            last=last,
+            newest=seq,
+            clusters=frozenset(clusters - {""}),
+            open_run=open_run,
+        )
+
     def moves_since(self, cluster: str, moment: datetime) -> int:
         """Return how many moves of the cluster were begun since ``moment`` (aware UTC).
 
@@ -293,17 +360,79 @@ class SqlJournal:
         return (row.seq, row.digest) if row else (0, FIRST_LINK)
 
     def verify(
-        self, expected: str | None = None, anchors: Mapping[int, str] = MappingProxyType({})
+        self,
+        expected: str | None = None,
+        anchors: Mapping[int, str] = MappingProxyType({}),
+        *,
+        key: bytes | None = None,
+        archived: Iterable[Row] = (),
     ) -> Verification:
         """Compute the whole chain again and say where it breaks.
 
         Args:
             expected: A hash stored by an earlier check; it must still be in the chain.
             anchors: By place: hashes that entries had, see :mod:`connectors.journal.anchor`.
+            key: The installation's key: an archive counts only with its signature. ``None``: what
+                the chain records of archives is believed.
+            archived: Entries of archives that precede those of the journal.
         Raises:
             RemoteError: The journal cannot be read.
         """
-        return verify_rows(self._rows(), expected, anchors=anchors)
+        return verify_rows(
+            chain(archived, self.rows()), expected, anchors=anchors, archived_by=self._archives(key)
+        )
+
+    def _archives(self, key: bytes | None) -> Callable[[Row], tuple[int, str] | None]:
+        def archived_by(row: Row) -> tuple[int, str] | None:
+            if row.kind != EntriesArchived.__name__:
+                return None
+            record = self._entry(row).record
+            event = record.event
+            if not isinstance(event, EntriesArchived) or not (
+                key is None or is_genuine(record, key)
+            ):
+                return None
+            return event.last, event.digest
+
+        return archived_by
+
+    def remove_archived(self, record: Record, seen: int) -> Entry:
+        """Delete the entries that are in an archive, and add the record of it, in one transaction.
+
+        Args:
+            record: Of :class:`core.actions.events.EntriesArchived`, with ``last`` and its hash.
+            seen: Place of the newest entry when the archive was made.
+        Raises:
+            ConflictError: The journal is not what was archived, or a run in it was written since.
+            RemoteError: The journal cannot be written, or its answer to the commit was lost.
+        """
+        event = record.event
+        if not isinstance(event, EntriesArchived):
+            raise InvariantError(f"{type(event).__name__} records no archive.")
+        with (
+            translated(self.place, "remove archived entries", "unknown"),
+            self.database.unsealed() as connection,
+        ):
+            is_old = ENTRIES.c.seq <= event.last
+            runs = sa.select(ENTRIES.c.run_id).where(is_old, ENTRIES.c.run_id != "")
+            late = sa.select(ENTRIES.c.seq).where(ENTRIES.c.seq > seen, ENTRIES.c.run_id.in_(runs))
+            digest = sa.select(ENTRIES.c.digest).where(ENTRIES.c.seq == event.last)
+            if (
+                connection.execute(digest).scalar_one_or_none() != event.digest
+                or connection.execute(late.limit(1)).first() is not None
+            ):
+                raise ConflictError(
+                    f"The journal {self.place} was written while it was archived; no entry was "
+                    "removed.",
+                    endpoint=self.place,
+                    operation="remove archived entries",
+                    outcome="not_sent",
+                    hint="Remove the file, and archive again.",
+                )
+            entry = _added(connection, record, canonical(record))  # first: it follows on the last
+            connection.execute(ENTRIES.delete().where(is_old))
+        _log_entry(entry)
+        return entry
 
     def recent_damage(self, limit: int = 2_000) -> Damage | None:
         """Return the first of the last ``limit`` entries that is not as it was written, if any.
@@ -322,10 +451,17 @@ class SqlJournal:
             return Damage(seq=first.seq, what=what)
         return verify_rows(others, after=(first.seq, first.digest)).damage
 
-    def _rows(self) -> Iterator[Row]:
+    def rows(self, last: int | None = None) -> Iterator[Row]:
+        """Yield the entries as they are stored, by place, up to one of them or all.
+
+        Raises:
+            RemoteError: The journal cannot be read.
+        """
         after = None
         while True:
             query = sa.select(ENTRIES).order_by(ENTRIES.c.seq).limit(_BATCH)
+            if last is not None:
+                query = query.where(ENTRIES.c.seq <= last)
             if after is not None:
                 query = query.where(ENTRIES.c.seq > after)
             with self.database.reading("verify") as connection:
@@ -357,6 +493,14 @@ def _follow(workers: dict[str, str], run_id: str, kind: str, actor: str) -> None
         workers[run_id] = actor
     elif kind in _ENDS and workers.get(run_id) in ("", actor):
         del workers[run_id]
+
+
+def _added(connection: sa.Connection, record: Record, text: str) -> Entry:
+    newest = connection.execute(_NEWEST).one_or_none()
+    seq, previous = (newest.seq + 1, newest.digest) if newest else (1, FIRST_LINK)
+    entry = Entry(seq=seq, record=record, previous=previous, digest=link(previous, seq, text))
+    connection.execute(ENTRIES.insert().values(_values(entry, text)))
+    return entry
 
 
 def _log_entry(entry: Entry) -> None:

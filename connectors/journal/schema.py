@@ -74,6 +74,12 @@ _POSTGRES_SEAL: Final = (
     "ON trimtab_entries FOR EACH STATEMENT EXECUTE FUNCTION trimtab_refuse()"
 )
 
+UNSEALS: Final = {
+    "sqlite": ("DROP TRIGGER IF EXISTS trimtab_no_delete",),
+    "postgresql": ("DROP TRIGGER IF EXISTS trimtab_append_only ON trimtab_entries",),
+}
+"""By dialect: statements that allow an archive to delete, within one transaction."""
+
 SEALS: Final = {
     "sqlite": tuple(_SQLITE_SEAL.format(what.lower(), what) for what in ("UPDATE", "DELETE")),
     "postgresql": (_POSTGRES_REFUSE, _POSTGRES_SEAL),

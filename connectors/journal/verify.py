@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from core.actions.events import FIRST_LINK, link
 from core.units import datetime_to_ms
+
+FIRST: Final = (0, FIRST_LINK)
+"""Place and hash before the first entry of a journal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,11 +49,12 @@ class Verification:
     """What a check of the whole journal found.
 
     Attributes:
-        entries: Sound entries from the first one on.
+        entries: Sound entries from the first one on that is there.
         newest_seq: Place of the last sound entry, 0: none.
         newest_digest: Its hash; whoever keeps it elsewhere will notice a cut end, too.
         damage: The first thing that is wrong; ``None``: all is sound.
         anchors: Hashes stored elsewhere that these entries have.
+        archived: Place of the last entry that is in an archive and was not verified, 0: none.
     """
 
     entries: int
@@ -58,6 +62,7 @@ class Verification:
     newest_digest: str
     damage: Damage | None
     anchors: int = 0
+    archived: int = 0
 
     @property
     def is_sound(self) -> bool:
@@ -69,42 +74,85 @@ def verify_rows(
     rows: Iterable[Row],
     expected: str | None = None,
     *,
-    after: tuple[int, str] = (0, FIRST_LINK),
+    after: tuple[int, str] = FIRST,
     anchors: Mapping[int, str] = MappingProxyType({}),
+    archived_by: Callable[[Row], tuple[int, str] | None] | None = None,
 ) -> Verification:
     """Compute the chain again, up to the first damage.
 
     A changed, missing, added or moved entry breaks the chain where it is. A chain that was made
     again from one entry on, or whose end was cut off, is sound: only hashes stored elsewhere
-    (``expected``, ``anchors``) show it.
+    (``expected``, ``anchors``) show it. A chain may begin behind entries that were archived, when
+    an entry in it records that.
 
     Args:
         rows: All entries, by place.
         expected: A hash that must be in the chain.
         after: Place and hash of the entry before the first one.
         anchors: By place: hashes that these entries had.
+        archived_by: Returns place and hash of the last entry that an entry records as archived;
+            ``None``: it records none.
     """
-    seq, digest = after
-    is_met = expected is None or expected == FIRST_LINK
+    begin = seq, digest = after
+    met = {FIRST_LINK}
+    recorded = {after}
     damage: Damage | None = None
     for row in rows:
+        if seq == 0 and row.seq > 1 and archived_by is not None:
+            begin = seq, digest = row.seq - 1, row.previous
         damage = _wrong(row, seq, digest) or _not_anchored(row, anchors)
         if damage is not None:
             break
         seq, digest = row.seq, row.digest
-        is_met = is_met or digest == expected
-    if damage is None and anchors and max(anchors) > seq:
-        what = f"The end was cut off: an anchor holds entry {max(anchors)}."
-        damage = Damage(seq=seq + 1, what=what)
-    if damage is None and not is_met:
-        damage = Damage(
-            seq=seq + 1,
-            what=f"No entry has the hash {expected}: the end was cut off, or this is another one.",
-        )
-    met = sum(1 for place in anchors if place <= seq)
+        if digest == expected:
+            met.add(digest)
+        if archived_by is not None and (found := archived_by(row)) is not None:
+            recorded.add(found)
+    if damage is None and begin not in recorded:
+        what = f"It is missing, up to entry {begin[0]}, and no genuine entry records an archive."
+        damage = Damage(seq=1, what=what)
+        begin = seq, digest = after
+    if damage is None:
+        damage = _not_elsewhere(begin, seq, {*met, begin[1]}, expected, anchors)
     return Verification(
-        entries=seq, newest_seq=seq, newest_digest=digest, damage=damage, anchors=met
+        entries=seq - begin[0],
+        newest_seq=seq,
+        newest_digest=digest,
+        damage=damage,
+        anchors=sum(1 for place in anchors if begin[0] <= place <= seq),
+        archived=begin[0] - after[0],
     )
+
+
+def _not_elsewhere(
+    begin: tuple[int, str],
+    seq: int,
+    met: set[str],
+    expected: str | None,
+    anchors: Mapping[int, str],
+) -> Damage | None:
+    """Return what hashes stored elsewhere show of a chain that is sound from ``begin`` to ``seq``.
+
+    Args:
+        begin: Place and hash of the entry before the first one.
+        seq: Place of the last entry.
+        met: ``expected``, if it is in the chain, and the hashes that it begins with.
+        expected: A hash that must be in the chain.
+        anchors: By place: hashes that entries had.
+    """
+    if anchors.get(begin[0], begin[1]) != begin[1]:
+        what = "It was archived, and is not the entry of its anchor."
+        return Damage(seq=begin[0], what=what)
+    if anchors and max(anchors) > seq:
+        what = f"The end was cut off: an anchor holds entry {max(anchors)}."
+        return Damage(seq=seq + 1, what=what)
+    if expected is None or expected in met:
+        return None
+    archived = ", or it is in an archive" if begin[0] else ""
+    what = (
+        f"No entry has the hash {expected}: the end was cut off, or this is another one{archived}."
+    )
+    return Damage(seq=seq + 1, what=what)
 
 
 def _not_anchored(row: Row, anchors: Mapping[int, str]) -> Damage | None:

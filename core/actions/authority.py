@@ -17,6 +17,7 @@ import msgspec
 from core.access import Access, Role, highest
 from core.actions.events import (
     ControlRequested,
+    EntriesArchived,
     Entry,
     Record,
     RunDecided,
@@ -53,16 +54,10 @@ def refusal_of(
         approver: Role of those who may approve runs of the cluster.
     """
     event = record.event
-    # as bytes: texts that are not ASCII cannot be compared
-    found, expected = (
-        event.signature.encode("utf-8", "surrogatepass"),
-        _signature(record, key).encode(),
-    )
-    is_genuine = hmac.compare_digest(found, expected)
     if not isinstance(event, Request):
-        return None if is_genuine else _not_signed("entry", record)
+        return None if is_genuine(record, key) else _not_signed("entry", record)
     identity = event.identity
-    if identity is None or identity.name != record.actor or not is_genuine:
+    if identity is None or not is_genuine(record, key):
         return _not_signed("request", record)
     role, action = _needed(event, approver)
     refused = access.refusal(identity, role, record.cluster, action)
@@ -78,6 +73,23 @@ def _not_signed(what: str, record: Record) -> Refusal:
         hint="Request it again with `trimtab` or on the pages. Machines that share a journal need "
         "one key: key_file under [access].",
     )
+
+
+def is_genuine(record: Record, key: bytes) -> bool:
+    """Return whether a record has this installation's signature, and of a person their own name.
+
+    Args:
+        record: Of any event.
+        key: The installation's key.
+    """
+    event = record.event
+    if isinstance(event, Request | EntriesArchived) and (
+        event.identity is None or event.identity.name != record.actor
+    ):
+        return False
+    # as bytes: texts that are not ASCII cannot be compared
+    found = event.signature.encode("utf-8", "surrogatepass")
+    return hmac.compare_digest(found, _signature(record, key).encode())
 
 
 def _needed(event: Request, approver: Role) -> tuple[Role, str]:

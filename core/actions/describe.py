@@ -8,6 +8,7 @@ from typing import Final, assert_never
 
 from core.actions.events import (
     ControlRequested,
+    EntriesArchived,
     Event,
     ExternalMove,
     RunClaimed,
@@ -48,6 +49,7 @@ KINDS: Final[dict[str, str]] = {
     "ExternalMove": "external change",
     "RunEnded": "ended",
     "RunMeasured": "measured",
+    "EntriesArchived": "archived",
 }
 """Kind of an entry in the journal to the word for people (and for the URL)."""
 
@@ -156,7 +158,7 @@ def why_nothing_lasts(view: RunView) -> str:
 def describe_event(event: Event) -> EventDescription:
     """Return an event in words."""
     match event:
-        case RunRequested() | ControlRequested() | RunDecided():
+        case RunRequested() | ControlRequested() | RunDecided() | EntriesArchived():
             return _describe_request(event)
         case RunClaimed() | RunRefused() | RunPaused() | RunResumed() | RunEnded():
             return _describe_run(event)
@@ -182,7 +184,9 @@ def describe_event(event: Event) -> EventDescription:
             assert_never(event)
 
 
-def _describe_request(event: RunRequested | ControlRequested | RunDecided) -> EventDescription:
+def _describe_request(
+    event: RunRequested | ControlRequested | RunDecided | EntriesArchived,
+) -> EventDescription:
     match event:
         case RunRequested():
             what = f"Asked to {tally(event.plan.steps)}"
@@ -194,6 +198,9 @@ def _describe_request(event: RunRequested | ControlRequested | RunDecided) -> Ev
         case RunDecided():
             what = "Approved the run." if event.is_approved else "Rejected the run."
             return EventDescription(what=what, why=event.comment)
+        case EntriesArchived():
+            what = f"Moved entries {event.first} to {event.last} to {event.file}."
+            return EventDescription(what=what, why=event.reason)
 
 
 def _describe_run(

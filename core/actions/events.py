@@ -210,6 +210,31 @@ class RunMeasured(_Event, frozen=True, kw_only=True):
     nodes: tuple[MeasuredNode, ...] = ()
 
 
+class EntriesArchived(_Event, frozen=True, kw_only=True):
+    """An admin moved the oldest entries, whole runs, from the journal to a file.
+
+    It is of no run and of no cluster: both are empty in its record. The journal begins behind
+    entry ``last``, whose hash is ``digest``.
+
+    Attributes:
+        first: Place of the first entry that was moved.
+        last: Place of the last one.
+        digest: Its hash.
+        file: Name of the file, without its folder.
+        sha256: Of the file's content, hexadecimal.
+        reason: Why.
+        identity: See :mod:`core.actions.authority`.
+    """
+
+    first: int
+    last: int
+    digest: str
+    file: str
+    sha256: str
+    reason: str = ""
+    identity: Identity | None = None
+
+
 Event = (
     RunRequested
     | ControlRequested
@@ -227,6 +252,7 @@ Event = (
     | ExternalMove
     | RunEnded
     | RunMeasured
+    | EntriesArchived
 )
 """Every event there is."""
 

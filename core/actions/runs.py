@@ -15,6 +15,7 @@ from typing import Any, Final
 from core.access import is_same_person
 from core.actions.events import (
     ControlRequested,
+    EntriesArchived,
     Entry,
     ExternalMove,
     Record,
@@ -102,7 +103,10 @@ def _grown(view: RunView, entry: Entry) -> RunView:
         raise _illegal(entry, f"it does not come after entry {view.last_seq}")
     fold_event = _FOLDS.get(type(record.event))
     if fold_event is None:
-        raise _illegal(entry, "a run is requested once")
+        is_archive = isinstance(record.event, EntriesArchived)
+        raise _illegal(
+            entry, "an archive is of no run" if is_archive else "a run is requested once"
+        )
     if _is_void(view, record):
         seqs = (*view.disregarded, entry.seq)
         return replace(view, disregarded=seqs, last_seq=entry.seq, last_at=record.at)

@@ -465,6 +465,11 @@ COMMANDS: Final[Mapping[str, Mapping[str, Entry | Group]]] = {
             "List and export who did what: entries of the journal.",
             "trimtab audit --who alice --from -7d --export week.csv",
         ),
+        "archive": Entry(
+            f"{_CLI}.archive",
+            "Move old entries of the journal to a file.",
+            "trimtab archive 2026.jsonl --before 2026-07-01 --reason OPS-7",
+        ),
         "pegasus": Group("Show, balance and maintain Apache Pegasus clusters.", _PEGASUS_COMMANDS),
     },
     "Services": {

@@ -60,6 +60,10 @@ def runs(
         Path | None,
         typer.Option(metavar="FILE", help="With --verify: use this copy of the anchor file."),
     ] = None,
+    archive: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="With --verify: verify this archive, too; oldest first."),
+    ] = None,
     export: Annotated[
         Path | None, typer.Option(metavar="FILE.jsonl", help="Export the entries to a file.")
     ] = None,
@@ -77,8 +81,8 @@ def runs(
     Show time, person, reason and result.
     """
     config = configured_journal(config_file)
-    if not verify and (expect is not None or anchors is not None):
-        raise UsageFaultError("--expect and --anchors need --verify.", hint="Give both.")
+    if not verify and (expect is not None or anchors is not None or archive):
+        raise UsageFaultError("--expect, --anchors and --archive need --verify.", hint="Give both.")
     if control := _control_given(pause=pause, resume=resume, stop=stop):
         if run is None or verify or export:
             raise UsageFaultError(
@@ -87,7 +91,13 @@ def runs(
             )
         return _control(config, run, control, reason, as_json=as_json)
     if verify:
-        return _verify(config, run or export, expect, anchors, as_json=as_json)
+        if run or export:
+            raise UsageFaultError(
+                "--verify looks at the whole journal, not at a run, and exports nothing.",
+                hint="Give it alone.",
+            )
+        found = services.verify_journal(config, expect, anchors, archive or ())
+        return _verify(services.journal(config), found, as_json=as_json)
     if export is not None:
         return _export(config, export, run, cluster, as_json=as_json)
     if run is not None:
@@ -362,28 +372,15 @@ def _entries_text(count: int) -> str:
     return "1 entry" if count == 1 else f"{count:,} entries"
 
 
-def _verify(
-    config: services.Config,
-    other: object,
-    expect: str | None,
-    anchors: Path | None,
-    *,
-    as_json: bool,
-) -> int:
-    if other:
-        raise UsageFaultError(
-            "--verify looks at the whole journal, not at a run, and exports nothing.",
-            hint="Give it alone.",
-        )
-    journal = services.journal(config)
-    found = services.verify_journal(config, expect, anchors)
-
+def _verify(journal: services.Journal, found: services.Verified, *, as_json: bool) -> int:
     def show() -> None:
         if found.damage is None:
             say(f"The journal {journal.place} is sound: {_entries_text(found.entries)}.")
         else:
             say(f"The journal {journal.place} is DAMAGED at entry {found.damage.seq}.")
             say(f"{found.damage.what} {_entries_text(found.entries)} before it are sound.")
+        if found.archived:
+            say(f"Entries up to {found.archived} are in an archive: verify it with --archive FILE.")
         say(f"Newest sound entry: {found.newest_seq}, hash {found.newest_digest}")
         if found.anchors:
             say(f"{pluralize(found.anchors, 'anchor')} agree with it.")
@@ -400,6 +397,7 @@ def _verify(
         "entries": found.entries,
         "newest": {"seq": found.newest_seq, "digest": found.newest_digest},
         "anchors": found.anchors,
+        "archived": found.archived,
         "damage": None if damage is None else {"seq": damage.seq, "what": damage.what},
     }
     code = EXIT_DONE if found.is_sound else EXIT_REFUSED

@@ -171,7 +171,8 @@ def _visible(config: Config, entries: pd.DataFrame) -> pd.DataFrame:
     """Return the entries of the clusters that the person may look at."""
     if config.access.sign_in == "none":
         return entries
-    return entries[entries["cluster"].isin([one.name for one in config.clusters])]
+    names = ["", *(one.name for one in config.clusters)]  # archives are of no cluster
+    return entries[entries["cluster"].isin(names)]
 
 
 def newest(config: Config) -> tuple[int, str]:

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +21,13 @@ import msgspec
 from core.access import Identity
 from core.actions.approval import check_decision, waits_for_approval
 from core.actions.authority import Request, needed_role, signed
-from core.actions.events import ControlRequested, Record, RunDecided, RunRequested
+from core.actions.events import (
+    ControlRequested,
+    EntriesArchived,
+    Record,
+    RunDecided,
+    RunRequested,
+)
 from core.actions.model import Control, RunId, RunOptions
 from core.actions.request import (
     RunLimits,
@@ -43,7 +50,8 @@ if TYPE_CHECKING:
     from connectors.check import CheckResult
     from connectors.config.model import ClusterConfig, TrimtabConfig
     from connectors.connector import Connector
-    from connectors.journal.journal import SqlJournal
+    from connectors.journal.archive import Archive
+    from connectors.journal.journal import Archivable, SqlJournal
     from connectors.journal.verify import Verification
     from core.actions.dry_run import Rehearsal
     from core.systems import KnownSystem
@@ -53,6 +61,9 @@ if TYPE_CHECKING:
     Config = TrimtabConfig
     Journal = SqlJournal
     BackupMade = Backup
+    ArchiveMade = Archive
+    OldEntries = Archivable
+    Verified = Verification
     """What the pages call them; they import nothing of the connectors."""
 
 CONFIG_ENV: Final = "TRIMTAB_CONFIG"
@@ -168,7 +179,10 @@ def restore(config: TrimtabConfig, folder: Path) -> Backup:
 
 
 def verify_journal(
-    config: TrimtabConfig, expected: str | None = None, anchors: Path | None = None
+    config: TrimtabConfig,
+    expected: str | None = None,
+    anchors: Path | None = None,
+    archives: Sequence[Path] = (),
 ) -> Verification:
     """Compute the journal's chain again and hold it against the anchors.
 
@@ -176,19 +190,104 @@ def verify_journal(
         config: Where the journal is, and the key that signed the anchors.
         expected: A hash that must be in it.
         anchors: A copy of the anchor file; ``None``: the configured one, if it is there.
+        archives: Files of entries that were in the journal, oldest first: verified with it.
     Raises:
-        InputError: The anchors cannot be read, or are not of this installation.
+        InputError: Anchors or archives cannot be read, or the anchors are not of this installation.
         RemoteError: The journal cannot be read.
     """
     from connectors.access.key import installation_key  # noqa: PLC0415  # commands must start fast
     from connectors.journal.anchor import read_anchors  # noqa: PLC0415  # the same
+    from connectors.journal.archive import read_archive  # noqa: PLC0415  # the same
 
     file = anchors or config.audit.anchor_file
+    key = installation_key(config.access)
     known: dict[int, str] = {}
     if file is not None and (anchors is not None or file.exists()):
-        key = installation_key(config.access)
         known = {one.seq: one.digest for one in read_anchors(file, key)}
-    return journal(config).verify(expected, known)
+    archived = chain.from_iterable(read_archive(one) for one in archives)
+    return journal(config).verify(expected, known, key=key, archived=archived)
+
+
+def old_entries(config: TrimtabConfig, before: datetime | None, by: Identity) -> OldEntries:
+    """Return what an admin may archive: the oldest entries, as far as every run in them has ended.
+
+    Args:
+        config: Its ``keep_days`` says how long entries stay.
+        before: They are older than this, aware UTC; ``None``: older than ``keep_days``.
+        by: Who archives.
+    Raises:
+        InputError: ``keep_days`` is not set, forbids it, or no entry is so old; or the journal is
+            damaged.
+        ForbiddenError: The person is not admin of every cluster that the entries are about.
+        RemoteError: The journal cannot be read.
+    """
+    days = config.audit.keep_days
+    if days is None:
+        raise InputError(
+            "Entries of the journal are kept for ever.",
+            hint="Set keep_days under [audit] to allow an archive of older ones.",
+        )
+    limit = now() - timedelta(days=days)
+    if before is not None and before > limit:
+        raise InputError(
+            f"Entries stay for {days:g} days (keep_days under [audit]), and "
+            f"{before:%Y-%m-%d %H:%M} is later than that.",
+            hint=f"Name a time before {limit:%Y-%m-%d %H:%M} (UTC).",
+        )
+    damage = verify_journal(config).damage
+    if damage is not None:
+        raise InputError(
+            f"The journal is damaged at entry {damage.seq}: {damage.what}",
+            hint="Only a sound journal is archived; see `trimtab runs --verify`.",
+        )
+    found = journal(config).archivable(before or limit)
+    for cluster in sorted({one.name for one in config.clusters} | found.clusters):
+        config.access.rules().check(by, "admin", cluster, "archive the journal")
+    if not found.last:
+        run = found.open_run
+        raise InputError(
+            f"Run {run} has not ended, and all entries from its first on stay."
+            if run
+            else f"No run whose entries are all before {before or limit:%Y-%m-%d %H:%M} can go "
+            "without a later one.",
+            hint=f"Stop it: trimtab runs {run} --stop." if run else "Nothing is to be archived.",
+        )
+    return found
+
+
+def archive(
+    config: TrimtabConfig, found: OldEntries, file: Path, reason: str, by: Identity
+) -> ArchiveMade:
+    """Move old entries from the journal to a new file; the chain goes on, and records it.
+
+    Args:
+        config: Where the journal is.
+        found: Of :func:`old_entries`, which checks the person, too.
+        file: It must not exist.
+        reason: Why, for the record.
+        by: Who does it.
+    Raises:
+        InputError: No reason, or a file that cannot be written.
+        ConflictError: A run in it was written meanwhile.
+        RemoteError: The journal cannot be read or written.
+    """
+    from connectors.access.key import installation_key  # noqa: PLC0415  # commands must start fast
+    from connectors.journal.archive import write_archive  # noqa: PLC0415  # the same
+
+    why = reason_of(reason)
+    made = write_archive(journal(config), found.last, file)
+    event = EntriesArchived(
+        first=made.first,
+        last=made.last,
+        digest=made.digest,
+        file=file.name,
+        sha256=made.sha256,
+        reason=why,
+        identity=by,
+    )
+    record = Record(run_id=RunId(""), cluster="", at=now(), actor=by.name, event=event)
+    journal(config).remove_archived(signed(record, installation_key(config.access)), found.newest)
+    return made
 
 
 def journal_bytes(config: TrimtabConfig) -> int | None:

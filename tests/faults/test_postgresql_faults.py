@@ -19,9 +19,11 @@ from journal_entries import record_of, requested
 from postgresql import IS_INSTALLED, PostgreSql
 from pydantic import SecretStr
 
+from connectors.journal.archive import read_archive, write_archive
 from connectors.journal.journal import SqlJournal
 from connectors.sandbox.pulsar.fleet import Sandbox, SandboxOptions
-from core.actions.model import ENDED_RUNS
+from core.actions.events import EntriesArchived
+from core.actions.model import ENDED_RUNS, RunId
 from core.errors import RemoteError
 
 pytestmark = [
@@ -101,6 +103,24 @@ def test_the_database_itself_refuses_changes(url) -> None:
         ):
             connection.execute(sa.text(statement))
     assert journal.verify().is_sound
+    journal.close()
+
+
+def test_archived_entries_leave_and_the_database_refuses_deletes_again(url, tmp_path) -> None:
+    journal = SqlJournal(url)
+    for _ in range(3):
+        journal.append(record_of(requested()))
+    made = write_archive(journal, 2, tmp_path / "old.jsonl")
+    event = EntriesArchived(first=1, last=2, digest=made.digest, file="old.jsonl", sha256="")
+    journal.remove_archived(record_of(event, run_id=RunId("")), 3)
+    assert [entry.seq for entry in journal.entries()] == [3, 4]
+    found = journal.verify(archived=read_archive(tmp_path / "old.jsonl"))
+    assert (found.damage, found.entries) == (None, 4)
+    with (
+        pytest.raises(sa.exc.DBAPIError, match="only ever added to"),
+        journal.database.engine.begin() as connection,
+    ):
+        connection.execute(sa.text("DELETE FROM trimtab_entries"))
     journal.close()
 
 

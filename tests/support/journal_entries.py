@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from core.actions.events import (
     FIRST_LINK,
     ControlRequested,
+    EntriesArchived,
     Entry,
     Event,
     ExternalMove,
@@ -119,6 +120,9 @@ ONE_OF_EACH: tuple[Event, ...] = (
     SettingRestored(key=SHEDDING, result="restored", sentence="As before."),
     ExternalMove(subject="a/b/0x0_0x1", source=None, destination="b9:8080", sentence="Moved."),
     RunDecided(is_approved=True, comment="looks right"),
+    EntriesArchived(
+        first=1, last=9, digest="a" * 64, file="2026.jsonl", sha256="b" * 64, reason="too old"
+    ),
     RunEnded(state="DONE", sentence="All done."),
     RunMeasured(
         snapshot_id="feedfeedfeedfeed",

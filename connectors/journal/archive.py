@@ -1,0 +1,122 @@
+"""Archives: the oldest entries of a journal, moved to a file that verifies with the rest.
+
+One line an entry, exactly as it was stored, so that the chain of hashes can be computed over files
+and journal together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import msgspec
+
+from connectors.journal.journal import SqlJournal
+from connectors.journal.verify import Row, verify_rows
+from core.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archive:
+    """What a file of entries holds.
+
+    Attributes:
+        first: Place of its first entry.
+        last: Place of its last entry.
+        digest: Hash of the last entry.
+        sha256: Of its content, hexadecimal.
+    """
+
+    first: int
+    last: int
+    digest: str
+    sha256: str
+
+
+def write_archive(journal: SqlJournal, last: int, file: Path) -> Archive:
+    """Copy the entries up to one place into a new file (0600), and verify what was written.
+
+    Args:
+        journal: It is only read.
+        last: Place of the last entry to copy; it is there.
+        file: It must not exist.
+    Raises:
+        InputError: The file is there, cannot be written, or does not hold what was to be written.
+        RemoteError: The journal cannot be read.
+    """
+    rows = journal.rows(last)
+    try:
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="ascii") as out:
+            for row in rows:
+                out.write(json.dumps(asdict(row), sort_keys=True) + "\n")
+            out.flush()
+            os.fsync(out.fileno())
+        _sync_folder(file.parent)
+        return _verified(file, last)
+    except FileExistsError as exc:
+        raise InputError(
+            f"{file} is there already, and an archive overwrites nothing.", hint="Name a new file."
+        ) from exc
+    except OSError as exc:
+        raise InputError(
+            f"{file} cannot be written: {exc.strerror}.",
+            hint="Check the folder, its owner and the room on its disk. No entry was removed.",
+        ) from exc
+
+
+def read_archive(file: Path) -> Iterator[Row]:
+    """Yield the entries of an archive as they were stored.
+
+    Raises:
+        InputError: It cannot be read, or a line is no entry.
+    """
+    try:
+        with file.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                try:
+                    yield _ROW.decode(line)
+                except (msgspec.MsgspecError, UnicodeError) as exc:
+                    raise InputError(
+                        f"{file}, line {number} is no entry of a journal: {exc}.",
+                        hint="Name a file of `trimtab archive`.",
+                    ) from exc
+    except OSError as exc:
+        raise InputError(
+            f"The archive {file} cannot be read: {exc.strerror}.", hint="Check the name."
+        ) from exc
+
+
+_ROW = msgspec.json.Decoder(Row)
+
+
+def _verified(file: Path, last: int) -> Archive:
+    """Read a file back.
+
+    Raises:
+        InputError: It does not end with entry ``last``, or its chain is broken.
+    """
+    first = next(read_archive(file))
+    found = verify_rows(read_archive(file), after=(first.seq - 1, first.previous))
+    if found.damage is not None or found.newest_seq != last:
+        what = found.damage.what if found.damage else f"It ends with entry {found.newest_seq}."
+        raise InputError(
+            f"{file} does not hold what was written: {what}",
+            hint="Check the disk, or name a file on another one. No entry was removed.",
+        )
+    with file.open("rb") as content:
+        sha256 = hashlib.file_digest(content, "sha256").hexdigest()
+    return Archive(first=first.seq, last=last, digest=found.newest_digest, sha256=sha256)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Let the file's name outlive a power cut, too."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,66 @@
+"""``trimtab archive``: old entries of the journal, moved to a file that verifies with the rest."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from core.units import pluralize
+from dashboard import services
+from dashboard.cli.config import configured_journal
+from dashboard.cli.history.moments import moment
+from dashboard.cli.options import Config, Json
+from dashboard.cli.output import Answer, StoppedError, UsageFaultError, emit, note, say
+from dashboard.services import access
+
+app = typer.Typer()
+
+
+@app.command()
+def archive(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="New file, JSON lines.")],
+    before: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Only older entries; default: keep_days ago."),
+    ] = None,
+    reason: Annotated[str, typer.Option(help="Reason (recorded in the audit log).")] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Archive without confirmation.")] = False,
+    config_file: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Move old entries of the journal to a file, when keep_days under [audit] allows it.
+
+    Whole runs that have ended; only an admin may. Verify with `trimtab runs --verify --archive`.
+    """
+    config = configured_journal(config_file)
+    if not reason.strip():
+        raise UsageFaultError("An archive needs a reason.", hint="Give --reason TEXT.")
+    if not yes and not sys.stdin.isatty():
+        raise UsageFaultError("No terminal.", hint="Add --yes.")
+    limit = None if before is None else moment(before, services.now())
+    by = access.command_identity(config)
+    found = services.old_entries(config, limit, by)
+    if not yes:
+        note(f"Move entries {found.first} to {found.last} of the journal to {file}? Type yes:")
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise StoppedError("Nothing was changed.")
+    made = services.archive(config, found, file, reason, by)
+    count = made.last - made.first + 1
+
+    def show() -> None:
+        say(f"{pluralize(count, 'entry')} moved to {file}: {made.first} to {made.last}.")
+        if found.open_run:
+            say(f"Run {found.open_run} has not ended: entries from its first on stay.")
+
+    body = {
+        "archive": str(file),
+        "first": made.first,
+        "last": made.last,
+        "digest": made.digest,
+        "sha256": made.sha256,
+        "open_run": found.open_run,
+    }
+    return emit(Answer(body, show), as_json=as_json)
