@@ -116,7 +116,7 @@ class Approval(Strict):
         needed: ``never``, ``large`` (see :class:`core.actions.approval.ApprovalRules`), ``always``.
         max_steps: Steps of a plan that is not large.
         max_clients: Clients that may reconnect by a plan that is not large.
-        within_min: Minutes in which it must be given.
+        within_min: Minutes in which it must be given, and then again in which the run must begin.
         role: Of those who may approve.
         ticket: Regular expression (RE2) that every reason must contain, for example ``OPS-[0-9]+``.
     """

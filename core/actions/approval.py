@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from core.access import Role, is_same_person
 from core.actions.model import Refusal
-from core.actions.views import RunView
+from core.actions.views import Decision, RunView
 from core.errors import ForbiddenError, PlanConflictError
 from core.plan.model import Plan
 from core.units import pluralize
@@ -29,7 +29,8 @@ class ApprovalRules:
             lasting settings or policies; ``always``.
         max_steps: Steps of a plan that is not large.
         max_clients: Producers and consumers that may reconnect by one; unknown counts as more.
-        within_min: Minutes from the request in which it must be given.
+        within_min: Minutes from the request in which it must be given, and from then on in which
+            the run must begin.
         role: That the person needs who approves.
     """
 
@@ -78,8 +79,8 @@ def waits_for_approval(view: RunView, rules: ApprovalRules, now: datetime) -> bo
     )
 
 
-def approval_refusal(view: RunView, rules: ApprovalRules) -> Refusal | None:
-    """Return why a run that nobody waits for any more was not approved; ``None``: it may go on."""
+def approval_refusal(view: RunView, rules: ApprovalRules, now: datetime) -> Refusal | None:
+    """Return why a run that nobody waits for any more has no approval; ``None``: it may begin."""
     why = rules.why_needed(view.plan)
     decision = view.decision
     if decision is not None and not decision.is_approved:
@@ -89,12 +90,26 @@ def approval_refusal(view: RunView, rules: ApprovalRules) -> Refusal | None:
             sentence=f"{decision.decided_by} rejected the run{comment}.",
             hint="Change the plan, and request it again.",
         )
-    if not why or decision is not None:
+    if not why:
         return None
+    if decision is not None:
+        return _outdated(decision, rules, now)
     return Refusal(
         code="not_approved",
         sentence=f"Nobody approved the run until {rules.until(view):%H:%M} UTC, and {why}.",
         hint="Make the plan again, and ask another person to approve it.",
+    )
+
+
+def _outdated(decision: Decision, rules: ApprovalRules, now: datetime) -> Refusal | None:
+    """Who approved a run meant it to begin then, not when a worker is started days later."""
+    if now < decision.decided_at + timedelta(minutes=rules.within_min):
+        return None
+    return Refusal(
+        code="approval_expired",
+        sentence=f"{decision.decided_by} approved the run at {decision.decided_at:%Y-%m-%d %H:%M} "
+        f"UTC; an approval counts for {rules.within_min:g} minutes, and no worker began in time.",
+        hint="Check that a worker runs, make the plan again, and ask for approval again.",
     )
 
 

@@ -53,7 +53,7 @@ def run_refusal(session: Session) -> Refusal | None:
     now = session.ports.clock.now()
     return (
         session.ports.refusal_of(session.requested)
-        or approval_refusal(session.view, cluster.approval)
+        or approval_refusal(session.view, cluster.approval, now)
         or plan_refusal(
             plan,
             cluster=cluster.name,

@@ -68,6 +68,17 @@ def test_a_run_that_nobody_approves_in_time_is_refused() -> None:
     assert world.view.refusal.code == "not_approved"
 
 
+def test_an_approval_that_no_worker_uses_in_time_is_void() -> None:
+    world = asked(approval=ALWAYS)
+    world.decide(is_approved=True)
+    world.pass_time(30 * 60.0 + 1)
+    assert world.work() == "REFUSED"
+    assert world.view.refusal is not None
+    assert world.view.refusal.code == "approval_expired"
+    assert "30 minutes" in world.view.refusal.sentence
+    assert world.sends == []
+
+
 def test_a_run_that_waits_can_be_stopped() -> None:
     world = asked(approval=ALWAYS)
     world.control("stop")
