@@ -10,6 +10,8 @@ from starlette.routing import Route
 from core.errors import OpsError
 from dashboard import services
 from dashboard.services import metrics
+from dashboard.services.access import visible_to
+from dashboard.sign_in import SCRAPER
 
 _UNAVAILABLE = 503
 
@@ -25,9 +27,13 @@ async def _readyz(_: Request) -> Response:
     return PlainTextResponse("ready\n")
 
 
-async def _metrics(_: Request) -> Response:
+async def _metrics(request: Request) -> Response:
+    def read() -> bytes:
+        config, scraper = services.page_config(), request.scope.get(SCRAPER)
+        return metrics.metrics_text(config if scraper is None else visible_to(config, scraper))
+
     try:
-        text = await run_in_threadpool(lambda: metrics.metrics_text(services.page_config()))
+        text = await run_in_threadpool(read)
     except OpsError as error:
         return PlainTextResponse(f"{error}\n", _UNAVAILABLE)
     return Response(text, media_type=metrics.CONTENT_TYPE)

@@ -33,6 +33,9 @@ _OPEN: Final = frozenset({"/healthz", "/readyz", "/_stcore/health"})
 """Probes of a supervisor, which has no person; they say no more than that it works."""
 
 _METRICS: Final = "/metrics"
+SCRAPER: Final = "trimtab.scraper"
+"""Of a request's scope: who asks for metrics."""
+
 _POLICY_VIOLATION: Final = 1008
 _KNOWN_FOR_S: Final = 5.0
 """How long a session that was found is not looked up again: a page loads dozens of files."""
@@ -116,7 +119,7 @@ class SignInGuard:
         if sign_in == "none":
             return RedirectResponse("/", 303) if path in (SIGN_IN, SIGN_OUT) else None
         if path == _METRICS:
-            return _of_scraper(config, Headers(scope=scope))
+            return _of_scraper(config, scope)
         if sign_in == "proxy":
             return _of_proxy(config, scope)
         return await self._of_person(config, scope, receive) if sign_in == "users" else None
@@ -163,13 +166,14 @@ class SignInGuard:
         return found is not None
 
 
-def _of_scraper(config: Config, headers: Headers) -> Response | None:
-    """Serve metrics to whoever has an API token of a person with any role."""
-    scheme, _, text = headers.get("authorization", "").partition(" ")
+def _of_scraper(config: Config, scope: Scope) -> Response | None:
+    """Serve metrics to whoever has an API token of a person with a role: of the clusters of it."""
+    scheme, _, text = Headers(scope=scope).get("authorization", "").partition(" ")
     try:
         if scheme.lower() == "bearer":
             identity = access.user_file(config).of_token(text, services.now())
             config.access.rules().check(identity, "viewer", None, "read metrics")
+            scope[SCRAPER] = identity
             return None
     except ForbiddenError as error:
         return PlainTextResponse(f"{error}\n", 403)

@@ -26,7 +26,7 @@ MAX_FAILURES: Final = 5
 """Failed attempts of one name from one address before further ones are refused for a while."""
 
 MAX_SPREAD: Final = 20
-"""The same of one name from all addresses, or from one address for all names."""
+"""The same of one name from all addresses that it is new to, or of all names from one address."""
 
 WINDOW: Final = timedelta(minutes=15)
 _KEPT: Final = timedelta(days=90)
@@ -145,17 +145,25 @@ class Sessions:
             self._note(who.name, address, "out")
 
     def _is_held(self, name: str, address: str) -> bool:
-        """Return whether too many attempts failed a short while ago."""
+        """Return whether too many attempts failed a short while ago.
+
+        Attempts from elsewhere do not keep a person out of the address of an earlier sign-in: else
+        whoever knows a name could lock it.
+        """
         since = datetime_to_ms(self._now() - WINDOW)
         of_name, from_address = SIGN_INS.c.person == name, SIGN_INS.c.address == address[:64]
+        wrong = sa.and_(SIGN_INS.c.at_ms >= since, SIGN_INS.c.result == "wrong")
         query = sa.select(
-            sa.func.count().filter(of_name, from_address),
-            sa.func.count().filter(of_name),
-            sa.func.count().filter(from_address),
-        ).where(SIGN_INS.c.at_ms >= since, SIGN_INS.c.result == "wrong")
+            sa.func.count().filter(wrong, of_name, from_address),
+            sa.func.count().filter(wrong, of_name),
+            sa.func.count().filter(wrong, from_address),
+            sa.func.count().filter(SIGN_INS.c.result == "in", of_name, from_address),
+        ).where(sa.or_(of_name, from_address))
         with self._database.reading("count attempts") as connection:
-            both, named, sent = connection.execute(query).one()
-        return bool(both >= MAX_FAILURES or max(named, sent) >= MAX_SPREAD)
+            both, named, sent, known = connection.execute(query).one()
+        return bool(
+            both >= MAX_FAILURES or sent >= MAX_SPREAD or (named >= MAX_SPREAD and not known)
+        )
 
     def _held(self, address: str) -> int:
         """Return how many attempts from an address were held up a short while ago."""

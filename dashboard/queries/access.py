@@ -67,12 +67,7 @@ def page_config() -> Config:
     config = services.page_config()
     if config.access.sign_in == "none":
         return config
-    who = person(config)
-    rules = config.access.rules()
-    visible = [one for one in config.clusters if rules.may(who, "viewer", one.name)]
-    if config.clusters and not visible:
-        rules.check(who, "viewer", None, "look at a cluster")
-    return config.model_copy(update={"clusters": visible})
+    return access.visible_to(config, person(config))
 
 
 def refusal(config: Config, role: Role, cluster: str | None, action: str) -> str | None:

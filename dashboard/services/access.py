@@ -97,6 +97,19 @@ def proxied_identity(config: Config, headers: Mapping[str, str]) -> Identity | N
 # -- people ----------------------------------------------------------------------------------------
 
 
+def visible_to(config: Config, who: Identity) -> Config:
+    """Return a configuration with the clusters that a person may look at.
+
+    Raises:
+        ForbiddenError: There are none.
+    """
+    rules = config.access.rules()
+    visible = [one for one in config.clusters if rules.may(who, "viewer", one.name)]
+    if config.clusters and not visible:
+        rules.check(who, "viewer", None, "look at a cluster")
+    return config.model_copy(update={"clusters": visible})
+
+
 def user_file(config: Config) -> UserFile:
     """Return the user file of a configuration."""
     return _user_file_at(config.users_file)

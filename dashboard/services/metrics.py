@@ -40,6 +40,7 @@ _KEPT_S: Final = 2.0
 """Scrapes within this time get the same text: several servers may ask at once."""
 
 _MAX_SNAPSHOTS: Final = 64
+_MAX_TEXTS: Final = 8
 _RUNS: Final = 200
 _JOB_STATES: Final = ("queued", "running", "done", "failed", "stopped")
 
@@ -47,15 +48,15 @@ _LOG: Final = logging.getLogger("trimtab.metrics")
 
 _gauges: Final = cachetools.LRUCache[tuple[str, str], tuple[Gauge, ...]](_MAX_SNAPSHOTS)
 _lock: Final = threading.Lock()
-_text: Final[dict[str, tuple[float, bytes]]] = {}
+_text: Final = cachetools.LRUCache[tuple[str, ...], tuple[float, bytes]](_MAX_TEXTS)
 
 
 def metrics_text(config: Config) -> bytes:
-    """Return all metrics in the text format of Prometheus.
+    """Return the metrics of a configuration's clusters in the text format of Prometheus.
 
     What cannot be read is left out, and ``trimtab_source_up`` of it is 0.
     """
-    key = str(config.state_dir)
+    key = str(config.state_dir), *(one.name for one in config.clusters)
     with _lock:
         until, text = _text.get(key, (0.0, b""))
         if until < time.monotonic():
@@ -227,7 +228,8 @@ class _Metrics(Collector):
             self._add("journal_bytes", "Size of the journal's file.", {}, size)
         if (age_s := services.anchor_age_s(self._config)) is not None:
             self._add("journal_anchor_age_seconds", "Since the newest anchor.", {}, age_s)
-        runs = services.runs(self._config, limit=_RUNS)
+        names = {one.name for one in self._config.clusters}
+        runs = [one for one in services.runs(self._config, limit=_RUNS) if one.cluster in names]
         states = Counter((view.cluster, view.state) for view in runs)
         for (name, state), count in sorted(states.items()):
             self._add(

@@ -29,6 +29,11 @@ def configured(folder: Path, access: str) -> Path:
     return path
 
 
+def metrics(address: str, token: str) -> requests.Response:
+    headers = {"Authorization": f"Bearer {token}"}
+    return requests.get(f"{address}/metrics", headers=headers, timeout=30)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("users")
@@ -43,7 +48,11 @@ def users(folder: Path) -> UserFile:
 
 @pytest.fixture(scope="module")
 def address(folder: Path, users: UserFile) -> Iterator[str]:
-    config = configured(folder, 'sign_in = "users"\n[[access.grants]]\nrole="viewer"\npeople=["*"]')
+    grant = '[[access.grants]]\nrole="viewer"\npeople=["*"]\nclusters=["mine"]'
+    clusters = "".join(
+        f'\n[[clusters]]\nname="{one}"\nzookeeper="127.0.0.1:1"' for one in ("mine", "theirs")
+    )
+    config = configured(folder, f'sign_in = "users"\n{grant}{clusters}')
     with pages_served(folder, config=config) as port:
         yield f"http://127.0.0.1:{port}"
 
@@ -127,11 +136,12 @@ def test_a_form_of_another_site_is_refused(address) -> None:
 
 def test_metrics_need_an_api_token(address, users) -> None:
     assert requests.get(f"{address}/metrics", timeout=30).status_code == 401
-    wrong = {"Authorization": "Bearer ttk_0_0"}
-    assert requests.get(f"{address}/metrics", headers=wrong, timeout=30).status_code == 403
+    assert metrics(address, "ttk_0_0").status_code == 403
     _, token = users.add_token("ann", (), 1, datetime.now(UTC))
-    right = {"Authorization": f"Bearer {token}"}
-    assert requests.get(f"{address}/metrics", headers=right, timeout=30).status_code == 200
+    answer = metrics(address, token)
+    assert answer.status_code == 200
+    assert 'cluster="mine"' in answer.text
+    assert "theirs" not in answer.text
 
 
 def test_guessing_is_held_up(address) -> None:

@@ -238,6 +238,16 @@ def test_passwords_cannot_be_guessed(sessions, wall) -> None:
     assert sessions.of(sessions.sign_in("ann", PASSWORD, "10.0.0.9"))
 
 
+def test_guesses_from_many_addresses_hold_a_name_but_not_where_it_is_known(sessions) -> None:
+    assert sessions.sign_in("ann", PASSWORD, "10.0.0.1")
+    for number in range(20):
+        with pytest.raises(ForbiddenError, match="do not belong together"):
+            sessions.sign_in("ann", "guess", f"10.9.0.{number}")
+    with pytest.raises(ForbiddenError, match="Too many"):
+        sessions.sign_in("ann", "guess", "10.9.1.1")
+    assert sessions.of(sessions.sign_in("ann", PASSWORD, "10.0.0.1"))
+
+
 def test_one_address_cannot_try_many_names(sessions) -> None:
     for number in range(20):
         with pytest.raises(ForbiddenError):
