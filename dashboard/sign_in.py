@@ -290,4 +290,6 @@ def _address(config: Config, request: Request) -> str:
 
 
 def _is_https(request: Request) -> bool:
-    return "https" in (request.url.scheme, request.headers.get("x-forwarded-proto", ""))
+    # several proxies make a list of it; the first one is the browser's
+    forwarded = request.headers.get("x-forwarded-proto", "").partition(",")[0].strip()
+    return "https" in (request.url.scheme, forwarded)

@@ -7,6 +7,7 @@ import hmac
 import os
 import re
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -225,6 +226,8 @@ class UserFile:
             return _Content()
         except OSError as exc:
             raise self._unusable(exc.strerror or "unknown") from exc
+        if found.st_mode & stat.S_IWOTH:  # who writes it is whoever they like
+            raise self._unusable(f"everybody may write it (mode {stat.S_IMODE(found.st_mode):04o})")
         return self._read(found.st_mtime_ns, found.st_size)
 
     @lru_cache(maxsize=2)  # noqa: B019  # one file object per installation

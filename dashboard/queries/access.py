@@ -8,6 +8,7 @@ import streamlit as st
 
 from core.access import Identity, Role
 from core.errors import ForbiddenError
+from core.units import one_line
 from dashboard import services
 from dashboard.services import access
 
@@ -50,7 +51,8 @@ def _of_provider(config: Config) -> Identity | None:
     is_unverified = str(claims.get("email_verified", True)).lower() != "true"
     name = claims.get("email") if claims.get("email") and not is_unverified else claims.get("sub")
     groups = claims.get(config.access.groups_claim) or ()
-    if not isinstance(name, str) or not name:
+    name = one_line(name)[:255] if isinstance(name, str) else ""
+    if not name:
         return None
     listed = groups if isinstance(groups, list | tuple) else [groups]
     return Identity(name=name, groups=tuple(str(one) for one in listed), source="oidc")

@@ -16,6 +16,7 @@ from core.actions.authority import plan_signature
 from core.errors import ForbiddenError, UnusablePlanError
 from core.plan.codec import dump_plan, load_plan, signature_of
 from core.systems import steps_of
+from core.units import one_line
 from dashboard import services
 
 if TYPE_CHECKING:
@@ -83,12 +84,12 @@ def _token() -> str:
 def proxied_identity(config: Config, headers: Mapping[str, str]) -> Identity | None:
     """Return whom a trusted proxy's headers name; ``None``: nobody."""
     proxy = config.access.proxy
-    name = headers.get(proxy.user_header, "").strip()
+    name = one_line(headers.get(proxy.user_header, ""))[:255]
     groups = headers.get(proxy.groups_header, "").split(",")
     if not name:
         return None
     return Identity(
-        name=name[:255],
+        name=name,
         groups=tuple(group.strip() for group in groups if group.strip()),
         source="proxy",
     )

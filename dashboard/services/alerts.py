@@ -41,12 +41,19 @@ def _store_at(address: SecretStr, connectors: tuple[Any, ...]) -> AlertStore:
 def current(config: Config) -> tuple[list[Alert], list[Silence]]:
     """Return the alerts of the configured clusters, the most urgent first, and the silences.
 
+    Where people sign in, a silence that fits none of these clusters is another team's.
+
     Raises:
         RemoteError: The database cannot be read.
     """
     names = {cluster.name for cluster in config.clusters}
     found = [one for one in store(config).alerts().values() if one.key.cluster in names]
-    return sorted(found, key=_place), store(config).silences(services.now())
+    silences = store(config).silences(services.now())
+    if config.access.sign_in != "none":
+        silences = [
+            one for one in silences if any(fnmatchcase(name, one.cluster) for name in names)
+        ]
+    return sorted(found, key=_place), silences
 
 
 def changes(config: Config, cluster: str, since: datetime, until: datetime) -> list[AlertChange]:

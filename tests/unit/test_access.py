@@ -146,7 +146,7 @@ def test_a_token_stands_for_its_person_until_it_is_revoked_or_expires(users, tmp
     users.set_user("ann", PASSWORD, ("sre",))
     key, text = users.add_token("ann", (), 2, NOW)
     assert users.of_token(text, NOW) == Identity(name="ann", groups=("sre",), source="token")
-    assert text.rpartition("_")[2] not in (tmp_path / "state" / "users.json").read_text()
+    assert text.split("_", 2)[2] not in (tmp_path / "state" / "users.json").read_text()
     with pytest.raises(ForbiddenError, match="expired"):
         users.of_token(text, NOW + timedelta(days=2))
     for wrong in ("", "ttk_x", text[:-1] + ("A" if text[-1] != "A" else "B"), "ä" * 60):
@@ -190,6 +190,14 @@ class Wall:
 @pytest.fixture
 def wall() -> Wall:
     return Wall()
+
+
+def test_a_user_file_that_everybody_may_write_is_not_used(users, tmp_path) -> None:
+    users.set_user("ann", PASSWORD)
+    file = next(one for one in tmp_path.rglob("*") if one.is_file() and one.suffix != ".lock")
+    file.chmod(0o602)
+    with pytest.raises(ConfigError, match="everybody may write it"):
+        users.verified("ann", PASSWORD)
 
 
 @pytest.fixture
@@ -273,6 +281,7 @@ def test_whoever_goes_on_guessing_does_not_fill_the_database(sessions, tmp_path)
         ({"email": "ann@x", "sub": "7", "email_verified": False}, "7"),
         ({"email": "ann@x", "sub": "7", "email_verified": "false"}, "7"),
         ({"email": "ann@x", "sub": "7", "groups": 5}, "ann@x"),
+        ({"email": "ann@x\n2026 root approved", "sub": "7"}, "ann@x 2026 root approved"),
     ],
 )
 def test_an_address_that_the_provider_did_not_verify_is_no_name(monkeypatch, claims, name) -> None:
@@ -289,6 +298,15 @@ def test_of_a_proxy_only_the_address_that_it_added_counts() -> None:
     scope = {"type": "http", "headers": lines, "client": ("10.0.0.7", 1)}
     assert sign_in._address(config, Request(scope)) == "203.0.113.9"
     assert sign_in._address(config, Request({**scope, "client": ("6.6.6.6", 1)})) == "6.6.6.6"
+
+
+@pytest.mark.parametrize(
+    ("said", "is_secure"), [("https", True), ("https, http", True), ("http, https", False)]
+)
+def test_the_cookie_is_secure_where_the_browser_came_by_https(said, is_secure) -> None:
+    headers = [(b"x-forwarded-proto", said.encode()), (b"host", b"trimtab.example.com")]
+    scope = {"type": "http", "scheme": "http", "path": "/", "query_string": b"", "headers": headers}
+    assert sign_in._is_https(Request(scope)) is is_secure
 
 
 # -- key and requests ------------------------------------------------------------------------------
