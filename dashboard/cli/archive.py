@@ -31,9 +31,10 @@ def archive(
     config_file: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Move old entries of the journal to a file, when keep_days under [audit] allows it.
+    """Move old entries of the journal to a file.
 
-    Whole runs that have ended; only an admin may. Verify with `trimtab runs --verify --archive`.
+    Only whole runs that have ended, older than keep_days under [audit]. Only an admin may. Verify
+    both with `trimtab runs --verify --archive FILE`.
     """
     config = configured_journal(config_file)
     if not reason.strip():
