@@ -75,6 +75,7 @@ class Stopping:
         raise JobStoppedError("Stopped.")
 
 
+@pytest.mark.slow
 def test_a_person_stops_it_on_spark(spark, place):
     with pytest.raises(JobStoppedError):
         run_on_spark(spark, work_of(place, PEGASUS_GRID), Stopping())

@@ -47,6 +47,7 @@ def cluster(spark, whole) -> LargeCluster:
     return LargeCluster.of(spark, whole[1], NoProgress())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS[:1], ids=lambda one: one.code)
 def test_findings_and_measures_are_those_of_a_process(cluster, whole, target):
     question = FleetRequest(HEALTH_OF_CLUSTERS, HealthRequest(target=target.code))
