@@ -69,14 +69,14 @@ def free_port() -> int:
 class Product:
     """``trimtab demo`` as a person runs it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = folder / "demo.log"
         with self.log.open("wb") as sink:
             self.process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "dashboard.cli", "demo", "--no-browser", "--no-past"),
+                    *(sys.executable, "-m", "dashboard.cli", "demo", "--no-browser", *options),
                     *("--port", str(self.port), "--state-dir", str(folder / "state")),
                 ],
                 cwd=ROOT,
@@ -135,7 +135,7 @@ class Product:
 
 @pytest.fixture(scope="session")
 def product(tmp_path_factory, browser, pytestconfig) -> Iterator[Product]:
-    running = Product(tmp_path_factory.mktemp("demo"))
+    running = Product(tmp_path_factory.mktemp("demo"), "--no-past")
     end_with_folder(pytestconfig, Path(__file__).parent, running.end)
     try:
         running.wait()

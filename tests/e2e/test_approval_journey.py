@@ -30,7 +30,7 @@ people = ["vic"]
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory, browser: Browser) -> Iterator[Product]:
-    running = Product(tmp_path_factory.mktemp("guarded"))
+    running = Product(tmp_path_factory.mktemp("guarded"), "--no-past")
     try:
         running.wait()
         state = running.log.parent / "state"
