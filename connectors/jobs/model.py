@@ -11,6 +11,7 @@ import msgspec
 from pydantic import BaseModel
 
 from connectors.config.model import TrimtabConfig
+from core.access import Role
 from core.progress import Progress
 from core.request import Request, schema_of
 
@@ -79,6 +80,7 @@ class JobKind:
         request: What is computed on each cluster. A job's JSON has the fields of both.
         system: Of the clusters that it is about; ``None``: of all.
         run: Does it; writes result tables as Parquet.
+        role: That a person needs on its clusters.
     """
 
     name: str
@@ -88,6 +90,7 @@ class JobKind:
     run: Callable[[JobContext, Any], JobAnswer]
     system: str | None = None
     request: type[Request] | None = None
+    role: Role = "operator"
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON schema of all that it takes."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from core.access import Identity
+from core.access import Identity, Role
 from core.errors import ForbiddenError, UnknownNameError
 from dashboard import services
 from dashboard.services import history, spark
@@ -78,7 +78,7 @@ def request_job(config: Config, name: str, values: Mapping[str, Any], by: Identi
     kind = catalogue.kind_of(name, catalogue.kinds())
     model = catalogue.checked(kind, values)
     plain = model.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    _check(config, by, plain, "start jobs")
+    _check(config, by, plain, f"start jobs of the kind {name}", kind.role)
     return _queue(config).add(name, plain, by.name, services.now())
 
 
@@ -143,19 +143,25 @@ def _check_job(config: Config, job_id: str, by: Identity, action: str) -> None:
     _check(config, by, request.parameters if request else {}, action)
 
 
-def _check(config: Config, by: Identity, parameters: Mapping[str, Any], action: str) -> None:
-    """Check that a person is operator of every cluster of a job; it has all where it names none.
+def _check(
+    config: Config,
+    by: Identity,
+    parameters: Mapping[str, Any],
+    action: str,
+    role: Role = "operator",
+) -> None:
+    """Check that a person has a role on every cluster of a job; it has all where it names none.
 
     Raises:
         ForbiddenError: The person is not.
     """
     rules, named = config.access.rules(), _named(parameters)
-    rules.check(by, "operator", None, action)
+    rules.check(by, role, None, action)
     for cluster in named:
-        rules.check(by, "operator", cluster, action)
-    if not named and not all(rules.may(by, "operator", one) for one in _all(config)):
+        rules.check(by, role, cluster, action)
+    if not named and not all(rules.may(by, role, one) for one in _all(config)):
         raise ForbiddenError(
-            f"The job names no cluster, so it is about all; {by.name} is not operator of all.",
+            f"The job names no cluster, so it is about all; {by.name} is not {role} of all.",
             hint="Name the clusters.",
         )
 

@@ -419,12 +419,13 @@ def test_job_at_the_services(
     site: Site, capsys: pytest.CaptureFixture[str], held: Role | None, kind: str
 ) -> None:
     expected = held_enough(held, "operator")
+    may_start = held_enough(held, catalogue.kinds()[kind].role)
 
     def request(clusters: list[str], who: Identity) -> str:
         return jobs.request_job(site.config, kind, parameters_of(kind, clusters), who)
 
     job_id = request([CLUSTER], site.boss)
-    assert is_allowed(lambda: request([CLUSTER], site.ann)) is expected
+    assert is_allowed(lambda: request([CLUSTER], site.ann)) is may_start
     assert not is_allowed(lambda: request([OTHER], site.ann))
     assert is_command_allowed(capsys, "jobs", "stop", job_id) is expected
     job_id = request([CLUSTER], site.boss)
@@ -450,6 +451,10 @@ def test_job_on_every_cluster_is_for_who_may_act_on_every_cluster(
     with pytest.raises(OpsError):
         jobs.job(pages, job_id)
     assert jobs.job(site.config, job_id).id == job_id
+
+
+def test_only_an_admin_names_a_file_of_the_server() -> None:
+    assert {name for name, one in catalogue.kinds().items() if one.role == "admin"} == {"topics"}
 
 
 # -- alerts ----------------------------------------------------------------------------------------

@@ -205,5 +205,6 @@ KINDS: Final = (
         scope=TopicsScope,
         run=_topics,
         system="pulsar",
+        role="admin",  # it names any file that the job server can read
     ),
 )
