@@ -7,7 +7,6 @@ import hmac
 import os
 import re
 import secrets
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -29,6 +28,7 @@ MIN_PASSWORD: Final = 12
 
 MAX_TOKEN_DAYS: Final = 366
 _PRIVATE: Final = 0o600
+_WRITABLE: Final = 0o022
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}\Z")
 _TOKEN: Final = re.compile(r"ttk_([0-9a-f]{12})_([A-Za-z0-9_-]{43})\Z")
 _HASHER: Final = PasswordHasher()
@@ -86,7 +86,7 @@ class UserFile:
         """Return the people by name.
 
         Raises:
-            ConfigError: The file cannot be read.
+            ConfigError: The file cannot be read, or others than its owner can write it.
         """
         return dict(self._content().users)
 
@@ -226,12 +226,15 @@ class UserFile:
             return _Content()
         except OSError as exc:
             raise self._unusable(exc.strerror or "unknown") from exc
-        if found.st_mode & stat.S_IWOTH:  # who writes it is whoever they like
-            raise self._unusable(f"everybody may write it (mode {stat.S_IMODE(found.st_mode):04o})")
-        return self._read(found.st_mtime_ns, found.st_size)
+        return self._read(found.st_mtime_ns, found.st_size, found.st_mode)
 
     @lru_cache(maxsize=2)  # noqa: B019  # one file object per installation
-    def _read(self, changed_ns: int, size: int) -> _Content:  # noqa: ARG002  # key of the cache
+    def _read(self, changed_ns: int, size: int, mode: int) -> _Content:  # noqa: ARG002  # key of the cache
+        if mode & _WRITABLE:  # whoever writes it gives themselves a name, a password and groups
+            raise ConfigError(
+                f"Others than its owner can write the user file {self._path}.",
+                hint=f"Check what is in it, then run: chmod 600 {self._path}",
+            )
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=_Content)
         except OSError as exc:

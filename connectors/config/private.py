@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _FOLDER: Final = 0o700
 _OTHERS: Final = 0o077
+_ROOT: Final = 0
 _SHARED: Final = stat.S_ISVTX
 """``/tmp`` and the like are everybody's: what is in them is tightened, they are not."""
 
@@ -58,8 +59,8 @@ def readable_by_others(path: Path) -> bool:
 
 
 def exposed_secrets(config: TrimtabConfig) -> list[str]:
-    """Return a sentence for each file with secrets that others than its owner may read."""
-    found = []
+    """Return a sentence for each file or folder with secrets that others may read or change."""
+    found = _of_others(config.state_dir) + _of_others(config.users_file)
     if config.file is not None and readable_by_others(config.file):
         names = sorted(_inline(config, config.file))
         if names:
@@ -73,6 +74,18 @@ def exposed_secrets(config: TrimtabConfig) -> list[str]:
         if is_weak(value)
     ]
     return found
+
+
+def _of_others(path: Path) -> list[str]:
+    """Return a sentence if another user, who can change what is in it, owns a file or folder."""
+    try:
+        owner = path.stat().st_uid
+    except OSError:
+        return []
+    if owner in (os.getuid(), _ROOT):
+        return []
+    what = f"{path} belongs to another user (uid {owner}), who can change what is in it."
+    return [f"{what} Run Trimtab as that user, or: chown -R {os.getuid()} {path}"]
 
 
 def _exposed(path: Path, more: str) -> str:

@@ -85,7 +85,7 @@ def needs_sign_in() -> bool:
         config = services.page_config()
     except OpsError:
         return False  # the page itself says why
-    if config.access.sign_in != "oidc" or access.is_signed_in():
+    if config.access.sign_in != "oidc" or access.is_signed_in(config):
         return False
     st.title("Sign in to Trimtab")
     if fault := _provider_fault():

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import streamlit as st
 
 from core.access import Identity, Role
 from core.errors import ForbiddenError
-from core.units import one_line
+from core.units import one_line, visible
 from dashboard import services
 from dashboard.services import access
 
 if TYPE_CHECKING:
     from dashboard.services import Config
+
+_MAX_NAME: Final = 255
 
 
 def person(config: Config) -> Identity:
@@ -32,28 +34,43 @@ def person(config: Config) -> Identity:
         found = access.sessions(config).of(cookie) if cookie else None
     elif sign_in == "proxy":
         found = access.proxied_identity(config, st.context.headers)
-    elif is_signed_in():
+    elif is_signed_in(config):
         found = _of_provider(config)
     if found is None:
         raise ForbiddenError("You are not signed in, or your session has ended.", hint="Sign in.")
     return found
 
 
-def is_signed_in() -> bool:
-    """Return whether an OpenID provider has signed somebody in; without one nobody is."""
-    return bool(st.user.get("is_logged_in", False))
+def is_signed_in(config: Config) -> bool:
+    """Return whether an OpenID provider has signed somebody in, within the hours of a session.
+
+    Streamlit's own cookie lasts for 30 days.
+    """
+    signed_in_at = st.user.get("iat")  # every ID token has it, seconds since 1970
+    if not st.user.get("is_logged_in", False) or not isinstance(signed_in_at, int | float):
+        return False
+    return services.now().timestamp() < signed_in_at + config.access.session_hours * 3600
 
 
 def _of_provider(config: Config) -> Identity | None:
-    """Return whom the OpenID provider says it is; an address counts only where it is verified."""
+    """Return whom the OpenID provider says it is; an address counts only where it is verified.
+
+    Raises:
+        ForbiddenError: The name has characters that nobody sees, or is very long.
+    """
     claims: dict[str, Any] = st.user.to_dict()
     # some providers send it as a text
     is_unverified = str(claims.get("email_verified", True)).lower() != "true"
     name = claims.get("email") if claims.get("email") and not is_unverified else claims.get("sub")
     groups = claims.get(config.access.groups_claim) or ()
-    name = one_line(name)[:255] if isinstance(name, str) else ""
-    if not name:
+    if not isinstance(name, str) or not name:
         return None
+    if len(name) > _MAX_NAME or visible(one_line(name)) != name:
+        raise ForbiddenError(
+            "The OpenID provider gives you a name that is too long or has characters that nobody "
+            f"sees: {one_line(visible(name))[:_MAX_NAME]}.",
+            hint="Correct the name there.",
+        )
     listed = groups if isinstance(groups, list | tuple) else [groups]
     return Identity(name=name, groups=tuple(str(one) for one in listed), source="oidc")
 

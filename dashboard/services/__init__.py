@@ -520,7 +520,7 @@ def keep_private(state_dir: Path) -> None:
 
 
 def exposed_secrets(config: TrimtabConfig) -> list[str]:
-    """Return a sentence for each file with secrets that others than its owner may read."""
+    """Return a sentence for each file or folder with secrets that others may read or change."""
     from connectors.config.private import exposed_secrets as exposed  # noqa: PLC0415  # the same
 
     return exposed(config)

@@ -192,14 +192,6 @@ def wall() -> Wall:
     return Wall()
 
 
-def test_a_user_file_that_everybody_may_write_is_not_used(users, tmp_path) -> None:
-    users.set_user("ann", PASSWORD)
-    file = next(one for one in tmp_path.rglob("*") if one.is_file() and one.suffix != ".lock")
-    file.chmod(0o602)
-    with pytest.raises(ConfigError, match="everybody may write it"):
-        users.verified("ann", PASSWORD)
-
-
 @pytest.fixture
 def sessions(users: UserFile, wall: Wall, tmp_path: Path) -> Iterator[Sessions]:
     users.set_user("ann", PASSWORD)
@@ -281,14 +273,38 @@ def test_whoever_goes_on_guessing_does_not_fill_the_database(sessions, tmp_path)
         ({"email": "ann@x", "sub": "7", "email_verified": False}, "7"),
         ({"email": "ann@x", "sub": "7", "email_verified": "false"}, "7"),
         ({"email": "ann@x", "sub": "7", "groups": 5}, "ann@x"),
-        ({"email": "ann@x\n2026 root approved", "sub": "7"}, "ann@x 2026 root approved"),
     ],
 )
 def test_an_address_that_the_provider_did_not_verify_is_no_name(monkeypatch, claims, name) -> None:
-    user = SimpleNamespace(is_logged_in=True, to_dict=lambda: claims, get=lambda *_: True)
+    assert provided(monkeypatch, claims).name == name
+
+
+def provided(monkeypatch, claims, age: timedelta = timedelta(hours=1)) -> Identity:
+    """Whom a provider's claims name that were made a while ago."""
+    monkeypatch.setattr(services, "now", lambda: NOW)
+    all_claims = {"is_logged_in": True, "iat": int((NOW - age).timestamp()), **claims}
+    user = SimpleNamespace(to_dict=lambda: all_claims, get=all_claims.get)
     monkeypatch.setattr(page_access.st, "user", user)
-    config = TrimtabConfig.model_validate({"access": {"sign_in": "oidc"}})
-    assert page_access.person(config).name == name
+    values = {"access": {"sign_in": "oidc", "session_hours": 8}}
+    return page_access.person(TrimtabConfig.model_validate(values))
+
+
+@pytest.mark.parametrize(
+    "name", ["ann\nis admin", "\u202enna", "a\u200bnn", " ann", "a" * 300, "\u3164"]
+)
+def test_a_name_that_does_not_look_as_it_is_signs_nobody_in(monkeypatch, name) -> None:
+    with pytest.raises(ForbiddenError, match="characters that nobody sees") as refused:
+        provided(monkeypatch, {"email": name})
+    assert str(refused.value).isprintable()
+    assert provided(monkeypatch, {"email": "Zoë Ann"}).name == "Zoë Ann"
+
+
+def test_a_sign_in_at_a_provider_ends_after_the_hours_of_a_session(monkeypatch) -> None:
+    assert provided(monkeypatch, {"email": "ann"}, timedelta(hours=7.9)).name == "ann"
+    with pytest.raises(ForbiddenError, match="has ended"):
+        provided(monkeypatch, {"email": "ann"}, timedelta(hours=8))
+    with pytest.raises(ForbiddenError, match="not signed in"):
+        provided(monkeypatch, {"email": "ann", "iat": None})
 
 
 def test_of_a_proxy_only_the_address_that_it_added_counts() -> None:
@@ -408,6 +424,30 @@ def test_check_names_secret_files_that_others_can_read(tmp_path) -> None:
     for path in places.values():
         path.chmod(0o600)
     assert exposed_secrets(config) == []
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602])
+def test_a_user_file_that_others_can_write_signs_nobody_in(users, tmp_path, mode) -> None:
+    users.set_user("ann", PASSWORD)
+    _, token = users.add_token("ann", (), 1, NOW)
+    assert users.verified("ann", PASSWORD)
+    file = tmp_path / "state" / "users.json"
+    file.chmod(mode)
+    for attempt in (lambda: users.verified("ann", PASSWORD), lambda: users.of_token(token, NOW)):
+        with pytest.raises(ConfigError, match="can write the user file"):
+            attempt()
+    file.chmod(0o600)
+    assert users.verified("ann", PASSWORD)
+
+
+def test_check_names_what_belongs_to_another_user(tmp_path, monkeypatch) -> None:
+    values = {"state_dir": tmp_path, "access": {"users_file": tmp_path / "none.json"}}
+    config = TrimtabConfig.model_validate(values)
+    assert exposed_secrets(config) == []
+    stat = tmp_path.stat()
+    theirs = SimpleNamespace(st_uid=4711, st_mode=stat.st_mode)
+    monkeypatch.setattr(type(tmp_path), "stat", lambda *_, **__: theirs)
+    assert any("belongs to another user (uid 4711)" in text for text in exposed_secrets(config))
 
 
 def test_runs_and_jobs_of_clusters_without_a_role_are_not_shown(tmp_path) -> None:

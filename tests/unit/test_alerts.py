@@ -307,6 +307,21 @@ def test_silences_need_a_reason_and_a_role(tmp_path) -> None:
         alerts.send_test(config, "hook", stranger)
 
 
+def test_silences_of_clusters_that_are_not_shown_are_not_listed(tmp_path) -> None:
+    clusters = [{"name": name, "zookeeper": "z:1"} for name in ("prod-1", "test-1")]
+    grants = [{"role": "operator", "people": ["ann"]}]
+    values = {"state_dir": tmp_path, "clusters": clusters}
+    config = TrimtabConfig.model_validate(
+        {**values, "access": {"sign_in": "users", "grants": grants}}
+    )
+    ann = Identity(name="ann", source="users")
+    for pattern in ("prod-1", "test-*", "*"):
+        alerts.silence(config, "*", pattern, "*", FOUR_HOURS, ann, "why")
+    seen = config.model_copy(update={"clusters": [config.cluster("prod-1")]})
+    assert {one.cluster for one in alerts.current(config)[1]} == {"prod-1", "test-*", "*"}
+    assert {one.cluster for one in alerts.current(seen)[1]} == {"prod-1", "*"}
+
+
 def test_what_is_older_than_the_history_is_dropped(tmp_path) -> None:
     database = Database(f"sqlite:///{tmp_path / 'journal.db'}")
     store = AlertStore(database)
