@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, assert_never
 
@@ -59,6 +60,7 @@ EMPTY: Final = "empty"
 
 _MAX_SERVERS: Final = 2
 _MAX_HELD: Final = 3
+_MAX_NAMED: Final = 5
 
 
 def describe_value(value: str | None) -> str:
@@ -94,6 +96,20 @@ class EventDescription:
     why: str = ""
     before: str = ""
     after: str = ""
+
+
+def describe_unsigned(seqs: Sequence[int]) -> str:
+    """Return the sentence about entries of a run without a signature; empty: there are none."""
+    if not seqs:
+        return ""
+    named = ", ".join(f"{seq}" for seq in seqs[:_MAX_NAMED])
+    more = f" and {len(seqs) - _MAX_NAMED:,} more" if len(seqs) > _MAX_NAMED else ""
+    what = f"Entry {named} does" if len(seqs) == 1 else f"Entries {named}{more} do"
+    return (
+        f"{what} not have this installation's signature: an earlier version, an installation with "
+        "another key, or somebody who can write the journal's database wrote "
+        f"{'it' if len(seqs) == 1 else 'them'}."
+    )
 
 
 def waits_for(ahead: RunView) -> str:

@@ -11,7 +11,13 @@ from typing import Annotated, Any, get_args
 import msgspec
 import typer
 
-from core.actions.describe import EMPTY, describe_event, describe_value, why_nothing_lasts
+from core.actions.describe import (
+    EMPTY,
+    describe_event,
+    describe_unsigned,
+    describe_value,
+    why_nothing_lasts,
+)
 from core.actions.events import Entry
 from core.actions.model import Control, Observation, RunId
 from core.actions.pace import pace_of
@@ -189,9 +195,12 @@ def _row(view: RunView) -> list[str]:
 def _show(config: services.Config, run_id: str, *, as_json: bool) -> int:
     view = services.run_view(config, run_id)
     entries = services.journal(config).entries(run_id=RunId(run_id))
+    unsigned = access.unsigned(config, entries)
 
     def show() -> None:
         _say_head(view)
+        if unsigned:
+            say(describe_unsigned(unsigned))
         say()
         columns = ("step", "subject", "from", "requested", "landed", "state", "took")
         rows = [_step_row(step) for step in view.steps]
@@ -214,6 +223,7 @@ def _show(config: services.Config, run_id: str, *, as_json: bool) -> int:
     body = {
         "run": run_json(view),
         "entries": [entry_json(entry) for entry in entries],
+        "unsigned": unsigned,
     }
     return emit(Answer(body, show), as_json=as_json)
 

@@ -21,6 +21,7 @@ from dashboard.presenters.workers import WorkerState, worker_state
 from dashboard.queries import access
 from dashboard.queries.cache import cached
 from dashboard.queries.snapshots import collector_status
+from dashboard.services import access as services_access
 from dashboard.services.run_queue import next_run
 
 if TYPE_CHECKING:
@@ -132,6 +133,38 @@ def undone_by(config: Config, view: RunView) -> RunView | None:
 def entries_of(config: Config, run_id: RunId) -> Sequence[Entry]:
     """Return the journal entries of one run, in order."""
     return services.journal(config).entries(run_id=run_id)
+
+
+@dataclass
+class _Checked:
+    """Entries of a run whose signature was checked, and those that lack it."""
+
+    lock: Lock = field(default_factory=Lock)
+    seq: int = 0
+    unsigned: list[int] = field(default_factory=list)
+
+
+_checked: Callable[[tuple[str, RunId]], _Checked] = cached(
+    lambda _: _Checked(), max_entries=MAX_RUNS
+)
+
+
+def unsigned(config: Config, view: RunView) -> list[int]:
+    """Return the places of a run's entries without this installation's signature.
+
+    A run that goes on is drawn every second: only what is new is read.
+
+    Raises:
+        RemoteError: The journal cannot be read.
+    """
+    found = _checked((services.journal(config).place, view.run_id))
+    with found.lock:
+        if found.seq < view.last_seq:
+            journal = services.journal(config)
+            entries = journal.entries(run_id=view.run_id, after=found.seq)
+            found.unsigned += services_access.unsigned(config, entries)
+            found.seq = max([found.seq, *(one.seq for one in entries)])
+        return list(found.unsigned)
 
 
 @dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from signed_requests import as_requested
 from snapshot_site import Site, now
 
 from core.actions.events import (
@@ -61,6 +62,7 @@ class Story:
     began: datetime = field(default_factory=lambda: now() - timedelta(seconds=20))
     undoes: RunId | None = None
     skip: int = 0
+    is_signed: bool = True
     plan: Plan = field(init=False)
     _at: datetime = field(init=False)
 
@@ -80,9 +82,10 @@ class Story:
     def tell(self, event: Event, actor: str = "worker-1", after_s: float = 0.3) -> None:
         self._at += timedelta(seconds=after_s)
         journal = services.journal(services.load_config(self.site.config, ()))
-        journal.append(
-            Record(run_id=self.run_id, cluster=self.cluster, at=self._at, actor=actor, event=event)
+        record = Record(
+            run_id=self.run_id, cluster=self.cluster, at=self._at, actor=actor, event=event
         )
+        journal.append(as_requested(record) if self.is_signed else record)
 
     def queued(self) -> Story:
         options = RunOptions(pause_balancer=self.destination is not None)

@@ -12,7 +12,7 @@ from fleet_edit import with_settings
 from run_stories import Story, movable
 from snapshot_site import PAGES, Site, assert_calm, now, texts
 
-from core.actions.events import RunEnded, RunRequested, StepEnded, StepStarted
+from core.actions.events import ControlRequested, RunEnded, RunRequested, StepEnded, StepStarted
 from core.actions.model import Observation, RunId, StepResult
 from core.plan.model import sealed
 from core.plan.options import PlanOptions
@@ -246,6 +246,16 @@ def test_run_page_shows_a_run_in_every_state(site, snapshot, told):
     assert f"trimtab runs {story.run_id}" in said
     assert all(step.bundle in said for step in story.plan.steps)
     assert len([table for table in app.dataframe if "predicted" in table.value]) == 1
+
+
+def test_run_page_names_entries_that_nobody_signed_here(site, snapshot):
+    story = Story(site, snapshot)
+    story.claimed()
+    assert "signature" not in texts(site.open("run", run=story.run_id))
+    story.is_signed = False
+    story.tell(ControlRequested(control="pause"), "eve")
+    said = texts(site.open("run", run=story.run_id))
+    assert "Entry 3 does not have this installation's signature" in said
 
 
 @pytest.mark.parametrize(

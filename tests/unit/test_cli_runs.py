@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from journal_entries import (
     record_of,
     requested,
 )
+from signed_requests import as_requested
 
 from connectors.journal.journal import SqlJournal
 from core.actions.events import (
@@ -116,6 +118,19 @@ def test_runs_can_be_chosen_by_cluster_and_number(trimtab) -> None:
     assert code == 0
     assert out.startswith("No run was ever requested on none, says the journal sqlite://")
     assert out.rstrip().endswith("journal.db.")
+
+
+def test_entries_of_a_run_that_nobody_signed_here_are_named(site, trimtab) -> None:
+    signed = as_requested(record_of(ControlRequested(control="stop"), run_id=LATER, second=70))
+    with closing(SqlJournal(f"sqlite:///{site / 'state' / 'journal.db'}")) as journal:
+        seq = journal.append(signed).seq
+    code, out, _ = trimtab("runs", LATER, "--json")
+    body = json.loads(out)
+    assert code == 0
+    assert [entry["seq"] for entry in body["entries"]] == [len(EVENTS) + 1, seq]
+    assert body["unsigned"] == [len(EVENTS) + 1]
+    said = " ".join(trimtab("runs", LATER)[1].split())
+    assert f"Entry {len(EVENTS) + 1} does not have this installation's signature" in said
 
 
 def test_one_run_is_told_whole(trimtab) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
+from core.actions.describe import describe_unsigned
 from core.actions.views import RunView
 from core.plan.describe import things
 from dashboard import services, state
@@ -108,6 +109,8 @@ def details(config: Config, view: RunView, outcome: OutcomeSystem) -> None:
 def _trouble(config: Config, view: RunView) -> None:
     if view.damage:
         st.error(words.plain(view.damage), title="The journal of this run is damaged")
+    if sentence := describe_unsigned(runs.unsigned(config, view)):
+        st.warning(words.plain(sentence), title="Not signed", icon=":material/gpp_maybe:")
     if view.state == "REFUSED" and view.refusal is not None and view.refusal.hint:
         st.info(words.plain(view.refusal.hint), icon=":material/lightbulb:")
     worker = runs.worker(config, view.cluster)
