@@ -142,8 +142,9 @@ def drain(me: Person) -> None:
 
 def lookup(me: Person) -> None:
     """Find the owner of a topic."""
-    me.press("Search")
-    me.type(me.tab.page.get_by_role("combobox").last, "persistent://acme/orders/one")
+    me.click(me.tab.page.get_by_role("button", name="Search", exact=True))
+    field = me.tab.page.get_by_role("combobox", name="Page, object or action")
+    me.type(field, "persistent://acme/orders/one")
     expect(me.tab.page.get_by_text("4. Owner")).to_be_visible(timeout=LONG_MS)
 
 
@@ -152,7 +153,7 @@ def backtest(me: Person) -> None:
     me.go("Back-test")
     me.press("Start the back-test")
     expect(me.tab.page.get_by_role("tab", name="Ranking")).to_be_visible(timeout=LONG_MS)
-    me.press("Make the plan")
+    me.click(me.tab.page.get_by_text("Make the plan").first)
     expect(me.tab.page.get_by_role("button", name="Apply plan…")).to_be_enabled(timeout=LONG_MS)
 
 
@@ -162,8 +163,8 @@ JOBS: dict[str, Callable[[Person], None]] = {
     "change a setting": setting,
     "topic lookup": lookup,
     "back-test to plan": backtest,
-    "level switch": level,
     "drain": drain,
+    "level switch": level,
 }
 
 

@@ -31,17 +31,17 @@ WATCH = """() => {
 
 
 def newest(page) -> str:
-    """Last moment of the chart."""
+    """Moments of the chart."""
     return page.evaluate(
-        "document.querySelector('.st-key-place_brokers_heatmap .js-plotly-plot')"
-        ".data[0].x.slice(-1)[0]"
+        "JSON.stringify(document.querySelector("
+        "'.st-key-place_brokers_heatmap .js-plotly-plot').data[0].x)"
     )
 
 
 def await_newer(page, shown: str) -> None:
     page.wait_for_function(
-        "shown => document.querySelector('.st-key-place_brokers_heatmap .js-plotly-plot')"
-        "?.data?.[0]?.x.slice(-1)[0] !== shown",
+        "shown => JSON.stringify(document.querySelector("
+        "'.st-key-place_brokers_heatmap .js-plotly-plot')?.data?.[0]?.x) !== shown",
         arg=shown,
     )
 
