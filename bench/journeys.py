@@ -9,6 +9,7 @@ height at 1440x900, and pixels that it is too wide at 1024. Exit code 1 where a 
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 import tempfile
@@ -207,7 +208,10 @@ def read_pages(product: Product, browser: Browser) -> None:
 
 
 def main() -> int:
-    """Start a demo, do the jobs, read the pages."""
+    """Start a demo, read the pages, do the jobs."""
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
         product = Product(Path(folder))

@@ -101,7 +101,8 @@ class Product:
             return False
 
     def _snapshots(self) -> list[Path]:
-        return sorted(self.log.parent.glob("state/**/snapshots/sandbox/*/manifest.json"))
+        found = self.log.parent.glob("state/**/snapshots/sandbox/*/manifest.json")
+        return sorted(one for one in found if not one.parent.name.startswith("."))  # being written
 
     def _has_snapshot(self) -> bool:
         return bool(self._snapshots())
