@@ -55,6 +55,7 @@ STYLE = """<style>
 }
 [data-selected="true"] [data-testid="stMarkdownContainer"] p,
 [data-testid="stSliderThumbValue"] p { color: light-dark(#0b6478, #6cc3d8); }
+[data-testid="stHeader"] div { pointer-events: none; }
 [data-testid="stHeader"] { pointer-events: none; background: none; height: 3rem; min-height: 0; }
 [data-testid="stHeader"] :is(button, a) { pointer-events: auto; }
 [data-testid="stStatusWidget"] button { display: none; }
