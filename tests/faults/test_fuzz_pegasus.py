@@ -7,11 +7,11 @@ import re
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from bounded import bounded
 from mutations import mutate
+from pegasus_recorded import BY_CALL, RECORDED
 from pegasus_server import serving
 from small_broker import SmallBroker
 
@@ -24,7 +24,6 @@ from core.errors import RemoteError
 from core.pegasus.answers import NodeEntry
 from core.units import visible
 
-RECORDED = Path(__file__).parents[1] / "fixtures" / "pegasus"
 CI, ALL = 300, 10_000
 COUNTS = pytest.mark.parametrize(
     "count", [CI, pytest.param(ALL, marks=[pytest.mark.slow, pytest.mark.timeout(3_600)])]
@@ -32,15 +31,6 @@ COUNTS = pytest.mark.parametrize(
 REPLY_LENGTH_AT = 0
 LONGEST_MESSAGE = 10_000
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-BY_CALL = {
-    "RPC_CM_LIST_NODES": "list_nodes_all",
-    "RPC_CM_LIST_APPS": "list_apps_all",
-    "RPC_CM_QUERY_PARTITION_CONFIG_BY_INDEX": "query_cfg_temp",
-    "RPC_CM_CLUSTER_INFO": "cluster_info",
-    "RPC_CM_CONTROL_META": "control_meta_get",
-    "RPC_CM_DDD_DIAGNOSE": "ddd_all",
-    "RPC_CLI_CLI_CALL": "cli_lb_count",
-}
 READS: tuple[Callable[[MetaClient], object], ...] = (
     MetaClient.fetch_nodes,
     MetaClient.fetch_tables,
@@ -59,7 +49,7 @@ def recorded(request: Request) -> bytes:
     if name is None:
         response = CALL_BY_NAME[request.name].response
         return encode_reply_of(request, response() if response else "")
-    reply = decode_reply((RECORDED / "thft" / "own" / f"{name}.rsp.bin").read_bytes())
+    reply = decode_reply((RECORDED / "own" / f"{name}.rsp.bin").read_bytes())
     return encode_reply_of(request, reply.result)
 
 
@@ -133,7 +123,7 @@ def test_damaged_replies_of_meta_servers(count: int) -> None:
 @COUNTS
 def test_damaged_replies_are_refused_by_the_decoder_or_understood(count: int) -> None:
     rng = random.Random(32)
-    frames = [path.read_bytes() for path in sorted((RECORDED / "thft").rglob("*.rsp.bin"))]
+    frames = [path.read_bytes() for path in sorted(RECORDED.rglob("*.rsp.bin"))]
     sound = []
     for frame in frames:
         try:
@@ -205,7 +195,8 @@ def server() -> Iterator[SmallBroker]:
 def test_damaged_http_answers(server: SmallBroker, count: int) -> None:
     rng, failed = random.Random(34), 0
     bodies = {
-        path: (RECORDED / "http" / f"{name}.json").read_bytes() for path, name in HTTP.items()
+        path: (RECORDED.parent / "http" / f"{name}.json").read_bytes()
+        for path, name in HTTP.items()
     }
     with bounded() as bounds, closing(HttpClient(server.name, timeout_s=5.0)) as client:
         for number in range(count):

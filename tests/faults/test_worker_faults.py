@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from time import monotonic
 
 import pytest
 from apply_site import ACTOR, HASTE, ApplySite
+from apply_under_faults import ended, wait_until
 from kazoo.client import KazooClient
 from structlog.contextvars import get_contextvars
 
@@ -20,8 +20,6 @@ from connectors.config.model import TrimtabConfig
 from connectors.sandbox.pulsar.fleet import Sandbox, SandboxOptions
 from connectors.worker.worker import run_worker
 from core.actions.events import RunClaimed, RunMeasured, SettingChanged, SettingSaved
-from core.actions.model import RunId
-from core.actions.runs import RunView
 from core.plan.model import sealed
 
 pytestmark = pytest.mark.zookeeper
@@ -51,18 +49,6 @@ def sandbox() -> Iterator[Sandbox]:
 @pytest.fixture
 def site(sandbox: Sandbox, tmp_path: Path) -> ApplySite:
     return ApplySite.of(tmp_path, sandbox.cluster_config())
-
-
-def wait_until(is_true: Callable[[], object], what: str, within_s: float = 90.0) -> None:
-    pause, deadline = threading.Event(), monotonic() + within_s
-    while not is_true():
-        assert monotonic() < deadline, f"{what}: not within {within_s:.0f} s"
-        pause.wait(0.05)
-
-
-def ended(site: ApplySite, run_id: RunId) -> RunView:
-    wait_until(lambda: site.view(run_id).is_ended, f"the end of {run_id}")
-    return site.view(run_id)
 
 
 class WorkerThreads:

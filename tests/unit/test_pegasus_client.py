@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 import socket
 import threading
-from pathlib import Path
 
 import pytest
+from pegasus_recorded import BY_CALL, RECORDED
 from pegasus_server import ScriptedServer, serving
 
 from connectors.pegasus.rpc import idl
@@ -32,17 +32,6 @@ from core.pegasus.balance.model import ConfigType, PlanKind, ProposalAction
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.proposal import Proposal, ProposalContext, propose_change, propose_move
-
-RECORDED = Path(__file__).parents[1] / "fixtures" / "pegasus" / "thft"
-BY_CALL = {
-    "RPC_CM_LIST_NODES": "list_nodes_all",
-    "RPC_CM_LIST_APPS": "list_apps_all",
-    "RPC_CM_QUERY_PARTITION_CONFIG_BY_INDEX": "query_cfg_temp",
-    "RPC_CM_CLUSTER_INFO": "cluster_info",
-    "RPC_CM_CONTROL_META": "control_meta_get",
-    "RPC_CM_DDD_DIAGNOSE": "ddd_all",
-    "RPC_CLI_CLI_CALL": "cli_lb_count",
-}
 
 
 def numbered(frame: bytes, seqid: int) -> bytes:
