@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -41,7 +41,7 @@ def _store_at(address: SecretStr, connectors: tuple[Any, ...]) -> AlertStore:
 def current(config: Config) -> tuple[list[Alert], list[Silence]]:
     """Return the alerts of the configured clusters, the most urgent first, and the silences.
 
-    Where people sign in, a silence that fits none of these clusters is another team's.
+    A silence that fits other clusters of the file, and none of these, is left out.
 
     Raises:
         RemoteError: The database cannot be read.
@@ -49,11 +49,13 @@ def current(config: Config) -> tuple[list[Alert], list[Silence]]:
     names = {cluster.name for cluster in config.clusters}
     found = [one for one in store(config).alerts().values() if one.key.cluster in names]
     silences = store(config).silences(services.now())
-    if config.access.sign_in != "none":
-        silences = [
-            one for one in silences if any(fnmatchcase(name, one.cluster) for name in names)
-        ]
-    return sorted(found, key=_place), silences
+    hidden = {one.name for one in services.whole_config(config).clusters} - names
+    kept = [one for one in silences if _fits(one, names) or not _fits(one, hidden)]
+    return sorted(found, key=_place), kept
+
+
+def _fits(silence: Silence, names: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, silence.cluster) for name in names)
 
 
 def changes(config: Config, cluster: str, since: datetime, until: datetime) -> list[AlertChange]:
