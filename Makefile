@@ -20,7 +20,7 @@ test-all: setup-dev check ## the same with the long suites: live, faults, huge f
 	@.ci/browser
 	@$(PYTEST)
 
-faults: setup-dev ## run plans under every fault and print one table (half an hour)
+faults: setup-dev ## run plans under every fault and print one table (an hour)
 	@$(PYTEST) tests/faults/test_fault_table.py tests/faults/test_kill_points.py tests/property/test_actions_property.py
 
 check: setup-dev ## format, lint, types, import contracts
