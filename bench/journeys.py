@@ -49,7 +49,7 @@ HEIGHT = "() => document.querySelector('[data-testid=stMain]').scrollHeight"
 
 @dataclass
 class Person:
-    """Somebody at a browser, whose clicks and typed fields are counted."""
+    """A person at a browser, whose clicks and typed fields are counted."""
 
     tab: Tab
     clicks: int = 0

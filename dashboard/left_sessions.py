@@ -33,7 +33,7 @@ class LeftSessions(SessionStorage):
         self._left[name] = session_info, timer
 
     def delete(self, session_id: str) -> None:
-        """Forget a session: its browser is back, or somebody else ends it."""
+        """Forget a session: its browser is back, or Streamlit ends it."""
         found = self._left.pop(session_id, None)
         if found is not None:
             found[1].cancel()

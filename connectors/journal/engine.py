@@ -74,7 +74,7 @@ class Database:
 
     @contextmanager
     def unsealed(self) -> Iterator[sa.Connection]:
-        """Give a connection that may delete entries; nobody else writes until it is committed.
+        """Give a connection that may delete entries; no other process writes until it is committed.
 
         The refusals of the database are away within its transaction only. Errors stay raw.
         """

@@ -80,7 +80,7 @@ def waits_for_approval(view: RunView, rules: ApprovalRules, now: datetime) -> bo
 
 
 def approval_refusal(view: RunView, rules: ApprovalRules, now: datetime) -> Refusal | None:
-    """Return why a run that nobody waits for any more has no approval; ``None``: it may begin."""
+    """Return why a run that waits no longer has no approval; ``None``: it may begin."""
     why = rules.why_needed(view.plan)
     decision = view.decision
     if decision is not None and not decision.is_approved:
@@ -96,7 +96,7 @@ def approval_refusal(view: RunView, rules: ApprovalRules, now: datetime) -> Refu
         return _outdated(decision, rules, now)
     return Refusal(
         code="not_approved",
-        sentence=f"Nobody approved the run until {rules.until(view):%H:%M} UTC, and {why}.",
+        sentence=f"No person approved the run until {rules.until(view):%H:%M} UTC, and {why}.",
         hint="Make the plan again, and ask another person to approve it.",
     )
 

@@ -107,7 +107,7 @@ def describe_unsigned(seqs: Sequence[int]) -> str:
     what = f"Entry {named} does" if len(seqs) == 1 else f"Entries {named}{more} do"
     return (
         f"{what} not have this installation's signature: an earlier version, an installation with "
-        "another key, or somebody who can write the journal's database wrote "
+        "another key, or whoever can write the journal's database wrote "
         f"{'it' if len(seqs) == 1 else 'them'}."
     )
 

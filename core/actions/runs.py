@@ -163,7 +163,7 @@ def _control(view: RunView, record: Record, event: ControlRequested) -> RunView:
 def _decided(view: RunView, record: Record, event: RunDecided) -> RunView:
     if view.is_ended or view.decision is not None:  # the first word counts
         return view
-    if is_same_person(record.actor, view.requested_by):  # nobody approves what is their own
+    if is_same_person(record.actor, view.requested_by):  # no person approves their own request
         return view
     decision = Decision(
         is_approved=event.is_approved,

@@ -42,7 +42,7 @@ def person(config: Config) -> Identity:
 
 
 def is_signed_in(config: Config) -> bool:
-    """Return whether an OpenID provider has signed somebody in, within the hours of a session.
+    """Return whether an OpenID provider has signed a person in, within the hours of a session.
 
     Streamlit's own cookie lasts for 30 days.
     """
@@ -56,7 +56,7 @@ def _of_provider(config: Config) -> Identity | None:
     """Return whom the OpenID provider says it is; an address counts only where it is verified.
 
     Raises:
-        ForbiddenError: The name has characters that nobody sees, or is very long.
+        ForbiddenError: The name has invisible characters, or is very long.
     """
     claims: dict[str, Any] = st.user.to_dict()
     # some providers send it as a text
@@ -67,8 +67,8 @@ def _of_provider(config: Config) -> Identity | None:
         return None
     if len(name) > _MAX_NAME or visible(one_line(name)) != name:
         raise ForbiddenError(
-            "The OpenID provider gives you a name that is too long or has characters that nobody "
-            f"sees: {one_line(visible(name))[:_MAX_NAME]}.",
+            "The OpenID provider gives you a name that is too long or has invisible characters: "
+            f"{one_line(visible(name))[:_MAX_NAME]}.",
             hint="Correct the name there.",
         )
     listed = groups if isinstance(groups, list | tuple) else [groups]

@@ -248,7 +248,7 @@ def test_run_page_shows_a_run_in_every_state(site, snapshot, told):
     assert len([table for table in app.dataframe if "predicted" in table.value]) == 1
 
 
-def test_run_page_names_entries_that_nobody_signed_here(site, snapshot):
+def test_run_page_names_unsigned_entries(site, snapshot):
     story = Story(site, snapshot)
     story.claimed()
     assert "signature" not in texts(site.open("run", run=story.run_id))

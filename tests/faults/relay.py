@@ -17,7 +17,7 @@ class Relay:
 
     ``black_hole``: nothing comes through either way and no connection ends, as when packets are
     dropped; what was sent meanwhile is lost with its connection. ``reset``: every connection is
-    cut at once, open ones too. ``refuse``: nobody listens.
+    cut at once, open ones too. ``refuse``: connections are refused.
     """
 
     def __init__(self, target: str) -> None:

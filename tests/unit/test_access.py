@@ -292,8 +292,8 @@ def provided(monkeypatch, claims, age: timedelta = timedelta(hours=1)) -> Identi
 @pytest.mark.parametrize(
     "name", ["ann\nis admin", "\u202enna", "a\u200bnn", " ann", "a" * 300, "\u3164"]
 )
-def test_a_name_that_does_not_look_as_it_is_signs_nobody_in(monkeypatch, name) -> None:
-    with pytest.raises(ForbiddenError, match="characters that nobody sees") as refused:
+def test_a_name_that_does_not_look_as_it_is_is_refused(monkeypatch, name) -> None:
+    with pytest.raises(ForbiddenError, match="invisible characters") as refused:
         provided(monkeypatch, {"email": name})
     assert str(refused.value).isprintable()
     assert provided(monkeypatch, {"email": "Zoë Ann"}).name == "Zoë Ann"
@@ -427,7 +427,7 @@ def test_check_names_secret_files_that_others_can_read(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602])
-def test_a_user_file_that_others_can_write_signs_nobody_in(users, tmp_path, mode) -> None:
+def test_a_user_file_that_others_can_write_is_refused(users, tmp_path, mode) -> None:
     users.set_user("ann", PASSWORD)
     _, token = users.add_token("ann", (), 1, NOW)
     assert users.verified("ann", PASSWORD)

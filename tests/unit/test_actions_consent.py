@@ -156,7 +156,7 @@ def test_a_forged_approval_is_none() -> None:
     assert world.sends == []
 
 
-# -- entries of somebody who can write the database and has not the key ----------------------------
+# -- entries of a writer of the database without the key ----------------------------
 
 KEY = b"k" * 32
 

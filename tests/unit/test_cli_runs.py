@@ -120,7 +120,7 @@ def test_runs_can_be_chosen_by_cluster_and_number(trimtab) -> None:
     assert out.rstrip().endswith("journal.db.")
 
 
-def test_entries_of_a_run_that_nobody_signed_here_are_named(site, trimtab) -> None:
+def test_unsigned_entries_of_a_run_are_named(site, trimtab) -> None:
     signed = as_requested(record_of(ControlRequested(control="stop"), run_id=LATER, second=70))
     with closing(SqlJournal(f"sqlite:///{site / 'state' / 'journal.db'}")) as journal:
         seq = journal.append(signed).seq

@@ -36,7 +36,7 @@ def test_a_session_that_stays_away_is_ended_once() -> None:
         found = kept.get("back")
         assert found is not None
         kept.delete("back")  # as Streamlit does when the browser is back
-        kept.delete("nobody")
+        kept.delete("unknown")
         await asyncio.sleep(3 * TTL_S)
         assert kept.get("away") is None
         assert not kept.list()
