@@ -63,6 +63,10 @@ class ApprovalRules:
         """Return until when a run may be approved, aware UTC."""
         return view.requested_at + timedelta(minutes=self.within_min)
 
+    def begins_by(self, decision: Decision) -> datetime:
+        """Return by when an approved run must begin, aware UTC."""
+        return decision.decided_at + timedelta(minutes=self.within_min)
+
 
 NO_APPROVAL: Final = ApprovalRules()
 
@@ -77,6 +81,15 @@ def waits_for_approval(view: RunView, rules: ApprovalRules, now: datetime) -> bo
         and bool(rules.why_needed(view.plan))
         and now < rules.until(view)
     )
+
+
+def describe_approval(view: RunView, rules: ApprovalRules) -> str:
+    """Return the sentence about an approved run that no worker has begun yet; empty: it is none."""
+    decision = view.decision
+    if decision is None or not decision.is_approved or view.worker or view.is_ended:
+        return ""
+    by = f"{rules.begins_by(decision):%H:%M} UTC"
+    return f"{decision.decided_by} approved the run; it is refused if no worker begins it by {by}."
 
 
 def approval_refusal(view: RunView, rules: ApprovalRules, now: datetime) -> Refusal | None:
@@ -103,7 +116,7 @@ def approval_refusal(view: RunView, rules: ApprovalRules, now: datetime) -> Refu
 
 def _outdated(decision: Decision, rules: ApprovalRules, now: datetime) -> Refusal | None:
     """Who approved a run meant it to begin then, not when a worker is started days later."""
-    if now < decision.decided_at + timedelta(minutes=rules.within_min):
+    if now < rules.begins_by(decision):
         return None
     return Refusal(
         code="approval_expired",

@@ -47,6 +47,8 @@ def review(
             done = "Approved" if view.decision.is_approved else "Rejected"
             more = f": {view.decision.comment}" if view.decision.comment else ""
             say(f"{done} by {view.decision.decided_by}{more}.")
+            if sentence := services.approval(config, view):
+                say(sentence)
         elif is_waiting:
             rules = config.cluster(view.cluster).approval.rules()
             say(f"It waits for approval until {rules.until(view):%H:%M} UTC.")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from core.access import Identity
-from core.actions.approval import check_decision, waits_for_approval
+from core.actions.approval import check_decision, describe_approval, waits_for_approval
 from core.actions.authority import Request, needed_role, signed
 from core.actions.events import (
     ControlRequested,
@@ -408,6 +408,12 @@ def awaits_approval(config: TrimtabConfig, view: RunView) -> bool:
     """Return whether a run waits for the approval of another person."""
     rules = next((one.approval for one in config.clusters if one.name == view.cluster), None)
     return rules is not None and waits_for_approval(view, rules.rules(), now())
+
+
+def approval(config: TrimtabConfig, view: RunView) -> str:
+    """Return the sentence about an approved run that no worker has begun yet; empty: it is none."""
+    rules = next((one.approval for one in config.clusters if one.name == view.cluster), None)
+    return "" if rules is None else describe_approval(view, rules.rules())
 
 
 def decide(

@@ -9,7 +9,7 @@ import pytest
 from actions_world import MOVABLE, NO_OPTIONS, RUN, Worker, World, plan_of
 
 from core.access import Access, Identity
-from core.actions.approval import ApprovalRules
+from core.actions.approval import ApprovalRules, describe_approval
 from core.actions.authority import Request, refusal_of, signed
 from core.actions.events import (
     ControlRequested,
@@ -70,9 +70,13 @@ def test_a_run_that_nobody_approves_in_time_is_refused() -> None:
 
 def test_an_approval_that_no_worker_uses_in_time_is_void() -> None:
     world = asked(approval=ALWAYS)
+    assert describe_approval(world.view, ALWAYS) == ""
     world.decide(is_approved=True)
+    by = world.moment + timedelta(minutes=30)
+    assert f"{by:%H:%M} UTC" in describe_approval(world.view, ALWAYS)
     world.pass_time(30 * 60.0 + 1)
     assert world.work() == "REFUSED"
+    assert describe_approval(world.view, ALWAYS) == ""
     assert world.view.refusal is not None
     assert world.view.refusal.code == "approval_expired"
     assert "30 minutes" in world.view.refusal.sentence

@@ -418,14 +418,13 @@ KINDS = tuple(catalogue.kinds())
 def test_job_at_the_services(
     site: Site, capsys: pytest.CaptureFixture[str], held: Role | None, kind: str
 ) -> None:
-    expected = held_enough(held, "operator")
-    may_start = held_enough(held, catalogue.kinds()[kind].role)
+    expected = held_enough(held, catalogue.kinds()[kind].role)
 
     def request(clusters: list[str], who: Identity) -> str:
         return jobs.request_job(site.config, kind, parameters_of(kind, clusters), who)
 
     job_id = request([CLUSTER], site.boss)
-    assert is_allowed(lambda: request([CLUSTER], site.ann)) is may_start
+    assert is_allowed(lambda: request([CLUSTER], site.ann)) is expected
     assert not is_allowed(lambda: request([OTHER], site.ann))
     assert is_command_allowed(capsys, "jobs", "stop", job_id) is expected
     job_id = request([CLUSTER], site.boss)

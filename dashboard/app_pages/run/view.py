@@ -113,6 +113,8 @@ def _trouble(config: Config, view: RunView) -> None:
         st.warning(words.plain(sentence), title="Not signed", icon=":material/gpp_maybe:")
     if view.state == "REFUSED" and view.refusal is not None and view.refusal.hint:
         st.info(words.plain(view.refusal.hint), icon=":material/lightbulb:")
+    if sentence := services.approval(config, view):
+        st.info(words.plain(sentence), icon=":material/how_to_reg:")
     worker = runs.worker(config, view.cluster)
     if not view.is_ended and not worker.is_alive:
         st.warning(
