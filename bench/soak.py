@@ -36,6 +36,7 @@ sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "tests" / "faults")]
 from apply_under_faults import Tally  # noqa: E402  # after their path is known
 from fault_scenes import FAULTS, OPTIONS, run_under, scene_of  # noqa: E402  # after their path is known
 
+from connectors.memory import use_few_pools  # noqa: E402  # after their path is known
 from connectors.recording.collector import run_collector  # noqa: E402  # after their path is known
 from connectors.sandbox.pulsar.fleet import Sandbox  # noqa: E402  # after their path is known
 
@@ -67,6 +68,7 @@ def main() -> int:
     parser.add_argument("--hours", type=float, default=24.0, help="time of the sandbox")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6), help="of the faults")
     given = parser.parse_args()
+    use_few_pools()  # as the services do
     print(f"{given.hours:g} h of sandbox time in {given.minutes:g} min, seed {given.seed}")
     with tempfile.TemporaryDirectory(prefix="trimtab-soak-") as folder:
         return soak(Path(folder), given.minutes * 60.0, given.hours * 3600.0, given.seed)

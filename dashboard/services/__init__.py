@@ -580,9 +580,10 @@ def run_collector(
     tell: Callable[[str], None],
 ) -> None:
     """Keep snapshots of clusters until ``stop`` is set."""
-    from connectors import logs  # noqa: PLC0415  # commands must start fast
+    from connectors import logs, memory  # noqa: PLC0415  # commands must start fast
     from connectors.recording import collector as loops  # noqa: PLC0415  # the same
 
+    memory.use_few_pools()
     logs.set_up_logging(config.log_format)
     report = logs.reporter("collector", config.log_format, tell)
     loops.run_collector(config, clusters, every_s, stop, report)
@@ -618,9 +619,10 @@ def run_worker(
     tell: Callable[[str], None],
 ) -> None:
     """Carry out what is requested of clusters until ``stop`` is set."""
-    from connectors import logs  # noqa: PLC0415  # commands must start fast
+    from connectors import logs, memory  # noqa: PLC0415  # commands must start fast
     from connectors.worker import worker  # noqa: PLC0415  # the same
 
+    memory.use_few_pools()
     logs.set_up_logging(config.log_format)
     worker.run_worker(config, clusters, stop, logs.reporter("worker", config.log_format, tell))
 

@@ -280,15 +280,10 @@ class AdminClient:
         self, response: requests.Response, deadline: float, endpoint: str, operation: str
     ) -> bytes:
         """Read the body within the deadline, however slowly its bytes come."""
-        parts: list[bytes] = []
-        size = 0
-        while True:
-            part = response.raw.read1(_CHUNK, decode_content=True)
-            if not part:
-                break
-            parts.append(part)
-            size += len(part)
-            if size > MAX_BYTES:
+        content = bytearray()  # of one piece: a process keeps the memory of many small ones
+        while part := response.raw.read1(_CHUNK, decode_content=True):
+            content += part
+            if len(content) > MAX_BYTES:
                 raise ProtocolError(
                     f"{endpoint} answered more than {MAX_BYTES // 2**20} MiB to {operation}.",
                     endpoint=endpoint,
@@ -299,14 +294,14 @@ class AdminClient:
                 raise _too_late(endpoint, operation)
         expected = response.headers.get("Content-Length", "")
         encoded = "Content-Encoding" in response.headers
-        if expected.isdigit() and not encoded and size < int(expected):
+        if expected.isdigit() and not encoded and len(content) < int(expected):
             raise ProtocolError(
                 f"{endpoint} broke off its answer to {operation}.",
                 endpoint=endpoint,
                 operation=operation,
                 outcome="unknown",
             )
-        return redacted(b"".join(parts))
+        return redacted(bytes(content))
 
     def _target(self, url: str, status: int, location: str | None, operation: str) -> str:
         endpoint = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}"
