@@ -183,12 +183,14 @@ def upstream_words(value: Any) -> str:
     Example:
         >>> upstream_words(True), upstream_words(("a", "b")), upstream_words(0.5)
         ('true', 'a,b', '0.5')
+        >>> upstream_words([])
+        ''
     """
     if value is None:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return ",".join(value) if isinstance(value, tuple) else str(value)
+    return ",".join(value) if isinstance(value, list | tuple) else str(value)
 
 
 def set_option(key: str, value: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
@@ -31,8 +31,8 @@ from core.findings.finding import Fix
 from core.progress import Progress
 from core.pulsar.load import usage_sources
 from core.pulsar.measures import DEFAULT_TARGET
+from core.pulsar.presets import upstream_words
 from core.pulsar.settings import SETTING_BY_KEY
-from core.pulsar.shedding.registry import upstream_class
 from core.snapshot import PulsarSnapshot
 from core.units import format_ratio, pluralize
 
@@ -370,15 +370,19 @@ class _Search:
 
     def _cause(self, one: _Proven) -> Cause:
         candidate = one.candidate
-        off = tuple(self._context.base.settings)
+        base = self._context.base.settings
+        is_data = one.change.edit is not None or one.change.release is not None
+        hint = candidate.hint or self._hint(one)
+        if base and candidate.hint and is_data:  # without shedding it changes nothing
+            hint = f"{hint} {_orders(base)} as well."
         return Cause(
             code=candidate.code,
-            keys=tuple(dict.fromkeys((*self._keys(one), *off))),
+            keys=tuple(dict.fromkeys((*self._keys(one), *base))),
             objects=candidate.objects,
             summary=candidate.summary or self._summary(one),
             effect=one.effect,
             fix=self._fix(one),
-            hint=candidate.hint or self._hint(one),
+            hint=hint,
             measured=candidate.measured,
             threshold=candidate.threshold,
             unit=candidate.unit,
@@ -398,7 +402,7 @@ class _Search:
 
     def _hint(self, one: _Proven) -> str:
         release = f" on release {one.change.release}" if one.change.release else ""
-        return f"Set {_assignments(one.change)}{release}."
+        return f"{_orders(one.change.settings)}{release}."
 
     def _fix(self, one: _Proven) -> Fix:
         is_other = one.change.release is not None or one.change.edit is not None
@@ -412,7 +416,7 @@ class _Search:
                 wanted[key] = value
                 restart |= setting.takes_effect == "restart"
             else:
-                lines.append(f"{key}={_text(_upstream(key, value))}")
+                lines.append(f"{key}={upstream_words(value)}")
                 restart = True
         return Fix(wanted=wanted, lines=tuple(lines), restart=restart)
 
@@ -448,10 +452,6 @@ class _Search:
         return tuple(notes)
 
 
-def _upstream(key: str, value: Any) -> Any:
-    return upstream_class(value) if key == SHEDDING else value
-
-
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
@@ -460,6 +460,14 @@ def _text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ",".join(map(str, value)) or "empty"
     return str(value).rpartition(".")[2] if str(value).startswith("org.") else str(value)
+
+
+def _orders(settings: Mapping[str, Any]) -> str:
+    """Return what to set, as brokers read it: ``Set A=1 and clear B``."""
+    values = {key: upstream_words(value) for key, value in settings.items()}
+    orders = [f"set {key}={text}" if text else f"clear {key}" for key, text in values.items()]
+    words = " and ".join(orders)
+    return f"{words[:1].upper()}{words[1:]}"
 
 
 def _assignments(change: Change) -> str:

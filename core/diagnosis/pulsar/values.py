@@ -103,7 +103,7 @@ def _classes(key: str, settings: EffectiveSettings, view: LoadView) -> tuple[str
     if view.load_manager == "extensible":
         return ()
     return tuple(
-        find_strategy(name).name
+        upstream_class(find_strategy(name).name)
         for name in STRATEGY_NAMES
         if name != present and settings.target.has_class(name)
     )

@@ -42,7 +42,13 @@ def known_shedding_strategy(name: str) -> AnyStrategy | None:
 
 
 def upstream_class(name: str) -> str:
-    """Return the class with its package; an unknown one is taken for the modular manager's."""
+    """Return the class with its package; an unknown one is taken for the modular manager's.
+
+    Args:
+        name: Of a shedding or placement strategy; with its package it is returned as it is.
+    """
+    if "." in name:
+        return name
     strategy = known_shedding_strategy(name) or SHEDDING_STRATEGIES[0]
     return f"{strategy.package}.{name}"
 

@@ -11,6 +11,7 @@ from core.diagnosis.pulsar.trials import PLACEMENT, Change
 from core.pulsar.placement import active_placement
 from core.pulsar.releases import REFERENCE_VERSIONS, Release
 from core.pulsar.settings import SETTING_BY_KEY
+from core.pulsar.shedding.registry import upstream_class
 from core.units import format_ratio, pluralize
 
 _EVENLY: Final = "loadBalancerDistributeBundlesEvenlyEnabled"
@@ -92,7 +93,7 @@ def fitting_placements(context: DiagnosisContext) -> tuple[Change, ...]:
     active = active_placement(context.settings, context.view.load_manager)
     if not fitting or fitting == active or not context.settings.target.has_class(fitting):
         return ()
-    return with_setting(context, PLACEMENT, fitting)
+    return with_setting(context, PLACEMENT, upstream_class(fitting))
 
 
 def placement_measure(context: DiagnosisContext) -> Iterator[Candidate]:
