@@ -184,8 +184,10 @@ class Diagnosis:
         problem: What is wrong, one sentence; empty: the cluster is healthy.
         subject: The verdict on the broker, bundle or node in question, one sentence; empty: the
             question is about the cluster.
-        tried: Changes that were tried, those without effect included.
-        untried: Changes that the time did not allow; pairs of them are counted in the notes.
+        tried: Changes that were simulated to the end, those without effect included.
+        untried: Changes that the time did not allow to the end; pairs of them are counted in the
+            notes.
+        cut_short: Of these, changes that were begun.
         refuted: Changes that help, but not with every random placement.
         notes: What was assumed, and what could not be judged.
     """
@@ -195,6 +197,7 @@ class Diagnosis:
     subject: str = ""
     tried: int = 0
     untried: int = 0
+    cut_short: int = 0
     refuted: int = 0
     notes: tuple[str, ...] = ()
 
@@ -217,8 +220,10 @@ class Diagnosis:
                 "placements, none with all."
             )
         if self.untried:
-            return (
-                f"{self.problem} Of {self.tried + self.untried:,} changes {self.tried:,} were "
-                "tried, and none helps."
-            )
+            if not self.tried:
+                late = f"None of {pluralize(self.untried, 'change')} was simulated to the end"
+                return f"{self.problem} {late}: the time was over."
+            tried = pluralize(self.tried, "change")
+            late = f"{self.untried:,} not simulated to the end"
+            return f"{self.problem} {tried} simulated, none helps; {late}."
         return f"{self.problem} No single setting changes this: {self.tried:,} changes were tried."

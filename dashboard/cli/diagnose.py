@@ -149,6 +149,7 @@ def _answered(
         "causes": [_cause_json(one, command_of(one)) for one in found.causes],
         "tried": found.tried,
         "untried": found.untried,
+        "cut_short": found.cut_short,
         "notes": list(found.notes),
         "elapsed_ms": round(elapsed_ms, 3),
         **more,
@@ -207,7 +208,7 @@ def _show(found: Diagnosis, command_of: Callable[[Cause], str], lines: int) -> N
         say(f"   Fix: {'; '.join(ways) or cause.hint}{restart}")
     hidden = len(found.causes) - len(shown)
     more = f"{pluralize(hidden, 'further cause')}: --json. " if hidden else ""
-    rest = f"{found.untried:,} not tried: the time was over. " if found.untried else ""
+    rest = f"{found.untried:,} not simulated to the end. " if found.untried else ""
     tried = f"{pluralize(found.tried, 'change')} simulated."
     say(f"{tried} {more}{rest}{' '.join(found.notes[:1])}".rstrip())
 

@@ -109,7 +109,7 @@ def diagnose(
     except OpsError as exc:
         return Diagnosis(subject=subject, notes=(str(exc),))
     if not problem:
-        return Diagnosis(subject=subject)
+        return Diagnosis(subject=subject, notes=_brevity(context.trials))
     search = _Search(context)
     causes = search.causes()
     return Diagnosis(
@@ -118,6 +118,7 @@ def diagnose(
         subject=subject,
         tried=search.tried,
         untried=search.untried,
+        cut_short=search.cut_short,
         refuted=search.refuted,
         notes=search.notes(),
     )
@@ -178,6 +179,15 @@ def _problem(context: DiagnosisContext) -> str:
     return ""
 
 
+def _brevity(trials: Trials) -> tuple[str, ...]:
+    """Return the note that the cluster as it is was cut short, if it was."""
+    if not trials.baseline.is_cut_short:
+        return ()
+    rounds = pluralize(trials.horizon, "round")
+    why = "the cluster still moves bundles, and more rounds exceed the time"
+    return (f"Simulated for {rounds}: {why}.",)
+
+
 def _why_no_more(context: DiagnosisContext) -> str:
     off = " and ".join(context.settings.shedding_off)
     done = context.trials.baseline.simulation
@@ -217,13 +227,33 @@ class _Search:
         self._context = context
         self._trials = context.trials
         self._draws = Draws(self._trials)
-        self.untried = self.untried_pairs = self._hasty = 0
+        self._hasty = 0
+        self._late: dict[bool, dict[tuple[object, ...], Change]] = {False: {}, True: {}}
+        self._promising: list[_Proven] = []
         self._turning: dict[tuple[object, ...], tuple[Candidate, Change]] = {}
 
     @property
     def tried(self) -> int:
         """Changes that were simulated."""
         return self._trials.count
+
+    @property
+    def untried(self) -> int:
+        """Single changes that the time did not allow, those that it cut short included."""
+        late = self._unfinished(is_pair=False)
+        # where the cluster as it is was cut short, more settings may be read later on
+        return late or int(self._trials.baseline.is_cut_short)
+
+    @property
+    def cut_short(self) -> int:
+        """Of the untried changes, those that were begun."""
+        return sum(
+            self._trials.is_begun(one) and not self._trials.known(one)
+            for one in self._late[False].values()
+        )
+
+    def _unfinished(self, *, is_pair: bool) -> int:
+        return sum(not self._trials.known(one) for one in self._late[is_pair].values())
 
     @property
     def refuted(self) -> int:
@@ -275,10 +305,12 @@ class _Search:
         """Return the change of a candidate with the best effect; ``None``: none helps."""
         found: list[_Proven] = []
         for change in candidate.changes:
-            is_late = self._trials.is_search_over and not self._trials.known(change)
+            is_late = self._trials.is_search_over and not self._trials.is_begun(change)
             effect = None if is_late else self._trials.effect(change)
+            is_finished = self._trials.known(change)
+            if not is_finished:
+                self._late[is_pair].setdefault(change.key, change)
             if effect is None:
-                self._count_untried(change, is_pair=is_pair)
                 continue
             # with shedding off, a change has to be better than switching it on alone
             own = self._own_effect(change, effect)
@@ -286,16 +318,15 @@ class _Search:
             if candidate.calm_suffices:
                 is_better |= effect.is_calmer and not effect.is_harmful
             if is_better and not self._trials.spoils_traffic(change):
-                found.append(_Proven(candidate, change, effect))
-                self._trials.leave_time_for(change)
+                # what the time cut short proves nothing
+                (found if is_finished else self._promising).append(
+                    _Proven(candidate, change, effect)
+                )
+                if is_finished:
+                    self._trials.leave_time_for(change)
             elif own.before != own.after and change.edit is None and not is_pair:
                 self._turning.setdefault(change.key, (candidate, change))
         return min(found, key=_merit) if found else None
-
-    def _count_untried(self, change: Change, *, is_pair: bool) -> None:
-        is_untried = not self._trials.known(change)
-        self.untried_pairs += is_untried and is_pair
-        self.untried += is_untried and not is_pair
 
     def _own_effect(self, change: Change, effect: Effect) -> Effect:
         base = self._context.base
@@ -422,13 +453,7 @@ class _Search:
 
     def notes(self) -> tuple[str, ...]:
         """Return what was assumed."""
-        notes = [f"Judged by {self._context.load.label}."]
-        if self._trials.is_cut_short:
-            rounds = pluralize(self._trials.horizon, "round")
-            notes.append(
-                f"Simulated for {rounds}: the cluster still moves bundles, and more rounds exceed "
-                "the time."
-            )
+        notes = [f"Judged by {self._context.load.label}.", *_brevity(self._trials)]
         if self._hasty:
             notes.append(
                 f"{pluralize(self._hasty, 'cause')} simulated with too few random placements to "
@@ -439,15 +464,20 @@ class _Search:
                 f"{pluralize(self._draws.refuted, 'change')} with an effect that depends on random "
                 "placement: not recommended."
             )
+        budget = f"the time was over after {self._trials.budget_s:g} s"
+        untried_pairs = self._unfinished(is_pair=True)
         if self.untried:
+            begun = f", {self.cut_short:,} of them cut short" if self.cut_short else ""
             notes.append(
-                f"{self.untried:,} changes were not tried: the time was over after "
-                f"{self._trials.budget_s:g} s."
+                f"{pluralize(self.untried, 'change')} not simulated to the end{begun}: {budget}."
             )
-        if self.untried_pairs and not self.untried:
+        elif untried_pairs:
+            notes.append(f"{pluralize(untried_pairs, 'pair')} of changes not tried: {budget}.")
+        if self._promising:
+            best = min(self._promising, key=_merit)
             notes.append(
-                f"{self.untried_pairs:,} pairs of changes were not tried: the time was over after "
-                f"{self._trials.budget_s:g} s."
+                f"Promising, but cut short: {_assignments(best.change) or best.change.data}. "
+                "Give --seconds more time."
             )
         return tuple(notes)
 

@@ -79,8 +79,8 @@ class Draws:
                 break
             others = self._trials_of(seed)
             effect = others.effect(change)
-            if effect is None and self._must_stop():
-                break
+            if not others.known(change):
+                break  # the time was over, which says nothing against the change
             if effect is None or effect.is_worse or others.spoils_traffic(change):
                 return False
             effects.append(effect)

@@ -144,12 +144,15 @@ class Trial:
         traffic: Farthest distance of a broker's traffic from the mean at the end, whatever is
             judged.
         simulation: The rounds; ``None``: shedding is off, nothing moves.
+        is_cut_short: Whether the time allowed fewer rounds than it takes to judge it: it neither
+            proves nor refutes anything.
     """
 
     outcome: Outcome
     reads: frozenset[str]
     traffic: float | None
     simulation: Simulation | None = None
+    is_cut_short: bool = False
 
     @property
     def traffic_of_all(self) -> float | None:
@@ -230,7 +233,7 @@ class Trials:
 
     @property
     def count(self) -> int:
-        """Changes that were simulated."""
+        """Changes that were simulated, those that were cut short excluded."""
         return self._count
 
     @property
@@ -282,7 +285,7 @@ class Trials:
             stops_midway=self.stops_midway,
             traffic_may_differ=self.traffic_may_differ,
             limit=self._limit,
-            horizon=self.horizon or ROUNDS,
+            horizon=ROUNDS,
             is_held_out=True,
             compared_with=None if compared_with is None else compared_with.baseline,
         )
@@ -314,13 +317,19 @@ class Trials:
         )
 
     def known(self, change: Change) -> bool:
-        """Return whether a change was tried."""
+        """Return whether a change was tried: simulated without being cut short, or refused."""
+        found = self._trials.get(change.key)
+        return change.key in self._trials and (found is None or not found.is_cut_short)
+
+    def is_begun(self, change: Change) -> bool:
+        """Return whether a change was tried, or was cut short."""
         return change.key in self._trials
 
     def trial(self, change: Change) -> Trial | None:
         """Return how a change goes; ``None``: such a cluster cannot be simulated, or not in time.
 
-        Only a change that was simulated, or cannot be, is :meth:`known` afterwards.
+        Only a change that was simulated without being cut short, or cannot be simulated, is
+        :meth:`known` afterwards.
         """
         if change.key not in self._trials:
             try:
@@ -334,7 +343,8 @@ class Trials:
             except OpsError:
                 self._trials[change.key] = None
             tried = self._trials[change.key]
-            self._count += tried is not None and change.key != NOTHING.key
+            is_finished = tried is not None and not tried.is_cut_short
+            self._count += is_finished and change.key != NOTHING.key
             if tried is not None and change.edit is None and change.release is None:
                 self._by_settings.append((change.settings, tried))
             if not self.is_held_out:
@@ -396,8 +406,13 @@ class Trials:
         done = self._simulated(snapshot, settings, strategy, is_patient=is_patient)
         is_waiting = not is_patient and self._is_worth_waiting(done, settings)
         is_brief = self.is_held_out and self._is_large
+        is_cut_short = self._was_cut_short(done)
         if is_waiting and not is_brief:
-            done = self._simulated(snapshot, settings, strategy, rounds=PATIENT_ROUNDS)
+            try:
+                done = self._simulated(snapshot, settings, strategy, rounds=PATIENT_ROUNDS)
+                is_cut_short = False
+            except _TimeIsOverError:
+                is_cut_short = True
         outcome = Outcome(
             moves=done.move_count,
             returned=len(done.flaps),
@@ -410,7 +425,17 @@ class Trials:
         )
         reads = frozenset({*settings.reads, *SHEDDING_SWITCHES, SHEDDING, PLACEMENT})
         traffic = self._deviation(done.final, settings, "throughput")
-        return Trial(outcome=outcome, reads=reads, traffic=traffic, simulation=done)
+        return Trial(
+            outcome=outcome,
+            reads=reads,
+            traffic=traffic,
+            simulation=done,
+            is_cut_short=is_cut_short,
+        )
+
+    def _was_cut_short(self, done: Simulation) -> bool:
+        """Return whether the time ended a simulation that more rounds might have changed."""
+        return self.is_cut_short and done.ending == "horizon" and len(done.rounds) == self.horizon
 
     def _edited(self, change: Change) -> PulsarSnapshot:
         """Return the snapshot with the data of a change, one for all trials with it."""
@@ -456,7 +481,9 @@ class Trials:
         After a move a bundle is left alone for its grace period, so that a large cluster rests and
         begins again; that takes longer than the horizon where moves come in waves.
         """
-        if done.ending != "horizon" or self.is_cut_short or done.flaps or done.rounds[-1].moves:
+        if done.ending != "horizon" or done.flaps:
+            return False
+        if done.rounds[-1].moves and not self.is_cut_short:
             return False
         before = self.baseline.outcome.deviation
         after = self._deviation(done.final, settings, self.judged_by)

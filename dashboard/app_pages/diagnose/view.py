@@ -87,8 +87,8 @@ def _draw(page: ClusterPage[Any], system: DiagnoseSystem, key: Key, found: Diagn
         st.button(
             "Search to the end, in the background",
             icon=":material/manage_search:",
-            help=f"{diagnosis.untried:,} changes are not tried yet. A job simulates each; you "
-            "can leave this page meanwhile.",
+            help=f"{diagnosis.untried:,} changes are not simulated to the end yet. A job "
+            "simulates each; you can leave this page meanwhile.",
             on_click=jobs.start,
             args=(page.config, "diagnose", {"clusters": [page.name]}, "jobs"),
             key="_search_on",

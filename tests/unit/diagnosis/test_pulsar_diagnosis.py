@@ -13,6 +13,7 @@ from fleet_edit import every, with_settings
 from core.diagnosis.model import Diagnosis
 from core.diagnosis.pulsar import trials as pulsar_trials
 from core.diagnosis.pulsar.answer import diagnose as diagnose_pulsar
+from core.diagnosis.pulsar.draws import Draws
 from core.diagnosis.pulsar.trials import Change, Trials
 from core.diagnosis.request import DiagnoseRequest
 from core.diagnosis.systems import diagnose
@@ -129,7 +130,8 @@ def test_settings_that_were_not_read_change_nothing():
 def test_no_setting_is_blamed_when_the_time_is_over():
     found = diagnose(report("i17456"), DiagnoseRequest(seconds=1e-6))
     assert found.untried
-    assert "none helps" in found.answer
+    assert not found.tried
+    assert "was simulated to the end: the time was over" in found.answer
     assert "No single setting" not in found.answer
 
 
@@ -151,6 +153,46 @@ def test_a_cluster_that_is_cut_short_still_moves_and_is_reported_so(monkeypatch)
     assert any(note.startswith("Simulated for 3 rounds") for note in found.notes)
     assert "bundles still move after 3 rounds" in found.problem
     assert found.untried
+
+
+def test_a_simulation_that_the_time_cuts_short_counts_as_not_tried(monkeypatch):
+    clock = SlowClock()
+    monkeypatch.setattr(pulsar_trials, "time", clock)
+    snapshot = report("i16059")  # as it is it moves bundles for ever
+    found = diagnose(snapshot, DiagnoseRequest(seconds=0.1), clock)
+    assert not found.causes
+    assert found.untried
+    assert "No single setting" not in found.answer
+    assert "simulated to the end: the time was over" in found.answer
+
+
+def test_a_simulation_that_is_cut_short_says_nothing_for_or_against_a_change(monkeypatch):
+    clock = SlowClock()
+    monkeypatch.setattr(pulsar_trials, "time", clock)
+    trials = Trials(report("i16059"), budget_s=0.1, progress=clock, stops_midway=True)
+    assert trials.baseline.is_cut_short
+    change = Change(settings={"loadBalancerSheddingGracePeriodMinutes": 60})
+    monkeypatch.setattr(pulsar_trials, "_WHOLE_SHARE", 1_000.0)
+    trial = trials.trial(change)
+    assert trial is not None
+    assert trial.is_cut_short
+    assert trials.is_begun(change)
+    assert not trials.known(change)
+    assert trials.count == 0
+
+
+def test_no_draw_refutes_a_change_when_the_time_is_over(monkeypatch):
+    snapshot = report("i16059")
+    change = Change(settings={"loadBalancerDistributeBundlesEvenlyEnabled": False})
+    trials = Trials(snapshot, budget_s=3_600.0, stops_midway=True)
+    assert trials.effect(change).is_better
+    monkeypatch.setattr(
+        pulsar_trials, "_WHOLE_SHARE", 0.0
+    )  # the search ends before all time is used
+    draws = Draws(trials)
+    assert draws.confirm(change)
+    assert draws.is_hasty(change)
+    assert not draws.refuted
 
 
 def test_changes_that_chance_refutes_are_not_passed_over_in_silence():
