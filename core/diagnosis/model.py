@@ -6,7 +6,8 @@ its :class:`Effect`. What knows a system fills these in; nothing here knows one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from core.findings.finding import Fix
@@ -173,6 +174,24 @@ class Cause:
     measured: float | None = None
     threshold: float | None = None
     unit: str = ""
+
+
+def one_per_fix(causes: Iterable[Cause]) -> tuple[Cause, ...]:
+    """Return the causes, those with the same fix as one: the first, with the objects of all.
+
+    Args:
+        causes: Best first.
+    """
+    found: dict[object, Cause] = {}
+    for cause in causes:
+        fix = cause.fix
+        key: object = (repr(sorted(fix.wanted.items())), fix.lines)
+        if not fix.wanted and not fix.lines:  # what to do is in words only
+            key = cause.hint or (cause.code, cause.objects)
+        first = found.get(key)
+        objects = cause.objects if first is None else (*first.objects, *cause.objects)
+        found[key] = replace(first or cause, objects=tuple(dict.fromkeys(objects)))
+    return tuple(found.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

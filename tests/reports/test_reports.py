@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from report_cluster import Report, all_reports
 
-from core.diagnosis.model import Cause
+from core.diagnosis.model import Cause, one_per_fix
 from core.diagnosis.request import DiagnoseRequest
 from core.diagnosis.systems import diagnose
 from core.pulsar.settings import SETTING_BY_KEY
@@ -39,6 +39,7 @@ def test_the_established_cause_is_named_first_and_no_fix_makes_it_worse(report):
     for cause in causes:
         assert not cause.effect.is_harmful
         assert cause.effect.after.converges
+    assert one_per_fix(causes) == causes
 
 
 @pytest.mark.parametrize("report", CONTROLS, ids=lambda report: report.name)

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from core.diagnosis.model import Cause, Diagnosis
+from core.diagnosis.model import Cause, Diagnosis, one_per_fix
 from core.diagnosis.pegasus.context import PegasusDiagnosisContext
 from core.diagnosis.pegasus.partition import partition_notes, partition_problem
 from core.diagnosis.pegasus.patterns.disks import disks_uneven, tags_decide
@@ -102,12 +102,12 @@ def diagnose(
         context.view, context.row  # noqa: B018 - one may be incomplete, the other unknown
     except IncompleteSnapshotError as exc:
         return Diagnosis(problem=str(exc), notes=("Nothing was simulated.",))
-    causes = sorted(_found(context), key=lambda cause: _rank(context, cause))
+    causes = one_per_fix(sorted(_found(context), key=lambda cause: _rank(context, cause)))
     trials = context.trials
     problem = _problem(context, has_causes=bool(causes))
     subject = _farthest(context) if context.node in context.view.nodes else ""
     return Diagnosis(
-        causes=tuple(causes),
+        causes=causes,
         problem=problem,
         subject="" if subject == problem else subject,
         tried=trials.count,

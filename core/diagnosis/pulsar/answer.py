@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, Final
 
 import numpy as np
 
-from core.diagnosis.model import Cause, Diagnosis, Effect
+from core.diagnosis.model import Cause, Diagnosis, Effect, one_per_fix
 from core.diagnosis.pulsar.context import Candidate, DiagnosisContext
 from core.diagnosis.pulsar.draws import Draws
 from core.diagnosis.pulsar.patterns.restless import fitting_placements
@@ -272,9 +271,9 @@ class _Search:
                 break
             known = {key for one in proven for key in one.candidate.keys}
             proven += (one for one in further if not known.intersection(one.candidate.keys[:1]))
-        confirmed = list(islice(self._confirmed(sorted(proven, key=_merit)), MAX_CAUSES))
+        confirmed = list(self._confirmed(sorted(proven, key=_merit)))
         self._hasty = sum(self._draws.is_hasty(one.change) for one in confirmed)
-        return tuple(self._cause(one) for one in confirmed)
+        return one_per_fix(self._cause(one) for one in confirmed)
 
     def _turn(self, candidate: Candidate) -> bool:
         """Sort key: what moves of the balancer cause comes first where they do harm."""
@@ -283,12 +282,18 @@ class _Search:
         return not (spoils and candidate.code in _RESTLESS)
 
     def _confirmed(self, ranked: Iterable[_Proven]) -> Iterator[_Proven]:
-        """Yield the best change of each cause; one that depends on the draws hides no other."""
+        """Yield the best change of each cause; one that depends on the draws hides no other.
+
+        A change that is the best of another cause, too, takes no place of its own.
+        """
         done: set[tuple[str, tuple[str, ...]]] = set()
+        changes: set[tuple[object, ...]] = set()
         for one in ranked:
             key = one.candidate.code, one.candidate.objects
-            if key not in done and self._is_confirmed(one):
+            is_full = len(changes) == MAX_CAUSES and one.change.key not in changes
+            if key not in done and not is_full and self._is_confirmed(one):
                 done.add(key)
+                changes.add(one.change.key)
                 yield one
 
     def _is_confirmed(self, one: _Proven) -> bool:

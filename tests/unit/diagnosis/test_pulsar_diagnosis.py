@@ -10,7 +10,7 @@ import pytest
 from fleet_builder import make_snapshot
 from fleet_edit import every, with_settings
 
-from core.diagnosis.model import Diagnosis
+from core.diagnosis.model import Cause, Diagnosis, Effect, Outcome, one_per_fix
 from core.diagnosis.pulsar import trials as pulsar_trials
 from core.diagnosis.pulsar.answer import diagnose as diagnose_pulsar
 from core.diagnosis.pulsar.draws import Draws
@@ -18,6 +18,7 @@ from core.diagnosis.pulsar.trials import Change, Trials
 from core.diagnosis.request import DiagnoseRequest
 from core.diagnosis.systems import diagnose
 from core.errors import InputError, UnknownNameError
+from core.findings.finding import Fix
 from core.pulsar.snapshot.zkdump import import_zk_dump
 from core.snapshot import PulsarSnapshot
 from dashboard.cli.main import run as run_command
@@ -198,6 +199,34 @@ def test_no_draw_refutes_a_change_when_the_time_is_over(monkeypatch):
 def test_changes_that_chance_refutes_are_not_passed_over_in_silence():
     found = Diagnosis(problem="Uneven.", tried=9, refuted=1)
     assert found.answer == "Uneven. 1 change helps with some random placements, none with all."
+
+
+def a_cause(code: str, effect: Effect, **more: object) -> Cause:
+    return Cause(code=code, summary=code, effect=effect, **more)
+
+
+def test_one_change_is_one_cause():
+    end = Outcome(moves=0, returned=0, deviation=0.1, converges=True, rounds=0)
+    effect = Effect(before=end, after=end)
+    fix = Fix(wanted={"minUnloadMessage": 500})
+    found = one_per_fix(
+        (
+            a_cause("unload_too_small", effect, objects=("a",), fix=fix),
+            a_cause("bundle_too_heavy", effect, objects=("b",), hint="Split b."),
+            a_cause("setting", effect, objects=("a", "c"), fix=fix),
+            a_cause("bundle_too_heavy", effect, objects=("d",), hint="Split d."),
+            a_cause("shedding_strategy", effect, fix=Fix(lines=("a=1",))),
+            a_cause("setting", effect, fix=Fix(lines=("a=2",))),
+        )
+    )
+    codes = [(cause.code, cause.objects) for cause in found]
+    assert codes == [
+        ("unload_too_small", ("a", "c")),
+        ("bundle_too_heavy", ("b",)),
+        ("bundle_too_heavy", ("d",)),
+        ("shedding_strategy", ()),
+        ("setting", ()),
+    ]
 
 
 def test_the_verdict_on_a_broker_comes_with_its_causes():
