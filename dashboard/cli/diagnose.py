@@ -203,14 +203,18 @@ def _show(found: Diagnosis, command_of: Callable[[Cause], str], lines: int) -> N
     for number, cause in enumerate(shown, 1):
         say(f"{number}. {cause.summary} [{cause.code}]", is_prose=True)
         say(f"   {_effect_words(cause.effect)}", is_prose=True)
-        restart = " (restart the servers one by one)" if cause.fix.restart else ""
-        ways = filter(None, (command_of(cause), *cause.fix.lines))
-        say(f"   Fix: {'; '.join(ways) or cause.hint}{restart}")
+        say(f"   Fix: {_fix_words(cause, command_of(cause))}")
     hidden = len(found.causes) - len(shown)
     more = f"{pluralize(hidden, 'further cause')}: --json. " if hidden else ""
     rest = f"{found.untried:,} not simulated to the end. " if found.untried else ""
     tried = f"{pluralize(found.tried, 'change')} simulated."
     say(f"{tried} {more}{rest}{' '.join(found.notes[:1])}".rstrip())
+
+
+def _fix_words(cause: Cause, command: str) -> str:
+    lines = [f"broker.conf: {' '.join(cause.fix.lines)}"] if cause.fix.lines else []
+    ways = "; ".join(filter(None, (command, *lines)))
+    return f"{ways or cause.hint}{', then a rolling restart' if cause.fix.restart else ''}"
 
 
 def _effect_words(effect: Effect) -> str:
@@ -222,5 +226,6 @@ def _effect_words(effect: Effect) -> str:
     if before.returned or after.returned:
         parts.append(f"returned {before.returned:,} -> {after.returned:,}")
     if not before.converges:
-        parts.append(f"converges after {pluralize(after.rounds, 'round')} (now: never)")
+        when = f"after {pluralize(after.rounds, 'round')}" if after.rounds else "at once"
+        parts.append(f"converges {when} (now: never)")
     return "With the fix: " + ", ".join(parts)

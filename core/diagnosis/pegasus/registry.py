@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from core.diagnosis.model import Cause, Diagnosis, one_per_fix
+from core.diagnosis.model import MIN_GAIN_RATIO, Cause, Diagnosis, one_per_fix
 from core.diagnosis.pegasus.context import PegasusDiagnosisContext
 from core.diagnosis.pegasus.partition import partition_notes, partition_problem
 from core.diagnosis.pegasus.patterns.disks import disks_uneven, tags_decide
@@ -143,7 +143,7 @@ def _problem(context: PegasusDiagnosisContext, *, has_causes: bool) -> str:
     unhealthy, total = len(context.unhealthy), context.view.partition_count
     if unhealthy:
         lack = "lacks" if unhealthy == 1 else "lack"
-        return f"{pluralize(unhealthy, 'partition')} of {total:,} {lack} the wanted replicas."
+        return f"{unhealthy:,} of {pluralize(total, 'partition')} {lack} replicas."
     baseline = context.baseline
     if not baseline.converges and not baseline.moves:
         return "The balancer plans the same copies every round, and none of them is executed."
@@ -152,8 +152,23 @@ def _problem(context: PegasusDiagnosisContext, *, has_causes: bool) -> str:
             f"The balancer does not converge: {pluralize(baseline.moves, 'move')} in "
             f"{pluralize(baseline.rounds, 'round')}, {baseline.returned:,} of them back."
         )
-    worst = _farthest(context)
-    return worst if has_causes or _is_uneven(context) else ""
+    return _uneven_words(context, has_causes=has_causes)
+
+
+def _uneven_words(context: PegasusDiagnosisContext, *, has_causes: bool) -> str:
+    """Return how uneven a cluster is that converges; empty: not at all."""
+    if not has_causes:
+        return _farthest(context) if _is_uneven(context) else ""
+    baseline = context.baseline
+    start, end = node_deviation(baseline.start) or 0.0, node_deviation(baseline.end) or 0.0
+    if context.node is not None or start > UNEVEN_RATIO:
+        return _farthest(context)
+    if end > start + MIN_GAIN_RATIO:
+        return (
+            f"The balancer makes the load less even: {format_ratio(start)} from the mean now, "
+            f"{format_ratio(end)} after {pluralize(baseline.moves, 'move')}."
+        )
+    return "Replicas are even over the nodes, but not within tables, disks or primaries."
 
 
 def _is_uneven(context: PegasusDiagnosisContext) -> bool:
@@ -176,10 +191,10 @@ def _farthest(context: PegasusDiagnosisContext) -> str:
         at = int(shares.argmax())
         if context.node in view.nodes:
             at = view.nodes.index(context.node)
-        mean = f"the mean of {pluralize(len(view.nodes), 'node')} is {held.mean():,.1f}"
-        far = f"{format_ratio(float(shares[at]))} from it"
+        mean = f"the mean of {held.mean():,.1f} over {pluralize(len(view.nodes), 'node')}"
+        far = format_ratio(float(shares[at]))
         found.append(
-            (float(shares[at]), f"{view.nodes[at]} has {held[at]:,} {what}, {mean} ({far}).")
+            (float(shares[at]), f"{view.nodes[at]} has {held[at]:,} {what}, {far} from {mean}.")
         )
     return max(found, key=lambda one: one[0])[1] if found else ""
 

@@ -157,10 +157,7 @@ def _problem(context: DiagnosisContext) -> str:
     end = context.trials.baseline.outcome
     if not end.converges:
         if not end.moves:
-            return (
-                f"{context.strategy.name} picks bundles in every round, and none of them goes "
-                "anywhere."
-            )
+            return f"{context.strategy.name} sheds bundles every round, and none leaves its broker."
         return (
             f"{context.strategy.name} does not converge: {pluralize(end.moves, 'move')} in "
             f"{pluralize(end.rounds, 'round')}, {end.returned:,} of them returned."
@@ -168,7 +165,7 @@ def _problem(context: DiagnosisContext) -> str:
     if end.returned:
         return (
             f"{end.returned:,} of {pluralize(end.moves, 'move')} return a bundle to a broker that "
-            "it left."
+            "it had left."
         )
     if end.deviation is not None and end.deviation > UNEVEN_RATIO and context.hurts:
         measure = context.load.label
@@ -194,7 +191,7 @@ def _why_no_more(context: DiagnosisContext) -> str:
         return f"{off} is false"
     if done is not None and done.ending == "horizon":
         return f"bundles still move after {pluralize(done.rounds[-1].number, 'round')}"
-    return "the balancer does nothing more"
+    return "the balancer moves nothing more" if context.end.moves else "the balancer moves nothing"
 
 
 def _overloaded(context: DiagnosisContext) -> str:
@@ -434,7 +431,11 @@ class _Search:
         present = " and ".join(
             f"{key} is {_text(self._context.settings.value(key))}" for key in one.candidate.keys
         )
-        return f"{present}: with {_assignments(one.change)} the cluster ends better."
+        changed = {key: one.change.settings.get(key) for key in one.candidate.keys}
+        values = " and ".join(_text(value) for value in changed.values())
+        if one.effect.is_more_even:
+            return f"{present}; with {values} the load ends more even."
+        return f"{present}; with {values} fewer bundles return."
 
     def _hint(self, one: _Proven) -> str:
         release = f" on release {one.change.release}" if one.change.release else ""

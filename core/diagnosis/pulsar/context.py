@@ -14,7 +14,7 @@ from core.diagnosis.model import Outcome
 from core.diagnosis.pulsar.trials import NOTHING, Change, Trials
 from core.findings.measures import Spread
 from core.pulsar.explain import Explanation
-from core.pulsar.load import percent_usage
+from core.pulsar.load import percent_usage, usage_sources
 from core.pulsar.measures import measure
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.shedding.registry import AnyStrategy, active_shedding_strategy
@@ -156,6 +156,12 @@ class DiagnosisContext:
         """The broker with the most load; blank: none is known."""
         values = np.where(self.load.known, self.load.values, -np.inf)
         return self.load.brokers[int(values.argmax())] if values.size else ""
+
+    def usage_source(self, broker: str) -> str:
+        """Return the resource, weight and value behind the usage of a broker; blank: unknown."""
+        brokers = self.snapshot.brokers
+        row: int = brokers["broker"].to_pylist().index(broker)
+        return usage_sources(brokers, self.settings)[row]
 
     def percent(self, resource: str) -> Floats:
         """Return the usage of one resource by broker, percent; NaN where unknown."""

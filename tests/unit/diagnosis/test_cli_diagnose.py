@@ -100,3 +100,32 @@ def test_several_objects_are_bad_usage(pulsar, capsys):
     assert "--broker a:1" in message
     assert "--bundle t/n/0x0_0x1" in message
     assert "one of" in hint
+
+
+def report_folder(name: str, folder: Path) -> Path:
+    report = next(one for one in all_reports("pulsar") if one.name == name)
+    save_snapshot(report.snapshot(), folder / name)
+    return folder / name
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("13340", "1. edge-0:8080 usage 74% is 11.0 points under 85% (74% CPU, weight 1); "),
+        ("10143", "1. 2 bundles for 3 brokers: 1 broker carries nothing. [too_few_bundles]"),
+        ("19310", "usage of pulsar-2.pulsar-broker:8080 2% is 4.7 points over -2.7%; "),
+        ("20822", "no shed bundle leaves its broker, and the deviation ends at 80%. "),
+        ("21168", "82% direct memory, weight 1, which does not follow traffic; CPU 15%, "),
+        ("21174", "throughput, LeastLongTermMessageRate places by long-term message rate. "),
+        ("16476", "converges at once (now: never)"),
+        (
+            "14820",
+            "broker.conf: loadBalancerOverrideBrokerNicSpeedGbps=4.5, then a rolling restart",
+        ),
+    ],
+)
+def test_sentences_name_what_was_measured(name, sentence, tmp_path, capsys):
+    assert run(["diagnose", str(report_folder(name, tmp_path)), "--seconds", "30"]) == 0
+    said = capsys.readouterr().out
+    assert len(said.splitlines()) <= MAX_LINES
+    assert sentence in said

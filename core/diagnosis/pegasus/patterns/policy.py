@@ -74,7 +74,7 @@ def policy_leaves_uneven(context: PegasusDiagnosisContext) -> Iterator[Cause]:
     if not trial.converges or trial.missing:
         return
     if context.options.policy == "cluster":
-        yield from _stuck_cluster(context, trial)
+        yield from _stuck_cluster(context)
     elif _is_uneven(trial):
         yield from _per_table(context, trial)
 
@@ -90,8 +90,8 @@ def _per_table(context: PegasusDiagnosisContext, trial: Trial) -> Iterator[Cause
     yield Cause(
         code="policy_per_table",
         keys=(CLUSTER, *(key for key in wanted if key != CLUSTER)),
-        summary=f"balance_cluster is false: the balancer evens out {tables} one by one, and the "
-        f"farthest node stays {format_ratio(node_deviation(trial.end))} from the mean of all.",
+        summary=f"balance_cluster is false: the balancer evens out {tables} one by one, and nodes "
+        f"stay up to {format_ratio(node_deviation(trial.end))} from the mean over all tables.",
         effect=effect,
         fix=Fix(wanted={**wanted, **context.prerequisites}),
         hint="Set it for the time of the balance; at steady the cluster policy counts nothing."
@@ -118,7 +118,7 @@ def cluster_policy_barred(context: PegasusDiagnosisContext) -> Iterator[str]:
     )
 
 
-def _stuck_cluster(context: PegasusDiagnosisContext, trial: Trial) -> Iterator[Cause]:
+def _stuck_cluster(context: PegasusDiagnosisContext) -> Iterator[Cause]:
     best = _best(context, _counts(context, _TO_APP), context.opened)
     if best is None:
         return
@@ -127,8 +127,8 @@ def _stuck_cluster(context: PegasusDiagnosisContext, trial: Trial) -> Iterator[C
         code="policy_whole_cluster",
         keys=tuple(dict.fromkeys((CLUSTER, *wanted))),
         objects=(proof.table,) if proof.table else (),
-        summary=f"balance_cluster is true: after {pluralize(trial.rounds, 'round')} it finds "
-        f"nothing to do, {format_ratio(proof.effect.before.deviation)} from even{proof.scope}.",
+        summary="balance_cluster is true: the balancer goes by the sum over all tables, and leaves "
+        f"a deviation of {format_ratio(proof.effect.before.deviation)}{proof.scope}.",
         effect=effect,
         fix=Fix(wanted={**wanted, **context.prerequisites}),
         hint="The cluster policy stops where node totals differ by one, however uneven a table is.",

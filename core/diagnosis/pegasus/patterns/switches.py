@@ -15,6 +15,7 @@ from core.diagnosis.model import Cause
 from core.diagnosis.pegasus.context import PegasusDiagnosisContext, Proof, misplaced
 from core.diagnosis.pegasus.trials import Change
 from core.findings.finding import Fix
+from core.units import pluralize
 
 _KEYS: Final = {
     "only_move_primary": "meta.lb.only_move_primary",
@@ -26,7 +27,7 @@ _MEANINGS: Final = {
     "only_move_primary": "primaries change roles and are never copied",
     "only_primary_balancer": "secondaries are never copied",
     "balancer_in_turn": "one table is balanced a round",
-    "ignored_app_ids": "the listed tables are left alone",
+    "ignored_app_ids": "the listed tables are not balanced",
 }
 _MAX_NAMED = 8
 
@@ -80,8 +81,8 @@ def _cause(context: PegasusDiagnosisContext, names: tuple[str, ...], proof: Proo
         code="_and_".join(name.replace("_app_ids", "_app_list") for name in names),
         keys=tuple(_KEYS[name] for name in names),
         objects=objects or ((proof.table,) if proof.table else ()),
-        summary=f"{said}: {meaning}; off, {after.moves:,} moves{proof.scope} follow instead of "
-        f"{proof.effect.before.moves:,}.",
+        summary=f"{said}: {meaning}. Without it the balancer makes {pluralize(after.moves, 'move')}"
+        f"{proof.scope}, with it {proof.effect.before.moves:,}.",
         effect=context.effect_of_fix(proof, _without(context, names)),
         fix=Fix(wanted={**wanted, **context.prerequisites}),
         hint="Switch it off when the maintenance that needed it is over; a restarted leading meta "

@@ -18,7 +18,7 @@ from core.pulsar.plan.outcomes import Scenario
 from core.pulsar.plan.project import project_scenario
 from core.schemas.pulsar import RATES
 from core.snapshot import PulsarSnapshot
-from core.units import format_bytes_per_s, format_msgs_per_s
+from core.units import format_bytes_per_s, format_msgs_per_s, pluralize
 
 _HALVED: Final = (
     *RATES,
@@ -47,28 +47,25 @@ def heavy_bundles(context: DiagnosisContext) -> Iterator[Candidate]:
         bundle = bundles["bundle"][row].as_py()
         topics = bundles["topic_count"][row].as_py()
         is_single = topics == 1
+        form = format_bytes_per_s if spread.name == "throughput" else format_msgs_per_s
         parts = int(min(max(np.ceil(traffic[row] / (spread.mean / 2)), 2), _MAX_PARTS))
         yield Candidate(
             code="topic_too_heavy" if is_single else "bundle_too_heavy",
             keys=("loadBalancerNamespaceBundleMaxMsgRate",) if not is_single else (),
             objects=(bundle,),
-            summary=f"{bundle} carries {format_bytes_per_s(float(traffic[row]))}"
-            f"{' in one topic' if is_single else ''}, more than a broker should "
-            f"({format_bytes_per_s(ceiling)}): wherever it goes, that broker is hot."
-            if spread.name == "throughput"
-            else f"{bundle} carries {format_msgs_per_s(float(traffic[row]))}"
-            f"{' in one topic' if is_single else ''}, more than a broker should "
-            f"({format_msgs_per_s(ceiling)}): wherever it goes, that broker is hot.",
+            summary=f"{bundle} carries {form(float(traffic[row]))}"
+            f"{' in one topic' if is_single else ''}, above a broker's share of {form(ceiling)}: "
+            "its owner is hot wherever it moves.",
             changes=tuple(
                 context.base.also(
                     Change(data=f"{bundle} in {count} parts", edit=_divided(row, count))
                 )
                 for count in dict.fromkeys((2, 4, parts))
             ),
-            hint=f"Give its topic at least {parts} partitions: a split cannot divide one topic."
+            hint=f"Give the topic at least {parts} partitions: a split cannot divide one topic."
             if is_single
-            else f"Split it (trimtab split --bundle {bundle}); if one topic carries it, give that "
-            "topic more partitions.",
+            else f"Split it (trimtab split {context.snapshot.manifest.cluster} --bundle {bundle}); "
+            "if one topic carries it, give that topic more partitions.",
             measured=float(traffic[row]),
             threshold=float(ceiling),
             unit="bytes/s" if spread.name == "throughput" else "msg/s",
@@ -125,13 +122,13 @@ def few_bundles(context: DiagnosisContext) -> Iterator[Candidate]:
     count = context.snapshot.brokers.num_rows
     if not bundles.num_rows or bundles.num_rows >= count or not context.idle_brokers:
         return
-    spaces = pc.unique(bundles["namespace"]).to_pylist()
+    spaces, idle = pc.unique(bundles["namespace"]).to_pylist(), len(context.idle_brokers)
     yield Candidate(
         code="too_few_bundles",
         keys=("defaultNumberOfNamespaceBundles",),
         objects=tuple(spaces[:3]),
-        summary=f"There are {bundles.num_rows} bundles for {count} brokers: "
-        f"{len(context.idle_brokers)} brokers carry nothing.",
+        summary=f"{pluralize(bundles.num_rows, 'bundle')} for {count} brokers: "
+        f"{pluralize(idle, 'broker')} {'carries' if idle == 1 else 'carry'} nothing.",
         changes=(context.base.also(Change(data="each bundle in 2 parts", edit=_all_divided)),),
         hint="Split the bundles until every broker has several.",
         measured=float(bundles.num_rows),

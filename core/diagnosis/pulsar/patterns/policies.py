@@ -59,8 +59,8 @@ def isolation(context: DiagnosisContext) -> Iterator[Candidate]:
                     Change(data=f"without policy {policy.name}", edit=_without(policy.name))
                 ),
             ),
-            hint=f"Change isolation policy {policy.name}: write expressions for hosts alone, "
-            "without a port, that match enough brokers.",
+            hint=f"Change isolation policy {policy.name}: match host names, without a port, and "
+            "enough brokers.",
             measured=float(len(allowed)),
             threshold=float(len(view.brokers)),
             unit="brokers",
@@ -86,9 +86,9 @@ def not_applied(context: DiagnosisContext) -> Iterator[Candidate]:
         yield Candidate(
             code="policy_not_applied",
             objects=(policy.name, *holders[:3], *spaces[:3]),
-            summary=f"{pluralize(rows.size, 'bundle')} of {', '.join(spaces[:3])} on "
-            f"{', '.join(holders[:3])}, which isolation policy {policy.name} excludes: a policy "
-            "takes effect for new assignments only.",
+            summary=f"{pluralize(rows.size, 'bundle')} of {', '.join(spaces[:3])} "
+            f"{'is' if rows.size == 1 else 'are'} on {', '.join(holders[:3])}, which isolation "
+            f"policy {policy.name} excludes: policies apply to new assignments only.",
             changes=(
                 context.base.also(
                     Change(
@@ -135,8 +135,8 @@ def _summary(policy: IsolationPolicy, allowed: list[str], count: int, lost: set[
     if policy.name in lost:
         return (
             f"Isolation policy {policy.name} has a port in its expression "
-            f"({policy.primary[0] if policy.primary else ''}): placement compares hosts alone, so "
-            f"it matches {len(allowed)} of {count} brokers."
+            f"({policy.primary[0] if policy.primary else ''}): placement compares host names only, "
+            f"so it matches {len(allowed)} of {count} brokers."
         )
     if not allowed:
         return f"Isolation policy {policy.name} matches none of the {count} brokers."
@@ -204,7 +204,7 @@ def other_load_manager(context: DiagnosisContext) -> Iterator[Candidate]:
                 )
             ),
         ),
-        hint="Set loadManagerClassName alike on all brokers, and restart those that differ.",
+        hint="Set the same loadManagerClassName on all brokers, and restart those that differ.",
         lines=(f"loadManagerClassName={own}",),
         measured=float(len(others)),
         threshold=0.0,

@@ -12,7 +12,7 @@ import pyarrow as pa
 from core.arrays import column_values
 from core.diagnosis.pulsar.context import Candidate, DiagnosisContext, with_setting
 from core.diagnosis.pulsar.trials import Change
-from core.pulsar.load import limiting_resource, resource_weights
+from core.pulsar.load import RESOURCE_NAMES, limiting_resource, resource_weights
 from core.pulsar.rules.reports import NIC_OUTLIER_FACTOR
 from core.simulation.averages import set_column
 from core.snapshot import PulsarSnapshot
@@ -51,13 +51,13 @@ def held_resource(context: DiagnosisContext) -> Iterator[Candidate]:
             continue
         held = context.percent(resource)
         row = max(rows, key=lambda at: held[at])
-        label = resource.replace("_", " ")
         yield Candidate(
             code="usage_not_load",
             keys=(key,),
             objects=tuple(names[at] for at in rows),
-            summary=f"{names[row]} counts as busy for {format_percent(held[row])} {label} (weight "
-            f"{weights[resource]:g}); its {_others(context, row)}.",
+            summary=f"{names[row]} counts as busy for {format_percent(held[row])} "
+            f"{RESOURCE_NAMES[resource]}, weight {weights[resource]:g}, which does not follow "
+            f"traffic; {_others(context, row)}.",
             changes=with_setting(context, key, 0.0),
             measured=float(held[row]) / 100,
             threshold=float(np.nan_to_num(context.real_usage[row])) / 100,
@@ -67,11 +67,11 @@ def held_resource(context: DiagnosisContext) -> Iterator[Candidate]:
 
 def _others(context: DiagnosisContext, row: int) -> str:
     parts = [
-        f"{label} is {format_percent(context.percent(name)[row])}"
-        for name, label in (("cpu", "CPU"), ("bandwidth_out", "outbound network"))
+        f"{RESOURCE_NAMES[name]} {format_percent(context.percent(name)[row])}"
+        for name in ("cpu", "bandwidth_out")
         if np.isfinite(context.percent(name)[row])
     ]
-    return " and ".join(parts) or "other usage is unknown"
+    return ", ".join(parts) or "other usage is unknown"
 
 
 def network_limit(context: DiagnosisContext) -> Iterator[Candidate]:
@@ -100,9 +100,9 @@ def network_limit(context: DiagnosisContext) -> Iterator[Candidate]:
             keys=(_NIC,),
             objects=tuple(names[row] for row in np.flatnonzero(known & (limits == speed))),
             summary=f"Brokers report a network limit of {speed:g} Gbit/s, {counted} times "
-            f"{speed / counted:g} Gbit/s: the override counts once for each card, virtual ones and "
-            f"those that are down too. With {true:g} Gbit/s usage is up to "
-            f"{used * times * 100:.0f}%, not {used * 100:.0f}%.",
+            f"{speed / counted:g} Gbit/s: {_NIC if cards else 'the speed'} counts once per network "
+            f"card, virtual ones and those that are down included. At {true:g} Gbit/s the highest "
+            f"usage is {used * times * 100:.0f}%, not {used * 100:.0f}%.",
             changes=(
                 context.base.also(
                     Change(data=f"network limit {true:g}", edit=_limits_divided(times))
@@ -129,8 +129,8 @@ def network_unmeasured(context: DiagnosisContext) -> Iterator[Candidate]:
         code="network_unmeasured",
         keys=(_NIC,),
         objects=tuple(brokers["broker"].to_pylist()[:3]),
-        summary="No broker reports a network limit: traffic does not count in the usage. With "
-        f"{card:g} Gbit/s the busiest would use {most / card * 100:.0f}%.",
+        summary="No broker reports a network limit, so traffic does not count as usage. At "
+        f"{card:g} Gbit/s the busiest broker would use {most / card * 100:.0f}%.",
         changes=(
             context.base.also(
                 Change(

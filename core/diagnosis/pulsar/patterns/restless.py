@@ -19,6 +19,11 @@ _HISTORY: Final = "loadBalancerHistoryResourcePercentage"
 
 _BY_RATE: Final = "LeastLongTermMessageRate"
 _BY_USAGE: Final = "LeastResourceUsageWithWeight"
+_PLACES_BY: Final = {
+    _BY_RATE: "long-term message rate",
+    _BY_USAGE: "weighted usage",
+    "RoundRobinBrokerSelector": "turn",
+}
 
 
 def even_distribution(context: DiagnosisContext) -> Iterator[Candidate]:
@@ -33,15 +38,23 @@ def even_distribution(context: DiagnosisContext) -> Iterator[Candidate]:
         code="even_distribution",
         keys=(_EVENLY,),
         objects=tuple(filter(None, (context.busiest,))),
-        summary=f"{_EVENLY} lets only brokers with the fewest bundles of a namespace be chosen: "
-        f"of {pluralize(end.moves, 'move')} {end.returned:,} return, and the deviation ends at "
-        f"{format_ratio(end.deviation)}.",
+        summary=f"{_EVENLY} places bundles only on brokers with the fewest bundles of their "
+        f"namespace: {_ending(context)}, and the deviation ends at {format_ratio(end.deviation)}.",
         changes=(*off, *(one.also(other) for one in off for other in fitting_placements(context))),
         hint=""
         if off[0].release is None
         else f"Upgrade the brokers to {off[0].release} or later, which can switch it off.",
         tier=0 if end.moves or not end.converges else 1,
     )
+
+
+def _ending(context: DiagnosisContext) -> str:
+    end = context.end
+    if end.returned:
+        return f"{end.returned:,} of {pluralize(end.moves, 'move')} return"
+    if end.moves or end.converges:
+        return pluralize(end.moves, "move")
+    return "no shed bundle leaves its broker"
 
 
 def _off(context: DiagnosisContext) -> tuple[Change, ...]:
@@ -73,8 +86,8 @@ def smoothing(context: DiagnosisContext) -> Iterator[Candidate]:
         code="smoothed_usage",
         keys=(_HISTORY,),
         objects=tuple(filter(None, (context.busiest,))),
-        summary=f"{_HISTORY} {ratio:g} weighs the past: brokers shed on after they were relieved "
-        f"({pluralize(end.moves, 'move')}, {end.returned:,} back).",
+        summary=f"{_HISTORY} is {ratio:g}: usage lags behind the load, and brokers keep shedding "
+        f"after they are relieved ({pluralize(end.moves, 'move')}, {end.returned:,} returned).",
         changes=with_setting(
             context, _HISTORY, *(value for value in (0.5, 0.2, 0.0) if value < ratio)
         ),
@@ -106,7 +119,7 @@ def placement_measure(context: DiagnosisContext) -> Iterator[Candidate]:
         code="measures_differ",
         keys=(PLACEMENT,),
         summary=f"{context.strategy.name} sheds by {context.strategy.measure or 'its own measure'},"
-        f" and {active} places by another measure.",
+        f" {active} places by {_PLACES_BY.get(active, 'another measure')}.",
         changes=changes,
         tier=0 if context.end.moves else 2,
     )

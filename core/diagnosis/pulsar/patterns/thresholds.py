@@ -10,7 +10,6 @@ from core.diagnosis.pulsar.trials import SHEDDING
 from core.diagnosis.pulsar.values import alternatives
 from core.pulsar.settings import SETTING_BY_KEY
 from core.pulsar.shedding import Gate
-from core.pulsar.shedding.gates import in_words
 from core.units import pluralize
 
 _AMOUNTS: Final = (
@@ -107,11 +106,12 @@ def _summary(context: DiagnosisContext, key: str, gate: Gate | None) -> str:
     idle = context.idle_brokers
     who = idle[0] if len(idle) == 1 else pluralize(len(idle), "broker")
     verb = "carries" if len(idle) == 1 else "carry"
-    head = f"{who} {verb} next to nothing, yet " if idle else ""
+    head = f"{who} {verb} next to nothing: " if idle else ""
     if gate is None:
-        return f"{head}{context.strategy.name} sheds nothing with {key} at {value}.".strip()
-    measured, limit = in_words(gate.measured, gate.unit), in_words(gate.threshold, gate.unit)
-    relation = "is not below" if gate.measured > gate.threshold else "does not reach"
-    busiest = f"{context.busiest}'s " if gate.name.startswith("usage") and context.busiest else ""
-    text = f"{busiest}{gate.name} {measured} {relation} {limit}; {key} is {value}."
-    return f"{head}{text}" if head else text[:1].upper() + text[1:]
+        return f"{head}{context.strategy.name} sheds nothing; {key} is {value}."
+    is_own = gate.name == "usage" and bool(context.busiest)
+    source = context.usage_source(context.busiest) if is_own else ""
+    text = f"{context.busiest} {gate.sentence}" if is_own else gate.sentence
+    if not head and not is_own:  # names of brokers stay as they are
+        text = f"{text[:1].upper()}{text[1:]}"
+    return f"{head}{text}{f' ({source})' if source else ''}; {key} is {value}."
