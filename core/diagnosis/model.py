@@ -69,7 +69,9 @@ class Effect:
     @property
     def is_harmful(self) -> bool:
         """Whether the fix must not be recommended: it ends less complete, less even, or never."""
-        if not self.after.converges or self.after.missing > self.before.missing:
+        if self.after.missing > self.before.missing:
+            return True
+        if not self.after.converges and (self.before.converges or not self.is_more_complete):
             return True
         return not self.is_more_complete and self.gain < -MIN_GAIN_RATIO
 
@@ -80,7 +82,7 @@ class Effect:
             return True
         if self.before.converges and not self.after.converges:
             return True
-        return self.gain < -MIN_GAIN_RATIO
+        return not self.is_more_complete and self.gain < -MIN_GAIN_RATIO
 
     @property
     def is_more_complete(self) -> bool:

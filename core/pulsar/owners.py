@@ -130,6 +130,27 @@ class Ownership:
         return worst_first(self.bundles, WRONG)
 
 
+UNSERVED: Final = (STUCK, ORPHANED)
+"""States in which no broker serves a bundle."""
+
+
+def unserved_rows(
+    snapshot: PulsarSnapshot, settings: EffectiveSettings, states: tuple[str, ...] = UNSERVED
+) -> Ints:
+    """Return the rows of the bundles in some states, those bound to a broker excluded.
+
+    Args:
+        snapshot: Any.
+        settings: Effective ones.
+        states: Of :data:`STATES`.
+    Cost:
+        O(bundles), in columns.
+    """
+    found = ownership_of(snapshot, settings).bundles["state"]
+    is_in = _flags(pc.is_in(found, value_set=pa.array(states)))
+    return np.flatnonzero(is_in & ~_flags(snapshot.bundles["is_broker_bound"]))
+
+
 def meaning_of(state: str) -> str:
     """Return what a state is, and its effect."""
     return _MEANINGS[state]

@@ -223,6 +223,8 @@ def _effect_words(effect: Effect) -> str:
         f"deviation {format_ratio(before.deviation)} -> {format_ratio(after.deviation)}",
         f"moves {before.moves:,} -> {after.moves:,}",
     ]
+    if before.missing or after.missing:
+        parts.insert(0, f"unhealthy {before.missing:,} -> {after.missing:,}")
     if before.returned or after.returned:
         parts.append(f"returned {before.returned:,} -> {after.returned:,}")
     if not before.converges:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -66,6 +66,7 @@ class Report:
                 dump = Path(folder) / "dump.jsonl"
                 dump.write_text("\n".join(map(json.dumps, _znodes(self.facts))), encoding="utf-8")
                 made = import_zk_dump(dump, self.name, NOW)
+        made = _with_ownership(made, self.facts.get("ownership", ()))
         return _with_file_settings(made, self.facts.get("broker_conf", {}))
 
 
@@ -75,6 +76,33 @@ def all_reports(system: str) -> list[Report]:
         Report(path.stem, tomllib.loads(path.read_text(encoding="utf-8")))
         for path in sorted((REPORTS / system).glob("*.toml"))
     ]
+
+
+def _with_ownership(snapshot: PulsarSnapshot, changes: Iterable[dict[str, Any]]) -> PulsarSnapshot:
+    """Put bundles into a state of the ownership channel, or give them an owner that is gone."""
+    bundles, states = snapshot.bundles.to_pylist(), []
+    for one in changes:
+        mine = [row for row in bundles if row["owner"] == one["from"]][: one["bundles"]]
+        for row in mine:
+            if one["state"] == "gone":
+                row["owner"] = one["to"]
+                continue
+            states.append(
+                {
+                    "bundle": row["bundle"],
+                    "state": one["state"],
+                    "broker": one.get("to"),
+                    "source_broker": one["from"],
+                    "changed_at": int(NOW.timestamp() * 1000) - one["age_s"] * 1000,
+                }
+            )
+            row["owner"] = None if one["state"] == "Assigning" else row["owner"]
+    tables = {
+        **snapshot.tables,
+        "bundles": pa.Table.from_pylist(bundles, schema=snapshot.bundles.schema),
+        "unit_states": pa.Table.from_pylist(states, schema=snapshot.unit_states.schema),
+    }
+    return PulsarSnapshot.build(snapshot.manifest, tables) if states or changes else snapshot
 
 
 def _with_file_settings(snapshot: PulsarSnapshot, values: dict[str, Any]) -> PulsarSnapshot:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
 from core.diagnosis.model import Cause, Diagnosis, Effect, one_per_fix
-from core.diagnosis.pulsar.context import Candidate, DiagnosisContext
+from core.diagnosis.pulsar.context import Candidate, DiagnosisContext, Pattern
 from core.diagnosis.pulsar.draws import Draws
 from core.diagnosis.pulsar.patterns.restless import fitting_placements
 from core.diagnosis.pulsar.patterns.thresholds import code_of
-from core.diagnosis.pulsar.registry import PATTERNS
+from core.diagnosis.pulsar.registry import OWNERSHIP, PATTERNS
 from core.diagnosis.pulsar.trials import (
     MANY_BUNDLES,
     NOTHING,
@@ -30,6 +30,7 @@ from core.findings.finding import Fix
 from core.progress import Progress
 from core.pulsar.load import usage_sources
 from core.pulsar.measures import DEFAULT_TARGET
+from core.pulsar.owners import ORPHANED, STUCK
 from core.pulsar.presets import upstream_words
 from core.pulsar.settings import SETTING_BY_KEY
 from core.snapshot import PulsarSnapshot
@@ -107,13 +108,15 @@ def diagnose(
             problem = _overload_problem(context)
     except OpsError as exc:
         return Diagnosis(subject=subject, notes=(str(exc),))
-    if not problem:
+    unserved = _unserved_words(context)
+    if not problem and not unserved:
         return Diagnosis(subject=subject, notes=_brevity(context.trials))
-    search = _Search(context)
+    # bundles without a broker are no matter of settings
+    search = _Search(context, PATTERNS if problem else OWNERSHIP)
     causes = search.causes()
     return Diagnosis(
         causes=_concerning(causes, request.broker or request.bundle),
-        problem=problem,
+        problem=f"{unserved} {problem}".strip(),
         subject=subject,
         tried=search.tried,
         untried=search.untried,
@@ -175,6 +178,16 @@ def _problem(context: DiagnosisContext) -> str:
     return ""
 
 
+def _unserved_words(context: DiagnosisContext) -> str:
+    """Return how many bundles are in a state of ownership that no balancer ends; blank: none."""
+    if not context.trials.baseline.outcome.missing:
+        return ""
+    states = ((STUCK, "stuck in transfer"), (ORPHANED, "owned by a broker that is not registered"))
+    found = [(context.unserved_rows(state).size, words) for state, words in states]
+    parts = [f"{pluralize(count, 'bundle')} {words}" for count, words in found if count]
+    return f"{', '.join(parts)}."
+
+
 def _brevity(trials: Trials) -> tuple[str, ...]:
     """Return the note that the cluster as it is was cut short, if it was."""
     if not trials.baseline.is_cut_short:
@@ -219,8 +232,9 @@ def _overload_problem(context: DiagnosisContext) -> str:
 class _Search:
     """Patterns, then every setting that is read, then pairs; until the time is up."""
 
-    def __init__(self, context: DiagnosisContext) -> None:
+    def __init__(self, context: DiagnosisContext, patterns: Sequence[Pattern]) -> None:
         self._context = context
+        self._patterns = patterns
         self._trials = context.trials
         self._draws = Draws(self._trials)
         self._hasty = 0
@@ -258,12 +272,14 @@ class _Search:
 
     def causes(self) -> tuple[Cause, ...]:
         """Return the proven causes, best first."""
-        candidates = [one for pattern in PATTERNS for one in pattern(self._context)]
+        candidates = [one for pattern in self._patterns for one in pattern(self._context)]
         candidates.sort(key=self._turn)
         proven = list(self._proven(one for one in candidates if one.tier <= 0))
         later = self._proven(one for one in candidates if one.tier > 0)
-        pairs = () if proven else self._pairs()  # what the snapshot shows needs no pair
-        for further in (later, self._singles(), pairs):
+        # what the snapshot shows needs no pair
+        is_shown = any(not one.effect.is_more_complete for one in proven)
+        pairs = () if is_shown else self._pairs()
+        for further in (later, self._singles(), pairs) if self._patterns is PATTERNS else ():
             if any(_is_resolved(one.effect) and self._is_confirmed(one) for one in proven):
                 break
             known = {key for one in proven for key in one.candidate.keys}
@@ -319,7 +335,8 @@ class _Search:
             is_better = effect.is_better and own.is_better
             if candidate.calm_suffices:
                 is_better |= effect.is_calmer and not effect.is_harmful
-            if is_better and not self._trials.spoils_traffic(change):
+            is_better &= effect.is_more_complete or not self._trials.spoils_traffic(change)
+            if is_better:
                 # what the time cut short proves nothing
                 (found if is_finished else self._promising).append(
                     _Proven(candidate, change, effect)

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from core.arrays import Floats, column_values
 from core.diagnosis.model import Outcome
@@ -16,6 +17,7 @@ from core.findings.measures import Spread
 from core.pulsar.explain import Explanation
 from core.pulsar.load import percent_usage, usage_sources
 from core.pulsar.measures import measure
+from core.pulsar.owners import unserved_rows
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.shedding.registry import AnyStrategy, active_shedding_strategy
 from core.pulsar.view import LoadView
@@ -183,6 +185,10 @@ class DiagnosisContext:
         """Whether any broker reports what its network can carry."""
         limits = column_values(self.snapshot.brokers, "bandwidth_out_limit")
         return bool((np.nan_to_num(limits) > 0).any())
+
+    def unserved_rows(self, state: str) -> NDArray[np.int64]:
+        """Return the rows of the bundles in one state of ownership."""
+        return unserved_rows(self.snapshot, self.settings, (state,))
 
     @cached_property
     def hurts(self) -> bool:

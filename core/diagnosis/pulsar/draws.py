@@ -63,7 +63,10 @@ class Draws:
         Outcomes that scatter so widely that a further seed may end less even count as harmful.
         """
         if change.key not in self._confirmed:
-            self._confirmed[change.key] = self._is_confirmed(change)
+            first = self.trials.effect(change)
+            is_drawn = first is None or not first.is_more_complete or first.is_harmful
+            # who serves a bundle is no matter of the draws
+            self._confirmed[change.key] = self._is_confirmed(change) if is_drawn else True
         return self._confirmed[change.key]
 
     def _is_confirmed(self, change: Change) -> bool:

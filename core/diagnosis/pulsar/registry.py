@@ -6,6 +6,7 @@ from typing import Final
 
 from core.diagnosis.pulsar.context import Pattern
 from core.diagnosis.pulsar.patterns.bundles import few_bundles, heavy_bundles
+from core.diagnosis.pulsar.patterns.ownership import stale_owners, stuck_bundles
 from core.diagnosis.pulsar.patterns.policies import (
     anti_affinity,
     isolation,
@@ -27,7 +28,11 @@ from core.diagnosis.pulsar.patterns.switches import (
 )
 from core.diagnosis.pulsar.patterns.thresholds import absolute_usage, condition_not_met
 
+OWNERSHIP: Final[tuple[Pattern, ...]] = (stuck_bundles, stale_owners)
+"""Those about bundles that no broker serves."""
+
 PATTERNS: Final[tuple[Pattern, ...]] = (
+    *OWNERSHIP,
     shedding_off,
     excluded_namespaces,
     not_applied,

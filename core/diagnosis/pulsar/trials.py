@@ -13,6 +13,7 @@ from core.diagnosis.pulsar.pools import Pools
 from core.errors import OpsError
 from core.progress import JobStoppedError, NoProgress, Progress
 from core.pulsar.measures import MeasureName, measure
+from core.pulsar.owners import unserved_rows
 from core.pulsar.settings import (
     SHEDDING_SWITCHES,
     EffectiveSettings,
@@ -422,6 +423,7 @@ class Trials:
             rounds=done.rounds[-1].number
             if done.rounds_to_converge is None
             else done.rounds_to_converge,
+            missing=self._unserved(snapshot),
         )
         reads = frozenset({*settings.reads, *SHEDDING_SWITCHES, SHEDDING, PLACEMENT})
         traffic = self._deviation(done.final, settings, "throughput")
@@ -518,7 +520,23 @@ class Trials:
 
     def _idle(self, snapshot: PulsarSnapshot, settings: EffectiveSettings) -> Outcome:
         deviation = self._deviation(snapshot, settings, self.judged_by)
-        return Outcome(moves=0, returned=0, deviation=deviation, converges=True, rounds=0)
+        return Outcome(
+            moves=0,
+            returned=0,
+            deviation=deviation,
+            converges=True,
+            rounds=0,
+            missing=self._unserved(snapshot),
+        )
+
+    def _unserved(self, snapshot: PulsarSnapshot) -> int:
+        """Return how many bundles no broker serves; the balancer's rounds change none of that."""
+        found: int = self.shared.result(
+            ("unserved", id(snapshot)),
+            snapshot,
+            lambda: unserved_rows(snapshot, self.settings).size,
+        )
+        return found
 
     def _deviation(
         self, snapshot: PulsarSnapshot, settings: EffectiveSettings, judged_by: MeasureName

@@ -1,0 +1,161 @@
+"""Bundles that no broker serves: stuck in transfer, or owned by a broker that is gone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from core.arrays import Floats, column_values
+from core.diagnosis.pulsar.context import Candidate, DiagnosisContext
+from core.diagnosis.pulsar.trials import Change
+from core.pulsar.owners import ORPHANED, STUCK
+from core.pulsar.plan.outcomes import Scenario
+from core.pulsar.plan.project import project_scenario
+from core.snapshot import PulsarSnapshot
+from core.units import datetime_to_ms, format_age, pluralize
+
+_IN_FLIGHT: Final = "loadBalancerInFlightServiceUnitStateWaitingTimeInMillis"
+_MONITOR: Final = "loadBalancerServiceUnitStateMonitorIntervalInSeconds"
+_MAX_NAMED: Final = 3
+_MS_PER_S: Final = 1_000.0
+
+
+def stuck_bundles(context: DiagnosisContext) -> Iterator[Candidate]:
+    """Bundles that stay in Assigning, Releasing or Splitting: lookups of their topics wait."""
+    rows = context.unserved_rows(STUCK)
+    if not rows.size:
+        return
+    units = _units(context.snapshot, rows)
+    taken_ms = datetime_to_ms(context.snapshot.manifest.taken_at)
+    age_s = max(taken_ms - row["changed_at"] for row in units) / _MS_PER_S
+    wait_s = context.settings.number(_IN_FLIGHT) / _MS_PER_S
+    repaired_s = wait_s + context.settings.number(_MONITOR)
+    counts = Counter(row["state"] for row in units).most_common()
+    states = ", ".join(f"{count:,} {state}" for state, count in counts)
+    brokers = dict.fromkeys(str(row["broker"]) for row in units if row["broker"])
+    leader = context.snapshot.manifest.leader or "the leader"
+    effect = "their split does not end" if set(dict(counts)) == {"Splitting"} else "clients wait"
+    hint = f"The leader repairs this within {repaired_s:g} s of the change: read again."
+    if age_s > repaired_s:
+        hint = (
+            f"The leader should have repaired this within {repaired_s:g} s: restart {leader}; the "
+            "next leader takes the bundles over."
+        )
+    yield Candidate(
+        code="stuck_ownership",
+        keys=(_IN_FLIGHT, _MONITOR),
+        objects=(*_names(context.snapshot, rows), *brokers),
+        summary=f"{pluralize(rows.size, 'bundle')} stuck in transfer ({states}) for up to "
+        f"{format_age(age_s)}, limit {wait_s:g} s: {effect}.",
+        changes=(_assigned(context, rows, "stuck bundles assigned"),),
+        hint=hint,
+        measured=age_s,
+        threshold=wait_s,
+        unit="s",
+        tier=-1,
+    )
+
+
+def stale_owners(context: DiagnosisContext) -> Iterator[Candidate]:
+    """Bundles owned by a broker that is not registered: lookups lead nowhere."""
+    rows = context.unserved_rows(ORPHANED)
+    if not rows.size:
+        return
+    bundles = context.snapshot.bundles
+    owners = Counter(bundles["owner"].take(pa.array(rows)).to_pylist()).most_common()
+    named = ", ".join(owner for owner, _ in owners[:_MAX_NAMED])
+    verb = "is" if rows.size == 1 else "are"
+    yield Candidate(
+        code="stale_owner",
+        objects=(*(owner for owner, _ in owners[:_MAX_NAMED]), *_names(context.snapshot, rows)),
+        summary=f"{pluralize(rows.size, 'bundle')} {verb} owned by {named}, which "
+        f"{'is' if len(owners) == 1 else 'are'} not registered: lookups lead to no broker.",
+        changes=(_assigned(context, rows, "orphaned bundles assigned"),),
+        hint=_release_hint(context, rows),
+        measured=float(rows.size),
+        threshold=0.0,
+        unit="bundles",
+        tier=-1,
+    )
+
+
+def _release_hint(context: DiagnosisContext, rows: NDArray[np.int64]) -> str:
+    """Return how the owner on record goes away."""
+    if context.snapshot.manifest.load_manager == "extensible":
+        wait_s = context.settings.number(_MONITOR)
+        leader = context.snapshot.manifest.leader or "the leader"
+        return (
+            f"The leader takes such bundles over every {wait_s:g} s. If they stay, restart "
+            f"{leader}: the next leader takes them over."
+        )
+    names = _names(context.snapshot, rows)
+    if _is_permanent(context.snapshot, names[0]):
+        return f"Delete the znode /namespace/{names[0]}: it is not ephemeral, no session ends it."
+    return (
+        "The znodes go with the session of that broker (zooKeeperSessionTimeoutMillis, 30 s). If "
+        f"they stay, end its process, or delete /namespace/{names[0]}."
+    )
+
+
+def _is_permanent(snapshot: PulsarSnapshot, bundle: str) -> bool:
+    claims = snapshot.claims
+    mine = claims.filter(pc.equal(claims["subject"], bundle))
+    return 0 in mine["session_id"].to_pylist()
+
+
+def _names(snapshot: PulsarSnapshot, rows: NDArray[np.int64]) -> tuple[str, ...]:
+    """Return the bundles with the most traffic."""
+    traffic = _traffic(snapshot.bundles)[rows]
+    picked = rows[np.argsort(-traffic, kind="stable")][:_MAX_NAMED]
+    return tuple(snapshot.bundles["bundle"].take(pa.array(picked)).to_pylist())
+
+
+def _units(snapshot: PulsarSnapshot, rows: NDArray[np.int64]) -> list[dict[str, Any]]:
+    names = snapshot.bundles["bundle"].take(pa.array(rows))
+    units = snapshot.unit_states
+    mine = units.filter(pc.is_in(units["bundle"], value_set=names.combine_chunks()))
+    found: list[dict[str, Any]] = mine.to_pylist()
+    return found
+
+
+def _assigned(context: DiagnosisContext, rows: NDArray[np.int64], data: str) -> Change:
+    change = Change(data=data, edit=partial(_with_owners, rows=rows))
+    return context.base.also(change) if context.settings.shedding_off else change
+
+
+def _with_owners(snapshot: PulsarSnapshot, rows: NDArray[np.int64]) -> PulsarSnapshot:
+    """Return the snapshot with these bundles at their destination, else on the idlest broker."""
+    brokers = snapshot.brokers["broker"].to_pylist()
+    load = dict(zip(brokers, _traffic(snapshot.brokers).tolist(), strict=True))
+    names = snapshot.bundles["bundle"].take(pa.array(rows)).to_pylist()
+    wanted = {row["bundle"]: row["broker"] for row in _units(snapshot, rows)}
+    carried = _traffic(snapshot.bundles)[rows]
+    ends: list[str | None] = [None] * rows.size
+    for at in np.argsort(-carried, kind="stable").tolist():
+        meant = wanted.get(names[at])
+        end = str(meant) if meant in load else min(brokers, key=lambda name: load[name])
+        load[end] += float(carried[at])
+        ends[at] = end
+    served = project_scenario(snapshot, rows, Scenario(1.0, tuple(ends)))
+    is_mine = pc.is_in(snapshot.claims["subject"], value_set=pa.array(names, pa.string()))
+    units = snapshot.unit_states.filter(
+        pc.invert(pc.is_in(snapshot.unit_states["bundle"], value_set=pa.array(names, pa.string())))
+    )
+    tables = {
+        **served.tables,
+        "claims": snapshot.claims.filter(pc.invert(is_mine)),
+        "unit_states": units,
+    }
+    return PulsarSnapshot.build(snapshot.manifest, tables)
+
+
+def _traffic(table: pa.Table) -> Floats:
+    both = column_values(table, "msg_throughput_in") + column_values(table, "msg_throughput_out")
+    return np.nan_to_num(both)

@@ -1,0 +1,91 @@
+"""Bundles that no broker serves: stuck in transfer, or owned by a broker that is gone."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from report_cluster import Report, all_reports
+
+from core.diagnosis.request import DiagnoseRequest
+from core.diagnosis.systems import diagnose
+from core.snapshot import PulsarSnapshot
+
+LONG = DiagnoseRequest(seconds=60.0)
+
+
+def report(name: str, **more: object) -> PulsarSnapshot:
+    """A report's cluster, with other facts."""
+    found = next(one for one in all_reports("pulsar") if one.name == name)
+    return Report(name, {**found.facts, **more}).snapshot()
+
+
+def in_state(state: str, age_s: int) -> dict[str, object]:
+    return {
+        "state": state,
+        "from": "b-1:8081",
+        "to": "b-0:8080",
+        "bundles": 2,
+        "age_s": age_s,
+    }
+
+
+@pytest.mark.parametrize("state", ["Assigning", "Releasing", "Splitting"])
+def test_a_bundle_stuck_in_transfer_is_a_cause(state):
+    found = diagnose(report("25379", ownership=[in_state(state, 200)]), LONG)
+    [cause] = found.causes
+    assert found.problem == "2 bundles stuck in transfer."
+    assert cause.code == "stuck_ownership"
+    assert f"2 bundles stuck in transfer (2 {state}) for up to 3 min" in cause.summary
+    assert (cause.effect.before.missing, cause.effect.after.missing) == (2, 0)
+    assert (cause.measured, cause.threshold, cause.unit) == (200.0, 30.0, "s")
+    assert "restart b-0:8080" in cause.hint
+
+
+def test_a_splitting_bundle_is_still_served():
+    [cause] = diagnose(report("25379", ownership=[in_state("Splitting", 200)]), LONG).causes
+    assert "clients wait" not in cause.summary
+
+
+def test_the_leader_is_given_its_time():
+    [cause] = diagnose(report("25379", ownership=[in_state("Releasing", 50)]), LONG).causes
+    assert cause.hint == "The leader repairs this within 90 s of the change: read again."
+
+
+def test_a_transfer_under_way_is_none():
+    assert not diagnose(report("25379", ownership=[in_state("Releasing", 5)]), LONG).problem
+
+
+def test_an_uneven_cluster_gets_both_causes():
+    stuck = {"state": "Assigning", "from": "b-1:8081", "bundles": 1, "age_s": 500}
+    found = diagnose(report("19813", ownership=[stuck]), LONG)
+    assert found.problem.startswith("1 bundle stuck in transfer. Max deviation")
+    assert found.causes[0].code == "stuck_ownership"
+    assert "loadBalancerBrokerLoadTargetStd" in {key for one in found.causes for key in one.keys}
+
+
+def test_a_stale_owner_is_a_cause_of_both_load_managers():
+    for name, gone in (("7679", "old-0:8080"), ("26520", "b-9:8080")):
+        found = diagnose(report(name), LONG)
+        [cause] = found.causes
+        assert cause.objects[0] == gone
+        assert f"owned by {gone}, which is not registered" in cause.summary
+        assert cause.effect.is_better
+        assert "No single setting" not in found.answer
+
+
+def test_a_znode_that_no_session_ends_has_to_be_deleted():
+    snapshot = report("7679")
+    [first] = diagnose(snapshot, LONG).causes
+    assert "session of that broker" in first.hint
+    claim = {
+        "subject_kind": "bundle",
+        "subject": first.objects[1],
+        "source": "znode",
+        "broker": "old-0:8080",
+        "session_id": 0,
+    }
+    claims = pa.Table.from_pylist([claim], schema=snapshot.claims.schema)
+    permanent = PulsarSnapshot.build(snapshot.manifest, {**snapshot.tables, "claims": claims})
+    [cause] = diagnose(permanent, LONG).causes
+    assert cause.hint.startswith(f"Delete the znode /namespace/{first.objects[1]}")
+    assert cause.effect.after.missing == 0
