@@ -314,16 +314,16 @@ def _restore(context: ScriptRunContext, left: Mapping[str, list[str]], page: str
 
 
 def _forget(left: Mapping[str, list[str]], *, is_in_address: bool) -> None:
-    """Forget what parameters of the page that was left say: another page may use their names.
+    """Forget what the widgets of the page that was left hold: another page may use their names.
 
     Args:
-        left: The parameters, with their values.
+        left: Its parameters, with their values; one with a default is in no address.
         is_in_address: Whether those with the same values are dropped from the address as well.
     """
-    for key, values in left.items():
-        if key in SHARED:
-            continue
+    held = (key for key in st.session_state if not str(key).startswith("_"))
+    for key in {*left, *map(str, held)} - {*SHARED}:
         st.session_state.pop(key, None)
+        values = left.get(key)
         if is_in_address and key in st.query_params and st.query_params.get_all(key) == values:
             del st.query_params[key]
 
