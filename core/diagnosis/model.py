@@ -36,6 +36,7 @@ class Outcome:
             too short for that, whether nothing has moved back.
         rounds: Rounds until then, or all that were simulated.
         missing: Bundles without a broker, or partitions without exactly their replicas, at the end.
+        idle_moves: Of the moves, those of bundles without load: they even out nothing.
     """
 
     moves: int
@@ -44,6 +45,7 @@ class Outcome:
     converges: bool
     rounds: int
     missing: int = 0
+    idle_moves: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,10 +93,12 @@ class Effect:
 
     @property
     def is_calmer(self) -> bool:
-        """Whether it converges where it did not, or fewer come back, with none moved for it."""
-        if self.after.converges and not self.before.converges:
+        """Whether it converges where it did not, or fewer moves are in vain, with none added."""
+        before, after = self.before, self.after
+        if after.converges and not before.converges:
             return True
-        return self.after.returned < self.before.returned and self.after.moves <= self.before.moves
+        fewer = after.returned < before.returned or after.idle_moves < before.idle_moves
+        return fewer and after.returned <= before.returned and after.moves <= before.moves
 
     @property
     def is_better(self) -> bool:
@@ -124,6 +128,8 @@ class Effect:
             "rounds_after": after.rounds,
             "missing_before": before.missing,
             "missing_after": after.missing,
+            "idle_moves_before": before.idle_moves,
+            "idle_moves_after": after.idle_moves,
         }
 
 

@@ -227,6 +227,8 @@ def _effect_words(effect: Effect) -> str:
         parts.insert(0, f"unhealthy {before.missing:,} -> {after.missing:,}")
     if before.returned or after.returned:
         parts.append(f"returned {before.returned:,} -> {after.returned:,}")
+    if before.idle_moves or after.idle_moves:
+        parts.append(f"moves without traffic {before.idle_moves:,} -> {after.idle_moves:,}")
     if not before.converges:
         when = f"after {pluralize(after.rounds, 'round')}" if after.rounds else "at once"
         parts.append(f"converges {when} (now: never)")

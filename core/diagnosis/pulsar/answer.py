@@ -11,7 +11,7 @@ import numpy as np
 from core.diagnosis.model import Cause, Diagnosis, Effect, one_per_fix
 from core.diagnosis.pulsar.context import Candidate, DiagnosisContext, Pattern
 from core.diagnosis.pulsar.draws import Draws
-from core.diagnosis.pulsar.patterns.restless import fitting_placements
+from core.diagnosis.pulsar.patterns.restless import fitting_placements, moves_mostly_idle
 from core.diagnosis.pulsar.patterns.thresholds import code_of
 from core.diagnosis.pulsar.registry import OWNERSHIP, PATTERNS
 from core.diagnosis.pulsar.trials import (
@@ -165,16 +165,35 @@ def _problem(context: DiagnosisContext) -> str:
             f"{context.strategy.name} does not converge: {pluralize(end.moves, 'move')} in "
             f"{pluralize(end.rounds, 'round')}, {end.returned:,} of them returned."
         )
-    if end.returned:
-        return (
-            f"{end.returned:,} of {pluralize(end.moves, 'move')} return a bundle to a broker that "
-            "it had left."
-        )
+    harm = _harm_of_moves(context)
+    if harm:
+        return harm
     if end.deviation is not None and end.deviation > UNEVEN_RATIO and context.hurts:
         measure = context.load.label
         after = f" after {pluralize(end.moves, 'move')}" if end.moves else ""
         why = _why_no_more(context)
         return f"Max deviation of {measure} is {format_ratio(end.deviation)}{after}, and {why}."
+    return ""
+
+
+def _harm_of_moves(context: DiagnosisContext) -> str:
+    """Return which moves of a balancer that converges are in vain, or worse; blank: none."""
+    end = context.trials.baseline.outcome
+    if end.returned:
+        return (
+            f"{end.returned:,} of {pluralize(end.moves, 'move')} return a bundle to a broker that "
+            "it had left."
+        )
+    if context.spoils:
+        now = format_ratio(context.trials.pools.deviation(context.load))
+        return (
+            f"The balancer makes {context.load.label} less even: deviation {now} now, "
+            f"{format_ratio(end.deviation)} after {pluralize(end.moves, 'move')}."
+        )
+    if moves_mostly_idle(end):
+        return (
+            f"{end.idle_moves:,} of {pluralize(end.moves, 'move')} are of bundles without traffic."
+        )
     return ""
 
 

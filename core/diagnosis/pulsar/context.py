@@ -29,6 +29,9 @@ IDLE_RATIO: Final = 0.1
 MIN_USAGE_GAP_POINTS: Final = 10.0
 """Below this distance between the busiest and the idlest broker, uneven traffic does no harm."""
 
+SPOILED_RATIO: Final = 0.1
+"""By so much of the mean moves have to raise the deviation: less is chance."""
+
 FOLLOWS_LOAD: Final = ("cpu", "bandwidth_in", "bandwidth_out")
 """Resources whose use rises and falls with the traffic of a broker."""
 
@@ -189,6 +192,15 @@ class DiagnosisContext:
     def unserved_rows(self, state: str) -> NDArray[np.int64]:
         """Return the rows of the bundles in one state of ownership."""
         return unserved_rows(self.snapshot, self.settings, (state,))
+
+    @cached_property
+    def spoils(self) -> bool:
+        """Whether the moves of the balancer end less even than the load is now."""
+        baseline = self.trials.baseline
+        now, end = self.trials.pools.deviation(self.load), baseline.outcome.deviation
+        if not baseline.outcome.moves or baseline.is_cut_short or now is None or end is None:
+            return False
+        return end > now + SPOILED_RATIO
 
     @cached_property
     def hurts(self) -> bool:

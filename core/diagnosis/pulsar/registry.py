@@ -20,7 +20,12 @@ from core.diagnosis.pulsar.patterns.resources import (
     network_limit,
     network_unmeasured,
 )
-from core.diagnosis.pulsar.patterns.restless import even_distribution, placement_measure, smoothing
+from core.diagnosis.pulsar.patterns.restless import (
+    even_distribution,
+    idle_unloads,
+    placement_measure,
+    smoothing,
+)
 from core.diagnosis.pulsar.patterns.switches import (
     excluded_namespaces,
     policed_bundles,
@@ -46,6 +51,7 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     heavy_bundles,
     few_bundles,
     condition_not_met,
+    idle_unloads,
     even_distribution,
     smoothing,
     placement_measure,

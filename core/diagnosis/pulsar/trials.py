@@ -8,6 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
+import pyarrow as pa
+
+from core.arrays import column_values
 from core.diagnosis.model import MIN_GAIN_RATIO, Effect, Outcome
 from core.diagnosis.pulsar.pools import Pools
 from core.errors import OpsError
@@ -424,6 +427,7 @@ class Trials:
             if done.rounds_to_converge is None
             else done.rounds_to_converge,
             missing=self._unserved(snapshot),
+            idle_moves=self._idle_moves(snapshot, done),
         )
         reads = frozenset({*settings.reads, *SHEDDING_SWITCHES, SHEDDING, PLACEMENT})
         traffic = self._deviation(done.final, settings, "throughput")
@@ -529,6 +533,13 @@ class Trials:
             missing=self._unserved(snapshot),
         )
 
+    def _idle_moves(self, snapshot: PulsarSnapshot, done: Simulation) -> int:
+        """Return how many moves are of bundles without messages."""
+        idle: frozenset[str] = self.shared.result(
+            ("idle", id(snapshot)), snapshot, lambda: _idle_bundles(snapshot)
+        )
+        return sum(move.bundle in idle for one in done.rounds for move in one.moves) if idle else 0
+
     def _unserved(self, snapshot: PulsarSnapshot) -> int:
         """Return how many bundles no broker serves; the balancer's rounds change none of that."""
         found: int = self.shared.result(
@@ -544,6 +555,13 @@ class Trials:
         # other weights make other usage of the same load: that evens out nothing
         by = self.settings if judged_by == "usage" else settings
         return self.pools.deviation(measure(snapshot, by).of(judged_by))
+
+
+def _idle_bundles(snapshot: PulsarSnapshot) -> frozenset[str]:
+    """Return the bundles whose last statistics have no messages; unknown ones are none."""
+    rates = [column_values(snapshot.bundles, f"msg_rate_{side}") for side in ("in", "out")]
+    is_idle = (rates[0] == 0) & (rates[1] == 0)
+    return frozenset(snapshot.bundles["bundle"].filter(pa.array(is_idle)).to_pylist())
 
 
 def _goes_on(done: Simulation) -> bool:

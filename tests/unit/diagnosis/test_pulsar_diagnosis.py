@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from fleet_builder import make_snapshot
 from fleet_edit import every, with_settings
+from report_cluster import all_reports
 
 from core.diagnosis.model import Cause, Diagnosis, Effect, Outcome, one_per_fix
 from core.diagnosis.pulsar import trials as pulsar_trials
 from core.diagnosis.pulsar.answer import diagnose as diagnose_pulsar
 from core.diagnosis.pulsar.draws import Draws
+from core.diagnosis.pulsar.patterns.restless import moves_mostly_idle
 from core.diagnosis.pulsar.trials import Change, Trials
 from core.diagnosis.request import DiagnoseRequest
 from core.diagnosis.systems import diagnose
@@ -277,3 +280,29 @@ def test_the_command_prints_the_contract(capsys, tmp_path):
     assert first["fix"]["dynamic"] == {"loadBalancerDistributeBundlesEvenlyEnabled": False}
     assert body["tried"] >= 1
     assert len(run(capsys, "diagnose", directory).splitlines()) <= 15
+
+
+def made(name: str) -> PulsarSnapshot:
+    return next(one for one in all_reports("pulsar") if one.name == name).snapshot()
+
+
+def test_a_balancer_that_makes_even_load_less_even_is_a_problem():
+    found = diagnose(made("22889"), LONG)
+    assert found.problem.startswith("The balancer makes traffic less even: deviation 0% now, 20%")
+    assert found.causes[0].effect.after.moves == 0
+
+
+def test_unloads_of_bundles_without_traffic_are_a_problem():
+    found = diagnose(made("21214"), LONG)
+    assert found.problem == "40 of 42 moves are of bundles without traffic."
+    effect = found.causes[0].effect
+    assert effect.before.idle_moves == 40
+    assert effect.after.idle_moves < 40
+    assert effect.as_json()["idle_moves_before"] == 40
+
+
+def test_a_few_idle_bundles_among_others_are_none():
+    end = Outcome(moves=3, returned=0, deviation=0.1, converges=True, rounds=1, idle_moves=3)
+    assert not moves_mostly_idle(end)
+    assert not moves_mostly_idle(replace(end, moves=20, idle_moves=8))
+    assert moves_mostly_idle(replace(end, moves=20, idle_moves=12))

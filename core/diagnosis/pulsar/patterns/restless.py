@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from core.diagnosis.model import Outcome
 from core.diagnosis.pulsar.context import Candidate, DiagnosisContext, with_setting
 from core.diagnosis.pulsar.patterns.releases import later_has
 from core.diagnosis.pulsar.trials import PLACEMENT, Change
+from core.diagnosis.pulsar.values import alternatives
 from core.pulsar.placement import active_placement
 from core.pulsar.releases import REFERENCE_VERSIONS, Release
 from core.pulsar.settings import SETTING_BY_KEY
@@ -16,6 +18,9 @@ from core.units import format_ratio, pluralize
 
 _EVENLY: Final = "loadBalancerDistributeBundlesEvenlyEnabled"
 _HISTORY: Final = "loadBalancerHistoryResourcePercentage"
+_BUNDLES_A_ROUND: Final = "maxUnloadBundleNumPerShedding"
+_MAX_IDLE: Final = 4
+"""So many unloads of bundles without traffic are no trouble."""
 
 _BY_RATE: Final = "LeastLongTermMessageRate"
 _BY_USAGE: Final = "LeastResourceUsageWithWeight"
@@ -96,6 +101,35 @@ def smoothing(context: DiagnosisContext) -> Iterator[Candidate]:
         unit="ratio",
         tier=0 if end.moves else 2,
     )
+
+
+def idle_unloads(context: DiagnosisContext) -> Iterator[Candidate]:
+    """Most of the bundles that are unloaded have no traffic: clients reconnect for nothing."""
+    end = context.end
+    if not moves_mostly_idle(end) or _BUNDLES_A_ROUND not in context.reads():
+        return
+    present = context.settings.number(_BUNDLES_A_ROUND)
+    yield Candidate(
+        code="idle_unloads",
+        keys=(_BUNDLES_A_ROUND,),
+        objects=tuple(filter(None, (context.busiest,))),
+        summary=f"{context.strategy.name} unloads {pluralize(end.idle_moves, 'bundle')} without "
+        f"traffic of {end.moves:,} in all; {_BUNDLES_A_ROUND} is {present:g}.",
+        changes=with_setting(
+            context,
+            _BUNDLES_A_ROUND,
+            *alternatives(_BUNDLES_A_ROUND, context.settings, context.view),
+        ),
+        measured=float(end.idle_moves),
+        threshold=0.0,
+        unit="bundles",
+        calm_suffices=True,
+    )
+
+
+def moves_mostly_idle(end: Outcome) -> bool:
+    """Return whether most of the moves are of bundles without traffic."""
+    return end.idle_moves > _MAX_IDLE and 2 * end.idle_moves > end.moves
 
 
 def fitting_placements(context: DiagnosisContext) -> tuple[Change, ...]:
