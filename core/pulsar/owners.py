@@ -69,7 +69,7 @@ OWNED: Final = pa.schema(
 """One row a bundle, in the snapshot's order. ``clients``: producers and consumers."""
 
 _MEANINGS: Final = {
-    HELD: "Its owner is registered, and nothing speaks against it.",
+    HELD: "Its owner is registered and holds it with its own session.",
     ORPHANED: (
         "Its znode names a broker that is not registered any more: lookups lead to no broker "
         "until that broker's session ends."

@@ -24,6 +24,10 @@ class Series:
     values: NDArray[np.float64]
 
 
+_LIMIT_PX = 84
+"""Room for the name of a limit."""
+
+
 @drawn_once
 def history_lines(
     times: Sequence[datetime],
@@ -78,10 +82,16 @@ def history_lines(
         figure.add_hline(
             y=limit[0] * scale.factor,
             line={"color": FAR, "width": 1.2, "dash": "dash"},
-            annotation={"text": f"{limit[1]} {text_of(limit[0], unit)}", "font": {"color": FAR}},
-            annotation_position="bottom right",
+            annotation={
+                "text": f"{limit[1]}<br>{text_of(limit[0], unit)}",
+                "font": {"color": FAR, "size": 11},
+                "align": "left",
+            },
+            annotation_position="right",  # next to the plot: in it a line may run through
         )
     styled(figure, height=height, legend=True)
+    if limit is not None:
+        figure.update_layout(margin={"r": _LIMIT_PX})
     figure.update_yaxes(ticksuffix=scale.suffix, rangemode="tozero")
     figure.update_xaxes(type="date", tickformat=clock_format(times), title_text="UTC")
     return figure

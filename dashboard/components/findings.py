@@ -14,7 +14,7 @@ that goes into the changes of Settings).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -165,7 +165,7 @@ def _table(rows: Sequence[Listed], key: str, max_rows: int) -> None:
             go_to_action(one)
 
     columns = {
-        "severity": tables.status("Severity", SEVERITY_WORDS.values()),
+        "severity": tables.status("Severity", SEVERITY_WORDS.values(), width_px=92),
         **({"cluster": tables.words("Cluster", width_px=112)} if has_several else {}),
         "object": st.column_config.ButtonColumn(
             "Object",
@@ -173,23 +173,23 @@ def _table(rows: Sequence[Listed], key: str, max_rows: int) -> None:
             alignment="left",
             on_click=open_object,
             key=f"_{key}_object",
-            width=152,
+            width=134,
         ),
-        "finding": tables.words("Finding", width_px=230),
-        "measured": st.column_config.TextColumn("Measured", alignment="right", width=84),
-        "limit": st.column_config.TextColumn("Limit", alignment="right", width=80),
+        "finding": tables.words("Finding", width_px=226),
+        "measured": st.column_config.TextColumn("Measured", alignment="right", width=78),
+        "limit": st.column_config.TextColumn("Limit", alignment="right", width=70),
         "since": st.column_config.TextColumn(
             "Since",
             help="As far as snapshots are saved, at most 6 h back.",
             alignment="right",
-            width=56,
+            width=50,
         ),
-        "action": st.column_config.ButtonColumn("", on_click=act, key=f"_{key}_action", width=94),
+        "action": st.column_config.ButtonColumn("", on_click=act, key=f"_{key}_action", width=86),
     }
     tables.grid(
         frame,
         hide_index=True,
-        column_order=list(columns),
+        column_order=_order(columns),
         column_config=columns,
         key=f"{key}_findings",
         alt="Findings, worst first, with what was measured and its limit",
@@ -198,6 +198,14 @@ def _table(rows: Sequence[Listed], key: str, max_rows: int) -> None:
         on_select=selected,
         selection_mode="single-row",
     )
+
+
+def _order(columns: Collection[str]) -> list[str]:
+    """Return the columns; where the cluster is one there is no room for all: the button is near."""
+    order = list(columns)
+    if "cluster" in order:
+        order.insert(order.index("measured"), order.pop())
+    return order
 
 
 def _action_page(one: Listed) -> str:

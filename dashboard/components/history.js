@@ -13,8 +13,12 @@ function keepSteps() {
   const history = window.history
   const push = history.pushState.bind(history)
   const replace = history.replaceState.bind(history)
-  let [changedAt, changed, movedAt, left] = [0, "", 0, null]
-  window.addEventListener("popstate", () => (movedAt = Date.now()))
+  let [changedAt, changed, movedAt, left, isTouched] = [0, "", 0, null, false]
+  const moved = () => ([movedAt, isTouched] = [Date.now(), false])
+  for (const kind of ["pointerdown", "keydown"]) {
+    window.addEventListener(kind, () => (isTouched = true), true)
+  }
+  window.addEventListener("popstate", moved)
   history.replaceState = (state, title, url) => {
     // widgets write whole addresses; corrections of the server, after a step back, do not
     const isOfWidget = typeof url === "string" && url.startsWith(location.origin)
@@ -26,7 +30,8 @@ function keepSteps() {
     }
     const goesOn = String(keys) === changed && now - changedAt < LULL_MS // typing, dragging
     ;[changedAt, changed] = [now, String(keys)]
-    return goesOn || now - movedAt < LEAVING_MS ? replace(state, title, url) : push(state, title, url)
+    const isOfPerson = isTouched && !goesOn && now - movedAt >= LEAVING_MS
+    return isOfPerson ? push(state, title, url) : replace(state, title, url)
   }
   history.pushState = (state, title, url) => {
     const next = new URL(url ?? location.href, location.href)
@@ -37,11 +42,13 @@ function keepSteps() {
         left = { url: location.href, at: now }
         return replace(state, title, url)
       }
-      // what the server corrects on a page that was just opened is no step of a person
-      if (now - movedAt < LULL_MS) return replace(state, title, url)
+      // what the server corrects on a page that was just opened is no step of a person, however
+      // late it comes: nothing was pressed since
+      if (!isTouched || now - movedAt < LULL_MS) return replace(state, title, url)
     } else {
       if (left && now - left.at < LEAVING_MS) replace(state, title, left.url)
-      ;[left, movedAt] = [null, now]
+      left = null
+      moved()
     }
     return push(state, title, url)
   }

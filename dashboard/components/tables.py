@@ -52,8 +52,11 @@ def percent(label: str, help_text: str = "") -> Column:
 
 
 def signed_percent(label: str, help_text: str = "") -> Column:
-    """Return a column of differences in percent, with their sign."""
-    return st.column_config.NumberColumn(label, format="%+.0f%%", help=help_text or None)
+    """Return a column of differences in percent, with their sign.
+
+    One digit: without it -20.3% and -19.8% read as the same, and only one is within ±20%.
+    """
+    return st.column_config.NumberColumn(label, format="%+.1f%%", help=help_text or None)
 
 
 def megabytes(label: str, help_text: str = "") -> Column:
@@ -84,7 +87,11 @@ def seconds(label: str, help_text: str = "") -> Column:
 def words(
     label: str, help_text: str = "", *, pinned: bool = False, width_px: int | None = None
 ) -> Column:
-    """Return a column of text, by default as wide as its first content."""
+    """Return a column of text, by default as wide as its first content.
+
+    A pinned one stays in sight where the table scrolls, and is grey: only for a table that has a
+    column for each object.
+    """
     return st.column_config.TextColumn(
         label, help=help_text or None, pinned=pinned or None, width=width_px
     )
@@ -185,13 +192,16 @@ STATUS_COLORS: Final = {
 """Colour of a status by the shape that it begins with."""
 
 
-def status(label: str, options: Iterable[str], help_text: str = "") -> Column:
+def status(
+    label: str, options: Iterable[str], help_text: str = "", *, width_px: int = 104
+) -> Column:
     """Return a column of states: a cell is a list of one text that begins with its shape.
 
     Args:
         label: Column head.
         options: Every text there can be; see :data:`STATUS_COLORS` for the shapes.
         help_text: One sentence.
+        width_px: Of the column.
     """
     texts = list(options)
     return st.column_config.MultiselectColumn(
@@ -199,11 +209,8 @@ def status(label: str, options: Iterable[str], help_text: str = "") -> Column:
         help=help_text or None,
         options=texts,
         color=[STATUS_COLORS.get(text.partition(" ")[0], "gray") for text in texts],
-        width=_STATUS_PX,
+        width=width_px,
     )
-
-
-_STATUS_PX: Final = 104
 
 
 def opener(

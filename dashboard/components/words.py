@@ -70,6 +70,16 @@ STYLE = """<style>
 }
 [data-testid="stCaptionContainer"] { color: inherit; opacity: 0.75; }
 [data-testid="stCaptionContainer"] :is(p, li, span) { color: inherit; }
+[data-testid="stCaptionContainer"] ul { padding-left: 1rem; margin: 0; }
+[data-testid="stCaptionContainer"] li { margin: 0; padding: 0; }
+[data-testid="stBottom"] > div { border-top: 1px solid rgba(128, 140, 150, 0.35); }
+[data-testid="stBottomBlockContainer"] { padding: 0.6rem 1.6rem; }
+[class*="st-key-figure_"] { container-type: inline-size; }
+@container (max-width: 150px) {
+  [data-testid="stMetric"]:has([data-testid="stTooltipIcon"]) [data-testid="stMetricChart"] {
+    display: none;
+  }
+}
 .st-key-past {
   background: #2f6fb5; border-radius: 4px; padding: 0.3rem 0.8rem; color: #ffffff;
 }
@@ -77,6 +87,7 @@ STYLE = """<style>
 .st-key-past button { border-color: #ffffff; color: #ffffff; background: none; }
 .st-key-backtest_form [data-testid="stButtonGroup"] > div { flex-wrap: wrap; }
 @media (max-width: 1200px) {
+  [class*="st-key-action_bar_"] [data-testid="stMetricValue"] { font-size: 1.25rem; }
   [class*="st-key-figures_"] {
     grid-auto-flow: row; grid-template-columns: repeat(4, minmax(0, 1fr));
   }
@@ -198,9 +209,10 @@ def tell_unknown(kind: str, names: Sequence[str], known: Sequence[str]) -> None:
 
 
 def notes(sentences: Sequence[str]) -> None:
-    """Show remarks as a small list."""
+    """Show remarks as a small list; one of them is a line."""
+    mark = "- " if len(sentences) > 1 else ""
     if sentences:
-        st.caption("\n".join(f"- {coded(sentence)}" for sentence in sentences))
+        st.caption("\n".join(f"{mark}{coded(sentence)}" for sentence in sentences))
 
 
 def nothing(what: str, manifest: Manifest) -> None:

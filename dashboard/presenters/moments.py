@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Final
+
+from core.units import format_age
 
 _FORMS: Final = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M")
 
@@ -22,3 +25,19 @@ def parse_stamp(text: str) -> datetime | None:
         except ValueError:
             continue
     return None
+
+
+_WHOLE: Final = 0.9
+"""Share of a span that is taken for all of it: the first saved snapshot is never at its begin."""
+
+
+def last_span(times: Sequence[datetime], most: timedelta) -> str:
+    """Return how far a chart reaches back: ``last 6 h``, ``last 4 min`` where no more is saved.
+
+    Args:
+        times: Of what is shown, oldest first.
+        most: Span that the page asks for.
+    """
+    shown = times[-1] - times[0] if times else timedelta()
+    span = most if shown >= most * _WHOLE else shown
+    return f"last {format_age(span.total_seconds())}"

@@ -223,15 +223,14 @@ def _helps(case: _Case, parts: tuple[SplitPart, ...]) -> SplitVerdict:
 def _assumed(count: int, shares: Sequence[float]) -> SplitVerdict:
     """Return where it is cut without promising anything: one topic may carry all of the load."""
     spread = (
-        f"the largest would keep {format_ratio(max(shares))} of the load, were it spread evenly "
-        "over the range"
+        f"the largest would keep {format_ratio(max(shares))} of an evenly spread load"
         if len(shares) == count
         else "no load of it is known"
     )
     return SplitVerdict(
         code="assumed",
         sentence=f"It is cut into {count} parts; {spread}.",
-        hint="Assumed by width: fetch the topics first, they show whether it helps.",
+        hint="Assumed by width: fetch the topics to see whether it helps.",
     )
 
 

@@ -59,25 +59,25 @@ def clusters(rows: Sequence[FleetRow], overviews: Mapping[str, str]) -> None:
                 [*model.STATE_WORDS.values(), model.NO_SNAPSHOT],
                 "The worst finding; unknown is never healthy.",
             ),
-            "system": tables.words("System", width_px=150),
             "bar": tables.deviation("Deviation from mean", "Grey: the target band of ±20%."),
             "deviation": tables.signed_percent("Max"),
-            "trend": tables.sparkline(
-                "Last 6 h", "Max deviation, one scale.", y_max=max(highest, 1.0) * _HEADROOM
-            ),
             "usage": tables.percent(
                 "Usage", "Weighted maximum of a broker, or disks of a node; the fullest."
+            ),
+            "findings": st.column_config.TextColumn(
+                "Findings", help="Errors / warnings / notes.", alignment="right", width=80
+            ),
+            "trend": tables.sparkline(
+                "Last 6 h", "Max deviation, one scale.", y_max=max(highest, 1.0) * _HEADROOM
             ),
             "nodes": st.column_config.TextColumn("Nodes", alignment="right", width=58),
             "parts": tables.whole("Units", "Bundles or partitions: what the balancer moves."),
             "load": st.column_config.TextColumn("Load", alignment="right", width=76),
-            "findings": st.column_config.TextColumn(
-                "Findings", help="Errors / warnings / notes.", alignment="right", width=80
-            ),
             "balancer": tables.words("Balancer", "What the cluster itself does.", width_px=90),
             "run": tables.words(
                 "Access", "Read-only, may act, or the run in progress.", width_px=72
             ),
+            "system": tables.words("System", width_px=150),
             "age": tables.words("Read", "When the snapshot was taken.", width_px=66),
         },
         key="clusters",

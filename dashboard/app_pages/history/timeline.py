@@ -323,7 +323,7 @@ def draw_minute(
 
 
 def _columns(system: HistorySystem, measure: HistoryMeasure, *, is_now: bool) -> dict[str, Any]:
-    columns: dict[str, Any] = {"subject": tables.words(system.server.capitalize(), pinned=True)}
+    columns: dict[str, Any] = {"subject": tables.words(system.server.capitalize())}
     if not is_now:
         columns["then"] = _number(f"{measure.label} then", measure)
         columns["now"] = _number("Now", measure)

@@ -200,7 +200,7 @@ def draw_agreement(config: Config, query: HistoryQuery, system: HistorySystem) -
         shown.head(MAX_EVENTS),
         {
             "at": st.column_config.DatetimeColumn("Round (UTC)", format=STAMP, timezone="UTC"),
-            "verdict": tables.words("Verdict", pinned=True),
+            "verdict": tables.words("Verdict"),
             "why": st.column_config.TextColumn("Not judged because", width=170),
             "both": st.column_config.NumberColumn("Both", format="%,.0f", width=60),
             "early": st.column_config.NumberColumn(
@@ -437,7 +437,7 @@ def _draw_top(query: HistoryQuery, system: HistorySystem) -> None:
     rows = model.movers_frame(query.history.events().movers(query.period))
     words.section("Moved most often")
     opener = (
-        tables.words(system.subject.capitalize(), pinned=True)
+        tables.words(system.subject.capitalize())
         if system.open_subject is None
         else tables.opener(system.subject.capitalize(), "_open_mover", system.open_subject)
     )
@@ -472,7 +472,7 @@ def _draw_flaps(flaps: pa.Table, cluster: str, query: HistoryQuery) -> None:
     tables.table(
         rows,
         {
-            "subject": st.column_config.TextColumn("Of", pinned=True),
+            "subject": st.column_config.TextColumn("Of"),
             "home": tables.words("From and back to"),
             "away": tables.words("Was at"),
             "away_min": st.column_config.NumberColumn("Away min", format="%.1f"),

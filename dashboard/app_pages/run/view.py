@@ -170,7 +170,7 @@ def _columns(view: RunView, rows: pd.DataFrame) -> dict[str, tables.Column]:
         "bundle": tables.opener(
             "Subject", "_run_bundle", partial(_open_subject, view), is_pinned=False
         ),
-        "asked": st.column_config.TextColumn("Asked for", width=layout.asked),
+        "asked": st.column_config.TextColumn("Requested", width=layout.asked),
         "before": st.column_config.TextColumn("From", width=layout.ends),
         "after": st.column_config.TextColumn("To", width=layout.ends),
         "predicted": st.column_config.TextColumn(

@@ -108,7 +108,7 @@ def draw_nodes(plan: Plan, preview: PegasusPreview) -> None:
         st.caption("No node changes.")
         return
     columns = {
-        "node": tables.words("Node", pinned=True),
+        "node": tables.words("Node"),
         "primaries_before": tables.whole("Primaries"),
         "primaries_after": tables.whole("after"),
         "replicas_before": tables.whole("Replicas"),

@@ -172,7 +172,7 @@ def reports_panel(page: PulsarPage, broker: str) -> None:
     tables.table(
         found.rows,
         {
-            "measure": tables.words("Measure", pinned=True),
+            "measure": tables.words("Measure"),
             "before": tables.words("Report before", "The latest of them is used."),
             "last": tables.words("Last report"),
             "below": tables.words("Written below"),
@@ -193,7 +193,7 @@ def _leader_panel(page: PulsarPage, facts: LeaderFacts) -> None:
     tables.table(
         presenter.timers_table(facts),
         {
-            "timer": tables.words("What it does", pinned=True),
+            "timer": tables.words("What it does"),
             "when": st.column_config.TextColumn("When", width=430),
             "setting": tables.words("Setting"),
         },
@@ -261,7 +261,7 @@ def bundle_shedding_panel(page: PulsarPage, bundle: str) -> None:
         _because(
             presenter.shed_conditions_table(reason),
             {
-                "condition": tables.words("Condition", pinned=True),
+                "condition": tables.words("Condition"),
                 "state": tables.words("State"),
                 "distance": tables.words("Distance", "How far it is from the other verdict."),
             },
@@ -319,7 +319,7 @@ def draw_conditions(rows: pd.DataFrame, bundle: str) -> None:
     _because(
         rows,
         {
-            "condition": tables.words("Condition", pinned=True),
+            "condition": tables.words("Condition"),
             "state": tables.words("State"),
             "reached": tables.percent("Reached", "Share of the limit."),
             "kind": tables.words("Kind"),

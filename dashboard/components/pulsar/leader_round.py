@@ -103,7 +103,7 @@ def accuracy(forecast: Forecast) -> None:
         tables.table(
             _accuracy_frame(forecast),
             {
-                "lead": tables.words("Lead time", pinned=True),
+                "lead": tables.words("Lead time"),
                 "exact": tables.words("Rounds exact"),
                 "ratio": tables.words("Exact"),
                 "predicted": tables.words("Precision", "Predicted bundles that were unloaded."),
@@ -116,7 +116,7 @@ def accuracy(forecast: Forecast) -> None:
             tables.table(
                 _calibration_frame(forecast),
                 {
-                    "share": tables.words("Share shown", pinned=True),
+                    "share": tables.words("Share shown"),
                     "mean": tables.words("Mean share"),
                     "ratio": tables.words("Came true"),
                     "came_true": tables.words("Bundles"),

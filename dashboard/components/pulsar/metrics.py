@@ -36,8 +36,8 @@ def panel(facts: dict[str, str], broker: str) -> None:
 
 
 def source_line(source: str, counted: str) -> None:
-    """Say where the columns come from, and what the balancer counted."""
-    st.caption(" ".join(text for text in (source, counted) if text))
+    """Say what the balancer counted; where the columns come from is its help."""
+    st.caption(counted or source, help=source if counted else None)
 
 
 def _milliseconds(label: str, help_text: str) -> tables.Column:

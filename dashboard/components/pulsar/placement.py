@@ -14,7 +14,7 @@ from dashboard.presenters.pulsar import unload as presenter
 def placement_panel(placement: Placement, *, key: str) -> None:
     """Show the distribution, the sentence behind it, and why every other broker is ruled out."""
     names, chances = presenter.ranked_distribution(placement)
-    left, right = frame.columns([0.3, 0.7], key=f"{key}_placement")
+    left, right = frame.columns([0.26, 0.74], key=f"{key}_placement")
     with left:
         st.markdown(f"**Who gets it** · {words.plain(placement.strategy)}")
         if names:
@@ -45,12 +45,10 @@ def placement_panel(placement: Placement, *, key: str) -> None:
             tables.table(
                 rows,
                 {
-                    "broker": tables.words("Broker", pinned=True),
-                    "why": st.column_config.TextColumn("Reason", width=446),
-                    "rule": st.column_config.TextColumn(
-                        "Rule", width=236, help="The filter or class of the real load manager."
-                    ),
+                    "broker": tables.words("Broker"),
                     **({"score": score} if has_scores else {}),
+                    "why": tables.words("Reason"),
+                    "rule": tables.words("Rule", "The filter or class of the real load manager."),
                 },
                 missing="",
                 key=f"{key}_ruled_out",

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from core.plan.model import Plan
 from core.pulsar.measures import DEFAULT_TARGET
@@ -18,6 +19,7 @@ from core.units import format_ratio
 from dashboard.charts.bars import BeforeAfter
 from dashboard.charts.scale import Unit
 from dashboard.presenters.naming import listed
+from dashboard.presenters.pulsar.bundles import rows_of
 from dashboard.presenters.pulsar.policy_edits import plan_sentence as policies_sentence
 
 QUANTITIES: Final[dict[str, tuple[str, Unit]]] = {
@@ -30,6 +32,7 @@ QUANTITIES: Final[dict[str, tuple[str, Unit]]] = {
 """Word in the URL to quantity of the preview's table and its unit."""
 
 MAX_BARS: Final = 24
+MAX_OFFERED: Final = 20
 MAX_LISTED: Final = 200
 
 
@@ -122,6 +125,21 @@ def steps_table(preview: Preview) -> pd.DataFrame:
             for step in preview.steps
         ]
     )
+
+
+def hottest_table(bundles: pa.Table) -> pd.DataFrame:
+    """Return the owned bundles with most traffic, at most :data:`MAX_OFFERED`, hottest first.
+
+    Args:
+        bundles: Those that can move, with ``throughput``.
+    """
+    owned = bundles.filter(pc.is_valid(bundles["owner"]))
+    size = min(MAX_OFFERED, owned.num_rows)
+    picks = pc.select_k_unstable(owned, size, [("throughput", "descending")])
+    rows = rows_of(owned.take(picks))
+    rows["clients"] = rows["producers"] + rows["consumers"]
+    rows["action"] = "Choose"
+    return rows
 
 
 def _megabytes(bytes_per_s: float | None) -> float | None:

@@ -103,7 +103,7 @@ def _ends(page: PegasusPage, config: PartitionConfig, move: Move) -> RequestedMo
     tables.table(
         rows,
         {
-            "node": tables.words("Node", pinned=True),
+            "node": tables.words("Node"),
             "verdict": st.column_config.TextColumn("May it take it?", width=640),
             "primaries": tables.whole("Primaries"),
             "replicas": tables.whole("Replicas"),

@@ -97,7 +97,7 @@ def choose_moves(
     if len(listed.plans) > len(rows):
         st.caption(f"The first {len(rows):,} of {len(listed.plans):,} are listed.")
     columns: dict[str, Any] = {
-        "partition": tables.words("Partition", pinned=True),
+        "partition": tables.words("Partition"),
         "table": tables.words("Table"),
         "kind": tables.words("Change"),
         "from": tables.words("From"),

@@ -66,7 +66,7 @@ def draw_nodes(page: PegasusPage) -> None:
     tables.table(
         rows.assign(size_gb=rows["size_mb"] / 1e3, free_gb=rows["free_mb"] / 1e3),
         {
-            "node": tables.words("Node", pinned=True),
+            "node": tables.words("Node"),
             "status": tables.words("Status"),
             "primaries": tables.whole("Primaries"),
             "replicas": tables.whole("Replicas"),

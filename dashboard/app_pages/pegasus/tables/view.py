@@ -180,7 +180,7 @@ def _operation_table(rows: pd.DataFrame, table: str) -> None:
     tables.table(
         rows,
         {
-            "gpid": tables.words("Partition", pinned=True),
+            "gpid": tables.words("Partition"),
             "primary": tables.words("Primary"),
             **operation_columns("size_mb"),
         },
@@ -192,7 +192,7 @@ def _operation_table(rows: pd.DataFrame, table: str) -> None:
 
 def _partition_table(rows: pd.DataFrame, *, of_one_table: bool) -> None:
     columns = {
-        "gpid": tables.words("Partition", pinned=True),
+        "gpid": tables.words("Partition"),
         "table": tables.opener("Table", "_partition_table", choose, is_pinned=False),
         "state": tables.words("State", "Counting of the meta server's metrics: five states."),
         "guardian": tables.words("Guardian", "Healthy, unhealthy or dead, as the guardian counts."),

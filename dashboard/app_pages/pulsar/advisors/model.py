@@ -91,8 +91,8 @@ def bundles_figures(advice: BundleAdvice, present: int) -> list[KeyFigure]:
         ),
         KeyFigure(
             label="Decided by",
-            value="none" if deciding is None else f"{deciding[0]:,}",
-            note="" if deciding is None else deciding[1],
+            value="none" if deciding is None else deciding[1],
+            note="" if deciding is None else f"at least {pluralize(deciding[0], 'bundle')}",
         ),
     ]
 

@@ -207,7 +207,7 @@ def _splits(
         tables.table(
             rows,
             {
-                "range": tables.words("Cut", pinned=True),
+                "range": tables.words("Cut"),
                 "at": tables.words("At"),
                 "held": tables.whole("Partitions in it"),
                 "left": tables.whole("Below"),

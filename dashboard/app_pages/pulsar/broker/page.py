@@ -14,6 +14,7 @@ from dashboard.charts.lines import history_lines
 from dashboard.components import figures, frame, tables, words
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.legible import option
+from dashboard.presenters.moments import last_span
 from dashboard.queries.pulsar.broker_load import brokers_over
 from dashboard.queries.pulsar.snapshots import moves_seen
 from dashboard.queries.snapshots import thinned, within
@@ -68,7 +69,8 @@ figures.key_figures(
 
 left, right = frame.columns([0.56, 0.44], key="broker")
 with left:
-    words.section("Usage, last 6 h")
+    span = last_span(past.times, SPAN)
+    words.section(f"Usage, {span}")
     limit = settings.number(model.OVERLOADED) / 100
     started = snapshot.brokers["started_at"][row].as_py()
     figures.chart(
@@ -81,7 +83,7 @@ with left:
             height=226,
         ),
         key="broker_usage",
-        alt=model.describe_chart(broker, measures, limiting, limit),
+        alt=model.describe_chart(broker, measures, limiting, limit, span),
     )
 with right:
     words.section("Resources", "* gives the usage")

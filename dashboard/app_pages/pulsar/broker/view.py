@@ -71,7 +71,9 @@ def bundles_tab(
             ),
             "throughput": tables.megabytes("Traffic"),
             "msg_rate": tables.rate("Rate"),
-            "trend": tables.sparkline("Last 6 h", "Traffic of the hottest bundles."),
+            "trend": tables.sparkline(
+                "Trend", "Traffic of the hottest bundles over the saved snapshots."
+            ),
             "topics": tables.whole("Topics"),
             "clients": tables.whole("Clients"),
             "likely": tables.words(

@@ -16,6 +16,7 @@ from dashboard.charts.ring import namespace_ring
 from dashboard.components import figures, frame, words
 from dashboard.components.pulsar import explain
 from dashboard.components.pulsar.page import PulsarPage
+from dashboard.presenters.moments import last_span
 from dashboard.presenters.pulsar.bundles import ring_data
 from dashboard.queries.pulsar.explanations import likely_destinations
 from dashboard.queries.pulsar.snapshots import bundle_history
@@ -54,7 +55,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
         bind="query-params",
         placeholder="tenant/namespace/0x00000000_0x40000000",
         label_visibility="collapsed",
-        width=460,
+        width=360,
     )
     actions = st.container(horizontal=True, horizontal_alignment="right")
 if not name:
@@ -72,7 +73,7 @@ words.title(f"Bundle {bundle}", model.subtitle(row))
 with actions:
     if owner:
         st.button(
-            words.plain(f"Open {owner}"),
+            "Open broker",
             icon=":material/dns:",
             on_click=frame.broker_link,
             args=(str(owner),),
@@ -108,11 +109,12 @@ figures.key_figures(
 )
 left, right = frame.columns([0.6, 0.4], key="bundle")
 with left:
-    words.section("Traffic, last 6 h")
+    span = last_span(times, SPAN)
+    words.section(f"Traffic, {span}")
     figures.chart(
         history_lines(times, series, "bytes/s", events=model.events_of(moves), height=260),
         key="bundle_history",
-        alt=f"Traffic of {bundle} over the last 6 h, in and out; a triangle marks a new owner",
+        alt=f"Traffic of {bundle} over the {span}, in and out; a triangle marks a new owner",
     )
 read = state.topics_of(page.name, bundle)
 with right:

@@ -87,7 +87,7 @@ def topics_tab(page: PulsarPage, bundle: str, owner: str) -> None:
     tables.table(
         rows,
         {
-            "topic": tables.words("Topic", pinned=True),
+            "topic": tables.words("Topic"),
             "hash": tables.words("Hash", "CRC-32 of the full name: its place on the ring."),
             "traffic": tables.megabytes("Traffic"),
             "rate": tables.rate("Rate"),

@@ -145,7 +145,9 @@ def load_of(bundles: pa.Table) -> Load:
 
 def subtitle(load: Load) -> str:
     """Return how many bundles there are, and where the traffic is."""
-    parts = [pluralize(load.total, "bundle")]
+    parts = [pluralize(load.total - load.unassigned, "bundle")]
+    if load.unassigned:
+        parts.append(f"{load.unassigned:,} unassigned")
     parts.append(f"{load.half:,} carry half of the traffic" if load.half else "no traffic reported")
     return " · ".join(parts)
 
@@ -170,14 +172,17 @@ def key_figures(load: Load, mean_broker: float | None, trend: Sequence[float]) -
         KeyFigure(
             label="Hottest bundle",
             value=format_ratio(most / load.carried) if load.carried else "unknown",
-            note=f"{format_bytes_per_s(most)} · broker mean {format_bytes_per_s(mean_broker)}",
+            note=format_bytes_per_s(most),
             status="warning" if is_too_hot else "",
-            help=f"{name}: share of the traffic of all bundles." if name else "",
+            help=f"{name}: share of the traffic of all bundles; the mean broker has "
+            f"{format_bytes_per_s(mean_broker)}."
+            if name
+            else "",
         ),
         KeyFigure(
             label="Half of the traffic",
             value=pluralize(load.half, "bundle"),
-            note=f"of {load.total:,}",
+            note=f"of {load.total - load.unassigned:,}",
         ),
         KeyFigure(
             label="Unassigned",

@@ -14,6 +14,7 @@ from dashboard.charts.treemap import bundle_treemap
 from dashboard.components import action_bar, figures, frame, tables, words
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.legible import option
+from dashboard.presenters.moments import last_span
 from dashboard.presenters.pulsar import bundles as presenter
 from dashboard.queries.pulsar.snapshots import broker_history, bundle_trends
 from dashboard.queries.snapshots import thinned, within
@@ -116,6 +117,7 @@ found = model.bundle_page(
 )
 rows = found.rows
 shown = rows["bundle"].tolist()[:MAX_TRENDS]
+moments = [one.taken_at for one in entries]
 trends = bundle_trends(thinned(entries, TREND_POINTS), shown)
 rows["trend"] = [trends.get(name, []) for name in rows["bundle"]]
 at = tables.table(
@@ -124,7 +126,9 @@ at = tables.table(
         "bundle": tables.opener("Bundle", "_open_bundle", frame.bundle_link),
         "owner": tables.words("Owner", "unknown: its ownership could not be read."),
         "throughput": tables.megabytes("Traffic", "In plus out, from the last load report."),
-        "trend": tables.sparkline("Last 6 h", "Traffic of the first rows."),
+        "trend": tables.sparkline(
+            "Trend", f"Traffic of the first rows, {last_span(moments, SPAN)}."
+        ),
         "msg_rate": tables.rate("Rate", "In plus out, from the last load report."),
         "short_rate": tables.rate("Short", "Short-term average."),
         "long_rate": tables.rate("Long", "Long-term average."),

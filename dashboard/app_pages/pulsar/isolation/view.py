@@ -203,7 +203,7 @@ def draw_groups(page: PulsarPage, found: Isolation) -> None:
         tables.table(
             rows,
             {
-                "group": tables.words("Group", pinned=True),
+                "group": tables.words("Group"),
                 "namespace": tables.opener("Namespace", "_member", _edit_member, is_pinned=False),
                 "bundles": tables.whole("Bundles"),
                 "brokers": tables.words("On brokers"),
@@ -333,7 +333,7 @@ def _draw_namespaces(change: PolicyOutlook) -> None:
     tables.table(
         rows,
         {
-            "namespace": tables.words("Namespace", pinned=True),
+            "namespace": tables.words("Namespace"),
             "before": tables.words("Before"),
             "after": tables.words("After"),
             "added": tables.whole("Added", "Brokers that may serve it then and may not now."),
@@ -358,7 +358,7 @@ def _draw_course(change: PolicyOutlook) -> None:
     tables.table(
         rows,
         {
-            "broker": tables.words("Broker", pinned=True),
+            "broker": tables.words("Broker"),
             "leave": tables.whole("Leave", "Bundles that are unloaded from it."),
             "come": st.column_config.NumberColumn(
                 "Come, expected", format="%.1f", help="Bundles, by placement's own odds."

@@ -40,10 +40,10 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
         "Topic",
         key=state.TOPIC,
         bind="query-params",
-        placeholder="persistent://tenant/namespace/topic, or tenant/namespace/topic",
+        placeholder="tenant/namespace/topic",
         type="search",
     )
-    place = st.container(width=380)
+    place = st.container(width=300)
     strategy = st.selectbox(
         "Placement strategy",
         [ACTIVE, *STRATEGY_NAMES],

@@ -65,7 +65,12 @@ def key_figures(found: Ownership, leader: str | None) -> list[KeyFigure]:
             note=", ".join(wrong) if wrong else "none",
             status="bad" if wrong else "ok",
         ),
-        KeyFigure(label="Held", value=f"{found.counts.get(HELD, 0):,}", note=f"of {total:,}"),
+        KeyFigure(
+            label="Held",
+            value=f"{found.counts.get(HELD, 0):,}",
+            note=f"of {total:,}",
+            help="Heartbeat and SLA bundles, which belong to one broker, are counted here as well.",
+        ),
         KeyFigure(label="Unassigned", value=f"{unused:,}", note="without traffic"),
         KeyFigure(
             label="Unknown",

@@ -281,7 +281,7 @@ def _groups(death: BrokerDeath) -> None:
     tables.table(
         rows,
         {
-            "group": tables.words("Group", pinned=True),
+            "group": tables.words("Group"),
             "room": tables.words("Room"),
             "left": tables.words("Brokers left"),
             "bundles": tables.whole("Bundles to place"),

@@ -24,7 +24,7 @@ from core.planning.limits.rates import RateLimit
 from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME, policy_kind
 from core.pulsar.settings import EffectiveSettings
 from core.schemas.pulsar import RATES
-from core.units import UNKNOWN, format_ratio, pluralize
+from core.units import format_ratio, pluralize
 from dashboard.app_pages.pulsar.policies.charts import CourseData
 from dashboard.presenters.figures import KeyFigure
 from dashboard.presenters.naming import listed
@@ -85,7 +85,7 @@ def key_figures(limits: Limits, settings: EffectiveSettings) -> list[KeyFigure]:
         ),
         KeyFigure(
             label="Fullest group",
-            value=UNKNOWN if worst is None else format_ratio(worst[0]),
+            value="none" if worst is None else format_ratio(worst[0]),
             note="no limit is set" if worst is None else worst[1],
             status="" if worst is None else "warning" if worst[0] >= _HOT else "ok",
         ),

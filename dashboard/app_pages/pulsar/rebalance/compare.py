@@ -36,7 +36,7 @@ def draw_compared(choice: Choice, lines: list[presenter.Line], target_ratio: flo
         tables.table(
             rows,
             {
-                "candidate": tables.words("Strategy", pinned=True, width_px=150),
+                "candidate": tables.words("Strategy", width_px=150),
                 "mark": tables.words("Mark", width_px=76),
                 "now": tables.whole("Next round", "Bundles that the next round unloads."),
                 "one": tables.percent("1 round", "Max deviation after one round."),

@@ -88,7 +88,7 @@ def comparison(compared: Comparison) -> None:
     tables.table(
         table,
         {
-            "what": tables.words("What differs", pinned=True),
+            "what": tables.words("What differs"),
             "common": st.column_config.TextColumn("Most brokers", width=150),
             **{
                 name: st.column_config.TextColumn(name, width=170)

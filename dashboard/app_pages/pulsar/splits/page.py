@@ -54,7 +54,7 @@ tables.table(
         "bundle": tables.opener("Bundle", "_split_bundle", choose),
         "mark": tables.words("State"),
         "nearest": tables.words("Nearest limit"),
-        "reached": tables.share("Reached", "Share of that limit.", most=200),
+        "reached": tables.share("Reached", "Share of that limit."),
         "topics": tables.whole("Topics"),
         "sessions": tables.whole("Sessions", "Producers and consumers."),
         "msg_rate": tables.rate("Rate", "As the manager compares it: the long-term average."),

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from dashboard.components.pulsar.page import PulsarPage
 
 _RING_PX: Final = 240
+_OPEN: Final = ("unknown", "assumed")
+"""Verdicts that neither speak for the split nor against it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +123,7 @@ def compared(chosen: Chosen) -> None:
     tables.table(
         rows,
         {
-            "algorithm": tables.words("Algorithm", pinned=True),
+            "algorithm": tables.words("Algorithm"),
             "verdict": tables.words("Verdict"),
             "at": tables.words("Boundary"),
             "largest": tables.share("Largest part", "Share of the load that stays together."),
@@ -176,7 +178,7 @@ def picked(chosen: Chosen) -> tuple[SplitWhatIf, bool] | None:
 def verdict(found: SplitWhatIf) -> None:
     """Draw whether the split helps."""
     is_best = found.verdict.code == "helps" and not found.verdict.hint
-    show = st.success if is_best else st.info if found.verdict.code == "unknown" else st.warning
+    show = st.success if is_best else st.info if found.verdict.code in _OPEN else st.warning
     show(
         words.plain(f"{found.verdict.sentence} {found.verdict.hint}".strip()),
         icon=":material/call_split:",
@@ -193,7 +195,7 @@ def outcome(chosen: Chosen, found: SplitWhatIf) -> None:
     tables.table(
         model.parts_table(found),
         {
-            "part": tables.words("Part", pinned=True),
+            "part": tables.words("Part"),
             "share": tables.share("Share"),
             "topics": tables.whole("Topics"),
             "throughput": tables.megabytes("Traffic"),
@@ -202,7 +204,7 @@ def outcome(chosen: Chosen, found: SplitWhatIf) -> None:
         },
         key="split_parts",
         alt="What each part would carry",
-        missing="?",
+        missing="\u2013",
     )
     words.notes([found.cost.sentence, *found.notes])
 

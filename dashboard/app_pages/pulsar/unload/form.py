@@ -11,6 +11,7 @@ from core.plan.model import Plan
 from core.pulsar.placement import STRATEGY_NAMES
 from core.pulsar.plan.preview import Preview
 from dashboard import state
+from dashboard.app_pages.pulsar.unload import view
 from dashboard.app_pages.pulsar.unload.queries import UnloadRequest, undo_preview, unload_preview
 from dashboard.components import words
 from dashboard.components.activity import run_link
@@ -57,11 +58,11 @@ def picked_plan(page: PulsarPage) -> tuple[Plan, Preview] | None:
             key=state.STRATEGY,
             bind="query-params",
             width=260,
-            help=f"{ACTIVE}: {active}, the active one of this cluster.",
         )
-        st.caption(f"Active on this cluster: {words.plain(active)}.")
+        st.caption(f"{ACTIVE}: {words.plain(active)}")
     if not bundles:
         words.answer("Choose bundles to see where they would go.")
+        view.draw_hottest(reading.movable)
         return None
     return unload_preview(
         UnloadRequest(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import streamlit as st
 
 from core.plan.model import Plan
@@ -13,6 +14,40 @@ from dashboard.components.pulsar import policy_changes
 from dashboard.components.pulsar.placement import placement_panel
 from dashboard.legible import option
 from dashboard.presenters.pulsar import unload as presenter
+
+
+def draw_hottest(bundles: pa.Table) -> None:
+    """Draw the hottest bundles to choose from.
+
+    Args:
+        bundles: Those that can move.
+    """
+    rows = presenter.hottest_table(bundles)
+    names = rows["bundle"].tolist()
+
+    def choose() -> None:
+        click = st.session_state.get("_unload_choose")
+        if click is not None:
+            st.session_state[state.BUNDLES] = [names[click["row"]]]
+
+    words.section("Hottest bundles")
+    tables.table(
+        rows,
+        {
+            "bundle": tables.opener("Bundle", "_hot_bundle", frame.bundle_link),
+            "owner": tables.opener("Broker", "_hot_owner", frame.broker_link, is_pinned=False),
+            "throughput": tables.megabytes("Traffic"),
+            "msg_rate": tables.rate("Rate"),
+            "topics": tables.whole("Topics"),
+            "clients": tables.whole("Clients"),
+            "action": st.column_config.ButtonColumn(
+                "", on_click=choose, key="_unload_choose", width=90
+            ),
+        },
+        key="unload_hottest",
+        alt="Bundles with most traffic, the hottest first, with their broker",
+        height=tables.height_of(len(rows)),
+    )
 
 
 def draw_moves(preview: Preview) -> None:
