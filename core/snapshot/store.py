@@ -23,9 +23,9 @@ from core.errors import SnapshotError
 from core.ids import SnapshotId
 from core.schemas import OPTIONAL_TABLES, PULSAR_TABLES
 from core.snapshot.clock import ClockJump, clock_jump, is_ahead
+from core.snapshot.misfit import MANIFEST, no_snapshot
 from core.snapshot.model import FORMAT_VERSION, Manifest, PulsarSnapshot
 
-_MANIFEST: Final = "manifest.json"
 PULSAR: Final = "pulsar"
 _STAMP: Final = "%Y%m%dT%H%M%S"
 _PARTIAL: Final = ".partial-"
@@ -81,7 +81,7 @@ def save_snapshot(snapshot: Storable, directory: Path) -> None:
             )
         stored = _StoredManifest(snapshot_id=snapshot.snapshot_id, manifest=snapshot.manifest)
         text = msgspec.json.format(msgspec.json.encode(stored), indent=1)
-        (aside / _MANIFEST).write_bytes(text)
+        (aside / MANIFEST).write_bytes(text)
         if directory.exists():
             directory.rmdir()
         aside.chmod(0o777 & ~_umask())
@@ -109,19 +109,16 @@ def load_manifest(directory: Path) -> tuple[SnapshotId, Manifest]:
     Raises:
         SnapshotError: There is no snapshot there, it is damaged, or its form is of another version.
     """
-    path = directory / _MANIFEST
+    path = directory / MANIFEST
     try:
         stored = msgspec.json.decode(path.read_bytes(), type=_StoredManifest)
     except (FileNotFoundError, NotADirectoryError) as exc:
-        raise SnapshotError(
-            f"There is no snapshot in {directory}.",
-            hint="Make one with `trimtab capture CLUSTER --out DIR` or `trimtab import-zk`.",
-        ) from exc
+        raise no_snapshot(directory) from exc
     except OSError as exc:
         raise SnapshotError(f"{path} cannot be read: {exc.strerror}.") from exc
     except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
         raise SnapshotError(
-            f"{path} is damaged: {exc}.", hint="Capture the snapshot again."
+            f"{path} is damaged: {str(exc).rstrip('.')}.", hint="Capture the snapshot again."
         ) from exc
     if stored.manifest.format_version != FORMAT_VERSION:
         raise SnapshotError(
@@ -176,7 +173,7 @@ def read_table(directory: Path, name: str) -> pa.Table:
         raise SnapshotError(f"{path} is missing.", hint="Capture the snapshot again.") from exc
     except (OSError, pa.ArrowException) as exc:
         raise SnapshotError(
-            f"{path} is damaged: {exc}.", hint="Capture the snapshot again."
+            f"{path} is damaged: {str(exc).rstrip('.')}.", hint="Capture the snapshot again."
         ) from exc
 
 

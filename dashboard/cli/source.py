@@ -5,24 +5,20 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from core.errors import UnknownNameError
+from core.snapshot.misfit import MAKE_ONE
 from core.snapshot.store import Storable, load_manifest, save_snapshot
 from dashboard import services
 from dashboard.cli.config import read_config
 from dashboard.cli.output import UsageFaultError
 from dashboard.cli.parts import HELP_OF
 from dashboard.cli.progress import STATUS
-
-_MAKE_ONE: Final = (
-    "Make a snapshot with `trimtab capture CLUSTER --out DIR` or `trimtab import-zk`."
-)
-
 
 _CLUSTERS: Final[dict[Path, str]] = {}
 """By directory of a snapshot that was taken for this command: the cluster's name."""
@@ -53,7 +49,7 @@ def snapshot_directories(
         directories = []
         for source in sources:
             directory = Path(source)
-            if not directory.exists() and os.sep not in source:
+            if not is_path(source):
                 parent = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="trimtab-")))
                 directory = parent / source
                 save_snapshot(_captured(source, config, kind), directory)
@@ -62,6 +58,26 @@ def snapshot_directories(
                 check_kind(source, load_manifest(directory)[1].kind, kind)
             directories.append(directory)
         yield directories
+
+
+def is_path(source: str) -> bool:
+    """Return whether a person named a path: it is there, or no cluster has such a name."""
+    return os.sep in source or Path(source).exists()
+
+
+def unknown_source(name: str, clusters: Iterable[str], what: str = "cluster") -> UnknownNameError:
+    """Return the error for a source that is neither a path nor a cluster.
+
+    Args:
+        name: What a person named.
+        clusters: Names of the configuration.
+        what: Kind of cluster that is sought.
+    """
+    near = UnknownNameError.of(what, name, clusters).hint
+    return UnknownNameError(
+        f"{name} is neither a snapshot directory nor a {what} in the configuration.",
+        hint=near or MAKE_ONE,
+    )
 
 
 def check_kind(name: str, found: str, wanted: str) -> None:
@@ -82,11 +98,7 @@ def _captured(name: str, config: Path | None, kind: str) -> Storable:
     loaded = read_config(config)
     names = [one.name for one in loaded.clusters]
     if name not in names:
-        unknown = UnknownNameError.of(
-            "snapshot directory or cluster", name, names, place="the configuration"
-        )
-        unknown.hint = unknown.hint or _MAKE_ONE
-        raise unknown
+        raise unknown_source(name, names)
     cluster = loaded.cluster(name)
     if kind:
         check_kind(name, cluster.kind, kind)

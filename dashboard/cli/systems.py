@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from core.findings.finding import overall_state
 from core.plan.model import Plan
 from core.progress import Progress
 from core.snapshot.store import Storable, load_manifest
 from core.systems import KnownSystem
+from core.units import pluralize
 from dashboard import services
 from dashboard.cli import answers, plan_answers
 from dashboard.cli.config import read_config, systems
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say
 from dashboard.cli.parts import part
+from dashboard.cli.source import is_path
+
+_SINGULAR: Final = {"policies": "policy"}
+"""What a row of a table is called, where that is not its name without the last letter."""
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,7 +55,7 @@ def kind_of(source: str, config: Path | None) -> str:
         SnapshotError: The directory holds no snapshot.
         ConfigError: The configuration cannot be read.
     """
-    if Path(source).is_dir():
+    if is_path(source):
         return load_manifest(Path(source))[1].kind
     return next((one.kind for one in read_config(config).clusters if one.name == source), "")
 
@@ -145,7 +150,9 @@ def captured(snapshot: Any, out: Path) -> Answer:
 
     def show() -> None:
         counts = ", ".join(
-            f"{table.num_rows} {name}" for name, table in snapshot.tables.items() if table.num_rows
+            pluralize(table.num_rows, _SINGULAR.get(name, name[:-1]).replace("_", " "))
+            for name, table in snapshot.tables.items()
+            if table.num_rows
         )
         say(f"{out}: {counts or 'nothing'} of {snapshot.manifest.cluster}.")
         for problem in snapshot.manifest.problems:

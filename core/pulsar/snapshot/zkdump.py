@@ -29,6 +29,7 @@ from core.units import datetime_to_ms, ms_to_datetime
 _FAILURE_DOMAIN: Final = re.compile(r"/admin/clusters/([^/]+)/failureDomain/([^/]+)\Z")
 _ISOLATION: Final = re.compile(r"/admin/clusters/([^/]+)/namespaceIsolationPolicies\Z")
 _CLUSTER: Final = re.compile(r"/admin/clusters/([^/]+)\Z")
+_FORM: Final = 'Each line reads {"path": "/loadbalance/...", "value": ...}.'
 _EMPTY: Final = b" "
 _BROKER: Final = re.compile(r"[^/]+\Z")
 _NAMESPACE: Final = re.compile(r"[^/]+/[^/]+\Z")
@@ -69,23 +70,32 @@ def import_zk_dump(path: Path, cluster: str, now: datetime) -> PulsarSnapshot:
     problems = ProblemLog()
     readings = Readings()
     taken = _Taken(readings)
+    line_count = 0
     try:
         with path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 if line.strip():
+                    line_count += 1
                     _read_line(taken, line, f"{path.name} line {number}", problems)
     except OSError as exc:
         raise InputError(
             f"{path} cannot be read: {exc.strerror}.", hint="Name a file of JSON lines."
         ) from exc
     if not taken.count:
-        raise InputError(
-            f"{path} holds no znode of Pulsar's load balancing.",
-            hint='Each line reads {"path": "/loadbalance/...", "value": ...}.',
-        )
+        raise InputError(_nothing_taken(path, line_count, problems), hint=_FORM)
     readings.pulsar_cluster = roots.own_cluster(taken.clusters)
     taken.finish()
     return _snapshot(taken, cluster, now, problems)
+
+
+def _nothing_taken(path: Path, line_count: int, problems: ProblemLog) -> str:
+    """Return why a file gave no znode: it is empty, no dump, or a dump of something else."""
+    if not line_count:
+        return f"{path} is an empty file."
+    malformed = problems.named()
+    if malformed:
+        return f"{path.parent / malformed[0].place}: {malformed[0].what}"
+    return f"{path} holds no znode of Pulsar's load balancing."
 
 
 def _snapshot(taken: _Taken, cluster: str, now: datetime, problems: ProblemLog) -> PulsarSnapshot:
@@ -222,11 +232,10 @@ def _read_line(taken: _Taken, line: bytes, place: str, problems: ProblemLog) -> 
         if raw.startswith(b'"'):
             raw = msgspec.json.decode(raw, type=str).encode()  # some dump tools quote the value
     except UNREADABLE as exc:
-        reason = "it is nested too deeply" if isinstance(exc, RecursionError) else str(exc)
         problems.add(
             "malformed",
             place,
-            f'It is not a JSON object {{"path", "value"}}: {reason.rstrip(".")}.',
+            _malformation(exc),
             done="The line is left out.",
             severity="error",
         )
@@ -236,3 +245,13 @@ def _read_line(taken: _Taken, line: bytes, place: str, problems: ProblemLog) -> 
     taken.take(entry.path, raw, entry.mtime)
     if entry.ctime is not None or entry.ephemeral_owner is not None:
         taken.hold(entry.path, entry.held)
+
+
+def _malformation(exc: Exception) -> str:
+    if isinstance(exc, RecursionError):
+        return "It is nested too deeply."
+    if isinstance(exc, UnicodeDecodeError):
+        return "It is not text in UTF-8."
+    if isinstance(exc, msgspec.ValidationError):
+        return f'It is not a JSON object {{"path", "value"}}: {str(exc).rstrip(".")}.'
+    return f"It is not JSON: {str(exc).rstrip('.')}."

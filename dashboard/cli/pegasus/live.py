@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from core.errors import UnknownNameError
 from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
 from core.snapshot.store import load_manifest
 from dashboard.cli.config import read_config
 from dashboard.cli.output import note
-from dashboard.cli.source import check_kind
+from dashboard.cli.source import check_kind, is_path, unknown_source
 from dashboard.services import pegasus
 
 PEGASUS: Final = "pegasus"
@@ -25,7 +24,7 @@ def pegasus_snapshot(source: str, config: Path | None) -> PegasusSnapshot:
         UsageFaultError: The cluster or snapshot is of another system.
         RemoteError: It cannot be read.
     """
-    if Path(source).is_dir():
+    if is_path(source):
         check_kind(source, load_manifest(Path(source))[1].kind, PEGASUS)
         return load_pegasus_snapshot(Path(source))
     loaded = read_config(config)
@@ -33,9 +32,7 @@ def pegasus_snapshot(source: str, config: Path | None) -> PegasusSnapshot:
     if source not in names:
         if source in [one.name for one in loaded.clusters]:
             check_kind(source, loaded.cluster(source).kind, PEGASUS)
-        raise UnknownNameError.of(
-            "snapshot directory or Pegasus cluster", source, names, place="the configuration"
-        )
+        raise unknown_source(source, names, "Pegasus cluster")
     return pegasus.capture(loaded.cluster(source))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -16,12 +16,8 @@ from dashboard import services
 from dashboard.cli.config import read_config
 from dashboard.cli.output import warn
 from dashboard.cli.parts import FIRST
-from dashboard.cli.source import check_kind, directories
+from dashboard.cli.source import check_kind, directories, is_path, unknown_source
 from dashboard.services import pulsar
-
-_MAKE_ONE: Final = (
-    "Make a snapshot with `trimtab capture CLUSTER --out DIR` or `trimtab import-zk`."
-)
 
 
 def _directory(context: typer.Context, named: Path) -> Path:
@@ -59,22 +55,22 @@ def pulsar_snapshot(source: str, config: Path | None) -> PulsarSnapshot:
         UsageFaultError: The cluster or snapshot is of another system.
         RemoteError: It cannot be read.
     """
-    if Path(source).is_dir():
+    if is_path(source):
         check_kind(source, load_manifest(Path(source))[1].kind, FIRST)
         return load_snapshot(Path(source))
     loaded = read_config(config)
-    return pulsar.capture(pulsar_cluster(loaded, source, "snapshot directory or Pulsar cluster"))
+    if source not in [one.name for one in loaded.clusters]:
+        names = [one.name for one in loaded.clusters if one.kind == FIRST]
+        raise unknown_source(source, names, "Pulsar cluster")
+    return pulsar.capture(pulsar_cluster(loaded, source))
 
 
-def pulsar_cluster(
-    config: services.Config, name: str, what: str = "Pulsar cluster"
-) -> services.Cluster:
+def pulsar_cluster(config: services.Config, name: str) -> services.Cluster:
     """Return a Pulsar cluster of the configuration.
 
     Args:
         config: The configuration.
         name: Of the cluster.
-        what: It is called where there is none of that name.
     Raises:
         UnknownNameError: There is none; near names are those of Pulsar clusters only.
         UsageFaultError: It is a cluster of another system.
@@ -84,7 +80,7 @@ def pulsar_cluster(
         return config.cluster(name)
     if name in [one.name for one in config.clusters]:
         check_kind(name, config.cluster(name).kind, FIRST)
-    raise UnknownNameError.of(what, name, names, place="the configuration")
+    raise UnknownNameError.of("Pulsar cluster", name, names, place="the configuration")
 
 
 def active_settings(
