@@ -124,16 +124,15 @@ class ResultFlags(NamedTuple):
         needs_grace: The subject has no owner; one reading cannot tell that from a subject in
             transfer, so it must be seen so for a while.
         is_needless: The step was skipped because nothing was left to do.
-        is_elsewhere: The subject went to another place than requested.
-        differs: The step was done, but not as requested.
+        differs: What became of the subject where the step was done, but not as requested; of one
+            or several, without a verb's number: ``landed elsewhere than requested``.
         is_external_change: Others moved the subject since the plan was made.
         is_doubtful: An incomplete reading gives the same result.
     """
 
     needs_grace: bool = False
     is_needless: bool = False
-    is_elsewhere: bool = False
-    differs: bool = False
+    differs: str = ""
     is_external_change: bool = False
     is_doubtful: bool = False
 

@@ -373,9 +373,7 @@ def _sentence(view: RunView, ended_after_s: float) -> str:
         return f"Nothing had to be done: {first.sentence if first else ''}{more}"
     done, total = len(_in(view, "DONE")), len(view.steps)
     parts = [f"{done:,} of {pluralize(total, 'step')} done within {format_age(ended_after_s)}"]
-    elsewhere = sum(step.step.flags_of(_code(step)).is_elsewhere for step in _in(view, "DONE"))
-    if elsewhere:
-        parts.append(f"{elsewhere:,} landed elsewhere than requested")
+    parts += [f"{count:,} {words}" for words, count in view.differing.items()]
     for state, word in (("FAILED", "failed"), ("UNKNOWN", "unknown"), ("SKIPPED", "skipped")):
         found = _in(view, state)
         if found:

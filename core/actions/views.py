@@ -236,6 +236,13 @@ class RunView:
         return Counter(step.state for step in self.steps)
 
     @property
+    def differing(self) -> Mapping[str, int]:
+        """How many steps were done, but not as requested, by what became of their subjects."""
+        done = (step for step in self.steps if step.state == "DONE" and step.result is not None)
+        words = (step.step.flags_of(step.result.code).differs for step in done if step.result)
+        return Counter(word for word in words if word)
+
+    @property
     def next_moves(self) -> tuple[Step, ...]:
         """For each bundle that is not where the request sends it: the step that would bring it."""
         ended = ((view.step, view.result) for view in self.steps if view.result is not None)

@@ -103,8 +103,11 @@ def solve(fleet: Fleet, request: OptimizeRequest) -> Outcome:
         bounds = find_bounds(fleet, band)
         aim = _reachable(fleet, band, bounds)
         balance = _search(fleet, aim, request.max_moves, bounds)
-    if request.max_moves is not None and not is_inside(balance, band):
+    is_spent = request.max_moves is not None and len(balance.order) >= request.max_moves
+    if is_spent and request.max_moves is not None and not is_inside(balance, band):
         balance = _spend(fleet, request, balance, request.max_moves)
+        # the widest band that it helped to aim at leaves brokers outside the goal as they are
+        Repair(balance, aim, request.max_moves).run()
     return Outcome(balance, band, bounds)
 
 

@@ -217,6 +217,7 @@ def run_figures(view: RunView, now: datetime) -> list[KeyFigure]:
     verb = "ended" if view.is_ended else "started" if view.started_at else "requested"
     left_s = _known_left_s(view)
     rate = _steps_per_min(view)
+    differing = ", ".join(f"{count:,} {word}" for word, count in view.differing.items())
     return [
         KeyFigure(
             label="State",
@@ -227,7 +228,8 @@ def run_figures(view: RunView, now: datetime) -> list[KeyFigure]:
         KeyFigure(
             label="Done",
             value=f"{counts.get('DONE', 0)} of {total}",
-            note=plan_words.things_done(view.plan.steps).partition(" ")[2],
+            note=differing or plan_words.things_done(view.plan.steps).partition(" ")[2],
+            status="warning" if differing else "",
         ),
         KeyFigure(
             label="Failed",

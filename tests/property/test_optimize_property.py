@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
 
+import msgspec
 import numpy as np
 import pyarrow.compute as pc
 import pytest
@@ -86,6 +87,15 @@ def after(case: Case) -> PulsarSnapshot:
 def column(snapshot: PulsarSnapshot, table: str, key: str, name: str) -> dict[str, object]:
     rows = snapshot.tables[table]
     return dict(zip(rows[key].to_pylist(), rows[name].to_pylist(), strict=True))
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(cases())
+def test_a_budget_that_is_not_used_up_changes_nothing(case: Case) -> None:
+    free = msgspec.structs.replace(case.request, max_moves=None)
+    without_one = optimize(case.snapshot, free, settings=case.settings)
+    ample = msgspec.structs.replace(free, max_moves=10 * case.snapshot.bundles.num_rows)
+    assert optimize(case.snapshot, ample, settings=case.settings).moves == without_one.moves
 
 
 @settings(max_examples=examples(80), deadline=None)

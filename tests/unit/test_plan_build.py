@@ -378,3 +378,12 @@ def test_a_destination_with_many_topics_is_a_warning(fleet, hottest) -> None:
     plan = planned(full, hottest, destination=COOL)
     assert "60,000 topics" in sentence(plan, "destination_topics")
     assert plan.applyable
+
+
+def test_a_broker_that_a_plan_empties_may_get_bundles_again(fleet) -> None:
+    warned = planned(fleet, *owned_by(fleet, HOT))
+    assert "broker_emptied" in codes(warned)
+    assert f"{HOT} ends with the least load of all brokers" in sentence(warned, "broker_emptied")
+    elsewhere = planned(fleet, *owned_by(fleet, HOT), destination=COOL)
+    assert "broker_emptied" not in codes(elsewhere)
+    assert "broker_emptied" not in codes(planned(fleet, *owned_by(fleet, HOT)[:2]))

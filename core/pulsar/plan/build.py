@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -10,6 +11,7 @@ from typing import Final, TypedDict, Unpack
 import msgspec
 import numpy as np
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from core.errors import InputError
 from core.ids import PlanId, namespace_of
@@ -44,6 +46,7 @@ from core.units import format_ratio
 _NO_DESTINATION: Final = ("destination_unknown", "destination_unreported")
 _STRATEGY: Final = "loadBalancerLoadPlacementStrategy"
 _SEED: Final = 1
+_FEWEST: Final = 2
 
 
 class UnloadOptions(TypedDict, total=False):
@@ -132,7 +135,12 @@ def build_unload_plan(
         msgspec.structs.replace(step, predicted=_predicted(placed))
         for step, placed in zip(steps, outcomes.placements, strict=True)
     ]
-    found += [*_about_outcomes(steps, outcomes), *check_whole_namespaces(basis, steps)]
+    before, after = _measured(basis, steps, outcomes)
+    found += [
+        *_about_outcomes(steps, outcomes),
+        *_about_emptied(steps, after),
+        *check_whole_namespaces(basis, steps),
+    ]
     diagnostics = in_order(found)
     errored = any(item.severity == "error" for item in diagnostics)
     policy = PolicyRef(
@@ -150,7 +158,7 @@ def build_unload_plan(
             expires_at=now + timedelta(seconds=request.lifetime_s),
             strategy=policy,
             steps=tuple(steps),
-            expected=_expected(basis, steps, outcomes),
+            expected=_expected(basis, steps, outcomes, before, after),
             diagnostics=diagnostics,
             reason=request.reason,
             complete=len(steps) == len(request.bundles),
@@ -233,33 +241,71 @@ def _about_outcomes(steps: Sequence[UnloadBundle], outcomes: Outcomes) -> Iterat
             )
 
 
+def _about_emptied(steps: Sequence[UnloadBundle], after: Measures | None) -> Iterator[Diagnostic]:
+    """Warn of brokers that a plan empties so far that the cluster places bundles on them again.
+
+    Where a bundle lands is predicted from this snapshot; the leader sees newer load reports while
+    the plan is executed, in which the broker that is emptied becomes the least loaded one.
+    """
+    if after is None or after.throughput.known_count < _FEWEST:
+        return
+    freed = Counter(step.owner for step in steps if step.destination is None)
+    broker = after.throughput.coolest
+    if broker is not None and freed[broker] >= _FEWEST:
+        yield Diagnostic(
+            severity="warning",
+            code="broker_emptied",
+            sentence=f"{broker} ends with the least load of all brokers: while its "
+            f"{freed[broker]:,} bundles are unloaded, the cluster may place some on it again.",
+            subject=broker,
+            hint="Name a destination for each bundle. To take a broker out of service, shut it "
+            "down: it hands over its bundles and gets none.",
+        )
+
+
+def _measured(
+    basis: Basis, steps: Sequence[UnloadBundle], outcomes: Outcomes
+) -> tuple[Measures, Measures | None]:
+    """Measure the cluster as it is, and after the most likely outcome; ``None``: unknown."""
+    before = measure(basis.snapshot, basis.settings)
+    if not steps:
+        return before, before
+    if not all(placed.is_known for placed in outcomes.placements):
+        return before, None
+    rows = _rows(basis, steps)
+    return before, measure(
+        project_scenario(basis.snapshot, rows, outcomes.most_likely), basis.settings
+    )
+
+
+def _rows(basis: Basis, steps: Sequence[UnloadBundle]) -> NDArray[np.int64]:
+    return np.array([basis.view.bundle_row(step.bundle) for step in steps], np.int64)
+
+
 def _predicted(placed: Placement) -> dict[str, float]:
     """Where the step is expected to land, most likely first."""
     likely = sorted(placed.distribution.items(), key=lambda pair: (-pair[1], pair[0]))
     return {broker: p for broker, p in likely if p >= MIN_PROBABILITY}
 
 
-def _expected(basis: Basis, steps: Sequence[UnloadBundle], outcomes: Outcomes) -> Expected:
-    snapshot, settings = basis.snapshot, basis.settings
-    before = measure(snapshot, settings)
-    rows = np.array([basis.view.bundle_row(step.bundle) for step in steps], np.int64)
-    impact = client_impact(snapshot.bundles, rows)
-    after = (
-        measure(project_scenario(snapshot, rows, outcomes.most_likely), settings)
-        if steps
-        else before
-    )
-    is_known = all(placed.is_known for placed in outcomes.placements)
+def _expected(
+    basis: Basis,
+    steps: Sequence[UnloadBundle],
+    outcomes: Outcomes,
+    before: Measures,
+    after: Measures | None,
+) -> Expected:
+    impact = client_impact(basis.snapshot.bundles, _rows(basis, steps))
     return Expected(
         usage_deviation_before=before.usage.max_deviation_ratio,
-        usage_deviation_after=after.usage.max_deviation_ratio if is_known else None,
+        usage_deviation_after=after.usage.max_deviation_ratio if after else None,
         throughput_deviation_before=before.throughput.max_deviation_ratio,
-        throughput_deviation_after=after.throughput.max_deviation_ratio if is_known else None,
+        throughput_deviation_after=after.throughput.max_deviation_ratio if after else None,
         moved_bytes_per_s=impact.throughput_bytes_per_s,
         clients=impact.clients,
         topics=impact.topics,
         is_exact=outcomes.is_exact,
-        brokers=_touched(before, after if is_known else None, steps, outcomes),
+        brokers=_touched(before, after, steps, outcomes),
     )
 
 
@@ -287,7 +333,6 @@ def _plain(value: object) -> object:
 
 
 CODE: Final = "whole_namespace"
-_FEWEST: Final = 2
 
 
 def check_whole_namespaces(basis: Basis, steps: Sequence[UnloadBundle]) -> Iterator[Diagnostic]:

@@ -73,11 +73,11 @@ class PulsarStep(StepBase, frozen=True, kw_only=True):
 
     result_flags: ClassVar[Mapping[str, ResultFlags]] = {
         **Step.result_flags,
-        "landed_elsewhere": ResultFlags(is_elsewhere=True, differs=True),
-        "split_elsewhere": ResultFlags(differs=True),
-        "returned": ResultFlags(differs=True),
-        "unassigned": ResultFlags(needs_grace=True, differs=True),
-        "owner_lost": ResultFlags(needs_grace=True, differs=True),
+        "landed_elsewhere": ResultFlags(differs="landed elsewhere than requested"),
+        "split_elsewhere": ResultFlags(differs="split at another place than requested"),
+        "returned": ResultFlags(differs="came back to the broker that had it"),
+        "unassigned": ResultFlags(needs_grace=True, differs="left without an owner"),
+        "owner_lost": ResultFlags(needs_grace=True, differs="lost its broker"),
         "moved_meanwhile": ResultFlags(is_external_change=True),
         "unknown_bundle": ResultFlags(is_doubtful=True),
         "owner_unknown": ResultFlags(is_doubtful=True),
