@@ -82,7 +82,7 @@ def show(effects: Sequence[Effect], buttons: Sequence[Button], *, key: str) -> N
     with (
         st.bottom,
         st.container(
-            horizontal=True, vertical_alignment="center", gap="small", key=f"action_bar_{key}"
+            horizontal=True, vertical_alignment="center", gap="medium", key=f"action_bar_{key}"
         ),
     ):
         for one in effects:

@@ -70,7 +70,7 @@ STYLE = """<style>
 }
 [data-testid="stCaptionContainer"] { color: inherit; opacity: 0.75; }
 [data-testid="stCaptionContainer"] :is(p, li, span) { color: inherit; }
-[data-testid="stCaptionContainer"] ul { padding-left: 1rem; margin: 0; }
+[data-testid="stCaptionContainer"] ul { padding-left: 1rem; margin: 0 0 1rem; }
 [data-testid="stCaptionContainer"] li { margin: 0; padding: 0; }
 [data-testid="stBottom"] > div { border-top: 1px solid rgba(128, 140, 150, 0.35); }
 [data-testid="stBottomBlockContainer"] { padding: 0.6rem 1.6rem; }
@@ -87,6 +87,7 @@ STYLE = """<style>
 .st-key-past button { border-color: #ffffff; color: #ffffff; background: none; }
 .st-key-backtest_form [data-testid="stButtonGroup"] > div { flex-wrap: wrap; }
 @media (max-width: 1200px) {
+  [class*="st-key-action_bar_"] { column-gap: 0.9rem; }
   [class*="st-key-action_bar_"] [data-testid="stMetricValue"] { font-size: 1.25rem; }
   [class*="st-key-figures_"] {
     grid-auto-flow: row; grid-template-columns: repeat(4, minmax(0, 1fr));

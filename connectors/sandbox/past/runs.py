@@ -7,7 +7,7 @@ that they are simulated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -18,7 +18,6 @@ from connectors.recording.attribution import attributed
 from connectors.recording.steps import RunSteps
 from connectors.sandbox.past.columns import STEP_MS
 from connectors.sandbox.past.pulsar import PastRun
-from core.access import Identity
 from core.actions.events import (
     Event,
     Record,
@@ -50,18 +49,12 @@ class PastRuns:
         cluster: Name of the cluster.
         runs: Oldest first.
         start_ms: First moment that is recorded: what the journal has before it is not read.
-        sign: Returns an entry with the installation's signature: without it pages warn of it.
     """
 
     def __init__(
-        self,
-        journal: SqlJournal,
-        cluster: str,
-        runs: tuple[PastRun, ...],
-        start_ms: int,
-        sign: Callable[[Record], Record],
+        self, journal: SqlJournal, cluster: str, runs: tuple[PastRun, ...], start_ms: int
     ) -> None:
-        self._journal, self._cluster, self._sign = journal, cluster, sign
+        self._journal, self._cluster = journal, cluster
         self._runs = [run for run in runs if run.at_ms >= start_ms]
         subjects = next(one for one in SYSTEMS if one.record.system == "pulsar").record
         self._steps = RunSteps(journal, cluster, 0, start_ms, subjects.setting_subjects)
@@ -98,25 +91,16 @@ class PastRuns:
             return
         run_id = run_id_at(at, plan.plan_id[:6])
         for moment, event in _events(plan, run.bundles, at):
-            record = Record(
-                run_id=run_id, cluster=self._cluster, at=moment, actor=ACTOR, event=event
+            self._journal.append(
+                Record(run_id=run_id, cluster=self._cluster, at=moment, actor=ACTOR, event=event)
             )
-            self._journal.append(self._sign(record))
 
 
 def _events(
     plan: Plan, destinations: Mapping[str, str], at: datetime
 ) -> Iterator[tuple[datetime, Event]]:
     """Yield what a worker records of a run in which everything goes well, with the times of it."""
-    yield (
-        at,
-        RunRequested(
-            plan=plan,
-            options=RunOptions(),
-            reason=plan.reason,
-            identity=Identity(name=ACTOR),
-        ),
-    )
+    yield at, RunRequested(plan=plan, options=RunOptions(), reason=plan.reason)
     yield at, RunClaimed(worker=ACTOR, lease=ACTOR)
     for place, step in enumerate(plan.steps):
         target = destinations[step.subject]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 from typing import Final
 
 import pyarrow as pa
 
-from connectors.access.key import installation_key
 from connectors.config.model import TrimtabConfig
 from connectors.journal.journal import SqlJournal
 from connectors.recording.attribution import attributed
@@ -19,7 +17,6 @@ from connectors.sandbox.past.pulsar import PulsarPast
 from connectors.sandbox.past.runs import PastRuns
 from connectors.sandbox.pegasus.options import PegasusOptions
 from connectors.sandbox.pulsar.options import SandboxOptions
-from core.actions.authority import signed
 from core.history.store.batch import BatchRecorder
 from core.snapshot import PulsarSnapshot
 from core.snapshot.pegasus import PegasusSnapshot
@@ -80,12 +77,10 @@ def write_past(
     elif isinstance(first, PulsarSnapshot):
         options = SandboxOptions(brokers=brokers, bundles=bundles, seed=seed, day_s=day_s)
         past = PulsarPast(first, options)
-        sign = partial(signed, key=installation_key(config.access))
         for part in parts:
             journal = SqlJournal(config.journal_address)
             try:
-                entered = past.runs if part is parts[0] else ()
-                runs = PastRuns(journal, cluster, entered, part[0], sign)
+                runs = PastRuns(journal, cluster, past.runs if part is parts[0] else (), part[0])
                 recorder = BatchRecorder(store, cluster, runs.complete)
                 yield _record(recorder, runs.follow(past.snapshots(part)))
             finally:

@@ -19,6 +19,7 @@ from dashboard.presenters import runs as presenter
 from dashboard.presenters.journal import entries_frame
 from dashboard.queries import runs
 from dashboard.services import config_option
+from dashboard.services.demo import PAST_ACTOR, demo_of
 from dashboard.services.run_queue import run_ahead
 
 if TYPE_CHECKING:
@@ -109,7 +110,9 @@ def details(config: Config, view: RunView, outcome: OutcomeSystem) -> None:
 def _trouble(config: Config, view: RunView) -> None:
     if view.damage:
         st.error(words.plain(view.damage), title="The journal of this run is damaged")
-    if sentence := describe_unsigned(runs.unsigned(config, view)):
+    is_simulated = view.requested_by == PAST_ACTOR and demo_of(config) is not None
+    # of the demo's past, which no worker executed and none may take for a request
+    if not is_simulated and (sentence := describe_unsigned(runs.unsigned(config, view))):
         st.warning(words.plain(sentence), title="Not signed", icon=":material/gpp_maybe:")
     if view.state == "REFUSED" and view.refusal is not None and view.refusal.hint:
         st.info(words.plain(view.refusal.hint), icon=":material/lightbulb:")

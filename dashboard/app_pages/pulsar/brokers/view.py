@@ -59,9 +59,11 @@ def brokers_tab(
             "limiting": tables.words(
                 "Usage of", "The resource that gives the weighted maximum, with its weight."
             ),
-            "bar": tables.deviation("Deviation from mean", "Traffic. Grey: the target band."),
-            "deviation": tables.signed_percent("Deviation"),
-            "band": tables.status("Band", model.BANDS, "Against the target band of ±20%."),
+            "bar": tables.deviation("Traffic vs. mean", "Grey: the target band."),
+            "deviation": tables.signed_percent("Deviation", "Of the traffic from the mean."),
+            "band": tables.status(
+                "Traffic band", model.BANDS, "Traffic against the target band of ±20%."
+            ),
             "trend": tables.sparkline(measure.label, "Over the chosen window."),
             "throughput": tables.megabytes("Traffic", "In plus out."),
             "msg_rate": tables.rate("Rate", "In plus out, from the last load report."),
