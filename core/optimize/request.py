@@ -17,11 +17,13 @@ class OptimizeRequest(Request, frozen=True, kw_only=True):
 
     Raises:
         InputError: A number that cannot be, or a measure that relief does not go by.
+
+    By default the goal is the target by which ``health`` judges, so that both say the same.
     """
 
     within: Annotated[
         float, param("Max deviation from the mean (ratio)", metavar="SHARE", unit="ratio")
-    ] = 0.05
+    ] = 0.2
     max_moves: Annotated[int | None, param("Max moves; default: unlimited")] = None
     relief: Annotated[
         float | None,

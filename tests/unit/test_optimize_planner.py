@@ -18,7 +18,7 @@ from fleet_edit import (
 
 from core.errors import InputError
 from core.optimize import OptimizeRequest, Proposal, optimize
-from core.pulsar.measures import measure
+from core.pulsar.measures import DEFAULT_TARGET, measure
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.outcomes import Scenario
 from core.pulsar.plan.project import project_scenario
@@ -79,23 +79,23 @@ def test_a_wider_goal_moves_less():
 
 def test_a_budget_is_kept_and_named():
     snapshot = small()
-    whole = optimize(snapshot, OptimizeRequest())
+    whole = optimize(snapshot, OptimizeRequest(within=0.05))
     budget = len(whole.moves) // 2
-    proposal = optimize(snapshot, OptimizeRequest(max_moves=budget))
+    proposal = optimize(snapshot, OptimizeRequest(within=0.05, max_moves=budget))
     assert len(proposal.moves) <= budget
     assert [item.code for item in proposal.binding] == ["move_budget"]
     assert whole.deviation_after < proposal.deviation_after < proposal.deviation_before
 
 
 def test_no_budget_at_all_moves_nothing():
-    proposal = optimize(small(), OptimizeRequest(max_moves=0))
+    proposal = optimize(small(), OptimizeRequest(within=0.05, max_moves=0))
     assert proposal.moves == ()
     assert proposal.verdict == "best_effort"
     assert proposal.binding[0].code == "move_budget"
 
 
 def test_curve_goes_from_nothing_to_everything():
-    proposal = optimize(small(), OptimizeRequest())
+    proposal = optimize(small(), OptimizeRequest(within=0.05))
     assert [point.moves for point in proposal.curve] == list(range(len(proposal.moves) + 1))
     assert proposal.curve[0].deviation == proposal.deviation_before
     assert proposal.curve[-1].deviation == pytest.approx(proposal.deviation_after)
@@ -112,17 +112,17 @@ def test_excluded_namespaces_stay():
 
 def test_namespaces_that_the_cluster_never_sheds_stay():
     snapshot = small()
-    some = optimize(snapshot, OptimizeRequest()).moves[0].bundle.rpartition("/")[0]
+    some = optimize(snapshot, OptimizeRequest(within=0.05)).moves[0].bundle.rpartition("/")[0]
     key = "loadBalancerSheddingExcludedNamespaces"
     settings = effective_settings(snapshot, overrides={key: [some]})
-    moved = optimize(snapshot, OptimizeRequest(), settings=settings).moves
+    moved = optimize(snapshot, OptimizeRequest(within=0.05), settings=settings).moves
     assert moved
     assert not [move for move in moved if move.bundle.startswith(f"{some}/")]
 
 
 def test_bundles_in_their_grace_period_stay():
     snapshot = small()
-    first = {move.bundle for move in optimize(snapshot, OptimizeRequest()).moves}
+    first = {move.bundle for move in optimize(snapshot, OptimizeRequest(within=0.05)).moves}
     second = {
         move.bundle
         for move in optimize(snapshot, OptimizeRequest(recently_moved=tuple(first))).moves
@@ -133,10 +133,10 @@ def test_bundles_in_their_grace_period_stay():
 
 def test_a_bundle_that_its_owner_does_not_report_yet_stays():
     snapshot = small()
-    moved = optimize(snapshot, OptimizeRequest()).moves[0]
+    moved = optimize(snapshot, OptimizeRequest(within=0.05)).moves[0]
     travelling = edited(snapshot, "bundles", {moved.bundle: {"owner": IDLE}})
     assert moved.bundle not in {
-        move.bundle for move in optimize(travelling, OptimizeRequest()).moves
+        move.bundle for move in optimize(travelling, OptimizeRequest(within=0.05)).moves
     }
 
 
@@ -150,7 +150,7 @@ def test_relief_brings_the_hot_ones_down_and_nothing_else():
     snapshot = small()
     usage = measure(snapshot).usage
     line = (usage.mean + usage.maximum) / 2
-    proposal = optimize(snapshot, OptimizeRequest(relief=line))
+    proposal = optimize(snapshot, OptimizeRequest(within=0.05, relief=line))
     hot = {name for name, value in zip(usage.brokers, usage.values, strict=True) if value > line}
     assert proposal.measure == "usage"
     assert proposal.verdict == "reached"
@@ -165,7 +165,7 @@ def test_relief_brings_the_hot_ones_down_and_nothing_else():
 
 def test_relief_that_cannot_be_reached_says_how_busy_the_busiest_stays():
     snapshot = small()
-    proposal = optimize(snapshot, OptimizeRequest(relief=0.01))
+    proposal = optimize(snapshot, OptimizeRequest(within=0.05, relief=0.01))
     stays = format_ratio(0.01 * (1 + proposal.deviation_after))
     assert proposal.verdict == "best_effort"
     assert f"to {stays}." in proposal.sentence or f"is at {stays}, above" in proposal.sentence
@@ -174,7 +174,7 @@ def test_relief_that_cannot_be_reached_says_how_busy_the_busiest_stays():
 
 
 def test_relief_of_a_cool_fleet_is_nothing_to_do():
-    cool = optimize(small(), OptimizeRequest(relief=0.99))
+    cool = optimize(small(), OptimizeRequest(within=0.05, relief=0.99))
     assert cool.verdict == "nothing_to_do"
     assert cool.sentence == "Nothing to do: no broker's usage is above 99%."
 
@@ -204,7 +204,7 @@ def isolation(namespaces: list[str], primary: list[str]) -> str:
 def test_isolation_is_kept_and_what_it_makes_impossible_is_proven():
     body = isolation([".*"], ["10.1.0.[123]"])
     snapshot = with_policies(small(), ("isolation", "three", body))
-    proposal = optimize(snapshot, OptimizeRequest())
+    proposal = optimize(snapshot, OptimizeRequest(within=0.05))
     assert proposal.verdict == "best_effort"
     assert IDLE not in {move.destination for move in proposal.moves}
     assert proposal.lower_bound_bytes_per_s is None
@@ -215,10 +215,12 @@ def test_isolation_is_kept_and_what_it_makes_impossible_is_proven():
 def test_other_load_managers_and_older_versions_get_nothing():
     snapshot = small()
     other = edited(snapshot, "brokers", {IDLE: {"load_manager": "x.SimpleLoadManagerImpl"}})
-    assert IDLE not in {move.destination for move in optimize(other, OptimizeRequest()).moves}
+    assert IDLE not in {
+        move.destination for move in optimize(other, OptimizeRequest(within=0.05)).moves
+    }
     older = edited(snapshot, "brokers", {IDLE: {"version": "4.0.1"}})
     settings = effective_settings(older, overrides={"preferLaterVersions": True})
-    moves = optimize(older, OptimizeRequest(), settings=settings).moves
+    moves = optimize(older, OptimizeRequest(within=0.05), settings=settings).moves
     assert IDLE not in {move.destination for move in moves}
 
 
@@ -228,7 +230,7 @@ def test_topic_limit_of_the_destination_holds():
     overrides = {"loadBalancerBrokerMaxTopics": limit}
     roomy = every(snapshot, "brokers", {"topic_count": 0})
     settings = effective_settings(roomy, overrides=overrides)
-    proposal = optimize(roomy, OptimizeRequest(), settings=settings)
+    proposal = optimize(roomy, OptimizeRequest(within=0.05), settings=settings)
     assert proposal.moves
     for broker in measure(roomy).brokers:
         arrived = sum(move.topics for move in proposal.moves if move.destination == broker)
@@ -245,7 +247,7 @@ def test_a_bundle_too_large_for_any_broker_is_named():
     row = next(row for row in grown.brokers.to_pylist() if row["broker"] == HOT)
     more = {name: row[name] + huge for name in ("msg_throughput_in", "msg_throughput_out")}
     grown = edited(grown, "brokers", {HOT: more})
-    proposal = optimize(grown, OptimizeRequest())
+    proposal = optimize(grown, OptimizeRequest(within=0.05))
     assert proposal.verdict == "best_effort"
     assert proposal.binding[0].code == "bundle_too_large"
     assert giant in proposal.binding[0].sentence
@@ -261,7 +263,7 @@ def test_unknown_load_of_a_broker_keeps_it_out():
         "brokers",
         {IDLE: {"msg_throughput_in": None, "msg_throughput_out": None}},
     )
-    proposal = optimize(silent, OptimizeRequest())
+    proposal = optimize(silent, OptimizeRequest(within=0.05))
     assert proposal.verdict == "reached"
     assert IDLE not in {move.destination for move in proposal.moves}
     assert any("unknown" in note for note in proposal.notes)
@@ -269,18 +271,18 @@ def test_unknown_load_of_a_broker_keeps_it_out():
 
 def test_no_load_at_all_is_unknown():
     snapshot = every(small(), "brokers", {"msg_throughput_in": None})
-    assert optimize(snapshot, OptimizeRequest()).verdict == "unknown"
+    assert optimize(snapshot, OptimizeRequest(within=0.05)).verdict == "unknown"
 
 
 def test_one_broker_is_balanced():
     snapshot = small()
     alone = without(snapshot, "brokers", *measure(snapshot).brokers[1:])
-    assert optimize(alone, OptimizeRequest()).verdict == "nothing_to_do"
+    assert optimize(alone, OptimizeRequest(within=0.05)).verdict == "nothing_to_do"
 
 
 def test_a_plan_of_the_moves_is_accepted_by_every_check():
     snapshot = make_snapshot(brokers=6, bundles=200)
-    proposal = optimize(snapshot, OptimizeRequest())
+    proposal = optimize(snapshot, OptimizeRequest(within=0.05))
     plan = build_unload_plan(
         snapshot,
         proposal.destinations,
@@ -293,7 +295,7 @@ def test_a_plan_of_the_moves_is_accepted_by_every_check():
 
 
 def test_co_moves_count_the_other_moves_of_the_namespace():
-    proposal = optimize(small(), OptimizeRequest())
+    proposal = optimize(small(), OptimizeRequest(within=0.05))
     for move in proposal.moves:
         namespace = move.bundle.rpartition("/")[0]
         same = [one for one in proposal.moves if one.bundle.startswith(f"{namespace}/0x")]
@@ -301,7 +303,7 @@ def test_co_moves_count_the_other_moves_of_the_namespace():
 
 
 def test_disruption_counts_clients_topics_and_messages():
-    for move in optimize(small(), OptimizeRequest()).moves:
+    for move in optimize(small(), OptimizeRequest(within=0.05)).moves:
         expected = move.clients + move.topics + move.msgs_per_s / 1000
         assert move.disruption == pytest.approx(expected, abs=1e-3)
 
@@ -326,9 +328,9 @@ def test_a_request_that_cannot_be_is_refused(bad):
 def test_settings_rows_are_those_in_force():
     key = "loadBalancerSheddingExcludedNamespaces"
     snapshot = small()
-    some = optimize(snapshot, OptimizeRequest()).moves[0].bundle.rpartition("/")[0]
+    some = optimize(snapshot, OptimizeRequest(within=0.05)).moves[0].bundle.rpartition("/")[0]
     told = with_settings(snapshot, (None, key, some, "dynamic"))
-    moves = optimize(told, OptimizeRequest()).moves
+    moves = optimize(told, OptimizeRequest(within=0.05)).moves
     assert not [move for move in moves if move.bundle.startswith(f"{some}/0x")]
 
 
@@ -359,12 +361,16 @@ def test_nothing_that_may_move_is_said(goal):
 def test_a_fleet_without_traffic_is_balanced():
     snapshot = every(small(), "brokers", {"msg_throughput_in": 0.0, "msg_throughput_out": 0.0})
     snapshot = every(snapshot, "bundles", {"msg_throughput_in": 0.0, "msg_throughput_out": 0.0})
-    assert optimize(snapshot, OptimizeRequest()).verdict == "nothing_to_do"
+    assert optimize(snapshot, OptimizeRequest(within=0.05)).verdict == "nothing_to_do"
 
 
 def test_a_fleet_without_bundles_is_judged_all_the_same():
     snapshot = small()
     names = snapshot.bundles["bundle"].to_pylist()
-    proposal = optimize(without(snapshot, "bundles", *names), OptimizeRequest())
+    proposal = optimize(without(snapshot, "bundles", *names), OptimizeRequest(within=0.05))
     assert proposal.verdict == "best_effort"
     assert proposal.moves == ()
+
+
+def test_the_goal_is_by_default_the_target_of_health() -> None:
+    assert OptimizeRequest().within == DEFAULT_TARGET.bound

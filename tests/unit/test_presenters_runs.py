@@ -239,7 +239,10 @@ def test_a_run_whose_steps_have_ended_names_no_next_step():
 def test_figures_of_a_run_are_state_steps_time_and_rate():
     shown = {one.label: one for one in runs.run_figures(view_of(*DONE), LATER)}
     assert (shown["State"].value, shown["State"].status) == ("failed", "bad")
-    assert (shown["Done"].value, shown["Done"].note) == ("2 of 3", "1 landed elsewhere than requested")
+    assert (shown["Done"].value, shown["Done"].note) == (
+        "2 of 3",
+        "1 landed elsewhere than requested",
+    )
     assert shown["Done"].status == "warning"
     assert (shown["Failed"].value, shown["Failed"].note) == ("1", "1 unknown")
     assert shown["Rate"].note.startswith("limit ")
