@@ -239,7 +239,7 @@ class Explanation:
         if both is None:
             return reason.otherwise
         if simulate is None:
-            return f"{reason.otherwise} Two settings do it, not simulated here: {both.sentence}."
+            return f"{reason.otherwise} Two settings do it in the next round: {both.sentence}."
         return f"{reason.otherwise} Two settings do it: {both.sentence}. {simulate(both)}"
 
     def bundle_turning_points(self, bundle: str) -> Iterator[TurningPoint]:

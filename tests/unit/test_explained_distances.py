@@ -11,7 +11,10 @@ from core.pulsar.explain import Explanation
 from core.pulsar.setting_values import typed_value
 from core.pulsar.settings import SETTING_BY_KEY, effective_settings
 from core.pulsar.view import LoadView
+from core.snapshot import PulsarSnapshot
+from core.snapshot.store import CachedSnapshot, save_snapshot
 from dashboard.presenters.pulsar import explain as presenter
+from dashboard.queries.pulsar import explanations
 
 IMPL = "org.apache.pulsar.broker.loadbalance.impl."
 STRATEGY = "loadBalancerLoadSheddingStrategy"
@@ -184,15 +187,28 @@ def test_the_wide_gap_is_one_of_the_settings_that_are_tried():
     assert point.needed in (39, 40), "the gap is 40 points, but for its last binary digit"
 
 
-def test_two_settings_are_told_where_no_single_one_turns_the_verdict():
-    world = World(
+def only_together() -> PulsarSnapshot:
+    """A cluster whose broker a sheds with two other settings, and with no single one."""
+    return World(
         {
             "a": Broker(47, [Bundle(3 * MB, 3e5), Bundle(2 * MB, 2e5)]),
             "b": Broker(45, [Bundle(40 * MB, 4e3), Bundle(2 * MB, 200)]),
             "c": Broker(45, [Bundle(40 * MB, 4e3), Bundle(2 * MB, 200)]),
         }
-    )
-    found = explained(world.snapshot())
+    ).snapshot()
+
+
+def test_the_pages_simulate_two_settings_to_convergence(tmp_path):
+    snapshot = only_together()
+    save_snapshot(snapshot, tmp_path / "s")
+    stored = CachedSnapshot(snapshot.manifest.taken_at, snapshot.snapshot_id, tmp_path / "s")
+    words = explanations.otherwise((stored, frozenset(), "a:8080"))
+    assert "Two settings do it: " in words
+    assert "Simulated: deviation" in words or "Not recommended" in words
+
+
+def test_two_settings_are_told_where_no_single_one_turns_the_verdict():
+    found = explained(only_together())
     points = list(found.turning_points("a:8080"))
     assert points == []
     told = found.otherwise("a:8080", points)

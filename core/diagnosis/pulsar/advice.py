@@ -51,6 +51,7 @@ def pair_outcome(
     *,
     assumed: Mapping[str, Any] | None = None,
     release: str | None = None,
+    budget_s: float = BUDGET_S,
 ) -> str:
     """Return what becomes of the cluster with two other settings, simulated to the end.
 
@@ -59,8 +60,9 @@ def pair_outcome(
         pair: The settings.
         assumed: Settings that hold anyway, upstream key to value; shedding counts as switched on.
         release: Release that is assumed.
+        budget_s: Seconds after which it is simulated with no further random placements.
     """
-    return _outcome(_draws(snapshot, assumed, release, BUDGET_S), pair.settings)[0]
+    return _outcome(_draws(snapshot, assumed, release, budget_s), pair.settings)[0]
 
 
 _ON = {"loadBalancerEnabled": True, "loadBalancerSheddingEnabled": True}

@@ -242,9 +242,13 @@ def _overload_problem(context: DiagnosisContext) -> str:
     name = _overloaded(context)
     row = context.load.brokers.index(name)
     others = np.delete(context.real_usage_at_end, row)
+    done = context.trials.baseline.simulation
+    brokers = (context.snapshot if done is None else done.final).brokers
+    found = usage_sources(brokers, context.settings)[row]
+    source = f" ({found})" if found else ""
     return (
-        f"{name} ends at {context.real_usage_at_end[row]:.0f}% usage, the other brokers at "
-        f"{float(np.nanmedian(others)):.0f}%: traffic is even, usage is not."
+        f"{name} ends at {context.real_usage_at_end[row]:.0f}% usage{source}, the other brokers "
+        f"at {float(np.nanmedian(others)):.0f}%: traffic is even, usage is not."
     )
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from core.diagnosis.pulsar.advice import pair_outcome
+from core.diagnosis.pulsar.trials import MANY_BUNDLES
 from core.errors import SnapshotError
 from core.plan.model import Plan
 from core.plan.options import PlanOptions
@@ -36,6 +39,8 @@ _LOOKED_BACK: Final = timedelta(hours=1)
 _LOOKED_AT: Final = 45
 _UNREADABLE: Final = (OSError, pa.ArrowException)
 _GRACE: Final = "loadBalancerSheddingGracePeriodMinutes"
+_PAIR_S: Final = 2.0
+"""Time for the simulation of two settings with further random placements."""
 
 
 # -- the next round --------------------------------------------------------------------------------
@@ -76,11 +81,15 @@ turning_points = cached(_turned, max_entries=64)
 
 def _otherwise(key: tuple[CachedSnapshot, frozenset[str], str]) -> str:
     stored, resting, broker = key
-    return explanation(stored, resting).otherwise(broker, turning_points(key))
+    snapshot = reading(stored).snapshot
+    is_small = snapshot.bundles.num_rows <= MANY_BUNDLES
+    outcome = partial(pair_outcome, snapshot, budget_s=_PAIR_S) if is_small else None
+    return explanation(stored, resting).otherwise(broker, turning_points(key), outcome)
 
 
 otherwise = cached(_otherwise, max_entries=64)
-"""What besides one setting would turn the verdict on a broker; two settings are tried."""
+"""What besides one setting would turn the verdict on a broker; two settings are tried, and
+simulated to convergence on a cluster that is not large."""
 
 
 def _bundle_turned(key: tuple[CachedSnapshot, frozenset[str], str]) -> tuple[TurningPoint, ...]:
