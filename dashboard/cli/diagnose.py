@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -13,6 +12,7 @@ import typer
 from core.diagnosis.model import Cause, Diagnosis, Effect
 from core.diagnosis.request import DiagnoseRequest
 from core.errors import InputError
+from core.findings.finding import Fix
 from core.units import format_ratio, pluralize
 from dashboard import services
 from dashboard.cli import systems
@@ -92,6 +92,8 @@ def _over_time(
     found = over_time(store, cluster, period, request, STATUS, minute_s=loaded.history.minute_s)
     elapsed_ms = (time.perf_counter() - started) * 1000
     snapshot = store.snapshot_at(cluster, found.worst_at)
+    kind, words = snapshot.manifest.kind, config_words(config)
+    command = _command(kind, cluster, words, found.prevention.fix)
     body = {
         "from": found.start.isoformat(),
         "to": found.end.isoformat(),
@@ -111,9 +113,11 @@ def _over_time(
         ],
         "answer": found.answer,
         "worst_at": found.worst_at.isoformat(),
-        "prevention": found.prevention.as_json(),
+        "prevention": {**found.prevention.as_json(), "command": command or None},
     }
-    lines = (*found.sentences, f"Least even at {found.worst_at:%Y-%m-%d %H:%M} UTC:")
+    lines = [*found.sentences, f"Least even at {found.worst_at:%Y-%m-%d %H:%M} UTC:"]
+    if found.prevention.best is not None:
+        lines.insert(1, f"Prevention: {_fix_words(found.prevention.fix, command)}")
     return _answered(
         found.worst,
         snapshot,
@@ -139,7 +143,11 @@ def _answered(
 ) -> int:
     """Print a diagnosis; ``lines`` come before it, ``more`` is further JSON."""
     manifest = snapshot.manifest
-    command_of = partial(_command, manifest.kind, name, config_words(config))
+    words = config_words(config)
+
+    def command_of(cause: Cause) -> str:
+        return _command(manifest.kind, name, words, cause.fix)
+
     body = {
         "cluster": manifest.cluster,
         "snapshot_id": snapshot.snapshot_id,
@@ -163,10 +171,10 @@ def _answered(
     return emit(Answer(body, show), as_json=as_json)
 
 
-def _command(kind: str, cluster: str, more: str, cause: Cause) -> str:
+def _command(kind: str, cluster: str, more: str, fix: Fix) -> str:
     """Return the command that makes a plan of a fix; blank: there is none."""
     views = part(kind, "views")
-    return str(views.fix_command(cause.fix, cluster, more)) if views is not None else ""
+    return str(views.fix_command(fix, cluster, more)) if views is not None else ""
 
 
 def _cause_json(cause: Cause, command: str) -> dict[str, Any]:
@@ -203,7 +211,7 @@ def _show(found: Diagnosis, command_of: Callable[[Cause], str], lines: int) -> N
     for number, cause in enumerate(shown, 1):
         say(f"{number}. {cause.summary} [{cause.code}]", is_prose=True)
         say(f"   {_effect_words(cause.effect)}", is_prose=True)
-        say(f"   Fix: {_fix_words(cause, command_of(cause))}")
+        say(f"   Fix: {_fix_words(cause.fix, command_of(cause), cause.hint)}")
     hidden = len(found.causes) - len(shown)
     more = f"{pluralize(hidden, 'further cause')}: --json. " if hidden else ""
     rest = f"{found.untried:,} not simulated to the end. " if found.untried else ""
@@ -211,10 +219,10 @@ def _show(found: Diagnosis, command_of: Callable[[Cause], str], lines: int) -> N
     say(f"{tried} {more}{rest}{' '.join(found.notes[:1])}".rstrip())
 
 
-def _fix_words(cause: Cause, command: str) -> str:
-    lines = [f"broker.conf: {' '.join(cause.fix.lines)}"] if cause.fix.lines else []
+def _fix_words(fix: Fix, command: str, hint: str = "") -> str:
+    lines = [f"broker.conf: {' '.join(fix.lines)}"] if fix.lines else []
     ways = "; ".join(filter(None, (command, *lines)))
-    return f"{ways or cause.hint}{', then a rolling restart' if cause.fix.restart else ''}"
+    return f"{ways or hint}{', then a rolling restart' if fix.restart else ''}"
 
 
 def _effect_words(effect: Effect) -> str:

@@ -5,10 +5,9 @@ The recorded settings, replayed, are what candidates are compared with: model wi
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -83,7 +82,7 @@ class Prevention:
         recorded: What really happened; ``None``: nothing could be back-tested.
         replayed: The recorded settings, replayed.
         best: The candidate that prevents most; ``None``: none is better.
-        settings: That it sets, by key.
+        fix: What puts it in force.
         effect: What it does to the newest minute, simulated to convergence.
         rejected: Candidates better over the period that the newest minute does not bear.
         problem: Why nothing could be back-tested; empty: it was.
@@ -95,7 +94,7 @@ class Prevention:
     recorded: Replay | None = None
     replayed: Replay | None = None
     best: Replay | None = None
-    settings: dict[str, Any] | None = None
+    fix: Fix = field(default_factory=Fix)
     effect: Effect | None = None
     rejected: tuple[str, ...] = ()
     problem: str = ""
@@ -129,7 +128,11 @@ class Prevention:
             "tried": self.tried,
             "untried": self.untried,
             **{name: run and run.as_json() for name, run in runs.items()},
-            "settings": self.settings,
+            "fix": {
+                "dynamic": dict(self.fix.wanted),
+                "broker_conf": list(self.fix.lines),
+                "restart": self.fix.restart,
+            },
             "effect": self.effect and self.effect.as_json(),
             "rejected": list(self.rejected),
             "problem": self.problem or None,
@@ -282,10 +285,8 @@ def _chosen(
     for one in sorted(better, key=lambda run: _order(run, is_restless=is_restless)):
         effect = convergence(system, snapshot, one.rows[-1], recorded.rows[-1])
         if effect is not None and not effect.is_harmful:
-            settings = json.loads(one.rows[-1]["settings"])
-            return replace(
-                found, best=one, effect=effect, settings=settings, rejected=tuple(rejected)
-            )
+            fix = system.fix(one.rows[-1], recorded.rows[-1])
+            return replace(found, best=one, effect=effect, fix=fix, rejected=tuple(rejected))
         why = "it cannot be simulated." if effect is None else effect_sentence(effect)
         rejected.append(f"{one.label}: {why}")
     return replace(found, rejected=tuple(rejected))

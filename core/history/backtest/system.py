@@ -42,6 +42,8 @@ class BacktestSystem:
         plan: Makes the plan that sets what is recommended.
         converged: Simulates a candidate to convergence on a snapshot: the candidate is a row of
             ``CANDIDATES`` or ``RUNS``, the last argument the record's row of ``RUNS``.
+        fix: Returns what puts a candidate in force: a row of ``CANDIDATES`` or ``RUNS``, and the
+            record's row of ``RUNS``.
         preventing: Makes candidates that might have kept a cluster even and calm, of the fixes of
             its causes first: a short list, no grid.
         breaks: Kinds of events that end a stretch which is simulated without a break.
@@ -58,5 +60,6 @@ class BacktestSystem:
     recommended: Callable[[pa.Table, pa.Table, Target, Wording], pa.Table]
     plan: RecommendedPlan
     converged: Callable[[Any, Mapping[str, Any], Mapping[str, Any]], Effect | None]
+    fix: Callable[[Mapping[str, Any], Mapping[str, Any]], Fix]
     preventing: Callable[[Any, Sequence[Fix]], tuple[Candidate, ...]]
     breaks: tuple[str, ...] = ()

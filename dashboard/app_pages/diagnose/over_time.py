@@ -58,7 +58,7 @@ def draw(context: FleetContext, system: DiagnoseSystem) -> None:
     elif isinstance(found, str):
         st.error(words.plain(found))
     else:
-        _draw_found(found)
+        _draw_found(found, system, cluster)
 
 
 def _end(context: FleetContext, cluster: str) -> Any:
@@ -81,10 +81,14 @@ def _wait_for(key: tuple[Any, ...]) -> None:
     st.caption(":material/hourglass_top: The record is being replayed; nothing is sent.")
 
 
-def _draw_found(found: OverTime) -> None:
+def _draw_found(found: OverTime, system: DiagnoseSystem, cluster: str) -> None:
     words.answer(found.answer)
     for sentence in found.prevention.sentences:
         st.caption(words.plain(sentence))
+    fix = found.prevention.fix
+    lines = [*filter(None, [system.command(fix, cluster)]), *fix.lines]
+    if lines:
+        st.code("\n".join(lines), language="bash", wrap_lines=True)
     left, right = st.columns(2, gap="medium")
     with left:
         words.section("Prevention", "The setting that would have kept the period calm.")

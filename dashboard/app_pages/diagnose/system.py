@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from core.diagnosis.model import Cause
+    from core.findings.finding import Fix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,7 @@ class DiagnoseSystem(Protocol):
     def next_pages(self, page: Any, cause: Cause) -> Sequence[NextPage]:
         """Return where a fix is tried and planned, the first of them first; at most two."""
 
-    def command(self, cause: Cause, cluster: str) -> str:
+    def command(self, fix: Fix, cluster: str) -> str:
         """Return the command line that makes a plan of a fix; empty: there is none."""
 
     def links(self, page: Any) -> None:

@@ -187,7 +187,7 @@ def _panel(page: ClusterPage[Any], system: DiagnoseSystem, cause: Cause) -> None
                 on_click=_go,
                 args=(one,),
             )
-    lines = [*filter(None, [system.command(cause, page.name)]), *cause.fix.lines]
+    lines = [*filter(None, [system.command(cause.fix, page.name)]), *cause.fix.lines]
     if lines:
         st.code("\n".join(lines), language="bash", wrap_lines=True)
     if cause.fix.restart:

@@ -16,6 +16,7 @@ from core.diagnosis.request import DiagnoseRequest
 from core.findings.finding import Fix
 from core.history.analysis.diagnosis import OverTime, over_time
 from core.history.analysis.prevention import prevention
+from core.history.backtest.pulsar.system import PULSAR
 from core.progress import NoProgress
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding.registry import active_shedding_strategy
@@ -27,6 +28,7 @@ from core.snapshot import PulsarSnapshot
 
 MINUTES = 40
 EVENLY = "loadBalancerDistributeBundlesEvenlyEnabled"
+BY_RATE, BY_USAGE = "LeastLongTermMessageRate", "LeastResourceUsageWithWeight"
 
 
 def lived(snapshot: PulsarSnapshot) -> Iterator[PulsarSnapshot]:
@@ -68,7 +70,7 @@ def test_the_setting_that_prevents_the_flapping_is_named_with_its_figures(found)
     assert found.returned
     prevented = found.prevention
     assert prevented.best is not None
-    assert prevented.settings == {EVENLY: False}
+    assert dict(prevented.fix.wanted) == {EVENLY: False}
     assert prevented.replayed is not None
     assert prevented.best.returned < prevented.replayed.returned
     assert prevented.best.deviation <= prevented.replayed.deviation
@@ -111,6 +113,16 @@ def test_a_calm_and_even_cluster_needs_no_other_setting(tmp_path):
     assert not calm.problem
 
 
+def test_a_class_that_would_have_prevented_it_comes_as_a_line_for_a_broker():
+    record = {"shedding": "ThresholdShedder", "placement": BY_RATE, "settings": "{}"}
+    best = {**record, "placement": BY_USAGE, "settings": '{"minUnloadMessage": 500}'}
+    fix = PULSAR.fix(best, record)
+    assert dict(fix.wanted) == {"minUnloadMessage": 500}
+    package = "org.apache.pulsar.broker.loadbalance.impl"
+    assert fix.lines == (f"loadBalancerLoadPlacementStrategy={package}.{BY_USAGE}",)
+    assert fix.restart
+
+
 @pytest.mark.slow
 def test_the_level_that_would_have_kept_a_pegasus_cluster_even_is_named(tmp_path):
     store = store_in(tmp_path)
@@ -121,7 +133,7 @@ def test_the_level_that_would_have_kept_a_pegasus_cluster_even_is_named(tmp_path
     assert not prevented.problem
     assert prevented.recorded is not None
     assert prevented.recorded.moves == 0
-    assert prevented.settings == {"level": "lively"}
+    assert dict(prevented.fix.wanted) == {"meta level": "lively"}
     assert prevented.best is not None
     assert prevented.best.deviation < prevented.recorded.deviation / 2
     assert prevented.effect is not None

@@ -8,13 +8,16 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from core.findings.finding import Fix
 from core.history.backtest.advice import chosen, outcome_note, verdict
 from core.history.backtest.model import REPLAYED, Target
 from core.history.backtest.pegasus.rules import LEVEL
 from core.history.backtest.ranking import the
 from core.history.backtest.schemas import RECOMMENDED
+from core.history.backtest.setting_text import setting_text
 from core.history.backtest.wording import Wording
 from core.pegasus.settings import server_setting
+from core.pegasus.steps.level import LEVEL_KEY
 from core.units import format_mb, format_ratio, pluralize
 
 _POLICY: Final = "balance_cluster"
@@ -73,6 +76,16 @@ def _changes(
         if force.get(name) == value or value == "recorded":
             continue
         yield (name if name == LEVEL else server_setting(name).key), force.get(name), value
+
+
+def fix_of(best: Mapping[str, Any], record: Mapping[str, Any]) -> Fix:
+    """Return what puts a candidate in force; see :class:`BacktestSystem`."""
+    return Fix(
+        wanted={
+            LEVEL_KEY if key == LEVEL else key: setting_text(new)
+            for key, _, new in _changes(best, record)
+        }
+    )
 
 
 def _copied_mb_per_day(runs: pa.Table, best: Mapping[str, Any]) -> float:

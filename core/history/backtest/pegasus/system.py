@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from core.history.backtest.model import TARGETS, Window
-from core.history.backtest.pegasus.advice import recommended_switches
+from core.history.backtest.pegasus.advice import fix_of, recommended_switches
 from core.history.backtest.pegasus.prevention import converged, preventing
 from core.history.backtest.pegasus.reading import tape_of_history
 from core.history.backtest.pegasus.rules import LEVEL, pegasus_candidates
@@ -57,5 +57,6 @@ PEGASUS: Final = BacktestSystem(
     recommended=recommended_switches,
     plan=_plan,  # its settings are all set at run time: nothing is left to say
     converged=converged,
+    fix=fix_of,
     preventing=preventing,
 )

@@ -13,6 +13,7 @@ from core.diagnosis.pulsar.values import alternatives, calmer_value
 from core.findings.finding import Fix
 from core.history.backtest.advice import wanted_settings
 from core.history.backtest.model import RECORDED, Candidate
+from core.pulsar.rules.doctor.model import settings_fix
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.shedding.registry import active_shedding_strategy
 from core.pulsar.view import LoadView
@@ -30,6 +31,13 @@ def converged(
     """Simulate a candidate to convergence; see :class:`BacktestSystem`."""
     values = wanted_settings(best, record, json.loads(record["settings"]))
     return judged_trials(Trials(snapshot)).effect(Change(settings=values))
+
+
+def fix_of(best: Mapping[str, Any], record: Mapping[str, Any]) -> Fix:
+    """Return what puts a candidate in force; see :class:`BacktestSystem`."""
+    force = json.loads(record["settings"])
+    wanted = wanted_settings(best, record, force)
+    return settings_fix({key: value for key, value in wanted.items() if force.get(key) != value})
 
 
 def preventing(snapshot: PulsarSnapshot, fixes: Sequence[Fix]) -> tuple[Candidate, ...]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from core.history.backtest.advice import recommended
 from core.history.backtest.model import TARGETS, Window
 from core.history.backtest.pulsar.candidates import pulsar_candidates
-from core.history.backtest.pulsar.prevention import converged, preventing
+from core.history.backtest.pulsar.prevention import converged, fix_of, preventing
 from core.history.backtest.pulsar.recorded import load_series
 from core.history.backtest.pulsar.series import LoadSeries
 from core.history.backtest.pulsar.units import run_unit
@@ -48,6 +48,7 @@ PULSAR: Final = BacktestSystem(
     recommended=recommended,
     plan=_plan,
     converged=converged,
+    fix=fix_of,
     preventing=preventing,
     breaks=("setting", "policy"),
 )

@@ -14,6 +14,7 @@ from dashboard.app_pages.diagnose.system import NextPage
 
 if TYPE_CHECKING:
     from core.diagnosis.model import Cause
+    from core.findings.finding import Fix
 
 
 class PegasusDiagnose:
@@ -32,9 +33,9 @@ class PegasusDiagnose:
             ),
         )
 
-    def command(self, cause: Cause, cluster: str) -> str:
+    def command(self, fix: Fix, cluster: str) -> str:
         """Return the commands that make plans."""
-        return "\n".join(fix_commands(cause.fix.wanted, cluster))
+        return "\n".join(fix_commands(fix.wanted, cluster))
 
     def links(self, page: Any) -> None:
         """Draw the link to the balance page."""

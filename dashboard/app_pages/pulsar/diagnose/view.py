@@ -18,6 +18,7 @@ from dashboard.app_pages.diagnose.system import NextPage
 
 if TYPE_CHECKING:
     from core.diagnosis.model import Cause
+    from core.findings.finding import Fix
 
 
 class PulsarDiagnose:
@@ -54,9 +55,9 @@ class PulsarDiagnose:
             ),
         )
 
-    def command(self, cause: Cause, cluster: str) -> str:
+    def command(self, fix: Fix, cluster: str) -> str:
         """Return ``trimtab set``; empty where nothing of it is dynamic."""
-        return set_command(cause.fix.wanted, cluster)
+        return set_command(fix.wanted, cluster)
 
     def links(self, page: Any) -> None:
         """Draw the links to Rebalance, Settings, and the job that simulates every cluster."""
