@@ -118,7 +118,8 @@ class Prevention:
             f"With {self.best.label}: {self.best.figures}; recorded: {self.recorded.figures}; "
             f"recorded settings, replayed: {self.replayed.figures}."
         )
-        return runs, f"{tried}. On the newest minute: {effect_sentence(self.effect)}"
+        effect = effect_sentence(self.effect)
+        return runs, f"{tried}. On the newest minute {effect[:1].lower()}{effect[1:]}"
 
     def as_json(self) -> dict[str, Any]:
         """The result as JSON values."""

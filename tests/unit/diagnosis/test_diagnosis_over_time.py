@@ -67,7 +67,7 @@ def test_the_command_reads_the_record(site, capsys):
     assert body["over_time"]["moves"] > 0
     assert body["causes"]
     assert run_command(words) == 0
-    assert len(capsys.readouterr().out.splitlines()) <= 16
+    assert len(capsys.readouterr().out.splitlines()) <= 15
 
 
 @pytest.mark.parametrize("words", [["nope", "--since", "1h"], ["fleet", "--since", "lots"]])
