@@ -16,7 +16,13 @@ from fleet_builder import broker_names, make_snapshot
 from pegasus_snapshots import generated
 
 from core.errors import InputError
-from core.history.backtest.advice import chosen, describe_advice, is_plannable, recommended
+from core.history.backtest.advice import (
+    changes_to,
+    chosen,
+    describe_advice,
+    is_plannable,
+    recommended,
+)
 from core.history.backtest.job import run_window
 from core.history.backtest.model import (
     REPLAYED,
@@ -266,6 +272,22 @@ def test_nothing_is_recommended_where_nothing_is_better():
     )
     target = Target(name="own", deviation=0.2, unloads_per_day=10)
     assert recommended(runs, ranked(runs, target, PULSAR.nouns), target, PULSAR.nouns).num_rows == 0
+
+
+def test_any_ranked_candidate_can_be_put_in_force():
+    runs = run_rows(
+        scored(0, 0.5, 0, settings='{"maxUnloadPercentage": 0.2}'),
+        scored(3, 0.5, 0, candidate=REPLAYED, settings='{"maxUnloadPercentage": 0.2}'),
+        scored(1, 0.4, 300, settings='{"maxUnloadPercentage": 0.5}'),
+    )
+    terms = (Target(name="own", deviation=0.2, unloads_per_day=10), PULSAR.nouns)
+    rows = ranked(runs, *terms)
+    assert recommended(runs, rows, *terms).num_rows == 0
+    (change,) = changes_to(runs, rows, "a", "c1", terms).to_pylist()
+    assert (change["key"], change["old"], change["new"]) == ("maxUnloadPercentage", "0.2", "0.5")
+    assert "rank 2, not recommended, misses the target by 20.0 points" in change["verdict"]
+    assert changes_to(runs, rows, "a", REPLAYED, terms).num_rows == 0
+    assert changes_to(runs, rows, "a", "another", terms).num_rows == 0
 
 
 TIGHT = Target(name="own", deviation=0.2, unloads_per_day=10)

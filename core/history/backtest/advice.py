@@ -66,13 +66,18 @@ def verdict(row: Mapping[str, Any], target: Target, nouns: Wording) -> str:
     """Return what a chosen candidate is called: ``recommended``, or how it misses the target."""
     if row["meets_target"]:
         return "recommended"
+    return f"best of those tried, {_missed(row, target, nouns)}"
+
+
+def _missed(row: Mapping[str, Any], target: Target, nouns: Wording) -> str:
+    """Return by how much a candidate misses the target."""
     missed = []
     if row["deviation_p95"] > target.deviation:
         points = (row["deviation_p95"] - target.deviation) * 100
         missed.append(f"{points:,.1f} points of deviation")
     if row["unloads_per_day"] > target.unloads_per_day:
         missed.append(f"{row['unloads_per_day'] - target.unloads_per_day:,.1f} {nouns.moves} a day")
-    return f"best of those tried, misses the target by {' and '.join(missed)}"
+    return f"misses the target by {' and '.join(missed)}" if missed else "meets the target"
 
 
 def _is_known(row: Mapping[str, Any] | None) -> TypeGuard[Mapping[str, Any]]:
@@ -90,14 +95,9 @@ def recommended(runs: pa.Table, candidates: pa.Table, target: Target, nouns: Wor
         target: What is good enough.
         nouns: Of the system.
     """
-    records = {
-        row["cluster"]: row  # the last window's
-        for row in runs.to_pylist()
-        if row["is_record"] and row["problem"] is None
-    }
     found: list[dict[str, Any]] = []
     rows = candidates.to_pylist()
-    for cluster, record in records.items():
+    for cluster, record in records_of(runs).items():
         mine = [row for row in rows if row["cluster"] == cluster]
         best, again = chosen(mine, target), the(mine, REPLAYED)
         if best is not None and again is not None:
@@ -106,6 +106,41 @@ def recommended(runs: pa.Table, candidates: pa.Table, target: Target, nouns: Wor
                 for row in _changes(cluster, best, again, record)
             ]
     return pa.Table.from_pylist(found, schema=RECOMMENDED)
+
+
+def changes_to(
+    runs: pa.Table, candidates: pa.Table, cluster: str, label: str, terms: tuple[Target, Wording]
+) -> pa.Table:
+    """Return what to change on a cluster to have a candidate, recommended or not.
+
+    Args:
+        runs: Rows of ``RUNS``: those of the record hold the settings in force.
+        candidates: Rows of ``CANDIDATES``.
+        cluster: Its name.
+        label: Of the candidate.
+        terms: What was good enough, and the terms of the system.
+    Returns:
+        Rows of ``RECOMMENDED``; none: it has no rank, changes nothing, or nothing is known.
+    """
+    target, nouns = terms
+    mine = [row for row in candidates.to_pylist() if row["cluster"] == cluster]
+    row, again, record = the(mine, label), the(mine, REPLAYED), records_of(runs).get(cluster)
+    if row is None or again is None or record is None or None in (row["rank"], again["rank"]):
+        return pa.Table.from_pylist([], schema=RECOMMENDED)
+    best = chosen(mine, target)
+    words = f"rank {row['rank']}, not recommended, {_missed(row, target, nouns)}"
+    said = verdict(row, target, nouns) if row is best else words
+    changes = (one | {"verdict": said} for one in _changes(cluster, row, again, record))
+    return pa.Table.from_pylist(list(changes), schema=RECOMMENDED)
+
+
+def records_of(runs: pa.Table) -> dict[str, dict[str, Any]]:
+    """Return the record of each cluster's last readable window, a row of ``RUNS``."""
+    return {
+        row["cluster"]: row
+        for row in runs.to_pylist()
+        if row["is_record"] and row["problem"] is None
+    }
 
 
 def _changes(

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from core.diagnosis.model import Effect, effect_sentence
 from core.errors import OpsError
-from core.history.backtest.advice import chosen
+from core.history.backtest.advice import chosen, records_of
 from core.history.backtest.model import Target
 from core.history.backtest.schemas import CANDIDATES
 from core.history.backtest.system import BacktestSystem
@@ -52,15 +52,6 @@ def simulated_candidates(
             else:
                 best |= _outcome(system, latest(cluster), best, record)
     return pa.Table.from_pylist(rows, schema=CANDIDATES)
-
-
-def records_of(runs: pa.Table) -> dict[str, dict[str, Any]]:
-    """Return the record of each cluster's last readable window, a row of ``RUNS``."""
-    return {
-        row["cluster"]: row
-        for row in runs.to_pylist()
-        if row["is_record"] and row["problem"] is None
-    }
 
 
 def convergence(

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from core.errors import InputError
 from core.history.backtest.advice import format_minutes, is_plannable
-from core.history.backtest.model import AS_RECORDED, Grid
+from core.history.backtest.model import AS_RECORDED, REPLAYED, Grid
 from core.history.backtest.parsing import grid_of
 from core.history.backtest.schemas import RECOMMENDED
 from core.history.backtest.systems import system_of
@@ -236,6 +236,12 @@ def default_pick(ranking: pd.DataFrame) -> list[str]:
 def candidates_of(ranking: pd.DataFrame) -> list[str]:
     """Return the labels of those that could be simulated."""
     return list(ranking[ranking["problem"].isna()]["candidate"])
+
+
+def plannable(ranking: pd.DataFrame) -> list[str]:
+    """Return the labels of the candidates that change something, best first."""
+    ranks = ranking[ranking["rank"].notna() & (ranking["candidate"] != REPLAYED)]
+    return list(ranks.sort_values("rank")["candidate"])
 
 
 def lines_of(timeline: pa.Table, names: Sequence[str], seed: int) -> list[Line]:

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+import pandas as pd
+
 from core.errors import OpsError
+from core.history.backtest import advice
 from core.history.backtest.model import Target
 from core.history.backtest.parsing import grid_of
 from core.history.backtest.systems import SYSTEMS, system_of
@@ -143,3 +146,27 @@ def seeds_of(job: Job) -> tuple[int, ...]:
         return grid_of(asked_grid(job)).seeds
     except OpsError:
         return (1,)
+
+
+def changes_to(job: Job, cluster: str, label: str) -> pd.DataFrame:
+    """Return what to change on a cluster to have a candidate, rows of ``RECOMMENDED``.
+
+    Raises:
+        ComputeError: Its tables cannot be read.
+    """
+    changes: pd.DataFrame = _changes((job.id, cluster, label))
+    return changes
+
+
+def _read_changes(key: tuple[str, str, str]) -> pd.DataFrame:
+    job_id, cluster, label = key
+    job = services_jobs.job(services.page_config(), job_id)
+    runs, candidates = (services_jobs.result(job, name) for name in ("runs", "candidates"))
+    target = target_of(job)
+    if target is None:
+        return found_of(candidates, None).recommended
+    changes = advice.changes_to(runs, candidates, cluster, label, (target, nouns_of(job)))
+    return pd.DataFrame(changes.to_pandas())
+
+
+_changes = cached(_read_changes, max_entries=16)

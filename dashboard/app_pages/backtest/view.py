@@ -21,6 +21,8 @@ from dashboard.services import config_option
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import pandas as pd
+
     from dashboard.app_pages.backtest.model import Found, Shown
     from dashboard.app_pages.backtest.system import BacktestPages
     from dashboard.components.frame import FleetContext
@@ -265,20 +267,17 @@ def _moves(view: Shown, picked: list[str], seed: int) -> None:
 # -- what to change, and its plan ------------------------------------------------------------------
 
 PLAN: Final = "plan"
+TO_PLAN: Final = "to_plan"
 
 
 def draw_change(page: FleetContext, system: BacktestPages, view: Shown) -> None:
     """Draw what to change on the cluster, and the plan of it."""
     name = view.one_cluster
-    changes = view.found.changes(name)
     words.section("What to change", f"On {name}; simulated to convergence on its last minute.")
     for note in model.cautions(view.found.ranking(name)):
         st.caption(f":material/block: {words.plain(note)}")
-    if changes.empty:
-        st.caption(
-            ":material/check_circle: Nothing: no candidate is better than the recorded settings, "
-            "replayed."
-        )
+    changes = _changes(view, name)
+    if changes is None:
         return
     st.caption(words.plain(model.verdict_words(changes)))
     outcome = model.outcome_of(view.found.ranking(name), str(changes["candidate"].iloc[0]))
@@ -311,6 +310,38 @@ def draw_change(page: FleetContext, system: BacktestPages, view: Shown) -> None:
             f"A plan is made on a snapshot, and there is none of {words.plain(name)} yet.",
             icon=":material/info:",
         )
+
+
+def _changes(view: Shown, name: str) -> pd.DataFrame | None:
+    """Draw the choice of a candidate; return what it changes, ``None``: nothing is chosen."""
+    advised = view.found.changes(name)
+    if advised.empty:
+        st.caption(
+            ":material/check_circle: None is recommended: no candidate is better than the recorded "
+            "settings, replayed."
+        )
+    offered = model.plannable(view.found.ranking(name))
+    best = None if advised.empty else str(advised["candidate"].iloc[0])
+    chosen = st.selectbox(
+        "Candidate to plan",
+        offered,
+        index=offered.index(best) if best in offered else None,
+        placeholder="Choose one to see what it changes",
+        format_func=option,
+        key=TO_PLAN,
+        bind="query-params",
+    )
+    if chosen is None or chosen == best:
+        return None if advised.empty else advised
+    try:
+        changes = queries.changes_to(view.job, name, chosen)
+    except OpsError as error:
+        words.failed(error, what="What it changes cannot be read")
+        return None
+    if changes.empty:
+        st.caption("It changes nothing: these settings are in force.")
+        return None
+    return changes
 
 
 def _choose(cluster: str) -> None:
