@@ -214,9 +214,10 @@ def _show(found: Diagnosis, command_of: Callable[[Cause], str], lines: int) -> N
         say(f"   Fix: {_fix_words(cause.fix, command_of(cause), cause.hint)}")
     hidden = len(found.causes) - len(shown)
     more = f"{pluralize(hidden, 'further cause')}: --json. " if hidden else ""
-    rest = f"{found.untried:,} not simulated to the end. " if found.untried else ""
     tried = f"{pluralize(found.tried, 'change')} simulated."
-    say(f"{tried} {more}{rest}{' '.join(found.notes[:1])}".rstrip())
+    say(f"{tried} {more}{' '.join(found.notes[:1])}".rstrip())
+    for text in found.notes[1:][: lines - _LINES_A_CAUSE * len(shown) - 1]:
+        say(text, is_prose=True)
 
 
 def _fix_words(fix: Fix, command: str, hint: str = "") -> str:

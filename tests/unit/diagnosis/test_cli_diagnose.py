@@ -9,6 +9,8 @@ import pytest
 from pegasus_diagnosis import LIVELY, cluster, even_parts, node_names
 from report_cluster import all_reports
 
+from core.diagnosis import systems
+from core.diagnosis.model import Cause, Diagnosis, Effect, Outcome
 from core.snapshot.store import save_snapshot
 from dashboard.cli.main import run
 
@@ -100,6 +102,27 @@ def test_several_objects_are_bad_usage(pulsar, capsys):
     assert "--broker a:1" in message
     assert "--bundle t/n/0x0_0x1" in message
     assert "one of" in hint
+
+
+def test_what_qualifies_a_cause_is_printed(tmp_path, capsys, monkeypatch):
+    effect = Effect(
+        before=Outcome(moves=0, returned=0, deviation=1.0, converges=True, rounds=0),
+        after=Outcome(moves=3, returned=0, deviation=0.1, converges=True, rounds=1),
+    )
+    cause = Cause(code="setting", summary="A cause.", effect=effect, hint="Set it.")
+    found = Diagnosis(
+        causes=(cause,) * 6,
+        problem="Uneven.",
+        tried=3,
+        untried=2,
+        notes=("Judged.", "Late.", "Cut."),
+    )
+    monkeypatch.setattr(systems, "diagnose", lambda *_: found)
+    folder = str(report_folder("21174", tmp_path))
+    assert run(["diagnose", folder]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= MAX_LINES
+    assert lines[-2:] == ["3 changes simulated. 2 further causes: --json. Judged.", "Late."]
 
 
 def report_folder(name: str, folder: Path) -> Path:

@@ -11,6 +11,7 @@ from core.diagnosis.systems import diagnose
 from core.snapshot import PulsarSnapshot
 
 LONG = DiagnoseRequest(seconds=60.0)
+LATER = {"release": "4.0.4", "load_manager": "extensible"}
 
 
 def report(name: str, **more: object) -> PulsarSnapshot:
@@ -39,6 +40,13 @@ def test_a_bundle_stuck_in_transfer_is_a_cause(state):
     assert (cause.effect.before.missing, cause.effect.after.missing) == (2, 0)
     assert (cause.measured, cause.threshold, cause.unit) == (200.0, 30.0, "s")
     assert "restart b-0:8080" in cause.hint
+
+
+def test_a_release_in_which_unloads_hang_is_named():
+    [cause] = diagnose(report("21332"), LONG).causes
+    assert cause.hint.endswith("can hang in Releasing; 3.0.2 and 3.1.2 fix this.")
+    [later] = diagnose(report("21332", cluster=LATER), LONG).causes
+    assert "hang" not in later.hint
 
 
 def test_a_splitting_bundle_is_still_served():

@@ -18,11 +18,13 @@ from core.diagnosis.pulsar.trials import Change
 from core.pulsar.owners import ORPHANED, STUCK
 from core.pulsar.plan.outcomes import Scenario
 from core.pulsar.plan.project import project_scenario
+from core.pulsar.releases import Release, value_at
 from core.snapshot import PulsarSnapshot
 from core.units import datetime_to_ms, format_age, pluralize
 
 _IN_FLIGHT: Final = "loadBalancerInFlightServiceUnitStateWaitingTimeInMillis"
 _MONITOR: Final = "loadBalancerServiceUnitStateMonitorIntervalInSeconds"
+_UNLOAD_HANGS: Final = {"2.8": False, "3.0": True, "3.0.2": False, "3.1": True, "3.1.2": False}
 _MAX_NAMED: Final = 3
 _MS_PER_S: Final = 1_000.0
 
@@ -48,6 +50,8 @@ def stuck_bundles(context: DiagnosisContext) -> Iterator[Candidate]:
             f"The leader should have repaired this within {repaired_s:g} s: restart {leader}; the "
             "next leader takes the bundles over."
         )
+    if any(row["state"] == "Releasing" for row in units):
+        hint += _release_words(context.settings.target)
     yield Candidate(
         code="stuck_ownership",
         keys=(_IN_FLIGHT, _MONITOR),
@@ -61,6 +65,13 @@ def stuck_bundles(context: DiagnosisContext) -> Iterator[Candidate]:
         unit="s",
         tier=-1,
     )
+
+
+def _release_words(target: Release) -> str:
+    """Return which release an unload cannot hang in Releasing with; blank: the present one."""
+    if not value_at(_UNLOAD_HANGS, target.number):
+        return ""
+    return f" Release {target.name}: an unload can hang in Releasing; 3.0.2 and 3.1.2 fix this."
 
 
 def stale_owners(context: DiagnosisContext) -> Iterator[Candidate]:
