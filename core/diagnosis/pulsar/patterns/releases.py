@@ -39,11 +39,19 @@ def release_defect(context: DiagnosisContext) -> Iterator[Candidate]:
     newest = version_number(REFERENCE_VERSIONS[NEWEST_STABLE])
     reads = {key: context.settings.value(key) for key in context.reads()}
     before = target.number
-    for version in _turning_versions(target.number, newest, _relevant(context)):
+    turning = _turning_versions(target.number, newest, _relevant(context))
+    for version in turning:
         later = Release.of(version)
+        # what a later release of the same line takes back is no remedy
+        settled = [one for one in turning if version_number(one)[:2] == later.number[:2]][-1]
         if not later.is_known:
             continue
-        changed = [name for name in _relevant(context) if _is_mended(name, before, later.number)]
+        changed = [
+            name
+            for name in _relevant(context)
+            if _is_mended(name, before, later.number) and _holds_in_line(name, before, later.number)
+        ]
+        stable = _stable_from(changed[0], before, later.number) if changed else ""
         before = later.number
         if not changed:
             continue
@@ -51,8 +59,8 @@ def release_defect(context: DiagnosisContext) -> Iterator[Candidate]:
         yield Candidate(
             code="release_defect",
             summary=f"Release {target.name}: {RULES[changed[0]].sentence}. {version} changes this.",
-            changes=(context.base.also(Change(settings=held, release=version)),),
-            hint=f"Upgrade the brokers to {version} or later.",
+            changes=(context.base.also(Change(settings=held, release=settled)),),
+            hint=f"Upgrade the brokers to {_upgrades(version, stable)}.",
             tier=1,
             calm_suffices=True,
         )
@@ -68,6 +76,38 @@ def _is_mended(rule: str, before: Number, later: Number) -> bool:
     history = RULE_HISTORY[rule]
     old, new = value_at(history, before), value_at(history, later)
     return new > old if rule in _REMEDIES else new < old
+
+
+def _holds_in_line(rule: str, before: Number, mended: Number) -> bool:
+    """Return whether no later release of the same line takes a mended rule back."""
+    later = (version_number(version) for version in RULE_HISTORY[rule])
+    return all(
+        _is_mended(rule, before, number)
+        for number in later
+        if number > mended and number[:2] == mended[:2]
+    )
+
+
+def _stable_from(rule: str, before: Number, mended: Number) -> str:
+    """Return the version from which a mended rule stays mended; blank: it does not."""
+    later = sorted({mended, *map(version_number, RULE_HISTORY[rule])})
+    stable = ""
+    for number in later:
+        if number < mended:
+            continue
+        is_good = _is_mended(rule, before, number)
+        stable = (stable or _version(number)) if is_good else ""
+    return stable
+
+
+def _upgrades(version: str, stable: str) -> str:
+    if version == stable:
+        return f"{version} or later"
+    return f"{version}, or {stable} or later" if stable else version
+
+
+def _version(number: Number) -> str:
+    return ".".join(str(part) for part in number)
 
 
 def _relevant(context: DiagnosisContext) -> tuple[str, ...]:
@@ -93,4 +133,4 @@ def _turning_versions(present: Number, newest: Number, rules: tuple[str, ...]) -
         for version in RULE_HISTORY[rule]
         if present < version_number(version) <= newest
     }
-    return [".".join(str(part) for part in number) for number in sorted(numbers)]
+    return [_version(number) for number in sorted(numbers)]
