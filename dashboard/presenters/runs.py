@@ -300,7 +300,9 @@ def predicted_label(step: StepView) -> str:
     likely = step.step.likely
     if not likely:
         return "unknown" if step.step.is_placed_by_cluster else ""
-    chance = f"{likely[0]} ({format_ratio(step.step.predicted[likely[0]])})"
+    chance, probability = likely[0], step.step.predicted[likely[0]]
+    if step.step.destination is None or probability < 1:  # a request alone is no prediction
+        chance += f" ({format_ratio(probability)})"
     where = landed(step)
     if step.state != "DONE" or where is None:
         return chance

@@ -33,7 +33,7 @@ MIN_SAMPLES: Final = 16
 GIVEN: Final = "destination given"
 HINT_LOSS_NOTE: Final = (
     "With ModularLoadManagerImpl the destination is a hint that was lost in about one of ten "
-    "recorded moves; then placement decides. Verify the owner afterwards."
+    "recorded moves; then placement decides. A run records where each bundle landed."
 )
 
 

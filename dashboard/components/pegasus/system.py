@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from core.pegasus.system import PEGASUS as PEGASUS_SYSTEM
 from core.systems import KnownSystem
+from dashboard import state
 from dashboard.components.pegasus.page import PegasusPage
 from dashboard.components.system import StepsTable
 from dashboard.presenters.finding_counts import Counts, count_by_page
@@ -44,7 +45,13 @@ meta_servers = ["meta1:34601", "meta2:34601"]
     actions = (
         Hit(kind="action", name="Set level…", detail="Of the cluster's balancer", page="pegasus"),
         Hit(kind="action", name="Balance replicas", detail="Preview", page="pegasus_balance"),
-        Hit(kind="action", name="Drain node…", detail="Plan", page="pegasus_maintenance"),
+        Hit(
+            kind="action",
+            name="Drain node…",
+            detail="Pegasus: plan, then apply",
+            page="pegasus_maintenance",
+            params={state.PICK: "Drain"},
+        ),
     )
     undo_page = "pegasus_undo"
     steps_table = StepsTable(ends=118, asked=270, order=_order)

@@ -74,6 +74,12 @@ admin_urls = ["http://broker1:8080"]
         Hit(
             kind="action", name="Rebalance", detail="Compare plans and apply one", page="rebalance"
         ),
+        Hit(
+            kind="action",
+            name="Drain broker…",
+            detail="Choose it, unload its bundles",
+            page="brokers",
+        ),
         Hit(kind="action", name="Split bundles…", detail="Preview, then apply", page="splits"),
         Hit(kind="action", name="Change settings…", detail="Simulate first", page="settings"),
         Hit(kind="action", name="Change policies…", detail="Limits and quotas", page="policies"),
