@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,8 +10,11 @@ from fleet_builder import make_history
 from pegasus_snapshots import snapshot_of, whole
 from snapshot_site import Site, assert_calm, texts
 
-from core.diagnosis.model import Diagnosis
-from dashboard.app_pages.diagnose import model
+from core.diagnosis.model import Diagnosis, Effect, Outcome
+from core.findings.finding import Fix
+from core.history.analysis.diagnosis import OverTime
+from core.history.analysis.prevention import Prevention, Replay
+from dashboard.app_pages.diagnose import model, over_time
 
 NOW = datetime.now(UTC)
 
@@ -68,3 +72,39 @@ def test_a_pegasus_cluster_has_its_own_causes(site, monkeypatch):
     said = texts(ready(site, monkeypatch, cluster="peg"))
     assert "broker" not in said.lower()
     assert "Level below lively" in said
+
+
+def test_what_would_have_prevented_it_comes_with_its_lines(site, monkeypatch):
+    line = "loadBalancerLoadPlacementStrategy=org.apache.pulsar.broker.loadbalance.impl.AvgShedder"
+    end = Outcome(moves=2, returned=0, deviation=0.1, converges=True, rounds=1)
+    run = Replay(label="AvgShedder", moves=2, returned=0, deviation=0.1, rows=())
+    prevention = Prevention(
+        minutes=40,
+        tried=3,
+        recorded=replace(run, label="recorded", moves=9, returned=8),
+        replayed=replace(run, label="again", moves=9, returned=8),
+        best=run,
+        effect=Effect(before=end, after=end),
+        fix=Fix(wanted={"minUnloadMessage": 500}, lines=(line,), restart=True),
+    )
+    found = OverTime(
+        start=NOW - timedelta(hours=1),
+        end=NOW,
+        moves=9,
+        returned=8,
+        flapping=(),
+        verdicts=(("Nothing to unload.", 3),),
+        samples=3,
+        moved=(),
+        worst_at=NOW,
+        worst=Diagnosis(),
+        prevention=prevention,
+    )
+    monkeypatch.setattr(over_time, "span_end", lambda *_: NOW)
+    monkeypatch.setattr(over_time.over_time, "wait", lambda *_: found)
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(site.config))
+    app = site.open("diagnose", diagnosed="Over time")
+    assert_calm(app)
+    [code] = [one.value for one in app.code]
+    command = "trimtab set fleet minUnloadMessage=500 --plan plan.json"
+    assert code.splitlines() == [command, line]

@@ -81,8 +81,10 @@ def _draw(page: ClusterPage[Any], system: DiagnoseSystem, key: Key, found: Diagn
             )
         st.space("stretch")
         system.links(page)
-    if diagnosis.notes:
-        st.caption(words.plain(" ".join(diagnosis.notes[:1])))
+    # without a cause, what was promising and what the time did not allow is the answer
+    notes = diagnosis.notes[:1] if diagnosis.causes else diagnosis.notes
+    if notes:
+        st.caption(words.plain(" ".join(notes)))
     if not diagnosis.is_complete:
         st.button(
             "Search to the end, in the background",
