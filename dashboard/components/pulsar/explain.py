@@ -24,13 +24,8 @@ if TYPE_CHECKING:
     from core.pulsar.explain import BrokerReason, BundleReason
     from dashboard.components.pulsar.page import PulsarPage
 
-ONE_ROUND_ONLY: Final = (
-    "Tried on the next round only. It may make the balance worse in the end: Diagnose simulates "
-    "changes until nothing moves any more."
-)
-_NO_SETTING: Final = "None of the strategy's settings turns this verdict alone."
-_TRIED_AT_ONCE: Final = 5_000
-"""Up to so many bundles turning points are sought unasked: each takes some fifty rounds."""
+_TRIED_AT_ONCE: Final = 2_000
+"""Up to so many bundles turning points are sought, and simulated, unasked."""
 
 
 def leader_facts_of(page: PulsarPage) -> LeaderFacts:
@@ -149,8 +144,7 @@ def _turning(page: PulsarPage, resting: frozenset[str], reason: BrokerReason) ->
         points = explanations.turning_points((page.stored, resting, reason.broker))
         otherwise = explanations.otherwise((page.stored, resting, reason.broker))
     if points:
-        words.notes([f"{point.sentence}." for point in points])
-        st.caption(ONE_ROUND_ONLY)
+        words.notes([point.text for point in points])
     else:
         st.caption(
             words.plain(f"None of the strategy's settings turns this verdict alone. {otherwise}")
@@ -281,8 +275,7 @@ def _bundle_turning(page: PulsarPage, resting: frozenset[str], reason: BundleRea
     with st.spinner("Trying other settings", show_time=True):
         points = explanations.bundle_turning_points((page.stored, resting, reason.bundle))
     if points:
-        words.notes([f"{point.sentence}." for point in points])
-        st.caption(ONE_ROUND_ONLY)
+        words.notes([point.text for point in points])
     else:
         st.caption(
             words.plain(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from core.diagnosis.pulsar.advice import pair_outcome
+from core.diagnosis.pulsar.advice import BUDGET_S, pair_outcome, simulated_points
 from core.diagnosis.pulsar.trials import MANY_BUNDLES
 from core.errors import SnapshotError
 from core.plan.model import Plan
@@ -40,6 +40,7 @@ _LOOKED_AT: Final = 45
 _UNREADABLE: Final = (OSError, pa.ArrowException)
 _GRACE: Final = "loadBalancerSheddingGracePeriodMinutes"
 _PAIR_S: Final = 2.0
+_POINTS_S: Final = 2.0
 """Time for the simulation of two settings with further random placements."""
 
 
@@ -72,7 +73,27 @@ def explanation(stored: CachedSnapshot, resting: frozenset[str] = frozenset()) -
 
 def _turned(key: tuple[CachedSnapshot, frozenset[str], str]) -> tuple[TurningPoint, ...]:
     stored, resting, broker = key
-    return tuple(explanation(stored, resting).turning_points(broker))
+    return points_simulated(
+        reading(stored).snapshot, explanation(stored, resting).turning_points(broker)
+    )
+
+
+def points_simulated(
+    snapshot: PulsarSnapshot,
+    points: Iterable[TurningPoint],
+    assumed: Mapping[str, object] | None = None,
+) -> tuple[TurningPoint, ...]:
+    """Return turning points with what becomes of the cluster, those that it is better for first.
+
+    Args:
+        snapshot: The cluster.
+        points: What would turn a verdict.
+        assumed: Settings that hold anyway, upstream key to value.
+    """
+    is_small = snapshot.bundles.num_rows <= MANY_BUNDLES
+    budget_s = _POINTS_S if is_small else BUDGET_S
+    found = simulated_points(snapshot, points, assumed=assumed, budget_s=budget_s)
+    return tuple(sorted(found, key=lambda point: point.is_recommended is not True))
 
 
 turning_points = cached(_turned, max_entries=64)
@@ -94,7 +115,9 @@ simulated to convergence on a cluster that is not large."""
 
 def _bundle_turned(key: tuple[CachedSnapshot, frozenset[str], str]) -> tuple[TurningPoint, ...]:
     stored, resting, bundle = key
-    return tuple(explanation(stored, resting).bundle_turning_points(bundle))
+    return points_simulated(
+        reading(stored).snapshot, explanation(stored, resting).bundle_turning_points(bundle)
+    )
 
 
 bundle_turning_points = cached(_bundle_turned, max_entries=64)

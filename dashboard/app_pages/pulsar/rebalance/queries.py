@@ -33,6 +33,7 @@ from dashboard import services
 from dashboard.app_pages.pulsar.rebalance.fleets import REAL, Fleet, origin
 from dashboard.queries.background import BackgroundResults
 from dashboard.queries.cache import cached
+from dashboard.queries.pulsar.explanations import points_simulated
 from dashboard.queries.pulsar.snapshots import reading
 
 Assumed = tuple[tuple[str, bool | int | float | str], ...]
@@ -190,7 +191,11 @@ def _turning(key: tuple[Candidate, str]) -> tuple[TurningPoint, ...]:
         recently_unloaded=candidate.pinned,
         is_checked=True,
     )
-    return tuple(what_if.turning_points(broker))
+    return points_simulated(
+        origin(candidate.stored, candidate.fleet).snapshot,
+        what_if.turning_points(broker),
+        {**_SWITCHED_ON, _SHEDDER: candidate.strategy, **dict(candidate.assumed)},
+    )
 
 
 turning_points = cached(_turning, max_entries=128)

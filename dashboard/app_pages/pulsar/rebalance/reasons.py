@@ -12,15 +12,15 @@ from core.units import pluralize
 from dashboard import state
 from dashboard.app_pages.pulsar.rebalance import queries
 from dashboard.components import frame, tables, words
-from dashboard.components.pulsar.explain import ONE_ROUND_ONLY, gate_columns
+from dashboard.components.pulsar.explain import gate_columns
 from dashboard.legible import option
 from dashboard.presenters.pulsar import rebalance as presenter
 
 if TYPE_CHECKING:
     from dashboard.components.pulsar.page import PulsarPage
 
-_TRIED_AT_ONCE: Final = 5_000
-"""Up to so many bundles turning points are sought unasked: each takes some fifty rounds."""
+_TRIED_AT_ONCE: Final = 2_000
+"""Up to so many bundles turning points are sought, and simulated, unasked."""
 
 _CLUSTER: Final = "the cluster"
 
@@ -104,7 +104,6 @@ def _turning(page: PulsarPage, candidate: queries.Candidate, broker: str) -> Non
     with st.spinner("Trying other settings", show_time=True):
         points = queries.turning_points((candidate, broker))
     if points:
-        words.notes([f"{point.sentence}." for point in points])
-        st.caption(ONE_ROUND_ONLY)
+        words.notes([point.text for point in points])
     else:
         st.caption("None of the strategy's settings turns this verdict alone.")

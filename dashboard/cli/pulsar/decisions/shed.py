@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from core.diagnosis.pulsar.advice import simulated_points
 from core.errors import PlanError, UnknownNameError
 from core.plan.model import Plan
 from core.pulsar.placement import active_placement
@@ -42,6 +43,8 @@ from dashboard.cli.source import given_name
 from dashboard.presenters.pulsar import leader_round
 
 _CONFIGURED: Final = "loadBalancerLoadSheddingStrategy"
+_POINTS_S: Final = 2.0
+"""Time for what becomes of the cluster under the values that turn a verdict."""
 _MOST_SHOWN: Final = 12
 _MOST_NAMED: Final = 5
 _MOST_MOVES: Final = 40
@@ -132,6 +135,14 @@ def _decide(
     rounds = start(strategy, view, settings, recently_unloaded=recent)
     timed = list(_timed(rounds, request.rounds))
     points = tuple(_turning_points(what_if, timed[0][0]))
+    if not request.strategy_only:
+        points = simulated_points(
+            snapshot,
+            points,
+            assumed=assumptions.overrides,
+            release=assumptions.release,
+            budget_s=_POINTS_S,
+        )
     return ShedAnswer(
         strategy=strategy,
         settings=settings,
@@ -278,9 +289,7 @@ def _show_rounds(answer: ShedAnswer) -> None:
     for number, done in enumerate(answer.rounds, 1):
         _show_round(number, done, is_only=len(answer.rounds) == 1)
         for point in answer.turning_points if number == 1 else ():
-            say(f"{point.sentence}.")
-        if number == 1 and answer.turning_points:
-            say("Tried on this round only: `trimtab diagnose` simulates changes to the end.")
+            say(point.text)
     if len(answer.rounds) > 1:
         say("Every round sees the same load: what moved still counts where it was.")
 
