@@ -239,7 +239,7 @@ class Diagnosis:
         if not self.problem:
             return "No problem found."
         if self.causes:
-            return self.problem
+            return f"{self.problem} {self._short_of_even()}".rstrip()
         if self.refuted:
             verb = "helps" if self.refuted == 1 else "help"
             return (
@@ -254,3 +254,12 @@ class Diagnosis:
             late = f"{self.untried:,} not simulated to the end"
             return f"{self.problem} {tried} simulated, none helps; {late}."
         return f"{self.problem} No single setting changes this: {self.tried:,} changes were tried."
+
+    def _short_of_even(self) -> str:
+        """Return that no fix alone evens the load out, with the best of them."""
+        ends = [cause.effect.after.deviation for cause in self.causes]
+        best = min((end for end in ends if end is not None), default=0.0)
+        if None in ends or best <= EVEN_RATIO:
+            return ""
+        alone = "The fix ends" if len(ends) == 1 else "No fix alone is enough: the best ends"
+        return f"{alone} at {format_ratio(best)}, above the target of {format_ratio(EVEN_RATIO)}."
