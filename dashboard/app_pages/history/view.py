@@ -76,8 +76,8 @@ def draw_events(query: HistoryQuery, wanted: Sequence[str]) -> None:
             "at": st.column_config.DatetimeColumn("Seen at (UTC)", format=STAMP, timezone="UTC"),
             "what": tables.words("What"),
             "subject": tables.words("Of"),
-            "before": tables.words("Before"),
-            "after": tables.words("After"),
+            "before": tables.words("Before", width_px=118),
+            "after": tables.words("After", width_px=118),
             "by": tables.words("By", "Trimtab: a step of a run; else the cluster itself."),
             "who": tables.words("Who"),
             "why": tables.words("Why"),
@@ -451,7 +451,9 @@ def _draw_top(query: HistoryQuery, system: HistorySystem) -> None:
             "shortest_stay_min": st.column_config.NumberColumn(
                 "Shortest stay min", format="%.1f", help="Between two moves."
             ),
-            "last_at": st.column_config.DatetimeColumn("Last (UTC)", format=STAMP, timezone="UTC"),
+            "last_at": st.column_config.DatetimeColumn(
+                "Last (UTC)", format="MM-DD HH:mm", timezone="UTC"
+            ),
         },
         key="history_movers",
         alt="What moved most, those that returned first",

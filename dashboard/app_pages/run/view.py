@@ -10,6 +10,7 @@ import streamlit as st
 from core.actions.describe import describe_unsigned
 from core.actions.views import RunView
 from core.plan.describe import things
+from core.units import pluralize
 from dashboard import services, state
 from dashboard.components import figures, tables, words
 from dashboard.components.activity import journal_table, run_link
@@ -223,7 +224,7 @@ def _journal(config: Config, view: RunView) -> None:
 def _by_hand(config: Config, view: RunView) -> None:
     """Show what the run sends, and what reads it, as lines to copy."""
     lines = [line for step in view.plan.steps for line in step.command_lines()]
-    st.caption(f"What this run sends, {len(lines):,} lines.")
+    st.caption(f"What this run sends, {pluralize(len(lines), 'line')}.")
     code = "\n".join(lines)
     st.code(code, language="bash", height=_CODE_PX if len(lines) > 20 else "content")
     st.caption("Read this run in a terminal:")

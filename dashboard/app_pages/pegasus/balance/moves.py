@@ -140,7 +140,7 @@ def draw_tables(
     tables.table(
         rows,
         {
-            "table": tables.words("Table", pinned=True),
+            "table": tables.words("Table"),
             "changes": tables.whole("Changes"),
             "copied_mb": tables.whole("Copied MB"),
             "primary_before": tables.words("Primaries a node", "Least to most of any node."),

@@ -45,11 +45,11 @@ def _list(page: PegasusPage) -> None:
     tables.table(
         rows,
         {
-            "key": tables.opener("Setting", "_server_setting", choose, width_px=260),
+            "key": tables.opener("Setting", "_server_setting", choose, width_px=290),
             "value": st.column_config.TextColumn("Effective", width=90),
             "mark": st.column_config.TextColumn("State", width=80),
-            "default": st.column_config.TextColumn("Default", width=75),
-            "origin": st.column_config.TextColumn("Read from", width=120),
+            "default": st.column_config.TextColumn("Default", width=70),
+            "origin": st.column_config.TextColumn("Read from", width=116),
         },
         key="server_settings",
         alt="Settings of the servers that decide repair and balance",

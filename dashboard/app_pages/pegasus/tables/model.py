@@ -163,13 +163,13 @@ def answer(facts: PegasusFacts) -> str:
     ill = ~columns.is_guardian_healthy
     if not ill.any():
         what = "every partition that was read is healthy" if unread else "all of them healthy"
-        return f"{start}, {what}{rest}. {_uneven_sentence(facts)}"
+        return f"{start}, {what}{rest}; {_uneven_words(facts)}."
     places = np.unique(columns.part_table[ill])
     names = listed([columns.app_names[at] for at in places])
     number = int(ill.sum())
     return (
         f"{start}: {pluralize(number, 'partition')} {'is' if number == 1 else 'are'} not healthy, "
-        f"in {names}{rest}. {_uneven_sentence(facts)}"
+        f"in {names}{rest}; {_uneven_words(facts)}."
     )
 
 
@@ -199,15 +199,12 @@ def table_answer(facts: PegasusFacts, name: str) -> str:
     )
 
 
-def _uneven_sentence(facts: PegasusFacts) -> str:
+def _uneven_words(facts: PegasusFacts) -> str:
     uneven = int((primary_gaps(facts) > 1).sum())
     if not uneven:
-        return "Primaries of every table are even over the living nodes."
+        return "primaries of every table are even over the living nodes"
     verb = "has" if uneven == 1 else "have"
-    return (
-        f"{pluralize(uneven, 'table')} {verb} uneven primaries: the living nodes with most and "
-        "with least differ by more than one."
-    )
+    return f"{pluralize(uneven, 'table')} {verb} uneven primaries (nodes differ by more than one)"
 
 
 def primary_gaps(facts: PegasusFacts) -> Floats:

@@ -378,7 +378,6 @@ def _draw_course(change: PolicyOutlook) -> None:
 
 # -- the forms -------------------------------------------------------------------------------------
 
-NEW: Final = "New policy"
 _LISTS: Final = ("namespaces", "primary", "secondary")
 _NOT_SAID: Final = "default"
 
@@ -409,10 +408,11 @@ def take(desired: Sequence[DesiredPolicy], policy: str) -> None:
 
 def _chosen(label: str, known: list[str], key: str) -> str:
     """Draw the choice between what there is and a new one; blank: a new one without a name."""
+    new = f"New {label.lower()}"
     chosen = st.selectbox(
-        label, [NEW, *known], format_func=option, key=key, bind="query-params", width=260
+        label, [new, *known], format_func=option, key=key, bind="query-params", width=260
     )
-    if chosen in (None, NEW):
+    if chosen in (None, new):
         return (st.text_input("Its name", key=f"_{key}_name", width=260) or "").strip()
     return str(chosen)
 
