@@ -64,7 +64,7 @@ def test_answer_of_an_even_healthy_cluster_says_so():
     parts = [part_row(1, at, NODES[at], [NODES[at - 1], NODES[at - 2]]) for at in range(4)]
     said = model.answer(facts_of(whole(parts, tables=[table_row(1, "orders", 4)])))
     assert said == (
-        "1 table with 4 partitions, all of them healthy. Primaries of every table are even over "
+        "1 table with 4 partitions, all of them healthy; primaries of every table are even over "
         "the living nodes."
     )
 
