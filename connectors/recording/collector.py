@@ -28,7 +28,7 @@ from connectors.recording.loop import Recording
 from connectors.recording.status import RecordingStatus
 from connectors.systems import connector_of
 from core.errors import InvariantError, OpsError
-from core.snapshot.store import SnapshotStore, Storable
+from core.snapshot.store import SnapshotStore
 
 _log = logging.getLogger("trimtab.collector")
 _LOCK_RETRY_S: Final = 2.0
@@ -250,11 +250,8 @@ class _Loop:
             self._report("paused", str(jump))
         status.retention_paused = str(jump or "")
         problems = f"{status.problem_count} problems in {manifest.duration_s:.1f} s"
-        self._report("collected", f"{self._sizes(snapshot)}, {problems}")
-
-    def _sizes(self, snapshot: Storable) -> str:
-        counted = self._connector.system.record.counted
-        return ", ".join(f"{snapshot.tables[name].num_rows:,} {name}" for name in counted)
+        sizes = self._connector.system.record.sizes(snapshot)
+        self._report("collected", ", ".join([*sizes, problems]))
 
     def _failed(self, exc: OpsError) -> None:
         self._status.last_error_at = _text(_now())

@@ -205,6 +205,18 @@ def _owned_bundle_counts(snapshot: PulsarSnapshot) -> Floats:
     return known
 
 
+def uncounted_bundles(snapshot: PulsarSnapshot) -> dict[str, int]:
+    """Return how many bundles no count of a cluster's bundles has, by why.
+
+    ``system``: heartbeat and SLA bundles, which belong to one broker. ``unassigned``: no known
+    broker owns them; 0 while that is unknown.
+    """
+    bound = int(pc.sum(snapshot.bundles["is_broker_bound"]).as_py() or 0)
+    counts = owned_bundle_counts(snapshot)
+    owned = int(counts.sum()) if np.isfinite(counts).all() else snapshot.bundles.num_rows
+    return {"system": bound, "unassigned": max(0, snapshot.bundles.num_rows - bound - owned)}
+
+
 def _total(columns: Callable[[str], Floats], name: str) -> Floats:
     with np.errstate(over="ignore"):
         return _finite(columns(f"{name}_in") + columns(f"{name}_out"))

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from core.ids import namespace_of, parse_range
 from core.pulsar.load import WEIGHED
+from core.pulsar.measures import uncounted_bundles
 from core.schemas import PULSAR_TABLES
 from core.schemas.pulsar import RATES
 from core.snapshot import PulsarSnapshot
@@ -233,6 +234,7 @@ PULSAR_RECORD: Final = SystemRecord(
     system="pulsar",
     tables=PULSAR_TABLES,
     counted=("brokers", "bundles"),
+    uncounted=lambda snapshot: {"bundles": uncounted_bundles(snapshot)},
     kinds=PULSAR_KINDS,
     build=PulsarSnapshot.build,
     load=load_snapshot,

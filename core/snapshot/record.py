@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 
 from core.errors import UnknownNameError
+from core.units import pluralize
 
 Habit = Literal["every", "busy", "change"]
 
@@ -36,6 +37,9 @@ _CHANGES: Final = (
     pa.field(ROW_AT, pa.int64()),  # its place, where the table is not in its usual order
     pa.field(COPY, pa.int64()),  # which of several rows with one key; null: the only one
 )
+
+_SINGULAR: Final = {"policies": "policy"}
+"""What a row of a table is called, where that is not its name without the last letter."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,7 @@ class SystemRecord:
         system: Its name.
         tables: The tables of its snapshots with their columns.
         counted: The tables whose rows say how large a cluster is.
+        uncounted: Returns how many rows of a snapshot's table are not counted, by table and why.
         kinds: The kinds of rows that the tables become, in the order in which they are written.
         build: Makes a snapshot of a manifest and tables; raises ``SchemaError`` where one of them
             does not fit.
@@ -126,7 +131,25 @@ class SystemRecord:
     load: Callable[[Path], Any]
     events: Callable[[Any, Any], list[dict[str, Any]]]
     servers: ServerLoad | None = None
+    uncounted: Callable[[Any], Mapping[str, Mapping[str, int]]] = lambda _: {}
     setting_subjects: Callable[[str], Sequence[str]] = lambda key: (key,)
+
+    def sizes(self, snapshot: Any, tables: Sequence[str] | None = None) -> list[str]:
+        """Return for example ``600 bundles (not counted: 12 system, 32 unassigned)`` by table.
+
+        Args:
+            snapshot: Of this system.
+            tables: Names of its tables; ``None``: those that say how large a cluster is.
+        """
+        uncounted = self.uncounted(snapshot)
+        sizes = []
+        for name in self.counted if tables is None else tables:
+            others = {why: rows for why, rows in uncounted.get(name, {}).items() if rows}
+            rows = snapshot.tables[name].num_rows - sum(others.values())
+            not_counted = ", ".join(f"{rows:,} {why}" for why, rows in others.items())
+            size = pluralize(rows, _SINGULAR.get(name, name[:-1]).replace("_", " "))
+            sizes.append(f"{size} (not counted: {not_counted})" if not_counted else size)
+        return sizes
 
 
 def part_of(table: pa.Schema, names: tuple[str, ...]) -> pa.Schema:

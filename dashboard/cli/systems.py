@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from core.findings.finding import overall_state
 from core.plan.model import Plan
 from core.progress import Progress
 from core.snapshot.store import Storable, load_manifest
-from core.systems import KnownSystem
-from core.units import pluralize
+from core.systems import KnownSystem, record_of
 from dashboard import services
 from dashboard.cli import answers, plan_answers
 from dashboard.cli.config import read_config, systems
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say
 from dashboard.cli.parts import part
 from dashboard.cli.source import is_path
-
-_SINGULAR: Final = {"policies": "policy"}
-"""What a row of a table is called, where that is not its name without the last letter."""
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -149,12 +145,9 @@ def captured(snapshot: Any, out: Path) -> Answer:
     """Return the answer about a snapshot that was written."""
 
     def show() -> None:
-        counts = ", ".join(
-            pluralize(table.num_rows, _SINGULAR.get(name, name[:-1]).replace("_", " "))
-            for name, table in snapshot.tables.items()
-            if table.num_rows
-        )
-        say(f"{out}: {counts or 'nothing'} of {snapshot.manifest.cluster}.")
+        filled = [name for name, table in snapshot.tables.items() if table.num_rows]
+        sizes = record_of(snapshot.manifest.kind, systems()).sizes(snapshot, filled)
+        say(f"{out}: {', '.join(sizes) or 'nothing'} of {snapshot.manifest.cluster}.")
         for problem in snapshot.manifest.problems:
             note(f"{problem.severity}: {problem.place}: {problem.what} {problem.done}".rstrip())
 

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 from fleet_builder import make_snapshot
-from fleet_edit import owned_by, with_policies
+from fleet_edit import edited, owned_by, with_policies
 from pegasus_snapshots import snapshot_of, whole
 
 from core.pulsar.placement import place_bundle
+from core.pulsar.record import PULSAR_RECORD
 from core.snapshot.store import save_snapshot
 from dashboard import services
 from dashboard.cli.main import COMMANDS, run
@@ -404,3 +405,13 @@ def test_a_bug_of_ours_is_one_sentence_too(three) -> None:
     assert done.returncode == 1
     assert "itself: TypeError" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_size_of_a_snapshot_counts_the_bundles_that_pages_count() -> None:
+    fleet = make_snapshot()
+    bundles = fleet.bundles["bundle"].to_pylist()
+    own = {name: {"is_broker_bound": True} for name in bundles[:12]}
+    idle = {name: {"owner": None, "reported_by": None} for name in bundles[12:44]}
+    sizes = PULSAR_RECORD.sizes(edited(fleet, "bundles", {**own, **idle}))
+    assert sizes == ["12 brokers", "556 bundles (not counted: 24 system, 32 unassigned)"]
+    assert PULSAR_RECORD.sizes(make_snapshot(brokers=1, bundles=1), ["brokers"]) == ["1 broker"]

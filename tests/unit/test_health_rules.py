@@ -130,7 +130,7 @@ CASES: dict[str, tuple[str, Callable[[PulsarSnapshot], PulsarSnapshot], str]] = 
         lambda s: edited(s, "brokers", {B0: {"msg_throughput_in": None}}),
         "3 of 4 brokers report it",
     ),
-    "idle_broker": ("warning", moved_to_one, "owns no bundle while the others own 4"),
+    "idle_broker": ("warning", moved_to_one, "owns no bundle; mean of the other brokers: 4"),
     "hot_bundle": (
         "warning",
         lambda s: edited(s, "bundles", {FIRST: {"msg_throughput_in": 9e6}}),
@@ -164,7 +164,7 @@ CASES: dict[str, tuple[str, Callable[[PulsarSnapshot], PulsarSnapshot], str]] = 
                 }
             },
         ),
-        "1 of 12 bundles have no owner",
+        "Without an owner and without clients: 1 bundle.",
     ),
     "owner_unknown": (
         "unknown",
@@ -391,7 +391,15 @@ def test_averages_that_the_leader_does_not_write_are_told(each: str, *, is_told:
     fleet = with_settings(sound(), (None, key, each, "file"))
     told = found(fleet).get("averages_of_some_bundles", [])
     assert bool(told) is is_told
-    assert all("8 busiest bundles only, of 12" in one.sentence for one in told)
+    assert all("8 busiest bundles only, of 12 assigned ones" in one.sentence for one in told)
+
+
+def test_averages_are_missing_of_assigned_bundles_only() -> None:
+    key = "loadBalancerMaxNumberOfBundlesInBundleLoadReport"
+    fleet = with_settings(sound(), (None, key, "2", "file"))
+    idle = [{"owner": None, "reported_by": None}] * 4
+    unassigned = dict(zip(fleet.bundles["bundle"].to_pylist(), idle, strict=False))
+    assert "averages_of_some_bundles" not in found(edited(fleet, "bundles", unassigned))
 
 
 def test_unknown_is_never_green() -> None:

@@ -32,7 +32,9 @@ def averages_of_few(context: HealthContext) -> Iterator[Finding]:
     if context.snapshot.manifest.load_manager != "modular":
         return
     each = int(context.settings.number(_WRITTEN))
-    brokers, bundles = context.snapshot.brokers.num_rows, context.bundles.count
+    brokers = context.snapshot.brokers.num_rows
+    owned = context.measures.owned_bundle_count  # of others the leader has no averages
+    bundles = context.bundles.count if owned is None else owned
     if each <= 0 or bundles <= (written := each * max(1, brokers)):
         return
     yield Finding(
@@ -44,9 +46,9 @@ def averages_of_few(context: HealthContext) -> Iterator[Finding]:
         subject_kind="cluster",
         subject="",
         sentence=(
-            f"The leader writes the averages of its {written} busiest bundles only, of {bundles}: "
-            "for the others it decides by figures that only it has, and what is predicted here "
-            "may pick other bundles than it does."
+            f"The leader writes the averages of its {written} busiest bundles only, of {bundles} "
+            "assigned ones: for the others it decides by figures that only it has, and what is "
+            "predicted here may pick other bundles than it does."
         ),
         evidence={_WRITTEN: each, "brokers": brokers, "written": written, "bundles": bundles},
         hint=f"Set {_WRITTEN} to 0 where its choices are to be predicted: all are written then.",

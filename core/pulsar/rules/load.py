@@ -132,7 +132,7 @@ def idle_brokers(context: HealthContext) -> Iterator[Finding]:
             subject_kind="broker",
             subject=broker,
             sentence=(
-                f"{broker} owns no bundle while the others own {others:.0f} on average{since}."
+                f"{broker} owns no bundle; mean of the other brokers: {others:.0f} bundles{since}."
             ),
             evidence={
                 "mean_bundles": others,

@@ -57,8 +57,7 @@ def unowned_bundles(context: HealthContext) -> Iterator[Finding]:
             title="Bundles have no owner",
             severity="info",
             sentence=(
-                f"{found.quiet.count} of {context.bundles.count} bundles have no owner "
-                "and no clients."
+                f"Without an owner and without clients: {pluralize(found.quiet.count, 'bundle')}."
             ),
             hint="The first lookup of one of their topics will assign them.",
         )

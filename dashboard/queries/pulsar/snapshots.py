@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from core.findings.finding import Finding
-from core.pulsar.measures import Measures, measure
+from core.pulsar.measures import Measures, measure, uncounted_bundles
 from core.pulsar.rules.registry import assess
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.view import LoadView
@@ -85,12 +85,7 @@ class Reading:
     @property
     def uncounted(self) -> Mapping[str, int]:
         """How many bundles no count of a cluster's bundles has, by why."""
-        movable = self.movable
-        owned = self.measures.owned_bundle_count
-        return {
-            "system": self.bundles.num_rows - movable.num_rows,
-            "unassigned": 0 if owned is None else max(0, movable.num_rows - owned),
-        }
+        return uncounted_bundles(self.snapshot)
 
     @cached_property
     def hottest(self) -> list[str]:
