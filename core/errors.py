@@ -26,6 +26,7 @@ from typing import ClassVar, Literal
 
 _NEIGHBOURS = 500
 """Names before and after the wanted one, in order, among which near ones are sought."""
+_NEAR = 0.5
 
 Outcome = Literal["not_sent", "refused", "unknown"]
 
@@ -85,7 +86,11 @@ class UnknownNameError(InputError):
         # comparing with 100,000 bundle names would take seconds: look among the neighbours
         at = bisect.bisect(choices, name)
         pool = choices[max(at - _NEIGHBOURS, 0) : at + _NEIGHBOURS]
-        near = difflib.get_close_matches(name, pool, n=3, cutoff=0.5)
+        near = [
+            one
+            for one in difflib.get_close_matches(name, pool, n=3, cutoff=0.5)
+            if is_near(*own_parts(name, one))
+        ]
         if near:
             hint = f"Did you mean {' or '.join(near)}?"
         elif choices and len(choices) <= 12:
@@ -94,6 +99,19 @@ class UnknownNameError(InputError):
             hint = f"There are {len(choices)} known names, none near it." if choices else ""
         where = f" in {place}" if place else ""
         return cls(f"There is no {kind} named {name!r}{where}.", hint=hint, kind=kind, name=name)
+
+
+def own_parts(name: str, other: str) -> tuple[str, str]:
+    """Return both names without what they share up to a slash: a common parent is not likeness."""
+    slash = name.rfind("/") + 1
+    while slash and not other.startswith(name[:slash]):
+        slash = name.rfind("/", 0, slash - 1) + 1
+    return name[slash:], other[slash:]
+
+
+def is_near(name: str, other: str) -> bool:
+    """Return whether a name may be a slip of the other."""
+    return difflib.SequenceMatcher(None, name, other).ratio() > _NEAR
 
 
 class ForbiddenError(InputError):

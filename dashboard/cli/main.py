@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from core.errors import InputError, OpsError
+from core.errors import InputError, OpsError, is_near
 from dashboard.cli.commands import COMMANDS
 from dashboard.cli.options import COMPLETION_VARIABLE
 from dashboard.cli.output import (
@@ -126,8 +126,8 @@ def _bad_usage(error: typer.TyperException) -> UsageFaultError:
     """Return what is wrong with the words of a command line, near options and where help is."""
     context = getattr(error, "ctx", None)
     see = f"Run `{context.command_path if context else 'trimtab'} --help`."
-    near = getattr(error, "possibilities", None)  # of an option that the command does not have
-    if near:
+    name, offered = getattr(error, "option_name", ""), getattr(error, "possibilities", None) or ()
+    if near := [one for one in offered if is_near(name.lstrip("-"), one.lstrip("-"))]:
         return UsageFaultError(f"{error.message}.", hint=f"Did you mean {' or '.join(near)}? {see}")
     return UsageFaultError(error.format_message().rstrip(".") + ".", hint=see)
 
