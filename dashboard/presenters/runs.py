@@ -110,6 +110,9 @@ def answer(view: RunView, now: datetime, ahead: RunView | None = None) -> str:
     if view.is_ended:
         return view.sentence
     text = _under_way(view, now)
+    at_work = _at_work(view)
+    if at_work is not None and text.startswith(at_work.step.subject):
+        return text  # an identifier keeps its spelling
     return text[:1].upper() + text[1:]
 
 
@@ -118,13 +121,17 @@ def _under_way(view: RunView, now: datetime) -> str:
         return view.putting_back
     if view.state == "PAUSED":
         return f"paused. {view.sentence}"
-    at_work = next((step for step in view.steps if step.state == "RUNNING"), None)
+    at_work = _at_work(view)
     if at_work is not None:
         since = format_age(_seconds(at_work.begun_at, now))
         return f"{at_work.step.subject} has been under way for {since}."
     if view.unresolved:
         return f"{plan_words.whether(view.unresolved[0].step)} is not known yet."
     return _following(view, now)
+
+
+def _at_work(view: RunView) -> StepView | None:
+    return next((step for step in view.steps if step.state == "RUNNING"), None)
 
 
 def _following(view: RunView, now: datetime) -> str:

@@ -279,7 +279,7 @@ def test_where_shedding_is_off_the_headline_says_so(site, fleet):
     )
     app = opened(site)
     assert_calm(app)
-    assert "shedding is off" in texts(app)
+    assert "Shedding is off" in texts(app)
     assert "no bundles, 100%" not in texts(app)
 
 

@@ -280,7 +280,7 @@ def test_a_strategy_that_is_not_there_yet_is_said_not_guessed(fleet) -> None:
 def test_one_sentence_says_what_it_does_and_what_it_costs(fleet) -> None:
     better = plan_sentence(previewed(fleet, *owned_by(fleet, HOT)[:2], destination=IDLE))
     assert better.startswith("Unloading 2 bundles (")
-    assert f"brings the busiest broker from 166% ({HOT}) to " in better
+    assert f"brings the busiest broker from +166% ({HOT}) to " in better
     worse = plan_sentence(previewed(fleet, *owned_by(fleet, COOL)[:2], destination=HOT))
     assert "1 of" not in worse
     assert "drives the busiest" in worse
@@ -331,7 +331,7 @@ def test_the_sentence_says_what_is_unknown(fleet) -> None:
 def test_a_move_between_cool_brokers_leaves_the_hottest_where_it_is(fleet) -> None:
     bundle = owned_by(fleet, COOL)[-1]
     said = plan_sentence(previewed(fleet, bundle, destination=IDLE))
-    assert "busiest broker 166%" in said
+    assert "busiest broker at +166%" in said
 
 
 def test_load_that_appears_or_vanishes_is_a_bug_of_ours(fleet) -> None:

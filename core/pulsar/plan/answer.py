@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.pulsar.plan.preview import Preview
-from core.units import format_bytes_per_s, format_ratio, pluralize
+from core.units import format_bytes_per_s, format_deviation, pluralize
 
 
 def plan_sentence(preview: Preview) -> str:
@@ -35,11 +35,11 @@ def _effect(preview: Preview) -> str:
     if old is None or new is None or not is_known:
         return "has an unknown effect on the balance"
     if abs(new - old) < 0.0005:
-        return f"leaves the busiest broker {format_ratio(old)} above the mean traffic"
+        return f"leaves the busiest broker at {format_deviation(old)} vs mean traffic"
     verb = "brings" if new < old else "drives"
     first, then = before.worst, after.worst
     is_same = first == then
     return (
-        f"{verb} the busiest broker from {format_ratio(old)}{'' if is_same else f' ({first})'} to "
-        f"{format_ratio(new)} above the mean traffic{'' if is_same else f' (then {then})'}"
+        f"{verb} the busiest broker from {format_deviation(old)}{'' if is_same else f' ({first})'} "
+        f"to {format_deviation(new)}{'' if is_same else f' ({then})'} vs mean traffic"
     )

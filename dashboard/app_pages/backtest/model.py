@@ -22,6 +22,7 @@ from core.history.backtest.systems import system_of
 from core.units import format_age, format_ratio, pluralize
 from dashboard.app_pages.backtest.charts import Line, Point
 from dashboard.presenters.figures import KeyFigure, Status
+from dashboard.presenters.moments import stamp
 
 if TYPE_CHECKING:
     from core.history.backtest.model import Target
@@ -430,7 +431,9 @@ def asked_words(grid: Mapping[str, Any]) -> str:
     """Return the parameters of a back-test, in one line."""
     parts = [", ".join(grid.get("clusters") or ["every recorded cluster"])]
     if grid.get("from") or grid.get("to"):
-        parts.append(f"{grid.get('from', 'the start')} to {grid.get('to', 'the end')}")
+        parts.append(
+            f"{_minute(grid.get('from'), 'the start')} to {_minute(grid.get('to'), 'the end')}"
+        )
     names = [name for name in ("shedding", "placement", "policies") if grid.get(name)]
     parts += [f"{name} {', '.join(map(str, grid[name]))}" for name in names]
     for name in ("settings", "switches"):
@@ -555,6 +558,16 @@ class GridForm:
                 hint="Choose at least one, or take a preset.",
             )
         return grid_of(self.parameters())
+
+
+def _minute(moment: object, default: str) -> str:
+    """Return a time of a grid as ``2026-11-27 03:14``, UTC; ``default`` where it has none."""
+    if not moment:
+        return default
+    try:
+        return stamp(datetime.fromisoformat(str(moment)))[:-3]
+    except ValueError:  # an offset such as -6h, as it was typed
+        return str(moment)
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -50,7 +50,7 @@ def headline(prediction: RoundPrediction, now_s: float, source: str = "") -> str
         'Next round in 23 s: no bundles, 100%'
     """
     if prediction.reason == "disabled":
-        return f"Next round {_when(prediction, now_s)}: shedding is off"
+        return "Shedding is off: no bundle is unloaded"
     if source:
         own = tuple(one for one in prediction.bundles if one.broker == source)
         prediction = msgspec.structs.replace(prediction, bundles=own)
@@ -82,7 +82,7 @@ def bundle_headline(prediction: RoundPrediction, now_s: float, bundle: str) -> s
         'Next round in 23 s: a/b/0x0_0x1 stays, 100%'
     """
     if prediction.reason == "disabled":
-        return f"Next round {_when(prediction, now_s)}: shedding is off, {bundle} stays"
+        return f"Shedding is off: {bundle} stays"
     found = next((one for one in prediction.bundles if one.bundle == bundle), None)
     share = 0.0 if found is None else found.share
     if found is not None and found.is_selected and found.destinations:

@@ -21,7 +21,7 @@ from core.units import (
 )
 from dashboard.presenters.pulsar import unload
 
-OFF_THE_MEAN: Final = "deviation from mean traffic"
+MAX_DEVIATION: Final = "max deviation from mean traffic"
 """The one measure of the page: of all brokers the farthest from the mean, above or below."""
 
 
@@ -105,11 +105,11 @@ def _effect(preview: Preview) -> str:
     if before is None or after is None or not all(one.placement.is_known for one in preview.steps):
         return "has an unknown effect on the balance"
     if abs(after[0] - before[0]) < 0.0005:
-        return f"leaves the farthest broker, {after[1]}, {format_ratio(after[0])} {OFF_THE_MEAN}"
-    verb = "brings" if after[0] < before[0] else "drives"
+        return f"leaves the {MAX_DEVIATION} at {format_ratio(after[0])} ({after[1]})"
+    verb = "lowers" if after[0] < before[0] else "raises"
     (old, first), (new, then) = before, after
     is_same = first == then
     return (
-        f"{verb} the farthest broker from {format_ratio(old)}{'' if is_same else f' ({first})'} to "
-        f"{format_ratio(new)}{'' if is_same else f' ({then})'} {OFF_THE_MEAN}"
+        f"{verb} the {MAX_DEVIATION} from {format_ratio(old)}{'' if is_same else f' ({first})'} "
+        f"to {format_ratio(new)} ({then})"
     )

@@ -6,7 +6,7 @@ from core.simulation import RoundResult
 from core.units import format_bytes_per_s, format_ratio, pluralize
 from dashboard.app_pages.pulsar.rebalance.fleets import Fleet, Scenario
 from dashboard.presenters.naming import listed
-from dashboard.presenters.pulsar.rebalance_plan import OFF_THE_MEAN, farthest
+from dashboard.presenters.pulsar.rebalance_plan import MAX_DEVIATION, farthest
 
 _NAMED = 3
 
@@ -36,8 +36,8 @@ def beginning(origin: Scenario) -> str:
     reached = (
         "The balance is unknown."
         if before is None or after is None
-        else f"The farthest broker, {after[1]}, is then {format_ratio(after[0])} {OFF_THE_MEAN} "
-        f"(now {format_ratio(before[0])}), before anything is shed."
+        else f"The {MAX_DEVIATION} is then {format_ratio(after[0])} ({after[1]}; now "
+        f"{format_ratio(before[0])}), before anything is shed."
     )
     return f"{_placed(origin.change)} {reached}"
 

@@ -1,0 +1,31 @@
+"""Times and rounds as pages name them: no raw ISO time, no round that cannot come."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.pulsar.leader.prediction import RoundPrediction
+from dashboard.app_pages.backtest.model import asked_words
+from dashboard.presenters.pulsar import leader_round
+
+
+@pytest.mark.parametrize(
+    ("grid", "words"),
+    [
+        ({"from": "2026-11-27T03:14:35.739000+00:00"}, "prod · 2026-11-27 03:14 to the end"),
+        ({"from": None, "to": "2026-11-27T04:14:00+01:00"}, "the start to 2026-11-27 03:14"),
+        ({"from": "-6h"}, "-6h to the end"),
+    ],
+)
+def test_the_period_of_a_back_test_is_written_in_minutes(grid: dict[str, str], words: str) -> None:
+    assert words in asked_words({"clusters": ["prod"], **grid})
+
+
+def test_no_next_round_is_announced_while_shedding_is_off() -> None:
+    off = RoundPrediction(
+        at_s=100.0, made_at_s=90.0, leader="b:1", strategy="AvgShedder", reason="disabled"
+    )
+    assert leader_round.headline(off, 55.0) == "Shedding is off: no bundle is unloaded"
+    assert leader_round.bundle_headline(off, 55.0, "a/b/0x0_0x1") == (
+        "Shedding is off: a/b/0x0_0x1 stays"
+    )
