@@ -84,7 +84,8 @@ def _draw_step(number: int, step: _Step, *, is_next: bool) -> None:
 
 def _steps(page: FleetContext, spot: HotSpot) -> tuple[_Step, ...]:
     cluster = page.choice.cluster.name
-    visited = state.visited()
+    has_applied = _has_applied(page, cluster)
+    done = {"broker", "unload"} if has_applied else state.visited()  # a reload forgets the visits
     return (
         _Step(
             "broker",
@@ -92,7 +93,7 @@ def _steps(page: FleetContext, spot: HotSpot) -> tuple[_Step, ...]:
             spot.sentence,
             "Open broker",
             lambda: state.go("broker", cluster=cluster, broker=spot.broker),
-            "broker" in visited,
+            "broker" in done,
         ),
         _Step(
             "unload",
@@ -100,15 +101,15 @@ def _steps(page: FleetContext, spot: HotSpot) -> tuple[_Step, ...]:
             "Who gets the bundle, and what it costs.",
             "Open preview",
             lambda: state.go("unload", cluster=cluster, bundles=[spot.bundle]),
-            "unload" in visited,
+            "unload" in done,
         ),
         _Step(
             "activity",
             "Apply it",
-            "A run, to be undone under Runs.",
-            "Go to apply",
-            lambda: state.go("unload", cluster=cluster, bundles=[spot.bundle]),
-            _has_applied(page, cluster),
+            "On the preview. The run can be undone under Runs.",
+            "Open runs",
+            lambda: state.go("activity", cluster=cluster),
+            has_applied,
         ),
     )
 

@@ -59,6 +59,7 @@ STYLE = """<style>
 [data-testid="stHeader"] { pointer-events: none; background: none; height: 3rem; min-height: 0; }
 [data-testid="stHeader"] :is(button, a) { pointer-events: auto; }
 [data-testid="stStatusWidget"] button { display: none; }
+[data-testid="stForm"] [data-testid="InputInstructions"] { display: none; }
 [data-testid="stMainBlockContainer"] { padding: 0.55rem 1.6rem 3rem; gap: 0.6rem; }
 [class*="st-key-header"]:not(.st-key-header_live) {
   border-bottom: 1px solid rgba(128, 140, 150, 0.25); padding: 0 2.4rem 0.4rem 0;

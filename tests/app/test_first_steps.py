@@ -12,6 +12,7 @@ from snapshot_site import Site, assert_calm, now, texts
 
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
+from dashboard.components import first_steps
 from dashboard.presenters.pulsar.first_unload import hot_spot
 from dashboard.services.demo import note_demo
 
@@ -46,6 +47,18 @@ def test_a_step_opens_its_page_and_is_ticked_then(site: Site) -> None:
     assert spot.broker in texts(app)
     app.switch_page("app_pages/fleet/page.py").run()
     assert "1 of 3 done" in texts(app)
+
+
+def test_who_has_applied_has_done_what_comes_before(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note_demo(site.state_dir, STARTED, has_past=True)
+    monkeypatch.setattr(first_steps, "_has_applied", lambda *_: True)
+    app = site.open()  # a reload: no page was visited yet
+    assert "3 of 3 done" in texts(app)
+    app.button(key="_first_steps_activity").click().run()
+    assert_calm(app)
+    assert "Runs" in texts(app)
 
 
 def test_dismissed_is_dismissed_for_good(site: Site) -> None:

@@ -57,6 +57,20 @@ def test_settings_page_shows_what_does_not_go_together(site, fleet):
     assert "Automatic shedding is off" in set(found["finding"])
 
 
+def test_a_value_that_a_setting_does_not_take_is_refused_at_its_field(site, fleet):
+    key = "loadBalancerBrokerOverloadedThresholdPercentage"
+    app = site.open("settings", view="Settings", setting=key)
+    assert_calm(app)
+    app.text_input(key="_new_value").set_value("abc")
+    app.button(key="_new_value_add").click().run()
+    assert any(key in error.value for error in app.error)
+    assert not app.session_state[state.SET]
+    app.text_input(key="_new_value").set_value("80")
+    app.button(key="_new_value_add").click().run()
+    assert_calm(app)
+    assert app.session_state[state.SET] == [f"{key}=80"]
+
+
 @pytest.mark.parametrize(
     ("release", "sentence"),
     [

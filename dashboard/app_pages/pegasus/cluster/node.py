@@ -183,7 +183,9 @@ def _counts() -> Columns:
 def _room() -> Columns:
     return {
         "disk_free_pct": tables.percent("Disk free", "Of all disks: disk_avl_total_ratio."),
-        "fullest_free_pct": tables.percent("Fullest disk", "Free there: disk_avl_min_ratio."),
+        "fullest_free_pct": tables.percent(
+            "Min disk free", "Of the fullest disk: disk_avl_min_ratio."
+        ),
     }
 
 

@@ -112,6 +112,8 @@ def comparison(compared: Comparison) -> None:
 # -- one setting, presets, changes -----------------------------------------------------------------
 
 _NEW: Final = "_new_value"
+_REFUSED: Final = "_new_value_refused"
+"""In the session: the setting whose new value was refused, and why."""
 _TABLE_PX: Final = 480
 
 
@@ -120,6 +122,7 @@ def choose(key: str) -> None:
     st.session_state[state.VIEW] = model.SETTINGS_TAB
     st.session_state[state.SETTING] = key
     st.session_state.pop(_NEW, None)
+    st.session_state.pop(_REFUSED, None)
 
 
 def add_changes(options: Sequence[str]) -> None:
@@ -227,38 +230,49 @@ def one_setting(page: PulsarPage) -> None:
         border="horizontal",
         alt=f"Facts about {setting.key}",
     )
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    form = st.form("_new_value_form", border=False)  # Enter adds the value, too
+    with form, st.container(horizontal=True, vertical_alignment="bottom"):
         st.text_input(
             "New value",
             key=_NEW,
             placeholder=model.value_words(settings.value(setting.key)),
             width=180,
         )
-        st.button(
+        st.form_submit_button(
             "Add to changes",
             icon=":material/add:",
+            key="_new_value_add",
             help="Nothing is set until the plan is applied.",
             on_click=_add_typed,
             args=(setting.key,),
         )
-        if settings.origin(setting.key) == "dynamic":
-            st.button(
-                "Remove value",
-                icon=":material/undo:",
-                type="tertiary",
-                help="Each broker's own file applies again.",
-                on_click=add_changes,
-                args=([set_option(setting.key, None)],),
-            )
+    refused_key, why = st.session_state.get(_REFUSED, ("", ""))
+    if refused_key == setting.key:
+        form.error(words.plain(why))
+    if settings.origin(setting.key) == "dynamic":
+        st.button(
+            "Remove value",
+            icon=":material/undo:",
+            type="tertiary",
+            help="Each broker's own file applies again.",
+            on_click=add_changes,
+            args=([set_option(setting.key, None)],),
+        )
 
 
 def _add_typed(key: str) -> None:
-    """Add the new value; read here, since a click is what ends typing."""
+    """Add the new value; one that the setting does not take is refused at the field."""
+    st.session_state.pop(_REFUSED, None)
     value = state.text(_NEW)
-    if value:
-        add_changes([f"{key}={value}"])
-    else:
-        st.toast("Enter a new value first.", icon=":material/edit:")
+    if not value:
+        st.session_state[_REFUSED] = (key, "Enter a value first.")
+        return
+    try:
+        model.parsed_changes([f"{key}={value}"])
+    except OpsError as error:
+        st.session_state[_REFUSED] = (key, str(error))
+        return
+    add_changes([f"{key}={value}"])
 
 
 def presets(page: PulsarPage) -> None:
