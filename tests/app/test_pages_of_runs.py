@@ -73,6 +73,18 @@ def fill(app, *, reason="level the peak", typed=None):
 # -- from the preview to a run ---------------------------------------------------------------------
 
 
+def test_a_step_that_the_plan_does_not_have_leaves_the_address(site, snapshot):
+    first, second, gone = movable(snapshot, 3)
+    app = site.open("unload", bundles=[first, second], step=gone)
+    assert_calm(app)
+    assert "step" not in app.query_params
+    app = site.open("unload", bundles=[first], step=second)
+    assert_calm(app)
+    assert "step" not in app.query_params
+    app = site.open("unload", bundles=[first, second], step=second)
+    assert app.selectbox(key="step").value == second
+
+
 def test_plan_that_is_shown_is_the_plan_that_is_requested(site, snapshot):
     app = site.open("unload", bundles=movable(snapshot, 1))
     apply_button(app).click().run()

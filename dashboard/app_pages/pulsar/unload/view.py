@@ -80,6 +80,9 @@ def draw_candidates(preview: Preview) -> None:
     """Draw who gets a bundle, and why no other broker does."""
     names = [step.step.bundle for step in preview.steps]
     chosen = names[0]
+    if len(names) == 1 or st.query_params.get(state.STEP, chosen) not in names:
+        st.query_params.pop(state.STEP, None)  # of a plan before this one
+        st.session_state.pop(state.STEP, None)
     if len(names) > 1:
         chosen = (
             st.selectbox("Step", names, format_func=option, key=state.STEP, bind="query-params")
