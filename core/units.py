@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 KBIT_BYTES = 125
@@ -135,6 +136,18 @@ def pluralize(number: int, noun: str) -> str:
     if noun.endswith("y") and noun[-2:-1] not in "aeiou":
         return f"{number:,} {noun[:-1]}ies"
     return f"{number:,} {noun}s"
+
+
+_NUMBERS = re.compile(r"(\d+)")
+
+
+def by_name(names: Iterable[str]) -> list[str]:
+    """Return names in order, numbers in them compared as numbers: ``b-2`` before ``b-10``."""
+    return sorted(names, key=_parts)
+
+
+def _parts(name: str) -> list[tuple[int, str]]:
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in _NUMBERS.split(name)]
 
 
 def one_line(text: str) -> str:

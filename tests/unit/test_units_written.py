@@ -41,3 +41,8 @@ from core import units
 )
 def test_a_quantity_has_one_form(text: str, expected: str) -> None:
     assert text == expected
+
+
+def test_numbers_in_names_are_compared_as_numbers() -> None:
+    names = ["127.0.1.10:80", "127.0.1.2:80", "b-10", "127.0.1.1:80", "b-9"]
+    assert units.by_name(names) == ["127.0.1.1:80", "127.0.1.2:80", "127.0.1.10:80", "b-9", "b-10"]

@@ -15,7 +15,7 @@ from core.pulsar.isolation import (
 )
 from core.pulsar.rules.bundle_facts import Guests
 from core.pulsar.rules.context import HealthContext
-from core.units import pluralize
+from core.units import by_name, pluralize
 
 _SHOWN: Final = 10
 _NAMED: Final = 3
@@ -237,4 +237,4 @@ def _outside(brokers: Sequence[str]) -> Finding:
 
 def _named(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED:,} more" if names[_NAMED:] else ""
-    return ", ".join(names[:_NAMED]) + more
+    return ", ".join(by_name(names)[:_NAMED]) + more

@@ -27,6 +27,7 @@ from core.pulsar.rules.registry import assess
 from core.pulsar.serving import ROLES, Serving, ServingRow
 from core.pulsar.steps.base import policy_changes
 from core.pulsar.view import LoadView
+from core.units import by_name
 from dashboard import services
 from dashboard.cli import plan_answers
 from dashboard.cli.config import configured
@@ -330,7 +331,7 @@ class _Report:
         for broker, role in zip(self.serving.view.brokers, roles, strict=True):
             if role:
                 found.setdefault(ROLES[role], []).append(broker)
-        return found
+        return {role: by_name(names) for role, names in found.items()}
 
     def as_json(self) -> dict[str, Any]:
         """Return it as one JSON object."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 from core.pulsar.presets import upstream_words
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import PulsarSnapshot
-from core.units import KBIT_BYTES, format_bytes_per_s
+from core.units import KBIT_BYTES, by_name, format_bytes_per_s
 
 _KBIT_STEP: Final = 1000.0
 
@@ -69,7 +69,7 @@ def compare_brokers(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> Co
     leader = snapshot.manifest.leader
     groups = [
         BrokerGroup(
-            brokers=tuple(alike),
+            brokers=tuple(by_name(alike)),
             values=dict(zip(differing, values, strict=True)),
             has_leader=leader in alike,
         )

@@ -8,6 +8,7 @@ import streamlit as st
 
 from core.errors import UnknownNameError
 from core.history.queries.sql import Period
+from core.units import by_name
 from dashboard import state
 from dashboard.app_pages.pulsar.broker import model, view
 from dashboard.charts.lines import history_lines
@@ -39,7 +40,7 @@ if not names:
 with st.container(horizontal=True, vertical_alignment="center"):
     broker = st.selectbox(
         "Broker",
-        names,
+        by_name(names),
         index=None,
         placeholder="Choose a broker",
         format_func=option,

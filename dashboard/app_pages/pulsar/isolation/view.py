@@ -13,7 +13,7 @@ from core.pulsar.plan.policy.build import DesiredPolicy
 from core.pulsar.plan.policy.moves import PolicyOutlook
 from core.pulsar.plan.policy.state import policies_of
 from core.pulsar.plan.policy.unload_scope import SCOPE_WORDS, SCOPES, has_scope
-from core.units import pluralize
+from core.units import by_name, pluralize
 from dashboard import state
 from dashboard.app_pages.pulsar.isolation import model
 from dashboard.app_pages.pulsar.isolation.queries import ChangeAnswer, ChangeRequest, change_of
@@ -561,7 +561,7 @@ def domain_form(page: PulsarPage, found: Isolation) -> None:
         name = _chosen("Domain", list(found.domains), state.DOMAIN)
     held = list(found.domains.get(name, ()))
     taken = {one for domain, members in found.domains.items() if domain != name for one in members}
-    free = [one for one in page.reading.view.brokers if one not in taken]
+    free = by_name(one for one in page.reading.view.brokers if one not in taken)
     brokers = st.multiselect(
         "Brokers",
         list(dict.fromkeys([*held, *free])),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from core.pulsar.isolation import parse_failure_domains
+from core.units import by_name
 from dashboard import state
 from dashboard.app_pages.pulsar.rebalance import fleets, model, queries
 from dashboard.components import words
@@ -23,7 +24,7 @@ _MOST_JOINING: Final = 1_000
 def control(page: PulsarPage) -> fleets.Fleet:
     """Draw the question which brokers there are; return what is supposed."""
     snapshot = page.reading.snapshot
-    brokers = snapshot.brokers["broker"].to_pylist()
+    brokers = by_name(snapshot.brokers["broker"].to_pylist())
     named = {name for name in snapshot.brokers["failure_domain"].to_pylist() if name}
     domains = sorted(named | set(parse_failure_domains(snapshot.policies).values()))
     for key, known, what in (
