@@ -22,7 +22,7 @@ from core.findings.measures import Spread
 from core.pulsar.load import resource_weights, weighted_max_usage
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.snapshot import PulsarSnapshot
-from core.units import format_ratio
+from core.units import format_ratio, pluralize
 
 _TOP_SHARE_OF_BROKERS: Final = 0.25
 
@@ -268,7 +268,8 @@ def _verdict_clause(measures: Measures, target: Target) -> str:
             return f"{worst}, the target is {target.label}"
         case "unknown":
             missing = len(spread.brokers) - spread.known_count
-            return f"{worst}, but {missing} brokers are unknown, so is the balance"
+            unknown = f"{pluralize(missing, 'broker')} without a known value"
+            return f"{worst}; the balance is unknown: {unknown}"
 
 
 def _percent(ratio: float | None) -> str:

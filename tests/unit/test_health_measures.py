@@ -161,7 +161,7 @@ def test_without_brokers_everything_is_unknown() -> None:
             (10.0, 10.0, 10.0, 90.0),
             "1 of 4 brokers carries 75% of the traffic; b3:8080 is 200%",
         ),
-        ((10.0, NAN, 10.0, 10.0), "1 brokers are unknown, so is the balance"),
+        ((10.0, NAN, 10.0, 10.0), "; the balance is unknown: 1 broker without a known value"),
     ],
 )
 def test_the_answer_is_one_sentence_for_every_state(values, words) -> None:

@@ -286,7 +286,7 @@ class _Report:
         for row, policy in enumerate(self.serving.rows):
             say(f"{row_name(policy)}: {listed(policy.namespaces, 3) or 'no namespace'}")
             for role, brokers in self.brokers_of(row).items():
-                say(f"  {ROLE_WORDS[role]}: {listed(brokers, 6)}")
+                say(f"  {ROLE_WORDS[role]}: {listed(brokers, 6)}", is_prose=True)
         for name, fault in self.serving.view.unreadable_policies.items():
             say(f"{name}: unreadable ({fault}); the namespaces it governs are unknown")
         table(
