@@ -17,7 +17,6 @@ from pegasus_snapshots import generated
 
 from core.errors import InputError
 from core.history.backtest.advice import (
-    changes_to,
     chosen,
     describe_advice,
     is_plannable,
@@ -33,6 +32,7 @@ from core.history.backtest.model import (
     backtest_units,
     window_key,
 )
+from core.history.backtest.pegasus.system import PEGASUS
 from core.history.backtest.pulsar.candidates import pulsar_candidates
 from core.history.backtest.pulsar.recorded import load_series
 from core.history.backtest.pulsar.score import deviations
@@ -283,11 +283,24 @@ def test_any_ranked_candidate_can_be_put_in_force():
     terms = (Target(name="own", deviation=0.2, unloads_per_day=10), PULSAR.nouns)
     rows = ranked(runs, *terms)
     assert recommended(runs, rows, *terms).num_rows == 0
-    (change,) = changes_to(runs, rows, "a", "c1", terms).to_pylist()
+    (change,) = recommended(runs, rows, *terms, "c1").to_pylist()
     assert (change["key"], change["old"], change["new"]) == ("maxUnloadPercentage", "0.2", "0.5")
     assert "rank 2, not recommended, misses the target by 20.0 points" in change["verdict"]
-    assert changes_to(runs, rows, "a", REPLAYED, terms).num_rows == 0
-    assert changes_to(runs, rows, "a", "another", terms).num_rows == 0
+    assert recommended(runs, rows, *terms, REPLAYED).num_rows == 0
+    assert recommended(runs, rows, *terms, "another").num_rows == 0
+
+
+def test_any_ranked_candidate_of_a_pegasus_cluster_can_be_put_in_force():
+    runs = run_rows(
+        scored(0, 0.5, 0, shedding="cluster", settings='{"level": "steady"}'),
+        scored(3, 0.5, 0, shedding="cluster", candidate=REPLAYED, settings='{"level": "steady"}'),
+        scored(1, 0.4, 300, shedding="cluster", settings='{"level": "lively"}'),
+    )
+    terms = (Target(name="own", deviation=0.2, unloads_per_day=10), PEGASUS.nouns)
+    rows = ranked(runs, *terms)
+    (change,) = PEGASUS.recommended(runs, rows, *terms, "c1").to_pylist()
+    assert (change["key"], change["new"]) == ("level", '"lively"')
+    assert "not recommended" in change["verdict"]
 
 
 TIGHT = Target(name="own", deviation=0.2, unloads_per_day=10)

@@ -62,8 +62,35 @@ def chosen(rows: Sequence[dict[str, Any]], target: Target) -> dict[str, Any] | N
     return None
 
 
-def verdict(row: Mapping[str, Any], target: Target, nouns: Wording) -> str:
-    """Return what a chosen candidate is called: ``recommended``, or how it misses the target."""
+def picked(
+    rows: Sequence[dict[str, Any]], target: Target, label: str | None
+) -> dict[str, Any] | None:
+    """Return the candidate of a label where it has a rank, by default the one worth a change.
+
+    Args:
+        rows: Rows of ``CANDIDATES`` of one cluster, best first.
+        target: What is good enough.
+        label: Of the candidate; ``None``: see :func:`chosen`.
+    """
+    if label is None:
+        return chosen(rows, target)
+    found = the(rows, label)
+    return None if found is None or found["rank"] is None else found
+
+
+def verdict(
+    row: Mapping[str, Any], rows: Sequence[dict[str, Any]], target: Target, nouns: Wording
+) -> str:
+    """Return what a candidate is called: ``recommended``, or how it misses the target.
+
+    Args:
+        row: The candidate.
+        rows: Rows of ``CANDIDATES`` of its cluster, best first.
+        target: What is good enough.
+        nouns: Of the system.
+    """
+    if row is not chosen(rows, target):
+        return f"rank {row['rank']}, not recommended, {_missed(row, target, nouns)}"
     if row["meets_target"]:
         return "recommended"
     return f"best of those tried, {_missed(row, target, nouns)}"
@@ -84,54 +111,31 @@ def _is_known(row: Mapping[str, Any] | None) -> TypeGuard[Mapping[str, Any]]:
     return row is not None and row["deviation_p95"] is not None
 
 
-def recommended(runs: pa.Table, candidates: pa.Table, target: Target, nouns: Wording) -> pa.Table:
-    """Return what to change on each cluster to have the candidate to choose, as ``RECOMMENDED``.
+def recommended(
+    runs: pa.Table, candidates: pa.Table, target: Target, nouns: Wording, label: str | None = None
+) -> pa.Table:
+    """Return what to change on each cluster to have a candidate, as ``RECOMMENDED``.
 
-    A cluster has no rows where none is worth it; see :func:`chosen`.
+    A cluster has no rows where no candidate is worth it, or nothing is known to compare with.
 
     Args:
         runs: Rows of ``RUNS``: those of the record hold the settings in force.
         candidates: Of :func:`core.history.backtest.ranking.ranked`.
         target: What is good enough.
         nouns: Of the system.
+        label: Of the candidate; ``None``: the one to choose, see :func:`chosen`.
     """
     found: list[dict[str, Any]] = []
     rows = candidates.to_pylist()
     for cluster, record in records_of(runs).items():
         mine = [row for row in rows if row["cluster"] == cluster]
-        best, again = chosen(mine, target), the(mine, REPLAYED)
-        if best is not None and again is not None:
+        best, again = picked(mine, target, label), the(mine, REPLAYED)
+        if best is not None and again is not None and again["rank"] is not None:
             found += [
-                row | {"verdict": verdict(best, target, nouns)}
+                row | {"verdict": verdict(best, mine, target, nouns)}
                 for row in _changes(cluster, best, again, record)
             ]
     return pa.Table.from_pylist(found, schema=RECOMMENDED)
-
-
-def changes_to(
-    runs: pa.Table, candidates: pa.Table, cluster: str, label: str, terms: tuple[Target, Wording]
-) -> pa.Table:
-    """Return what to change on a cluster to have a candidate, recommended or not.
-
-    Args:
-        runs: Rows of ``RUNS``: those of the record hold the settings in force.
-        candidates: Rows of ``CANDIDATES``.
-        cluster: Its name.
-        label: Of the candidate.
-        terms: What was good enough, and the terms of the system.
-    Returns:
-        Rows of ``RECOMMENDED``; none: it has no rank, changes nothing, or nothing is known.
-    """
-    target, nouns = terms
-    mine = [row for row in candidates.to_pylist() if row["cluster"] == cluster]
-    row, again, record = the(mine, label), the(mine, REPLAYED), records_of(runs).get(cluster)
-    if row is None or again is None or record is None or None in (row["rank"], again["rank"]):
-        return pa.Table.from_pylist([], schema=RECOMMENDED)
-    best = chosen(mine, target)
-    words = f"rank {row['rank']}, not recommended, {_missed(row, target, nouns)}"
-    said = verdict(row, target, nouns) if row is best else words
-    changes = (one | {"verdict": said} for one in _changes(cluster, row, again, record))
-    return pa.Table.from_pylist(list(changes), schema=RECOMMENDED)
 
 
 def records_of(runs: pa.Table) -> dict[str, dict[str, Any]]:
@@ -255,7 +259,7 @@ def _choice_words(rows: Sequence[dict[str, Any]], target: Target, nouns: Wording
         f" {row['candidate']}: {row['outcome']}" for row in rows if row["is_rejected"]
     )
     if best is not None:
-        words = verdict(best, target, nouns)
+        words = verdict(best, rows, target, nouns)
         return f"{words[:1].upper()}{words[1:]}: {best['candidate']}.{outcome_note(best)}{refused}"
     again = the(rows, REPLAYED)
     if again is None or again["rank"] is None:

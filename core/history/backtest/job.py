@@ -289,7 +289,7 @@ class Outcome:
         candidates = simulated_candidates(
             tables["runs"], candidates, grid.target, system, records.latest
         )
-        wanted = system.recommended(tables["runs"], candidates, grid.target, system.nouns)
+        wanted = system.recommended(tables["runs"], candidates, grid.target, system.nouns, None)
         found = {**tables, "candidates": candidates, "recommended": wanted}
         whole = {name: found[name] for name in TABLES}
         advice = describe_advice(tables["runs"], candidates, grid.target, system.nouns)

@@ -38,7 +38,8 @@ class BacktestSystem:
             ``InputError`` for a name that the system does not have.
         load: Reads the record of a cluster's window; the last argument is seconds a minute.
         simulate: Runs one unit on its window's record: the same unit, the same tables.
-        recommended: Makes ``RECOMMENDED`` of rows of ``RUNS`` and of the ranked candidates.
+        recommended: Makes ``RECOMMENDED`` of rows of ``RUNS`` and of the ranked candidates; the
+            last argument is the label of a candidate, ``None``: the one to choose.
         plan: Makes the plan that sets what is recommended.
         converged: Simulates a candidate to convergence on a snapshot: the candidate is a row of
             ``CANDIDATES`` or ``RUNS``, the last argument the record's row of ``RUNS``.
@@ -57,7 +58,7 @@ class BacktestSystem:
     candidates: Callable[[Grid], tuple[Candidate, ...]]
     load: Callable[[HistoryStore, str, Window, float], Any]
     simulate: Callable[[Any, Unit, Tick | None], UnitResult]
-    recommended: Callable[[pa.Table, pa.Table, Target, Wording], pa.Table]
+    recommended: Callable[[pa.Table, pa.Table, Target, Wording, str | None], pa.Table]
     plan: RecommendedPlan
     converged: Callable[[Any, Mapping[str, Any], Mapping[str, Any]], Effect | None]
     fix: Callable[[Mapping[str, Any], Mapping[str, Any]], Fix]

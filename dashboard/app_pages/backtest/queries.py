@@ -6,10 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-import pandas as pd
-
 from core.errors import OpsError
-from core.history.backtest import advice
 from core.history.backtest.model import Target
 from core.history.backtest.parsing import grid_of
 from core.history.backtest.systems import SYSTEMS, system_of
@@ -22,6 +19,7 @@ from dashboard.services import history
 from dashboard.services import jobs as services_jobs
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
 
     from dashboard.services import Config
@@ -153,6 +151,7 @@ def changes_to(job: Job, cluster: str, label: str) -> pd.DataFrame:
 
     Raises:
         ComputeError: Its tables cannot be read.
+        InputError: Its parameters cannot be read.
     """
     changes: pd.DataFrame = _changes((job.id, cluster, label))
     return changes
@@ -161,12 +160,11 @@ def changes_to(job: Job, cluster: str, label: str) -> pd.DataFrame:
 def _read_changes(key: tuple[str, str, str]) -> pd.DataFrame:
     job_id, cluster, label = key
     job = services_jobs.job(services.page_config(), job_id)
+    grid = grid_of(asked_grid(job))
     runs, candidates = (services_jobs.result(job, name) for name in ("runs", "candidates"))
-    target = target_of(job)
-    if target is None:
-        return found_of(candidates, None).recommended
-    changes = advice.changes_to(runs, candidates, cluster, label, (target, nouns_of(job)))
-    return pd.DataFrame(changes.to_pandas())
+    system = system_of(grid)
+    changes = system.recommended(runs, candidates, grid.target, system.nouns, label)
+    return found_of(candidates, changes).changes(cluster)
 
 
 _changes = cached(_read_changes, max_entries=16)

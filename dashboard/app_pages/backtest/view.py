@@ -339,7 +339,9 @@ def _changes(view: Shown, name: str) -> pd.DataFrame | None:
         words.failed(error, what="What it changes cannot be read")
         return None
     if changes.empty:
-        st.caption("It changes nothing: these settings are in force.")
+        st.caption(
+            "It changes no setting, or the recorded settings could not be replayed to compare it."
+        )
         return None
     return changes
 

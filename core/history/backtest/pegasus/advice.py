@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from core.findings.finding import Fix
-from core.history.backtest.advice import chosen, outcome_note, verdict
+from core.history.backtest.advice import outcome_note, picked, records_of, verdict
 from core.history.backtest.model import REPLAYED, Target
 from core.history.backtest.pegasus.rules import LEVEL
 from core.history.backtest.ranking import the
@@ -25,7 +25,7 @@ _NEXT_ROUND: Final = "next round"
 
 
 def recommended_switches(
-    runs: pa.Table, candidates: pa.Table, target: Target, nouns: Wording
+    runs: pa.Table, candidates: pa.Table, target: Target, nouns: Wording, label: str | None = None
 ) -> pa.Table:
     """Return the switches to set on each cluster, as ``RECOMMENDED``.
 
@@ -36,13 +36,13 @@ def recommended_switches(
         candidates: Best first.
         target: What is good enough.
         nouns: Of the system.
+        label: Of the candidate; ``None``: the one to choose, see :func:`chosen`.
     """
     found: list[dict[str, Any]] = []
-    records = {row["cluster"]: row for row in runs.to_pylist() if _is_read(row)}
-    for cluster, run in records.items():
+    for cluster, run in records_of(runs).items():
         mine = [row for row in candidates.to_pylist() if row["cluster"] == cluster]
-        best, again = chosen(mine, target), the(mine, REPLAYED)
-        if best is None or again is None:
+        best, again = picked(mine, target, label), the(mine, REPLAYED)
+        if best is None or again is None or again["rank"] is None:
             continue
         why = _why(best, again, _copied_mb_per_day(runs, best)) + outcome_note(best)
         for key, old, new in _changes(best, run):
@@ -56,14 +56,10 @@ def recommended_switches(
                     "is_dynamic": True,
                     "takes_effect": _NEXT_ROUND,
                     "why": why,
-                    "verdict": verdict(best, target, nouns),
+                    "verdict": verdict(best, mine, target, nouns),
                 }
             )
     return pa.Table.from_pylist(found, schema=RECOMMENDED)
-
-
-def _is_read(row: Mapping[str, Any]) -> bool:
-    return bool(row["is_record"]) and row["problem"] is None
 
 
 def _changes(
