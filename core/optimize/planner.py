@@ -49,7 +49,7 @@ def optimize(
 def _proposal(outcome: Outcome, request: OptimizeRequest) -> Proposal:
     balance, band = outcome.balance, outcome.band
     fleet = balance.fleet
-    binding = what_binds(balance, band, request.max_moves)
+    binding = what_binds(balance, band, request.max_moves if outcome.is_spent else None)
     order = best_order(balance)
     before = deviation(fleet, fleet.load, request.relief)
     after = deviation(fleet, balance.load, request.relief)
@@ -198,7 +198,13 @@ def _unknown(fleet: Fleet, request: OptimizeRequest) -> Proposal:
 
 
 def what_binds(balance: Balance, band: Band, max_moves: int | None) -> tuple[Binding, ...]:
-    """Return what keeps the brokers from the goal, the worst broker first; none: all is well."""
+    """Return what keeps the brokers from the goal, the worst broker first; none: all is well.
+
+    Args:
+        balance: After the moves.
+        band: The goal.
+        max_moves: The budget that does not suffice; ``None``: there is none, or it does.
+    """
     fleet = balance.fleet
     violation = np.where(fleet.known, band.violation(balance.load), 0.0)
     outside = np.flatnonzero(violation > band.slack)
@@ -206,14 +212,14 @@ def what_binds(balance: Balance, band: Band, max_moves: int | None) -> tuple[Bin
     if not outside.size:
         return ()
     found: list[Binding] = []
-    if max_moves is not None and len(balance.order) >= max_moves:
+    if max_moves is not None:
         more = pluralize(outside.size, "broker")
         found.append(
             Binding(
                 code="move_budget",
                 subject="",
-                sentence=f"The budget of {pluralize(max_moves, 'move')} is used up; {more} "
-                "would need more.",
+                sentence=f"The budget of {pluralize(max_moves, 'move')} is too small: {more} "
+                f"{'stays' if outside.size == 1 else 'stay'} outside the goal.",
             )
         )
         return tuple(found)

@@ -74,11 +74,15 @@ _PROGRESS_RATIO: Final = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The fleet after the moves; ``band`` is the goal, and ``bounds`` are the goal's."""
+    """The fleet after the moves; ``band`` is the goal, and ``bounds`` are the goal's.
+
+    ``is_spent``: the goal takes more moves than the budget has.
+    """
 
     balance: Balance
     band: Band
     bounds: Bounds
+    is_spent: bool = False
 
 
 def solve(fleet: Fleet, request: OptimizeRequest) -> Outcome:
@@ -86,7 +90,7 @@ def solve(fleet: Fleet, request: OptimizeRequest) -> Outcome:
 
     Where it is proven that the busiest broker cannot come into the band, the lowest peak that it
     can come to is aimed at instead. A budget that does not suffice is spent on the tightest band
-    that it reaches.
+    that it reaches; one that suffices changes nothing.
     """
     mean = _mean(fleet, fleet.load)
     band = goal_band(mean, request)
@@ -95,20 +99,23 @@ def solve(fleet: Fleet, request: OptimizeRequest) -> Outcome:
     if is_inside(balance, band):
         return Outcome(balance, band, bounds)
     aim = _reachable(fleet, band, bounds)
-    balance = _search(fleet, aim, request.max_moves, bounds)
+    balance = _search(fleet, aim, None, bounds)
     for _ in range(_MEAN_ROUNDS if fleet.measure == "usage" and request.relief is None else 0):
         band = goal_band(_mean(fleet, balance.load), request)
         if is_inside(balance, band):
             break
         bounds = find_bounds(fleet, band)
         aim = _reachable(fleet, band, bounds)
-        balance = _search(fleet, aim, request.max_moves, bounds)
-    is_spent = request.max_moves is not None and len(balance.order) >= request.max_moves
-    if is_spent and request.max_moves is not None and not is_inside(balance, band):
-        balance = _spend(fleet, request, balance, request.max_moves)
+        balance = _search(fleet, aim, None, bounds)
+    budget = request.max_moves
+    if budget is None or len(balance.order) <= budget:
+        return Outcome(balance, band, bounds)
+    balance = _search(fleet, aim, budget, bounds)
+    if not is_inside(balance, band):
+        balance = _spend(fleet, request, balance, budget)
         # the widest band that it helped to aim at leaves brokers outside the goal as they are
-        Repair(balance, aim, request.max_moves).run()
-    return Outcome(balance, band, bounds)
+        Repair(balance, aim, budget).run()
+    return Outcome(balance, band, bounds, is_spent=True)
 
 
 def goal_band(mean: float, request: OptimizeRequest) -> Band:

@@ -246,7 +246,7 @@ def test_what_would_turn_a_verdict_really_turns_it(site, snapshot):
     ("params", "expected"),
     [
         ({"within": "40"}, "within 40% of the mean"),
-        ({"most": "2"}, "The budget of 2 moves is used up"),
+        ({"most": "2"}, "The budget of 2 moves is too small"),
         ({"relief": "60"}, "no broker's usage above 60%"),
         ({"load": "usage"}, "every broker's usage within 20%"),
     ],

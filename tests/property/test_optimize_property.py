@@ -90,12 +90,21 @@ def column(snapshot: PulsarSnapshot, table: str, key: str, name: str) -> dict[st
 
 
 @settings(max_examples=examples(40), deadline=None)
-@given(cases())
-def test_a_budget_that_is_not_used_up_changes_nothing(case: Case) -> None:
+@given(cases(), st.integers(-3, 3))
+def test_a_budget_that_suffices_changes_nothing_and_another_is_the_reason(
+    case: Case, more: int
+) -> None:
     free = msgspec.structs.replace(case.request, max_moves=None)
-    without_one = optimize(case.snapshot, free, settings=case.settings)
-    ample = msgspec.structs.replace(free, max_moves=10 * case.snapshot.bundles.num_rows)
-    assert optimize(case.snapshot, ample, settings=case.settings).moves == without_one.moves
+    whole = optimize(case.snapshot, free, settings=case.settings)
+    budget = max(len(whole.moves) + more, 0)
+    tried = optimize(
+        case.snapshot, msgspec.structs.replace(free, max_moves=budget), settings=case.settings
+    )
+    if budget >= len(whole.moves):
+        assert tried.moves == whole.moves
+        assert tried.binding == whole.binding
+    elif tried.verdict == "best_effort":
+        assert [one.code for one in tried.binding] == ["move_budget"]
 
 
 @settings(max_examples=examples(80), deadline=None)
