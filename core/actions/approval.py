@@ -88,7 +88,7 @@ def describe_approval(view: RunView, rules: ApprovalRules) -> str:
     decision = view.decision
     if decision is None or not decision.is_approved or view.worker or view.is_ended:
         return ""
-    by = f"{rules.begins_by(decision):%H:%M} UTC"
+    by = f"{rules.begins_by(decision):%Y-%m-%d %H:%M} UTC"
     return f"{decision.decided_by} approved the run; it is refused if no worker begins it by {by}."
 
 

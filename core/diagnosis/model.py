@@ -140,11 +140,11 @@ def effect_sentence(effect: Effect) -> str:
     if after.returned:
         moves += f", {after.returned:,} of them back"
     end = f"deviation {format_ratio(before.deviation)} to {format_ratio(after.deviation)}, {moves}"
+    if not effect.is_harmful:
+        return f"Simulated: {end}{'' if after.converges else '; it does not converge'}."
     if not after.converges:
         return f"Not recommended: simulated, it does not converge ({end})."
-    if effect.is_harmful:
-        return f"Not recommended: simulated, the cluster ends less even ({end})."
-    return f"Simulated: {end}."
+    return f"Not recommended: simulated, the cluster ends less even ({end})."
 
 
 def _words(outcome: Outcome) -> str:
@@ -257,9 +257,10 @@ class Diagnosis:
 
     def _short_of_even(self) -> str:
         """Return that no fix alone evens the load out, with the best of them."""
-        ends = [cause.effect.after.deviation for cause in self.causes]
+        about_load = [one.effect for one in self.causes if not one.effect.is_more_complete]
+        ends = [effect.after.deviation for effect in about_load]
         best = min((end for end in ends if end is not None), default=0.0)
         if None in ends or best <= EVEN_RATIO:
             return ""
-        alone = "The fix ends" if len(ends) == 1 else "No fix alone is enough: the best ends"
-        return f"{alone} at {format_ratio(best)}, above the target of {format_ratio(EVEN_RATIO)}."
+        alone = "The fix" if len(ends) == 1 else "No fix alone is enough: the best"
+        return f"{alone} ends at {format_ratio(best)} (target: {format_ratio(EVEN_RATIO)})."

@@ -240,5 +240,5 @@ def _effect_words(effect: Effect) -> str:
         parts.append(f"moves without traffic {before.idle_moves:,} -> {after.idle_moves:,}")
     if not before.converges:
         when = f"after {pluralize(after.rounds, 'round')}" if after.rounds else "at once"
-        parts.append(f"converges {when} (now: never)")
+        parts.append(f"converges {when} (now: never)" if after.converges else "never converges")
     return "With the fix: " + ", ".join(parts)

@@ -107,8 +107,10 @@ def _steps(page: FleetContext, spot: HotSpot) -> tuple[_Step, ...]:
             "activity",
             "Apply it",
             "On the preview. The run can be undone under Runs.",
-            "Open runs",
-            lambda: state.go("activity", cluster=cluster),
+            "Open runs" if has_applied else "Go to apply",
+            (lambda: state.go("activity", cluster=cluster))
+            if has_applied
+            else lambda: state.go("unload", cluster=cluster, bundles=[spot.bundle]),
             has_applied,
         ),
     )

@@ -38,6 +38,8 @@ def last_span(times: Sequence[datetime], most: timedelta) -> str:
         times: Of what is shown, oldest first.
         most: Span that the page asks for.
     """
-    shown = times[-1] - times[0] if times else timedelta()
+    if len(times) <= 1:
+        return "last snapshot"
+    shown = times[-1] - times[0]
     span = most if shown >= most * _WHOLE else shown
     return f"last {format_age(span.total_seconds())}"

@@ -18,6 +18,7 @@ from time import monotonic
 import psutil
 import pytest
 import requests
+from event_loops import run_apart
 from pages_server import free_port, pages_served
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
@@ -171,7 +172,7 @@ def test_metrics_are_not_served_to_the_outside(site):
 
 
 def test_a_page_is_served_over_the_websocket(site):
-    assert "Trimtab" in asyncio.run(_page(site, "a" * 32))
+    assert "Trimtab" in run_apart(_page(site, "a" * 32))
 
 
 def test_browsers_of_a_killed_process_go_on_at_another_one(site):
@@ -188,5 +189,5 @@ def test_browsers_of_a_killed_process_go_on_at_another_one(site):
     victim.kill()
     for _ in range(3):
         assert site.get("/healthz", browser).status_code == 200
-    assert "Trimtab" in asyncio.run(_page(site, cookie))
+    assert "Trimtab" in run_apart(_page(site, cookie))
     assert site.served_by()[-1] != mine

@@ -67,5 +67,5 @@ def test_a_cluster_that_cannot_be_read_does_not_cost_the_others_their_answer(spa
         spark, sources, FleetRequest(HEALTH_OF_CLUSTERS, HealthRequest()), NoProgress()
     )
     assert found[PROBLEMS]["cluster"].to_pylist() == ["gone"]
-    assert "no snapshot" in found[PROBLEMS]["sentence"][0].as_py()
+    assert "does not exist" in found[PROBLEMS]["sentence"][0].as_py()
     assert found["health"].num_rows == len(sources) - 1

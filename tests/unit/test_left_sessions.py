@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+from event_loops import run_apart
 from streamlit.runtime.session_manager import SessionInfo
 
 from dashboard.left_sessions import LeftSessions
@@ -41,7 +42,7 @@ def test_a_session_that_stays_away_is_ended_once() -> None:
         assert kept.get("away") is None
         assert not kept.list()
 
-    asyncio.run(visits())
+    run_apart(visits())
     assert (away.ended, back.ended) == (1, 0)
 
 
@@ -59,4 +60,4 @@ def test_a_session_that_leaves_again_has_its_whole_time_again() -> None:
         await asyncio.sleep(3 * TTL_S)
         assert session.ended == 1
 
-    asyncio.run(visits())
+    run_apart(visits())

@@ -74,9 +74,9 @@ def _draws(
     release: str | None,
     budget_s: float,
 ) -> Draws:
-    base = Change(settings=dict(assumed or {}), release=release)
+    base = Change(settings=dict(assumed or {}), release=release).also(Change(settings=_ON))
     return Draws(
-        judged_trials(Trials(snapshot, budget_s=budget_s, assumed=base.also(Change(settings=_ON))))
+        judged_trials(Trials(snapshot, budget_s=budget_s, assumed=base, stops_midway=True))
     )
 
 
@@ -95,6 +95,8 @@ def _outcome(draws: Draws, values: Mapping[str, Any]) -> tuple[str, bool | None]
         effect = draws.trials.effect(change)
     except OpsError:
         effect = None
+    if not draws.trials.known(change):
+        return "Not simulated: the time was over.", None
     if effect is None:
         return "Not simulated: such a cluster cannot be.", None
     if effect.is_harmful:

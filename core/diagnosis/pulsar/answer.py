@@ -161,6 +161,11 @@ def _problem(context: DiagnosisContext) -> str:
     if not end.converges:
         if not end.moves:
             return f"{context.strategy.name} sheds bundles every round, and none leaves its broker."
+        if context.trials.baseline.is_cut_short and not end.returned:
+            return (
+                f"{context.strategy.name} has not converged within "
+                f"{pluralize(end.rounds, 'round')}: {pluralize(end.moves, 'move')}."
+            )
         return (
             f"{context.strategy.name} does not converge: {pluralize(end.moves, 'move')} in "
             f"{pluralize(end.rounds, 'round')}, {end.returned:,} of them returned."
@@ -212,8 +217,7 @@ def _brevity(trials: Trials) -> tuple[str, ...]:
     if not trials.baseline.is_cut_short:
         return ()
     rounds = pluralize(trials.horizon, "round")
-    why = "the cluster still moves bundles, and more rounds exceed the time"
-    return (f"Simulated for {rounds}: {why}.",)
+    return (f"Simulated for {rounds}: more exceed the time.",)
 
 
 def _why_no_more(context: DiagnosisContext) -> str:
@@ -296,7 +300,8 @@ class _Search:
     def causes(self) -> tuple[Cause, ...]:
         """Return the proven causes, best first."""
         candidates = [one for pattern in self._patterns for one in pattern(self._context)]
-        candidates.sort(key=self._turn)
+        # what a broker does not serve matters most, and takes one round to see
+        candidates.sort(key=lambda one: (one.tier >= 0, self._turn(one)))
         proven = list(self._proven(one for one in candidates if one.tier <= 0))
         later = self._proven(one for one in candidates if one.tier > 0)
         # what the snapshot shows needs no pair
@@ -349,7 +354,9 @@ class _Search:
             is_late = self._trials.is_search_over and not self._trials.is_begun(change)
             effect = None if is_late else self._trials.effect(change)
             is_finished = self._trials.known(change)
-            if not is_finished:
+            # whether a broker serves a bundle does not take more rounds
+            is_shown = candidate.tier < 0 and effect is not None and effect.is_more_complete
+            if not is_finished and not is_shown:
                 self._late[is_pair].setdefault(change.key, change)
             if effect is None:
                 continue
@@ -360,8 +367,8 @@ class _Search:
                 is_better |= effect.is_calmer and not effect.is_harmful
             is_better &= effect.is_more_complete or not self._trials.spoils_traffic(change)
             if is_better:
-                # what the time cut short proves nothing
-                (found if is_finished else self._promising).append(
+                # what the time cut short proves nothing else
+                (found if is_finished or is_shown else self._promising).append(
                     _Proven(candidate, change, effect)
                 )
                 if is_finished:

@@ -55,7 +55,9 @@ def _percent(ratio: float | None) -> float | None:
 
 
 def rest_of(effect: Effect) -> str:
-    """Return when the cluster comes to rest with the fix."""
+    """Return after how many rounds nothing moves any more with the fix."""
+    if not effect.after.converges:
+        return "never"
     return pluralize(effect.after.rounds, "round") if effect.after.rounds else "at once"
 
 

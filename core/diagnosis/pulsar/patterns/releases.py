@@ -42,14 +42,13 @@ def release_defect(context: DiagnosisContext) -> Iterator[Candidate]:
     turning = _turning_versions(target.number, newest, _relevant(context))
     for version in turning:
         later = Release.of(version)
-        # what a later release of the same line takes back is no remedy
-        settled = [one for one in turning if version_number(one)[:2] == later.number[:2]][-1]
         if not later.is_known:
             continue
         changed = [
             name
             for name in _relevant(context)
-            if _is_mended(name, before, later.number) and _holds_in_line(name, before, later.number)
+            # what a later release of the same line takes back is no remedy
+            if _is_better(name, before, later.number) and _holds_in_line(name, before, later.number)
         ]
         stable = _stable_from(changed[0], before, later.number) if changed else ""
         before = later.number
@@ -59,7 +58,7 @@ def release_defect(context: DiagnosisContext) -> Iterator[Candidate]:
         yield Candidate(
             code="release_defect",
             summary=f"Release {target.name}: {RULES[changed[0]].sentence}. {version} changes this.",
-            changes=(context.base.also(Change(settings=held, release=settled)),),
+            changes=(context.base.also(Change(settings=held, release=version)),),
             hint=f"Upgrade the brokers to {_upgrades(version, stable)}.",
             tier=1,
             calm_suffices=True,
@@ -71,31 +70,31 @@ def later_has(key: str, later: Release) -> bool:
     return SETTING_BY_KEY[key].exists_in(later)
 
 
-def _is_mended(rule: str, before: Number, later: Number) -> bool:
+def _is_better(rule: str, before: Number, later: Number) -> bool:
     """Return whether a rule changes for the better between two releases."""
     history = RULE_HISTORY[rule]
     old, new = value_at(history, before), value_at(history, later)
     return new > old if rule in _REMEDIES else new < old
 
 
-def _holds_in_line(rule: str, before: Number, mended: Number) -> bool:
-    """Return whether no later release of the same line takes a mended rule back."""
+def _holds_in_line(rule: str, before: Number, changed: Number) -> bool:
+    """Return whether no later release of the same line takes a change for the better back."""
     later = (version_number(version) for version in RULE_HISTORY[rule])
     return all(
-        _is_mended(rule, before, number)
+        _is_better(rule, before, number)
         for number in later
-        if number > mended and number[:2] == mended[:2]
+        if number > changed and number[:2] == changed[:2]
     )
 
 
-def _stable_from(rule: str, before: Number, mended: Number) -> str:
-    """Return the version from which a mended rule stays mended; blank: it does not."""
-    later = sorted({mended, *map(version_number, RULE_HISTORY[rule])})
+def _stable_from(rule: str, before: Number, changed: Number) -> str:
+    """Return the version from which a rule stays better; blank: it does not."""
+    later = sorted({changed, *map(version_number, RULE_HISTORY[rule])})
     stable = ""
     for number in later:
-        if number < mended:
+        if number < changed:
             continue
-        is_good = _is_mended(rule, before, number)
+        is_good = _is_better(rule, before, number)
         stable = (stable or _version(number)) if is_good else ""
     return stable
 
