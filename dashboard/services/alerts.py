@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.access import Identity
 from core.alerts.model import Alert, AlertChange, Silence
-from core.errors import UnknownNameError
+from core.errors import ConfigError, UnknownNameError
 from dashboard import services
 from dashboard.services import history
 
@@ -49,9 +49,18 @@ def current(config: Config) -> tuple[list[Alert], list[Silence]]:
     names = {cluster.name for cluster in config.clusters}
     found = [one for one in store(config).alerts().values() if one.key.cluster in names]
     silences = store(config).silences(services.now())
-    hidden = {one.name for one in services.whole_config(config).clusters} - names
-    kept = [one for one in silences if _fits(one, names) or not _fits(one, hidden)]
+    kept = [one for one in silences if _fits(one, names) or not _is_hidden(config, one)]
     return sorted(found, key=_place), kept
+
+
+def _is_hidden(config: Config, silence: Silence) -> bool:
+    """Whether a silence fits a cluster that the person may not see."""
+    try:
+        every = services.whole_config(config).clusters
+    except ConfigError:  # the file is being changed: what is not known to be visible is hidden
+        return True
+    names = {cluster.name for cluster in config.clusters}
+    return _fits(silence, {one.name for one in every} - names)
 
 
 def _fits(silence: Silence, names: Iterable[str]) -> bool:
