@@ -46,6 +46,7 @@ class Balance:
         load: ``(b,)``: the largest component of each.
         destination: ``(m,)``: where each bundle went, -1: it stays.
         order: Bundles in the order in which they moved.
+        is_cut: Whether a budget ended the moves.
     """
 
     def __init__(self, fleet: Fleet) -> None:
@@ -54,6 +55,7 @@ class Balance:
         self.load = load_of(self.used)
         self.destination = np.full(fleet.rows.size, -1, np.int64)
         self.order: list[int] = []
+        self.is_cut = False
         self._topics = np.zeros(len(fleet.view.brokers), np.int64)
         groups = max(len(fleet.view.groups), 1)
         domains = int(fleet.where.domains.max(initial=0)) + 1

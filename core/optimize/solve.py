@@ -35,6 +35,10 @@ _MEAN_ROUNDS: Final = 4
 _BUDGET_ROUNDS: Final = 6
 """Halvings of the search for the tightest band that a budget of moves reaches."""
 
+_AMPLE_TIMES: Final = 2
+_AMPLE: Final = 50
+"""So many moves are tried before some are found needless, times the budget and more."""
+
 _PEAK_ROOM_RATIO: Final = 0.005
 """Whole bundles need a little more room than the liquid of the linear programme."""
 
@@ -99,16 +103,18 @@ def solve(fleet: Fleet, request: OptimizeRequest) -> Outcome:
     if is_inside(balance, band):
         return Outcome(balance, band, bounds)
     aim = _reachable(fleet, band, bounds)
-    balance = _search(fleet, aim, None, bounds)
+    budget = request.max_moves
+    # far enough that a plan within the budget is the one that there is without any
+    enough = None if budget is None else _AMPLE_TIMES * budget + _AMPLE
+    balance = _search(fleet, aim, enough, bounds)
     for _ in range(_MEAN_ROUNDS if fleet.measure == "usage" and request.relief is None else 0):
         band = goal_band(_mean(fleet, balance.load), request)
-        if is_inside(balance, band):
+        if balance.is_cut or is_inside(balance, band):
             break
         bounds = find_bounds(fleet, band)
         aim = _reachable(fleet, band, bounds)
-        balance = _search(fleet, aim, None, bounds)
-    budget = request.max_moves
-    if budget is None or len(balance.order) <= budget:
+        balance = _search(fleet, aim, enough, bounds)
+    if budget is None or (len(balance.order) <= budget and not balance.is_cut):
         return Outcome(balance, band, bounds)
     balance = _search(fleet, aim, budget, bounds)
     if not is_inside(balance, band):
@@ -233,6 +239,7 @@ class Repair:
         self._run(self._move_one)
         self._run(lambda broker: self._move_one(broker) or self._swap(broker))
         self._run(lambda broker: self._move_one(broker) or self._swap(broker) or self._ease(broker))
+        self._balance.is_cut |= self._left() <= 0
 
     def _run(self, repair: Callable[[int], bool]) -> None:
         stuck = ~self._fleet.known
