@@ -69,11 +69,11 @@ def compare_brokers(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> Co
     leader = snapshot.manifest.leader
     groups = [
         BrokerGroup(
-            brokers=tuple(by_name(alike)),
+            brokers=tuple(by_name(same)),
             values=dict(zip(differing, values, strict=True)),
-            has_leader=leader in alike,
+            has_leader=leader in same,
         )
-        for values, alike in members.items()
+        for values, same in members.items()
     ]
     return Comparison(
         rows=tuple(differing),
