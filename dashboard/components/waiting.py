@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from dashboard import services
+from dashboard import services, state
 from dashboard.components import words
 from dashboard.components.systems import system_of
 from dashboard.presenters.freshness import last_error
@@ -19,6 +19,24 @@ if TYPE_CHECKING:
     from dashboard.services import Config
 
 _LOOK_EVERY_S = 2.0
+_LOOK_FOR_RESULT_EVERY_S = 1.0
+
+
+def until(is_there: Callable[[], bool], sentence: str) -> None:
+    """Say what is being computed in the background, and draw the page again when it is there.
+
+    Args:
+        is_there: Returns whether it is; never waits.
+        sentence: What is being computed.
+    """
+    look = partial(_look_for_result, is_there, sentence)
+    st.fragment(look, run_every=state.ticking(_LOOK_FOR_RESULT_EVERY_S))()
+
+
+def _look_for_result(is_there: Callable[[], bool], sentence: str) -> None:
+    st.caption(f":material/hourglass_top: {sentence}")
+    if is_there() and not state.is_busy():
+        st.rerun()
 
 
 def no_clusters(config: Config, kinds: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from time import monotonic
 
 import pytest
 from fleet_builder import make_snapshot
@@ -87,6 +88,15 @@ def edit(app, key, bundle):
     return app
 
 
+def settled(app, sentence):
+    """Run until what is computed in the background is there, and the sentence gone."""
+    until = monotonic() + WAIT_S
+    while sentence in texts(app) and monotonic() < until:
+        app.run()
+    assert_calm(app)
+    return app
+
+
 def click(app, key):
     app.button(key=key).click().run()
     assert_calm(app)
@@ -102,6 +112,23 @@ def test_every_strategy_of_the_load_manager_and_the_optimizer_are_candidates(sit
     assert ("ThresholdShedder", "● active") in candidate_rows(app)
     assert candidate_rows(app)[(queries.OPTIMIZER, "")]["moves"] == 14
     assert "loadBalancerSheddingEnabled is false" in texts(app)
+
+
+def test_a_large_fleet_is_computed_in_the_background(site, snapshot, monkeypatch):
+    small = opened(site, pick="ThresholdShedder")
+    monkeypatch.setattr(queries, "SYNC_BUNDLES", 10)
+    monkeypatch.setattr(queries, "HUGE_BUNDLES", 10)
+    site.put(make_snapshot(brokers=4, bundles=60, now=now(), seed=8))
+    app = site.open("rebalance", play="false", pick="ThresholdShedder")
+    assert "Computing what each strategy would move." in texts(app)
+    assert not app.dataframe
+    stored = services.snapshot_store(services.load_config(site.config, ())).entries("fleet")[-1]
+    assert queries.decided_by_all.wait((stored, MODULAR), WAIT_S)
+    app.run()
+    assert candidate_rows(app).keys() == candidate_rows(small).keys()
+    assert "Computing the plan." in texts(app)
+    settled(app, "Computing the plan.")
+    assert moves(app)
 
 
 def test_simulated_rounds_fill_the_columns_and_are_drawn_side_by_side(site, snapshot):

@@ -137,6 +137,17 @@ def test_every_broker_without_a_chance_has_a_reason_with_numbers() -> None:
         assert words
 
 
+@pytest.mark.parametrize("strategy", [None, LEAST_RATE, LEAST_USAGE])
+def test_the_reason_of_one_broker_is_that_among_all(strategy: str | None) -> None:
+    snapshot = make_snapshot()
+    bundle = snapshot.bundles.column("bundle")[0].as_py()
+    brokers = [*snapshot.brokers.column("broker").to_pylist(), "stranger:1"]
+    one_by_one = _place(snapshot, bundle, strategy=strategy).ruled_out
+    apart = {name: one_by_one[name] for name in brokers if name in one_by_one}
+    assert apart == dict(_place(snapshot, bundle, strategy=strategy).ruled_out)
+    assert apart
+
+
 def test_a_broker_with_more_bundles_of_the_namespace_is_ruled_out() -> None:
     snapshot = _snapshot([_broker("a:1", 1.0), _broker("b:1", 1.0)], [_bundle(ONE, "a:1")])
     placement = _place(snapshot, ONE)

@@ -104,24 +104,24 @@ class Reasons(Mapping[str, str]):
     person reads a few.
 
     Args:
-        make: Returns all of them; called at most once, but for a race that costs time only.
+        make: Returns that of one broker (none where it is not ruled out), or all of them where it
+            gets ``None``; for all it is called at most once, but for a race that costs time only.
     """
 
     __slots__ = ("_made", "_make")
 
-    def __init__(self, make: Callable[[], dict[str, str]]) -> None:
-        self._make: Callable[[], dict[str, str]] | None = make
+    def __init__(self, make: Callable[[str | None], dict[str, str]]) -> None:
+        self._make = make
         self._made: dict[str, str] | None = None
 
     def _all(self) -> dict[str, str]:
-        make = self._make  # read before _made, which is set before this is released
-        if self._made is None and make is not None:
-            self._made = make()
-            self._make = None
-        return self._made or {}
+        if self._made is None:
+            self._made = self._make(None)
+        return self._made
 
     def __getitem__(self, broker: str) -> str:
-        return self._all()[broker]
+        known = self._make(broker) if self._made is None else self._made
+        return known[broker]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._all())

@@ -464,11 +464,16 @@ def _ruled_out(
     namespace: int,
     filtered: Filtered,
     chances: Floats,
+    broker: str | None = None,
 ) -> dict[str, str]:
+    """Return why brokers are ruled out: all of them, or the one that is named."""
     names = context.view.brokers
     candidates = filtered.candidates[0]
+    asked = np.full(len(names), broker is None)
+    if broker in context.view.broker_index:
+        asked[context.view.broker_index[broker]] = True
     reasons: dict[str, str] = {}
-    for row in np.flatnonzero(~context.usable):
+    for row in np.flatnonzero(asked & ~context.usable):
         reasons[names[row]] = (
             "candidates: not among those given"
             if not context.available[row]
@@ -476,12 +481,12 @@ def _ruled_out(
         )
     before = context.usable
     for name, stage in filtered.stages:
-        gone = np.flatnonzero(before & ~stage[0] & ~candidates & (chances == 0))
+        gone = np.flatnonzero(asked & before & ~stage[0] & ~candidates & (chances == 0))
         if gone.size:
             reason_of = _REASONS[name](context, namespace, before)
             reasons.update({names[row]: f"{name}: {reason_of(int(row))}" for row in gone})
         before = stage[0]
-    lost = np.flatnonzero(candidates & (chances == 0))
+    lost = np.flatnonzero(asked & candidates & (chances == 0))
     if lost.size:
         loss_of = selector.losses(context, filtered.candidates)
         reasons.update({names[row]: f"{selector.name}: {loss_of(int(row))}" for row in lost})

@@ -19,7 +19,7 @@ from core.arrays import column_values
 from core.errors import InputError, UnknownNameError
 from core.ids import namespace_of, parse_range
 from core.plan.model import Diagnostic, DiagnosticSeverity
-from core.pulsar.placement import place_bundle
+from core.pulsar.placement import Placement, place_bundle
 from core.pulsar.placement.extensible import within_isolation
 from core.pulsar.placement.filters import (
     ANTI_AFFINITY,
@@ -44,6 +44,8 @@ _OVERLOADED: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
 _EXCLUDED: Final = "loadBalancerSheddingExcludedNamespaces"
 
 _OF_BOTH: Final = "LeastResourceUsageWithWeight"
+"""Both managers have it, and the filters are the same under every strategy."""
+
 _POLICIES: Final = frozenset({POLICIES, ISOLATION_FILTER})
 _ANTI_AFFINITIES: Final = frozenset({ANTI_AFFINITY, ANTI_AFFINITY_FILTER})
 _TOPIC_COUNTS: Final = frozenset({TOPIC_COUNT, MAX_TOPICS})
@@ -183,8 +185,10 @@ def _check_kind(basis: Basis, destination: str, row: int) -> Iterator[Diagnostic
             "part in placement.",
             "Choose a broker of the leader's kind.",
         )
+    if not basis.settings.flag("preferLaterVersions"):
+        return
     ranks = version_ranks(view.versions)
-    if basis.settings.flag("preferLaterVersions") and ranks[row] < ranks.max():
+    if ranks[row] < ranks.max():
         latest = view.versions[int(ranks.argmax())]
         yield _error(
             "destination_version",
@@ -195,8 +199,22 @@ def _check_kind(basis: Basis, destination: str, row: int) -> Iterator[Diagnostic
         )
 
 
-def check_move(basis: Basis, bundle: str, destination: str) -> Iterator[Diagnostic]:
-    """Check that this bundle may go to this broker: policies, anti-affinity, kind and version."""
+def placed_by_filters(basis: Basis, bundle: str) -> Placement:
+    """Return a placement of the bundle, whose filters are those of every strategy."""
+    return place_bundle(basis.view, bundle, basis.settings, strategy=_OF_BOTH)
+
+
+def check_move(
+    basis: Basis, bundle: str, destination: str, placed: Placement | None = None
+) -> Iterator[Diagnostic]:
+    """Check that this bundle may go to this broker: policies, anti-affinity, kind and version.
+
+    Args:
+        basis: What is looked at.
+        bundle: Name.
+        destination: Broker.
+        placed: By :func:`placed_by_filters`, where several destinations are checked.
+    """
     row = basis.view.bundle_row(bundle)
     if basis.view.owner[row] == basis.view.broker_row(destination):
         yield _error(
@@ -207,8 +225,7 @@ def check_move(basis: Basis, bundle: str, destination: str) -> Iterator[Diagnost
             "Choose another destination, or none.",
         )
         return
-    # the filters are the same under every strategy, so the one that both managers have is used
-    placed = place_bundle(basis.view, bundle, basis.settings, strategy=_OF_BOTH)
+    placed = placed_by_filters(basis, bundle) if placed is None else placed
     if not placed.is_known:
         yield _warning(
             "destination_unchecked",
@@ -321,7 +338,7 @@ def _check_namespace(basis: Basis, namespace: str) -> Iterator[Diagnostic]:
 
 def _stale(basis: Basis, broker: str, role: str) -> Iterator[Diagnostic]:
     row = basis.view.broker_row(broker)
-    reported_ms = float(column_values(basis.snapshot.brokers, "reported_at")[row])
+    reported_ms = float(column_values(basis.snapshot.brokers.slice(row, 1), "reported_at")[0])
     age_s = (datetime_to_ms(basis.snapshot.manifest.taken_at) - reported_ms) / 1000
     bound_s = 2 * basis.settings.number(_MAX_INTERVAL) * 60
     if np.isfinite(age_s) and age_s > bound_s:

@@ -140,7 +140,11 @@ def _one_step(
     return grown, replace(first, distribution=mixture, ruled_out=ruled_out)
 
 
-def _losers(ruled_out: Mapping[str, str], mixture: Mapping[str, float]) -> dict[str, str]:
+def _losers(
+    ruled_out: Mapping[str, str], mixture: Mapping[str, float], broker: str | None
+) -> dict[str, str]:
+    if broker is not None:
+        return {broker: ruled_out[broker]} if broker in ruled_out and broker not in mixture else {}
     return {name: why for name, why in ruled_out.items() if name not in mixture}
 
 

@@ -21,6 +21,7 @@ from core.schemas import PULSAR_TABLES
 from core.schemas.pulsar import RATES, RESOURCES
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import CachedSnapshot, load_snapshot
+from core.units import by_name
 from dashboard.presenters.moves import Move, moves_between
 from dashboard.presenters.pulsar.fleet import ClusterSummary, summary
 from dashboard.queries.cache import cached
@@ -76,6 +77,11 @@ class Reading:
                 total = pc.add(table[f"{prefix}{part}_in"], table[f"{prefix}{part}_out"])
                 table = table.append_column(f"{prefix}{name}", total)
         return table
+
+    @cached_property
+    def brokers(self) -> list[str]:
+        """Names of the brokers, numbers in them compared as numbers."""
+        return by_name(self.snapshot.brokers["broker"].to_pylist())
 
     @cached_property
     def movable(self) -> pa.Table:

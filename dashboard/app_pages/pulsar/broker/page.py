@@ -8,7 +8,6 @@ import streamlit as st
 
 from core.errors import UnknownNameError
 from core.history.queries.sql import Period
-from core.units import by_name
 from dashboard import state
 from dashboard.app_pages.pulsar.broker import model, view
 from dashboard.charts.lines import history_lines
@@ -26,7 +25,7 @@ MOVE_POINTS = 30
 page = frame.open_page("Broker", PulsarPage)
 reading = page.reading
 snapshot, settings, measures = reading.snapshot, reading.settings, reading.measures
-names = list(measures.brokers)
+names = reading.brokers
 named = state.text(state.BROKER)
 if named and named not in names:
     words.failed(
@@ -40,7 +39,7 @@ if not names:
 with st.container(horizontal=True, vertical_alignment="center"):
     broker = st.selectbox(
         "Broker",
-        by_name(names),
+        names,
         index=None,
         placeholder="Choose a broker",
         format_func=option,

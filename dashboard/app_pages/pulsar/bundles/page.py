@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import streamlit as st
 
-from core.units import by_name, format_bytes_per_s, format_count, format_ratio
+from core.units import format_bytes_per_s, format_count, format_ratio
 from dashboard import state
 from dashboard.app_pages.pulsar.bundles import model
 from dashboard.charts.ring import NOT_OWNED, namespace_ring
@@ -95,7 +95,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     )
     owner = st.selectbox(
         "Owner",
-        ["", NOT_OWNED, *by_name(reading.measures.brokers)],
+        ["", NOT_OWNED, *reading.brokers],
         format_func=option,
         key=state.OWNER,
         bind="query-params",

@@ -216,15 +216,3 @@ def _look(choice: Choice, shown: int) -> None:
     st.caption(f":material/hourglass_top: Simulating: {done} of {len(choice.candidates)} done.")
     if done > shown and not state.is_busy():
         st.rerun()
-
-
-def wait_for_optimal(run: queries.Optimization) -> None:
-    """Draw the page again as soon as the optimal plan is there."""
-    look = partial(_look_for_optimal, run)
-    st.fragment(look, run_every=state.ticking(_LOOK_EVERY_S))()
-
-
-def _look_for_optimal(run: queries.Optimization) -> None:
-    st.caption(":material/hourglass_top: Computing the optimal plan.")
-    if queries.proposed_in_background(run) is not None and not state.is_busy():
-        st.rerun()

@@ -20,12 +20,21 @@ from dashboard.app_pages.pulsar.rebalance import (
 from dashboard.components import frame, words
 from dashboard.components.pulsar import leader_round, moves_plan
 from dashboard.components.pulsar.page import PulsarPage
+from dashboard.components.waiting import until
 
 CHART_PX = 420
 
 live = frame.open_page("Rebalance", PulsarPage)
 page = frozen.frozen(live)
 reading = page.reading
+names = candidates.known_strategies(page)
+is_huge = reading.snapshot.bundles.num_rows > queries.HUGE_BUNDLES
+if is_huge and not queries.decided_by_all((page.stored, names)):
+    until(
+        lambda: bool(queries.decided_by_all((page.stored, names))),
+        "Computing what each strategy would move.",
+    )
+    st.stop()
 if reading.movable.num_rows == 0:
     words.nothing("No bundle is in this snapshot", reading.snapshot.manifest)
     st.stop()
@@ -35,7 +44,6 @@ with st.container(horizontal=True, vertical_alignment="center"):
     fleet = what_if.control(page)
 what_if.banner(page, fleet)
 effective = candidates.strategy_in_force(page)
-names = candidates.known_strategies(page)
 pinned = state.listed(state.PIN)
 pick = candidates.picked(names)
 
@@ -93,7 +101,10 @@ with compared:
 with waiting:
     candidates.wait_for_rounds(choice, lines)
     if chosen is None and optimal is None:
-        candidates.wait_for_optimal(optimization)
+        until(
+            lambda: queries.proposed_in_background(optimization) is not None,
+            "Computing the optimal plan.",
+        )
     if chosen is not None:
         candidates.warn_of_unpaired(chosen)
 

@@ -6,18 +6,19 @@ smallest-moves planner. Shedding counts as switched on, for otherwise there is n
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from core.errors import OpsError
+from core.errors import InputError, OpsError
 from core.findings.finding import Finding
 from core.optimize import OptimizeRequest, Proposal, optimize
 from core.plan.model import Plan
-from core.pulsar.placement import STRATEGY_NAMES, active_placement, place_bundle
+from core.pulsar.placement import active_placement
 from core.pulsar.plan.build import build_unload_plan
-from core.pulsar.plan.checks import Basis, check_destination, check_move
+from core.pulsar.plan.checks import Basis, check_destination, check_move, placed_by_filters
 from core.pulsar.plan.clients import ClientImpact, client_impact
 from core.pulsar.plan.edit import PlanContext, dropped, retargeted
 from core.pulsar.plan.preview import Preview, preview_plan
@@ -50,6 +51,9 @@ PLAY_BUNDLES: Final = 5_000
 
 PLAN_MOVES: Final = 300
 """Of more bundles than that, a plan of the page holds at most so many moves."""
+
+HUGE_BUNDLES: Final = 200_000
+"""Of more bundles than that, what the strategies decide is computed in the background, too."""
 
 _LOOKED_AHEAD: Final = 12
 _MOST_CHECKED: Final = 60
@@ -152,6 +156,17 @@ def _decided(candidate: Candidate) -> Decided:
 
 decided = cached(_decided, max_entries=256)
 """What a strategy decides, its next round and the first one that moves something."""
+
+
+def _decided_by_all(key: tuple[CachedSnapshot, tuple[str, ...]]) -> bool:
+    stored, names = key
+    for name in names:
+        decided(Candidate(stored=stored, strategy=name))
+    return True
+
+
+decided_by_all = BackgroundResults(_decided_by_all, max_entries=16)
+"""Whether it is computed what each strategy decides on a snapshot, with the cluster's settings."""
 
 
 def _proposed(run: Optimization) -> Proposal:
@@ -280,6 +295,16 @@ def _previewed(key: tuple[PlanRequest, int]) -> tuple[Plan, Preview]:
 _previews = cached(_previewed, max_entries=64)
 
 
+def _made(request: PlanRequest) -> bool:
+    with contextlib.suppress(InputError):  # the page asks again, and says why there is none
+        rebalance_preview(request)
+    return True
+
+
+preview_made = BackgroundResults(_made)
+"""Whether plan and preview are computed: of a large fleet, in the background."""
+
+
 def _edited(request: PlanRequest, origin: PlanContext) -> Plan:
     plan = _built(request, origin)
     gone = set(request.edits.left_out)
@@ -315,14 +340,15 @@ def _allowed(key: tuple[CachedSnapshot, str]) -> tuple[str, ...]:
     stored, bundle = key
     one = reading(stored)
     basis = Basis(snapshot=one.snapshot, view=one.view, settings=one.settings, now=services.now())
-    rule = STRATEGY_NAMES[0]
-    placed = place_bundle(one.view, bundle, one.settings, strategy=rule)
-    plain: list[str] = []
-    to_check: list[str] = []
-    for broker in one.view.brokers:
-        reason = placed.ruled_out.get(broker, rule).partition(": ")[0]
-        (plain if reason == rule else to_check).append(broker)
-    fit = set(plain) | {name for name in to_check[:_MOST_CHECKED] if _may_go(basis, bundle, name)}
+    placed = placed_by_filters(basis, bundle)
+    brokers = one.view.brokers
+    fit = {*placed.candidates, *placed.distribution} if placed.is_known else set(brokers)
+    others = [name for name in brokers if name not in fit][:_MOST_CHECKED]
+    fit |= {
+        name
+        for name in others
+        if not any(item.severity == "error" for item in check_move(basis, bundle, name, placed))
+    }
     owner = one.view.owner[one.view.bundle_row(bundle)]
     fit -= {one.view.brokers[owner]} if owner >= 0 else set()
     return tuple(
@@ -331,10 +357,6 @@ def _allowed(key: tuple[CachedSnapshot, str]) -> tuple[str, ...]:
         if name in fit
         and not any(item.severity == "error" for item in check_destination(basis, name))
     )
-
-
-def _may_go(basis: Basis, bundle: str, broker: str) -> bool:
-    return not any(item.severity == "error" for item in check_move(basis, bundle, broker))
 
 
 allowed_destinations = cached(_allowed, max_entries=256)

@@ -21,6 +21,7 @@ from dashboard.app_pages.pulsar.rebalance.fleets import Fleet, Scenario, origin
 from dashboard.components import action_bar, applying, frame, tables, words
 from dashboard.components.pulsar import moves_plan
 from dashboard.components.pulsar.applying import PulsarDialog
+from dashboard.components.waiting import until
 from dashboard.legible import option
 from dashboard.presenters.pulsar import rebalance_plan
 from dashboard.presenters.pulsar import unload as presenter
@@ -86,18 +87,20 @@ class Shown:
         made: Plan and preview; ``None``: there is none.
         nothing: Why there is none.
         limit: Most moves of one plan.
+        awaited: The plan that is being computed.
     """
 
     selection: Selection
     made: tuple[Plan, Preview] | None
     nothing: str
     limit: int
+    awaited: queries.PlanRequest | None = None
 
 
 def planned(page: PulsarPage, selection: Selection) -> Shown:
     """Return the plan of a way, as it was edited."""
     first = queries.first_moves(page.stored, selection.moves, page.cluster.apply.max_steps)
-    made, nothing = None, selection.nothing
+    made, nothing, awaited = None, selection.nothing, None
     if first:
         request = queries.PlanRequest(
             stored=page.stored,
@@ -106,15 +109,19 @@ def planned(page: PulsarPage, selection: Selection) -> Shown:
             exclusions=tuple(page.cluster.exclusions),
             reason=selection.reason,
         )
+        is_small = page.reading.view.bundles.size <= queries.SYNC_BUNDLES
         try:
-            made = queries.rebalance_preview(request)
+            if is_small or queries.preview_made(request):
+                made = queries.rebalance_preview(request)
+            else:
+                awaited = request
         except InputError as error:
             nothing = f"{error.message} {error.hint}"
     dialog = state.open_dialog()
     # behind an open dialog stands what it is about
     if isinstance(dialog, PulsarDialog):
         made = dialog.plan, dialog.preview
-    return Shown(selection=selection, made=made, nothing=nothing, limit=len(first))
+    return Shown(selection=selection, made=made, nothing=nothing, limit=len(first), awaited=awaited)
 
 
 def deviations(
@@ -146,6 +153,10 @@ def draw_plan(page: PulsarPage, shown: Shown) -> None:
     """Draw the moves of the plan, each with what may be done with it."""
     selection = shown.selection
     edits_panel()
+    awaited = shown.awaited
+    if shown.made is None and awaited is not None:
+        until(lambda: bool(queries.preview_made(awaited)), "Computing the plan.")
+        return
     if shown.made is None:
         st.info(words.plain(shown.nothing), icon=":material/check:")
         return

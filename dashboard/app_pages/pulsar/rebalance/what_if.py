@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
 from core.pulsar.isolation import parse_failure_domains
-from core.units import by_name
 from dashboard import state
 from dashboard.app_pages.pulsar.rebalance import fleets, model, queries
 from dashboard.components import words
+from dashboard.components.waiting import until
 from dashboard.legible import option
 
 if TYPE_CHECKING:
     from dashboard.components.pulsar.page import PulsarPage
 
-_LOOK_EVERY_S: Final = 1.0
 _MOST_JOINING: Final = 1_000
 
 
 def control(page: PulsarPage) -> fleets.Fleet:
     """Draw the question which brokers there are; return what is supposed."""
     snapshot = page.reading.snapshot
-    brokers = by_name(snapshot.brokers["broker"].to_pylist())
+    brokers = page.reading.brokers
     named = {name for name in snapshot.brokers["failure_domain"].to_pylist() if name}
     domains = sorted(named | set(parse_failure_domains(snapshot.policies).values()))
     for key, known, what in (
@@ -93,7 +91,10 @@ def banner(page: PulsarPage, fleet: fleets.Fleet) -> None:
         elif found is not None:
             st.caption(words.plain(model.beginning(found)))
         else:
-            st.fragment(partial(_look, page, fleet), run_every=state.ticking(_LOOK_EVERY_S))()
+            until(
+                lambda: _found(page, fleet) is not None,
+                "Placing the bundles of the brokers that go.",
+            )
         st.button("Back to the fleet as it is", icon=":material/undo:", on_click=back, key="_real")
     if not isinstance(found, fleets.Scenario):
         st.stop()
@@ -105,9 +106,3 @@ def _found(page: PulsarPage, fleet: fleets.Fleet) -> fleets.Scenario | str | Non
     if page.reading.view.bundles.size <= queries.SYNC_BUNDLES:
         return fleets.scenarios(key)
     return fleets.scenarios_in_background(key)
-
-
-def _look(page: PulsarPage, fleet: fleets.Fleet) -> None:
-    st.caption(":material/hourglass_top: Placing the bundles of the brokers that go.")
-    if fleets.scenarios_in_background((page.stored, fleet)) is not None and not state.is_busy():
-        st.rerun()

@@ -10,7 +10,6 @@ from core.errors import OpsError, PlanConflictError
 from core.plan.model import Plan
 from core.pulsar.placement import STRATEGY_NAMES
 from core.pulsar.plan.preview import Preview
-from core.units import by_name
 from dashboard import state
 from dashboard.app_pages.pulsar.unload import view
 from dashboard.app_pages.pulsar.unload.queries import UnloadRequest, undo_preview, unload_preview
@@ -46,7 +45,7 @@ def picked_plan(page: PulsarPage) -> tuple[Plan, Preview] | None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         destination = st.selectbox(
             "Destination",
-            [ANY, *by_name(reading.measures.brokers)],
+            [ANY, *reading.brokers],
             format_func=option,
             key=state.TO,
             bind="query-params",
