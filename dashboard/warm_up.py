@@ -51,7 +51,9 @@ def _run() -> None:
     _draw_figures()
     for name in _LATER:
         import_module(name)
+    inspect.stack()  # through the modules of the pages, too
     freeze()
+    look_at_clusters()
     tick = threading.Event()
     while not tick.wait(_COLLECT_EVERY_S):
         gc.collect()
@@ -70,6 +72,21 @@ def _open_journal() -> None:
     """Read the configuration and open the journal, with all that they import."""
     with contextlib.suppress(OpsError):  # the first page says why
         services.journal(services.page_config())
+
+
+def look_at_clusters() -> None:
+    """Compute what the first page shows of every cluster: seconds on a huge fleet."""
+    from dashboard.app_pages.fleet.systems import FLEET  # noqa: PLC0415  # it is heavy
+    from dashboard.components.frame import saved_by_cluster  # noqa: PLC0415  # the same
+
+    with contextlib.suppress(OpsError):  # the first page says why
+        config = services.page_config()
+        saved = saved_by_cluster(config)
+        for cluster in config.clusters:
+            held = saved[cluster.name]
+            if held.latest is not None:
+                with contextlib.suppress(OpsError):  # the page of the cluster says why
+                    FLEET[cluster.kind].row(config, cluster, held, held.latest)
 
 
 def pages() -> list[str]:
