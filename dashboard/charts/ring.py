@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -16,7 +17,8 @@ from dashboard.charts.template import FAR, LINE, SERIES, UNKNOWN, styled
 
 NOT_OWNED = "not owned"
 OWNER_UNKNOWN = "owner unknown"
-_OWNERLESS = (NOT_OWNED, OWNER_UNKNOWN)
+LESS_BUSY = "less busy bundles, their mean"
+_OWNERLESS = (NOT_OWNED, OWNER_UNKNOWN, LESS_BUSY)
 _HUB = 0.4
 
 
@@ -27,7 +29,8 @@ class RingData:
     Attributes:
         lower: Shape ``(n,)``.
         upper: Shape ``(n,)``.
-        owners: Broker of each, :data:`NOT_OWNED` or :data:`OWNER_UNKNOWN`.
+        owners: Broker of each, :data:`NOT_OWNED`, :data:`OWNER_UNKNOWN`, or :data:`LESS_BUSY`
+            for neighbours that are one arc.
         values: Load of each, shape ``(n,)``, NaN where unknown.
         unit: Unit of the values.
         marked: Row of the bundle to point out, or ``None``.
@@ -65,10 +68,7 @@ def namespace_ring(data: RingData, *, height: int = 400) -> go.Figure:
                 name=owner,
                 marker={
                     "color": color,
-                    "line": {
-                        "width": [2.5 if row == data.marked else 0.6 for row in rows],
-                        "color": [FAR if row == data.marked else LINE for row in rows],
-                    },
+                    "line": _lines(rows, data.marked),
                 },
                 customdata=[
                     [range_text(int(data.lower[row]), int(data.upper[row])), text]
@@ -98,6 +98,16 @@ def namespace_ring(data: RingData, *, height: int = 400) -> go.Figure:
         margin={"l": 64, "r": 64, "t": 30, "b": 8},
     )
     return figure
+
+
+def _lines(rows: NDArray[np.int64], marked: int | None) -> dict[str, Any]:
+    """Return the outlines; one for all where none is marked, which draws in half the time."""
+    if marked is None or marked not in rows:
+        return {"width": 0.6, "color": LINE}
+    return {
+        "width": [2.5 if row == marked else 0.6 for row in rows],
+        "color": [FAR if row == marked else LINE for row in rows],
+    }
 
 
 def _by_owner(

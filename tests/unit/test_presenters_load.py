@@ -22,7 +22,7 @@ from dashboard.charts.bars import (
 )
 from dashboard.charts.heatmap import broker_heatmap, distance_colors
 from dashboard.charts.lines import history_lines
-from dashboard.charts.ring import namespace_ring
+from dashboard.charts.ring import LESS_BUSY, namespace_ring
 from dashboard.charts.scale import moments_of, scale_of, text_of
 from dashboard.charts.treemap import REST, ROOT, bundle_treemap
 from dashboard.presenters import moves
@@ -264,15 +264,26 @@ def test_ring_covers_the_whole_range_once():
     assert namespace_ring(ring).data
 
 
-def test_ring_of_a_huge_namespace_is_drawn_around_the_marked_bundle():
+def test_ring_of_a_huge_namespace_joins_what_is_less_busy():
     namespace = MOVABLE["namespace"][0].as_py()
-    names = MOVABLE.filter(pa.compute.equal(MOVABLE["namespace"], namespace))["bundle"].to_pylist()
+    table = MOVABLE.filter(pa.compute.equal(MOVABLE["namespace"], namespace)).sort_by("lower")
+    names, whole = table["bundle"].to_pylist(), bundles.ring_data(MOVABLE, namespace)
+    assert whole is not None
     for marked in (names[0], names[len(names) // 2], names[-1]):
-        ring = bundles.ring_data(MOVABLE, namespace, marked=marked, max_bundles=5)
+        ring = bundles.ring_data(MOVABLE, namespace, marked=marked, max_bundles=10)
         assert ring is not None
-        assert len(ring.lower) == 5
+        assert len(ring.lower) < len(whole.lower)
         assert ring.marked is not None
-        assert names[names.index(marked)].endswith(f"_0x{ring.upper[ring.marked]:08x}")
+        assert marked.endswith(f"0x{ring.lower[ring.marked]:08x}_0x{ring.upper[ring.marked]:08x}")
+        assert (ring.lower[0], ring.upper[-1]) == (0, FULL_UPPER)
+        assert (ring.lower[1:] == ring.upper[:-1]).all()
+        assert np.nanmax(ring.values) == np.nanmax(whole.values)
+        joined = [at for at, owner in enumerate(ring.owners) if owner == LESS_BUSY]
+        assert joined
+        for at in joined:
+            inside = (whole.lower >= ring.lower[at]) & (whole.upper <= ring.upper[at])
+            assert ring.values[at] == pytest.approx(np.nanmean(whole.values[inside]))
+        assert LESS_BUSY in {trace.name for trace in namespace_ring(ring).data}
 
 
 def test_figures_about_bundles_count_those_that_carry_half():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final, Literal
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from core.arrays import column_values
 from core.ids import range_text
 from core.units import pluralize
-from dashboard.charts.ring import NOT_OWNED, OWNER_UNKNOWN, RingData
+from dashboard.charts.ring import LESS_BUSY, NOT_OWNED, OWNER_UNKNOWN, RingData
 from dashboard.charts.treemap import REST, ROOT, TreemapData
 
 Floats = NDArray[np.float64]
@@ -23,7 +24,8 @@ GroupBy = Literal["owner", "namespace"]
 
 MAX_GROUPS: Final = 14
 MAX_LEAVES: Final = 6
-MAX_RING: Final = 1_024
+MAX_RING: Final = 200
+"""Arcs of a ring: more are thinner than a finger, and cost the browser more than all the rest."""
 
 
 def rows_of(table: pa.Table) -> pd.DataFrame:
@@ -183,26 +185,51 @@ def ring_data(
 ) -> RingData | None:
     """Return the ring of a namespace; ``None`` when none of its bundles is known.
 
-    Beyond ``max_bundles`` only those around the marked one (or the first) are drawn.
+    Of more than ``max_bundles`` the busiest have an arc of their own, and the marked one; those
+    between two of them are one arc, which stands for their mean.
     """
     table = bundles.filter(pc.equal(bundles["namespace"], namespace)).sort_by("lower")
     if table.num_rows == 0:
         return None
     names = table["bundle"].to_pylist()
     row = names.index(marked) if marked in names else None
-    start = 0
-    if table.num_rows > max_bundles:
-        start = max(0, min((row or 0) - max_bundles // 2, table.num_rows - max_bundles))
-        table = table.slice(start, max_bundles)
-    return RingData(
+    ring = RingData(
         lower=np.asarray(table["lower"], dtype=np.int64),
         upper=np.asarray(table["upper"], dtype=np.int64),
         owners=owner_names(table).to_pylist(),
         values=np.array(table["throughput"].cast(pa.float64())),
         unit="bytes/s",
-        marked=None if row is None else row - start,
+        marked=row,
         topic_hash=topic_hash,
         topic_hashes=list(topic_hashes),
+    )
+    return ring if table.num_rows <= max_bundles else _merged(ring, max_bundles // 2)
+
+
+def _merged(ring: RingData, busiest: int) -> RingData:
+    """Return the ring with neighbours that are not among the busiest as one arc."""
+    alone = np.zeros(ring.lower.size, np.bool_)
+    alone[np.argsort(-np.nan_to_num(ring.values), kind="stable")[:busiest]] = True
+    if ring.marked is not None:
+        alone[ring.marked] = True
+    begins = alone.copy()
+    begins[0] = True
+    begins[1:] |= alone[:-1] | (ring.lower[1:] != ring.upper[:-1])
+    starts = np.flatnonzero(begins)
+    ends = np.append(starts[1:], begins.size)
+    sizes = ends - starts
+    sums = np.add.reduceat(np.nan_to_num(ring.values), starts)
+    known = np.add.reduceat((~np.isnan(ring.values)).astype(np.int64), starts)
+    return replace(
+        ring,
+        lower=ring.lower[starts],
+        upper=ring.upper[ends - 1],
+        owners=[
+            ring.owners[start] if size == 1 else LESS_BUSY
+            for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)
+        ],
+        values=np.where(known > 0, sums / np.maximum(known, 1), np.nan),
+        marked=None if ring.marked is None else int(begins[: ring.marked + 1].sum()) - 1,
     )
 
 
