@@ -35,7 +35,7 @@ RUNNING_S: Final = 2
 """How often the header looks while a run is in progress."""
 
 MAX_TIMES: Final = 400
-BADGES_PX: Final = 465
+BADGES_PX: Final = 440
 """Next to the pickers on a wide window, above the buttons on a narrow one."""
 PROBLEMS_PX: Final = 85
 """What problems take more."""
@@ -83,6 +83,7 @@ def render_header(config: Config, offered: Sequence[Cluster]) -> Choice:
         state.keep_in_address(state.CLUSTER, cluster.name, default=offered[0].name)
         saved = saved_snapshots(services.snapshot_store(config), cluster.name)
         badges = st.container(
+            key="badges",
             horizontal=True,
             vertical_alignment="center",
             gap="xsmall",
@@ -233,8 +234,12 @@ def _badges(config: Config, choice: Choice, every: int | None) -> None:
     manifest = _manifest(choice)
     if manifest is not None:
         assert choice.stored is not None  # noqa: S101  # a manifest is a snapshot's
-        for badge in system_of(choice.cluster.kind).badges(manifest, choice.stored):
-            words.badge(badge)
+        for number, badge in enumerate(
+            system_of(choice.cluster.kind).badges(manifest, choice.stored)
+        ):
+            is_news = badge.tone != "gray"  # the rest has no room in a narrow window
+            with st.container(key=f"{'news' if is_news else 'calm'}_{number}", width="content"):
+                words.badge(badge)
         item = freshness.problems_badge(manifest)
         if manifest.problems and st.button(
             item.text, icon=item.icon, type="tertiary", help=item.help, key="_problems_button"
@@ -289,15 +294,16 @@ def _draw_freshness(config: Config, choice: Choice, manifest: Manifest) -> None:
     status = collector_status(services.collector_status_path(config, name))
     now, every_s = services.now(), config.collect_every_s
     read_only = describe(read_only_refusal(name)) if choice.cluster.read_only else ""
-    if choice.is_past:  # the banner says so
-        if read_only:
-            words.badge(freshness.read_only_badge(read_only))
-    else:
-        is_stale = freshness.is_stale(manifest, now=now, every_s=every_s)
-        words.badge(freshness.mode_badge(why_read_only=read_only, is_stale=is_stale))
+    if choice.is_past and read_only:  # the banner says the rest
+        words.badge(freshness.read_only_badge(read_only))
     words.badge(
         freshness.freshness_badge(
-            manifest, now=now, every_s=every_s, status=status, is_past=choice.is_past
+            manifest,
+            now=now,
+            every_s=every_s,
+            status=status,
+            is_past=choice.is_past,
+            why_read_only=read_only,
         )
     )
 

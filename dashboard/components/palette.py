@@ -44,6 +44,7 @@ SHORTCUTS: Final = {
     "Ctrl+K, /": "Search pages, objects and actions",
     "\u2191 \u2193, Enter": "Choose and open",
     "Escape": "Close",
+    "Tab, \u2191 \u2193, Shift+Space": "Select a row of a table; buttons next to it act on it",
     "?": "Show these shortcuts",
     "R": "Draw the page again",
 }
@@ -51,7 +52,8 @@ SHORTCUTS: Final = {
 _FOLDER: Final = Path(__file__).parent
 _HTML: Final = f"""
 <button id="open" type="button" aria-haspopup="dialog" aria-keyshortcuts="Control+K">
-  <span class="icon" aria-hidden="true">search</span> Search <kbd aria-hidden="true">Ctrl+K</kbd>
+  <span class="icon" aria-hidden="true">search</span>
+  <span class="label">Search</span> <kbd aria-hidden="true">Ctrl+K</kbd>
 </button>
 <dialog id="palette" aria-label="Search">
   <input type="text" role="combobox" aria-label="Page, object or action" aria-expanded="true"

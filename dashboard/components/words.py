@@ -88,6 +88,19 @@ STYLE = """<style>
 .st-key-past button { border-color: #ffffff; color: #ffffff; background: none; }
 .st-key-backtest_form [data-testid="stButtonGroup"] > div { flex-wrap: wrap; }
 @media (max-width: 1200px) {
+  [data-testid="stSidebar"] { width: 152px !important; min-width: 152px !important; }
+  [data-testid="stSidebarContent"] { padding-inline: 0.3rem; }
+  [data-testid="stMainBlockContainer"] { padding-inline: 0.8rem; }
+  [class*="st-key-header"] > [data-testid="stElementContainer"]:has(> [data-testid="stSpace"]) {
+    display: none;
+  }
+  [class*="st-key-header"]:not(.st-key-header_live) { flex-wrap: nowrap; gap: 0.4rem; }
+  [data-testid="stLayoutWrapper"]:has(> .st-key-badges), .st-key-badges {
+    width: auto; flex: 1 1 0; min-width: 0;
+  }
+  [data-testid="stLayoutWrapper"]:has(> [class*="st-key-calm_"]), [class*="st-key-calm_"] {
+    display: none;
+  }
   [class*="st-key-action_bar_"] { column-gap: 0.9rem; }
   [class*="st-key-action_bar_"] [data-testid="stMetricValue"] { font-size: 1.25rem; }
   [class*="st-key-figures_"] {
@@ -105,6 +118,9 @@ STYLE = """<style>
   [class*="st-key-columns_"] > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"] {
     min-width: 460px; flex-grow: 1;
   }
+  .st-key-columns_bundles [data-testid="stHorizontalBlock"] > [data-testid="stColumn"] {
+    min-width: 300px !important;
+  }
   .st-key-backtest_form [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
   .st-key-backtest_found > div > [data-testid="stHorizontalBlock"],
   .st-key-backtest_found > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
@@ -118,6 +134,10 @@ STYLE = """<style>
   }
 }
 .st-key-header_live { flex-wrap: nowrap; flex-shrink: 0; }
+[data-testid="stLayoutWrapper"]:has(> [data-testid="stVerticalBlock"] > .st-key-palette),
+[data-testid="stVerticalBlock"]:has(> .st-key-palette), .st-key-palette {
+  flex: 0 0 auto; width: auto; min-width: 0;
+}
 </style>"""
 
 

@@ -48,10 +48,20 @@ def freshness_badge(
     every_s: float,
     status: Mapping[str, object],
     is_past: bool = False,
+    why_read_only: str = "",
 ) -> Badge:
-    """Return how old the reading is; stale after three missed collections is never called live."""
-    age_s = (now - manifest.taken_at).total_seconds()
-    text = format_ago(age_s)
+    """Return how old the reading is and what may be done; what is stale is never called live.
+
+    Args:
+        manifest: Of the snapshot.
+        now: The present moment.
+        every_s: How often the collector reads.
+        status: What the collector reports of itself.
+        is_past: An earlier snapshot was chosen.
+        why_read_only: Why nothing can be changed, and how to change that; empty: actions are
+            allowed.
+    """
+    text = format_ago((now - manifest.taken_at).total_seconds())
     if is_past:
         return Badge(
             text=text,
@@ -60,29 +70,32 @@ def freshness_badge(
             help="An earlier snapshot, chosen by its time; Time, now leads back to the newest.",
         )
     error = last_error(status)
-    if is_ahead(manifest.taken_at, now):
-        return Badge(
-            text=text,
-            icon=":material/history_toggle_off:",
-            tone="orange",
-            help="The snapshot is dated in the future: check the clock of the collector's machine.",
-        )
-    paused = str(status.get("retention_paused") or "")
+    limit = f" {why_read_only}" if why_read_only else ""
     if is_stale(manifest, now=now, every_s=every_s):
         why = f" The collector's last error: {error}" if error else ""
+        about = (
+            "The snapshot is dated in the future: check the clock of the collector's machine."
+            if is_ahead(manifest.taken_at, now)
+            else f"A snapshot is due every {format_age(every_s)}; the newest one is older, and the "
+            f"cluster may look different by now.{why}"
+        )
         return Badge(
-            text=f"stale: {text}",
+            text=("" if is_ahead(manifest.taken_at, now) else "stale: ")
+            + text
+            + (", read-only" if why_read_only else ""),
             icon=":material/history_toggle_off:",
             tone="orange",
-            help=f"A snapshot is due every {format_age(every_s)}; the newest one is older.{why}",
+            help=about + limit,
         )
+    paused = str(status.get("retention_paused") or "")
     return Badge(
-        text=text,
-        icon=":material/schedule:",
+        text=f"live{', read-only' if why_read_only else ''} · {text}",
+        icon=":material/lock:" if why_read_only else ":material/sensors:",
         tone="gray" if not error and not paused else "orange",
         help=f"Read in {manifest.duration_s:.1f} s, a new snapshot every {format_age(every_s)}."
         + (f" The last collection failed: {error}" if error else "")
-        + (f" {paused}" if paused else ""),
+        + (f" {paused}" if paused else "")
+        + limit,
     )
 
 
@@ -189,26 +202,6 @@ def environment_badge(environment: str) -> Badge:
         icon=icons.get(environment, ":material/domain:"),
         tone=tones.get(environment, "violet"),
         help=f"The configuration calls this cluster {environment}.",
-    )
-
-
-def mode_badge(*, why_read_only: str = "", is_stale: bool = False) -> Badge:
-    """Return what a person looks at and may do; what is stale is never called live.
-
-    Args:
-        why_read_only: Why nothing can be changed, and how to change that; empty: actions are
-            allowed.
-        is_stale: Collections have been missed.
-    """
-    read_only = bool(why_read_only)
-    limit = f" {why_read_only}" if read_only else ""
-    word = "last known" if is_stale else "live"
-    why = " It is stale: the cluster may look different by now." if is_stale else ""
-    return Badge(
-        text=f"{word}, read-only" if read_only else word,
-        icon=":material/lock:" if read_only else ":material/sensors:",
-        tone="orange" if is_stale else "gray",
-        help="The newest snapshot of the collector." + why + limit,
     )
 
 

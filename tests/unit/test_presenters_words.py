@@ -9,7 +9,7 @@ from core.pulsar.lookup import lookup_topic
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.preview import preview_plan
 from core.snapshot import Problem
-from core.units import pluralize
+from core.units import by_name, pluralize
 from dashboard.app_pages.pulsar.lookup import model as lookup_model
 from dashboard.presenters import applying, freshness, naming
 from dashboard.presenters.pulsar import search, unload
@@ -59,8 +59,12 @@ def test_missing_bundles_are_not_called_complete():
 
 
 def test_stale_is_never_called_live():
-    badge = freshness.mode_badge(why_read_only="No.", is_stale=True)
+    late = NOON + timedelta(hours=2)
+    badge = freshness.freshness_badge(
+        MANIFEST, now=late, every_s=60, status={}, why_read_only="No."
+    )
     assert "live" not in badge.text
+    assert "read-only" in badge.text
     assert badge.tone == "orange"
 
 
@@ -197,12 +201,12 @@ def test_before_and_after_of_every_quantity_covers_the_touched_brokers(quantity)
     assert (data.high >= data.after - 1e-9).all()
 
 
-def test_every_broker_that_is_ruled_out_has_its_rule():
+def test_every_broker_that_is_ruled_out_is_listed_by_name_with_the_reason():
     _, preview = previewed(1)
     placement = preview.steps[0].placement
     rows = unload.ruled_out_table(placement)
-    assert len(rows) == len(placement.ruled_out)
-    assert rows["rule"].all()
+    assert rows["broker"].tolist() == by_name(placement.ruled_out)
+    assert rows["why"].all()
     assert unload.ruled_out_note(placement).endswith(".")
 
 
