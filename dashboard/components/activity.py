@@ -9,7 +9,7 @@ import streamlit as st
 from core.errors import OpsError
 from dashboard import services, state
 from dashboard.components import tables, words
-from dashboard.presenters.fleet import Acting
+from dashboard.presenters.fleet import ACTS, Acting
 from dashboard.presenters.freshness import Badge
 from dashboard.presenters.past import touching
 from dashboard.presenters.runs import running_badge
@@ -75,7 +75,7 @@ def acting_of(config: Config, cluster: Cluster) -> Acting:
     except OpsError:
         going = "journal unreadable"
     worker = runs.worker(config, cluster.name)
-    allowed = "may act" if worker.is_alive else f"▲ {worker.words}"
+    allowed = ACTS if worker.is_alive else f"▲ {worker.words}"
     return Acting(
         access="read-only" if cluster.read_only else allowed, run=going.removeprefix("run: ")
     )

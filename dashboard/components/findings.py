@@ -165,19 +165,19 @@ def _table(rows: Sequence[Listed], key: str, max_rows: int) -> None:
             go_to_action(one)
 
     columns = {
-        "severity": tables.status("Severity", SEVERITY_WORDS.values(), width_px=92),
-        **({"cluster": tables.words("Cluster", width_px=112)} if has_several else {}),
+        "severity": tables.status("Severity", SEVERITY_WORDS.values(), width_px=90),
+        **({"cluster": tables.words("Cluster", width_px=106)} if has_several else {}),
         "object": st.column_config.ButtonColumn(
             "Object",
             type="tertiary",
             alignment="left",
             on_click=open_object,
             key=f"_{key}_object",
-            width=134,
+            width=116,
         ),
-        "finding": tables.words("Finding", width_px=226),
+        "finding": tables.words("Finding", width_px=222),
         "measured": st.column_config.TextColumn("Measured", alignment="right", width=78),
-        "limit": st.column_config.TextColumn("Limit", alignment="right", width=70),
+        "limit": st.column_config.TextColumn("Limit", alignment="right", width=64),
         "since": st.column_config.TextColumn(
             "Since",
             help="As far as snapshots are saved, at most 6 h back.",

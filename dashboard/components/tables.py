@@ -46,22 +46,28 @@ WRAPPED_PX: Final = 60
 """A row of sentences: three lines."""
 
 
-def percent(label: str, help_text: str = "") -> Column:
+def percent(label: str, help_text: str = "", *, width_px: int | None = None) -> Column:
     """Return a column of percent values, one digit."""
-    return st.column_config.NumberColumn(label, format="%.1f%%", help=help_text or None)
+    return st.column_config.NumberColumn(
+        label, format="%.1f%%", help=help_text or None, width=width_px
+    )
 
 
-def signed_percent(label: str, help_text: str = "") -> Column:
+def signed_percent(label: str, help_text: str = "", *, width_px: int | None = None) -> Column:
     """Return a column of differences in percent, with their sign.
 
     One digit: without it -20.3% and -19.8% read as the same, and only one is within ±20%.
     """
-    return st.column_config.NumberColumn(label, format="%+.1f%%", help=help_text or None)
+    return st.column_config.NumberColumn(
+        label, format="%+.1f%%", help=help_text or None, width=width_px
+    )
 
 
-def megabytes(label: str, help_text: str = "") -> Column:
+def megabytes(label: str, help_text: str = "", *, width_px: int | None = None) -> Column:
     """Return a column of MB/s, two digits."""
-    return st.column_config.NumberColumn(f"{label} MB/s", format="%.2f", help=help_text or None)
+    return st.column_config.NumberColumn(
+        f"{label} MB/s", format="%.2f", help=help_text or None, width=width_px
+    )
 
 
 def gigabytes(label: str, help_text: str = "") -> Column:
@@ -69,14 +75,18 @@ def gigabytes(label: str, help_text: str = "") -> Column:
     return st.column_config.NumberColumn(f"{label} GB", format="%,.1f", help=help_text or None)
 
 
-def rate(label: str, help_text: str = "") -> Column:
+def rate(label: str, help_text: str = "", *, width_px: int | None = None) -> Column:
     """Return a column of messages a second."""
-    return st.column_config.NumberColumn(f"{label} msg/s", format="%,.0f", help=help_text or None)
+    return st.column_config.NumberColumn(
+        f"{label} msg/s", format="%,.0f", help=help_text or None, width=width_px
+    )
 
 
-def whole(label: str, help_text: str = "") -> Column:
+def whole(label: str, help_text: str = "", *, width_px: int | None = None) -> Column:
     """Return a column of counts."""
-    return st.column_config.NumberColumn(label, format="%,.0f", help=help_text or None)
+    return st.column_config.NumberColumn(
+        label, format="%,.0f", help=help_text or None, width=width_px
+    )
 
 
 def seconds(label: str, help_text: str = "") -> Column:
@@ -106,14 +116,14 @@ def sparkline(label: str, help_text: str = "", *, y_max: float | None = None) ->
         y_max: Top of every cell, so that rows compare; ``None``: each has its own.
     """
     return st.column_config.LineChartColumn(
-        label, help=help_text or None, y_min=0, y_max=y_max, width=110
+        label, help=help_text or None, y_min=0, y_max=y_max, width=86
     )
 
 
-def share(label: str, help_text: str = "", *, most: float = 100.0) -> Column:
+def share(label: str, help_text: str = "", *, most: float = 100.0, width_px: int = 130) -> Column:
     """Return a column of percent values as bars; ``most`` percent fill the cell."""
     return st.column_config.ProgressColumn(
-        label, help=help_text or None, min_value=0, max_value=most, format="%.0f%%", width=130
+        label, help=help_text or None, min_value=0, max_value=most, format="%.0f%%", width=width_px
     )
 
 
@@ -124,7 +134,7 @@ def deviation(label: str, help_text: str = "") -> Column:
     )
 
 
-_BAR_PX: Final = 110
+_BAR_PX: Final = 100
 _BAR_HIGH_PX: Final = 20
 """As high as a row leaves room for: a picture is scaled to that."""
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+ACTS: Final = "may act"
+"""A worker is there, and the configuration allows changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -10,7 +14,7 @@ class Acting:
     """What may be done on a cluster from here, and what is being done.
 
     Attributes:
-        access: ``read-only``, ``may act``, or why nothing can be applied all the same.
+        access: ``read-only``, :data:`ACTS`, or why nothing can be applied all the same.
         run: The run that has not ended, in a few words; empty: there is none.
     """
 

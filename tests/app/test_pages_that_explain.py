@@ -135,7 +135,9 @@ def test_broker_page_tells_why_it_sheds_and_when_it_reports(site, fleet):
     assert "Shedding decision" in said
     assert "simulated" in said.lower()
     assert "one is due" in said
-    assert "As the leader" in said
+    app = site.open("broker", broker=fleet.brokers["broker"][0].as_py(), view="Leader")
+    assert_calm(app)
+    assert "As the leader" in texts(app)
 
 
 def test_bundle_page_tells_why_it_is_not_shed_and_how_near_a_split_is(site, fleet):
@@ -189,7 +191,7 @@ def test_split_of_a_writable_cluster_leads_to_the_dialog(site, fleet):
 
 
 def test_broker_that_does_not_lead_points_to_the_leader(site, fleet):
-    app = site.open("broker", broker=fleet.brokers["broker"][2].as_py(), view="Shedding decision")
+    app = site.open("broker", broker=fleet.brokers["broker"][2].as_py(), view="Leader")
     assert_calm(app)
     app.button(key="_to_leader").click().run()
     assert_calm(app)

@@ -43,7 +43,7 @@ VIEWS: dict[str, tuple[str, ...]] = {
     "ownership": OWNERSHIP_TABS,
     "policies": ("Groups", "Rates", "Quotas", "Tenants", "Calculator"),
     "isolation": ("Policies", "Groups", "Domains", "Edit policy"),
-    "brokers": ("Brokers", "Findings", "Over time"),
+    "brokers": ("Brokers", "Resources", "Findings", "Over time"),
     "bundle": ("Load", "Shedding decision", "Automatic split", "Topics", "Events"),
     "run": RUN_TABS,
     "pegasus": PEGASUS_TABS,

@@ -102,7 +102,7 @@ def test_a_destination_is_changed_and_the_plan_is_checked_again(product, tab):
     expect(page).to_have_url(re.compile("pin="), timeout=FIRST_S)
     expect(page.get_by_text("Pinned to its broker")).to_be_visible(timeout=FIRST_S)
     tab.settle()
-    page.get_by_role("button", name="Change a destination").click()
+    page.get_by_role("button", name="Edit a move").click()
     target = page.get_by_role("combobox", name="Goes to")
     target.fill("where the cluster")
     target.press("Enter")

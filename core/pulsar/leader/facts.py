@@ -210,7 +210,7 @@ def _shedding(settings: EffectiveSettings, now: datetime) -> Timer:
         if not settings.flag(key)
     ]
     if off:
-        sentence = f"every {format_age(every_s)}; it finds {off[0]} false and does nothing"
+        sentence = f"every {format_age(every_s)}; off: {off[0]} is false"
         return Timer(name="shedding round", setting=_ROUND, every_s=every_s, sentence=sentence)
     return Timer(
         name="shedding round",
@@ -230,7 +230,7 @@ def _writing(lead: Sequence[Sighting], settings: EffectiveSettings) -> Timer:
         for early, late in pairwise(lead)
         if early.stored is not None and late.stored is not None and early.stored != late.stored
     ]
-    timer = "averages of bundles and brokers written"
+    timer = "averages written"
     if not changed:
         span = (lead[-1].taken_at - lead[0].taken_at).total_seconds()
         seen = f"no write was seen in the {format_age(span)} of saved snapshots"
@@ -246,7 +246,7 @@ def _writing(lead: Sequence[Sighting], settings: EffectiveSettings) -> Timer:
         after=after,
         before=before,
         due_before=due,
-        sentence=f"{words}; last between {after:%H:%M:%S} and {before:%H:%M:%S}, so again by "
+        sentence=f"{words}; last between {after:%H:%M:%S} and {before:%H:%M:%S}, next by "
         f"{due:%H:%M:%S} UTC",
     )
 

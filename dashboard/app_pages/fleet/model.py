@@ -48,7 +48,6 @@ class FleetRow:
 
     Attributes:
         cluster: Its name.
-        system: System and release.
         state: Worst finding; ``None``: there is no snapshot.
         deviation_ratio: Of the busiest broker from the mean traffic, or of the node with most
             primaries from their mean.
@@ -56,7 +55,6 @@ class FleetRow:
         usage_ratio: Of the fullest broker.
         hottest: That broker, and what limits it.
         nodes: Brokers or nodes; ``alive/all`` where some are down.
-        parts: Bundles or partitions.
         load: Traffic or requests, as people read it.
         traffic: Bytes/s.
         traffic_trend: MB/s over the last hours, oldest first.
@@ -68,7 +66,6 @@ class FleetRow:
     """
 
     cluster: str
-    system: str
     acting: Acting
     state: State | None = None
     deviation_ratio: float | None = None
@@ -76,7 +73,6 @@ class FleetRow:
     usage_ratio: float | None = None
     hottest: str = ""
     nodes: str = NONE
-    parts: int | None = None
     load: str = NONE
     traffic: float | None = None
     traffic_trend: Sequence[float] = ()
@@ -105,15 +101,12 @@ def clusters_table(rows: Sequence[FleetRow], now: datetime) -> pd.DataFrame:
         [
             {
                 "cluster": one.cluster,
-                "state": [NO_SNAPSHOT if one.state is None else STATE_WORDS[one.state]],
-                "system": one.system,
+                "state": [_state(one)],
                 "deviation": None if one.deviation_ratio is None else one.deviation_ratio * 100,
                 "trend": list(one.trend) if len(one.trend) > 1 else [],
                 "usage": None if one.usage_ratio is None else one.usage_ratio * 100,
                 "nodes": one.nodes,
-                "parts": one.parts,
                 "load": one.load,
-                "findings": _counts(one.findings),
                 "balancer": one.balancer,
                 "run": one.acting.run or one.acting.access,
                 "age": "never"
@@ -125,9 +118,16 @@ def clusters_table(rows: Sequence[FleetRow], now: datetime) -> pd.DataFrame:
     )
 
 
-def _counts(findings: Sequence[Finding]) -> str:
-    counts = count_by_severity(findings)
-    return " / ".join(f"{counts[one]}" for one in ("error", "warning", "info"))
+def _state(row: FleetRow) -> str:
+    """Return the worst of the findings with how many there are of it."""
+    if row.state is None:
+        return NO_SNAPSHOT
+    counts = count_by_severity(row.findings)
+    number = {
+        "bad": pluralize(counts["error"], "error"),
+        "attention": pluralize(counts["warning"], "warning"),
+    }.get(row.state)
+    return STATE_WORDS[row.state] if number is None else f"{STATE_WORDS[row.state][0]} {number}"
 
 
 def key_figures(

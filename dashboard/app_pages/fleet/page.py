@@ -47,8 +47,7 @@ def row_of(cluster: Cluster) -> model.FleetRow:
             return system.row(page.config, cluster, held, stored)
     except SnapshotError:
         pass  # its own pages say why
-    acting = acting_of(page.config, cluster)
-    return model.FleetRow(cluster=cluster.name, system=system.title, acting=acting)
+    return model.FleetRow(cluster=cluster.name, acting=acting_of(page.config, cluster))
 
 
 def listed_of(cluster: Cluster, row: model.FleetRow) -> list[Listed]:

@@ -12,6 +12,7 @@ from core.history.queries.sql import Period
 from dashboard import services, state
 from dashboard.app_pages.fleet import model
 from dashboard.components import tables, words
+from dashboard.presenters.fleet import ACTS
 
 if TYPE_CHECKING:
     from core.actions.views import RunView
@@ -50,35 +51,37 @@ def clusters(rows: Sequence[FleetRow], overviews: Mapping[str, str]) -> None:
     frame = model.clusters_table(rows, services.now())
     highest = max((max(one.trend, default=0.0) for one in rows), default=0.0)
     frame["bar"] = tables.deviation_bars([one.deviation_ratio for one in rows], model.TOLERANCE)
+    trend = tables.sparkline(
+        "Last 6 h", "Max deviation, one scale.", y_max=max(highest, 1.0) * _HEADROOM
+    )
+    has_news = any(one.acting.access != ACTS or one.acting.run for one in rows)
     tables.table(
         frame,
         {
-            "cluster": tables.opener("Cluster", "_open_cluster", open_cluster),
+            "cluster": tables.opener("Cluster", "_open_cluster", open_cluster, width_px=108),
             "state": tables.status(
                 "State",
-                [*model.STATE_WORDS.values(), model.NO_SNAPSHOT],
-                "The worst finding; unknown is never healthy.",
+                sorted({one[0] for one in frame["state"]}),
+                "The worst findings, and how many; unknown is never healthy.",
+                width_px=108,
             ),
             "bar": tables.deviation("Deviation from mean", "Grey: the target band of ±20%."),
-            "deviation": tables.signed_percent("Max"),
+            "deviation": tables.signed_percent("Max", width_px=66),
             "usage": tables.percent(
-                "Usage", "Weighted maximum of a broker, or disks of a node; the fullest."
+                "Usage",
+                "Weighted maximum of a broker, or disks of a node; the fullest.",
+                width_px=62,
             ),
-            "findings": st.column_config.TextColumn(
-                "Findings", help="Errors / warnings / notes.", alignment="right", width=80
-            ),
-            "trend": tables.sparkline(
-                "Last 6 h", "Max deviation, one scale.", y_max=max(highest, 1.0) * _HEADROOM
-            ),
-            "nodes": st.column_config.TextColumn("Nodes", alignment="right", width=58),
-            "parts": tables.whole("Units", "Bundles or partitions: what the balancer moves."),
-            "load": st.column_config.TextColumn("Load", alignment="right", width=76),
+            **({} if has_news else {"trend": trend}),  # there is no room for both
+            "load": st.column_config.TextColumn("Load", alignment="right", width=78),
+            "nodes": st.column_config.TextColumn("Nodes", alignment="right", width=54),
             "balancer": tables.words("Balancer", "What the cluster itself does.", width_px=90),
-            "run": tables.words(
-                "Access", "Read-only, may act, or the run in progress.", width_px=72
+            **(
+                {"run": tables.words("Access", "Read-only, or the run in progress.", width_px=92)}
+                if has_news
+                else {}
             ),
-            "system": tables.words("System", width_px=150),
-            "age": tables.words("Read", "When the snapshot was taken.", width_px=66),
+            "age": tables.words("Read", "When the snapshot was taken.", width_px=68),
         },
         key="clusters",
         alt="Clusters with their deviation from the mean, usage, load and findings",

@@ -51,26 +51,38 @@ def _resting(facts: LeaderFacts) -> frozenset[str]:
     return frozenset(one.bundle for one in facts.resting)
 
 
-def shedding_panel(page: PulsarPage, broker: str) -> None:
-    """Explain whether a broker sheds, and the leader's business when it leads."""
+def leader_panel(page: PulsarPage, broker: str, tab: str) -> None:
+    """Show what a broker does as the leader; of another one, which broker leads.
+
+    Args:
+        page: Of the cluster.
+        broker: Its id.
+        tab: That of the leader's page which shows this.
+    """
     facts = leader_facts_of(page)
-    _why_it_sheds(page, broker, facts)
     if facts.leader == broker:
         _leader_panel(page, facts)
-    elif facts.leader:
-        with st.container(horizontal=True, vertical_alignment="center"):
-            st.caption(words.plain(facts.sentence), width="content")
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(words.plain(facts.sentence), width="content")
+        if facts.leader:
             st.button(
                 "What the leader does next",
                 icon=":material/arrow_forward:",
                 type="tertiary",
                 key="_to_leader",
-                on_click=frame.broker_link,
-                args=(facts.leader,),
+                on_click=_open_leader,
+                args=(facts.leader, tab),
             )
 
 
-def _why_it_sheds(page: PulsarPage, broker: str, facts: LeaderFacts) -> None:
+def _open_leader(leader: str, tab: str) -> None:
+    state.go("broker", **{state.BROKER: leader, state.VIEW: tab})
+
+
+def shedding_panel(page: PulsarPage, broker: str) -> None:
+    """Explain whether a broker sheds."""
+    facts = leader_facts_of(page)
     explanation = explanations.explanation(page.stored, _resting(facts))
     try:
         name = explanation.strategy.name
@@ -187,8 +199,8 @@ def _leader_panel(page: PulsarPage, facts: LeaderFacts) -> None:
     tables.table(
         presenter.timers_table(facts),
         {
-            "timer": tables.words("What it does"),
-            "when": st.column_config.TextColumn("When", width=430),
+            "timer": tables.words("Timer", width_px=134),
+            "when": st.column_config.TextColumn("When", width=400),
             "setting": tables.words("Setting"),
         },
         key="leader_timers",

@@ -48,7 +48,6 @@ def placement_panel(placement: Placement, *, key: str) -> None:
                     "broker": tables.words("Broker"),
                     **({"score": score} if has_scores else {}),
                     "why": tables.words("Reason"),
-                    "rule": tables.words("Rule", "The filter or class of the real load manager."),
                 },
                 missing="",
                 key=f"{key}_ruled_out",

@@ -15,7 +15,7 @@ from core.pulsar.placement import Placement
 from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.preview import Preview, StepPreview
 from core.pulsar.steps.base import policy_changes
-from core.units import format_ratio
+from core.units import by_name, format_ratio, ranks_by_name
 from dashboard.charts.bars import BeforeAfter
 from dashboard.charts.scale import Unit
 from dashboard.presenters.naming import listed
@@ -44,6 +44,13 @@ def answer(plan: Plan, preview: Preview) -> str:
     return f"{plan_sentence(preview).removesuffix('.')}; {destinations(plan, preview)}."
 
 
+def headline(plan: Plan, preview: Preview) -> str:
+    """Return :func:`answer` without the destinations, where the table of moves has them all."""
+    steps = preview.steps
+    has_all = bool(steps) and all(step.placement.distribution for step in steps)
+    return plan_sentence(preview) if has_all else answer(plan, preview)
+
+
 def destinations(plan: Plan, preview: Preview) -> str:
     """Return who takes the bundles, or is asked to; there must be a step."""
     steps = preview.steps
@@ -58,7 +65,7 @@ def _requested(steps: tuple[StepPreview, ...]) -> str:
     destinations_named = [step.step.destination for step in steps if step.step.destination]
     if len(destinations_named) < len(steps):
         return ""
-    names = sorted(set(destinations_named))
+    names = by_name(set(destinations_named))
     verb = "is" if len(names) == 1 else "are"
     return f"{listed(names, 3)} {verb} asked to take {'it' if len(steps) == 1 else 'them'}"
 
@@ -72,7 +79,7 @@ def _takers(plan: Plan, steps: tuple[StepPreview, ...]) -> str:
             return f"{next(iter(chances))} takes it"
         best = max(chances.values())
         return f"one of {len(chances)} brokers takes it, each with at most {format_ratio(best)}"
-    destinations = sorted({broker for step in steps for broker in step.placement.distribution})
+    destinations = by_name({broker for step in steps for broker in step.placement.distribution})
     if not destinations:
         return "no broker is eligible to take them"
     if len(destinations) == 1:
@@ -164,19 +171,19 @@ def ranked_distribution(placement: Placement, limit: int = 12) -> tuple[list[str
 
 
 def ruled_out_table(placement: Placement) -> pd.DataFrame:
-    """Return every broker that does not get it, and the filter or class that says so."""
+    """Return every broker that does not get it, and why; :func:`ruled_out_note` has the rules."""
     rows = []
-    for broker, reason in list(placement.ruled_out.items())[:MAX_LISTED]:
-        rule, _, why = reason.partition(": ")
+    names = tuple(placement.ruled_out)
+    for _, broker in sorted(zip(ranks_by_name(names), names, strict=True))[:MAX_LISTED]:
+        reason = placement.ruled_out[broker]
         rows.append(
             {
                 "broker": broker,
-                "why": why or reason,
-                "rule": rule,
+                "why": reason.partition(": ")[2] or reason,
                 "score": placement.scores.get(broker),
             }
         )
-    return pd.DataFrame(rows, columns=["broker", "why", "rule", "score"])
+    return pd.DataFrame(rows, columns=["broker", "why", "score"])
 
 
 def ruled_out_note(placement: Placement) -> str:

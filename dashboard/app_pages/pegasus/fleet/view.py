@@ -35,7 +35,6 @@ class PegasusFleet:
         past = thinned(within(saved.entries, stored.taken_at, HOUR), _MOVE_POINTS)
         return FleetRow(
             cluster=cluster.name,
-            system=f"{self.title} {one.release}".rstrip(),
             acting=acting_of(config, cluster),
             state=one.state,
             deviation_ratio=one.deviation_ratio,
@@ -43,7 +42,6 @@ class PegasusFleet:
             usage_ratio=one.disk_ratio,
             hottest=one.fullest,
             nodes=f"{one.nodes}" if one.alive == one.nodes else f"{one.alive} of {one.nodes}",
-            parts=one.partitions,
             load=format_per_s(one.requests_per_s, "op"),
             balancer=one.level,
             findings=one.findings,

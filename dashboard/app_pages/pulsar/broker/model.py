@@ -41,7 +41,15 @@ from dashboard.presenters.pulsar.bundles import rows_of
 
 Floats = NDArray[np.float64]
 
-TABS: Final = ("Bundles", "Shedding decision", "Latency & backlog", "Events", "Settings")
+LEADER: Final = "Leader"
+TABS: Final = (
+    "Bundles",
+    "Shedding decision",
+    LEADER,
+    "Latency & backlog",
+    "Events",
+    "Settings",
+)
 """Labels of the tabs; without counts, since the label is what an address names."""
 
 OVERLOADED: Final = "loadBalancerBrokerOverloadedThresholdPercentage"

@@ -12,6 +12,7 @@ from dashboard import state
 from dashboard.app_pages.pulsar.broker import model, view
 from dashboard.charts.lines import history_lines
 from dashboard.components import figures, frame, tables, words
+from dashboard.components.pulsar import explain
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.legible import option
 from dashboard.presenters.moments import last_span
@@ -101,7 +102,7 @@ with right:
     )
 
 mine = model.bundles_of(reading.movable, broker)
-bundles, shedding, latency, events, own = st.tabs(
+bundles, shedding, leader, latency, events, own = st.tabs(
     model.TABS, key=state.VIEW, on_change="rerun", bind="query-params"
 )
 chosen: list[str] = []
@@ -111,6 +112,9 @@ if bundles.open:
 if shedding.open:
     with shedding:
         view.shedding_tab(page, broker)
+if leader.open:
+    with leader:
+        explain.leader_panel(page, broker, model.LEADER)
 if latency.open:
     with latency:
         view.latency_tab(page, broker)

@@ -67,20 +67,20 @@ def bundles_tab(
         {
             "bundle": tables.opener("Bundle", "_broker_bundle", frame.bundle_link),
             "part": tables.share(
-                "Share of broker", most=max(1.0, float(rows["part"].max(skipna=True) or 1.0))
+                "Share of broker",
+                most=max(1.0, float(rows["part"].max(skipna=True) or 1.0)),
+                width_px=116,
             ),
-            "throughput": tables.megabytes("Traffic"),
-            "msg_rate": tables.rate("Rate"),
+            "throughput": tables.megabytes("Traffic", width_px=88),
             "trend": tables.sparkline(
                 "Trend", "Traffic of the hottest bundles over the saved snapshots."
             ),
-            "topics": tables.whole("Topics"),
-            "clients": tables.whole("Clients"),
+            "clients": tables.whole("Clients", width_px=62),
             "likely": tables.words(
-                "If unloaded, most likely to", "As placement decides with the loads of now."
+                "Likely to", "Most likely destination if unloaded, by the loads of now."
             ),
             "action": st.column_config.ButtonColumn(
-                "", on_click=unload, key="_broker_unload", width=100
+                "", on_click=unload, key="_broker_unload", width=84
             ),
         },
         key="broker_bundles",

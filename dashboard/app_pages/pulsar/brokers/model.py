@@ -28,6 +28,7 @@ from core.units import (
     format_msgs_per_s,
     format_ratio,
     pluralize,
+    ranks_by_name,
 )
 from dashboard.charts.heatmap import HeatmapData
 from dashboard.charts.scale import Unit, scale_of
@@ -116,8 +117,8 @@ def heatmap_data(
         max_rows: At most so many brokers are drawn; the fleet's mean is over all of them.
     """
     names, grid = _grid(history, measure, settings)
-    last = np.nan_to_num(grid[:, -1], nan=-1.0) if history else np.zeros(0)
-    order = np.argsort(-last, kind="stable")[:max_rows]
+    last = grid[:, -1] if history else np.zeros(0)
+    order = _highest_first(last, names.tolist(), unknown=-1.0)[:max_rows]
     return HeatmapData(
         rows=[str(name) for name in names[order]],
         times=[moment for moment, _ in history],
@@ -212,28 +213,31 @@ def brokers_table(
     snapshot: PulsarSnapshot,
     measures: Measures,
     settings: EffectiveSettings,
-    spread: Spread,
+    measure: BrokerMeasure,
     *,
     tolerance_ratio: float = DEFAULT_TARGET.bound,
 ) -> pd.DataFrame:
-    """Return one row a broker, the hottest first; NaN and None are unknown.
+    """Return one row a broker, that with most of the measure first; NaN and None are unknown.
 
     Args:
         snapshot: Its brokers.
         measures: Of the same snapshot.
         settings: Give the weights of the resources.
-        spread: The measure that ``deviation`` is of.
+        measure: What ``deviation`` and ``band`` are of, as the bars of the chart.
         tolerance_ratio: Half width of the target band.
     """
     table = snapshot.brokers
+    values = measure.values(table, settings)
+    names = table["broker"].to_pylist()
+    deviations = Spread(measure.key, measure.label, measure.unit, tuple(names), values).deviations
     taken_ms = snapshot.manifest.taken_at.timestamp() * 1000
     frame = pd.DataFrame(
         {
-            "broker": table["broker"].to_pylist(),
+            "broker": names,
             "usage": measures.usage.values * 100,
             "limiting": _limiting(table, settings),
-            "deviation": spread.deviations * 100,
-            "band": [[one] for one in band_words(spread.deviations, tolerance_ratio)],
+            "deviation": deviations * 100,
+            "band": [[one] for one in band_words(deviations, tolerance_ratio)],
             "cpu": column_values(table, "cpu_ratio") * 100,
             "bandwidth_in": column_values(table, "bandwidth_in_ratio") * 100,
             "bandwidth_out": column_values(table, "bandwidth_out_ratio") * 100,
@@ -251,14 +255,21 @@ def brokers_table(
             **metric_columns(BrokerMetrics(snapshot)),
         }
     )
-    return frame.sort_values("usage", ascending=False, na_position="first", ignore_index=True)
+    return frame.iloc[_highest_first(values, names, unknown=np.inf)].reset_index(drop=True)
+
+
+def _highest_first(values: Floats, names: Sequence[str], *, unknown: float) -> NDArray[np.intp]:
+    """Return the order by value, highest first; equal ones by name, ``b-2`` before ``b-10``."""
+    return np.lexsort((np.array(ranks_by_name(tuple(names))), -np.nan_to_num(values, nan=unknown)))
 
 
 def _limiting(table: pa.Table, settings: EffectiveSettings) -> list[str]:
-    """Return for each broker the resource that makes its usage, with its weight."""
+    """Return for each broker the resource that makes its usage, with a weight other than 1."""
     weights = resource_weights(settings)
     return [
-        UNKNOWN if name is None else f"{resource_name(name)}, weight {weights[name]:g}"
+        UNKNOWN
+        if name is None
+        else resource_name(name) + ("" if weights[name] == 1 else f", weight {weights[name]:g}")
         for name in limiting_resource(table, settings)
     ]
 
@@ -358,7 +369,7 @@ def key_figures(
         KeyFigure(
             label="Max deviation",
             value=format_deviation(deviation),
-            note=f"target {format_band(bound)}",
+            note=f"traffic · target {format_band(bound)}",
             status=band_status(deviation, bound),
             trend=[
                 float((one.max() / one.mean() - 1) * 100) for one in over if one.size and one.mean()

@@ -69,15 +69,18 @@ figures.chart(
 )
 
 about = [one for one in reading.findings if one.subject_kind in ABOUT]
-brokers, wrong, over_time = st.tabs(
-    ["Brokers", "Findings", "Over time"],
+brokers, resources, wrong, over_time = st.tabs(
+    ["Brokers", "Resources", "Findings", "Over time"],
     key=state.VIEW,
     on_change="rerun",
     bind="query-params",
 )
 if brokers.open:
     with brokers:
-        view.brokers_tab(page, history, measure, entries)
+        view.brokers_tab(page, history, measure)
+if resources.open:
+    with resources:
+        view.resources_tab(page, measure, entries)
 if wrong.open:
     with wrong:
         findings.show(findings.of_cluster(page, about), key="brokers", moment=page.stored.taken_at)

@@ -9,7 +9,7 @@ import streamlit as st
 
 from core.pulsar.measures import DEFAULT_TARGET
 from dashboard.app_pages.pulsar.brokers import model
-from dashboard.components import frame, tables
+from dashboard.components import frame, tables, words
 from dashboard.components.pulsar import metrics
 from dashboard.presenters.pulsar.metrics import source_line
 from dashboard.queries.pulsar.broker_load import counted_and_seen
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dashboard.components.pulsar.page import PulsarPage
 
 _IN_SIGHT: Final = 16
+_IN_SIGHT_OF_TWO: Final = 10
 _MAX_SEEN: Final = 30
 
 
@@ -33,68 +34,100 @@ def brokers_tab(
     page: PulsarPage,
     history: Sequence[tuple[datetime, pa.Table]],
     measure: BrokerMeasure,
-    entries: Sequence[CachedSnapshot],
 ) -> None:
-    """Show one row a broker.
+    """Show how far each broker is from the mean of the chosen measure, as the chart does.
 
     Args:
         page: Of the cluster.
         history: Time and brokers table over the chosen window, oldest first.
-        measure: The chosen one; it is what the sparklines show.
-        entries: Saved snapshots of the window, oldest first.
+        measure: The chosen one.
     """
     reading = page.reading
-    snapshot = reading.snapshot
-    source = source_line(snapshot)
-    rows = model.brokers_table(
-        snapshot, reading.measures, reading.settings, reading.measures.throughput
-    )
+    rows = model.brokers_table(reading.snapshot, reading.measures, reading.settings, measure)
     rows["bar"] = tables.deviation_bars(rows["deviation"] / 100, DEFAULT_TARGET.bound)
     rows["trend"] = model.trends(history, measure, reading.settings, rows["broker"].tolist())
     tables.table(
         rows,
         {
-            "broker": tables.opener("Broker", "_open_broker", frame.broker_link),
-            "usage": tables.percent("Usage", "Weighted maximum over the resources."),
-            "limiting": tables.words(
-                "Usage of", "The resource that gives the weighted maximum, with its weight."
-            ),
-            "bar": tables.deviation("Traffic vs. mean", "Grey: the target band."),
-            "deviation": tables.signed_percent("Deviation", "Of the traffic from the mean."),
+            "broker": _broker("_open_broker"),
             "band": tables.status(
-                "Traffic band", model.BANDS, "Traffic against the target band of ±20%."
+                "Band", model.BANDS, f"{measure.label} against the target band of ±20%."
             ),
-            "trend": tables.sparkline(measure.label, "Over the chosen window."),
-            "throughput": tables.megabytes("Traffic", "In plus out."),
-            "msg_rate": tables.rate("Rate", "In plus out, from the last load report."),
-            "bundles": tables.whole("Bundles", "Owned bundles that can move."),
-            "clients": tables.whole("Clients", "Producers and consumers."),
-            "cpu": tables.percent("CPU"),
-            "bandwidth_in": tables.percent("NIC in"),
-            "bandwidth_out": tables.percent("NIC out"),
-            **(metrics.columns() if source else {}),
-            "short_rate": tables.rate("Short", "Short-term average, as the leader keeps it."),
-            "long_rate": tables.rate("Long", "Long-term average, as the leader keeps it."),
-            "topics": tables.whole("Topics"),
-            "report_age_s": tables.seconds("Report", "Age of the load report when it was read."),
-            "role": tables.words("Role"),
-            "version": tables.words("Version"),
+            "bar": tables.deviation("Deviation from mean", "Grey: the target band."),
+            "deviation": tables.signed_percent(
+                "Deviation", f"{measure.label} against the mean of all brokers.", width_px=80
+            ),
+            "trend": tables.sparkline("Trend", f"{measure.label} over the chosen window."),
+            "usage": tables.percent("Usage", "Weighted maximum of the resources.", width_px=66),
+            "limiting": tables.words(
+                "Usage of", "The resource that gives the weighted maximum.", width_px=88
+            ),
+            "throughput": tables.megabytes("Traffic", "In plus out.", width_px=96),
+            "bundles": tables.whole("Bundles", "Owned bundles that can move.", width_px=66),
         },
         key="brokers_table",
-        alt="All brokers with their load, the hottest first",
+        alt=f"All brokers by {measure.label}, the highest first",
         height=tables.height_of(min(len(rows), _IN_SIGHT)),
     )
-    if source:
-        counted = counted_and_seen(
-            thinned(entries, _MAX_SEEN), snapshot.broker_metrics, page.stored.taken_at
-        )
-        metrics.source_line(source, counted)
     tables.downloads(
         rows.drop(columns=["bar", "trend"]),
         cluster=page.name,
         what="brokers",
         moment=page.stored.taken_at,
     )
+
+
+def _broker(key: str) -> tables.Column:
+    return tables.opener("Broker", key, frame.broker_link, width_px=134)
+
+
+def resources_tab(
+    page: PulsarPage, measure: BrokerMeasure, entries: Sequence[CachedSnapshot]
+) -> None:
+    """Show the resources of each broker, what metrics have of it, and its load report.
+
+    Args:
+        page: Of the cluster.
+        measure: The chosen one: the order of the brokers.
+        entries: Saved snapshots of the window, oldest first.
+    """
+    reading = page.reading
+    snapshot = reading.snapshot
+    rows = model.brokers_table(snapshot, reading.measures, reading.settings, measure)
+    source = source_line(snapshot)
+    height = tables.height_of(min(len(rows), _IN_SIGHT if not source else _IN_SIGHT_OF_TWO))
+    tables.table(
+        rows,
+        {
+            "broker": _broker("_open_resources"),
+            "cpu": tables.percent("CPU", width_px=66),
+            "bandwidth_in": tables.percent("NIC in", width_px=66),
+            "bandwidth_out": tables.percent("NIC out", width_px=70),
+            "msg_rate": tables.rate("Rate", "In plus out, from the last load report."),
+            "short_rate": tables.rate("Short", "Short-term average, as the leader keeps it."),
+            "long_rate": tables.rate("Long", "Long-term average, as the leader keeps it."),
+            "clients": tables.whole("Clients", "Producers and consumers.", width_px=66),
+            "topics": tables.whole("Topics", width_px=62),
+            "report_age_s": tables.seconds("Report", "Age of the load report when it was read."),
+        },
+        key="brokers_resources",
+        alt="All brokers with their resources and load reports",
+        height=height,
+    )
+    if not source:
+        return
+    words.section("Metrics")
+    tables.table(
+        rows,
+        {"broker": _broker("_open_metrics"), **metrics.columns()},
+        key="brokers_metrics",
+        alt="All brokers with their latency and heap",
+        height=height,
+    )
+    counted = counted_and_seen(
+        thinned(entries, _MAX_SEEN), snapshot.broker_metrics, page.stored.taken_at
+    )
+    metrics.source_line(source, counted)
 
 
 def over_time_tab(page: PulsarPage, data: HeatmapData) -> None:

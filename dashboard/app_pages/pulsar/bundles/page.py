@@ -43,7 +43,7 @@ figures.key_figures(
     model.key_figures(load, reading.measures.throughput.mean, presenter.total_traffic(past)),
     key="bundles",
 )
-left, right = frame.columns([0.62, 0.38], key="bundles")
+left, right = frame.columns([0.56, 0.44], key="bundles")
 with left:
     group_by = GROUPS.get(state.text(state.GROUP), "owner")
     words.section("Traffic", model.treemap_note(movable, group_by))
@@ -83,7 +83,7 @@ with right:
 
 with st.container(horizontal=True, vertical_alignment="bottom"):
     contains = st.text_input(
-        "Name contains", key=state.CONTAINS, bind="query-params", placeholder="0x4000", width=220
+        "Name contains", key=state.CONTAINS, bind="query-params", placeholder="0x4000", width=180
     )
     namespace = st.selectbox(
         "Namespace",
@@ -91,7 +91,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
         format_func=option,
         key=state.NAMESPACE,
         bind="query-params",
-        width=220,
+        width=200,
     )
     owner = st.selectbox(
         "Owner",
@@ -99,7 +99,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
         format_func=option,
         key=state.OWNER,
         bind="query-params",
-        width=200,
+        width=180,
     )
     sort = st.selectbox(
         "Sort by", list(model.SORTS), key=state.SORT, bind="query-params", width=120
@@ -119,23 +119,22 @@ rows = found.rows
 shown = rows["bundle"].tolist()[:MAX_TRENDS]
 moments = [one.taken_at for one in entries]
 trends = bundle_trends(thinned(entries, TREND_POINTS), shown)
+rows["clients"] = rows["producers"] + rows["consumers"]
 rows["trend"] = [trends.get(name, []) for name in rows["bundle"]]
 at = tables.table(
     rows,
     {
         "bundle": tables.opener("Bundle", "_open_bundle", frame.bundle_link),
         "owner": tables.words("Owner", "unknown: its ownership could not be read."),
-        "throughput": tables.megabytes("Traffic", "In plus out, from the last load report."),
+        "throughput": tables.megabytes(
+            "Traffic", "In plus out, from the last load report.", width_px=88
+        ),
         "trend": tables.sparkline(
             "Trend", f"Traffic of the first rows, {last_span(moments, SPAN)}."
         ),
-        "msg_rate": tables.rate("Rate", "In plus out, from the last load report."),
-        "short_rate": tables.rate("Short", "Short-term average."),
-        "long_rate": tables.rate("Long", "Long-term average."),
-        "topics": tables.whole("Topics"),
-        "producers": tables.whole("Producers"),
-        "consumers": tables.whole("Consumers"),
-        "share": tables.percent("Hash range share", "Part of the namespace's hash ring."),
+        "msg_rate": tables.rate("Rate", "In plus out, from the last load report.", width_px=88),
+        "topics": tables.whole("Topics", width_px=60),
+        "clients": tables.whole("Clients", "Producers and consumers.", width_px=62),
     },
     key="bundles_table",
     alt="Bundles that match the filter",
@@ -149,7 +148,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
         width="content",
     )
     tables.downloads(
-        rows.drop(columns="trend"),
+        rows.drop(columns=["trend", "clients"]),
         cluster=page.name,
         what="bundles",
         moment=page.stored.taken_at,

@@ -37,7 +37,6 @@ class PulsarFleet:
         moves = moves_seen(thinned(within(saved.entries, stored.taken_at, HOUR), _MOVE_POINTS))
         return FleetRow(
             cluster=cluster.name,
-            system=f"{self.title} {one.release}".rstrip(),
             acting=acting_of(config, cluster),
             state=one.state,
             deviation_ratio=one.deviation_ratio,
@@ -45,7 +44,6 @@ class PulsarFleet:
             usage_ratio=one.usage_ratio,
             hottest=one.hottest,
             nodes=f"{one.brokers:,}",
-            parts=one.bundles,
             load=format_bytes_per_s(one.traffic_bytes_per_s),
             traffic=one.traffic_bytes_per_s,
             traffic_trend=traffic,

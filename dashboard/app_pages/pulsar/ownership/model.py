@@ -46,12 +46,13 @@ def marked(state: str) -> str:
     return f"{_MARKS.get(state, '●')} {state}"
 
 
-def key_figures(found: Ownership, leader: str | None) -> list[KeyFigure]:
+def key_figures(found: Ownership, leader: str | None, bound: int) -> list[KeyFigure]:
     """Return how many bundles are owned, unassigned, unknown or in a wrong state, and who leads.
 
     Args:
         found: Who owns what.
         leader: Broker id; ``None``: no leader is known.
+        bound: Heartbeat and SLA bundles among them.
     """
     total = found.bundles.num_rows
     wrong = {one: found.counts[one] for one in WRONG if found.counts.get(one)}
@@ -68,8 +69,8 @@ def key_figures(found: Ownership, leader: str | None) -> list[KeyFigure]:
         KeyFigure(
             label="Held",
             value=f"{found.counts.get(HELD, 0):,}",
-            note=f"of {total:,}",
-            help="Heartbeat and SLA bundles, which belong to one broker, are counted here as well.",
+            note=f"of {total:,}" + (f", {bound:,} heartbeat/SLA" if bound else ""),
+            help="Heartbeat and SLA bundles belong to one broker each; the header leaves them out.",
         ),
         KeyFigure(label="Unassigned", value=f"{unused:,}", note="without traffic"),
         KeyFigure(

@@ -23,7 +23,10 @@ if snapshot.bundles.num_rows == 0:
     words.nothing("No bundle is in this snapshot", snapshot.manifest)
     st.stop()
 found = queries.ownership(page.stored)
-figures.key_figures(model.key_figures(found, snapshot.manifest.leader), key="ownership")
+figures.key_figures(
+    model.key_figures(found, snapshot.manifest.leader, page.reading.uncounted["system"]),
+    key="ownership",
+)
 if wrong := view.findings_of(page):
     findings.show(
         wrong, key="ownership", moment=page.stored.taken_at, max_rows=view.FINDINGS_IN_SIGHT

@@ -56,17 +56,21 @@ def bundles(page: PulsarPage) -> None:
             icon=":material/check_circle:",
         )
         return
+    has_claims = rows["claimant"].any()
     tables.table(
         rows,
         {
             "bundle": tables.opener("Bundle", "_owned_bundle", frame.bundle_link),
             "state": tables.words("State"),
             "owner": tables.words("Owner"),
-            "claimant": tables.words("Also claimed by", "Owner whose report also names it."),
-            "session": tables.words("Session", "ZooKeeper's ephemeralOwner of its znode."),
+            **(
+                {"claimant": tables.words("Also claimed by", "Its report also names the bundle.")}
+                if has_claims
+                else {}
+            ),
             "held": tables.words("Held for", "Since its znode was created."),
-            "traffic": tables.megabytes("Traffic", "As last reported."),
-            "clients": tables.whole("Clients", "Producers and consumers."),
+            "traffic": tables.megabytes("Traffic", "As last reported.", width_px=88),
+            "clients": tables.whole("Clients", "Producers and consumers.", width_px=62),
         },
         key="owned_bundles",
         alt="Bundles in the chosen state, with owner and session",
@@ -175,7 +179,7 @@ def leader(page: PulsarPage) -> None:
 
 def failure(page: PulsarPage) -> None:
     """Show the failure of the chosen broker, computed; the cluster is not contacted."""
-    names = list(page.reading.view.brokers)
+    names = page.reading.brokers
     if not names:
         words.nothing("No broker is in this snapshot", page.reading.snapshot.manifest)
         return

@@ -175,6 +175,13 @@ def draw_plan(page: PulsarPage, shown: Shown) -> None:
     moves_plan.draw_remarks(plan, ("info",))
 
 
+_EDITS: Final = (
+    ("Pin", state.PIN, "The rest is computed again without it."),
+    ("Exclude", state.DROP, "The other moves stay."),
+)
+"""Label, list of edited bundles and help of what may be done with a move."""
+
+
 def _draw_moves(preview: Preview) -> None:
     rows = presenter.steps_table(preview)
     rows["wanted"] = ["" if one.step.destination else "by placement" for one in preview.steps]
@@ -191,8 +198,10 @@ def _draw_moves(preview: Preview) -> None:
             "traffic": tables.megabytes("Traffic"),
             "clients": tables.whole("Clients"),
             "topics": tables.whole("Topics"),
-            "pin": _action("_pin", state.PIN, bundles, "The rest is computed again without it."),
-            "exclude": _action("_exclude", state.DROP, bundles, "The other moves stay."),
+            **{
+                label.lower(): _action(f"_{label.lower()}", edit, bundles, help_text)
+                for label, edit, help_text in _EDITS
+            },
         },
         key="moves",
         alt="Moves of the plan",
@@ -296,9 +305,9 @@ def edits_panel() -> None:
 
 
 def _destination(page: PulsarPage, preview: Preview) -> None:
-    """Draw the choice of another destination for one move."""
+    """Draw what may be done with one move: the keyboard does not reach a table's buttons."""
     steps = {one.step.bundle: one.step for one in preview.steps}
-    with st.popover("Change a destination", icon=":material/forward:", width="content"):
+    with st.popover("Edit a move", icon=":material/edit:", width="content"):
         bundle = st.selectbox(
             "Move", list(steps), format_func=option, key=state.STEP, bind="query-params"
         )
@@ -322,6 +331,11 @@ def _destination(page: PulsarPage, preview: Preview) -> None:
             on_click=partial(_retarget, bundle, target),
             key="_send",
         )
+        with st.container(horizontal=True, gap="small"):
+            for label, edit, help_text in _EDITS:
+                st.button(
+                    label, help=help_text, on_click=partial(_add, edit, bundle), key=f"_move_{edit}"
+                )
 
 
 def _keep_choice(key: str, options: list[str], now: str) -> None:

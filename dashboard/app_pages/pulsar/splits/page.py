@@ -14,6 +14,8 @@ from dashboard.components.pulsar.page import PulsarPage
 
 MOST = 100
 
+IN_SIGHT = 7
+
 page = frame.open_page("Splits", PulsarPage)
 reading = page.reading
 snapshot, settings = reading.snapshot, reading.settings
@@ -52,18 +54,19 @@ tables.table(
     rows,
     {
         "bundle": tables.opener("Bundle", "_split_bundle", choose),
-        "mark": tables.words("State"),
+        "mark": tables.words("State", width_px=118),
         "nearest": tables.words("Nearest limit"),
-        "reached": tables.share("Reached", "Share of that limit."),
-        "topics": tables.whole("Topics"),
-        "sessions": tables.whole("Sessions", "Producers and consumers."),
-        "msg_rate": tables.rate("Rate", "As the manager compares it: the long-term average."),
-        "throughput": tables.megabytes("Traffic", "The same."),
-        "owner": tables.words("Owner"),
+        "reached": tables.share("Reached", "Share of that limit.", width_px=94),
+        "topics": tables.whole("Topics", width_px=54),
+        "sessions": tables.whole("Clients", "Producers and consumers.", width_px=62),
+        "msg_rate": tables.rate(
+            "Rate", "As the manager compares it: the long-term average.", width_px=84
+        ),
+        "throughput": tables.megabytes("Traffic", "The same.", width_px=84),
     },
     key="split_watch",
     alt="Bundles nearest to an automatic split",
-    height=min(250, tables.height_of(len(rows))),
+    height=tables.height_of(min(len(rows), IN_SIGHT)),
 )
 
 with st.container(horizontal=True, vertical_alignment="bottom"):

@@ -200,7 +200,7 @@ def outcome(chosen: Chosen, found: SplitWhatIf) -> None:
             "topics": tables.whole("Topics"),
             "throughput": tables.megabytes("Traffic"),
             "msg_rate": tables.rate("Rate"),
-            "sessions": tables.whole("Sessions"),
+            "sessions": tables.whole("Clients"),
         },
         key="split_parts",
         alt="What each part would carry",

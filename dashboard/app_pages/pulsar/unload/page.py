@@ -26,7 +26,7 @@ made = undo_of(page, undo) if undo else picked_plan(page)
 if made is None:
     st.stop()
 plan, preview = in_dialog() or made
-words.answer(presenter.answer(plan, preview))
+words.answer(presenter.headline(plan, preview))
 moves_plan.draw_remarks(plan, ("error", "warning"))
 if not plan.steps:
     moves_plan.draw_remarks(plan, ("info",))
