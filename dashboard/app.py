@@ -35,7 +35,7 @@ MARK: Final = (
 
 
 st.set_page_config(
-    page_title="Trimtab",
+    page_title=words.tab_title(),
     page_icon=MARK,
     layout="wide",
     initial_sidebar_state=210,

@@ -53,8 +53,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-READY_S: Final = 120.0
-"""How long a component may take to be ready, on a busy machine."""
+READY_S: Final = 300.0
+"""How long a component may take to be ready, on a busy machine; nothing waits for an ended one."""
 
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h)?\Z")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0}

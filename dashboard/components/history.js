@@ -1,5 +1,6 @@
 // One step back for each choice. Streamlit replaces the address when a person changes a widget, and
-// adds an entry without the widgets' parameters when a page is left: back would skip the choice.
+// adds an entry without the widgets' parameters when a page is left: back would skip the choice. Where
+// a button opens a page it adds another one, the page that is left with the parameters of the next.
 const LULL_MS = 1000
 const LEAVING_MS = 3000
 
@@ -13,10 +14,10 @@ function keepSteps() {
   const history = window.history
   const push = history.pushState.bind(history)
   const replace = history.replaceState.bind(history)
-  let [changedAt, changed, movedAt, left, isTouched] = [0, "", 0, null, false]
-  const moved = () => ([movedAt, isTouched] = [Date.now(), false])
+  let [changedAt, changed, movedAt, left, isTouched, pushedAt] = [0, "", 0, null, false, 0]
+  const moved = () => ([movedAt, isTouched, pushedAt] = [Date.now(), false, 0])
   for (const kind of ["pointerdown", "keydown"]) {
-    window.addEventListener(kind, () => (isTouched = true), true)
+    window.addEventListener(kind, () => ([isTouched, pushedAt] = [true, 0]), true)
   }
   window.addEventListener("popstate", moved)
   history.replaceState = (state, title, url) => {
@@ -44,11 +45,18 @@ function keepSteps() {
       }
       // what the server corrects on a page that was just opened is no step of a person, however
       // late it comes: nothing was pressed since
-      if (!isTouched || now - movedAt < LULL_MS) return replace(state, title, url)
+      if (!isTouched) return replace(state, title, url)
+      if (now - movedAt < LULL_MS) {
+        left = { url: location.href, at: now }
+        return replace(state, title, url)
+      }
+      pushedAt = now
     } else {
+      const isPushed = now - pushedAt < LEAVING_MS // nothing was pressed since
       if (left && now - left.at < LEAVING_MS) replace(state, title, left.url)
       left = null
       moved()
+      if (isPushed) return replace(state, title, url)
     }
     return push(state, title, url)
   }

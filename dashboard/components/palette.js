@@ -49,6 +49,8 @@ function setUp(root, panel) {
     }
   }
   const choose = (item) => {
+    opener = null // what opens takes the focus
+    document.openedAt = Date.now()
     dialog.close()
     const choice = { id: item.id, at: Date.now() }
     const send = (attempts) => {

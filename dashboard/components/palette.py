@@ -44,7 +44,7 @@ SHORTCUTS: Final = {
     "Ctrl+K, /": "Search pages, objects and actions",
     "\u2191 \u2193, Enter": "Choose and open",
     "Escape": "Close",
-    "Tab, \u2191 \u2193, Shift+Space": "Select a row of a table; buttons next to it act on it",
+    "Enter, Space": "In a table: press a button, select a row",
     "?": "Show these shortcuts",
     "R": "Draw the page again",
 }
@@ -74,7 +74,7 @@ _HTML: Final = f"""
 </dialog>
 """
 
-_SCRIPTS: Final = ("history.js", "parts.js", "roles.js", "palette.js")
+_SCRIPTS: Final = ("history.js", "parts.js", "roles.js", "tables.js", "palette.js")
 """The last one draws the palette; the others look after the whole window."""
 
 _PARTS: Final = (

@@ -11,14 +11,23 @@ function mendRoles() {
   for (const picture of document.querySelectorAll(pictures)) picture.setAttribute("aria-hidden", "true")
 }
 
-// A page opens at its top, whatever of the one before was in sight.
+// A page opens at its top, whatever of the one before was in sight. Where what had the focus is gone
+// with that one, the heading takes it: keys go on from there, and it is read aloud.
+const OPENING_MS = 10000
 const viewOf = () => `${location.pathname} ${new URLSearchParams(location.search).get("run")}`
 let view = viewOf()
 
 function openAtTop() {
-  if (view === viewOf()) return
-  view = viewOf()
-  document.querySelector('[data-testid="stMain"]')?.scrollTo(0, 0)
+  if (view !== viewOf()) {
+    view = viewOf()
+    document.openedAt = Date.now()
+    document.querySelector('[data-testid="stMain"]')?.scrollTo(0, 0)
+  }
+  const isOpening = Date.now() - (document.openedAt ?? 0) < OPENING_MS
+  const heading = isOpening && document.querySelector('[data-testid="stMain"] h1')
+  if (!heading || (document.activeElement ?? document.body) !== document.body) return
+  heading.tabIndex = -1
+  heading.focus({ preventScroll: true })
 }
 
 if (!document.mendsRoles) {

@@ -22,6 +22,7 @@ from dashboard.presenters.freshness import Badge
 from dashboard.sitemap import ENTRIES
 
 _TITLE: Final = "_title"
+_TAB: Final = "_tab_title"
 
 STYLE = """<style>
 .stApp { font-variant-numeric: tabular-nums; }
@@ -69,6 +70,12 @@ STYLE = """<style>
 .stApp:has([data-testid="stExpandSidebarButton"]) [data-testid="stMainBlockContainer"] {
   padding-left: 4rem;
 }
+body :is(a, button, h1, [role="tab"]):focus-visible {
+  outline: 2px solid light-dark(#0b6478, #6cc3d8); outline-offset: 1px; box-shadow: none;
+}
+[data-testid="stElementToolbar"]:focus-within { opacity: 1; top: -3rem; z-index: 100; }
+[data-testid="stElementToolbar"] button:focus-visible { outline-offset: -2px; }
+.js-plotly-plot .plotly .modebar:focus-within > .modebar-group { opacity: 1; }
 [data-testid="stCaptionContainer"] { color: inherit; opacity: 0.75; }
 [data-testid="stCaptionContainer"] :is(p, li, span) { color: inherit; }
 [data-testid="stCaptionContainer"] ul { padding-left: 1rem; margin: 0 0 1rem; }
@@ -153,13 +160,19 @@ def title(text: str, subtitle: str = "") -> None:
         text: ``Fleet``, ``Broker 127.0.0.1:8080``.
         subtitle: A few facts with `` · `` between them; empty: none.
     """
-    st.set_page_config(page_title=_tab_title(text))
+    st.session_state[_TAB] = _tab_title(text)
+    st.set_page_config(page_title=tab_title())
     if _TITLE not in st.session_state:
         st.session_state[_TITLE] = st.container(key="title", width="content").empty()
     with st.session_state[_TITLE].container(gap="xxsmall", width="content"):
         st.title(plain(text), anchor=False)
         if subtitle:
             st.caption(plain(subtitle))
+
+
+def tab_title() -> str:
+    """Return what the browser's tab shows until a page has its own title: that of the last run."""
+    return str(st.session_state.get(_TAB, "Trimtab"))
 
 
 def _tab_title(text: str) -> str:

@@ -24,8 +24,11 @@ from core.snapshot.store import load_snapshot
 ROOT = Path(__file__).parents[2]
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-START_S = 120.0
-expect.set_options(timeout=30_000)  # a loaded machine takes its time
+START_S = 300.0
+"""For three processes and a simulated day next to other work; one that ended is not waited for."""
+JOURNEY_S = 900
+"""The limit of one journey: the demo's start counts for the first."""
+expect.set_options(timeout=60_000)  # a loaded machine takes its time
 # Streamlit looks for its own base path under the page's path first: a 404 that it expects.
 PROBES = ("/_stcore/health", "/_stcore/host-config")
 
@@ -40,6 +43,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.browser)
             if item.path.stem not in IN_CI:
                 item.add_marker(pytest.mark.slow)
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(JOURNEY_S))
 
 
 def chromium() -> str | None:

@@ -37,7 +37,7 @@ def heading(tab, name):
     tab.settle()
 
 
-def apply(tab, button, bundles, reason):
+def apply(tab, button, bundles, reason, observe_s=None):
     """Press the button of the preview, fill the dialog in, and send it off."""
     page = tab.page
     page.get_by_role("button", name=button).click(timeout=SNAPSHOT_S)
@@ -49,6 +49,8 @@ def apply(tab, button, bundles, reason):
     typed = dialog.get_by_label("to confirm")
     if typed.count():
         typed.fill("sandbox")
+    if observe_s is not None:
+        dialog.get_by_label("Observe step 1 alone").fill(str(observe_s))
     send.click()  # the first click is enough, however soon after the last key
     heading(tab, "Run")
     return re.search(r"run=([\w-]+)", page.url)[1]
@@ -112,7 +114,8 @@ def test_run_goes_on_when_its_tab_is_closed(product, browser):
     try:
         bundles = cool_bundles(product, 4)[2:]
         first.open("unload?" + urlencode({"bundles": bundles}, doseq=True))
-        run = apply(first, "Apply plan…", "2 bundles", "closed in the middle")
+        # step 2 waits, however long the page takes to show step 1
+        run = apply(first, "Apply plan…", "2 bundles", "closed in the middle", observe_s=40)
         expect(first.page.get_by_text("1 of 2", exact=True)).to_be_visible(timeout=RUN_S)
         expect(first.page.get_by_role("button", name="Pause")).to_be_enabled()
     finally:

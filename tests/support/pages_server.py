@@ -14,7 +14,7 @@ from pathlib import Path
 from time import monotonic
 
 ROOT = Path(__file__).parents[2]
-START_S = 120.0
+START_S = 300.0
 
 
 def free_port() -> int:
