@@ -25,7 +25,8 @@ function openAtTop() {
   }
   const isOpening = Date.now() - (document.openedAt ?? 0) < OPENING_MS
   const heading = isOpening && document.querySelector('[data-testid="stMain"] h1')
-  if (!heading || (document.activeElement ?? document.body) !== document.body) return
+  const isLost = (document.activeElement ?? document.body) === document.body
+  if (!heading || !isLost || document.querySelector('[role="dialog"]')) return
   heading.tabIndex = -1
   heading.focus({ preventScroll: true })
 }

@@ -28,7 +28,7 @@ START_S = 300.0
 """For three processes and a simulated day next to other work; one that ended is not waited for."""
 JOURNEY_S = 900
 """The limit of one journey: the demo's start counts for the first."""
-expect.set_options(timeout=60_000)  # a loaded machine takes its time
+expect.set_options(timeout=120_000)  # a loaded machine takes its time
 # Streamlit looks for its own base path under the page's path first: a 404 that it expects.
 PROBES = ("/_stcore/health", "/_stcore/host-config")
 
@@ -159,7 +159,7 @@ class Tab:
         viewport = dict(zip(("width", "height"), size, strict=True))
         self.context = browser.new_context(viewport=viewport, **context)
         self.page: Page = self.context.new_page()
-        self.page.set_default_timeout(60_000)
+        self.page.set_default_timeout(180_000)
         self.base = base
         self.complaints: list[str] = []
         self.page.on("console", self._on_console)

@@ -11,8 +11,8 @@ from playwright.sync_api import expect
 from core.snapshot.store import SnapshotStore, load_snapshot
 from tests.e2e.conftest import Tab
 
-RUN_S = 90_000
-SNAPSHOT_S = 60_000
+RUN_S = 180_000
+SNAPSHOT_S = 120_000
 
 
 def cool_bundles(product, count):

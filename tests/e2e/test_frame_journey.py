@@ -22,7 +22,7 @@ def test_palette_takes_every_key_and_opens_a_page_and_an_object(product, tab):
     field.fill("brokers")
     expect(page.get_by_role("option").first).to_contain_text("Brokers")
     page.keyboard.press("Enter")
-    expect(page).to_have_title("Brokers \u00b7 sandbox \u00b7 Trimtab", timeout=30_000)
+    expect(page).to_have_title("Brokers \u00b7 sandbox \u00b7 Trimtab")
     tab.settle()
 
     page.keyboard.press("/")
@@ -30,7 +30,7 @@ def test_palette_takes_every_key_and_opens_a_page_and_an_object(product, tab):
     expect(page.get_by_role("option", name="broker").first).to_be_visible(timeout=30_000)
     assert page.get_by_role("option").count() <= 6
     page.keyboard.press("Enter")
-    expect(page).to_have_url(re.compile(r"/broker\?broker="), timeout=30_000)
+    expect(page).to_have_url(re.compile(r"/broker\?broker="))
     tab.settle()
 
     page.keyboard.press("?")

@@ -21,8 +21,8 @@ from core.snapshot.pegasus import load_pegasus_snapshot
 from core.snapshot.store import SnapshotStore
 
 CLUSTER = "sandbox-pegasus"
-RUN_S = 120_000
-SEEN_S = 120.0
+RUN_S = 240_000
+SEEN_S = 240.0
 EVER = datetime.min.replace(tzinfo=UTC)
 
 

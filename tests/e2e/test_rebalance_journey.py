@@ -11,7 +11,7 @@ from tests.e2e.conftest import Tab
 from tests.e2e.test_apply_journey import RUN_S, apply, heading
 
 TRIGGER = "loadBalancerBrokerThresholdShedderPercentage"
-FIRST_S = 60_000
+FIRST_S = 120_000
 BUSY = """() => {
     let turns = 0;
     const work = () => {

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from core.snapshot.store import SnapshotStore, load_snapshot
 from tests.e2e.test_apply_journey import RUN_S, SNAPSHOT_S, heading
 
-BROKER_S = 60_000
+BROKER_S = 120_000
 
 
 def bundle_of_several_topics(product):
