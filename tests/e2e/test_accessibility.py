@@ -11,14 +11,16 @@ from playwright.sync_api import expect
 from dashboard.sitemap import ENTRIES
 from tests.e2e.conftest import Tab
 
+CHANGED = "set=loadBalancerBrokerThresholdShedderPercentage%3D12"
 OF_OBJECTS = {
     "broker": "broker={broker}",
     "bundle": "bundle={bundle}",
     "unload": "bundles={bundle}",
     "splits": "bundle={bundle}",
+    "settings": CHANGED,
     "lookup": "topic=persistent%3A%2F%2Facme%2Forders%2Ftopic-1",
 }
-"""Parameters of pages that show an object."""
+"""Parameters of pages that show an object, or a change of it."""
 
 WITHOUT_OBJECT = {"run"}
 """Pages about what the demo does not have before something is applied."""
@@ -204,14 +206,9 @@ DIALOGS = {
     "apply a rebalance": ("rebalance?play=false", press("Apply plan…")),
     "preview of a rebalance": ("rebalance?play=false", press("Preview")),
     "apply a level": ("pegasus?level=lively", press(re.compile("^Set level"))),
-    "apply a maintenance": ("pegasus_maintenance?pick=Drain", press("Apply plan…")),
     "apply settings": (
-        "settings?set=loadBalancerBrokerThresholdShedderPercentage%3D12",
+        f"settings?{CHANGED}",
         press("Apply plan…"),
-    ),
-    "preview of settings": (
-        "settings?set=loadBalancerBrokerThresholdShedderPercentage%3D12",
-        press("Preview"),
     ),
     "new job": ("jobs", press("New job")),
 }
