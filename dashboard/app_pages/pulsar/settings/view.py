@@ -182,7 +182,7 @@ def _settings_table(page: PulsarPage) -> None:
         contains=contains or "",
     )
     columns = {
-        "key": tables.opener("Setting", "_setting_key", choose, width_px=326),
+        "key": tables.opener("Setting", "_setting_key", choose, width_px=316),
         "value": st.column_config.TextColumn("Effective", width=176),
         "other": st.column_config.TextColumn(
             "Default", width=142, help="Where the effective value is another."
