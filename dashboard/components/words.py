@@ -130,7 +130,7 @@ body :is(a, button, h1, [role="tab"]):focus-visible {
     min-width: 460px; flex-grow: 1;
   }
   .st-key-columns_bundles [data-testid="stHorizontalBlock"] > [data-testid="stColumn"] {
-    min-width: 300px !important;
+    min-width: 400px !important;
   }
   .st-key-backtest_form [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
   .st-key-backtest_found > div > [data-testid="stHorizontalBlock"],
