@@ -51,12 +51,15 @@ def main() -> int:
 
 
 def _first_snapshot(config: services.Config, cluster: str) -> CachedSnapshot | None:
-    """Return a snapshot of a cluster as soon as there is one."""
+    """Return the first snapshot of a cluster as soon as there is one.
+
+    Where this process begins late, others followed it and are recorded: the past ends before them.
+    """
     store, wait = services.snapshot_store(config), threading.Event()
     for _ in range(int(_WITHIN_S / _POLL_S)):
-        found = store.latest(cluster, services.now())
-        if found is not None:
-            return found
+        found = store.entries(cluster)
+        if found:
+            return found[0]
         wait.wait(_POLL_S)
     return None
 

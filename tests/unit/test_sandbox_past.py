@@ -28,6 +28,7 @@ from connectors.sandbox.pulsar.policies import plan_policies
 from connectors.sandbox.pulsar.state import Broker, FleetState
 from connectors.sandbox.pulsar.web import distinct_host
 from connectors.sandbox.pulsar.workload import Workload, host_usage
+from core.actions.runs import fold
 from core.errors import OpsError
 from core.history.store.batch import BatchRecorder
 from core.history.store.store import HistoryLocation, HistoryStore
@@ -180,7 +181,13 @@ def test_the_written_past_is_history_with_runs_that_the_journal_proves(
     assert all(row["actor"] == ACTOR for row in events if row["kind"] == "run" and row["actor"])
     journal = SqlJournal(config.journal_address)
     assert journal.verify().damage is None
-    assert len(journal.run_ids()) == 1
+    (run_id,) = journal.run_ids()
+    run = fold(journal.entries(run_id=run_id))
+    assert run.measured is not None
+    assert run.ended_at is not None
+    assert run.measured.taken_at > run.ended_at
+    assert run.measured.brokers
+    assert all(one.throughput_bytes_per_s for one in run.measured.brokers)
     assert not journal.open_runs("sandbox")
     journal.close()
     # the same state directory once more: what is there stays as it is

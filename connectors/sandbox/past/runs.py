@@ -27,10 +27,11 @@ from core.actions.events import (
     StepEnded,
     StepStarted,
 )
-from core.actions.model import Observation, RunOptions, StepResult
-from core.actions.runs import run_id_at
+from core.actions.model import Observation, RunId, RunOptions, StepResult
+from core.actions.runs import fold, run_id_at
 from core.plan.model import Plan
 from core.pulsar.plan.build import build_unload_plan
+from core.pulsar.system import measured
 from core.snapshot import PulsarSnapshot
 from core.systems import SYSTEMS
 from core.units import datetime_to_ms, ms_to_datetime, pluralize
@@ -39,6 +40,8 @@ ACTOR: Final = "demo"
 """Who requested them; the first steps of the demo do not count its runs."""
 _STEP: Final = timedelta(seconds=6)
 _TOOK_MS: Final = 840.0
+_MEASURED_AFTER: Final = timedelta(seconds=20)
+"""As a worker waits: brokers report some seconds after the load came."""
 
 
 class PastRuns:
@@ -60,13 +63,19 @@ class PastRuns:
         self._steps = RunSteps(journal, cluster, 0, start_ms, subjects.setting_subjects)
         self._before: PulsarSnapshot | None = None
         self._taken_at = 0
+        self._unmeasured: list[RunId] = []
 
     def follow(self, snapshots: Iterator[PulsarSnapshot]) -> Iterator[PulsarSnapshot]:
-        """Return the snapshots; before one that shows a run, the run is in the journal."""
+        """Return the snapshots; before one that shows a run, the run is in the journal.
+
+        The first one that a worker would measure a run by is what the run is measured by.
+        """
         for snapshot in snapshots:
             self._taken_at = datetime_to_ms(snapshot.manifest.taken_at)
+            self._measure(snapshot)
             while self._runs and self._runs[0].at_ms <= self._taken_at:
                 self._enter(self._runs.pop(0))
+            self._measure(snapshot)
             yield snapshot
             self._before = snapshot
 
@@ -93,6 +102,20 @@ class PastRuns:
         for moment, event in _events(plan, run.bundles, at):
             self._journal.append(
                 Record(run_id=run_id, cluster=self._cluster, at=moment, actor=ACTOR, event=event)
+            )
+        self._unmeasured.append(run_id)
+
+    def _measure(self, snapshot: PulsarSnapshot) -> None:
+        """Enter what came of the runs that have ended for long enough."""
+        at = snapshot.manifest.taken_at
+        for run_id in list(self._unmeasured):
+            view = fold(self._journal.entries(run_id=run_id))
+            if view.ended_at is None or at < view.ended_at + _MEASURED_AFTER:
+                continue
+            self._unmeasured.remove(run_id)
+            event = measured(view, snapshot)
+            self._journal.append(
+                Record(run_id=run_id, cluster=self._cluster, at=at, actor=ACTOR, event=event)
             )
 
 
