@@ -15,6 +15,7 @@ from dashboard import services, warm_up
 from dashboard.cli.supervisor import end_with_parent
 from dashboard.host_guard import HostGuard, host_names
 from dashboard.left_sessions import LeftSessions
+from dashboard.page_names import PageNames
 from dashboard.probes import ROUTES
 from dashboard.sign_in import SignInGuard
 
@@ -43,7 +44,11 @@ def main() -> None:
     app = st.App(
         PAGE,
         routes=ROUTES,
-        middleware=[Middleware(HostGuard, allowed_hosts=hosts), Middleware(SignInGuard)],
+        middleware=[
+            Middleware(HostGuard, allowed_hosts=hosts),
+            Middleware(SignInGuard),
+            Middleware(PageNames),
+        ],
     )
     app.run(
         config={

@@ -11,6 +11,7 @@ import streamlit as st
 from core.errors import InputError, OpsError
 from dashboard import services, state
 from dashboard.components import words
+from dashboard.page_names import NO_PAGE, near_pages
 from dashboard.presenters.moments import parse_stamp
 
 _STORED: Final = "_misnamed"
@@ -55,6 +56,22 @@ def draw(key: str, shown: object) -> None:
         return
     found.shown, found.is_drawn = shown, True
     words.failed(found.error, what="The address names what there is not")
+
+
+def draw_page() -> None:
+    """Say that the address named a page that there is not, with the way to those near it."""
+    name = st.query_params.get(NO_PAGE, "")
+    if not name:
+        return
+    near = near_pages(name)
+    st.error(
+        "Pages that are near:" if near else "The navigation at the left has every page.",
+        title=words.plain(f"There is no page /{name}"),
+        icon=":material/error:",
+    )
+    with st.container(horizontal=True, gap="small"):
+        for one in near:
+            st.page_link(one.file, label=one.title, icon=f":material/{one.icon}:")
 
 
 def time_error(key: str, text: str) -> InputError | None:
