@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from core.units import format_ratio
+from core.units import format_band, format_ratio
 from dashboard.charts.heatmap import deviation_text, distance_colors
 from dashboard.charts.once import drawn_once
 from dashboard.charts.scale import Unit, scale_of, text_of
@@ -45,7 +45,7 @@ class BeforeAfter:
 
 @drawn_once
 def before_after_bars(data: BeforeAfter) -> go.Figure:
-    """Return grey bars for before; points with a range for after, coloured by their distance."""
+    """Return grey bars for before; points with a range for after, coloured by the band."""
     scale = scale_of(data.unit)
     names = list(data.brokers)
     figure = go.Figure()
@@ -71,19 +71,17 @@ def before_after_bars(data: BeforeAfter) -> go.Figure:
 
 
 def _distances(tolerance_ratio: float) -> dict[str, str]:
-    """What the colours of :func:`distance_colors` say."""
-    near, far = (format_ratio(ratio) for ratio in (tolerance_ratio, 2 * tolerance_ratio))
-    return {
-        WITHIN: f"within {near} of the mean",
-        NEAR: f"{near} to {far} off",
-        FAR: f"farther than {far}",
-        LINE: "mean unknown",
-    }
+    """What the colours of the points say: one band, as the target has it."""
+    band = format_band(tolerance_ratio)
+    return {WITHIN: f"within {band}", FAR: f"outside {band}", LINE: "mean unknown"}
 
 
 def _add_after(figure: go.Figure, data: BeforeAfter, color: str, label: str) -> None:
     """Add the brokers of one colour, where there are any: each has its entry in the legend."""
-    colors = distance_colors(data.after, data.mean_after, data.tolerance_ratio)
+    colors = [
+        FAR if one == NEAR else one
+        for one in distance_colors(data.after, data.mean_after, data.tolerance_ratio)
+    ]
     rows = np.array([row for row, one in enumerate(colors) if one == color], dtype=np.intp)
     if not rows.size:
         return

@@ -89,7 +89,7 @@ def history_lines(
             },
             annotation_position="right",  # next to the plot: in it a line may run through
         )
-    styled(figure, height=height, legend=True)
+    styled(figure, height=height, legend=len(figure.data) > 1)
     if limit is not None:
         figure.update_layout(margin={"r": _LIMIT_PX})
     figure.update_yaxes(ticksuffix=scale.suffix, rangemode="tozero")

@@ -9,6 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from core.units import format_mb
 from dashboard.charts.template import ACCENT, LINE, NEUTRAL, SERIES, styled
 
 Floats = NDArray[np.float64]
@@ -117,7 +118,7 @@ def node_bars(data: NodeBars) -> go.Figure:
         legend={"traceorder": "normal"},
     )
     figure.update_yaxes(autorange="reversed", type="category")
-    figure.update_xaxes(ticksuffix=f" {data.unit}" if data.unit == "MB" else data.unit)
+    figure.update_xaxes(ticksuffix=f" {data.unit}" if data.unit == "GB" else data.unit)
     return figure
 
 
@@ -125,5 +126,7 @@ def text_with_unit(value: float, unit: str) -> str:
     """Return a number for people; ``unknown`` for NaN."""
     if not np.isfinite(value):
         return "unknown"
+    if unit == "GB":
+        return format_mb(value * 1e3)
     number = f"{value:,.0f}" if abs(value) >= 100 or value == round(value) else f"{value:,.1f}"
-    return f"{number} {unit}" if unit == "MB" else f"{number}{unit}"
+    return f"{number}{unit}"

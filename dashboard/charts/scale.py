@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
@@ -10,7 +10,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio
+from core.units import format_bytes_per_s, format_mb, format_msgs_per_s, format_ratio, pluralize
 
 Unit = Literal["ratio", "bytes/s", "msgs/s", "bundles", "count", "MB"]
 
@@ -54,7 +54,17 @@ _FIXED: Final[dict[str, Scale]] = {
     "msgs/s": Scale(1.0, "", "msg/s", 1.0, ".3~s"),
     "bundles": Scale(1.0, "", "bundles", 1.0),
     "count": Scale(1.0, "", "", 1.0),
-    "MB": Scale(1.0, " MB", "MB", 1.0),
+    "MB": Scale(1e-3, " GB", "GB", 0.01, ",.3~r"),
+}
+
+
+_WRITTEN: Final[dict[str, Callable[[float], str]]] = {
+    "ratio": format_ratio,
+    "bytes/s": format_bytes_per_s,
+    "msgs/s": format_msgs_per_s,
+    "bundles": lambda value: pluralize(round(value), "bundle"),
+    "count": lambda value: f"{value:,.0f}",
+    "MB": format_mb,
 }
 
 
@@ -67,17 +77,7 @@ def text_of(value: float | None, unit: Unit) -> str:
     """Return one value for people; ``unknown`` for ``None`` and NaN."""
     if value is None or not np.isfinite(value):
         return "unknown"
-    match unit:
-        case "ratio":
-            return format_ratio(value)
-        case "bytes/s":
-            return format_bytes_per_s(value)
-        case "msgs/s":
-            return format_msgs_per_s(value)
-        case "bundles":
-            return f"{value:,.0f} bundle{'' if round(value) == 1 else 's'}"
-        case "count" | "MB":
-            return f"{value:,.0f}{scale_of(unit).suffix}"
+    return _WRITTEN[unit](value)
 
 
 def texts_of(values: Iterable[float], unit: Unit) -> list[str]:

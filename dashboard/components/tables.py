@@ -23,6 +23,7 @@ a picture is neither read aloud nor sorted::
 
 from __future__ import annotations
 
+import textwrap
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -71,8 +72,18 @@ def megabytes(label: str, help_text: str = "", *, width_px: int | None = None) -
 
 
 def gigabytes(label: str, help_text: str = "") -> Column:
-    """Return a column of GB, one digit."""
-    return st.column_config.NumberColumn(f"{label} GB", format="%,.1f", help=help_text or None)
+    """Return a column of GB, two digits; see :func:`with_gigabytes`."""
+    return st.column_config.NumberColumn(
+        f"{label} GB".lstrip(), format="%,.2f", help=help_text or None
+    )
+
+
+def with_gigabytes(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table that has ``size_gb`` for each ``size_mb``: sizes have one unit on a page."""
+    sizes = [name for name in frame.columns if name.endswith("_mb")]
+    return frame.assign(
+        **{f"{name.removesuffix('_mb')}_gb": frame[name].astype(float) / 1e3 for name in sizes}
+    )
 
 
 def rate(label: str, help_text: str = "", *, width_px: int | None = None) -> Column:
@@ -329,6 +340,27 @@ def table(
         **options,
     )
     return [] if selection is None else [row for row in shown.selection.rows if row < len(frame)]
+
+
+def selected(key: str, count: int) -> int | None:
+    """Return the row that is selected in a table, which may be drawn yet; ``None``: there is none.
+
+    Args:
+        key: Of the table.
+        count: Its rows: one that is gone is not selected any more.
+    """
+    rows = st.session_state.get(key, {}).get("selection", {}).get("rows", ())
+    return next((row for row in rows if row < count), None)
+
+
+def shortened(texts: Iterable[str], length: int = 44) -> list[str]:
+    """Return sentences as a cell has room for them: what is cut ends at a word, with an ellipsis.
+
+    Args:
+        texts: Of others, of any length; the whole one is for the panel of the selected row.
+        length: Letters that are shown at most.
+    """
+    return [textwrap.shorten(text or "", length, placeholder="…") for text in texts]
 
 
 def inert(frame: pd.DataFrame) -> pd.DataFrame:

@@ -123,7 +123,7 @@ def test_move_by_hand_names_who_may_take_it_and_why_the_others_may_not(site):
     app = opened(site, pick="By hand", table="temp", partition="1")
     rows = frame_with(app, "verdict").set_index("node")
     assert rows.loc[NODES[2], "verdict"] == "may take it"
-    assert "leads it already" in rows.loc[NODES[0], "verdict"]
+    assert "it is the primary" in rows.loc[NODES[0], "verdict"]
     assert "holds no secondary" in rows.loc[NODES[1], "verdict"]
     lines = frame_with(app, "by_hand")["by_hand"].tolist()
     assert lines[-1].startswith("balance -g 2.1 -p move_pri -f db1:34801 -t ")

@@ -26,6 +26,7 @@ from core.plan.options import PlanOptions
 from dashboard.app_pages.pegasus.balance import changes, model
 from dashboard.app_pages.pegasus.maintenance import model as maintenance
 from dashboard.presenters import applying
+from dashboard.presenters.pegasus.cluster import TARGET_RATIO
 from dashboard.presenters.pegasus.copies import time_words
 from dashboard.queries.pegasus.balance import Basis
 
@@ -132,19 +133,25 @@ def facts_of(**settings):
     return PegasusFacts(snapshot_of(whole(parts, settings=settings)))
 
 
-@pytest.mark.parametrize(
-    ("counts", "words"),
-    [
-        ('{"total": -1, "move_pri": 0, "copy_pri": 0, "copy_sec": 0}', "reports -1"),
-        (None, "did not report"),
-        (
-            '{"total": 3, "move_pri": 2, "copy_pri": 0, "copy_sec": 1}',
-            "a check of primaries and secondaries",
-        ),
-    ],
-)
-def test_the_forecast_is_explained_and_unknown_is_not_balanced(counts, words):
-    assert words in model.forecast(facts_of(balance_operation_count=counts))
+def test_why_a_change_is_made_is_what_both_nodes_hold():
+    view = make_view(4, 16, 5)
+    plans = balance_round(view, APP)
+    listed = changes.Listed.of([plans])
+    rows = changes.reasons_frame(view, listed, is_policy=True)
+    assert len(rows) == min(len(plans), changes.MAX_REASONS)
+    first = rows.iloc[0]
+    assert (first["from"], first["to"]) == (
+        view.nodes[plans[0].source],
+        view.nodes[plans[0].target],
+    )
+    assert first["source_count"] > first["target_count"]
+    assert first["share"] == "3 to 4"  # 16 primaries of a table on 5 nodes
+    assert not changes.reasons_frame(view, listed, is_policy=False)["share"].any()
+
+
+def test_the_chart_of_the_nodes_has_the_band_of_the_target():
+    view = make_view(4, 16, 5)
+    assert changes.bars(view, view, ground_of(view), "replicas").tolerance_ratio == TARGET_RATIO
 
 
 def test_at_freezed_no_node_may_take_anything_and_the_reason_is_the_level():

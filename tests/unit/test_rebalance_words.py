@@ -76,12 +76,7 @@ def test_every_colour_of_the_diamonds_has_its_entry_in_the_legend():
     after = np.array([100.0, 130.0, 160.0, 10.0])
     data = BeforeAfter(["a", "b", "c", "d"], after, after, after, after, 100.0, 0.2, "bytes/s")
     names = [trace.name for trace in before_after_bars(data).data]
-    assert names == [
-        "before",
-        "after, within 20% of the mean",
-        "after, 20% to 40% off",
-        "after, farther than 40%",
-    ]
+    assert names == ["before", "after, within ±20%", "after, outside ±20%"]
 
 
 @pytest.mark.parametrize(

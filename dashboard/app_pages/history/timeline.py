@@ -336,7 +336,7 @@ def _columns(system: HistorySystem, measure: HistoryMeasure, *, is_now: bool) ->
 
 def _number(label: str, measure: HistoryMeasure, sign: str = "") -> Any:
     scale = scale_of(measure.unit)
-    digits = {"ratio": 1, "bytes/s": 2}.get(measure.unit, 0)
+    digits = {"ratio": 1, "bytes/s": 2, "MB": 2}.get(measure.unit, 0)
     suffix = "%%" if measure.unit == "ratio" else ""
     head = f"{label} {scale.title}" if measure.unit in ("bytes/s", "msgs/s", "MB") else label
     grouped = "" if sign or digits else ","

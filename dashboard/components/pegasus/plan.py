@@ -29,6 +29,8 @@ _ICONS: Final = {
 }
 _MOST_ROWS_PX: Final = 420
 _LINES: Final = "_plan_lines"
+_LINES_PX: Final = 320
+_MAX_LINES: Final = 12
 TABS: Final = ("Steps", "Nodes", "Partitions", "Notes")
 """Parts of a plan."""
 
@@ -116,12 +118,12 @@ def draw_nodes(plan: Plan, preview: PegasusPreview) -> None:
             "about, after" if preview.is_guardians_choice else "after ",
             GUARDIANS_CHOICE if preview.is_guardians_choice else "",
         ),
-        "received_mb": tables.whole("Received MB"),
-        "free_before_mb": tables.whole("Free MB"),
-        "free_after_mb": tables.whole("after  ", "Copies come before deletions."),
+        "received_gb": tables.gigabytes("Received"),
+        "free_before_gb": tables.gigabytes("Free"),
+        "free_after_gb": tables.gigabytes("Free after", "Copies come before deletions."),
     }
     tables.table(
-        rows,
+        tables.with_gigabytes(rows),
         columns,
         key="plan_nodes",
         alt="Nodes that the plan touches, before and after",
@@ -142,10 +144,10 @@ def draw_steps(preview: PegasusPreview) -> None:
     if rows["note"].any():
         columns["note"] = st.column_config.TextColumn("What you do", width=320)
     if rows["copied_mb"].fillna(1).any():
-        columns["copied_mb"] = tables.whole("Copied MB")
+        columns["copied_gb"] = tables.gigabytes("Copied")
     columns["by_hand"] = st.column_config.TextColumn("The same by hand", width=420)
     tables.table(
-        rows,
+        tables.with_gigabytes(rows),
         columns,
         key="plan_steps",
         alt="Steps of the plan",
@@ -278,9 +280,11 @@ def _draw_lines(
 ) -> None:
     """Draw the lines that prepare and apply the same plan, then those of Pegasus' own shell."""
     if command:
-        st.code(command, language="bash")
+        st.code(command, language="bash", wrap_lines=True)
     name = applying.draw_download(dialog)
     line = f'trimtab apply {name} --cluster {page.name} --reason "..."{config_option(page.config)}'
-    st.code(line, language="bash")
+    st.code(line, language="bash", wrap_lines=True)
     st.caption("In Pegasus' own shell; these are not checked or recorded:")
-    st.code(presenter.lines_by_hand(preview), language="bash")
+    lines = presenter.lines_by_hand(preview)
+    is_long = lines.count("\n") > _MAX_LINES
+    st.code(lines, language="bash", height=_LINES_PX if is_long else "content")

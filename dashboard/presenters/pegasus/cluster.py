@@ -310,6 +310,8 @@ def node_bars(facts: PegasusFacts, measure: str) -> NodeBars:
     else:
         led = columns.per_node(measure, primaries_only=True)
         rest = columns.per_node(measure, primaries_only=False) - led
+    if measure == "size_mb":
+        led, rest = led / 1e3, rest / 1e3
     if measure not in ("replicas", "size_mb"):
         rest = np.zeros(columns.node_count)
     mean = mean_of_living(columns, led + rest)
@@ -321,7 +323,7 @@ def node_bars(facts: PegasusFacts, measure: str) -> NodeBars:
         secondaries=rest[shown],
         mean=mean,
         label=NODE_MEASURES[measure],
-        unit={"replicas": "", "size_mb": "MB"}.get(measure, "/s"),
+        unit={"replicas": "", "size_mb": "GB"}.get(measure, "/s"),
     )
 
 

@@ -117,9 +117,8 @@ def draw_table(lines: Sequence[model.CandidateRow], measure: str) -> None:
     """Draw one compact row a candidate; a click on its name chooses it."""
     rows = model.rows_frame(lines)
     rows["bar"] = tables.deviation_bars([one.off for one in lines], TARGET_RATIO)
-    rows["copy_gb"] = rows["copy_mb"].astype(float) / 1e3
     tables.table(
-        rows,
+        tables.with_gigabytes(rows),
         {
             "way": tables.opener("Candidate", "_way", choose, width_px=120),
             "mark": st.column_config.TextColumn("", width=72),

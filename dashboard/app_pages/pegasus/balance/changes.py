@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from core.errors import GuardRefusedError
-from core.pegasus.balance.model import BalancePlan, PlanKind, reason_of
+from core.pegasus.balance.model import BalancePlan, PlanKind
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.proposal import MOVE_KINDS, Move, ProposalContext, propose_move
@@ -20,6 +20,7 @@ from core.pegasus.view import NO_NODE, ClusterView
 from core.units import format_mb
 from dashboard.app_pages.pegasus.balance.model import KIND_WORDS
 from dashboard.charts.bars import BeforeAfter
+from dashboard.presenters.pegasus.cluster import TARGET_RATIO
 from dashboard.queries.pegasus.balance import Basis, disk_counts
 
 Floats = NDArray[np.float64]
@@ -27,8 +28,13 @@ By = Literal["primaries", "replicas", "size", "disks"]
 QUANTITIES: Final[tuple[By, ...]] = ("primaries", "replicas", "size", "disks")
 MAX_BARS: Final = 24
 MOST_LISTED: Final = 1_000
-MAX_REASONS: Final = 10
-TOLERANCE: Final = 0.05
+MAX_REASONS: Final = 50
+_BECAUSE: Final = {
+    PlanKind.MOVE_PRIMARY: "destination has a secondary",
+    PlanKind.COPY_PRIMARY: "no role change leads there",
+    PlanKind.COPY_SECONDARY: "evens out secondaries",
+}
+"""Why a change is of its kind; why it is made at all are the counts of both nodes."""
 
 
 @dataclass(frozen=True)
@@ -92,27 +98,34 @@ def moves_frame(view: ClusterView, basis: Basis, listed: Listed) -> pd.DataFrame
     )
 
 
-def reasons(view: ClusterView, listed: Listed, measure: str = "") -> list[str]:
-    """Return why the first :data:`MAX_REASONS` changes are made, one sentence each.
+def reasons_frame(view: ClusterView, listed: Listed, *, is_policy: bool) -> pd.DataFrame:
+    """Return why the first :data:`MAX_REASONS` changes are made: what source and target hold.
 
     Args:
         view: Any state of the cluster in the policy's numbering.
         listed: The plans.
-        measure: What the optimizer evens out; empty: the plans are a policy's.
+        is_policy: They are a policy's, which evens out single tables.
     """
-    return [
-        f"{view.gpid_text(plan.row)}: "
-        + (even_reason(view, plan, measure) if measure else reason_of(view, plan))
-        for plan in listed.plans[:MAX_REASONS]
-    ]
-
-
-def even_reason(view: ClusterView, plan: BalancePlan, measure: str) -> str:
-    """Return why the optimizer makes a change, in one sentence."""
-    source, target = view.nodes[plan.source], view.nodes[plan.target]
-    if plan.kind is PlanKind.MOVE_PRIMARY:
-        return f"{source} is above the mean {measure}; {target} is lower and has a secondary of it."
-    return f"{source} is above the mean {measure} and no role change relieves it; {target} is low."
+    plans, nodes = listed.plans[:MAX_REASONS], max(len(view.nodes), 1)
+    totals = [int(view.partition_counts[int(view.table_of_row[plan.row])]) for plan in plans]
+    return pd.DataFrame(
+        {
+            "partition": [view.gpid_text(plan.row) for plan in plans],
+            "table": [view.app_names[int(view.table_of_row[plan.row])] for plan in plans],
+            "kind": [KIND_WORDS[plan.kind] for plan in plans],
+            "from": [view.nodes[plan.source] for plan in plans],
+            "source_count": [plan.source_count for plan in plans],
+            "to": [view.nodes[plan.target] for plan in plans],
+            "target_count": [plan.target_count for plan in plans],
+            "share": [
+                _range_of(total // nodes, -(-total // nodes))
+                if is_policy and plan.kind is PlanKind.MOVE_PRIMARY
+                else ""
+                for plan, total in zip(plans, totals, strict=True)
+            ],
+            "because": [_BECAUSE[plan.kind] for plan in plans],
+        }
+    )
 
 
 def bars(before: ClusterView, after: ClusterView, basis: Basis, by: By) -> BeforeAfter:
@@ -131,7 +144,7 @@ def bars(before: ClusterView, after: ClusterView, basis: Basis, by: By) -> Befor
         low=now[order],
         high=now[order],
         mean_after=float(known.mean()) if known.size else float("nan"),
-        tolerance_ratio=TOLERANCE,
+        tolerance_ratio=TARGET_RATIO,
         unit="count" if by != "size" else "MB",
     )
 
@@ -195,7 +208,10 @@ def tables_frame(
 
 
 def _range(counts: NDArray[np.int32]) -> str:
-    low, high = int(counts.min()), int(counts.max())
+    return _range_of(int(counts.min()), int(counts.max()))
+
+
+def _range_of(low: int, high: int) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
@@ -305,7 +321,7 @@ def _verdict(
     context: ProposalContext, config: PartitionConfig, move: Move, source: str, target: str
 ) -> str:
     if target == source:
-        return "not: it leads it already" if source == config.primary else "not: it is the giver"
+        return "not: it is the primary" if source == config.primary else "not: it is the source"
     try:
         propose_move(context, config, MOVE_KINDS[move], source, target)
     except GuardRefusedError as refused:

@@ -27,7 +27,6 @@ from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.view import ClusterView
 from core.units import format_ratio, pluralize
 from dashboard.presenters.pegasus.copies import copied_words, time_words, total_cost
-from dashboard.presenters.pegasus.headline import minus_one
 from dashboard.queries.pegasus.balance import Basis, Converged, Measure
 
 KIND_WORDS: Final = {
@@ -95,31 +94,6 @@ def answer(
     return (
         f"{said}, {len(run.plans):,} changes in {pluralize(len(run.rounds), 'round')} until "
         "nothing is left to do."
-    )
-
-
-def forecast(facts: PegasusFacts) -> str:
-    """Return what the cluster's own count says, and what it does not."""
-    operations = facts.operations
-    if operations is None:
-        return "The meta server did not report how many changes it counts."
-    if operations.total < 0:
-        return f"{minus_one(facts)} That is not the same as balanced."
-    parts = (
-        f"move_pri {operations.move_primary}, copy_pri {operations.copy_primary}, "
-        f"copy_sec {operations.copy_secondary}"
-    )
-    if facts.effective_level is FunctionLevel.LIVELY:
-        whose = "of the round that is under way, or was the last"
-    else:
-        whose = (
-            "a check of primaries and secondaries together on the unchanged state. A round at "
-            "lively touches secondaries only when no primary is left to move, so the next round "
-            "has fewer changes, and all rounds together have another number"
-        )
-    return (
-        f"The meta server itself counts {operations.total:,} ({parts}): {whose}. "
-        "The number is stale while a partition is not healthy."
     )
 
 

@@ -102,11 +102,11 @@ def choose_moves(
         "kind": tables.words("Change"),
         "from": tables.words("From"),
         "to": tables.words("To"),
-        "size_mb": tables.whole("Copied MB"),
+        "size_gb": tables.gigabytes("Copied"),
         "round": tables.whole("Round"),
     }
     event = tables.grid(
-        rows,
+        tables.with_gigabytes(rows),
         hide_index=True,
         column_order=list(columns),
         column_config=columns,
@@ -132,17 +132,46 @@ def taken(listed: changes.Listed) -> changes.Listed:
     return listed.at(places) if places and of == listed else listed
 
 
+def draw_reasons(view: ClusterView, listed: changes.Listed, *, is_policy: bool) -> None:
+    """Draw why the first changes are made: what both nodes hold, and what would be fair."""
+    rows = changes.reasons_frame(view, listed, is_policy=is_policy)
+    if rows.empty:
+        return
+    columns = {
+        "partition": tables.words("Partition"),
+        "table": tables.words("Table"),
+        "kind": tables.words("Change"),
+        "from": tables.words("From"),
+        "source_count": tables.whole("Holds", "Before the change: primaries, or all replicas."),
+        "to": tables.words("To"),
+        "target_count": tables.whole("Holds ", "Before the change."),
+        "share": st.column_config.TextColumn(
+            "Fair share", help="Primaries of the table a node, if even.", alignment="right"
+        ),
+        "because": tables.words("Because"),
+    }
+    if not rows["share"].any():
+        del columns["share"]
+    tables.table(
+        rows,
+        columns,
+        key="balance_reasons",
+        alt="Changes with what the source and the destination hold",
+        height=min(_MOST_PX, tables.height_of(len(rows))),
+    )
+
+
 def draw_tables(
     before: ClusterView, after: ClusterView, basis: queries.Basis, listed: changes.Listed
 ) -> None:
     """Draw the tables that change, with the least and the most of any node."""
     rows: pd.DataFrame = changes.tables_frame(before, after, basis, listed)
     tables.table(
-        rows,
+        tables.with_gigabytes(rows),
         {
             "table": tables.words("Table"),
             "changes": tables.whole("Changes"),
-            "copied_mb": tables.whole("Copied MB"),
+            "copied_gb": tables.gigabytes("Copied"),
             "primary_before": tables.words("Primaries a node", "Least to most of any node."),
             "primary_after": tables.words("after"),
             "replica_before": tables.words("Replicas a node", "Least to most of any node."),

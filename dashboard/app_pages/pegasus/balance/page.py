@@ -12,7 +12,7 @@ from core.pegasus.even.request import EvenRequest
 from core.pegasus.plan.build import RequestedMove, requested_moves
 from core.pegasus.plan.preview import preview_pegasus
 from dashboard import state
-from dashboard.app_pages.pegasus.balance import candidates, changes, model, moves, switches
+from dashboard.app_pages.pegasus.balance import candidates, model, moves, switches
 from dashboard.app_pages.pegasus.balance.changes import Listed
 from dashboard.app_pages.pegasus.balance.hand import asked_move
 from dashboard.components import figures, frame, words
@@ -169,10 +169,9 @@ if compare_tab.open:
 if why_tab.open:
     with why_tab:
         words.notes(model.why_not(page.facts, basis, first, own.here))
-        st.caption(words.plain(model.forecast(page.facts)))
         if pick in switches.POLICIES:
             candidates.draw_remarks(compared, pick)
-        words.notes(changes.reasons(before, listed, measure if pick == switches.EVEN else ""))
+        moves.draw_reasons(before, listed, is_policy=pick in switches.POLICIES)
         if first.plans:
             switches.draw_node_order(page, basis, own)
 if plan is not None and preview is not None:

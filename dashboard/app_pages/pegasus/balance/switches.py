@@ -158,7 +158,7 @@ def _order() -> tuple[queries.Order, int]:
 def _say_what_if(own: Dials, turned: BalanceOptions) -> None:
     here = replace(own.here, policy=turned.policy)
     if turned != here:
-        st.caption("◇ What if: some switches stand differently here. Nothing is set.")
+        st.caption("◇ What if: some switches differ from the cluster's. Nothing is set.")
     elif own.assumed:
         st.caption(
             words.plain(f"Not reported by the cluster, so the default: {', '.join(own.assumed)}.")

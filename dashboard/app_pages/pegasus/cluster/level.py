@@ -181,11 +181,11 @@ def _draw_rounds(rounds: Rounds, run: queries.Converged) -> None:
         )
     rows = model.rounds_frame(run, rounds.basis, rounds.rate)
     rows["bar"] = tables.deviation_bars(rows["off"], TARGET_RATIO)
-    rows["off"], rows["copied_gb"] = rows["off"] * 100, rows["copied_mb"] / 1e3
+    rows["off"] = rows["off"] * 100
     left, right = st.columns([0.58, 0.42], gap="medium")
     with left:
         tables.table(
-            rows,
+            tables.with_gigabytes(rows),
             {
                 "round": tables.whole("Round"),
                 "move_primary": tables.whole("Move primary", "Roles change; nothing is copied."),

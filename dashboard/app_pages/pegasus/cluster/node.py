@@ -49,7 +49,7 @@ def all_nodes(page: PegasusPage) -> None:
         )
         st.caption(cluster.NODE_VIEWS[view or "overview"], width="content")
     tables.table(
-        rows,
+        tables.with_gigabytes(rows),
         node_columns(view or "overview", choose),
         key=f"pegasus_nodes_{view}",
         alt="All nodes with replicas, load and disks, dead ones first",
@@ -66,7 +66,7 @@ def all_disks(page: PegasusPage) -> None:
         st.caption(":material/help: No node reported its disks.")
         return
     tables.table(
-        rows,
+        tables.with_gigabytes(rows),
         {"node": tables.opener("Node", "_node_of_disk", choose), **_DISK_COLUMNS},
         key="pegasus_disks",
         alt="Disks of all nodes, the fullest first, with their replicas",
@@ -99,7 +99,9 @@ def _disks(page: PegasusPage, node: str) -> None:
     if rows.empty:
         st.caption(":material/help: Its disks are unknown: it did not answer.")
     else:
-        tables.table(rows, _DISK_COLUMNS, key="node_disks", alt=f"Disks of {node}")
+        tables.table(
+            tables.with_gigabytes(rows), _DISK_COLUMNS, key="node_disks", alt=f"Disks of {node}"
+        )
     st.code(f"remote_command -l {node} server-info", language="bash")
 
 
@@ -109,7 +111,7 @@ def _tables(page: PegasusPage, node: str) -> None:
         st.caption(":material/inbox: No replica of any table that was read.")
         return
     tables.table(
-        rows,
+        tables.with_gigabytes(rows),
         {
             "table": tables.opener("Table", "_table_of_node", _open_table),
             "primaries": tables.whole("Primaries"),
@@ -117,7 +119,7 @@ def _tables(page: PegasusPage, node: str) -> None:
                 "Even", format="%.1f", help="Primaries a living node, if they were even."
             ),
             "secondaries": tables.whole("Secondaries"),
-            "size_mb": tables.whole("Size MB", "Of all its replicas."),
+            "size_gb": tables.gigabytes("Size", "Of all its replicas."),
             "reads": tables.whole("Reads/s", "Of its primaries."),
             "writes": tables.whole("Writes/s", "Of its primaries."),
         },
@@ -136,8 +138,8 @@ _MOST_PX: Final = 330
 _DISK_COLUMNS: Final = {
     "disk": tables.words("Disk"),
     "free_pct": tables.percent("Free"),
-    "available_mb": tables.whole("Available MB"),
-    "capacity_mb": tables.whole("Capacity MB"),
+    "available_gb": tables.gigabytes("Available"),
+    "capacity_gb": tables.gigabytes("Capacity"),
     "primaries": tables.whole("Primaries"),
     "secondaries": tables.whole("Secondaries"),
     "directory": tables.words("Directory"),
@@ -157,9 +159,9 @@ def node_columns(view: str, open_node: Callable[[str], None]) -> Columns:
 def _overview() -> Columns:
     return {
         **_counts(),
-        "memory_mb": tables.whole("Memory MB", "Resident: memused_res_mb, res_mem_mb."),
+        "memory_gb": tables.gigabytes("Memory", "Resident: memused_res_mb, res_mem_mb."),
         **_room(),
-        "size_mb": tables.whole("Data MB", "Files of all replicas."),
+        "size_gb": tables.gigabytes("Data", "Files of all replicas."),
         "reads": tables.whole("Reads/s", "get, multi_get, batch_get and scan, of all replicas."),
         "read_cu": tables.whole("RCU/s", "Read capacity units: read_cu."),
         "writes": tables.whole("Writes/s", "Every kind of write, of all replicas."),
@@ -195,17 +197,17 @@ def _details() -> Columns:
 
 def _usage() -> Columns:
     return {
-        "memory_mb": tables.whole("Memory MB", "Resident: memused_res_mb."),
-        "block_cache_mb": _tenths("Block cache MB", "Block cache of files: block_cache_mb."),
-        "write_buffer_mb": _tenths(
-            "Write buffers MB", "What RocksDB's write buffer manager holds in all: wbm_total_mb."
+        "memory_gb": tables.gigabytes("Memory", "Resident: memused_res_mb."),
+        "block_cache_gb": tables.gigabytes("Block cache", "Block cache of files: block_cache_mb."),
+        "write_buffer_gb": tables.gigabytes(
+            "Write buffers", "What RocksDB's write buffer manager holds in all: wbm_total_mb."
         ),
-        "write_buffer_mutable_mb": _tenths(
-            "Mutable MB", "The part of it that is still written to: wbm_mutable_mb."
+        "write_buffer_mutable_gb": tables.gigabytes(
+            "Mutable", "The part of it that is still written to: wbm_mutable_mb."
         ),
-        "memtable_mb": _tenths("Memtables MB", "Of all its replicas: mem_tbl_mb."),
-        "index_filter_mb": _tenths(
-            "Index MB", "Index and filter blocks of all its replicas: mem_idx_mb."
+        "memtable_gb": tables.gigabytes("Memtables", "Of all its replicas: mem_tbl_mb."),
+        "index_filter_gb": tables.gigabytes(
+            "Index", "Index and filter blocks of all its replicas: mem_idx_mb."
         ),
         **_room(),
     }
@@ -230,8 +232,8 @@ def _queries() -> Columns:
 
 def _server_stat() -> Columns:
     return {
-        "virtual_memory_mb": tables.whole("Virtual MB", "virt_mem_mb."),
-        "memory_mb": tables.whole("Resident MB", "res_mem_mb."),
+        "virtual_memory_gb": tables.gigabytes("Virtual", "virt_mem_mb."),
+        "memory_gb": tables.gigabytes("Resident", "res_mem_mb."),
         "total_replicas": tables.whole("Total", f"total_replicas. {_OWN}"),
         "opening_replicas": tables.whole("Opening", "opening_replicas."),
         "closing_replicas": tables.whole("Closing", "closing_replicas."),
@@ -253,7 +255,7 @@ def _hundredths(label: str, help_text: str) -> Any:
     return st.column_config.NumberColumn(label, format="%,.2f", help=help_text)
 
 
-_PROFILER: Final = "The server's profiler tells it; unknown where it runs without one."
+_PROFILER: Final = "By the server's profiler; unknown where it runs without one."
 _OWN: Final = "By the server's own count, which may be ahead of the meta server's."
 _VIEWS: Final[dict[str, Callable[[], Columns]]] = {
     "overview": _overview,

@@ -73,7 +73,7 @@ GRID_MEASURES: Final = {
     "replicas": ("Replicas", ""),
     "read_rate": ("Reads", "/s"),
     "write_rate": ("Writes", "/s"),
-    "size_mb": ("Size", "MB"),
+    "size_mb": ("Size", "GB"),
 }
 """By key: label and unit; rates are of primaries, sizes of all replicas."""
 
@@ -333,6 +333,7 @@ def grid(facts: PegasusFacts, measure: str) -> GridData:
     else:
         values = columns.grid(measure, primaries_only=measure != "size_mb")
         values[~columns.is_read] = np.nan
+        values = values / 1e3 if unit == "GB" else values
     living = values[:, columns.is_alive]
     if living.shape[1]:
         spread = np.where(
@@ -376,7 +377,7 @@ _MEASURES: Final = {
 _KEY_SHIFT: Final = 1 << 32
 PARTITION_VIEWS: Final = {
     "members": "Unhealthy first.",
-    "app_stat -a": "Unhealthy first. As primaries tell it; requests and events a second.",
+    "app_stat -a": "Unhealthy first. As primaries report it; requests and events a second.",
 }
 """Sets of columns of one table's partitions."""
 Rows = NDArray[np.int64]
