@@ -89,8 +89,7 @@ def journal_table(rows: pd.DataFrame, *, key: str, is_of_one_run: bool = False) 
         key: Unique on the page.
         is_of_one_run: Cluster and run are known, and times are to the millisecond.
     """
-    held = st.session_state.get(key, {}).get("selection", {}).get("rows", ())
-    selected = next((row for row in held if row < len(rows)), None)
+    selected = tables.selected(key, len(rows))
     left, right = (st.container(), None)
     if selected is not None:
         left, right = st.columns([0.68, 0.32], gap="medium")
@@ -103,15 +102,15 @@ def journal_table(rows: pd.DataFrame, *, key: str, is_of_one_run: bool = False) 
         "run": tables.opener("Run", f"_{key}_run", run_link),
         "kind": tables.words("Entry"),
         "of": tables.words("Object"),
-        "before": st.column_config.TextColumn("Before", width=130),
-        "after": st.column_config.TextColumn("After", width=130),
-        "why": tables.words("Reason"),
+        "detail": st.column_config.TextColumn(
+            "Holder, result or reason", help="Select an entry for all of it.", width=280
+        ),
     }
     if is_of_one_run:
         del columns["cluster"], columns["run"]
     with left:
         tables.table(
-            rows,
+            rows.assign(detail=tables.shortened(_details(rows))),
             columns,
             key=key,
             alt="Entries of the journal",
@@ -126,6 +125,12 @@ def journal_table(rows: pd.DataFrame, *, key: str, is_of_one_run: bool = False) 
             st.markdown(words.plain(entry["what"]))
             if entry["why"]:
                 st.caption(words.plain(f"“{entry['why']}”"))
+
+
+def _details(rows: pd.DataFrame) -> list[str]:
+    """Return what an entry says beyond its kind: who held it after or before, else the reason."""
+    columns = (rows["after"], rows["before"], rows["why"])
+    return [after or before or why for after, before, why in zip(*columns, strict=True)]
 
 
 def past_of(config: Config, cluster: str, subject: str, *, key: str) -> None:

@@ -51,7 +51,7 @@ def no_clusters(config: Config, kinds: Sequence[str]) -> None:
             "Name one in `trimtab.toml`, then start `trimtab dashboard --config trimtab.toml`:"
         )
     st.code(system_of(kind).example, language="toml")
-    st.markdown("Without a cluster at hand, `trimtab demo` shows everything on an embedded fleet.")
+    st.markdown("Without a cluster, `trimtab demo` shows everything on an embedded fleet.")
 
 
 def no_snapshot(config: Config, choice: Choice, *, is_answer: bool = True) -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from core.alerts.model import Alert, Silence
 from core.alerts.rules import RULE_BY_CODE
-from core.units import format_age, pluralize
+from core.units import format_age, format_ago, pluralize
 from dashboard.presenters.figures import KeyFigure
 
 SPANS: Final = {
@@ -22,10 +22,7 @@ SPANS: Final = {
 }
 """How long a silence may last."""
 
-_COLUMNS: Final = (
-    *("state", "severity", "cluster", "title", "subject"),
-    *("since", "told_at", "what", "hint"),
-)
+_COLUMNS: Final = ["state", "severity", "cluster", "title", "subject", "since", "sent"]
 
 _STATES: Final = {
     "firing": "▲ firing",
@@ -50,25 +47,12 @@ def rows_of(alerts: Sequence[Alert], silences: Sequence[Silence], now: datetime)
             "cluster": one.key.cluster,
             "title": RULE_BY_CODE[one.key.rule].title if one.key.rule in RULE_BY_CODE else "",
             "subject": one.key.subject,
-            "since": one.since,
-            "told_at": one.told_at,
-            "what": one.sentence,
-            "hint": one.hint,
+            "since": format_age((now - one.since).total_seconds()),
+            "sent": format_ago((now - one.told_at).total_seconds()) if one.told_at else "",
         }
         for one in alerts
     ]
-    columns = [
-        "state",
-        "severity",
-        "cluster",
-        "title",
-        "subject",
-        "since",
-        "told_at",
-        "what",
-        "hint",
-    ]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=_COLUMNS)
 
 
 def key_figures(

@@ -13,6 +13,7 @@ from core.alerts.rules import RULES
 from core.errors import OpsError
 from dashboard.app_pages.alerts import model
 from dashboard.components import tables, words
+from dashboard.presenters.moments import stamp
 from dashboard.queries import access
 from dashboard.services import alerts
 
@@ -21,33 +22,53 @@ if TYPE_CHECKING:
 
 _FAILED: Final = "_alerts_failed"
 _DONE: Final = "_alerts_done"
-_MOMENT: Final = "YYYY-MM-DD HH:mm:ss"
+_TABLE: Final = "alerts"
 _ANY: Final = "every cluster"
 
 
 def draw_alerts(found: Sequence[Alert], silences: Sequence[Silence], now: datetime) -> None:
-    """Draw the alerts, the most urgent first."""
+    """Draw the alerts, the most urgent first, and the selected one in full at its side."""
     rows = model.rows_of(found, silences, now)
     if rows.empty:
         st.caption("The collector looks at every cluster; limits are under [alerts].")
         return
-    tables.table(
-        rows,
-        {
-            "state": tables.words("State"),
-            "severity": tables.words("Severity"),
-            "cluster": tables.words("Cluster"),
-            "title": tables.words("Alert"),
-            "subject": tables.words("Subject"),
-            "since": st.column_config.DatetimeColumn("Since (UTC)", format=_MOMENT),
-            "told_at": st.column_config.DatetimeColumn("Sent (UTC)", format=_MOMENT),
-            "what": st.column_config.TextColumn("Measured", width=400),
-            "hint": st.column_config.TextColumn("What to do", width=240),
-        },
-        key="alerts",
-        missing="",
-        alt="Alerts with their state, what is measured and what to do",
-    )
+    selected = tables.selected(_TABLE, len(rows))
+    left, right = (st.container(), None)
+    if selected is not None:
+        left, right = st.columns([0.68, 0.32], gap="medium")
+    with left:
+        tables.table(
+            rows,
+            {
+                "state": tables.words("State"),
+                "severity": tables.words("Severity"),
+                "cluster": tables.words("Cluster"),
+                "title": tables.words("Alert"),
+                "subject": tables.words("Subject"),
+                "since": st.column_config.TextColumn("Since", alignment="right"),
+                "sent": st.column_config.TextColumn("Sent", alignment="right"),
+            },
+            key=_TABLE,
+            missing="",
+            alt="Alerts with their state, the most urgent first",
+            selection="single-row",
+        )
+        st.caption("Select an alert for what was measured and what to do.")
+    if right is not None and selected is not None:
+        with right, st.container(border=True, key="alert_panel"):
+            _in_full(found[selected], rows["title"].iloc[selected])
+
+
+def _in_full(alert: Alert, title: str) -> None:
+    """Draw what was measured, what to do, and the times of one alert."""
+    of = " · ".join(part for part in (alert.severity, *alert.key[1:]) if part)
+    st.markdown(f"**{words.plain(title or alert.key.rule)}**")
+    st.caption(words.plain(of))
+    st.markdown(words.plain(alert.sentence))
+    if alert.hint:
+        st.markdown(f"**Next:** {words.plain(alert.hint)}")
+    times = {"since": alert.since, "sent": alert.told_at, "ended": alert.ended_at}
+    st.caption(" · ".join(f"{name} {stamp(at)} UTC" for name, at in times.items() if at))
 
 
 def draw_actions(config: Config, silences: Sequence[Silence]) -> None:
@@ -81,7 +102,7 @@ def draw_actions(config: Config, silences: Sequence[Silence]) -> None:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(words.plain(model.silence_words(one)), width="content")
             st.button(
-                "End it",
+                "End silence",
                 key=f"_end_silence_{one.number}",
                 type="tertiary",
                 disabled=why_not is not None,
@@ -117,7 +138,7 @@ def _silence(config: Config) -> None:
     except OpsError as error:
         held[_FAILED] = f"{error.message} {error.hint}".strip()
     else:
-        held[_DONE] = f"Silence {number} is in force."
+        held[_DONE] = f"Silence {number} is active."
 
 
 def _end(config: Config, number: int) -> None:

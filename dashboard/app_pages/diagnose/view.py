@@ -69,8 +69,22 @@ def _again() -> None:
 def _draw(page: ClusterPage[Any], system: DiagnoseSystem, key: Key, found: Diagnosed) -> None:
     diagnosis = found.diagnosis
     figures.key_figures(model.key_figures(diagnosis, found.deviation), key="diagnose")
+    words.answer(diagnosis.answer)
+    # without a cause, what was promising and what the time did not allow is the answer
+    notes = diagnosis.notes[:1] if diagnosis.causes else diagnosis.notes
+    if notes:
+        st.caption(words.plain(" ".join(notes)))
     with st.container(horizontal=True, vertical_alignment="center"):
-        words.answer(diagnosis.answer)
+        if not diagnosis.is_complete:
+            st.button(
+                "Search to the end, in the background",
+                icon=":material/manage_search:",
+                help=f"{diagnosis.untried:,} changes are not simulated to the end yet. A job "
+                "simulates each; you can leave this page meanwhile.",
+                on_click=jobs.start,
+                args=(page.config, "diagnose", {"clusters": [page.name]}, "jobs"),
+                key="_search_on",
+            )
         if key[1].taken_at != page.stored.taken_at:
             st.button(
                 "Diagnose again",
@@ -81,20 +95,7 @@ def _draw(page: ClusterPage[Any], system: DiagnoseSystem, key: Key, found: Diagn
             )
         st.space("stretch")
         system.links(page)
-    # without a cause, what was promising and what the time did not allow is the answer
-    notes = diagnosis.notes[:1] if diagnosis.causes else diagnosis.notes
-    if notes:
-        st.caption(words.plain(" ".join(notes)))
     if not diagnosis.is_complete:
-        st.button(
-            "Search to the end, in the background",
-            icon=":material/manage_search:",
-            help=f"{diagnosis.untried:,} changes are not simulated to the end yet. A job "
-            "simulates each; you can leave this page meanwhile.",
-            on_click=jobs.start,
-            args=(page.config, "diagnose", {"clusters": [page.name]}, "jobs"),
-            key="_search_on",
-        )
         jobs.draw_refusal()
     if not diagnosis.causes:
         return
@@ -119,8 +120,7 @@ def _rows(diagnosis: Diagnosis, ways: Sequence[Sequence[NextPage]]) -> pd.DataFr
     end_ratio = float(shown.max()) / 100 or None
     ratios = (rows["fixed"] / 100).tolist()
     rows["fixed_bar"] = tables.deviation_bars(ratios, EVEN_RATIO, end_ratio=end_ratio)
-    for at, name in enumerate(("first", "second")):
-        rows[name] = [found[at].label if at < len(found) else None for found in ways]
+    rows["first"] = [found[0].label if found else None for found in ways]
     return rows
 
 
@@ -136,28 +136,26 @@ def _table(page: ClusterPage[Any], system: DiagnoseSystem, diagnosis: Diagnosis)
         else:
             st.query_params.pop(state.CAUSE, None)
 
-    def follow(at: int, key: str) -> None:
-        click = st.session_state.get(key)
+    def follow() -> None:
+        click = st.session_state.get("_cause_first")
         if click is not None:
-            _go(ways[click["row"]][at])
+            _go(ways[click["row"]][0])
 
     columns = {
         "cause": tables.words("Cause"),
         "fixed": tables.percent("With the fix", "Max deviation from the mean, simulated."),
         "fixed_bar": tables.deviation("Against the target"),
         "moves": tables.whole("Moves", "With the fix."),
-        "objects": tables.words("Object"),
+        "objects": tables.words("Object", width_px=150),
         "measured": tables.words("Measured"),
         "limit": tables.words("Limit"),
         "back": tables.whole("Returned", "Moves to where a bundle or replica had been."),
         "converges": tables.words("Converges", "When nothing moves any more, with the fix."),
     }
-    for at, name in enumerate(("first", "second")):
-        if rows[name].notna().any():
-            key = f"_cause_{name}"
-            columns[name] = st.column_config.ButtonColumn(
-                "", on_click=follow, args=(at, key), key=key, width=124
-            )
+    if rows["first"].notna().any():  # the others are next to the explanation
+        columns["first"] = st.column_config.ButtonColumn(
+            "", on_click=follow, key="_cause_first", width=92
+        )
     tables.grid(
         rows,
         hide_index=True,

@@ -494,6 +494,8 @@ def agreement_frame(found: Agreement) -> pd.DataFrame:
             "at": ms_to_datetime(row["taken_at"]),
             "verdict": VERDICT_WORDS.get(row["verdict"], row["verdict"]),
             "acting": bool(row["predicted"] or row["moved"]),
+            "predicted_count": len(row["predicted"]),
+            "moved_count": len(row["moved"]),
             "predicted": listed(row["predicted"], _MAX_NAMES),
             "moved": listed(row["moved"], _MAX_NAMES),
             "both": row["both"],
@@ -504,5 +506,5 @@ def agreement_frame(found: Agreement) -> pd.DataFrame:
         }
         for row in reversed(found.rounds.to_pylist())
     ]
-    names = ("at", "verdict", "acting", "predicted", "moved", "both", "early", "brokers", "why")
-    return pd.DataFrame(rows, columns=[*names, "sentence"])
+    names = ("at", "verdict", "acting", "predicted_count", "moved_count", "predicted", "moved")
+    return pd.DataFrame(rows, columns=[*names, "both", "early", "brokers", "why", "sentence"])

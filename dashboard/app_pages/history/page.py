@@ -71,6 +71,7 @@ TABS: dict[str, Callable[[], None]] = {
     "Alerts": lambda: view.draw_alerts(config, query),
     "Compare": lambda: view.draw_compare(config, choice, system, shown, looked),
     "Movers and flaps": lambda: view.draw_movers(query, system, shown, config.history.minute_s),
+    "Effect": lambda: view.draw_effect(query, system, shown, config.history.minute_s),
     "Agreement": lambda: view.draw_agreement(config, query, system),
     "Series": lambda: view.draw_series(query, system, shown),
     "Export": lambda: view.draw_export(config, query),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
@@ -48,6 +48,10 @@ MOST_BYTES: Final = 200_000_000
 """Larger exports are left to the command line: a browser's download is held in memory."""
 _ISO: Final = "%Y-%m-%dT%H:%M:%SZ"
 _EVENTS: Final = "_history_events"
+_ALERTS: Final = "_history_alerts"
+_ROUNDS: Final = "history_rounds"
+_TABLE_PX: Final = 420
+"""Of a table below the picture: picture and table together are two screens at most."""
 
 
 def draw_events(query: HistoryQuery, wanted: Sequence[str]) -> None:
@@ -109,23 +113,29 @@ def draw_alerts(config: Config, query: HistoryQuery) -> None:
             "state": ["began" if one.state == "firing" else "ended" for one in found],
             "severity": [one.severity for one in found],
             "alert": [_alert_title(one.key.rule) for one in found],
-            "sentence": [one.sentence for one in found],
+            "subject": [one.key.subject for one in found],
         }
     )
-    tables.grid(
+    selected = tables.selected(_ALERTS, len(rows))
+    tables.table(
         rows,
-        hide_index=True,
-        column_config={
+        {
             "at": st.column_config.DatetimeColumn("At (UTC)", format=STAMP, timezone="UTC"),
             "state": tables.words("What"),
             "severity": tables.words("Severity"),
             "alert": tables.words("Alert"),
-            "sentence": st.column_config.TextColumn("It said", width="large"),
+            "subject": tables.words("Subject"),
         },
-        key="_history_alerts",
-        height=min(460, tables.height_of(len(rows))),
-        row_height=tables.ROW_PX,
+        key=_ALERTS,
+        missing="",
         alt="Alerts that began or ended in the period, the newest first",
+        height=min(_TABLE_PX, tables.height_of(len(rows))),
+        selection="single-row",
+    )
+    st.caption(
+        "Select an alert for what was measured."
+        if selected is None
+        else words.plain(found[selected].sentence)
     )
 
 
@@ -196,26 +206,42 @@ def draw_agreement(config: Config, query: HistoryQuery, system: HistorySystem) -
     rows = model.agreement_frame(found)
     acting = st.toggle("Only rounds with a move, predicted or actual", value=True, key="_acting")
     shown = rows[rows["acting"]] if acting else rows
+    selected = tables.selected(_ROUNDS, len(shown))
     tables.table(
         shown.head(MAX_EVENTS),
         {
             "at": st.column_config.DatetimeColumn("Round (UTC)", format=STAMP, timezone="UTC"),
             "verdict": tables.words("Verdict"),
-            "why": st.column_config.TextColumn("Not judged because", width=170),
-            "both": st.column_config.NumberColumn("Both", format="%,.0f", width=60),
-            "early": st.column_config.NumberColumn(
-                "Early", format="%,.0f", width=60, help="Predicted one or two rounds before."
-            ),
-            "predicted": st.column_config.TextColumn("Predicted", width=200),
-            "moved": st.column_config.TextColumn("Moved by the leader", width=200),
+            "predicted_count": tables.whole("Predicted"),
+            "moved_count": tables.whole("Moved", "By the leader."),
+            "both": tables.whole("Both"),
+            "early": tables.whole("Early", "Predicted one or two rounds before."),
             "brokers": tables.words("Brokers", "Whether both took from the same brokers."),
         },
-        key="history_rounds",
+        key=_ROUNDS,
         alt="Rounds: predicted and actual",
         missing="",
-        height=min(460, tables.height_of(len(shown))),
+        height=min(_ROUNDS_PX, tables.height_of(len(shown))),
+        selection="single-row",
     )
+    if selected is None:
+        st.caption("Select a round for what was predicted, what moved, and why it is not judged.")
+    else:
+        _draw_round(shown.iloc[selected])
     tables.downloads(rows, cluster=cluster, what="history-agreement", moment=period.end)
+
+
+_ROUNDS_PX: Final = 300
+
+
+def _draw_round(one: pd.Series[Any]) -> None:
+    """Draw one round in full."""
+    parts = {"Predicted": one["predicted"], "Moved": one["moved"], "Not judged because": one["why"]}
+    with st.container(border=True, gap="xsmall"):
+        st.markdown(words.plain(one["sentence"]))
+        for name, text in parts.items():
+            if text:
+                st.caption(words.plain(f"{name}: {text}"))
 
 
 def draw_export(config: Config, query: HistoryQuery) -> None:
@@ -374,6 +400,8 @@ def _pick(picture: Picture, looked: Looked) -> datetime | None:
 # -- movers and flaps ------------------------------------------------------------------------------
 
 _MAX_MOVES: Final = 200_000
+_SHORT_PX: Final = 300
+"""Of the two tables below the chart of moves."""
 _SIDE: Final = "history_flaps_side"
 _SETTLE: Final = "history_flaps_settle"
 
@@ -381,7 +409,7 @@ _SETTLE: Final = "history_flaps_settle"
 def draw_movers(
     query: HistoryQuery, system: HistorySystem, picture: Picture, minute_s: float
 ) -> None:
-    """Draw the moves by time, the top movers, the flaps, and the rounds that did not help.
+    """Draw the moves by time, the top movers, and the flaps.
 
     Args:
         query: What the page is about.
@@ -389,14 +417,10 @@ def draw_movers(
         picture: What was read for its picture.
         minute_s: Seconds that count as a minute of the cluster, as the configuration says.
     """
-    cluster, events = query.history.cluster, query.history.events()
-    moves = events.events(query.period, kinds=MOVE_KINDS, limit=_MAX_MOVES)
-    if not moves.num_rows:
-        st.caption(f"No {system.subject} changed hands in this time.")
+    moves = _moves(query, system)
+    if moves is None:
         return
-    evenness = picture.evenness
-    minutes = pa.table({"taken_at": evenness.at_ms, "deviation": evenness.deviation})
-    found = flaps_of(moves, minutes, _flaps_request(), minute_s)
+    cluster, found = query.history.cluster, _flaps(moves, picture, minute_s)
     st.markdown(words.plain(flap_answer([(cluster, found)]).sentence))
     by_time = model.by_time(moves, query.period)
     figures.chart(
@@ -409,8 +433,32 @@ def draw_movers(
         _draw_top(query, system)
     with right:
         _draw_flaps(found["flaps"], cluster, query)
-    _draw_rounds(found["rounds"], query, minute_s)
     _draw_all_clusters("flaps", "Find flaps on all clusters…")
+
+
+def draw_effect(
+    query: HistoryQuery, system: HistorySystem, picture: Picture, minute_s: float
+) -> None:
+    """Draw whether the moves of each minute helped; arguments as of :func:`draw_movers`."""
+    moves = _moves(query, system)
+    if moves is not None:
+        _draw_rounds(_flaps(moves, picture, minute_s)["rounds"], query, minute_s)
+
+
+def _moves(query: HistoryQuery, system: HistorySystem) -> pa.Table | None:
+    """Return the moves of the period; say so where there is none."""
+    moves = query.history.events().events(query.period, kinds=MOVE_KINDS, limit=_MAX_MOVES)
+    if moves.num_rows:
+        return moves
+    st.caption(f"No {system.subject} changed hands in this time.")
+    return None
+
+
+def _flaps(moves: pa.Table, picture: Picture, minute_s: float) -> dict[str, pa.Table]:
+    """Return the moves that returned, and the rounds with what came of each."""
+    evenness = picture.evenness
+    minutes = pa.table({"taken_at": evenness.at_ms, "deviation": evenness.deviation})
+    return flaps_of(moves, minutes, _flaps_request(), minute_s)
 
 
 def _draw_all_clusters(kind: str, label: str) -> None:
@@ -449,7 +497,7 @@ def _draw_top(query: HistoryQuery, system: HistorySystem) -> None:
             "returns": tables.whole("Returned", "Moves back to where the one before came from."),
             "by_trimtab": tables.whole("By Trimtab"),
             "shortest_stay_min": st.column_config.NumberColumn(
-                "Shortest stay min", format="%.1f", help="Between two moves."
+                "Min stay", format="%.1f min", help="Shortest time between two moves."
             ),
             "last_at": st.column_config.DatetimeColumn(
                 "Last (UTC)", format="MM-DD HH:mm", timezone="UTC"
@@ -458,7 +506,7 @@ def _draw_top(query: HistoryQuery, system: HistorySystem) -> None:
         key="history_movers",
         alt="What moved most, those that returned first",
         missing="",
-        height=min(420, tables.height_of(len(rows))),
+        height=min(_SHORT_PX, tables.height_of(len(rows))),
     )
     tables.downloads(
         rows, cluster=query.history.cluster, what="history-movers", moment=query.period.end
@@ -477,16 +525,16 @@ def _draw_flaps(flaps: pa.Table, cluster: str, query: HistoryQuery) -> None:
             "subject": st.column_config.TextColumn("Of"),
             "home": tables.words("From and back to"),
             "away": tables.words("Was at"),
-            "away_min": st.column_config.NumberColumn("Away min", format="%.1f"),
+            "away_min": st.column_config.NumberColumn("Away", format="%.1f min"),
             "returned_at": st.column_config.DatetimeColumn(
-                "Back (UTC)", format=STAMP, timezone="UTC"
+                "Back (UTC)", format="MM-DD HH:mm", timezone="UTC"
             ),
             "by": tables.words("By", "Who moved it away, and who back."),
         },
         key="history_flaps",
         alt="Moves that returned, the newest first",
         missing="",
-        height=min(420, tables.height_of(len(rows))),
+        height=min(_SHORT_PX, tables.height_of(len(rows))),
     )
     tables.downloads(rows, cluster=cluster, what="history-flaps", moment=query.period.end)
 
@@ -540,7 +588,7 @@ def _draw_rounds(rounds: pa.Table, query: HistoryQuery, minute_s: float) -> None
         key="history_move_rounds",
         alt="Minutes with moves, with the deviation before and after",
         missing="unknown",
-        height=min(420, tables.height_of(len(rows))),
+        height=min(_TABLE_PX, tables.height_of(len(rows))),
     )
     tables.downloads(
         rows, cluster=query.history.cluster, what="history-rounds", moment=query.period.end
@@ -548,6 +596,10 @@ def _draw_rounds(rounds: pa.Table, query: HistoryQuery, minute_s: float) -> None
 
 
 # -- one subject over time -------------------------------------------------------------------------
+
+
+_SERIES_A_ROW: Final = 3
+_SERIES_PX: Final = 160
 
 
 def draw_series(query: HistoryQuery, system: HistorySystem, picture: Picture) -> None:
@@ -619,17 +671,17 @@ def _draw(
         (row["at"], f"{row['what']}: {row['before'] or 'none'} → {row['after'] or 'none'}")
         for row in happened.to_dict("records")
     ]
-    columns = st.columns(2)
+    columns = st.columns(_SERIES_A_ROW)
     drawn = 0
     for one in measures:
         values = np.asarray(table[one.key].to_numpy(), dtype=np.float64)
         if not np.isfinite(values).any():
             continue
-        with columns[drawn % 2]:
+        with columns[drawn % _SERIES_A_ROW]:
             words.section(one.label)
             figures.chart(
                 history_lines(
-                    times, [Series(one.label, values)], one.unit, events=marks, height=200
+                    times, [Series(one.label, values)], one.unit, events=marks, height=_SERIES_PX
                 ),
                 key=f"history_series_{one.key}",
                 alt=f"{one.label} of {subject} over time, with what happened to it",

@@ -186,7 +186,7 @@ def _columns(view: RunView, rows: pd.DataFrame) -> dict[str, tables.Column]:
     }
     if not any(rows["predicted"]):
         del columns["predicted"]
-    if all(asked == "any" for asked in rows["asked"]):
+    if all(asked in ("any", to) for asked, to in zip(rows["asked"], rows["after"], strict=True)):
         del columns["asked"]
     order = list(columns) if layout.order is None else layout.order(rows)
     return {name: columns[name] for name in order if name in columns}

@@ -54,7 +54,9 @@ class PulsarOutcome:
             {
                 "broker": tables.opener("Broker", "_run_broker", frame.broker_link),
                 **{
-                    f"{what}_{when}": tables.words(f"{what.capitalize()} {label}")
+                    f"{what}_{when}": st.column_config.TextColumn(
+                        f"{what.capitalize()} {label}", alignment="right"
+                    )
                     for what in model.QUANTITIES
                     for when, label in (
                         ("before", "before"),
