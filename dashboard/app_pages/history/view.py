@@ -23,7 +23,7 @@ from dashboard.app_pages.history.charts import moves_by_time
 from dashboard.app_pages.history.events import MOVE_KINDS, details_of, events_frame
 from dashboard.app_pages.history.timeline import Looked, look_at, period_words
 from dashboard.charts.lines import Series, history_lines
-from dashboard.components import choice, figures, tables, words
+from dashboard.components import choice, figures, frame, tables, words
 from dashboard.components.activity import run_link
 from dashboard.components.header import Choice
 from dashboard.legible import option
@@ -428,7 +428,7 @@ def draw_movers(
         key="history_moves",
         alt=f"Moves in each {by_time.each} of the range, by whom they were",
     )
-    left, right = st.columns(2)
+    left, right = frame.columns([0.5, 0.5], key="movers")
     with left:
         _draw_top(query, system)
     with right:

@@ -12,7 +12,7 @@ from core.actions.views import RunView
 from core.plan.describe import things
 from core.units import pluralize
 from dashboard import services, state
-from dashboard.components import figures, tables, words
+from dashboard.components import figures, frame, tables, words
 from dashboard.components.activity import journal_table, run_link
 from dashboard.components.run_controls import controls, next_moves, notice
 from dashboard.components.systems import system_of_run
@@ -71,7 +71,7 @@ def body(view: RunView, outcome: OutcomeSystem) -> None:
     place = None
     left = st.container()
     if is_predicted or selected is not None:
-        left, place = st.columns([0.62, 0.38], gap="medium")
+        left, place = frame.columns([0.62, 0.38], key="run")
     with left:
         _steps(view)
     if place is None:

@@ -17,7 +17,7 @@ from core.units import format_band, format_mb, pluralize
 from dashboard import state
 from dashboard.app_pages.pegasus.cluster import model
 from dashboard.charts.nodes import round_lines
-from dashboard.components import action_bar, figures, tables, words
+from dashboard.components import action_bar, figures, frame, tables, words
 from dashboard.components.pegasus import plan as pegasus_plan
 from dashboard.presenters.applying import remarks
 from dashboard.presenters.pegasus.cluster import TARGET_RATIO
@@ -182,7 +182,7 @@ def _draw_rounds(rounds: Rounds, run: queries.Converged) -> None:
     rows = model.rounds_frame(run, rounds.basis, rounds.rate)
     rows["bar"] = tables.deviation_bars(rows["off"], TARGET_RATIO)
     rows["off"] = rows["off"] * 100
-    left, right = st.columns([0.58, 0.42], gap="medium")
+    left, right = frame.columns([0.58, 0.42], key="rounds")
     with left:
         tables.table(
             tables.with_gigabytes(rows),
