@@ -76,6 +76,7 @@ body :is(a, button, h1, [role="tab"]):focus-visible {
 [data-testid="stElementToolbar"]:focus-within { opacity: 1; top: -3rem; z-index: 100; }
 [data-testid="stElementToolbar"] button:focus-visible { outline-offset: -2px; }
 .js-plotly-plot .plotly .modebar:focus-within > .modebar-group { opacity: 1; }
+.modebar-btn:focus-visible { outline-color: light-dark(#0b6478, #6cc3d8) !important; }
 .modebar-btn path { fill: light-dark(#5b6a75, #a9b7c0) !important; }
 .modebar-btn:is(:hover, :focus-visible, .active) path {
   fill: light-dark(#0b6478, #6cc3d8) !important;
