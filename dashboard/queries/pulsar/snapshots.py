@@ -23,6 +23,7 @@ from core.snapshot import PulsarSnapshot
 from core.snapshot.store import CachedSnapshot, load_snapshot
 from core.units import by_name
 from dashboard.presenters.moves import Move, moves_between
+from dashboard.presenters.pulsar.bundles import namespaces_by_load
 from dashboard.presenters.pulsar.fleet import ClusterSummary, summary
 from dashboard.queries.cache import cached
 
@@ -82,6 +83,11 @@ class Reading:
     def brokers(self) -> list[str]:
         """Names of the brokers, numbers in them compared as numbers."""
         return by_name(self.snapshot.brokers["broker"].to_pylist())
+
+    @cached_property
+    def namespaces(self) -> list[str]:
+        """Names of the namespaces, the one with most traffic first."""
+        return namespaces_by_load(self.movable)
 
     @cached_property
     def movable(self) -> pa.Table:

@@ -16,7 +16,6 @@ from dashboard.app_pages.pulsar.advisors.storage import LEDGERS_CALCULATOR, RETE
 from dashboard.components import choice, frame, words
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.legible import option
-from dashboard.presenters.pulsar.bundles import namespaces_by_load
 
 CALCULATORS: dict[str, Calculator[Any]] = {
     "bundles": BUNDLES_CALCULATOR,
@@ -32,7 +31,7 @@ movable = page.reading.movable
 if movable.num_rows == 0:
     words.nothing("No bundle is in this snapshot", page.reading.snapshot.manifest)
     st.stop()
-namespaces = namespaces_by_load(movable)
+namespaces = page.reading.namespaces
 words.tell_unknown("namespace", state.unknown_in_address(state.NAMESPACE, namespaces), namespaces)
 with st.container(horizontal=True, vertical_alignment="center"):
     chosen = CALCULATORS[

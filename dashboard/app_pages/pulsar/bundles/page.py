@@ -8,7 +8,7 @@ import streamlit as st
 
 from core.units import format_bytes_per_s, format_count, format_ratio
 from dashboard import state
-from dashboard.app_pages.pulsar.bundles import model
+from dashboard.app_pages.pulsar.bundles import model, queries
 from dashboard.charts.ring import NOT_OWNED, namespace_ring
 from dashboard.charts.treemap import bundle_treemap
 from dashboard.components import action_bar, figures, frame, tables, words
@@ -30,13 +30,13 @@ IN_SIGHT = 16
 page = frame.open_page("Bundles", PulsarPage)
 reading = page.reading
 movable = reading.movable
-load = model.load_of(movable)
+load = queries.load_of(page.stored)
 words.title("Bundles", model.subtitle(load))
 if movable.num_rows == 0:
     words.nothing("No bundle is in this snapshot", reading.snapshot.manifest)
     st.stop()
 
-namespaces = presenter.namespaces_by_load(movable)
+namespaces = reading.namespaces
 entries = within(page.saved.entries, page.stored.taken_at, SPAN)
 past = broker_history(thinned(entries, TREND_POINTS))
 figures.key_figures(
@@ -46,7 +46,8 @@ figures.key_figures(
 left, right = frame.columns([0.56, 0.44], key="bundles")
 with left:
     group_by = GROUPS.get(state.text(state.GROUP), "owner")
-    words.section("Traffic", model.treemap_note(movable, group_by))
+    data, note = queries.treemap((page.stored, group_by))
+    words.section("Traffic", note)
     group = st.segmented_control(
         "Group",
         list(GROUPS),
@@ -57,9 +58,7 @@ with left:
         label_visibility="collapsed",
     )
     figures.chart(
-        bundle_treemap(
-            presenter.treemap_data(movable, GROUPS[group or "by broker"]), height=CHART_PX
-        ),
+        bundle_treemap(data, height=CHART_PX),
         key="bundles_treemap",
         alt=f"Treemap of bundle traffic {group}",
     )

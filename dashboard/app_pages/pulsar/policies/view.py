@@ -23,7 +23,7 @@ from dashboard.app_pages.pulsar.policies import model
 from dashboard.components import choice, frame, tables, words
 from dashboard.components.pulsar import policy_changes
 from dashboard.legible import option
-from dashboard.presenters.pulsar import bundles, policy_edits
+from dashboard.presenters.pulsar import policy_edits
 from dashboard.queries.pulsar import policies
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ def draw_rates(page: PulsarPage, limits: policies.Limits) -> None:
         named = state.text(state.NAMESPACE)
         namespace = st.selectbox(
             "Namespace",
-            offered(bundles.namespaces_by_load(page.reading.movable), named),
+            offered(page.reading.namespaces, named),
             format_func=option,
             key=state.NAMESPACE,
             bind="query-params",
