@@ -56,3 +56,9 @@ def test_a_broker_that_leads_is_named_without_the_word(site):
     assert app.selectbox(key="broker").value == leader
     app = site.open("ownership", view=DEATH, broker="10.1.0.4:8080")
     assert app.selectbox(key="broker").value == "10.1.0.4:8080"
+
+
+def test_a_bundle_of_an_unknown_namespace_names_the_namespace(site):
+    app = site.open("bundle", bundle="acme/nowhere/0x00000000_0xffffffff")
+    assert_calm(app)
+    assert "There is no namespace named 'acme/nowhere'" in texts(app)

@@ -37,9 +37,12 @@ def missing(snapshot: PulsarSnapshot, name: str) -> None:
                 words.plain(part), key=f"_part_{part}", on_click=frame.bundle_link, args=(part,)
             )
         return
-    known = model.bundles_in(snapshot.bundles, namespace_of(name)) or reading.hottest
-    unknown = UnknownNameError.of("bundle", name, known, place="this snapshot")
-    words.failed(unknown, what="No such bundle")
+    namespace = namespace_of(name)
+    kind, sought, known = "bundle", name, model.bundles_in(snapshot.bundles, namespace)
+    if not known:
+        kind, sought, known = "namespace", namespace, reading.namespaces
+    unknown = UnknownNameError.of(kind, sought, known, place="this snapshot")
+    words.failed(unknown, what=f"No such {kind}")
 
 
 SPAN = timedelta(hours=6)
