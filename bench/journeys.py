@@ -24,7 +24,7 @@ ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
 from tests.e2e.conftest import ARGUMENTS, Product, Tab, chromium  # noqa: E402  # after its path is known
-from tests.e2e.test_accessibility import SIDEWAYS, addresses  # noqa: E402  # the same
+from tests.e2e.test_accessibility import addresses  # noqa: E402  # the same
 
 KEY = "loadBalancerBrokerThresholdShedderPercentage"
 LONG_MS = 120_000
@@ -43,6 +43,10 @@ WORDS = """() => {
       words += (node.textContent.match(/[\\p{L}\\p{N}]\\S*/gu) || []).length
   }
   return words
+}"""
+SIDEWAYS = """() => {
+  const main = document.querySelector('[data-testid="stMain"]')
+  return main.scrollWidth - main.clientWidth
 }"""
 HEIGHT = "() => document.querySelector('[data-testid=stMain]').scrollHeight"
 

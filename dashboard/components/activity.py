@@ -123,6 +123,9 @@ def journal_table(rows: pd.DataFrame, *, key: str, is_of_one_run: bool = False) 
         with right, st.container(border=True, key=f"{key}_panel"):
             st.markdown(f"**Entry {entry['seq']}: {words.plain(entry['kind'])}**")
             st.markdown(words.plain(entry["what"]))
+            for label in ("before", "after"):
+                if entry[label]:
+                    st.markdown(f"{label.capitalize()}: {words.plain(entry[label])}")
             if entry["why"]:
                 st.caption(words.plain(f"“{entry['why']}”"))
 

@@ -360,7 +360,14 @@ def shortened(texts: Iterable[str], length: int = 44) -> list[str]:
         texts: Of others, of any length; the whole one is for the panel of the selected row.
         length: Letters that are shown at most.
     """
-    return [textwrap.shorten(text or "", length, placeholder="…") for text in texts]
+    return [_shortened(text or "", length) for text in texts]
+
+
+def _shortened(text: str, length: int) -> str:
+    short = textwrap.shorten(text, length, placeholder="…")
+    if len(text) <= length or len(short) > length // 2:
+        return short
+    return f"{text[: length - 1]}…"  # a long name without a blank
 
 
 def inert(frame: pd.DataFrame) -> pd.DataFrame:

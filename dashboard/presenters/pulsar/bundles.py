@@ -20,6 +20,7 @@ from dashboard.charts.ring import LESS_BUSY, NOT_OWNED, OWNER_UNKNOWN, RingData
 from dashboard.charts.treemap import REST, ROOT, TreemapData
 
 Floats = NDArray[np.float64]
+_OWNERLESS: Final = (NOT_OWNED, OWNER_UNKNOWN)
 GroupBy = Literal["owner", "namespace"]
 
 MAX_GROUPS: Final = 14
@@ -215,6 +216,8 @@ def _merged(ring: RingData, busiest: int) -> RingData:
     begins = alone.copy()
     begins[0] = True
     begins[1:] |= alone[:-1] | (ring.lower[1:] != ring.upper[:-1])
+    ownerless = np.array([name if name in _OWNERLESS else LESS_BUSY for name in ring.owners])
+    begins[1:] |= ownerless[1:] != ownerless[:-1]  # what nobody serves is not to be lost
     starts = np.flatnonzero(begins)
     ends = np.append(starts[1:], begins.size)
     sizes = ends - starts
@@ -225,7 +228,7 @@ def _merged(ring: RingData, busiest: int) -> RingData:
         lower=ring.lower[starts],
         upper=ring.upper[ends - 1],
         owners=[
-            ring.owners[start] if size == 1 else LESS_BUSY
+            ring.owners[start] if size == 1 else str(ownerless[start])
             for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)
         ],
         values=np.where(known > 0, sums / np.maximum(known, 1), np.nan),

@@ -113,6 +113,10 @@ if chosen is not None:
 else:
     selection = selected_plan.Selection.of_optimal(queries.OPTIMIZER, optimal)
 shown = selected_plan.planned(page, selection) if fleet.is_real else None
+awaited = shown.awaited if shown is not None and shown.made is None else None
+if awaited is not None:
+    with waiting:
+        until(lambda: bool(queries.preview_made(awaited)), "Computing the plan.")
 with right:
     words.section("Deviation per broker", selection.name)
     before, after = selected_plan.deviations(page, shown, fleet, objective.measure)
@@ -144,7 +148,7 @@ if cost_tab.open:
     with cost_tab:
         if shown is not None and shown.made is not None and shown.made[1].steps:
             compare.draw_cost(shown.made[1], optimal if chosen is None else None)
-        else:
+        elif awaited is None:
             st.caption("No moves, no cost.")
 
 if shown is not None:

@@ -21,7 +21,6 @@ from dashboard.app_pages.pulsar.rebalance.fleets import Fleet, Scenario, origin
 from dashboard.components import action_bar, applying, frame, tables, words
 from dashboard.components.pulsar import moves_plan
 from dashboard.components.pulsar.applying import PulsarDialog
-from dashboard.components.waiting import until
 from dashboard.legible import option
 from dashboard.presenters.pulsar import rebalance_plan
 from dashboard.presenters.pulsar import unload as presenter
@@ -153,10 +152,8 @@ def draw_plan(page: PulsarPage, shown: Shown) -> None:
     """Draw the moves of the plan, each with what may be done with it."""
     selection = shown.selection
     edits_panel()
-    awaited = shown.awaited
-    if shown.made is None and awaited is not None:
-        until(lambda: bool(queries.preview_made(awaited)), "Computing the plan.")
-        return
+    if shown.made is None and shown.awaited is not None:
+        return  # the page waits for it
     if shown.made is None:
         st.info(words.plain(shown.nothing), icon=":material/check:")
         return
