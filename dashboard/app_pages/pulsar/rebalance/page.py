@@ -115,8 +115,9 @@ else:
 shown = selected_plan.planned(page, selection) if fleet.is_real else None
 awaited = shown.awaited if shown is not None and shown.made is None else None
 if awaited is not None:
+    request = awaited
     with waiting:
-        until(lambda: bool(queries.preview_made(awaited)), "Computing the plan.")
+        until(lambda: bool(queries.preview_made(request)), "Computing the plan.")
 with right:
     words.section("Deviation per broker", selection.name)
     before, after = selected_plan.deviations(page, shown, fleet, objective.measure)
