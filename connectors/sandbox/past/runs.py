@@ -106,7 +106,7 @@ class PastRuns:
         self._unmeasured.append(run_id)
 
     def _measure(self, snapshot: PulsarSnapshot) -> None:
-        """Enter what came of the runs that have ended for long enough."""
+        """Enter the results of the runs that have ended for long enough."""
         at = snapshot.manifest.taken_at
         for run_id in list(self._unmeasured):
             view = fold(self._journal.entries(run_id=run_id))

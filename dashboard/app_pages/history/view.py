@@ -455,7 +455,7 @@ def _moves(query: HistoryQuery, system: HistorySystem) -> pa.Table | None:
 
 
 def _flaps(moves: pa.Table, picture: Picture, minute_s: float) -> dict[str, pa.Table]:
-    """Return the moves that returned, and the rounds with what came of each."""
+    """Return the moves that returned, and the rounds with the result of each."""
     evenness = picture.evenness
     minutes = pa.table({"taken_at": evenness.at_ms, "deviation": evenness.deviation})
     return flaps_of(moves, minutes, _flaps_request(), minute_s)

@@ -217,7 +217,7 @@ def _merged(ring: RingData, busiest: int) -> RingData:
     begins[0] = True
     begins[1:] |= alone[:-1] | (ring.lower[1:] != ring.upper[:-1])
     ownerless = np.array([name if name in _OWNERLESS else LESS_BUSY for name in ring.owners])
-    begins[1:] |= ownerless[1:] != ownerless[:-1]  # what nobody serves is not to be lost
+    begins[1:] |= ownerless[1:] != ownerless[:-1]  # bundles without an owner stay apart
     starts = np.flatnonzero(begins)
     ends = np.append(starts[1:], begins.size)
     sizes = ends - starts
