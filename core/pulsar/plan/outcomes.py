@@ -144,7 +144,8 @@ def _losers(
     ruled_out: Mapping[str, str], mixture: Mapping[str, float], broker: str | None
 ) -> dict[str, str]:
     if broker is not None:
-        return {broker: ruled_out[broker]} if broker in ruled_out and broker not in mixture else {}
+        why = None if broker in mixture else ruled_out.get(broker)
+        return {} if why is None else {broker: why}
     return {name: why for name, why in ruled_out.items() if name not in mixture}
 
 
