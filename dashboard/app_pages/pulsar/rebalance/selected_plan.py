@@ -302,7 +302,7 @@ def edits_panel() -> None:
 
 
 def _destination(page: PulsarPage, preview: Preview) -> None:
-    """Draw what may be done with one move: the keyboard does not reach a table's buttons."""
+    """Draw what may be done with one move: pin it, exclude it, or send it elsewhere."""
     steps = {one.step.bundle: one.step for one in preview.steps}
     with st.popover("Edit a move", icon=":material/edit:", width="content"):
         bundle = st.selectbox(
