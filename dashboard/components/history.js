@@ -50,6 +50,7 @@ function keepSteps() {
         left = { url: location.href, at: now }
         return replace(state, title, url)
       }
+      if (now - pushedAt < LEAVING_MS) return replace(state, title, url) // the same press writes on
       pushedAt = now
     } else {
       const isPushed = now - pushedAt < LEAVING_MS // nothing was pressed since
