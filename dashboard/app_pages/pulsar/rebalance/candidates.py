@@ -178,7 +178,9 @@ def _choose_row(choice: Choice, names: list[str], marks: list[str]) -> None:
     if presenter.WHAT_IF in marks and marks[rows[0]] != presenter.WHAT_IF:
         strategy_settings.reset(name, choice.page.reading.settings)
         state.keep_list(state.PIN, [])
-    choose(name)
+        choose(name)
+    elif name != st.session_state[state.PICK]:  # a table that appears says what is selected, too
+        choose(name)
 
 
 def choose(name: str) -> None:
