@@ -84,6 +84,6 @@ def _place(scope: Scope) -> str:
     root = "../" * scope["path"].removeprefix("/").count("/") or "./"
     query = scope["query_string"].decode("latin-1")
     meant = page_of(path)
-    if meant is not None:
-        return f"{root}{meant.name}{f'?{query}' if query else ''}"
-    return f"{root}?{NO_PAGE}={quote(path[:_MAX_NAME], safe='')}"
+    if meant is None:
+        query += f"{'&' if query else ''}{NO_PAGE}={quote(path[:_MAX_NAME], safe='')}"
+    return f"{root}{meant.name if meant else ''}{f'?{query}' if query else ''}"

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from core.errors import OpsError
-from core.snapshot.store import CachedSnapshot
 from dashboard import services
+from dashboard.cli.clusters import READY_S
 from dashboard.cli.config import read_config
 from dashboard.cli.output import note
 from dashboard.cli.supervisor import end_with_parent
@@ -18,7 +20,6 @@ from dashboard.services.sandbox import SandboxRequest, write_past
 
 _NICE: Final = 15
 _POLL_S: Final = 0.2
-_WITHIN_S: Final = 120.0
 
 
 def main() -> int:
@@ -31,37 +32,49 @@ def main() -> int:
     path, brokers, bundles, seed = sys.argv[1:]
     config = read_config(Path(path))
     request = SandboxRequest(brokers=int(brokers), bundles=int(bundles), seed=int(seed))
-    writing = {}
-    for cluster in config.clusters:
-        first = _first_snapshot(config, cluster.name)
-        if first is not None:
-            writing[cluster.name] = write_past(config, first, request)
-    while writing:  # a part of each in turn
-        for name in list(writing):
-            try:
-                count = next(writing[name], None)
-            except OpsError as error:
-                note(f"{name}: the simulated past was not written: {error}")
-                count = None
-            if count is None:
-                del writing[name]
-            else:
-                note(f"{name}: {count} simulated minutes")
+    write(config, request, within_s=READY_S)
     return 0
 
 
-def _first_snapshot(config: services.Config, cluster: str) -> CachedSnapshot | None:
-    """Return the first snapshot of a cluster as soon as there is one.
+def write(config: services.Config, request: SandboxRequest, *, within_s: float) -> None:
+    """Write the past of each cluster from its first snapshot on, a part of each in turn.
 
     Where this process begins late, others followed it and are recorded: the past ends before them.
+
+    Args:
+        config: Its clusters.
+        request: Of the sandboxes.
+        within_s: A cluster without a snapshot by then has no past.
     """
     store, wait = services.snapshot_store(config), threading.Event()
-    for _ in range(int(_WITHIN_S / _POLL_S)):
-        found = store.entries(cluster)
-        if found:
-            return found[0]
-        wait.wait(_POLL_S)
-    return None
+    deadline = time.monotonic() + within_s
+    waiting = [cluster.name for cluster in config.clusters]
+    writing: dict[str, Iterator[int]] = {}
+    while waiting or writing:
+        for name in list(waiting):
+            found = store.entries(name)
+            if found:
+                waiting.remove(name)
+                writing[name] = write_past(config, found[0], request)
+        for name in list(writing):
+            if not _write_part(name, writing[name]):
+                del writing[name]
+        if not writing:
+            if time.monotonic() >= deadline:
+                return
+            wait.wait(_POLL_S)
+
+
+def _write_part(cluster: str, parts: Iterator[int]) -> bool:
+    """Write the next part; return whether there was one."""
+    try:
+        count = next(parts, None)
+    except OpsError as error:
+        note(f"{cluster}: the simulated past was not written: {error}")
+        return False
+    if count is not None:
+        note(f"{cluster}: {count} simulated minutes")
+    return count is not None
 
 
 if __name__ == "__main__":

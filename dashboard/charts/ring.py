@@ -13,12 +13,17 @@ from numpy.typing import NDArray
 from core.ids import FULL_UPPER, range_text
 from dashboard.charts.once import drawn_once
 from dashboard.charts.scale import Unit, texts_of
-from dashboard.charts.template import FAR, LINE, SERIES, UNKNOWN, styled
+from dashboard.charts.template import FAR, LINE, NEUTRAL, SERIES, UNKNOWN, styled
 
 NOT_OWNED = "not owned"
 OWNER_UNKNOWN = "owner unknown"
 LESS_BUSY = "less busy bundles, their mean"
-_OWNERLESS = (NOT_OWNED, OWNER_UNKNOWN, LESS_BUSY)
+_OTHERS = {
+    NOT_OWNED: {"color": UNKNOWN},
+    OWNER_UNKNOWN: {"color": UNKNOWN},
+    LESS_BUSY: {"color": NEUTRAL, "pattern": {"shape": ".", "size": 5, "solidity": 0.4}},
+}
+"""Looks of arcs that are of no one broker: what has several owners is dotted, on either ground."""
 _HUB = 0.4
 
 
@@ -58,7 +63,7 @@ def namespace_ring(data: RingData, *, height: int = 400) -> go.Figure:
     top = float(values.max(initial=0.0)) or 1.0
     length = 0.2 + 0.8 * np.sqrt(np.clip(values / top, 0, 1))
     figure = go.Figure()
-    for owner, color, rows in _by_owner(data.owners, values):
+    for owner, look, rows in _by_owner(data.owners, values):
         figure.add_trace(
             go.Barpolar(
                 theta=middle[rows],
@@ -66,10 +71,7 @@ def namespace_ring(data: RingData, *, height: int = 400) -> go.Figure:
                 r=length[rows],
                 base=_HUB,
                 name=owner,
-                marker={
-                    "color": color,
-                    "line": _lines(rows, data.marked),
-                },
+                marker={**look, "line": _lines(rows, data.marked)},
                 customdata=[
                     [range_text(int(data.lower[row]), int(data.upper[row])), text]
                     for row, text in zip(rows, texts_of(data.values[rows], data.unit), strict=True)
@@ -112,25 +114,25 @@ def _lines(rows: NDArray[np.int64], marked: int | None) -> dict[str, Any]:
 
 def _by_owner(
     owners: Sequence[str], values: NDArray[np.float64]
-) -> list[tuple[str, str, NDArray[np.int64]]]:
-    """Owners with their colour and rows: the seven with most load by name, the rest together."""
+) -> list[tuple[str, dict[str, Any], NDArray[np.int64]]]:
+    """Owners with their look and rows: the seven with most load by name, the rest together."""
     names = np.array(owners, dtype=str)
     distinct, inverse = np.unique(names, return_inverse=True)
     load = np.bincount(inverse, weights=values, minlength=len(distinct))
     order = np.argsort(-load, kind="stable")
-    named = [index for index in order.tolist() if distinct[index] not in _OWNERLESS]
+    named = [index for index in order.tolist() if distinct[index] not in _OTHERS]
     shown = named[: len(SERIES) - 1] if len(named) > len(SERIES) else named
     groups = [
-        (str(distinct[index]), SERIES[rank], np.flatnonzero(inverse == index))
+        (str(distinct[index]), {"color": SERIES[rank]}, np.flatnonzero(inverse == index))
         for rank, index in enumerate(shown)
     ]
     if rest := [index for index in named if index not in shown]:
         rows = np.flatnonzero(np.isin(inverse, rest))
-        groups.append((f"{len(rest)} more brokers", SERIES[-1], rows))
-    for ownerless in _OWNERLESS:
-        rows = np.flatnonzero(names == ownerless)
+        groups.append((f"{len(rest)} more brokers", {"color": SERIES[-1]}, rows))
+    for other, look in _OTHERS.items():
+        rows = np.flatnonzero(names == other)
         if rows.size:
-            groups.append((ownerless, UNKNOWN, rows))
+            groups.append((other, look, rows))
     return groups
 
 

@@ -38,6 +38,8 @@ _EXAMPLE: Final = "\b\nExample:\n  {}"
 _EXIT_CODES: Final = "Exit codes: 0 done, 1 failed, 2 bad usage, 3 incomplete, 130 Ctrl-C."
 _SHOWN: Final = 40
 _SUGGESTIONS: Final = 3
+_NEAR: Final = 0.7
+"""Of 1; below, names have single letters in common, as ``tokens`` and ``brokes``."""
 _UNTIL_CTRL_C: Final = frozenset({"demo", "dashboard", "collect", "worker", "jobs", "sandbox"})
 """Commands that are never done, so that no line shows how far they are."""
 
@@ -119,7 +121,7 @@ def suggested(name: str, sections: Mapping[str, Mapping[str, Entry | Group]]) ->
             for inner in entry.sections.values() if isinstance(entry, Group) else ():
                 for each in inner:
                     known.setdefault(each, []).append(f"{one} {each}")
-    near = get_close_matches(name, known, n=_SUGGESTIONS)
+    near = get_close_matches(name, known, n=_SUGGESTIONS, cutoff=_NEAR)
     return [words for one in near for words in known[one]][:_SUGGESTIONS]
 
 

@@ -89,7 +89,7 @@ def journal_table(rows: pd.DataFrame, *, key: str, is_of_one_run: bool = False) 
         key: Unique on the page.
         is_of_one_run: Cluster and run are known, and times are to the millisecond.
     """
-    selected = tables.selected(key, len(rows))
+    selected = tables.selected(key, rows["seq"])
     left, right = (st.container(), None)
     if selected is not None:
         left, right = st.columns([0.68, 0.32], gap="medium")

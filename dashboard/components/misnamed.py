@@ -59,8 +59,8 @@ def draw(key: str, shown: object) -> None:
 
 
 def draw_page() -> None:
-    """Say that the address named a page that there is not, with the way to those near it."""
-    name = st.query_params.get(NO_PAGE, "")
+    """Say once that the address named a page that there is not, with the way to those near it."""
+    name = st.query_params.pop(NO_PAGE, "")
     if not name:
         return
     near = near_pages(name)

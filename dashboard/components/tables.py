@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import textwrap
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, Literal
@@ -342,15 +342,29 @@ def table(
     return [] if selection is None else [row for row in shown.selection.rows if row < len(frame)]
 
 
-def selected(key: str, count: int) -> int | None:
-    """Return the row that is selected in a table, which may be drawn yet; ``None``: there is none.
+def selected(key: str, identities: Iterable[Hashable]) -> int | None:
+    """Return the row that is selected in a table; call it before the table is drawn.
+
+    The browser keeps a position. What a person selected stays selected when rows are added above.
 
     Args:
         key: Of the table.
-        count: Its rows: one that is gone is not selected any more.
+        identities: What identifies each of its rows.
+    Returns:
+        Its number; ``None``: no row is selected, or what was selected is gone.
     """
+    now = list(identities)
+    before = st.session_state.get(f"{key}_rows", now)
+    st.session_state[f"{key}_rows"] = now
     rows = st.session_state.get(key, {}).get("selection", {}).get("rows", ())
-    return next((row for row in rows if row < count), None)
+    if not rows:
+        return None
+    chosen = before[rows[0]] if rows[0] < len(before) else None
+    found = now.index(chosen) if chosen in now else None
+    if found != rows[0]:
+        kept = [] if found is None else [found]
+        st.session_state[key] = {"selection": {"rows": kept, "columns": []}}
+    return found
 
 
 def shortened(texts: Iterable[str], length: int = 44) -> list[str]:

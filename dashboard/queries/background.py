@@ -56,6 +56,11 @@ class BackgroundResults(Generic[K, V]):
                 self._enqueue(key)
             return None
 
+    def known(self, key: K) -> V | None:
+        """Return the result for ``key`` if it is there; request nothing."""
+        with self._changed:
+            return self._results.get(key)
+
     def wait(self, key: K, timeout_s: float) -> V | None:
         """Return the result for ``key`` as soon as it is there, ``None`` when time is up.
 

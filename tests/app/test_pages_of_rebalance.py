@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from threading import Event, current_thread
 from time import monotonic
 
 import pytest
@@ -11,11 +12,13 @@ from fleet_edit import with_manifest, with_settings
 from snapshot_site import Site, assert_calm, now, texts
 
 from core.actions.events import RunRequested
+from core.errors import InvariantError
 from core.pulsar.shedding.registry import strategies_run_by
 from core.pulsar.snapshot.znodes.assemble import EXTENSIBLE_LACKS
 from dashboard import services
-from dashboard.app_pages.pulsar.rebalance import queries
+from dashboard.app_pages.pulsar.rebalance import candidates, queries
 from dashboard.presenters import workers
+from dashboard.queries.background import BackgroundResults
 
 MODULAR = tuple(strategy.name for strategy in strategies_run_by("modular"))
 TRIGGER = "loadBalancerBrokerThresholdShedderPercentage"
@@ -123,14 +126,78 @@ def test_a_large_fleet_is_computed_in_the_background(site, snapshot, monkeypatch
     assert "Computing what each strategy would move." in texts(app)
     assert not app.dataframe
     stored = services.snapshot_store(services.load_config(site.config, ())).entries("fleet")[-1]
-    assert queries.decided_by_all.wait((stored, MODULAR), WAIT_S)
+    for name in MODULAR:
+        plain = queries.Candidate(stored=stored, strategy=name)
+        assert queries.decided_in_background.wait(plain, WAIT_S)
     with monkeypatch.context() as slow:
-        slow.setattr(queries, "preview_made", lambda _: None)
+        slow.setattr(queries, "previews_in_background", BackgroundResults(lambda _: None))
         app.run()
         assert candidate_rows(app).keys() == candidate_rows(small).keys()
         assert "Computing the plan." in texts(app)
     settled(app, "Computing the plan.")
     assert moves(app)
+
+
+def test_adjusted_settings_of_a_huge_fleet_are_decided_in_the_background(
+    site, snapshot, monkeypatch
+):
+    app = opened(site, pick="ThresholdShedder")
+    monkeypatch.setattr(queries, "HUGE_BUNDLES", 10)
+    settled(app.run(), candidates.DECIDING)
+    in_background = queries.decided_in_background
+    with monkeypatch.context() as slow:
+        slow.setattr(
+            queries,
+            "decided_in_background",
+            lambda one: None if one.assumed else in_background(one),
+        )
+        app.slider(key=TRIGGER).set_value(45).run()
+        assert_calm(app)
+        assert candidates.DECIDING in texts(app)
+        assert "being computed" in texts(app)
+    settled(app, candidates.DECIDING)
+    assert ("ThresholdShedder", "◇ what if") in candidate_rows(app)
+
+
+def test_a_strategy_that_fails_is_named_and_the_others_work(site, snapshot, monkeypatch):
+    def decided(candidate):
+        if candidate.strategy == "AvgShedder":
+            raise InvariantError("Its shares add up to 1.2.")
+        return queries._decided(candidate)
+
+    monkeypatch.setattr(queries, "decided", decided)
+    app = opened(site, pick="ThresholdShedder")
+    assert moves(app)
+    said = [one.value.replace("\\", "") for one in app.warning]
+    assert "AvgShedder failed: Its shares add up to 1.2." in said
+    assert candidate_rows(app)[("AvgShedder", "")]["rounds"] == ""
+    pick(app, "AvgShedder")
+    assert "There is no plan." in texts(app)
+
+
+def test_a_large_plan_is_renewed_in_the_background_and_the_former_stays_meanwhile(
+    site, snapshot, monkeypatch
+):
+    monkeypatch.setattr(queries, "SYNC_BUNDLES", 10)
+    app = site.open("rebalance", play="false", pick="ThresholdShedder")
+    settled(app, "Computing the plan.")
+    before = moves(app)
+    at = services.now() + timedelta(seconds=queries._RENEW_AFTER_S)
+    monkeypatch.setattr(services, "now", lambda: at)
+    renewals, begun = [], Event()
+
+    def previewed(key):
+        renewals.append(current_thread())
+        begun.set()
+        held.wait(WAIT_S)
+
+    held = Event()
+    monkeypatch.setattr(queries.previews_in_background, "_compute", previewed)
+    app.run()
+    held.set()
+    assert moves(app) == before
+    assert begun.wait(WAIT_S)
+    assert current_thread() not in renewals
 
 
 def test_simulated_rounds_fill_the_columns_and_are_drawn_side_by_side(site, snapshot):

@@ -10,7 +10,9 @@ import pytest
 from fleet_builder import make_history, make_topics
 from snapshot_site import Site, assert_calm, now, texts
 
+from core.schemas import PULSAR_TABLES
 from core.snapshot import PulsarSnapshot
+from core.units import datetime_to_ms
 from dashboard import services, state
 from dashboard.components.applying import REASON
 
@@ -27,6 +29,22 @@ def fleet(site):
     history = make_history(6, brokers=6, bundles=80, now=now())
     site.put(*history)
     return history[-1]
+
+
+@pytest.mark.parametrize("heap", [None, 0.4])
+def test_metrics_of_no_broker_are_one_sentence_and_no_table(site, heap):
+    (made,) = make_history(1, brokers=3, bundles=12, now=now())
+    at_ms = datetime_to_ms(now())
+    rows = [
+        {"broker": broker, "source": "scrape", "sampled_at": at_ms, "heap_used_ratio": heap}
+        for broker in made.brokers["broker"].to_pylist()
+    ]
+    metrics = pa.Table.from_pylist(rows, schema=PULSAR_TABLES["broker_metrics"])
+    site.put(PulsarSnapshot.build(made.manifest, {**made.tables, "broker_metrics": metrics}))
+    app = site.open("brokers", view="Resources")
+    assert_calm(app)
+    assert len(app.dataframe) == (1 if heap is None else 2)
+    assert ("The brokers' metrics could not be read" in texts(app)) is (heap is None)
 
 
 def test_splits_page_names_the_bundles_nearest_to_a_limit(site, fleet):

@@ -121,6 +121,15 @@ def test_a_mistyped_word_is_answered_with_near_ones(
     assert offered in capsys.readouterr().err
 
 
+def test_a_word_that_is_near_no_command_gets_no_suggestion(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["brokes"]) == 2
+    shown = capsys.readouterr().err
+    assert "Did you mean" not in shown
+    assert "Run `trimtab --help` for the list." in shown
+
+
 HELPS = """
 import contextlib, io, json, sys
 from dashboard.cli.main import run

@@ -57,7 +57,8 @@ def test_a_title_works_as_a_name(path: str, place: str) -> None:
 
 
 def test_anything_else_leads_to_the_first_page_which_names_what_was_asked_for() -> None:
-    assert place_of("/brokesr", b"cluster=sandbox") == "./?no_page=brokesr"
+    assert place_of("/brokesr", b"cluster=sandbox") == "./?cluster=sandbox&no_page=brokesr"
+    assert place_of("/brokesr") == "./?no_page=brokesr"
     assert place_of("/a/b") == "../?no_page=a%2Fb"
     assert place_of("//evil") == "../?no_page=evil"
 

@@ -125,6 +125,14 @@ def test_brokers_table_is_judged_by_the_measure_that_the_chart_shows(measure):
     assert is_within == [color == WITHIN for color in colors]
 
 
+def test_a_file_of_brokers_names_the_measure_that_they_are_judged_by():
+    measure = brokers.broker_measure("cpu")
+    rows = brokers.brokers_table(SNAPSHOT, MEASURES, SETTINGS, measure)
+    columns = set(brokers.as_file(rows.assign(bar="", trend=""), measure).columns)
+    assert {"cpu_deviation", "cpu_band", "cpu"} <= columns
+    assert not {"deviation", "band", "bar", "trend"} & columns
+
+
 def test_brokers_with_equal_load_are_in_the_order_of_their_numbers():
     names = ["b-10", "b-2", "b-1"]
     table = pa.table({"broker": names, "cpu_ratio": [0.5, 0.5, 0.5]})
@@ -304,7 +312,9 @@ def test_ring_of_a_huge_namespace_joins_what_is_less_busy():
         for at in joined:
             inside = (whole.lower >= ring.lower[at]) & (whole.upper <= ring.upper[at])
             assert ring.values[at] == pytest.approx(np.nanmean(whole.values[inside]))
-        assert LESS_BUSY in {trace.name for trace in namespace_ring(ring).data}
+        drawn = {trace.name: trace.marker for trace in namespace_ring(ring).data}
+        assert drawn.pop(LESS_BUSY).pattern.shape
+        assert not any(marker.pattern.shape for marker in drawn.values())
 
 
 def test_figures_about_bundles_count_those_that_carry_half():

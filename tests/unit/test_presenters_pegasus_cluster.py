@@ -167,7 +167,6 @@ def test_the_row_of_the_fleet_counts_living_nodes_and_their_primaries():
     row = fleet_pegasus.pegasus_summary(facts, (), summarize_nodes(facts))
     assert (row.alive, row.nodes) == (3, 4)
     assert row.deviation_ratio == pytest.approx(1.0)  # 2, 1 and 0 primaries on three nodes
-    assert row.partitions == 3
 
 
 def test_the_badge_of_the_header_names_what_is_down_and_unhealthy():

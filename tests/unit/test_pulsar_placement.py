@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +24,7 @@ from core.pulsar.placement import (
     place_bundle,
 )
 from core.pulsar.placement.context import PlacementContext
-from core.pulsar.placement.model import PlacedInTurn
+from core.pulsar.placement.model import PlacedInTurn, Reasons
 from core.pulsar.placement.versions import version_ranks
 from core.pulsar.settings import effective_settings
 from core.pulsar.snapshot.zkdump import import_zk_dump
@@ -146,6 +147,22 @@ def test_the_reason_of_one_broker_is_that_among_all(strategy: str | None) -> Non
     apart = {name: one_by_one[name] for name in brokers if name in one_by_one}
     assert apart == dict(_place(snapshot, bundle, strategy=strategy).ruled_out)
     assert apart
+
+
+def test_reasons_let_go_what_they_are_made_of() -> None:
+    class Origin:
+        def __call__(self, broker: str | None) -> dict[str, str]:
+            return {"a": "full"} if broker in (None, "a") else {}
+
+    origin = Origin()
+    held = ref(origin)
+    reasons = Reasons(origin)
+    del origin
+    assert reasons["a"] == "full"
+    assert held() is not None
+    assert dict(reasons) == {"a": "full"}
+    assert held() is None
+    assert reasons["a"] == "full"
 
 
 def test_a_broker_with_more_bundles_of_the_namespace_is_ruled_out() -> None:

@@ -16,8 +16,8 @@ from connectors.recording.loop import open_history
 from connectors.sandbox.past import writer
 from connectors.sandbox.past.columns import NOTE, STEP_MS
 from connectors.sandbox.past.pegasus import PegasusPast
-from connectors.sandbox.past.pulsar import PulsarPast
-from connectors.sandbox.past.runs import ACTOR
+from connectors.sandbox.past.pulsar import PastRun, PulsarPast
+from connectors.sandbox.past.runs import ACTOR, PastRuns
 from connectors.sandbox.past.writer import parts_of, write_past
 from connectors.sandbox.pegasus.options import PegasusOptions
 from connectors.sandbox.pulsar.bootstrap import share_out
@@ -33,9 +33,13 @@ from core.errors import OpsError
 from core.history.store.batch import BatchRecorder
 from core.history.store.store import HistoryLocation, HistoryStore
 from core.history.store.writer import Recorded, Recorder
+from core.pulsar.plan.build import build_unload_plan
 from core.snapshot import Manifest, PulsarSnapshot
 from core.units import ms_to_datetime
+from dashboard import services
+from dashboard.past import write
 from dashboard.services.demo import PAST_ACTOR
+from dashboard.services.sandbox import SandboxRequest
 
 END_MS = 1_795_646_400_000
 HOUR_MS = 3_600_000
@@ -192,6 +196,50 @@ def test_the_written_past_is_history_with_runs_that_the_journal_proves(
     journal.close()
     # the same state directory once more: what is there stays as it is
     assert list(write_past(config, first, **sizes)) == []
+
+
+def test_runs_that_end_late_are_measured_in_the_order_of_time(
+    first: PulsarSnapshot, past: PulsarPast, tmp_path: Path
+) -> None:
+    moments = [END_MS - 3 * STEP_MS, END_MS - 2 * STEP_MS, END_MS - STEP_MS]
+    before = one(past, moments[0])
+    target = before.brokers["broker"][0].as_py()
+    at = before.manifest.taken_at
+    moved = [
+        bundle
+        for bundle, owner in owners(before).items()
+        if owner not in (None, target)
+        and build_unload_plan(before, [bundle], destinations={bundle: target}, now=at).applyable
+    ]
+    moves = dict.fromkeys(moved[:8], target)
+    runs = tuple(PastRun(at_ms=at, reason="simulated", bundles=moves) for at in moments[1:])
+    journal = SqlJournal(config_in(tmp_path).journal_address)
+    followed = PastRuns(journal, "sandbox", runs, moments[0])
+    assert len(list(followed.follow(past.snapshots(moments), first))) == 3
+    measured = [fold(journal.entries(run_id=run_id)).measured for run_id in journal.run_ids()]
+    assert sorted(one.taken_at for one in measured if one is not None) == [
+        ms_to_datetime(moments[2]),
+        ms_to_datetime(END_MS),
+    ]
+    times = [entry.record.at for entry in journal.entries()]
+    assert times == sorted(times)
+    journal.close()
+
+
+def test_a_cluster_without_a_snapshot_delays_no_other(
+    first: PulsarSnapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "PAST_MS", 2 * STEP_MS)
+    file = tmp_path / "trimtab.toml"
+    file.write_text(
+        f'state_dir = "{tmp_path}"\n'
+        '[[clusters]]\nname = "slow"\nkind = "pegasus"\nmeta_servers = ["127.0.0.1:1"]\n'
+        '[[clusters]]\nname = "sandbox"\nzookeeper = "127.0.0.1:1"\n'
+    )
+    config = TrimtabConfig.load(file, ())
+    services.snapshot_store(config).put(first)
+    write(config, SandboxRequest(brokers=12, bundles=200, seed=7), within_s=0)
+    assert open_history(config).span("sandbox") is not None
 
 
 def test_the_last_hours_are_written_first_and_large_fleets_get_less() -> None:

@@ -4,8 +4,38 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from dashboard.components import tables
+
+
+def _selected_in_a_table() -> None:
+    import streamlit as st  # noqa: PLC0415  # the function is a script
+
+    from dashboard.components import tables  # noqa: PLC0415  # the same
+
+    names = st.session_state["names"]
+    st.session_state["found"] = tables.selected("table", names)
+    st.dataframe(names, key="table", on_select="rerun", selection_mode="single-row")
+    st.session_state["drawn"] = list(st.session_state["table"]["selection"]["rows"])
+
+
+def test_a_selected_row_stays_selected_when_rows_are_added_above_it() -> None:
+    app = AppTest.from_function(_selected_in_a_table, default_timeout=60)
+    app.session_state["names"] = ["b", "a"]
+    app.run()
+    assert app.session_state["found"] is None
+    app.session_state["table"] = {"selection": {"rows": [1], "columns": []}}
+    app.run()
+    assert app.session_state["found"] == 1
+    app.session_state["names"] = ["d", "c", "b", "a"]
+    app.run()
+    assert (app.session_state["found"], app.session_state["drawn"]) == (3, [3])
+    app.run()
+    assert app.session_state["found"] == 3
+    app.session_state["names"] = ["d", "c", "b"]
+    app.run()
+    assert (app.session_state["found"], app.session_state["drawn"]) == (None, [])
 
 
 def test_a_sentence_in_a_cell_ends_at_a_word() -> None:

@@ -65,19 +65,25 @@ class PastRuns:
         self._taken_at = 0
         self._unmeasured: list[RunId] = []
 
-    def follow(self, snapshots: Iterator[PulsarSnapshot]) -> Iterator[PulsarSnapshot]:
+    def follow(
+        self, snapshots: Iterator[PulsarSnapshot], then: PulsarSnapshot
+    ) -> Iterator[PulsarSnapshot]:
         """Return the snapshots; before one that shows a run, the run is in the journal.
 
         The first one that a worker would measure a run by is what the run is measured by.
+
+        Args:
+            snapshots: Oldest first.
+            then: The one after them, for runs that end too late for the last of them.
         """
         for snapshot in snapshots:
             self._taken_at = datetime_to_ms(snapshot.manifest.taken_at)
-            self._measure(snapshot)
             while self._runs and self._runs[0].at_ms <= self._taken_at:
                 self._enter(self._runs.pop(0))
             self._measure(snapshot)
             yield snapshot
             self._before = snapshot
+        self._measure(then)
 
     def complete(self, events: pa.Table) -> pa.Table:
         """Say who did what was seen, and add what runs did."""

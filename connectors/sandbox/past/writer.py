@@ -82,7 +82,7 @@ def write_past(
             try:
                 runs = PastRuns(journal, cluster, past.runs if part is parts[0] else (), part[0])
                 recorder = BatchRecorder(store, cluster, runs.complete)
-                yield _record(recorder, runs.follow(past.snapshots(part)))
+                yield _record(recorder, runs.follow(past.snapshots(part), first))
             finally:
                 journal.close()
 

@@ -105,23 +105,24 @@ class Reasons(Mapping[str, str]):
 
     Args:
         make: Returns that of one broker (none where it is not ruled out), or all of them where it
-            gets ``None``; for all it is called at most once, but for a race that costs time only.
+            gets ``None``; for all it is called at most once, but for a race that costs time only,
+            and let go, with what it needs.
     """
 
-    __slots__ = ("_made", "_make")
+    __slots__ = ("_known",)
 
     def __init__(self, make: Callable[[str | None], dict[str, str]]) -> None:
-        self._make = make
-        self._made: dict[str, str] | None = None
+        self._known: dict[str, str] | Callable[[str | None], dict[str, str]] = make
 
     def _all(self) -> dict[str, str]:
-        if self._made is None:
-            self._made = self._make(None)
-        return self._made
+        known = self._known
+        if not isinstance(known, dict):
+            known = self._known = known(None)
+        return known
 
     def __getitem__(self, broker: str) -> str:
-        known = self._make(broker) if self._made is None else self._made
-        return known[broker]
+        known = self._known
+        return (known if isinstance(known, dict) else known(broker))[broker]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._all())

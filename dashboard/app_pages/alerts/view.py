@@ -32,7 +32,7 @@ def draw_alerts(found: Sequence[Alert], silences: Sequence[Silence], now: dateti
     if rows.empty:
         st.caption("The collector looks at every cluster; limits are under [alerts].")
         return
-    selected = tables.selected(_TABLE, len(rows))
+    selected = tables.selected(_TABLE, (one.key for one in found))
     left, right = (st.container(), None)
     if selected is not None:
         left, right = st.columns([0.68, 0.32], gap="medium")

@@ -116,7 +116,7 @@ def draw_alerts(config: Config, query: HistoryQuery) -> None:
             "subject": [one.key.subject for one in found],
         }
     )
-    selected = tables.selected(_ALERTS, len(rows))
+    selected = tables.selected(_ALERTS, ((one.at, one.key) for one in found))
     tables.table(
         rows,
         {
@@ -206,7 +206,7 @@ def draw_agreement(config: Config, query: HistoryQuery, system: HistorySystem) -
     rows = model.agreement_frame(found)
     acting = st.toggle("Only rounds with a move, predicted or actual", value=True, key="_acting")
     shown = rows[rows["acting"]] if acting else rows
-    selected = tables.selected(_ROUNDS, len(shown))
+    selected = tables.selected(_ROUNDS, shown["at"])
     tables.table(
         shown.head(MAX_EVENTS),
         {

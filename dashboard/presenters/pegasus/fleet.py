@@ -20,9 +20,7 @@ class PegasusSummary:
     Attributes:
         state: Worst finding.
         findings: Worst first.
-        release: Of its nodes; empty: unknown, or several.
         deviation_ratio: Of the node with most primaries from the mean of the living nodes.
-        partitions: Partitions of its available tables.
         requests_per_s: Reads and writes that the primaries serve.
         disk_ratio: Used of the disks of the fullest living node.
         fullest: That node.
@@ -34,9 +32,7 @@ class PegasusSummary:
 
     state: State
     findings: tuple[Finding, ...]
-    release: str
     deviation_ratio: float | None
-    partitions: int
     requests_per_s: float | None
     disk_ratio: float | None
     fullest: str
@@ -53,7 +49,6 @@ def pegasus_summary(
     columns = facts.columns
     alive = [one for one in nodes if one.is_alive]
     mean = sum(one.primaries for one in alive) / len(alive) if alive else 0.0
-    versions = {one.version for one in alive if one.version}
     led = columns.rep_is_primary
     requests = sum(float(columns.measures[name][led].sum()) for name in ("read_rate", "write_rate"))
     disks = {one.name: used for one in alive if (used := _disk_ratio(one)) is not None}
@@ -61,9 +56,7 @@ def pegasus_summary(
     return PegasusSummary(
         state=overall_state(findings),
         findings=findings,
-        release=versions.pop() if len(versions) == 1 else "",
         deviation_ratio=max(one.primaries for one in alive) / mean - 1 if mean else None,
-        partitions=int(columns.partition_counts.sum()),
         requests_per_s=requests if led.any() and math.isfinite(requests) else None,
         disk_ratio=disks.get(fullest),
         fullest=f"{fullest} · disk" if fullest else "",

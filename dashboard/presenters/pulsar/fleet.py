@@ -20,9 +20,7 @@ class ClusterSummary:
     Attributes:
         state: Worst finding.
         findings: Worst first.
-        release: As reported; empty: unknown.
         brokers: Brokers in the snapshot.
-        bundles: Bundles that can move.
         traffic_bytes_per_s: In plus out.
         deviation_ratio: Of the busiest broker from the mean, by traffic.
         usage_ratio: Weighted maximum of the fullest broker.
@@ -33,9 +31,7 @@ class ClusterSummary:
 
     state: State
     findings: tuple[Finding, ...]
-    release: str
     brokers: int
-    bundles: int | None
     traffic_bytes_per_s: float | None
     deviation_ratio: float | None
     usage_ratio: float | None
@@ -60,9 +56,7 @@ def summary(
     return ClusterSummary(
         state=overall_state(findings),
         findings=findings,
-        release=snapshot.manifest.release or "",
         brokers=len(measures.brokers),
-        bundles=measures.owned_bundle_count,
         traffic_bytes_per_s=measures.throughput.total,
         deviation_ratio=measures.throughput.max_deviation_ratio,
         usage_ratio=usage.maximum,

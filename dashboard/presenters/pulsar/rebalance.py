@@ -33,24 +33,31 @@ class Line:
         name: Class name.
         mark: :data:`IN_FORCE`, :data:`WHAT_IF` or nothing.
         settings: What it goes by, ``key=value``.
-        first: Its next round.
+        first: Its next round; ``None``: it is being computed, or that failed.
         acting: Number of its first round with moves; 0: none was found.
-        impact: What that round costs.
+        impact: What that round costs; ``None`` where there is no next round.
         simulated: Its rounds to convergence, the sentence why they cannot be, or ``None``:
             they are not there (yet).
         placement: Class that places what it sheds.
         warning: What an unpaired AvgShedder does; blank: it is paired.
+        failure: The sentence why its rounds cannot be computed; blank: they can.
     """
 
     name: str
     mark: str
     settings: str
-    first: Round
+    first: Round | None
     acting: int
-    impact: ClientImpact
+    impact: ClientImpact | None
     simulated: Simulation | str | None
     placement: str = ""
     warning: str = ""
+    failure: str = ""
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether its next round is being computed."""
+        return self.first is None and not self.failure
 
 
 def _is_relief(optimal: Proposal) -> bool:
@@ -77,18 +84,26 @@ def _row(line: Line) -> dict[str, object]:
     row: dict[str, object] = {
         "candidate": line.name,
         "mark": line.mark,
-        "now": len(line.first.moves),
-        "moves": line.impact.bundles,
+        "now": None,
+        "moves": None,
         "one": None,
         "after": None,
-        "moved": _megabytes(line.impact.throughput_bytes_per_s),
-        "clients": line.impact.clients,
-        "rounds": f"{line.acting}" if line.acting else "0",
+        "moved": None,
+        "clients": None,
+        "rounds": "",
         "flaps": None,
         "placement": line.placement,
         "pair": "unpaired" if line.warning else "",
         "settings": line.settings,
     }
+    if line.first is not None and line.impact is not None:
+        row |= {
+            "now": len(line.first.moves),
+            "moves": line.impact.bundles,
+            "moved": _megabytes(line.impact.throughput_bytes_per_s),
+            "clients": line.impact.clients,
+            "rounds": f"{line.acting}",
+        }
     if simulated is None:
         return row
     done = _shed(simulated)

@@ -258,6 +258,12 @@ def brokers_table(
     return frame.iloc[_highest_first(values, names, unknown=np.inf)].reset_index(drop=True)
 
 
+def as_file(rows: pd.DataFrame, measure: BrokerMeasure) -> pd.DataFrame:
+    """Return the table as a file has it: what it is judged by is in the names of the columns."""
+    judged = {name: f"{measure.key}_{name}" for name in ("deviation", "band")}
+    return rows.drop(columns=["bar", "trend"]).rename(columns=judged)
+
+
 def _highest_first(values: Floats, names: Sequence[str], *, unknown: float) -> NDArray[np.intp]:
     """Return the order by value, highest first; equal ones by name, ``b-2`` before ``b-10``."""
     return np.lexsort((np.array(ranks_by_name(tuple(names))), -np.nan_to_num(values, nan=unknown)))

@@ -70,7 +70,7 @@ def brokers_tab(
         height=tables.height_of(min(len(rows), _IN_SIGHT)),
     )
     tables.downloads(
-        rows.drop(columns=["bar", "trend"]),
+        model.as_file(rows, measure),
         cluster=page.name,
         what="brokers",
         moment=page.stored.taken_at,
@@ -117,13 +117,17 @@ def resources_tab(
     if not source:
         return
     words.section("Metrics")
-    tables.table(
-        rows,
-        {"broker": _broker("_open_metrics"), **metrics.columns()},
-        key="brokers_metrics",
-        alt="All brokers with their latency and heap",
-        height=height,
-    )
+    columns = metrics.columns()
+    if rows[list(columns)].isna().all(axis=None):
+        st.caption("The brokers' metrics could not be read: no broker has a value.")
+    else:
+        tables.table(
+            rows,
+            {"broker": _broker("_open_metrics"), **columns},
+            key="brokers_metrics",
+            alt="All brokers with their latency and heap",
+            height=height,
+        )
     counted = counted_and_seen(
         thinned(entries, _MAX_SEEN), snapshot.broker_metrics, page.stored.taken_at
     )

@@ -16,6 +16,7 @@ from dashboard import state
 from dashboard.app_pages.pulsar.rebalance import queries, strategy_settings
 from dashboard.app_pages.pulsar.rebalance.fleets import REAL, Fleet
 from dashboard.components import tables, words
+from dashboard.components.waiting import until
 from dashboard.presenters.pulsar import rebalance as presenter
 from dashboard.presenters.pulsar import rebalance_plan
 from dashboard.presenters.pulsar.sliders import sliders
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 _LOOK_EVERY_S: Final = 1.0
 _TABLE: Final = "candidates"
+
+DECIDING: Final = "Computing what each strategy would move."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +105,8 @@ def lines_of(choice: Choice) -> list[presenter.Line]:
     """Return what every strategy does."""
     lines = []
     for candidate in choice.candidates:
-        done = queries.decided(candidate)
+        found = queries.decision(candidate)
+        done = found if isinstance(found, queries.Decided) else None
         is_extra = bool(candidate.assumed or candidate.pinned)
         is_own = candidate.strategy == choice.effective
         lines.append(
@@ -110,14 +114,15 @@ def lines_of(choice: Choice) -> list[presenter.Line]:
                 name=candidate.strategy,
                 mark=presenter.WHAT_IF if is_extra else presenter.IN_FORCE if is_own else "",
                 settings=_settings_of(choice, candidate),
-                first=done.first,
-                acting=done.number,
-                impact=done.impact,
+                first=done.first if done else None,
+                acting=done.number if done else 0,
+                impact=done.impact if done else None,
+                failure=found if isinstance(found, str) else "",
                 placement=candidate.placement,
                 warning=unpaired_outcome(candidate.settings())
                 if candidate.unpaired_avg_shedder
                 else "",
-                simulated=queries.simulated(candidate) if choice.is_simulated else None,
+                simulated=queries.simulated_rounds(candidate) if choice.is_simulated else None,
             )
         )
     return lines
@@ -139,7 +144,9 @@ def draw_table(choice: Choice, lines: list[presenter.Line], target_ratio: float)
     rows["bar"] = tables.deviation_bars(
         rows["after"].astype(float) / 100, target_ratio, end_ratio=now[0] if now else None
     )
-    waiting = choice.is_simulated and any(line.simulated is None for line in lines)
+    waiting = any(
+        line.is_pending or (choice.is_simulated and line.simulated is None) for line in lines
+    )
     columns = {
         "candidate": tables.words("Strategy", width_px=146),
         "mark": st.column_config.TextColumn(
@@ -205,6 +212,18 @@ def warn_of_unpaired(candidate: queries.Candidate) -> None:
         )
 
 
+def wait_for_decisions(choice: Choice, lines: list[presenter.Line]) -> None:
+    """Name the strategies that failed; draw the page again when the others have decided."""
+    for line in lines:
+        if line.failure:
+            st.warning(words.plain(line.failure), icon=":material/error:")
+    if any(line.is_pending for line in lines):
+        until(
+            lambda: all(queries.decision(one) is not None for one in choice.candidates),
+            DECIDING,
+        )
+
+
 def wait_for_rounds(choice: Choice, lines: list[presenter.Line]) -> None:
     """Draw the page again as rounds are simulated, until all are."""
     done = sum(line.simulated is not None for line in lines)
@@ -214,7 +233,7 @@ def wait_for_rounds(choice: Choice, lines: list[presenter.Line]) -> None:
 
 
 def _look(choice: Choice, shown: int) -> None:
-    done = sum(queries.simulated(one) is not None for one in choice.candidates)
+    done = sum(queries.simulated_rounds(one) is not None for one in choice.candidates)
     st.caption(f":material/hourglass_top: Simulating: {done} of {len(choice.candidates)} done.")
     if done > shown and not state.is_busy():
         st.rerun()

@@ -29,11 +29,16 @@ page = frozen.frozen(live)
 reading = page.reading
 names = candidates.known_strategies(page)
 is_huge = reading.snapshot.bundles.num_rows > queries.HUGE_BUNDLES
-if is_huge and not queries.decided_by_all((page.stored, names)):
-    until(
-        lambda: bool(queries.decided_by_all((page.stored, names))),
-        "Computing what each strategy would move.",
-    )
+
+
+def are_decided() -> bool:
+    """Return whether every strategy has decided with the cluster's own settings, or failed."""
+    plain = [queries.Candidate(stored=page.stored, strategy=name) for name in names]
+    return all(queries.decision(one) is not None for one in plain)
+
+
+if is_huge and not are_decided():
+    until(are_decided, candidates.DECIDING)
     st.stop()
 if reading.movable.num_rows == 0:
     words.nothing("No bundle is in this snapshot", reading.snapshot.manifest)
@@ -75,17 +80,9 @@ optimization = queries.Optimization(
     request=objective.request(page, relief, pinned if chosen is None else ()),
     fleet=fleet,
 )
-
-
-def proposal() -> Proposal | None:
-    """Return the optimal plan; on a huge fleet only when it is chosen, in the background."""
-    if reading.view.bundles.size <= queries.SYNC_BUNDLES:
-        with waiting, st.spinner("Computing the optimal plan"):
-            return queries.proposed(optimization)
-    return queries.proposed_in_background(optimization) if chosen is None else None
-
-
-optimal = proposal()
+with waiting, st.spinner("Computing the optimal plan"):
+    proposal = queries.proposal(optimization, is_chosen=chosen is None)
+optimal = proposal if isinstance(proposal, Proposal) else None
 choice = candidates.Choice(
     page=page,
     names=names,
@@ -99,10 +96,13 @@ lines = candidates.lines_of(choice)
 with compared:
     candidates.draw_table(choice, lines, objective.target_ratio)
 with waiting:
+    candidates.wait_for_decisions(choice, lines)
     candidates.wait_for_rounds(choice, lines)
-    if chosen is None and optimal is None:
+    if isinstance(proposal, str):
+        st.warning(words.plain(proposal), icon=":material/error:")
+    elif chosen is None and proposal is None:
         until(
-            lambda: queries.proposed_in_background(optimization) is not None,
+            lambda: queries.proposal(optimization, is_chosen=True) is not None,
             "Computing the optimal plan.",
         )
     if chosen is not None:
@@ -111,13 +111,13 @@ with waiting:
 if chosen is not None:
     selection = selected_plan.Selection.of_strategy(chosen)
 else:
-    selection = selected_plan.Selection.of_optimal(queries.OPTIMIZER, optimal)
+    selection = selected_plan.Selection.of_optimal(proposal)
 shown = selected_plan.planned(page, selection) if fleet.is_real else None
 awaited = shown.awaited if shown is not None and shown.made is None else None
 if awaited is not None:
     request = awaited
     with waiting:
-        until(lambda: bool(queries.preview_made(request)), "Computing the plan.")
+        until(lambda: queries.rebalance_preview(request) is not None, "Computing the plan.")
 with right:
     words.section("Deviation per broker", selection.name)
     before, after = selected_plan.deviations(page, shown, fleet, objective.measure)
@@ -149,7 +149,7 @@ if cost_tab.open:
     with cost_tab:
         if shown is not None and shown.made is not None and shown.made[1].steps:
             compare.draw_cost(shown.made[1], optimal if chosen is None else None)
-        elif awaited is None:
+        elif awaited is None and selection.is_known:
             st.caption("No moves, no cost.")
 
 if shown is not None:

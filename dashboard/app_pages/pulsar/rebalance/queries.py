@@ -6,13 +6,12 @@ smallest-moves planner. Shedding counts as switched on, for otherwise there is n
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from core.errors import InputError, OpsError
+from core.errors import InputError, InvariantError, OpsError
 from core.findings.finding import Finding
 from core.optimize import OptimizeRequest, Proposal, optimize
 from core.plan.model import Plan
@@ -53,7 +52,7 @@ PLAN_MOVES: Final = 300
 """Of more bundles than that, a plan of the page holds at most so many moves."""
 
 HUGE_BUNDLES: Final = 200_000
-"""Of more bundles than that, what the strategies decide is computed in the background, too."""
+"""Of more bundles than that, what a strategy decides is computed in the background, too."""
 
 _LOOKED_AHEAD: Final = 12
 _MOST_CHECKED: Final = 60
@@ -158,15 +157,20 @@ decided = cached(_decided, max_entries=256)
 """What a strategy decides, its next round and the first one that moves something."""
 
 
-def _decided_by_all(key: tuple[CachedSnapshot, tuple[str, ...]]) -> bool:
-    stored, names = key
-    for name in names:
-        decided(Candidate(stored=stored, strategy=name))
-    return True
+decided_in_background = BackgroundResults(decided, max_entries=256)
 
 
-decided_by_all = BackgroundResults(_decided_by_all, max_entries=16)
-"""Whether it is computed what each strategy decides on a snapshot, with the cluster's settings."""
+def decision(candidate: Candidate) -> Decided | str | None:
+    """Return what a strategy decides, why it failed, or ``None`` while it is computed."""
+    is_huge = reading(candidate.stored).snapshot.bundles.num_rows > HUGE_BUNDLES
+    try:
+        return decided_in_background(candidate) if is_huge else decided(candidate)
+    except OpsError as error:
+        return _failure(candidate.strategy, error)
+
+
+def _failure(name: str, error: OpsError) -> str:
+    return f"{name} failed: {error.message} {error.hint}".strip()
 
 
 def _proposed(run: Optimization) -> Proposal:
@@ -177,6 +181,21 @@ def _proposed(run: Optimization) -> Proposal:
 proposed = cached(_proposed, max_entries=64)
 proposed_in_background = BackgroundResults(proposed)
 """The smallest set of moves, computed here or in the background."""
+
+
+def proposal(run: Optimization, *, is_chosen: bool) -> Proposal | str | None:
+    """Return the optimal plan, why it failed, or ``None`` while there is none.
+
+    Args:
+        run: What is computed.
+        is_chosen: Whether it is the chosen candidate: only then it is computed on a large fleet.
+    """
+    try:
+        if reading(run.stored).view.bundles.size <= SYNC_BUNDLES:
+            return proposed(run)
+        return proposed_in_background(run) if is_chosen else None
+    except OpsError as error:
+        return _failure(OPTIMIZER, error)
 
 
 def _simulated(candidate: Candidate) -> Simulation | str:
@@ -195,6 +214,14 @@ def _simulated(candidate: Candidate) -> Simulation | str:
 
 simulated = BackgroundResults(_simulated, max_entries=128)
 """The rounds of a strategy to convergence, or the sentence that says why they cannot be."""
+
+
+def simulated_rounds(candidate: Candidate) -> Simulation | str | None:
+    """Return the rounds, why there are none, or ``None`` while they are simulated."""
+    try:
+        return simulated(candidate)
+    except InvariantError as error:
+        return f"{error.message} {error.hint}".strip()
 
 
 def _turning(key: tuple[Candidate, str]) -> tuple[TurningPoint, ...]:
@@ -273,36 +300,33 @@ def moves_of(done: Round) -> tuple[tuple[str, str | None], ...]:
     )
 
 
-def rebalance_preview(request: PlanRequest) -> tuple[Plan, Preview]:
-    """Return the plan and its preview; the plan is made again before it expires.
+def rebalance_preview(request: PlanRequest) -> tuple[Plan, Preview] | str | None:
+    """Return plan and preview, why there are none, or ``None`` while they are computed.
 
-    Raises:
-        InputError: No move is left.
+    The plan is made again before it expires: of a large fleet in the background, as the first one.
     """
-    return _previews((request, int(services.now().timestamp()) // _RENEW_AFTER_S))
+    period = int(services.now().timestamp()) // _RENEW_AFTER_S
+    if reading(request.stored).view.bundles.size <= SYNC_BUNDLES:
+        return _previews((request, period))
+    renewed = previews_in_background((request, period))
+    return previews_in_background.known((request, period - 1)) if renewed is None else renewed
 
 
-def _previewed(key: tuple[PlanRequest, int]) -> tuple[Plan, Preview]:
+def _previewed(key: tuple[PlanRequest, int]) -> tuple[Plan, Preview] | str:
     request, _ = key
     snapshot = reading(request.stored).snapshot
     origin = PlanContext(
         snapshot=snapshot, now=services.now(), exclusions=frozenset(request.exclusions)
     )
-    plan = _edited(request, origin)
+    try:
+        plan = _edited(request, origin)
+    except InputError as error:  # no move is left
+        return f"{error.message} {error.hint}"
     return plan, preview_plan(snapshot, plan)
 
 
 _previews = cached(_previewed, max_entries=64)
-
-
-def _made(request: PlanRequest) -> bool:
-    with contextlib.suppress(InputError):  # the page asks again, and says why there is none
-        rebalance_preview(request)
-    return True
-
-
-preview_made = BackgroundResults(_made)
-"""Whether plan and preview are computed: of a large fleet, in the background."""
+previews_in_background = BackgroundResults(_previews)
 
 
 def _edited(request: PlanRequest, origin: PlanContext) -> Plan:

@@ -32,7 +32,10 @@ def why_optimal(optimal: Proposal) -> None:
 
 def why_strategy(page: PulsarPage, candidate: queries.Candidate) -> None:
     """Draw the gates of the chosen strategy on every broker, and of one broker in full."""
-    done = queries.decided(candidate)
+    done = queries.decision(candidate)
+    if not isinstance(done, queries.Decided):
+        st.caption("Its decision is being computed." if done is None else words.plain(done))
+        return
     decision = done.first.decision
     st.markdown(words.plain(decision.sentence))
     skipped = [f"Held back: {bundle}: {why}." for bundle, why in done.first.skipped.items()]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
-from core.errors import InputError
 from core.findings.measures import Spread
 from core.optimize import LoadMeasure, Proposal
 from core.plan.model import Plan
@@ -41,6 +40,7 @@ class Selection:
         reason: Stored with the plan.
         nothing: What is said when there is no plan.
         round: In which round it moves them; 0: it does not go by rounds, or moves nothing.
+        is_known: False while the moves are being computed, and where that failed.
     """
 
     name: str
@@ -48,11 +48,14 @@ class Selection:
     reason: str
     nothing: str
     round: int = 0
+    is_known: bool = True
 
     @classmethod
     def of_strategy(cls, candidate: queries.Candidate) -> Selection:
         """The first round of a strategy that moves something."""
-        done = queries.decided(candidate)
+        done = queries.decision(candidate)
+        if not isinstance(done, queries.Decided):
+            return cls.without_moves(candidate.strategy, is_pending=done is None)
         acting = done.acting or done.first
         return cls(
             name=candidate.strategy,
@@ -63,18 +66,23 @@ class Selection:
         )
 
     @classmethod
-    def of_optimal(cls, name: str, optimal: Proposal | None) -> Selection:
-        """The optimal plan; ``None``: it is being computed."""
-        if optimal is None:
-            return cls(
-                name=name, moves=(), reason="", nothing="The optimal plan is being computed."
-            )
+    def of_optimal(cls, optimal: Proposal | str | None) -> Selection:
+        """The optimal plan, why it failed, or ``None`` while it is computed."""
+        name = queries.OPTIMIZER
+        if not isinstance(optimal, Proposal):
+            return cls.without_moves(name, is_pending=optimal is None)
         return cls(
             name=name,
             moves=tuple(optimal.destinations.items()),
             reason=f"{name}: {optimal.goal}",
             nothing=optimal.sentence,
         )
+
+    @classmethod
+    def without_moves(cls, name: str, *, is_pending: bool) -> Selection:
+        """A candidate whose moves are being computed, or could not be."""
+        nothing = "The moves are being computed." if is_pending else "There is no plan."
+        return cls(name=name, moves=(), reason="", nothing=nothing, is_known=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,14 +116,13 @@ def planned(page: PulsarPage, selection: Selection) -> Shown:
             exclusions=tuple(page.cluster.exclusions),
             reason=selection.reason,
         )
-        is_small = page.reading.view.bundles.size <= queries.SYNC_BUNDLES
-        try:
-            if is_small or queries.preview_made(request):
-                made = queries.rebalance_preview(request)
-            else:
-                awaited = request
-        except InputError as error:
-            nothing = f"{error.message} {error.hint}"
+        found = queries.rebalance_preview(request)
+        if found is None:
+            awaited = request
+        elif isinstance(found, str):
+            nothing = found
+        else:
+            made = found
     dialog = state.open_dialog()
     # behind an open dialog stands what it is about
     if isinstance(dialog, PulsarDialog):
