@@ -118,7 +118,7 @@ def draw_table(lines: Sequence[model.CandidateRow], measure: str) -> None:
     rows = model.rows_frame(lines)
     rows["bar"] = tables.deviation_bars([one.off for one in lines], TARGET_RATIO)
     tables.table(
-        tables.with_gigabytes(rows),
+        rows,
         {
             "way": tables.opener("Candidate", "_way", choose, width_px=120),
             "mark": st.column_config.TextColumn("", width=72),
@@ -128,7 +128,7 @@ def draw_table(lines: Sequence[model.CandidateRow], measure: str) -> None:
             "off": tables.percent("±"),
             "changes": tables.whole("Changes", "Until nothing is left to do."),
             "copies": tables.whole("Copies", "Replicas copied; the other changes copy nothing."),
-            "copy_gb": tables.gigabytes("Copied"),
+            "copy_mb": tables.size("Copied"),
             "rounds": tables.whole("Rounds"),
         },
         key="ways",
