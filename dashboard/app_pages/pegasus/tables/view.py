@@ -115,12 +115,17 @@ def all_tables(page: PegasusPage) -> None:
     )
     tables.table(
         found.rows,
-        table_columns(view or "overview", choose),
+        _used(table_columns(view or "overview", choose), found.rows),
         key=f"pegasus_tables_{view}",
         alt="Tables that match the filter",
         height=min(_MOST_PX, tables.height_of(max(len(found.rows), 1))),
     )
     tables.downloads(found.rows, cluster=page.name, what="tables", moment=page.stored.taken_at)
+
+
+def _used(columns: Columns, rows: pd.DataFrame) -> Columns:
+    """Return the columns without the marks, where no table has one."""
+    return columns if rows["marks"].any() else {k: v for k, v in columns.items() if k != "marks"}
 
 
 def partition_list(page: PegasusPage, table: str) -> None:
