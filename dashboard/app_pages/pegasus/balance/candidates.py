@@ -16,10 +16,10 @@ from dashboard import state
 from dashboard.app_pages.pegasus.balance import model
 from dashboard.app_pages.pegasus.balance.switches import (
     APP,
+    CANDIDATES,
     CLUSTER,
     EVEN,
     POLICIES,
-    CANDIDATES,
     Dials,
 )
 from dashboard.components import tables, words

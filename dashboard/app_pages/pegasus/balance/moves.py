@@ -1,4 +1,4 @@
-"""The moves of a candidate: nodes and disks before and after, tables, and the list to choose from."""
+"""The moves of a candidate: nodes and disks before and after, tables, and the list of moves."""
 
 from __future__ import annotations
 
