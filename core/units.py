@@ -66,6 +66,17 @@ def format_mb(value: float | None) -> str:
     return _scaled(value, ("M", "G", "T", "P"), "B", " ")
 
 
+def size_unit(sizes_mb: Iterable[float]) -> tuple[str, float]:
+    """Return the unit for a column of sizes, and its factor: the smallest of them is no ``0.00``.
+
+    Args:
+        sizes_mb: Megabytes; NaN and zero do not count.
+    """
+    smallest_mb = min((size for size in sizes_mb if size > 0), default=math.inf)
+    units = (("GB", 1e-3), ("MB", 1.0), ("kB", 1e3))
+    return next((one for one in units if smallest_mb * one[1] >= 0.01), units[-1])
+
+
 def format_count(value: float | None) -> str:
     """Return a large count the short way, ``53.9k``; ``unknown`` for ``None``."""
     return _scaled(value, ("", "k", "M", "G"), "", "")

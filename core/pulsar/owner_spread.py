@@ -117,17 +117,17 @@ def spread_sentence(spread: pa.Table) -> str:
     crowded = int(np.asarray(spread["is_concentrated"]).sum())
     if not crowded:
         return (
-            f"{pluralize(count, 'namespace')} with several owned bundles: none sits on far fewer "
-            "brokers than chance would use."
+            f"{pluralize(count, 'namespace')} with several owned bundles: none is on far fewer "
+            "brokers than expected."
         )
     on_one = ""
     if worst["hottest"] is not None:
         on_one = f", {worst['hottest_ratio']:.0%} of its traffic on {worst['hottest']}"
     allowed = pluralize(worst["brokers_allowed"], "broker")
-    sit = "sits" if crowded == 1 else "sit"
+    are = "is" if crowded == 1 else "are"
     return (
-        f"{crowded:,} of {pluralize(count, 'namespace')} {sit} on far fewer brokers than chance "
-        "would use. "
+        f"{crowded:,} of {pluralize(count, 'namespace')} {are} on far fewer brokers than "
+        "expected. "
         f"Worst: {worst['namespace']} has {worst['owned']:,} bundles on {worst['brokers_used']:,} "
         f"of {allowed}, about {worst['expected_used']:.0f} expected{on_one}."
     )

@@ -9,11 +9,11 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from core.units import format_band, format_ratio
+from core.units import format_ratio
 from dashboard.charts.heatmap import deviation_text, distance_colors
 from dashboard.charts.once import drawn_once
 from dashboard.charts.scale import Unit, scale_of, text_of
-from dashboard.charts.template import ACCENT, FAINT, FAR, LINE, NEAR, NEUTRAL, WITHIN, styled
+from dashboard.charts.template import ACCENT, FAINT, LINE, NEUTRAL, band_legend, styled
 
 Floats = NDArray[np.float64]
 
@@ -61,7 +61,7 @@ def before_after_bars(data: BeforeAfter) -> go.Figure:
             width=0.55,
         )
     )
-    for color, label in _distances(data.tolerance_ratio).items():
+    for color, label in (band_legend(data.tolerance_ratio) | {LINE: "mean unknown"}).items():
         _add_after(figure, data, color, f"after, {label}")
     _add_band(figure, data.mean_after, data.tolerance_ratio, scale.factor)
     styled(figure, height=90 + 26 * len(names), legend=True)
@@ -70,18 +70,9 @@ def before_after_bars(data: BeforeAfter) -> go.Figure:
     return figure
 
 
-def _distances(tolerance_ratio: float) -> dict[str, str]:
-    """What the colours of the points say: one band, as the target has it."""
-    band = format_band(tolerance_ratio)
-    return {WITHIN: f"within {band}", FAR: f"outside {band}", LINE: "mean unknown"}
-
-
 def _add_after(figure: go.Figure, data: BeforeAfter, color: str, label: str) -> None:
     """Add the brokers of one colour, where there are any: each has its entry in the legend."""
-    colors = [
-        FAR if one == NEAR else one
-        for one in distance_colors(data.after, data.mean_after, data.tolerance_ratio)
-    ]
+    colors = distance_colors(data.after, data.mean_after, data.tolerance_ratio)
     rows = np.array([row for row, one in enumerate(colors) if one == color], dtype=np.intp)
     if not rows.size:
         return

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from core.units import format_deviation
 from dashboard.charts.once import drawn_once
-from dashboard.charts.template import ACCENT, FAINT, FAR, LINE, NEAR, NEUTRAL, WITHIN, styled
+from dashboard.charts.template import FAINT, LINE, NEUTRAL, band_color, styled
 
 Floats = NDArray[np.float64]
 
@@ -85,8 +85,8 @@ def deviation_dumbbells(pairs: DeviationPairs, tolerance_ratio: float) -> go.Fig
         )
     )
     for values, label, marker in (
-        (now, "now", _open_marker(np.abs(pairs.now), tolerance_ratio)),
-        (after, "after", {"size": 9, "color": ACCENT}),
+        (now, "now", _marker("circle-open", pairs.now, tolerance_ratio)),
+        (after, "after", _marker("circle", pairs.after, tolerance_ratio)),
     ):
         if np.isfinite(values).any():
             figure.add_trace(
@@ -106,14 +106,11 @@ def deviation_dumbbells(pairs: DeviationPairs, tolerance_ratio: float) -> go.Fig
     return figure
 
 
-def _open_marker(sizes: Floats, tolerance_ratio: float) -> dict[str, object]:
-    """Open points; colour tells how far, which the place in the band shows as well."""
-    tones = np.where(
-        sizes <= tolerance_ratio, WITHIN, np.where(sizes <= 2 * tolerance_ratio, NEAR, FAR)
-    )
+def _marker(symbol: str, deviations: Floats, tolerance_ratio: float) -> dict[str, object]:
+    """Points coloured by how far they are from the mean, which their place shows as well."""
     return {
-        "symbol": "circle-open",
+        "symbol": symbol,
         "size": 9,
-        "color": tones.tolist(),
-        "line": {"width": 2},
+        "color": [band_color(value, tolerance_ratio) for value in deviations.tolist()],
+        "line": {"width": 2 if symbol.endswith("open") else 0},
     }

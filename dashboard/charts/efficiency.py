@@ -1,4 +1,4 @@
-"""What a way of balancing achieves for the traffic that it moves."""
+"""What a candidate achieves for the traffic that it moves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SYMBOLS = ("circle", "square", "triangle-up", "x", "star")
 
 @dataclass(frozen=True, eq=False)
 class EfficiencyCurve:
-    """One way of balancing, from doing nothing on.
+    """One candidate, from doing nothing on.
 
     Attributes:
         name: For the legend.
@@ -41,7 +41,7 @@ class EfficiencyCurve:
 def efficiency_lines(
     efficiency_curves: Sequence[EfficiencyCurve], *, goal_ratio: float | None = None
 ) -> go.Figure:
-    """Return one line a way: traffic moved against what is left of the deviation."""
+    """Return one line a candidate: traffic moved against what is left of the deviation."""
     figure = go.Figure()
     colors = iter(SERIES[1:])
     for rank, curve in enumerate(efficiency_curves):

@@ -14,7 +14,7 @@ from plotly.subplots import make_subplots
 
 from dashboard.charts.once import drawn_once
 from dashboard.charts.scale import Scale, Unit, moments_of, scale_of, text_of
-from dashboard.charts.template import ACCENT, FAINT, FAR, LINE, NEAR, WITHIN, styled
+from dashboard.charts.template import ACCENT, FAINT, LINE, band_color, styled
 
 Floats = NDArray[np.float64]
 
@@ -195,7 +195,4 @@ def distance_colors(values: Floats, mean: float, tolerance_ratio: float) -> list
     if not np.isfinite(mean) or mean == 0:
         return [LINE] * len(values)
     distance = np.abs(np.nan_to_num(values, nan=mean) - mean) / mean
-    return [
-        WITHIN if far <= tolerance_ratio else NEAR if far <= 2 * tolerance_ratio else FAR
-        for far in distance.tolist()
-    ]
+    return [band_color(far, tolerance_ratio) for far in distance.tolist()]

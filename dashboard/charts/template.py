@@ -11,6 +11,8 @@ from typing import Final
 
 import plotly.graph_objects as go
 
+from core.units import format_band
+
 NEUTRAL: Final = "rgba(128, 140, 150, 0.55)"
 FAINT: Final = "rgba(128, 140, 150, 0.16)"
 LINE: Final = "rgba(128, 140, 150, 0.75)"
@@ -71,6 +73,25 @@ def styled(figure: go.Figure, *, height: int, legend: bool = False) -> go.Figure
         zeroline=False, automargin=True, tickfont={"size": 11}, title_font={"size": 11}
     )
     return figure
+
+
+def band_color(deviation_ratio: float, tolerance_ratio: float) -> str:
+    """Return the colour of a deviation from the mean: within its band, outside, twice as far.
+
+    Args:
+        deviation_ratio: To either side.
+        tolerance_ratio: Half width of the target band.
+    """
+    size = abs(deviation_ratio)
+    if size <= tolerance_ratio:
+        return WITHIN
+    return NEAR if size <= 2 * tolerance_ratio else FAR
+
+
+def band_legend(tolerance_ratio: float) -> dict[str, str]:
+    """Return what each colour of :func:`band_color` means."""
+    band, double = format_band(tolerance_ratio), format_band(2 * tolerance_ratio)
+    return {WITHIN: f"within {band}", NEAR: f"outside {band}", FAR: f"outside {double}"}
 
 
 CONFIG: Final = {

@@ -103,7 +103,9 @@ def journal_table(rows: pd.DataFrame, *, key: str, is_of_one_run: bool = False) 
         "kind": tables.words("Entry"),
         "of": tables.words("Object"),
         "detail": st.column_config.TextColumn(
-            "Holder, result or reason", help="Select an entry for all of it.", width=280
+            "Detail",
+            help="Select an entry for all of it.",
+            width=280 if selected is None else 210,
         ),
     }
     if is_of_one_run:

@@ -1,4 +1,4 @@
-"""What the address names and there is not: said in a box until something else is chosen."""
+"""Errors in the address, shown in a box until something else is chosen."""
 
 from __future__ import annotations
 
@@ -55,18 +55,18 @@ def draw(key: str, shown: object) -> None:
         del stored[key]
         return
     found.shown, found.is_drawn = shown, True
-    words.failed(found.error, what="The address names what there is not")
+    words.failed(found.error, what="The address names something that does not exist")
 
 
 def draw_page() -> None:
-    """Say once that the address named a page that there is not, with the way to those near it."""
+    """Say once that there is no page at the address, with links to those with similar names."""
     name = st.query_params.pop(NO_PAGE, "")
     if not name:
         return
     near = near_pages(name)
     st.error(
-        "Pages that are near:" if near else "The navigation at the left has every page.",
-        title=words.plain(f"There is no page /{name}"),
+        "Did you mean:" if near else "The navigation at the left has every page.",
+        title=words.plain(f"No page at /{name}"),
         icon=":material/error:",
     )
     with st.container(horizontal=True, gap="small"):

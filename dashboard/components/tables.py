@@ -26,6 +26,7 @@ from __future__ import annotations
 import textwrap
 from base64 import b64encode
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, Literal
@@ -35,14 +36,13 @@ import pandas as pd
 import pyarrow as pa
 import streamlit as st
 
-from dashboard.charts.template import FAINT, FAR, LINE, NEAR, WITHIN
+from core.units import size_unit
+from dashboard.charts.template import FAINT, LINE, band_color
 from dashboard.legible import is_formula, legible_frame, original
 from dashboard.presenters.naming import file_name
 
 Column = Any
 ROW_PX: Final = 29
-SCROLL_PX: Final = 12
-"""Of the bar below a table that is wider than its place: the last row stays above it."""
 WRAPPED_PX: Final = 60
 """A row of sentences: three lines."""
 
@@ -71,19 +71,38 @@ def megabytes(label: str, help_text: str = "", *, width_px: int | None = None) -
     )
 
 
-def gigabytes(label: str, help_text: str = "") -> Column:
-    """Return a column of GB, two digits; see :func:`with_gigabytes`."""
-    return st.column_config.NumberColumn(
-        f"{label} GB".lstrip(), format="%,.2f", help=help_text or None
-    )
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A column of sizes, in MB in the frame; :func:`table` picks the unit that it is shown in.
+
+    Attributes:
+        label: What follows it is the unit; may be empty.
+        help: One sentence.
+    """
+
+    label: str
+    help: str = ""
 
 
-def with_gigabytes(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table that has ``size_gb`` for each ``size_mb``: sizes have one unit on a page."""
-    sizes = [name for name in frame.columns if name.endswith("_mb")]
-    return frame.assign(
-        **{f"{name.removesuffix('_mb')}_gb": frame[name].astype(float) / 1e3 for name in sizes}
-    )
+def size(label: str, help_text: str = "") -> Column:
+    """Return a column of sizes, two digits, in a unit that shows figures: see :class:`Size`."""
+    return Size(label, help_text)
+
+
+def sized(
+    frame: pd.DataFrame, columns: Mapping[str, Column]
+) -> tuple[pd.DataFrame, dict[str, Column]]:
+    """Return the frame with each column of sizes in its own unit, and the columns as they say."""
+    shown, found = {}, dict(columns)
+    for name, column in columns.items():
+        if isinstance(column, Size):
+            values = frame[name].astype(float)
+            unit, factor = size_unit(values)
+            shown[name] = values * factor
+            found[name] = st.column_config.NumberColumn(
+                f"{column.label} {unit}".lstrip(), format="%,.2f", help=column.help or None
+            )
+    return (frame.assign(**shown) if shown else frame), found
 
 
 def rate(label: str, help_text: str = "", *, width_px: int | None = None) -> Column:
@@ -139,13 +158,14 @@ def share(label: str, help_text: str = "", *, most: float = 100.0, width_px: int
 
 
 def deviation(label: str, help_text: str = "") -> Column:
-    """Return a column of bars by :func:`deviation_bars`."""
+    """Return a column of bars by :func:`deviation_bars`; the help says what the colours mean."""
     return st.column_config.ImageColumn(
-        label, help=help_text or None, width=_BAR_PX + 16, alignment="left"
+        label, help=f"{help_text} {_BAR_COLORS}".strip(), width=_BAR_PX + 16, alignment="left"
     )
 
 
 _BAR_PX: Final = 100
+_BAR_COLORS: Final = "Blue: within the target band; yellow: outside; red: twice as far."
 _BAR_HIGH_PX: Final = 20
 """As high as a row leaves room for: a picture is scaled to that."""
 
@@ -171,17 +191,11 @@ def deviation_bars(
     band = round(min(tolerance_ratio / end, 1.0) * _BAR_STEPS)
     steps = np.clip(np.nan_to_num(values) / end, -1.0, 1.0) * _BAR_STEPS
     return [
-        _bar(round(float(step)), band, _tone(abs(value), tolerance_ratio))
+        _bar(round(float(step)), band, band_color(value, tolerance_ratio))
         if np.isfinite(value)
         else None
         for value, step in zip(values, steps, strict=True)
     ]
-
-
-def _tone(size: float, tolerance_ratio: float) -> str:
-    if size <= tolerance_ratio:
-        return WITHIN
-    return NEAR if size <= 2 * tolerance_ratio else FAR
 
 
 @lru_cache(maxsize=4_096)
@@ -270,7 +284,7 @@ def opener(
 
 def height_of(rows: int, row_px: int = ROW_PX) -> int:
     """Return the height in pixels of a table with its head and so many rows."""
-    return row_px * rows + ROW_PX + 3 + SCROLL_PX
+    return row_px * rows + ROW_PX + 4
 
 
 def grid(frame: Any, **options: Any) -> Any:
@@ -327,11 +341,12 @@ def table(
     options: dict[str, Any] = (
         {} if selection is None else {"on_select": "rerun", "selection_mode": selection}
     )
+    in_units, configured = sized(frame, columns)
     shown = grid(
-        frame,
+        in_units,
         hide_index=True,
-        column_order=list(columns),
-        column_config=dict(columns),
+        column_order=list(configured),
+        column_config=configured,
         key=key,
         alt=alt,
         height=height if height is not None else "auto",

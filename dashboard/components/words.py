@@ -236,7 +236,7 @@ def failed(error: OpsError, *, what: str) -> None:
 
 
 def tell_unknown(kind: str, names: Sequence[str], known: Sequence[str]) -> None:
-    """Say that the address names what there is not; the page goes on without it.
+    """Show which names in the address do not exist; the page goes on without them.
 
     Args:
         kind: What they would be: ``node``.

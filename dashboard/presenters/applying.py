@@ -33,9 +33,6 @@ FREE_SERVERS: Final = 2
 FREE_PARTITIONS: Final = 20
 """More partitions changed than this, likewise, be it by one step that empties a node."""
 
-MAX_LINES: Final = 12
-"""Steps that the dialog tells one by one; the page has them all."""
-
 MAX_REMARKS: Final = 6
 """Diagnostics of one severity that are shown one by one."""
 
@@ -100,13 +97,6 @@ def expiry_words(plan: Plan, now: datetime) -> str:
         f"Plan `{plan.short_id}` on snapshot `{plan.snapshot_id}`, expires {left} "
         f"({clock(plan.expires_at)})."
     )
-
-
-def step_lines(plan: Plan) -> list[str]:
-    """Return the first steps of a plan as orders, and how many more there are."""
-    lines = [f"{step.describe()}." for step in plan.steps[:MAX_LINES]]
-    more = len(plan.steps) - len(lines)
-    return [*lines, f"{more:,} more steps, all of them on the page."] if more > 0 else lines
 
 
 def _is_lasting(step: Step) -> bool:

@@ -313,8 +313,8 @@ def predicted_label(step: StepView) -> str:
     where = landed(step)
     if step.state != "DONE" or where is None:
         return chance
-    if where == likely[0]:
-        return f"✓ {chance}"
+    if where == likely[0]:  # the column "To" names it
+        return f"✓ {chance.removeprefix(where).strip(' ()')}".strip()
     given = step.step.predicted.get(where)
     return f"≠ {chance}; there {format_ratio(given)}" if given else f"≠ {chance}"
 
@@ -418,6 +418,16 @@ def subtitle(view: RunView) -> str:
     if view.takeovers:
         parts.append(f"taken over {pluralize(view.takeovers, 'time')}")
     return " · ".join(parts)
+
+
+def external_frame(view: RunView) -> pd.DataFrame:
+    """Return one row a bundle or partition that others moved during the run."""
+    return pd.DataFrame(
+        [
+            {"subject": move.subject, "from": move.source or "", "to": move.destination or ""}
+            for move in view.external_changes
+        ]
+    )
 
 
 def settings_frame(view: RunView) -> pd.DataFrame:

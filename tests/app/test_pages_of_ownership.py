@@ -39,7 +39,7 @@ def test_sound_fleet_says_so_in_every_view(site, fleet):
         assert figures["Sessions"].delta == "● all of registered brokers"
     assert "registered broker" in said[presenter.SESSIONS]
     assert "0x1000" in said[presenter.SESSIONS]
-    assert "as chance would" in said[presenter.SPREAD]
+    assert "● as expected" in said[presenter.SPREAD]
     assert "change costs" in said[presenter.LEADER]
     assert "down for 30" in said[presenter.DEATH]
     assert "metadataStoreSessionTimeoutMillis" in said[presenter.DEATH]

@@ -48,7 +48,7 @@ def frame_with(app, column):
 
 def test_every_way_stands_beside_the_others_with_what_it_achieves(site):
     app = opened(site)
-    rows = frame_with(app, "way").set_index("way")
+    rows = frame_with(app, "candidate").set_index("candidate")
     assert list(rows.index) == WAYS
     assert rows.loc["App policy", "mark"] == "● active"
     assert rows.loc["App policy", "next"] > 0
@@ -142,7 +142,7 @@ def test_one_table_is_a_part_that_can_be_taken(site):
 
 def test_large_cluster_answers_at_once_and_follows_the_rounds_beside_the_page(site):
     app = opened(site, generated(100, 64, 12, taken_at=now()))
-    assert frame_with(app, "way").set_index("way").loc["App policy", "next"] > 0
+    assert frame_with(app, "candidate").set_index("candidate").loc["App policy", "next"] > 0
 
 
 def test_plan_stays_in_the_action_bar_behind_every_tab(site):

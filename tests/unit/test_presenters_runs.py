@@ -290,7 +290,7 @@ def test_steps_show_owners_before_and_after_and_the_foreseen_landing():
     assert rows["before"].tolist() == ["b1:8080"] * 3
     assert rows["after"].tolist() == ["b2:8080", "b3:8080", ""]
     assert rows["predicted"].tolist() == [
-        "✓ b2:8080 (75%)",
+        "✓ 75%",
         "≠ b2:8080 (75%); there 25%",
         "b2:8080 (75%)",
     ]

@@ -1,7 +1,8 @@
-"""Cells of tables: sentences of others are shortened, sizes have one unit."""
+"""Cells of tables: sentences of others are shortened, sizes have a unit that shows figures."""
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -45,9 +46,24 @@ def test_a_sentence_in_a_cell_ends_at_a_word() -> None:
     assert tables.shortened(["short", ""]) == ["short", ""]
 
 
-def test_every_size_is_also_in_gigabytes() -> None:
-    frame = pd.DataFrame({"node": ["a"], "free_mb": [551_517.0], "size_mb": [None]})
-    rows = tables.with_gigabytes(frame)
-    assert rows["free_gb"].iloc[0] == pytest.approx(551.517)
-    assert rows["size_gb"].isna().all()
-    assert list(frame.columns) == ["node", "free_mb", "size_mb"]  # downloads stay as they were
+@pytest.mark.parametrize(
+    ("sizes_mb", "head", "shown"),
+    [
+        ([551_517.0, None], "Free GB", 551.517),
+        ([4.2, 551_517.0], "Free MB", 4.2),
+        ([0.002], "Free kB", 2.0),
+        ([None], "Free GB", None),
+        ([0.0, 20.0], "Free GB", 0.0),
+    ],
+)
+def test_a_column_of_sizes_has_a_unit_that_shows_figures(
+    sizes_mb: list[float | None], head: str, shown: float | None
+) -> None:
+    frame = pd.DataFrame({"node": "a", "free_mb": sizes_mb})
+    rows, columns = tables.sized(
+        frame, {"node": tables.words("Node"), "free_mb": tables.size("Free")}
+    )
+    assert columns["free_mb"]["label"] == head
+    first = rows["free_mb"].iloc[0]
+    assert np.isnan(first) if shown is None else first == pytest.approx(shown)
+    assert frame["free_mb"].iloc[0] == sizes_mb[0] or shown is None  # downloads are unchanged

@@ -73,24 +73,28 @@ def runs_tab(views: Sequence[RunView], entries: pd.DataFrame) -> None:
     found = model.matching_runs(views, wanted)
     rows = runs_frame(found, services.now())
     _tell_count(len(rows), len(views), runs.MAX_RUNS, "runs")
+    columns = {
+        "run": tables.opener("Run", "_activity_run", run_link),
+        "requested_at": st.column_config.DatetimeColumn("When (UTC)", format="YYYY-MM-DD HH:mm:ss"),
+        "cluster": tables.words("Cluster"),
+        "who": tables.words("Who"),
+        "state": tables.words("State"),
+        "steps_done": st.column_config.TextColumn(
+            "Steps", help="Done, of all of them.", alignment="right"
+        ),
+        "failed": tables.whole("Failed", "Failed, or unknown still."),
+        "skipped": tables.whole("Skipped"),
+        "took_s": tables.seconds("Took"),
+        "why": st.column_config.TextColumn("Reason", width=210),
+        "undoes": tables.words("Undoes"),
+    }
+    for name in ("failed", "skipped", "undoes"):
+        if not rows[name].any():
+            del columns[name]
+    done = rows["done"].astype(str) + " / " + rows["steps"].astype(str)
     tables.table(
-        rows.head(MAX_ROWS),
-        {
-            "run": tables.opener("Run", "_activity_run", run_link),
-            "requested_at": st.column_config.DatetimeColumn(
-                "When (UTC)", format="YYYY-MM-DD HH:mm:ss"
-            ),
-            "cluster": tables.words("Cluster"),
-            "who": tables.words("Who"),
-            "state": tables.words("State"),
-            "done": tables.whole("Done"),
-            "steps": tables.whole("Of"),
-            "failed": tables.whole("Failed", "Failed, or unknown still."),
-            "skipped": tables.whole("Skipped"),
-            "took_s": tables.seconds("Took"),
-            "why": st.column_config.TextColumn("Reason", width=220),
-            "undoes": tables.words("Undoes"),
-        },
+        rows.assign(steps_done=done).head(MAX_ROWS),
+        columns,
         key="activity_runs",
         missing="",
         alt="Runs that match the filter",

@@ -606,7 +606,7 @@ class Size:
     """How much a grid is.
 
     Attributes:
-        candidates: Ways that are tried, without what really happened.
+        candidates: Candidates, without what really happened.
         windows: Stretches of the record.
         runs: All together.
         minutes: That are simulated, over all runs.

@@ -23,7 +23,7 @@ from dashboard.app_pages.history.charts import moves_by_time
 from dashboard.app_pages.history.events import MOVE_KINDS, details_of, events_frame
 from dashboard.app_pages.history.timeline import Looked, look_at, period_words
 from dashboard.charts.lines import Series, history_lines
-from dashboard.components import choice, figures, frame, tables, words
+from dashboard.components import choice, figures, tables, words
 from dashboard.components.activity import run_link
 from dashboard.components.header import Choice
 from dashboard.legible import option
@@ -409,7 +409,7 @@ _SETTLE: Final = "history_flaps_settle"
 def draw_movers(
     query: HistoryQuery, system: HistorySystem, picture: Picture, minute_s: float
 ) -> None:
-    """Draw the moves by time, the top movers, and the flaps.
+    """Draw the moves by time, and the top movers or the flaps.
 
     Args:
         query: What the page is about.
@@ -428,12 +428,17 @@ def draw_movers(
         key="history_moves",
         alt=f"Moves in each {by_time.each} of the range, by whom they were",
     )
-    left, right = frame.columns([0.5, 0.5], key="movers")
-    with left:
+    labels = {
+        "movers": "Moved most often",
+        "flaps": f"Flaps ({found['flaps'].num_rows:,})",
+    }
+    with st.container(horizontal=True, vertical_alignment="center"):
+        shown = choice.segmented("List", list(labels), key=state.SHOW, say=lambda one: labels[one])
+        _draw_all_clusters("flaps", "Find flaps on all clusters…")
+    if shown == "movers":
         _draw_top(query, system)
-    with right:
+    else:
         _draw_flaps(found["flaps"], cluster, query)
-    _draw_all_clusters("flaps", "Find flaps on all clusters…")
 
 
 def draw_effect(
@@ -483,7 +488,6 @@ def _flaps_request() -> FlapsRequest:
 
 def _draw_top(query: HistoryQuery, system: HistorySystem) -> None:
     rows = model.movers_frame(query.history.events().movers(query.period))
-    words.section("Moved most often")
     opener = (
         tables.words(system.subject.capitalize())
         if system.open_subject is None
@@ -515,7 +519,6 @@ def _draw_top(query: HistoryQuery, system: HistorySystem) -> None:
 
 def _draw_flaps(flaps: pa.Table, cluster: str, query: HistoryQuery) -> None:
     rows = model.flaps_frame(flaps)
-    words.section("Flaps")
     if rows.empty:
         st.caption("None: no move brought anything back to where it had been.")
         return
@@ -599,7 +602,7 @@ def _draw_rounds(rounds: pa.Table, query: HistoryQuery, minute_s: float) -> None
 
 
 _SERIES_A_ROW: Final = 3
-_SERIES_PX: Final = 160
+_SERIES_PX: Final = 130
 
 
 def draw_series(query: HistoryQuery, system: HistorySystem, picture: Picture) -> None:

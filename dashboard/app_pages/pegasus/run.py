@@ -78,7 +78,7 @@ class PegasusOutcome:
         """Draw the same numbers, and what was copied onto each node."""
         rows = outcome.nodes_table(view)
         tables.table(
-            tables.with_gigabytes(rows),
+            rows,
             {
                 "node": tables.opener("Node", "_run_node", partial(_open_node, view)),
                 **{
@@ -90,7 +90,7 @@ class PegasusOutcome:
                         ("came", "counted"),
                     )
                 },
-                "received_gb": tables.gigabytes("Copied onto it"),
+                "received_mb": tables.size("Copied onto it"),
             },
             key="run_nodes",
             alt="Touched nodes before, as predicted and as counted",

@@ -71,7 +71,7 @@ def body(view: RunView, outcome: OutcomeSystem) -> None:
     place = None
     left = st.container()
     if is_predicted or selected is not None:
-        left, place = frame.columns([0.62, 0.38], key="run")
+        left, place = frame.columns([0.65, 0.35], key="run")
     with left:
         _steps(view)
     if place is None:
@@ -136,6 +136,10 @@ def _trouble(config: Config, view: RunView) -> None:
 
 
 _STEPS: Final = "run_steps"
+_MORE: Final = " So did "
+"""In the last change of many that came together: how many it stands for."""
+_AGREED: Final = len("✓ 99.9%")
+"""Of a landing that was predicted."""
 
 
 def _selected(view: RunView) -> int | None:
@@ -179,13 +183,16 @@ def _columns(view: RunView, rows: pd.DataFrame) -> dict[str, tables.Column]:
         "after": st.column_config.TextColumn("To", width=layout.ends),
         "predicted": st.column_config.TextColumn(
             "Predicted",
-            width=110,
-            help="Most likely landing of the plan. ✓ it came so; ≠ it landed elsewhere.",
+            width=86 if rows["predicted"].str.len().max() <= _AGREED else 150,
+            help="Most likely landing by the plan, with its probability. ✓ landed there; "
+            "≠ landed elsewhere.",
         ),
         "elapsed_s": st.column_config.NumberColumn("Took", format="%.1f s", width=62),
     }
     if not any(rows["predicted"]):
         del columns["predicted"]
+    if set(rows["result"]) <= {"", "landed"}:  # the state says it
+        del columns["result"]
     if all(asked in ("any", to) for asked, to in zip(rows["asked"], rows["after"], strict=True)):
         del columns["asked"]
     order = list(columns) if layout.order is None else layout.order(rows)
@@ -238,7 +245,18 @@ def _related(view: RunView) -> None:
     if view.external_changes:
         what = system_of_run(view).system.unit.capitalize()
         words.section("External changes", f"{what}s that others moved during the run.")
-        words.notes([move.sentence for move in view.external_changes[:50]])
+        tables.table(
+            presenter.external_frame(view),
+            {
+                "subject": tables.words(what),
+                "from": tables.words("From"),
+                "to": tables.words("To"),
+            },
+            key="run_external",
+            alt="Moves that others made during the run",
+            height=min(_TABLE_PX, tables.height_of(len(view.external_changes))),
+        )
+        words.notes([one.sentence for one in view.external_changes if _MORE in one.sentence])
     if view.settings:
         words.section("Temporary settings")
         tables.grid(

@@ -15,7 +15,7 @@ from core.units import format_band, format_mb, pluralize
 from dashboard import state
 from dashboard.components import action_bar, applying, tables, words
 from dashboard.components.applying import ApplyDialog
-from dashboard.presenters.applying import remarks, step_lines
+from dashboard.presenters.applying import remarks
 from dashboard.presenters.pegasus import plan as presenter
 from dashboard.services import config_option
 
@@ -28,6 +28,7 @@ _ICONS: Final = {
     "info": ":material/info:",
 }
 _MOST_ROWS_PX: Final = 420
+_DIALOG_PX: Final = 240
 _LINES: Final = "_plan_lines"
 _LINES_PX: Final = 320
 _MAX_LINES: Final = 12
@@ -41,16 +42,32 @@ class PegasusDialog(ApplyDialog):
 
     Attributes:
         sentence: What the page says the plan would do.
+        preview: What each step changes.
     """
 
     example: ClassVar[str] = "db3:34801 gets a new disk tonight"
 
     sentence: str
+    preview: PegasusPreview
 
     def draw_effects(self) -> None:
-        """Draw the sentence, and the steps by kind."""
+        """Draw the sentence, and the steps."""
         st.markdown(words.plain(self.sentence))
-        words.notes(step_lines(self.plan))
+        rows = presenter.steps_frame(self.preview)
+        columns = {
+            "no": st.column_config.NumberColumn("", format="%d", width=40),
+            "sort": st.column_config.TextColumn("Kind", width=100),
+            "what": st.column_config.TextColumn("Step", width=430),
+        }
+        if rows["copied_mb"].fillna(1).any():
+            columns["copied_mb"] = tables.size("Copied")
+        tables.table(
+            rows,
+            columns,
+            key="_apply_steps",
+            alt="Steps that would be carried out",
+            height=min(_DIALOG_PX, tables.height_of(len(rows))),
+        )
 
 
 def in_dialog(made: Plan) -> Plan:
@@ -99,7 +116,6 @@ def draw_plan(page: PegasusPage, plan: Plan, *, key: str, command: str) -> None:
     if notes.open:
         with notes:
             draw_remarks(plan, ("info",))
-            words.notes(step_lines(plan))
     draw_bar(page, plan, preview, key=key, command=command)
 
 
@@ -118,12 +134,12 @@ def draw_nodes(plan: Plan, preview: PegasusPreview) -> None:
             "about, after" if preview.is_guardians_choice else "after ",
             GUARDIANS_CHOICE if preview.is_guardians_choice else "",
         ),
-        "received_gb": tables.gigabytes("Received"),
-        "free_before_gb": tables.gigabytes("Free"),
-        "free_after_gb": tables.gigabytes("Free after", "Copies come before deletions."),
+        "received_mb": tables.size("Received"),
+        "free_before_mb": tables.size("Free"),
+        "free_after_mb": tables.size("Free after", "Copies come before deletions."),
     }
     tables.table(
-        tables.with_gigabytes(rows),
+        rows,
         columns,
         key="plan_nodes",
         alt="Nodes that the plan touches, before and after",
@@ -138,16 +154,16 @@ def draw_steps(preview: PegasusPreview) -> None:
     rows = presenter.steps_frame(preview)
     columns = {
         "no": st.column_config.NumberColumn("", format="%d", width=40, pinned=True),
-        "sort": st.column_config.TextColumn("", width=110),
-        "what": st.column_config.TextColumn("What", width=560),
+        "sort": st.column_config.TextColumn("Kind", width=110),
+        "what": st.column_config.TextColumn("Step", width=560),
     }
     if rows["note"].any():
         columns["note"] = st.column_config.TextColumn("What you do", width=320)
     if rows["copied_mb"].fillna(1).any():
-        columns["copied_gb"] = tables.gigabytes("Copied")
+        columns["copied_mb"] = tables.size("Copied")
     columns["by_hand"] = st.column_config.TextColumn("The same by hand", width=420)
     tables.table(
-        tables.with_gigabytes(rows),
+        rows,
         columns,
         key="plan_steps",
         alt="Steps of the plan",
@@ -246,6 +262,7 @@ def draw_bar(
         plan=plan,
         is_past=page.is_past,
         sentence=presenter.answer(plan, preview),
+        preview=preview,
     )
     apply = applying.apply_action(dialog)
     action_bar.show(

@@ -305,7 +305,7 @@ def split_panel(page: PulsarPage, bundle: str) -> None:
     st.markdown(words.plain(found.when))
     draw_conditions(presenter.split_conditions_table(found.conditions), bundle)
     st.button(
-        "Look at splits of it",
+        "Preview splits",
         icon=":material/call_split:",
         key="_to_splits",
         type="tertiary",

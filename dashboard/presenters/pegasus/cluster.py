@@ -48,7 +48,8 @@ NODE_VIEWS: Final = {
     "overview": "What a node carries, and what it has room for.",
     "nodes -d": "Counts of `nodes -d`, by the meta server's configuration of the partitions.",
     "nodes -u": "Usage as `nodes -u` has it: memory of server and storage engine, room on disks.",
-    "nodes -q": "Queries as `nodes -q` has them: over all replicas of a node, p99 by its profiler.",
+    "nodes -q": "Queries as `nodes -q` has them, over all replicas of a node.",
+    "latency": "p99 as `nodes -q` has it, by the server's profiler.",
     "server_stat": "What `server_stat` shows, and the servers' own counts of their replicas.",
 }
 """Sets of columns, and which command of the shell they are of."""

@@ -1,6 +1,6 @@
 """What the Balance page of Pegasus clusters asks of the kernels, each computed once a question.
 
-A *way* is a way to balance: one of the two policies of the meta server with its switches, or our
+A *candidate* is one of these: one of the two policies of the meta server with its switches, or our
 own planner with its request. Both are run on a healthy, whole snapshot; nothing is touched.
 """
 
@@ -65,7 +65,7 @@ _MARKED_EVERY: Final = 64
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """A snapshot as the ways to balance take it.
+    """A snapshot as the candidates take it.
 
     Attributes:
         view: Its state, nodes in the order of their names.
@@ -134,7 +134,7 @@ def _ground(stored: CachedSnapshot) -> Basis:
 
 
 basis = cached(_ground, max_entries=4)
-"""A snapshot as the ways to balance take it.
+"""A snapshot as the candidates take it.
 
 Raises :class:`core.errors.IncompleteSnapshotError` where partitions of some table were not read.
 """

@@ -65,7 +65,7 @@ PRESETS: Final = (
         shedding=POLICIES,
     ),
     Preset(
-        title="Both policies, both ways",
+        title="Both policies, both settings",
         help="With and without copying, all tables at once and in turn.",
         shedding=POLICIES,
         keys=("only_move_primary", "balancer_in_turn"),

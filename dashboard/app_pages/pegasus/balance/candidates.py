@@ -1,4 +1,4 @@
-"""The ways to balance side by side; what takes long is computed in the background."""
+"""The candidates side by side; what takes long is computed in the background."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ from core.pegasus.even.planner import EvenPlan
 from core.pegasus.plan.build import RequestedMove
 from dashboard import state
 from dashboard.app_pages.pegasus.balance import model
-from dashboard.app_pages.pegasus.balance.switches import APP, CLUSTER, EVEN, POLICIES, WAYS, Dials
+from dashboard.app_pages.pegasus.balance.switches import (
+    APP,
+    CANDIDATES,
+    CLUSTER,
+    EVEN,
+    POLICIES,
+    Dials,
+)
 from dashboard.components import tables, words
 from dashboard.presenters.pegasus.cluster import TARGET_RATIO
 from dashboard.queries.pegasus import balance as queries
@@ -36,7 +43,7 @@ class Compared:
         dials: The switches.
         even_run: What our own planner computes.
         rate: MB/s a disk.
-        followed: Ways that are followed to their end on a huge cluster; else all are.
+        followed: Candidates that are followed to their end on a huge cluster; else all are.
     """
 
     page: PegasusPage
@@ -47,7 +54,7 @@ class Compared:
     followed: tuple[str, ...] = ()
 
     def follows(self, name: str) -> bool:
-        """Return whether a way is followed to its end."""
+        """Return whether a candidate is followed to its end."""
         return not self.is_huge or name in self.followed
 
     @property
@@ -56,7 +63,7 @@ class Compared:
         return self.basis.view.partition_count > queries.SYNC_PARTITIONS
 
     def first(self, name: str) -> BalanceRound:
-        """Return a policy's next round; ``name``: of the way."""
+        """Return a policy's next round; ``name``: of the candidate."""
         return queries.first_round(self.dials.candidate(self.page, POLICIES[name]))
 
     def run(self, name: str) -> queries.Converged | None:
@@ -118,20 +125,20 @@ def draw_table(lines: Sequence[model.CandidateRow], measure: str) -> None:
     rows = model.rows_frame(lines)
     rows["bar"] = tables.deviation_bars([one.off for one in lines], TARGET_RATIO)
     tables.table(
-        tables.with_gigabytes(rows),
+        rows,
         {
-            "way": tables.opener("Candidate", "_way", choose, width_px=120),
-            "mark": st.column_config.TextColumn("", width=72),
+            "candidate": tables.opener("Candidate", "_candidate", choose, width_px=120),
+            "mark": st.column_config.TextColumn("Mark", width=72),
             "bar": tables.deviation(
                 "Deviation after", f"{measure.capitalize()} of the node farthest from the mean."
             ),
             "off": tables.percent("±"),
             "changes": tables.whole("Changes", "Until nothing is left to do."),
             "copies": tables.whole("Copies", "Replicas copied; the other changes copy nothing."),
-            "copy_gb": tables.gigabytes("Copied"),
+            "copy_mb": tables.size("Copied"),
             "rounds": tables.whole("Rounds"),
         },
-        key="ways",
+        key="candidates",
         alt="Candidates with the deviation, changes, copies and rounds of each",
         missing="",
     )
@@ -142,7 +149,7 @@ def draw_compared(lines: Sequence[model.CandidateRow]) -> None:
     tables.table(
         model.rows_frame(lines),
         {
-            "way": tables.words("Candidate"),
+            "candidate": tables.words("Candidate"),
             "note": tables.words("Result"),
             "next": tables.whole("Next round", "Changes of its next round."),
             "least": tables.words("Lower bound", "No plan that reaches the goal has fewer."),
@@ -159,8 +166,8 @@ def draw_compared(lines: Sequence[model.CandidateRow]) -> None:
 
 
 def choose(name: str) -> None:
-    """Choose a way; called from a callback."""
-    if name in WAYS:
+    """Choose a candidate; called from a callback."""
+    if name in CANDIDATES:
         st.session_state[state.PICK] = name
 
 

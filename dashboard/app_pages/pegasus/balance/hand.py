@@ -101,13 +101,13 @@ def _ends(page: PegasusPage, config: PartitionConfig, move: Move) -> RequestedMo
     else:
         st.info("No node may take it: each row says why.", icon=":material/block:")
     tables.table(
-        tables.with_gigabytes(rows),
+        rows,
         {
             "node": tables.words("Node"),
             "verdict": st.column_config.TextColumn("May it take it?", width=640),
             "primaries": tables.whole("Primaries"),
             "replicas": tables.whole("Replicas"),
-            "free_gb": tables.gigabytes("Free"),
+            "free_mb": tables.size("Free"),
         },
         key="hand_targets",
         alt="Every node, whether it may take the replica, and why not",

@@ -1,4 +1,4 @@
-"""What the Balance page says: what would happen, why not, and what each way achieves."""
+"""What the Balance page says: what would happen, why not, and what each candidate achieves."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def why_not(
 
 
 def nothing_here(basis: Basis) -> str:
-    """Return what to say of a way without a change."""
+    """Return what to say of a candidate without a change."""
     return (
         "Nothing can be planned in this state: see above."
         if basis.obstacles
@@ -235,10 +235,10 @@ def even_answer(plan: EvenPlan, measure: Measure) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class CandidateRow:
-    """What one way achieves; ``None``: not known yet, or not to be said of it.
+    """What one candidate achieves; ``None``: not known yet, or not to be said of it.
 
     Attributes:
-        name: Of the way.
+        name: Of the candidate.
         mark: ``in force`` where the cluster goes by it.
         next_changes: Changes of its next round, or of all for the planner.
         changes: Changes until it is done.
@@ -294,7 +294,7 @@ def policy_row(
         row: Name, mark, next changes, and what to say while its end is not known.
         basis: The snapshot.
         run: Its rounds; ``None``: not known yet.
-        measure: What the ways are compared by.
+        measure: What the candidates are compared by.
         rate: MB/s a disk.
     """
     if run is None:
@@ -350,10 +350,10 @@ def verdict_words(plan: EvenPlan) -> str:
 
 
 def rows_frame(rows: Sequence[CandidateRow]) -> pd.DataFrame:
-    """Return one row a way."""
+    """Return one row a candidate."""
     return pd.DataFrame(
         {
-            "way": [one.name for one in rows],
+            "candidate": [one.name for one in rows],
             "mark": [one.mark for one in rows],
             "next": _column(one.next_changes for one in rows),
             "changes": _column(one.changes for one in rows),

@@ -1,4 +1,4 @@
-"""The moves of a way: nodes and disks before and after, tables, and the list to choose from."""
+"""The moves of a candidate: nodes and disks before and after, tables, and the list of moves."""
 
 from __future__ import annotations
 
@@ -102,14 +102,15 @@ def choose_moves(
         "kind": tables.words("Change"),
         "from": tables.words("From"),
         "to": tables.words("To"),
-        "size_gb": tables.gigabytes("Copied"),
+        "size_mb": tables.size("Copied"),
         "round": tables.whole("Round"),
     }
+    in_units, configured = tables.sized(rows, columns)
     event = tables.grid(
-        tables.with_gigabytes(rows),
+        in_units,
         hide_index=True,
-        column_order=list(columns),
-        column_config=columns,
+        column_order=list(configured),
+        column_config=configured,
         key="_balance_moves",
         on_select="rerun",
         selection_mode="multi-row",
@@ -142,9 +143,11 @@ def draw_reasons(view: ClusterView, listed: changes.Listed, *, is_policy: bool) 
         "table": tables.words("Table"),
         "kind": tables.words("Change"),
         "from": tables.words("From"),
-        "source_count": tables.whole("Holds", "Before the change: primaries, or all replicas."),
+        "source_count": tables.whole(
+            "Source holds", "Before the change: primaries, or all replicas."
+        ),
         "to": tables.words("To"),
-        "target_count": tables.whole("Holds ", "Before the change."),
+        "target_count": tables.whole("Destination holds", "Before the change."),
         "share": st.column_config.TextColumn(
             "Fair share", help="Primaries of the table a node, if even.", alignment="right"
         ),
@@ -167,11 +170,11 @@ def draw_tables(
     """Draw the tables that change, with the least and the most of any node."""
     rows: pd.DataFrame = changes.tables_frame(before, after, basis, listed)
     tables.table(
-        tables.with_gigabytes(rows),
+        rows,
         {
             "table": tables.words("Table"),
             "changes": tables.whole("Changes"),
-            "copied_gb": tables.gigabytes("Copied"),
+            "copied_mb": tables.size("Copied"),
             "primary_before": tables.words("Primaries a node", "Least to most of any node."),
             "primary_after": tables.words("after"),
             "replica_before": tables.words("Replicas a node", "Least to most of any node."),

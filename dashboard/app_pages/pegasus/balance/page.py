@@ -44,7 +44,7 @@ with left:
     state.rename_in_address(state.PICK, {"Smallest moves": switches.EVEN})
     pick = st.segmented_control(
         "Candidate",
-        switches.WAYS,
+        switches.CANDIDATES,
         default=effective,
         required=True,
         key=state.PICK,

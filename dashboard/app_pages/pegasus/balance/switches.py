@@ -24,7 +24,7 @@ APP: Final = "App policy"
 CLUSTER: Final = "Cluster policy"
 EVEN: Final = "Optimizer"
 HAND: Final = "By hand"
-WAYS: Final = (APP, CLUSTER, EVEN, HAND)
+CANDIDATES: Final = (APP, CLUSTER, EVEN, HAND)
 POLICIES: Final[dict[str, Policy]] = {APP: "app", CLUSTER: "cluster"}
 _ORDERS: Final[dict[str, queries.Order]] = {
     "learned": "learned",

@@ -185,13 +185,13 @@ def _draw_rounds(rounds: Rounds, run: queries.Converged) -> None:
     left, right = frame.columns([0.58, 0.42], key="rounds")
     with left:
         tables.table(
-            tables.with_gigabytes(rows),
+            rows,
             {
                 "round": tables.whole("Round"),
                 "move_primary": tables.whole("Move primary", "Roles change; nothing is copied."),
                 "copy_primary": tables.whole("Copy primary"),
                 "copy_secondary": tables.whole("Copy secondary"),
-                "copied_gb": tables.gigabytes("Copied"),
+                "copied_mb": tables.size("Copied"),
                 "bar": tables.deviation("Primaries after", "Of the farthest node from the mean."),
                 "off": tables.percent("±"),
                 "takes": st.column_config.TextColumn("Copying (estimate)", alignment="right"),

@@ -9,7 +9,7 @@ import streamlit as st
 
 from dashboard import state
 from dashboard.app_pages.pegasus.cluster import model
-from dashboard.components import choice, tables
+from dashboard.components import choice, frame, tables
 from dashboard.components.pegasus.past import past_of
 from dashboard.presenters.pegasus import cluster
 
@@ -49,7 +49,7 @@ def all_nodes(page: PegasusPage) -> None:
         )
         st.caption(cluster.NODE_VIEWS[view or "overview"], width="content")
     tables.table(
-        tables.with_gigabytes(rows),
+        rows,
         node_columns(view or "overview", choose),
         key=f"pegasus_nodes_{view}",
         alt="All nodes with replicas, load and disks, dead ones first",
@@ -66,7 +66,7 @@ def all_disks(page: PegasusPage) -> None:
         st.caption(":material/help: No node reported its disks.")
         return
     tables.table(
-        tables.with_gigabytes(rows),
+        rows,
         {"node": tables.opener("Node", "_node_of_disk", choose), **_DISK_COLUMNS},
         key="pegasus_disks",
         alt="Disks of all nodes, the fullest first, with their replicas",
@@ -86,7 +86,8 @@ def _one_node(page: PegasusPage) -> None:
     )
     if not node:
         return
-    left, right = st.columns(2, gap="medium")
+    _server(page, node)
+    left, right = frame.columns([0.5, 0.5], key="pegasus_node")
     with left:
         _disks(page, node)
     with right:
@@ -94,14 +95,19 @@ def _one_node(page: PegasusPage) -> None:
     past_of(page, node, key="node")
 
 
+def _server(page: PegasusPage, node: str) -> None:
+    """Draw what is of one server only: where it is, what it runs, how fast it copies."""
+    rows = cluster.nodes_frame(page.facts)
+    rows = rows[rows["node"] == node]
+    tables.table(rows, _SERVER_COLUMNS, key="node_server", alt=f"Server of {node}")
+
+
 def _disks(page: PegasusPage, node: str) -> None:
     rows = model.disks_frame(page.facts, node)
     if rows.empty:
         st.caption(":material/help: Its disks are unknown: it did not answer.")
     else:
-        tables.table(
-            tables.with_gigabytes(rows), _DISK_COLUMNS, key="node_disks", alt=f"Disks of {node}"
-        )
+        tables.table(rows, _DISK_COLUMNS, key="node_disks", alt=f"Disks of {node}")
     st.code(f"remote_command -l {node} server-info", language="bash")
 
 
@@ -111,7 +117,7 @@ def _tables(page: PegasusPage, node: str) -> None:
         st.caption(":material/inbox: No replica of any table that was read.")
         return
     tables.table(
-        tables.with_gigabytes(rows),
+        rows,
         {
             "table": tables.opener("Table", "_table_of_node", _open_table),
             "primaries": tables.whole("Primaries"),
@@ -119,7 +125,7 @@ def _tables(page: PegasusPage, node: str) -> None:
                 "Even", format="%.1f", help="Primaries a living node, if they were even."
             ),
             "secondaries": tables.whole("Secondaries"),
-            "size_gb": tables.gigabytes("Size", "Of all its replicas."),
+            "size_mb": tables.size("Size", "Of all its replicas."),
             "reads": tables.whole("Reads/s", "Of its primaries."),
             "writes": tables.whole("Writes/s", "Of its primaries."),
         },
@@ -134,12 +140,23 @@ def _open_table(table: str) -> None:
 
 
 _FOLLOWED: Final = "_followed"
+_SERVER_COLUMNS: Final = {
+    "status": tables.words("Status"),
+    "version": tables.words("Version"),
+    "address": tables.words("Address"),
+    "learning": tables.whole("Learning", "Replicas that it is copying: learning_replicas."),
+    "copy_limit": tables.words("Receive limit", "nfs.max_copy_rate_megabytes_per_disk."),
+    "send_limit": tables.words("Send limit", "nfs.max_send_rate_megabytes_per_disk."),
+    "read_cu": tables.whole("RCU/s", "Read capacity units: read_cu."),
+    "write_cu": tables.whole("WCU/s", "Write capacity units: write_cu."),
+    "started": tables.words("Started", "The server's process, in its own words."),
+}
 _MOST_PX: Final = 330
 _DISK_COLUMNS: Final = {
     "disk": tables.words("Disk"),
     "free_pct": tables.percent("Free"),
-    "available_gb": tables.gigabytes("Available"),
-    "capacity_gb": tables.gigabytes("Capacity"),
+    "available_mb": tables.size("Available"),
+    "capacity_mb": tables.size("Capacity"),
     "primaries": tables.whole("Primaries"),
     "secondaries": tables.whole("Secondaries"),
     "directory": tables.words("Directory"),
@@ -159,18 +176,11 @@ def node_columns(view: str, open_node: Callable[[str], None]) -> Columns:
 def _overview() -> Columns:
     return {
         **_counts(),
-        "memory_gb": tables.gigabytes("Memory", "Resident: memused_res_mb, res_mem_mb."),
-        **_room(),
-        "size_gb": tables.gigabytes("Data", "Files of all replicas."),
+        "size_mb": tables.size("Data", "Files of all replicas."),
         "reads": tables.whole("Reads/s", "get, multi_get, batch_get and scan, of all replicas."),
-        "read_cu": tables.whole("RCU/s", "Read capacity units: read_cu."),
         "writes": tables.whole("Writes/s", "Every kind of write, of all replicas."),
-        "write_cu": tables.whole("WCU/s", "Write capacity units: write_cu."),
-        "learning": tables.whole("Learning", "Replicas that it is copying: learning_replicas."),
-        "copy_limit": tables.words("May receive", "nfs.max_copy_rate_megabytes_per_disk."),
-        "send_limit": tables.words("May send", "nfs.max_send_rate_megabytes_per_disk."),
-        "version": tables.words("Version"),
-        "address": tables.words("Address"),
+        **_room(),
+        "memory_mb": tables.size("Memory", "Resident: memused_res_mb, res_mem_mb."),
     }
 
 
@@ -197,16 +207,16 @@ def _details() -> Columns:
 
 def _usage() -> Columns:
     return {
-        "memory_gb": tables.gigabytes("Memory", "Resident: memused_res_mb."),
-        "block_cache_gb": tables.gigabytes("Block cache", "Block cache of files: block_cache_mb."),
-        "write_buffer_gb": tables.gigabytes(
+        "memory_mb": tables.size("Memory", "Resident: memused_res_mb."),
+        "block_cache_mb": tables.size("Block cache", "Block cache of files: block_cache_mb."),
+        "write_buffer_mb": tables.size(
             "Write buffers", "What RocksDB's write buffer manager holds in all: wbm_total_mb."
         ),
-        "write_buffer_mutable_gb": tables.gigabytes(
+        "write_buffer_mutable_mb": tables.size(
             "Mutable", "The part of it that is still written to: wbm_mutable_mb."
         ),
-        "memtable_gb": tables.gigabytes("Memtables", "Of all its replicas: mem_tbl_mb."),
-        "index_filter_gb": tables.gigabytes(
+        "memtable_mb": tables.size("Memtables", "Of all its replicas: mem_tbl_mb."),
+        "index_filter_mb": tables.size(
             "Index", "Index and filter blocks of all its replicas: mem_idx_mb."
         ),
         **_room(),
@@ -222,6 +232,11 @@ def _queries() -> Columns:
         "put_rate": _tenths("Put/s", "put_qps."),
         "multi_put_rate": _tenths("Multi put/s", "mput_qps."),
         "write_cu": tables.whole("WCU/s", "Write capacity units: write_cu."),
+    }
+
+
+def _latency() -> Columns:
+    return {
         "get_p99_ms": _hundredths("Get p99 ms", f"get_p99(ms). {_PROFILER}"),
         "multi_get_p99_ms": _hundredths("Multi get p99 ms", f"mget_p99(ms). {_PROFILER}"),
         "batch_get_p99_ms": _hundredths("Batch get p99 ms", f"bget_p99(ms). {_PROFILER}"),
@@ -232,8 +247,8 @@ def _queries() -> Columns:
 
 def _server_stat() -> Columns:
     return {
-        "virtual_memory_gb": tables.gigabytes("Virtual", "virt_mem_mb."),
-        "memory_gb": tables.gigabytes("Resident", "res_mem_mb."),
+        "virtual_memory_mb": tables.size("Virtual", "virt_mem_mb."),
+        "memory_mb": tables.size("Resident", "res_mem_mb."),
         "total_replicas": tables.whole("Total", f"total_replicas. {_OWN}"),
         "opening_replicas": tables.whole("Opening", "opening_replicas."),
         "closing_replicas": tables.whole("Closing", "closing_replicas."),
@@ -243,7 +258,6 @@ def _server_stat() -> Columns:
         "secondary_replicas": tables.whole("Secondary", "secondary_replicas."),
         "learning": tables.whole("Learning", "learning_replicas."),
         "splitting_replicas": tables.whole("Splitting", "splitting_replicas."),
-        "started": tables.words("Started", "The server's process, in its own words."),
     }
 
 
@@ -262,5 +276,6 @@ _VIEWS: Final[dict[str, Callable[[], Columns]]] = {
     "nodes -d": _details,
     "nodes -u": _usage,
     "nodes -q": _queries,
+    "latency": _latency,
     "server_stat": _server_stat,
 }

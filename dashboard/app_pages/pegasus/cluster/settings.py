@@ -12,7 +12,7 @@ from core.pegasus.steps.level import LEVEL_KEY
 from core.plan.model import Plan
 from dashboard import state
 from dashboard.app_pages.pegasus.cluster import model
-from dashboard.components import tables, words
+from dashboard.components import frame, tables, words
 from dashboard.components.pegasus import plan as pegasus_plan
 from dashboard.presenters.pegasus import plan as presenter
 from dashboard.queries.pegasus.plans import ServerSettingRequest, server_setting_plan_of
@@ -31,7 +31,7 @@ def draw(page: PegasusPage, *, may_plan: bool) -> None:
         page: The page.
         may_plan: The page has no other plan.
     """
-    left, right = st.columns([0.6, 0.4], gap="medium")
+    left, right = frame.columns([0.62, 0.38], key="server_settings")
     with left:
         _list(page)
     with right:

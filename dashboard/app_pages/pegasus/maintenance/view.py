@@ -64,14 +64,14 @@ def draw_nodes(page: PegasusPage) -> None:
     """Show the nodes with what they hold."""
     rows = model.nodes_frame(page.facts)
     tables.table(
-        rows.assign(size_gb=rows["size_mb"] / 1e3, free_gb=rows["free_mb"] / 1e3),
+        rows,
         {
             "node": tables.words("Node"),
             "status": tables.words("Status"),
             "primaries": tables.whole("Primaries"),
             "replicas": tables.whole("Replicas"),
-            "size_gb": tables.gigabytes("Size"),
-            "free_gb": tables.gigabytes("Free"),
+            "size_mb": tables.size("Size"),
+            "free_mb": tables.size("Free"),
             "version": tables.words("Version"),
             "started": tables.words("Started"),
         },

@@ -114,13 +114,18 @@ def all_tables(page: PegasusPage) -> None:
         )
     )
     tables.table(
-        tables.with_gigabytes(found.rows),
-        table_columns(view or "overview", choose),
+        found.rows,
+        _used(table_columns(view or "overview", choose), found.rows),
         key=f"pegasus_tables_{view}",
         alt="Tables that match the filter",
         height=min(_MOST_PX, tables.height_of(max(len(found.rows), 1))),
     )
     tables.downloads(found.rows, cluster=page.name, what="tables", moment=page.stored.taken_at)
+
+
+def _used(columns: Columns, rows: pd.DataFrame) -> Columns:
+    """Return the columns without the marks, where no table has one."""
+    return columns if rows["marks"].any() else {k: v for k, v in columns.items() if k != "marks"}
 
 
 def partition_list(page: PegasusPage, table: str) -> None:
@@ -178,11 +183,11 @@ def _chosen_columns() -> str:
 
 def _operation_table(rows: pd.DataFrame, table: str) -> None:
     tables.table(
-        tables.with_gigabytes(rows),
+        rows,
         {
             "gpid": tables.words("Partition"),
             "primary": tables.words("Primary"),
-            **operation_columns("size_gb"),
+            **operation_columns("size_mb"),
         },
         key="pegasus_operations",
         alt=f"Partitions of {table} with their operations, unhealthy first",
@@ -204,7 +209,7 @@ def _partition_table(rows: pd.DataFrame, *, of_one_table: bool) -> None:
             "Last drops", width=170, help="Nodes that left, the latest last."
         ),
         "ballot": tables.whole("Ballot", "Grows with every change of the configuration."),
-        "size_gb": tables.gigabytes("Size", "Of the primary."),
+        "size_mb": tables.size("Size", "Of the primary."),
         "read_rate": tables.whole("Reads/s", "Of the primary."),
         "write_rate": tables.whole("Writes/s", "Of the primary."),
     }
@@ -214,7 +219,7 @@ def _partition_table(rows: pd.DataFrame, *, of_one_table: bool) -> None:
     if not is_reasoned:
         del columns["next"]
     picked = tables.table(
-        tables.with_gigabytes(rows),
+        rows,
         columns,
         key="pegasus_partitions",
         alt="Partitions with state, members and the guardian's next cure, unhealthy first",
@@ -285,7 +290,7 @@ def _overview() -> Columns:
         ),
         "reads": tables.whole("Reads/s", "Of primaries."),
         "writes": tables.whole("Writes/s", "Of primaries."),
-        "size_all_gb": tables.gigabytes("Size", "Of all replicas."),
+        "size_all_mb": tables.size("Size", "Of all replicas."),
         "marks": tables.words("Now"),
     }
 
@@ -323,7 +328,7 @@ def _app_stat() -> Columns:
     return {
         "reads": tables.whole("Reads/s", "GET, MGET, BGET and SCAN together."),
         "writes": tables.whole("Writes/s", "PUT, MPUT, DEL, MDEL, INCR, CAS and CAM together."),
-        **operation_columns("size_primary_gb"),
+        **operation_columns("size_primary_mb"),
     }
 
 
@@ -338,10 +343,10 @@ def operation_columns(size: str) -> Columns:
         "read_cu": _tenths("RCU/s", "Read capacity units: RCU."),
         "write_cu": _tenths("WCU/s", "Write capacity units: WCU."),
         **{name: _tenths(label, text) for name, (label, text) in _EVENTS.items()},
-        size: tables.gigabytes("Files", "Of the primaries: file_mb."),
+        size: tables.size("Files", "Of the primaries: file_mb."),
         "sst_files": tables.whole("Files", "file_num."),
-        "memtable_gb": tables.gigabytes("Memtables", "mem_tbl_mb."),
-        "index_filter_gb": tables.gigabytes("Index", "Index and filter blocks: mem_idx_mb."),
+        "memtable_mb": tables.size("Memtables", "mem_tbl_mb."),
+        "index_filter_mb": tables.size("Index", "Index and filter blocks: mem_idx_mb."),
         **{name: tables.percent(label, text) for name, (label, text) in _RATIOS.items()},
     }
 
@@ -390,8 +395,8 @@ _RATIOS: Final = {
 
 def _app_disk() -> Columns:
     return {
-        "size_primary_gb": tables.gigabytes("Primaries", "disk_used_for_primary_replicas(MB)."),
-        "size_all_gb": tables.gigabytes("All replicas", "disk_used_for_all_replicas(MB)."),
+        "size_primary_mb": tables.size("Primaries", "disk_used_for_primary_replicas(MB)."),
+        "size_all_mb": tables.size("All replicas", "disk_used_for_all_replicas(MB)."),
         "sizes_known": tables.words("Sizes known", "Replicas of which a size was read."),
     }
 

@@ -46,8 +46,8 @@ def _bundles(subject: Subject, given: Given, _: None) -> Result:
 
 
 def _reasons(advice: BundleAdvice) -> None:
-    st.caption("The largest of the minimums, within the limits.")
-    tables.table(
+    st.caption("The largest of the minimums, within the limits. Select one for what it means.")
+    picked = tables.table(
         model.reasons_table(advice),
         {
             "name": tables.words("Reason"),
@@ -58,8 +58,10 @@ def _reasons(advice: BundleAdvice) -> None:
         key="advisor_reasons",
         alt="Reasons for the number of bundles",
         missing="",
+        selection="single-row",
     )
-    words.notes([f"{one.name}: {one.why}" for one in advice.reasons])
+    for row in picked:
+        st.caption(words.coded(advice.reasons[row].why))
 
 
 def _request(subject: Subject, given: Given) -> queries.BundlesRequest:

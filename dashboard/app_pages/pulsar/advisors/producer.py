@@ -19,6 +19,7 @@ from dashboard.app_pages.pulsar.advisors import inputs, model
 from dashboard.app_pages.pulsar.advisors.charts import stall_lines
 from dashboard.app_pages.pulsar.advisors.inputs import Subject, topic_choice
 from dashboard.app_pages.pulsar.advisors.result import Calculator, Given, Result
+from dashboard.components import tables
 from dashboard.presenters.pulsar.advisors_facts import PartitionedTopic, live_producer
 from dashboard.presenters.pulsar.advisors_inputs import PRODUCER
 
@@ -81,7 +82,16 @@ def _compute(_: Subject, given: Given, choices: _Choices) -> Result:
 
 
 def _why(rows: pd.DataFrame) -> None:
-    st.table(rows, border="horizontal", alt="What the settings come to")
+    tables.table(
+        rows,
+        {
+            "what": tables.words("Quantity"),
+            "value": tables.words("Value"),
+            "formula": tables.words("Arithmetic"),
+        },
+        key="advisor_producer",
+        alt="What the settings come to",
+    )
     st.caption(
         "In turn, every producer is held up; with a single partition only those whose partition is "
         "there, but sooner. With blockIfQueueFull=false (the default) a full queue fails the send."

@@ -130,7 +130,8 @@ def _retention(_: Subject, given: Given, _topic: PartitionedTopic | None) -> Res
 
 
 def _phases(phases: Sequence[Phase]) -> None:
-    tables.table(
+    st.caption("Select one for what it means.")
+    picked = tables.table(
         model.phases_table(phases),
         {
             "phase": tables.words("Phase"),
@@ -139,8 +140,10 @@ def _phases(phases: Sequence[Phase]) -> None:
         },
         key="advisor_phases",
         alt="Phases of a message's life",
+        selection="single-row",
     )
-    words.notes([f"{one.name}: {one.why}" for one in phases])
+    for row in picked:
+        st.caption(words.coded(phases[row].why))
 
 
 def _live_retention(subject: Subject, topic: PartitionedTopic | None) -> dict[str, Live]:

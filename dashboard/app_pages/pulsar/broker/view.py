@@ -77,7 +77,7 @@ def bundles_tab(
             ),
             "clients": tables.whole("Clients", width_px=62),
             "likely": tables.words(
-                "Likely to", "Most likely destination if unloaded, by the loads of now."
+                "Likely destination", "If it were unloaded, by the loads of now."
             ),
             "action": st.column_config.ButtonColumn(
                 "", on_click=unload, key="_broker_unload", width=84

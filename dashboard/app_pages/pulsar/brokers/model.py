@@ -190,6 +190,41 @@ def over_time_table(data: HeatmapData) -> pd.DataFrame:
     return frame.iloc[::-1]
 
 
+def over_time_rows(data: HeatmapData) -> pd.DataFrame:
+    """Return one row a broker of the chart, in its order, after the mean of all brokers.
+
+    Returns:
+        ``name``, ``trend`` (known values, oldest first), ``first``, ``min``, ``mean``, ``max``,
+        ``max_at`` and ``last``, in the unit of :func:`unit_of`; null where nothing is known.
+    """
+    grid = np.vstack([data.fleet_mean[None, :], data.values]) * scale_of(data.unit).factor
+    values = pd.DataFrame(grid.T, index=list(data.times))
+    known = values.notna()
+    step = max(1, -(-len(values) // _TREND_POINTS))
+    highest = np.nan_to_num(grid, nan=-np.inf).argmax(axis=1)
+    return pd.DataFrame(
+        {
+            "name": ["mean of all brokers", *data.rows],
+            "trend": [_known(row[::-step][::-1]) for row in grid],
+            "first": [_first(row) for row in grid],
+            "min": values.min().to_list(),
+            "mean": values.mean().to_list(),
+            "max": values.max().to_list(),
+            "max_at": [
+                data.times[at] if is_known else None
+                for at, is_known in zip(highest.tolist(), known.any(), strict=True)
+            ],
+            "last": [_first(row[::-1]) for row in grid],
+        }
+    )
+
+
+def _first(values: Floats) -> float | None:
+    """Return the first known value."""
+    known = _known(values)
+    return known[0] if known else None
+
+
 def unit_of(data: HeatmapData) -> str:
     """Return the unit in which :func:`over_time_table` gives the values."""
     return scale_of(data.unit).title

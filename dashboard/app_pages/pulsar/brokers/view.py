@@ -135,22 +135,34 @@ def resources_tab(
 
 
 def over_time_tab(page: PulsarPage, data: HeatmapData) -> None:
-    """Show the chart as a table."""
-    rows = model.over_time_table(data)
-    number = st.column_config.NumberColumn
+    """Show the chart as a table: a row a broker; the download has every moment."""
+    rows = model.over_time_rows(data)
     unit = model.unit_of(data)
+
+    def number(label: str, help_text: str = "") -> tables.Column:
+        return st.column_config.NumberColumn(
+            f"{label} {unit}".rstrip(), format="%,.1f", help=help_text or None
+        )
+
     tables.table(
         rows,
         {
-            "at": st.column_config.DatetimeColumn("UTC", format="YYYY-MM-DD HH:mm:ss"),
-            **{
-                name: number(f"{name} {unit}".rstrip(), format="%,.1f")
-                for name in rows.columns
-                if name != "at"
-            },
+            "name": tables.words("Broker"),
+            "trend": tables.sparkline("Trend"),
+            "first": number("First"),
+            "min": number("Min"),
+            "mean": number("Mean"),
+            "max": number("Max"),
+            "max_at": st.column_config.DatetimeColumn("Max at (UTC)", format="YYYY-MM-DD HH:mm:ss"),
+            "last": number("Last"),
         },
         key="brokers_over_time",
         alt=f"{data.label} of each broker over time",
         height=tables.height_of(min(len(rows), _IN_SIGHT)),
     )
-    tables.downloads(rows, cluster=page.name, what="brokers-over-time", moment=page.stored.taken_at)
+    tables.downloads(
+        model.over_time_table(data),
+        cluster=page.name,
+        what="brokers-over-time",
+        moment=page.stored.taken_at,
+    )

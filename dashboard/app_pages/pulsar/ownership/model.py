@@ -193,17 +193,15 @@ def sessions_answer(found: Ownership) -> str:
         else (f"{old} of them {'is' if old == 1 else 'are'} no registered broker's own")
     )
     return (
-        f"{pluralize(known.num_rows, 'session')}; {of_none}. Most hangs on {busiest['broker']}: "
-        f"{pluralize(busiest['bundles'], 'bundle')} go the moment its session ends."
+        f"{pluralize(known.num_rows, 'session')}; {of_none}. Largest: {busiest['broker']}, "
+        f"{pluralize(busiest['bundles'], 'bundle')} without an owner if it ends."
     )
 
 
 def spread_table(spread: pa.Table) -> pd.DataFrame:
     """Return the namespaces with how wide they are spread."""
     frame: pd.DataFrame = spread.to_pandas()
-    frame["mark"] = frame["is_concentrated"].map(
-        {True: "✖ few brokers", False: "● as chance would"}
-    )
+    frame["mark"] = frame["is_concentrated"].map({True: "✖ few brokers", False: "● as expected"})
     frame["fullest_pct"] = frame["fullest_ratio"] * 100
     frame["hottest_pct"] = frame["hottest_ratio"] * 100
     frame["traffic"] = frame["throughput"] / _MB

@@ -8,7 +8,7 @@ import streamlit as st
 
 from dashboard.app_pages.pulsar.rebalance import queries
 from dashboard.charts.efficiency import efficiency_lines
-from dashboard.components import figures, tables, words
+from dashboard.components import figures, frame, tables, words
 from dashboard.presenters.pulsar import rebalance as presenter
 from dashboard.presenters.pulsar import rebalance_plan
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def draw_compared(choice: Choice, lines: list[presenter.Line], target_ratio: float) -> None:
     """Draw what each candidate achieves for what it moves, and what it goes by."""
-    left, right = st.columns([0.45, 0.55], gap="medium")
+    left, right = frame.columns([0.45, 0.55], key="compare")
     with left:
         found = presenter.efficiency_curves(lines, choice.optimal, queries.OPTIMIZER)
         if found:
@@ -42,12 +42,21 @@ def draw_compared(choice: Choice, lines: list[presenter.Line], target_ratio: flo
                 "one": tables.percent("1 round", "Max deviation after one round."),
                 "after": tables.percent("Converged", "Max deviation at convergence."),
                 "flaps": tables.whole("Returned", "Bundles that return to a broker they left."),
-                "placement": tables.words("Placed by"),
-                "pair": tables.words("Pair", "AvgShedder belongs in both places."),
-                "settings": tables.words("Settings"),
             },
             key="compared",
-            alt="Candidates round by round, with what they go by",
+            alt="Candidates round by round",
+            missing="-",
+        )
+        tables.table(
+            rows,
+            {
+                "candidate": tables.words("Strategy", width_px=150),
+                "placement": tables.words("Placed by", width_px=180),
+                "pair": tables.words("Pair", "AvgShedder belongs in both places.", width_px=110),
+                "settings": tables.words("Settings"),
+            },
+            key="compared_settings",
+            alt="Candidates with their placement and settings",
             missing="-",
         )
         failed = {line.name: line.simulated for line in lines if isinstance(line.simulated, str)}

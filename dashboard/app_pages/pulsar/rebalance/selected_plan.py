@@ -32,10 +32,10 @@ Moves = tuple[tuple[str, str | None], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """What the chosen way moves.
+    """What the chosen candidate moves.
 
     Attributes:
-        name: Of the way.
+        name: Of the candidate.
         moves: All of its moves, in the order in which they are made.
         reason: Stored with the plan.
         nothing: What is said when there is no plan.
@@ -87,10 +87,10 @@ class Selection:
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """A way with the plan that is shown for it.
+    """A candidate with the plan that is shown for it.
 
     Attributes:
-        selection: The way.
+        selection: The candidate.
         made: Plan and preview; ``None``: there is none.
         nothing: Why there is none.
         limit: Most moves of one plan.
@@ -105,7 +105,7 @@ class Shown:
 
 
 def planned(page: PulsarPage, selection: Selection) -> Shown:
-    """Return the plan of a way, as it was edited."""
+    """Return the plan of a candidate, as it was edited."""
     first = queries.first_moves(page.stored, selection.moves, page.cluster.apply.max_steps)
     made, nothing, awaited = None, selection.nothing, None
     if first:
