@@ -18,7 +18,7 @@ from dashboard.charts.template import FAR, LINE, NEUTRAL, SERIES, UNKNOWN, style
 NOT_OWNED = "not owned"
 OWNER_UNKNOWN = "owner unknown"
 LESS_BUSY = "less busy bundles, their mean"
-_OTHERS = {
+_OTHERS: dict[str, dict[str, Any]] = {
     NOT_OWNED: {"color": UNKNOWN},
     OWNER_UNKNOWN: {"color": UNKNOWN},
     LESS_BUSY: {"color": NEUTRAL, "pattern": {"shape": ".", "size": 5, "solidity": 0.4}},
@@ -122,7 +122,7 @@ def _by_owner(
     order = np.argsort(-load, kind="stable")
     named = [index for index in order.tolist() if distinct[index] not in _OTHERS]
     shown = named[: len(SERIES) - 1] if len(named) > len(SERIES) else named
-    groups = [
+    groups: list[tuple[str, dict[str, Any], NDArray[np.int64]]] = [
         (str(distinct[index]), {"color": SERIES[rank]}, np.flatnonzero(inverse == index))
         for rank, index in enumerate(shown)
     ]
