@@ -66,7 +66,7 @@ def test_a_bundle_of_an_unknown_namespace_names_the_namespace(site):
 
 def test_an_address_of_no_page_is_named_once_with_the_pages_near_it(site):
     app = site.open("fleet", no_page="brokesr")
-    assert "There is no page /brokesr" in [one.proto.title.replace("\\", "") for one in app.error]
+    assert "No page at /brokesr" in [one.proto.title.replace("\\", "") for one in app.error]
     assert "Brokers" in [one.proto.label for one in app.get("page_link")]
     assert "no_page" not in app.query_params
     app.run()
