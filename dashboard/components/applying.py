@@ -235,7 +235,7 @@ def _options(dialog: ApplyDialog) -> None:
     limit = float(dialog.cluster.apply.pace_per_min)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.number_input(
-            f"Steps a minute, at most {limit:g}",
+            f"Steps/min (max {limit:g})",
             min_value=min(0.1, limit),
             max_value=limit,
             value=limit,
@@ -246,7 +246,7 @@ def _options(dialog: ApplyDialog) -> None:
         )
         least_s = float(dialog.cluster.apply.canary_s)
         st.number_input(
-            "Observe step 1 alone, seconds",
+            "Observe step 1 alone (s)",
             min_value=least_s,
             max_value=MAX_CANARY_S,
             value=least_s,

@@ -113,21 +113,21 @@ def _opened(diagnosis: Diagnosis) -> Cause:
     return next((one for one in causes if model.title_of(one) == named), causes[0])
 
 
-def _rows(diagnosis: Diagnosis, ways: Sequence[Sequence[NextPage]]) -> pd.DataFrame:
+def _rows(diagnosis: Diagnosis, next_pages: Sequence[Sequence[NextPage]]) -> pd.DataFrame:
     """Return the causes with their effects as bars, and what leads on from each."""
     rows = model.rows_of(diagnosis)
     shown = np.nan_to_num(rows[["now", "fixed"]].to_numpy(np.float64))
     end_ratio = float(shown.max()) / 100 or None
     ratios = (rows["fixed"] / 100).tolist()
     rows["fixed_bar"] = tables.deviation_bars(ratios, EVEN_RATIO, end_ratio=end_ratio)
-    rows["first"] = [found[0].label if found else None for found in ways]
+    rows["first"] = [found[0].label if found else None for found in next_pages]
     return rows
 
 
 def _table(page: ClusterPage[Any], system: DiagnoseSystem, diagnosis: Diagnosis) -> None:
     causes = diagnosis.causes
-    ways = [system.next_pages(page, cause) for cause in causes]
-    rows = _rows(diagnosis, ways)
+    next_pages = [system.next_pages(page, cause) for cause in causes]
+    rows = _rows(diagnosis, next_pages)
 
     def select() -> None:
         picked = st.session_state[_TABLE].selection.rows
@@ -139,14 +139,14 @@ def _table(page: ClusterPage[Any], system: DiagnoseSystem, diagnosis: Diagnosis)
     def follow() -> None:
         click = st.session_state.get("_cause_first")
         if click is not None:
-            _go(ways[click["row"]][0])
+            _go(next_pages[click["row"]][0])
 
     columns = {
         "cause": tables.words("Cause"),
         "fixed": tables.percent("With the fix", "Max deviation from the mean, simulated."),
         "fixed_bar": tables.deviation("Against the target"),
         "moves": tables.whole("Moves", "With the fix."),
-        "objects": tables.words("Object", width_px=150),
+        "objects": tables.words("Object", width_px=112),
         "measured": tables.words("Measured"),
         "limit": tables.words("Limit"),
         "back": tables.whole("Returned", "Moves to where a bundle or replica had been."),
@@ -154,7 +154,7 @@ def _table(page: ClusterPage[Any], system: DiagnoseSystem, diagnosis: Diagnosis)
     }
     if rows["first"].notna().any():  # the others are next to the explanation
         columns["first"] = st.column_config.ButtonColumn(
-            "", on_click=follow, key="_cause_first", width=92
+            "", on_click=follow, key="_cause_first", width=76
         )
     tables.grid(
         rows,

@@ -52,5 +52,5 @@ def placement_panel(placement: Placement, *, key: str) -> None:
                 missing="",
                 key=f"{key}_ruled_out",
                 alt="Brokers that do not get the bundle, with the reason",
-                height=min(340, tables.height_of(len(rows))),
+                height=min(352, tables.height_of(len(rows))),
             )

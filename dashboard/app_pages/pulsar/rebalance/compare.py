@@ -47,18 +47,21 @@ def draw_compared(choice: Choice, lines: list[presenter.Line], target_ratio: flo
             alt="Candidates round by round",
             missing="-",
         )
-        tables.table(
-            rows,
+        picked = tables.table(
+            rows.assign(settings=tables.shortened(rows["settings"], 24)),
             {
                 "candidate": tables.words("Strategy", width_px=150),
-                "placement": tables.words("Placed by", width_px=180),
-                "pair": tables.words("Pair", "AvgShedder belongs in both places.", width_px=110),
-                "settings": tables.words("Settings"),
+                "placement": tables.words("Placed by", width_px=168),
+                "pair": tables.words("Pair", "AvgShedder belongs in both places.", width_px=70),
+                "settings": tables.words("Settings", "Select a row for all of them."),
             },
             key="compared_settings",
             alt="Candidates with their placement and settings",
             missing="-",
+            selection="single-row",
         )
+        for row in picked:
+            st.caption(words.plain(rows["settings"].iloc[row] or "No settings."))
         failed = {line.name: line.simulated for line in lines if isinstance(line.simulated, str)}
         words.notes([f"{name}: {why}" for name, why in failed.items()])
 
