@@ -67,14 +67,15 @@ def format_mb(value: float | None) -> str:
 
 
 def size_unit(sizes_mb: Iterable[float]) -> tuple[str, float]:
-    """Return the unit for a column of sizes, and its factor: the smallest of them is no ``0.00``.
+    """Return the unit for a column of sizes, and its factor: the one of the size in the middle.
 
     Args:
         sizes_mb: Megabytes; NaN and zero do not count.
     """
-    smallest_mb = min((size for size in sizes_mb if size > 0), default=math.inf)
+    known = sorted(size for size in sizes_mb if size > 0)
+    middle_mb = known[(len(known) - 1) // 2] if known else math.inf
     units = (("GB", 1e-3), ("MB", 1.0), ("kB", 1e3))
-    return next((one for one in units if smallest_mb * one[1] >= 0.01), units[-1])
+    return next((one for one in units if middle_mb * one[1] >= 1), units[-1])
 
 
 def format_count(value: float | None) -> str:

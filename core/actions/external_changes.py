@@ -14,6 +14,9 @@ from core.units import pluralize
 MAX_NAMED: Final = 20
 """External changes recorded one by one per comparison; a lost broker moves hundreds at once."""
 
+FURTHER: Final = " So did "
+"""In the sentence of the last one: what follows counts those that are not recorded."""
+
 
 def note_external_changes(session: Session, fresh: Snapshot) -> None:
     """Compare with the session's snapshot, record the external changes."""
@@ -35,7 +38,7 @@ def note_external_changes(session: Session, fresh: Snapshot) -> None:
                 subject=first.subject,
                 source=first.source,
                 destination=first.destination,
-                sentence=f"{first.sentence} So did {others}.",
+                sentence=f"{first.sentence}{FURTHER}{others}.",
             )
         )
 

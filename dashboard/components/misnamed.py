@@ -15,6 +15,7 @@ from dashboard.page_names import NO_PAGE, near_pages
 from dashboard.presenters.moments import parse_stamp
 
 _STORED: Final = "_misnamed"
+_PAGE: Final = "_misnamed_page"
 _FORM: Final = "2026-11-21 14:03:05"
 _AHEAD: Final = timedelta(minutes=1)
 
@@ -59,9 +60,12 @@ def draw(key: str, shown: object) -> None:
 
 
 def draw_page() -> None:
-    """Say once that there is no page at the address, with links to those with similar names."""
-    name = st.query_params.pop(NO_PAGE, "")
-    if not name:
+    """Say that there is no page at the address, with similar ones, until another page is opened."""
+    if named := st.query_params.pop(NO_PAGE, ""):
+        st.session_state[_PAGE] = named, state.page()
+    name, page = st.session_state.get(_PAGE, ("", ""))
+    if page != state.page():
+        st.session_state.pop(_PAGE, None)
         return
     near = near_pages(name)
     st.error(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
-from core.errors import InvariantError, OpsError, SnapshotError
+from core.errors import OpsError, SnapshotError
 from dashboard import services, state
 from dashboard.components.systems import system_of
 from dashboard.presenters.finding_counts import Counts, badge_of, describe_count
@@ -111,7 +111,7 @@ def _newest_counts(config: Config, cluster: Cluster, *, is_chosen: bool) -> Coun
         return counts
     try:
         found = _counted(_Countable(cluster.kind, latest, config))
-    except InvariantError:
+    except OpsError:
         return {}  # the log has the details
     if found is None:
         return counts

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from threading import Condition, Thread
 from typing import Generic, TypeVar
 
-from core.errors import InvariantError
+from core.errors import InvariantError, OpsError
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -34,7 +34,7 @@ class BackgroundResults(Generic[K, V]):
         self._max_entries = max_entries
         self._max_waiting = max_waiting
         self._results: OrderedDict[K, V] = OrderedDict()
-        self._failed: OrderedDict[K, None] = OrderedDict()
+        self._failed: OrderedDict[K, OpsError] = OrderedDict()
         self._waiting: OrderedDict[K, None] = OrderedDict()
         self._busy: K | None = None
         self._is_running = False
@@ -44,14 +44,15 @@ class BackgroundResults(Generic[K, V]):
         """Return the result for ``key``, ``None`` while there is none yet.
 
         Raises:
-            InvariantError: Computing it failed, by an error of ours; the log has it.
+            OpsError: That with which computing it failed; an :class:`InvariantError` where that
+                was none of ours, and the log has it.
         """
         with self._changed:
             if key in self._results:
                 self._results.move_to_end(key)
                 return self._results[key]
             if key in self._failed:
-                raise InvariantError("A background computation failed; the log has the details.")
+                raise self._failed[key].with_traceback(None)
             if key != self._busy:
                 self._enqueue(key)
             return None
@@ -65,7 +66,7 @@ class BackgroundResults(Generic[K, V]):
         """Return the result for ``key`` as soon as it is there, ``None`` when time is up.
 
         Raises:
-            InvariantError: Computing it failed.
+            OpsError: Computing it failed.
         """
         with self._changed:
             if key not in self._results and key not in self._failed and key != self._busy:
@@ -95,9 +96,13 @@ class BackgroundResults(Generic[K, V]):
             self._busy = key
         try:
             value = self._compute(key)
-        except BaseException:  # the thread ends, the log has it; the next request starts another
+        except BaseException as error:  # the log has it; the next request starts another thread
             with self._changed:
-                self._failed[key] = None
+                self._failed[key] = (
+                    error
+                    if isinstance(error, OpsError)
+                    else InvariantError("A background computation failed; the log has the details.")
+                )
                 while len(self._failed) > self._max_entries:
                     self._failed.popitem(last=False)
                 self._busy = None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from core.errors import InvariantError, SnapshotError
+from core.errors import OpsError, SnapshotError
 from core.findings.finding import Finding
 from core.snapshot.store import CachedSnapshot
 from dashboard.queries.background import BackgroundResults
@@ -75,7 +75,7 @@ def first_seen(
         return {}
     try:
         found = _looked_back((kind, entries))
-    except InvariantError:
+    except OpsError:
         return {}  # the log has the details
     return {} if found is None else since_of(found, identities(findings))
 

@@ -7,6 +7,7 @@ from fleet_builder import make_snapshot
 from snapshot_site import Site, assert_calm, now, texts
 
 from dashboard.app_pages.pulsar.ownership.model import DEATH
+from dashboard.sitemap import FILES
 
 
 @pytest.fixture
@@ -64,10 +65,13 @@ def test_a_bundle_of_an_unknown_namespace_names_the_namespace(site):
     assert "There is no namespace named 'acme/nowhere'" in texts(app)
 
 
-def test_an_address_of_no_page_is_named_once_with_the_pages_near_it(site):
+def test_an_address_of_no_page_is_named_with_the_pages_near_it_until_the_page_is_left(site):
     app = site.open("fleet", no_page="brokesr")
     assert "No page at /brokesr" in [one.proto.title.replace("\\", "") for one in app.error]
     assert "Brokers" in [one.proto.label for one in app.get("page_link")]
     assert "no_page" not in app.query_params
+    app.run()
+    assert app.error
+    app.switch_page(FILES["activity"])
     app.run()
     assert not app.error

@@ -6,7 +6,7 @@ import pytest
 from pegasus_snapshots import NODES, generated, part_row, snapshot_of, table_row, whole
 from snapshot_site import Site, assert_calm, now, texts
 
-WAYS = ["as it is", "App policy", "Cluster policy", "Optimizer"]
+CANDIDATES = ["as it is", "App policy", "Cluster policy", "Optimizer"]
 
 
 @pytest.fixture
@@ -46,10 +46,10 @@ def frame_with(app, column):
     return next(one.value for one in app.dataframe if column in one.value.columns)
 
 
-def test_every_way_stands_beside_the_others_with_what_it_achieves(site):
+def test_every_candidate_is_next_to_the_others_with_what_it_achieves(site):
     app = opened(site)
     rows = frame_with(app, "candidate").set_index("candidate")
-    assert list(rows.index) == WAYS
+    assert list(rows.index) == CANDIDATES
     assert rows.loc["App policy", "mark"] == "● active"
     assert rows.loc["App policy", "next"] > 0
     assert rows.loc["App policy", "primary_stddev"] < rows.loc["as it is", "primary_stddev"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 from threading import Event, current_thread
 from time import monotonic
+from unittest.mock import Mock
 
 import pytest
 from fleet_builder import make_snapshot
@@ -184,20 +186,32 @@ def test_a_large_plan_is_renewed_in_the_background_and_the_former_stays_meanwhil
     before = moves(app)
     at = services.now() + timedelta(seconds=queries._RENEW_AFTER_S)
     monkeypatch.setattr(services, "now", lambda: at)
-    renewals, begun = [], Event()
+    renewals, held = [], Event()
+    compute = queries.previews_in_background._compute
 
     def previewed(key):
-        renewals.append(current_thread())
-        begun.set()
+        renewals.append(current_thread().name)
         held.wait(WAIT_S)
+        return compute(key)
 
-    held = Event()
     monkeypatch.setattr(queries.previews_in_background, "_compute", previewed)
     app.run()
-    held.set()
     assert moves(app) == before
-    assert begun.wait(WAIT_S)
-    assert current_thread() not in renewals
+    assert "Computing the plan." in texts(app)
+    held.set()
+    settled(app, "Computing the plan.")
+    assert moves(app) == before
+    assert renewals == ["background results"]
+
+
+def test_a_large_plan_that_fails_is_named(site, snapshot, monkeypatch):
+    monkeypatch.setattr(queries, "SYNC_BUNDLES", 10)
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    failed = ValueError("no plan")
+    monkeypatch.setattr(queries.previews_in_background, "_compute", Mock(side_effect=failed))
+    app = site.open("rebalance", play="false", pick="ThresholdShedder")
+    settled(app, "Computing the plan.")
+    assert "A background computation failed; the log has the details." in texts(app)
 
 
 def test_simulated_rounds_fill_the_columns_and_are_drawn_side_by_side(site, snapshot):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from threading import Event
+from unittest.mock import Mock
 
 import pytest
 
-from core.errors import InvariantError
+from core.errors import InvariantError, SnapshotError
 from dashboard.queries.background import BackgroundResults
 
 WAIT_S = 20.0
@@ -84,6 +85,14 @@ def test_a_failure_is_raised_logged_and_does_not_stop_the_rest(monkeypatch):
         results.wait(0, WAIT_S)
     assert logged.wait(WAIT_S)
     assert results.wait(2, WAIT_S) == 0.5
+
+
+def test_what_an_error_of_ours_says_is_raised_as_it_is(monkeypatch):
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    results = BackgroundResults(Mock(side_effect=SnapshotError("It is damaged.", hint="Read it.")))
+    for _ in range(2):
+        with pytest.raises(SnapshotError, match="It is damaged"):
+            results.wait(1, WAIT_S)
 
 
 def test_a_failed_key_stays_failed_until_newer_failures_push_it_out(monkeypatch):

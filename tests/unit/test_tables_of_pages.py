@@ -53,7 +53,8 @@ def test_a_sentence_in_a_cell_ends_at_a_word() -> None:
         ([4.2, 551_517.0], "Free MB", 4.2),
         ([0.002], "Free kB", 2.0),
         ([None], "Free GB", None),
-        ([0.0, 20.0], "Free GB", 0.0),
+        ([551_517.0, 640_000.0, 0.002], "Free GB", 551.517),
+        ([0.0, 20.0], "Free MB", 0.0),
     ],
 )
 def test_a_column_of_sizes_has_a_unit_that_shows_figures(

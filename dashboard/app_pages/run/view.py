@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from core.actions.describe import describe_unsigned
+from core.actions.external_changes import FURTHER
 from core.actions.views import RunView
 from core.plan.describe import things
 from core.units import pluralize
@@ -136,7 +137,6 @@ def _trouble(config: Config, view: RunView) -> None:
 
 
 _STEPS: Final = "run_steps"
-_MORE: Final = " So did "
 """In the last change of many that came together: how many it stands for."""
 _AGREED: Final = len("✓ 99.9%")
 """Of a landing that was predicted."""
@@ -256,7 +256,7 @@ def _related(view: RunView) -> None:
             alt="Moves that others made during the run",
             height=min(_TABLE_PX, tables.height_of(len(view.external_changes))),
         )
-        words.notes([one.sentence for one in view.external_changes if _MORE in one.sentence])
+        words.notes([one.sentence for one in view.external_changes if FURTHER in one.sentence])
     if view.settings:
         words.section("Temporary settings")
         tables.grid(

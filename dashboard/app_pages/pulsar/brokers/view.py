@@ -136,6 +136,9 @@ def resources_tab(
 
 def over_time_tab(page: PulsarPage, data: HeatmapData) -> None:
     """Show the chart as a table: a row a broker; the download has every moment."""
+    if not data.times:
+        st.caption("No snapshot of this time is saved.")
+        return
     rows = model.over_time_rows(data)
     unit = model.unit_of(data)
 

@@ -186,7 +186,7 @@ def _choose_row(choice: Choice, names: list[str], marks: list[str]) -> None:
         strategy_settings.reset(name, choice.page.reading.settings)
         state.keep_list(state.PIN, [])
         choose(name)
-    elif name != st.session_state[state.PICK]:  # a table that appears says what is selected, too
+    elif name != st.session_state[state.PICK]:  # also called when the table appears
         choose(name)
 
 

@@ -34,7 +34,7 @@ is_huge = reading.snapshot.bundles.num_rows > queries.HUGE_BUNDLES
 def are_decided() -> bool:
     """Return whether every strategy has decided with the cluster's own settings, or failed."""
     plain = [queries.Candidate(stored=page.stored, strategy=name) for name in names]
-    return all(queries.decision(one) is not None for one in plain)
+    return None not in [queries.decision(one) for one in plain]  # each is requested
 
 
 if is_huge and not are_decided():
@@ -113,7 +113,7 @@ if chosen is not None:
 else:
     selection = selected_plan.Selection.of_optimal(proposal)
 shown = selected_plan.planned(page, selection) if fleet.is_real else None
-awaited = shown.awaited if shown is not None and shown.made is None else None
+awaited = None if shown is None else shown.awaited
 if awaited is not None:
     request = awaited
     with waiting:

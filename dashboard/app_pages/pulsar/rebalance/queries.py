@@ -220,8 +220,8 @@ def simulated_rounds(candidate: Candidate) -> Simulation | str | None:
     """Return the rounds, why there are none, or ``None`` while they are simulated."""
     try:
         return simulated(candidate)
-    except InvariantError as error:
-        return f"{error.message} {error.hint}".strip()
+    except OpsError as error:
+        return str(error)
 
 
 def _turning(key: tuple[Candidate, str]) -> tuple[TurningPoint, ...]:
@@ -305,11 +305,20 @@ def rebalance_preview(request: PlanRequest) -> tuple[Plan, Preview] | str | None
 
     The plan is made again before it expires: of a large fleet in the background, as the first one.
     """
-    period = int(services.now().timestamp()) // _RENEW_AFTER_S
-    if reading(request.stored).view.bundles.size <= SYNC_BUNDLES:
-        return _previews((request, period))
-    renewed = previews_in_background((request, period))
-    return previews_in_background.known((request, period - 1)) if renewed is None else renewed
+    is_small = reading(request.stored).view.bundles.size <= SYNC_BUNDLES
+    try:
+        return (_previews if is_small else previews_in_background)((request, _period()))
+    except InvariantError as error:
+        return str(error)
+
+
+def former_preview(request: PlanRequest) -> tuple[Plan, Preview] | str | None:
+    """Return what :func:`rebalance_preview` returned before it was time to make the plan again."""
+    return previews_in_background.known((request, _period() - 1))
+
+
+def _period() -> int:
+    return int(services.now().timestamp()) // _RENEW_AFTER_S
 
 
 def _previewed(key: tuple[PlanRequest, int]) -> tuple[Plan, Preview] | str:

@@ -118,10 +118,10 @@ def planned(page: PulsarPage, selection: Selection) -> Shown:
         )
         found = queries.rebalance_preview(request)
         if found is None:
-            awaited = request
-        elif isinstance(found, str):
+            awaited, found = request, queries.former_preview(request)
+        if isinstance(found, str):
             nothing = found
-        else:
+        elif found is not None:
             made = found
     dialog = state.open_dialog()
     # behind an open dialog stands what it is about
