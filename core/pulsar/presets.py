@@ -81,7 +81,7 @@ _BY_RATE: Final[Mapping[str, Any]] = {
 
 _OPEN_OF_RATES: Final = (
     "loadBalancerMsgRateDifferenceShedderThreshold, maxUnloadBundleNumPerShedding: set your own.",
-    "With a high loadBalancerBrokerOverloadedThresholdPercentage the hardware has no say.",
+    "With a high loadBalancerBrokerOverloadedThresholdPercentage the usage of the hardware is ignored.",
 )
 
 _BANDWIDTH: Final[Mapping[str, Any]] = {

@@ -226,7 +226,7 @@ def test_the_grid_says_how_much_it_is_and_asks_exactly_that(site):
     assert_calm(app)
     assert not app.error
     assert "2 candidates on" in texts(app), "as recorded is always one"
-    app.button(key="_preset_Turn ThresholdShedder").click().run()
+    app.button(key="_preset_Settings of ThresholdShedder").click().run()
     assert_calm(app)
     assert f"grid_{KEY}" in app.session_state
     assert "candidates on" in texts(app)

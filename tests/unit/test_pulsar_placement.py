@@ -170,7 +170,7 @@ def test_a_broker_with_more_bundles_of_the_namespace_is_ruled_out() -> None:
     placement = _place(snapshot, ONE)
     assert placement.distribution == {"b:1": 1.0}
     assert placement.ruled_out == {
-        "a:1": "removeMostServicingBrokersForNamespace: 1 bundle of t/n, the least is 0"
+        "a:1": "removeMostServicingBrokersForNamespace: 1 bundle of t/n, the minimum is 0"
     }
     even = {"loadBalancerDistributeBundlesEvenlyEnabled": False}
     assert _place(snapshot, ONE, overrides=even).distribution == {"a:1": 0.5, "b:1": 0.5}

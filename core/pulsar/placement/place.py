@@ -541,7 +541,7 @@ def _group_reason(context: PlacementContext, namespace: int, before: Flags) -> R
         held = pluralize(counts[row], context.group_unit)
         words = f"{held} of anti-affinity group {view.groups[group]!r}"
         if context.domains is None:
-            return f"{words}, the least is {least}"
+            return f"{words}, the minimum is {least}"
         return f"{words} on it; failure domain {domains[row] or 'default'!r} or it has too many"
 
     return reason
@@ -551,7 +551,7 @@ def _serving_reason(context: PlacementContext, namespace: int, before: Flags) ->
     counts = context.range_counts(np.array([namespace]))[0]
     least = int(counts[before].min())
     name = context.view.namespaces[namespace]
-    return lambda row: f"{pluralize(counts[row], 'bundle')} of {name}, the least is {least}"
+    return lambda row: f"{pluralize(counts[row], 'bundle')} of {name}, the minimum is {least}"
 
 
 def _class_reason(context: PlacementContext, _namespace: int, _before: Flags) -> ReasonOf:

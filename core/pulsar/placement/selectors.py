@@ -145,7 +145,7 @@ class LeastLongTermMessageRate(ForgetfulSelector):
             if context.is_overloaded[broker]:
                 return f"usage {format_ratio(context.view.overload_usage[broker])} is over {bound}"
             rate = format_msgs_per_s(context.long_rate[broker])
-            return f"long-term rate {rate}, the least is {least}"
+            return f"long-term rate {rate}, the minimum is {least}"
 
         return reason
 

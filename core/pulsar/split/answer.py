@@ -250,7 +250,7 @@ def _when(case: _Case, conditions: tuple[SplitCondition, ...], *, due: bool | No
     met = [item.sentence for item in conditions if item.kind == "trigger" and item.is_met]
     if due:
         again = ", after enough checks in a row" if case.is_extensible else " at its next look"
-        return f"Left alone, {who} splits it{again}: {met[0]}"
+        return f"Without a request, {who} splits it{again}: {met[0]}"
     may_be_over = any(item.is_met is not False for item in conditions if item.kind == "trigger")
     blocking = [
         item.sentence
@@ -260,11 +260,11 @@ def _when(case: _Case, conditions: tuple[SplitCondition, ...], *, due: bool | No
         and (may_be_over or item.name != CUT)  # nothing is cut before a limit is exceeded
     ]
     if blocking:
-        return f"Left alone, it stays whole: {blocking[0]}"
+        return f"It is not split by itself: {blocking[0]}"
     unknown = [item.sentence for item in conditions if item.is_met is None]
     if due is None:
         return f"Whether {who} splits it is unknown: {unknown[0]}"
-    return f"Left alone, it stays whole: none of its limits is exceeded. {_nearest(conditions)}"
+    return f"It is not split by itself: none of its limits is exceeded. {_nearest(conditions)}"
 
 
 def _nearest(conditions: tuple[SplitCondition, ...]) -> str:

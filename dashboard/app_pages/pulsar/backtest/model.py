@@ -124,7 +124,7 @@ def presets(effective: str, *, is_extensible: bool = False) -> tuple[Preset, ...
         found.insert(
             0,
             Preset(
-                title=f"Turn {effective}",
+                title=f"Settings of {effective}",
                 help="The active strategy at several "
                 f"{' and '.join(one.key for one in offered[:2])}.",
                 shedding=(effective, NO_SHEDDING),
