@@ -149,6 +149,7 @@ function setUp(root, panel) {
     }
   }
   document.addEventListener("keydown", panel.listen, true)
+  root.querySelector("#open").classList.add("ready") // before, its keys would reach the page
 }
 
 export default function (component) {
