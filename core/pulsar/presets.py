@@ -81,7 +81,7 @@ _BY_RATE: Final[Mapping[str, Any]] = {
 
 _OPEN_OF_RATES: Final = (
     "loadBalancerMsgRateDifferenceShedderThreshold, maxUnloadBundleNumPerShedding: set your own.",
-    "With a high loadBalancerBrokerOverloadedThresholdPercentage the usage of the hardware is ignored.",
+    "A high loadBalancerBrokerOverloadedThresholdPercentage ignores the usage of the hardware.",
 )
 
 _BANDWIDTH: Final[Mapping[str, Any]] = {

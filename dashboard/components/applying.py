@@ -15,7 +15,6 @@ from core.actions.describe import describe_open_run, describe_stop
 from core.actions.model import RunOptions
 from core.actions.request import MAX_CANARY_S
 from core.errors import OpsError
-from core.plan.describe import tally
 from core.plan.model import Plan
 from dashboard import services, state
 from dashboard.components import action_bar, words
@@ -44,9 +43,15 @@ window.reasonFocus ??= setInterval(() => {
   const at = document.activeElement;
   const isFree = !dialog.contains(at) || at === dialog || at.ariaLabel === 'Close';
   if (isFree && Date.now() - field.dataset.seen < 2000) field.focus();
+  const refused = dialog.querySelector('[data-testid="stForm"] [data-testid="stAlert"]');
+  if (!refused || refused.dataset.seen) return;
+  refused.dataset.seen = true;
+  const fields = [...dialog.querySelectorAll('[data-testid="stForm"] input[type="text"]')];
+  (fields.find((one) => !one.value.trim()) ?? fields.at(-1)).focus();
 }, 50);
 </script>"""
-"""Focuses the reason in the 2 s after it appears: Streamlit focuses the dialog, once or twice."""
+"""Focuses the reason in the 2 s after it appears: Streamlit focuses the dialog, once or twice; and
+the field that is lacking, once that was said."""
 
 
 class PauseOption(NamedTuple):
@@ -282,7 +287,7 @@ def _buttons(dialog: ApplyDialog) -> None:
     """The first button of a form is the one that Enter presses."""
     with st.container(horizontal=True):
         st.form_submit_button(
-            tally(dialog.plan.steps).capitalize(),
+            presenter.send_label(dialog.plan),
             type="primary",
             icon=":material/rocket_launch:",
             on_click=_apply,

@@ -45,6 +45,7 @@ SHORTCUTS: Final = {
     "\u2191 \u2193, Enter": "Choose and open",
     "Escape": "Close",
     "Enter, Space": "In a table: press a button, select a row",
+    "P": "Preview the plan, on pages that have one",
     "?": "Show these shortcuts",
     "R": "Draw the page again",
 }

@@ -8,7 +8,7 @@ from typing import Final
 
 from core.actions.model import Refusal
 from core.actions.preconditions import plan_refusal
-from core.plan.describe import things
+from core.plan.describe import tally, things
 from core.plan.model import DiagnosticSeverity, Plan
 from core.step import Step
 from core.units import format_age, format_bytes_per_s, format_mb, pluralize
@@ -35,6 +35,10 @@ FREE_PARTITIONS: Final = 20
 
 MAX_REMARKS: Final = 6
 """Diagnostics of one severity that are shown one by one."""
+
+_LABEL_LENGTH: Final = 44
+_LABEL_KINDS: Final = 2
+"""What a button has room for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +216,16 @@ def missing(plan: Plan, environment: str, answers: Answers) -> str | None:
     if must_type_name(plan, environment) and answers.typed_name.strip() != plan.cluster:
         return f"Type the cluster's name, {plan.cluster}, to confirm."
     return None
+
+
+def send_label(plan: Plan) -> str:
+    """Return what the button that sends the plan off says."""
+    steps = plan.steps
+    if len(steps) == 1 and len(whole := steps[0].describe()) <= _LABEL_LENGTH:
+        return whole
+    if len({step.kind for step in steps}) > _LABEL_KINDS:
+        return f"Carry out {pluralize(len(steps), 'step')}"
+    return tally(steps).capitalize()
 
 
 def remarks(plan: Plan) -> dict[DiagnosticSeverity, list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from math import ceil, floor
 
 import msgspec
 import numpy as np
@@ -32,6 +33,7 @@ from core.pulsar.plan.preview import (
 from core.pulsar.rules.registry import assess
 from core.pulsar.steps.unload import UnloadBundle
 from core.snapshot import PulsarSnapshot
+from core.units import format_ratio
 
 HOT, COOL, IDLE = "10.1.0.11:8080", "10.1.0.5:8080", "10.1.0.9:8080"
 
@@ -262,6 +264,19 @@ def test_the_settings_of_the_plan_decide_the_preview(fleet) -> None:
     preview = previewed(fleet, bundle, strategy="RoundRobinBrokerSelector", overrides=EVEN)
     assert preview.steps[0].placement.strategy == "RoundRobinBrokerSelector"
     assert len(preview.steps[0].placement.distribution) == fleet.brokers.num_rows
+
+
+def test_a_broker_that_comes_over_the_overload_limit_is_named_with_its_figures(fleet) -> None:
+    bundle = owned_by(fleet, HOT)[0]
+    row = rows_by_broker(previewed(fleet, bundle, destination=COOL))[COOL]
+    before, after = 100 * row["usage_ratio_before"], 100 * row["usage_ratio_after"]
+    assert before < floor(after)
+    limits = {"loadBalancerBrokerOverloadedThresholdPercentage": floor(after)}
+    (sentence,) = previewed(fleet, bundle, destination=COOL, overrides=limits).overloads
+    assert sentence.startswith(f"{COOL} is expected at {format_ratio(row['usage_ratio_after'])} (")
+    for limit in (floor(before), ceil(after)):  # over it before, and not over it at all
+        limits = {"loadBalancerBrokerOverloadedThresholdPercentage": limit}
+        assert not previewed(fleet, bundle, destination=COOL, overrides=limits).overloads
 
 
 def test_a_strategy_that_is_not_there_yet_is_said_not_guessed(fleet) -> None:

@@ -18,7 +18,7 @@ from core.pegasus.balance.rounds import balance_round
 from core.pegasus.even.cost import copy_cost
 from core.pegasus.even.request import EvenRequest
 from core.pegasus.order_learning import KnownOrders
-from core.pegasus.plan.build import RequestedMove
+from core.pegasus.plan.build import RequestedMove, level_plan
 from core.pegasus.plan.maintenance import migrate_plan
 from core.pegasus.snapshot import PegasusFacts
 from core.plan.describe import tally
@@ -202,11 +202,22 @@ def test_the_lines_of_the_planner_and_of_a_move_are_what_the_command_line_takes(
     )
 
 
+def test_the_button_names_a_single_step_and_counts_those_of_many_kinds():
+    snapshot = snapshot_of(whole([part_row(2, 0, NODES[0], [NODES[1], NODES[2]])]))
+    terms = PlanOptions(now=datetime.now(UTC))
+    level = level_plan(snapshot, "freezed", terms)
+    assert applying.send_label(level) == level.steps[0].describe()
+    moved = migrate_plan(snapshot, NODES[0], terms)
+    mixed = replace(moved, steps=(*level.steps, *moved.steps))
+    assert applying.send_label(mixed) == f"Carry out {len(mixed.steps)} steps"
+
+
 def test_a_node_that_is_emptied_in_several_steps_counts_once():
     parts = [part_row(2, at, NODES[at], [NODES[at - 1], NODES[at - 2]]) for at in range(4)]
     plan = migrate_plan(snapshot_of(whole(parts)), NODES[0], PlanOptions(now=datetime.now(UTC)))
     batches = [step for step in plan.steps if step.kind == "propose_many"]
     assert tally([*batches, *batches]) == "empty 1 node"
+    assert applying.send_label(plan) == "Empty 1 node, wait for 1 state"
     assert applying.must_type_name(plan, "demo") is None
     both = replace(plan, steps=(*batches, msgspec.structs.replace(batches[0], node=NODES[1])))
     assert applying.must_type_name(both, "demo") == "2 nodes are emptied"

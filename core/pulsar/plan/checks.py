@@ -40,7 +40,7 @@ STALE_SNAPSHOT_S: Final = 300.0
 """A snapshot older than this is worth a warning when a plan is made on it."""
 
 _MAX_INTERVAL: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
-_OVERLOADED: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
+OVERLOADED: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
 _EXCLUDED: Final = "loadBalancerSheddingExcludedNamespaces"
 
 _OF_BOTH: Final = "LeastResourceUsageWithWeight"
@@ -142,7 +142,7 @@ def check_destination(
         return
     yield from _check_kind(basis, destination, row)
     yield from _stale(basis, destination, "destination")
-    usage, limit = float(basis.view.usage[row]), basis.settings.number(_OVERLOADED) / 100.0
+    usage, limit = float(basis.view.usage[row]), basis.settings.number(OVERLOADED) / 100.0
     if basis.view.usage_known[row] and usage > limit:
         yield _warning(
             "destination_overloaded",

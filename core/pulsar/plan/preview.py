@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from core.arrays import column_values, row_of
@@ -16,6 +17,7 @@ from core.errors import InvariantError, PlanConflictError
 from core.plan.model import Plan
 from core.pulsar.measures import Measures, measure, owned_bundle_counts
 from core.pulsar.placement import STRATEGY_NAMES, Placement
+from core.pulsar.plan.checks import OVERLOADED
 from core.pulsar.plan.clients import ClientImpact, client_impact
 from core.pulsar.plan.load_transfer import (
     CARRIED,
@@ -33,6 +35,7 @@ from core.pulsar.steps.base import PulsarStep, policy_changes
 from core.pulsar.steps.unload import UnloadBundle, unloads_of
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
+from core.units import format_ratio
 
 Floats = NDArray[np.float64]
 
@@ -135,6 +138,7 @@ class Preview:
         scenarios: The outcomes, most likely first.
         is_exact: All of them were followed; otherwise they were sampled.
         notes: What a person should know about how this was computed.
+        overloads: A sentence for each broker that the plan takes over the overload limit.
     """
 
     before_after: pa.Table = field(repr=False)
@@ -146,6 +150,7 @@ class Preview:
     is_exact: bool
     notes: tuple[str, ...]
     others: tuple[OtherPreview, ...] = ()
+    overloads: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +206,20 @@ def preview_plan(snapshot: PulsarSnapshot, plan: Plan) -> Preview:
         is_exact=run.outcomes.is_exact,
         notes=tuple(notes),
         others=others,
+        overloads=_overloads(table, run.settings),
+    )
+
+
+def _overloads(before_after: pa.Table, settings: EffectiveSettings) -> tuple[str, ...]:
+    """Name the brokers whose expected usage comes over the overload limit by the plan."""
+    limit = settings.number(OVERLOADED) / 100.0
+    rows = before_after.filter(pc.field("is_touched") & (pc.field("usage_ratio_after") > limit))
+    return tuple(
+        f"{row['broker']} is expected at {format_ratio(row['usage_ratio_after'])} "
+        f"({format_ratio(row['usage_ratio_before'])} now), over the overload limit of "
+        f"{format_ratio(limit)}."
+        for row in rows.to_pylist()
+        if not row["usage_ratio_before"] or row["usage_ratio_before"] <= limit
     )
 
 

@@ -9,11 +9,13 @@ import streamlit as st
 
 from core.plan.model import Plan
 from core.pulsar.plan.preview import Preview
+from core.units import pluralize
 from dashboard import state
 from dashboard.components import tables, words
 from dashboard.components.applying import ApplyDialog, PauseOption
 from dashboard.presenters.pulsar import unload
 
+_MAX_OVERLOADS: Final = 3
 _PAUSE: Final = PauseOption(
     "Pause the cluster's own shedding meanwhile",
     "The pause sets loadBalancerSheddingEnabled=false for the time of the run, so that the cluster "
@@ -47,6 +49,7 @@ class PulsarDialog(ApplyDialog):
         """Draw what moves, and how many clients reconnect."""
         preview = self.preview
         st.markdown(words.plain(self.sentence or unload.answer(self.plan, preview)))
+        warn_of_overloads(preview)
         if preview.steps:
             _moves(preview)
             words.notes([other.sentence for other in preview.others])
@@ -55,6 +58,15 @@ class PulsarDialog(ApplyDialog):
         for item in self.plan.diagnostics:
             if item.code == "split_verdict" and item.severity == "info":
                 st.success(words.plain(item.sentence), icon=":material/call_split:")
+
+
+def warn_of_overloads(preview: Preview) -> None:
+    """Name the brokers that the plan takes over the overload limit."""
+    for sentence in preview.overloads[:_MAX_OVERLOADS]:
+        st.warning(words.plain(sentence), icon=":material/warning:")
+    further = len(preview.overloads) - _MAX_OVERLOADS
+    if further > 0:
+        st.caption(f"{pluralize(further, 'further broker')} over the limit.")
 
 
 def _moves(preview: Preview) -> None:

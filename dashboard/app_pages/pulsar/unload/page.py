@@ -10,7 +10,7 @@ from dashboard.app_pages.pulsar.unload import view
 from dashboard.app_pages.pulsar.unload.form import picked_plan, undo_of
 from dashboard.components import frame, words
 from dashboard.components.pulsar import moves_plan
-from dashboard.components.pulsar.applying import in_dialog
+from dashboard.components.pulsar.applying import in_dialog, warn_of_overloads
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.presenters.pulsar import unload as presenter
 
@@ -28,6 +28,7 @@ if made is None:
 plan, preview = in_dialog() or made
 words.answer(presenter.headline(plan, preview))
 moves_plan.draw_remarks(plan, ("error", "warning"))
+warn_of_overloads(preview)
 if not plan.steps:
     moves_plan.draw_remarks(plan, ("info",))
     st.stop()
