@@ -7,6 +7,7 @@ that read on both grounds; none of them is ever the only sign of what it means.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Final
 
 import plotly.graph_objects as go
@@ -73,6 +74,11 @@ def styled(figure: go.Figure, *, height: int, legend: bool = False) -> go.Figure
         zeroline=False, automargin=True, tickfont={"size": 11}, title_font={"size": 11}
     )
     return figure
+
+
+def picture_address(svg: str) -> str:
+    """Return an SVG as an address that a cell or a style shows."""
+    return f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
 
 
 def band_color(deviation_ratio: float, tolerance_ratio: float) -> str:

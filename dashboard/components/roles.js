@@ -1,14 +1,11 @@
 // Roles that assistive technology reads, where Streamlit's own do not hold together: its navigation
-// has groups of links between a list and the items of it, and the marks of a sparkline have no name.
-// The value of a sparkline stands next to it, so that the picture adds nothing.
+// has groups of links between a list and the items of it.
 function mendRoles() {
   const items = document.querySelectorAll('[data-testid="stSidebarNavItems"]:not([role])')
   for (const list of items) list.setAttribute("role", "none")
   for (const item of document.querySelectorAll('[data-testid="stSidebarNavItems"] li:not([role])')) {
     item.setAttribute("role", "none")
   }
-  const pictures = '[data-testid="stMetricChart"]:not([aria-hidden])'
-  for (const picture of document.querySelectorAll(pictures)) picture.setAttribute("aria-hidden", "true")
 }
 
 // A page opens at its top, whatever of the one before was in sight. Where what had the focus is gone

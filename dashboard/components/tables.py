@@ -24,7 +24,6 @@ a picture is neither read aloud nor sorted::
 from __future__ import annotations
 
 import textwrap
-from base64 import b64encode
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -37,7 +36,7 @@ import pyarrow as pa
 import streamlit as st
 
 from core.units import size_unit
-from dashboard.charts.template import FAINT, LINE, band_color
+from dashboard.charts.template import FAINT, LINE, band_color, picture_address
 from dashboard.legible import is_formula, legible_frame, original
 from dashboard.presenters.naming import file_name
 
@@ -209,7 +208,7 @@ def _bar(step: int, band: int, tone: str) -> str:
         f"{half - band * scale:.1f}z'/><path fill='{tone}' d='M{left:.1f} 6h{width:.1f}v8H"
         f"{left:.1f}z'/><path fill='{LINE}' d='M{half - 0.5} 0h1v20h-1z'/></svg>"
     )
-    return f"data:image/svg+xml;base64,{b64encode(picture.encode()).decode()}"
+    return picture_address(picture)
 
 
 _PICTURE: Final = "data:"

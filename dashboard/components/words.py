@@ -33,7 +33,8 @@ STYLE = """<style>
 }
 [class*="st-key-figures_"] > * { min-width: 0; width: 100%; }
 [class*="st-key-figure_"] [data-testid="stMetric"] {
-  position: relative; height: 82px; padding: 0; overflow: hidden;
+  height: 82px; padding: 0; overflow: hidden;
+  background-repeat: no-repeat; background-position: right 0.4rem top 0.45rem;
 }
 [class*="st-key-figure_"] [data-testid="stMetric"] > div:first-child {
   padding: 0.35rem 0.6rem 0.4rem;
@@ -42,17 +43,11 @@ STYLE = """<style>
 [class*="st-key-figure_"] [data-testid="stMetricDelta"] {
   background: none; padding: 0; font-size: 0.85rem; margin: 0;
 }
-[class*="st-key-figure_"] [data-testid="stMetricChart"] {
-  position: absolute; right: 0.3rem; top: -0.4rem; width: 42px; height: 24px; margin: 0;
-}
-[class*="st-key-figure_"] [data-testid="stMetricChart"] :is(svg, canvas) {
-  background: transparent !important; width: 100% !important; height: 100% !important;
-}
 [class*="st-key-figure_bad_"] [data-testid="stMetric"] {
-  border-color: #cf5a2b; background: #cf5a2b14;
+  border-color: #cf5a2b; background-color: #cf5a2b14;
 }
 [class*="st-key-figure_warning_"] [data-testid="stMetric"] {
-  border-color: #c99a2e; background: #c99a2e14;
+  border-color: #c99a2e; background-color: #c99a2e14;
 }
 [data-selected="true"] [data-testid="stMarkdownContainer"] p,
 [data-testid="stSliderThumbValue"] p { color: light-dark(#0b6478, #6cc3d8); }
@@ -89,8 +84,8 @@ body :is(a, button, h1, [role="tab"]):focus-visible {
 [data-testid="stBottomBlockContainer"] { padding: 0.6rem 1.6rem; }
 [class*="st-key-figure_"] { container-type: inline-size; }
 @container (max-width: 150px) {
-  [data-testid="stMetric"]:has([data-testid="stTooltipIcon"]) [data-testid="stMetricChart"] {
-    display: none;
+  [data-testid="stMetric"]:has([data-testid="stTooltipIcon"]) {
+    background-image: none !important;
   }
 }
 .st-key-past {
