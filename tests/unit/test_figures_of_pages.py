@@ -7,9 +7,11 @@ from base64 import b64decode
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from dashboard.components.figures import _sparkline
+
 
 def draw() -> None:
-    from dashboard.components import figures
+    from dashboard.components import figures  # noqa: PLC0415  # a script of its own
 
     figures.key_figures(
         [
@@ -21,7 +23,7 @@ def draw() -> None:
 
 
 def test_only_a_figure_with_a_trend_has_a_picture_of_it():
-    app = AppTest.from_function(draw).run()
+    app = AppTest.from_function(draw, default_timeout=120).run()
     assert [one.value for one in app.metric] == ["2 MB/s", "7"]
     (style,) = (one.proto.body for one in app.get("html"))
     assert style.count("url(") == 1
@@ -35,8 +37,6 @@ def test_only_a_figure_with_a_trend_has_a_picture_of_it():
 def test_a_trend_without_a_change_is_in_the_middle_and_a_long_one_ends_with_the_last(
     values, heights
 ):
-    from dashboard.components.figures import _sparkline
-
     picture = b64decode(_sparkline(tuple(values)).partition("base64,")[2]).decode()
     points = [pair.split(",") for pair in picture.split("'")[7].split()]
     assert len(points) == min(len(values), 42)
