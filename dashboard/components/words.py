@@ -62,7 +62,7 @@ STYLE = """<style>
 }
 .st-key-header-production { border-bottom: 3px solid #8b6cc4; }
 .st-key-header-staging { border-bottom: 3px solid #4a8fd0; }
-.stApp:has([data-testid="stExpandSidebarButton"]) [data-testid="stMainBlockContainer"] {
+[data-testid="stSidebar"][data-collapsed="true"] ~ * [data-testid="stMainBlockContainer"] {
   padding-left: 4rem;
 }
 body :is(a, button, h1, [role="tab"]):focus-visible {
