@@ -81,7 +81,7 @@ def params_of(page: str, bundle: str, broker: str) -> dict[str, Any]:
 def written(app: AppTest) -> list[str]:
     """Return the texts of a page from top to bottom, each once, numbers as ``#``."""
     found = dict.fromkeys(_masked(text) for text in _walk(app._tree) if text.strip())
-    return [text for text in found if not text.startswith((".stApp", "<style"))]
+    return [text for text in found if not text.startswith((".stApp", ".st-key-", "<style"))]
 
 
 def _walk(node: Any) -> Iterator[str]:

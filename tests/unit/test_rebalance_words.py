@@ -16,6 +16,7 @@ from core.pulsar.shedding import BrokerTrace, Gate
 from core.pulsar.shedding.gates import at_least
 from dashboard.charts.bars import BeforeAfter, before_after_bars
 from dashboard.charts.dumbbell import MAX_A_SIDE, deviation_dumbbells, pairs_of
+from dashboard.charts.template import band_legend
 from dashboard.presenters.pulsar import rebalance_plan
 from dashboard.presenters.pulsar.rebalance import gates_table, trail_table
 
@@ -76,7 +77,8 @@ def test_every_colour_of_the_diamonds_has_its_entry_in_the_legend():
     after = np.array([100.0, 130.0, 160.0, 10.0])
     data = BeforeAfter(["a", "b", "c", "d"], after, after, after, after, 100.0, 0.2, "bytes/s")
     names = [trace.name for trace in before_after_bars(data).data]
-    assert names == ["before", "after, within ±20%", "after, outside ±20%"]
+    assert names == ["before", *(f"after, {one}" for one in band_legend(0.2).values())]
+    assert list(band_legend(0.2).values()) == ["within ±20%", "outside ±20%", "outside ±40%"]
 
 
 @pytest.mark.parametrize(
