@@ -91,9 +91,9 @@ def _class_of(key: str) -> str:
 
 
 def _sparkline(trend: Sequence[float]) -> str:
-    """Return the picture of a trend, empty without one; the value stands next to it.
+    """Return the picture of a trend, empty without one; the value is next to it.
 
-    The browser needs ten times as long for a sparkline of Streamlit's own, a chart of Vega.
+    Sparklines of Streamlit's own are charts of Vega: each visit of a page waits for them.
     """
     wide, high = _TREND_PX
     values = np.asarray(list(trend)[-wide:], dtype=float)

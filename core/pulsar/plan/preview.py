@@ -217,7 +217,7 @@ def _overloads(before_after: pa.Table, settings: EffectiveSettings) -> tuple[str
     return tuple(
         f"{row['broker']} is expected at {format_ratio(row['usage_ratio_after'])} "
         f"({format_ratio(row['usage_ratio_before'])} now), over the overload limit of "
-        f"{format_ratio(limit)}."
+        f"{format_ratio(limit)}. Move less, or to another broker."
         for row in rows.to_pylist()
         if not row["usage_ratio_before"] or row["usage_ratio_before"] <= limit
     )
