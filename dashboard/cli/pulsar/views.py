@@ -192,6 +192,8 @@ def preview(directory: Path, plan: Plan, *, as_json: bool) -> int:
             table(*pulsar_plans.before_after_text(outcome))
             say()
             say(f"In all {outcome.clients.sentence()}")
+            for text in outcome.overloads:
+                say(f"Warning: {text}")
             for text in outcome.notes:
                 say(f"Note: {text}")
         if body["expired"]:
