@@ -18,7 +18,7 @@ from core.progress import Progress
 from core.pulsar.load import usage_sources
 from core.pulsar.measures import TARGETS, Measures, Target, balance_sentence, measure
 from core.pulsar.plan.answer import plan_sentence
-from core.pulsar.plan.preview import OtherPreview, preview_plan
+from core.pulsar.plan.preview import OtherPreview, Preview, preview_plan
 from core.pulsar.presets import set_command
 from core.pulsar.rules.registry import assess
 from core.pulsar.settings import EffectiveSettings
@@ -188,18 +188,22 @@ def preview(directory: Path, plan: Plan, *, as_json: bool) -> int:
             say(f"  {item.rest}")
         _show_others(outcome.others)
         if outcome.steps:
-            say()
-            table(*pulsar_plans.before_after_text(outcome))
-            say()
-            say(f"In all {outcome.clients.sentence()}")
-            for text in outcome.overloads:
-                say(f"Warning: {text}")
-            for text in outcome.notes:
-                say(f"Note: {text}")
+            _show_totals(outcome)
         if body["expired"]:
             say(f"The plan expired at {plan.expires_at.isoformat()}: it can be read, not applied.")
 
     return emit(Answer(body, show), as_json=as_json)
+
+
+def _show_totals(outcome: Preview) -> None:
+    say()
+    table(*pulsar_plans.before_after_text(outcome))
+    say()
+    say(f"In all {outcome.clients.sentence()}")
+    for text in outcome.overloads:
+        say(f"Warning: {text}")
+    for text in outcome.notes:
+        say(f"Note: {text}")
 
 
 def _show_others(others: Sequence[OtherPreview]) -> None:
