@@ -8,6 +8,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 from fleet_builder import NOON, make_snapshot
+from fleet_edit import with_settings
 
 from core.errors import InputError, UnknownNameError
 from core.plan.codec import dump_plan, load_plan
@@ -245,6 +246,26 @@ def test_an_unknown_key_names_its_neighbours() -> None:
     assert "loadBalancerSheddingEnabled" in caught.value.hint
     with pytest.raises(InputError, match="No setting was named"):
         change()
+
+
+def test_a_threshold_of_shedding_that_is_off_is_named_as_without_effect() -> None:
+    key, switch = "loadBalancerBrokerThresholdShedderPercentage", "loadBalancerSheddingEnabled"
+    quiet = with_settings(FLEET, (None, switch, "false", "dynamic"))
+    (found,) = build_setting_plan(quiet, {key: "17"}, TERMS).by_severity("warning")
+    assert found.code == "shedding_off"
+    assert found.sentence == f"Shedding is off ({switch} is false), so {key} changes nothing now."
+    on = with_settings(FLEET)
+    for fleet, wanted in ((on, {key: "17"}), (quiet, {key: "17", switch: "true"})):
+        assert "shedding_off" not in codes(build_setting_plan(fleet, wanted, TERMS), "warning")
+    overloaded = {"loadBalancerBrokerOverloadedThresholdPercentage": "90"}
+    assert not build_setting_plan(quiet, overloaded, TERMS).by_severity("warning")
+
+
+def test_a_setting_says_what_the_brokers_follow_until_now() -> None:
+    key = "loadBalancerBrokerThresholdShedderPercentage"
+    file = with_settings(FLEET, (None, key, "25", "file"))
+    (step,) = build_setting_plan(file, {key: "17"}, TERMS).steps
+    assert step.describe() == f"Set {key} to 17 (until now 25, not set dynamically)"
 
 
 def test_a_setting_that_the_release_does_not_have_is_refused() -> None:

@@ -9,18 +9,22 @@ from core.errors import InputError
 from core.ids import path_fault
 from core.plan.model import Diagnostic, DiagnosticSeverity, Plan
 from core.plan.options import PlanOptions
+from core.pulsar.catalogue.shedding import SHEDDING_SETTINGS
 from core.pulsar.plan.checks import Basis, check_cluster
 from core.pulsar.plan.plan_factory import bare_plan, basis_of
+from core.pulsar.presets import upstream_words
 from core.pulsar.setting_values import is_same_setting, parse_upstream_value
 from core.pulsar.settings import Setting, known_setting
 from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES
 from core.pulsar.split import ALGORITHMS
-from core.pulsar.steps.setting import SetDynamicSetting, setting_request
+from core.pulsar.steps.setting import SetDynamicSetting, setting_request, setting_values
 from core.schemas.pulsar import STORED_PREFIX
 from core.snapshot import PulsarSnapshot
 
 _SHEDDER: Final = "loadBalancerLoadSheddingStrategy"
 _SPLITTER: Final = "defaultNamespaceBundleSplitAlgorithm"
+_THRESHOLDS: Final = frozenset(one.key for one in SHEDDING_SETTINGS if one.extremes is not None)
+"""What strategies decide by, and nothing else reads."""
 _PERCENT: Final = "percent"
 
 
@@ -58,8 +62,35 @@ def build_setting_plan(
         found += about
         if not any(item.severity == "error" or item.code == "already_set" for item in about):
             text = None if value is None else upstream_text(setting, value)
-            steps.append(SetDynamicSetting(key=key, before=before, value=text, reason=terms.reason))
+            steps.append(
+                SetDynamicSetting(
+                    key=key,
+                    before=before,
+                    value=text,
+                    running=_running(basis, key),
+                    reason=terms.reason,
+                )
+            )
+    found += _check_shedding(basis, steps)
     return bare_plan(basis, terms, steps, found, is_complete=len(steps) == len(wanted))
+
+
+def _running(basis: Basis, key: str) -> str | None:
+    settings = basis.settings
+    is_known = settings.origin(key) != "assumed" and key not in settings.differing()
+    return upstream_words(settings.value(key)) if is_known else None
+
+
+def _check_shedding(basis: Basis, steps: Iterable[SetDynamicSetting]) -> Iterator[Diagnostic]:
+    """Say which of the plan's settings no broker reads until shedding is on."""
+    values = setting_values(steps)
+    off = [key for key in basis.settings.shedding_off if values.get(key) != "true"]
+    unread = [key for key in values if key in _THRESHOLDS]
+    if off and unread:
+        what = unread[0] if len(unread) == 1 else f"{unread[0]} and {len(unread) - 1} others"
+        sentence = f"Shedding is off ({off[0]} is false), so {what} changes nothing now."
+        hint = f"To let the cluster shed by itself, set {off[0]} to true too."
+        yield _finding("warning", "shedding_off", unread[0], sentence, hint)
 
 
 def stored_settings(snapshot: PulsarSnapshot) -> dict[str, str]:

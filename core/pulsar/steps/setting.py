@@ -36,6 +36,7 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
         key: Upstream key.
         before: Its dynamic value when the plan was made, ``None``: it had none. The precondition.
         value: What it shall be, as the brokers write it; ``None``: removed.
+        running: What the brokers followed when the plan was made; ``None``: unknown.
     """
 
     phrase: ClassVar[Phrase] = Phrase("change", "setting", "changed", "was changed", order=2)
@@ -43,6 +44,7 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
     key: str
     before: str | None = None
     value: str | None = None
+    running: str | None = None
 
     @property
     def subject(self) -> str:
@@ -76,9 +78,11 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
         return f"{self.key} would be set to {self.value} ({self._describe_before()})."
 
     def _describe_before(self) -> str:
-        """Return the value when the plan was made; a plan does not know the brokers' files."""
+        """Return the value when the plan was made, as far as it was known."""
         if self.before is not None:
             return f"until now {self.before}"
+        if self.running is not None:
+            return f"until now {self.running or 'empty'}, {NOT_SET}"
         known = SETTING_BY_KEY.get(self.key)
         if known is None or known.default in (None, "", ()):
             return f"until now {NOT_SET}"
