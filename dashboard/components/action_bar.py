@@ -85,21 +85,26 @@ def show(effects: Sequence[Effect], buttons: Sequence[Button], *, key: str) -> N
             horizontal=True, vertical_alignment="center", gap="medium", key=f"action_bar_{key}"
         ),
     ):
-        for one in effects:
-            st.metric(
-                words.plain(one.label),
-                words.plain(one.value),
-                words.plain(one.note) or None,
-                delta_color="off",
-                delta_arrow="off",
-                width="content",
-            )
+        draw_effects(effects)
         st.space("stretch")
         with st.container(  # where there is no room the buttons go to the next line together
             horizontal=True, vertical_alignment="center", gap="small", width="content"
         ):
             for at, button in enumerate(buttons):
                 _draw(button, button.key or f"_{key}_action_{at}")
+
+
+def draw_effects(effects: Sequence[Effect]) -> None:
+    """Draw the figures alone, for the dialog that the bar opens."""
+    for one in effects:
+        st.metric(
+            words.plain(one.label),
+            words.plain(one.value),
+            words.plain(one.note) or None,
+            delta_color="off",
+            delta_arrow="off",
+            width="content",
+        )
 
 
 def _draw(button: Button, key: str) -> None:

@@ -35,6 +35,7 @@ from dashboard.presenters.findings import (
     listed,
     matching,
 )
+from dashboard.queries.findings import first_seen
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
@@ -54,7 +55,9 @@ _EXPLAIN: Final = "Explain"
 def of_cluster(page: ClusterPage[Any], findings: Sequence[Finding] | None = None) -> list[Listed]:
     """Return the findings of a page's cluster, or some of them, for :func:`show`."""
     found = page.reading.findings if findings is None else findings
-    return listed(page.name, found, system_of(page.cluster.kind).finding_links)
+    kind = page.cluster.kind
+    since = first_seen(kind, page.saved, page.stored, found)
+    return listed(page.name, found, system_of(kind).finding_links, since)
 
 
 def show(

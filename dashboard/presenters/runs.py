@@ -123,8 +123,9 @@ def _under_way(view: RunView, now: datetime) -> str:
         return f"paused. {view.sentence}"
     at_work = _at_work(view)
     if at_work is not None:
-        since = format_age(_seconds(at_work.begun_at, now))
-        return f"{at_work.step.subject} has been under way for {since}."
+        seconds = _seconds(at_work.begun_at, now)
+        since = f" for {format_age(seconds)}" if seconds >= 1 else ""
+        return f"{at_work.step.subject} has been under way{since}."
     if view.unresolved:
         return f"{plan_words.whether(view.unresolved[0].step)} is not known yet."
     return _following(view, now)

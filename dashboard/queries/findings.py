@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 from core.errors import OpsError, SnapshotError
@@ -21,6 +22,8 @@ _MAX_JUDGED: Final = 2_000
 
 Identity = tuple[str, str]
 """Code and subject: what stays the same from one snapshot to the next."""
+Judged = tuple[tuple[datetime, frozenset[Identity]], ...]
+"""Moment and findings of earlier snapshots, oldest first."""
 
 _READ: Final[Mapping[str, Callable[[CachedSnapshot], Reading | PegasusReading]]] = {
     "pulsar": Reading,
@@ -47,13 +50,15 @@ def identities(findings: Sequence[Finding]) -> frozenset[Identity]:
 
 def _look_back(
     key: tuple[str, tuple[CachedSnapshot, ...]],
-) -> tuple[tuple[datetime, frozenset[Identity]], ...]:
+) -> Judged:
     kind, entries = key
     found = [(entry.taken_at, _judged((kind, entry))) for entry in entries]
     return tuple((at, held) for at, held in found if held is not None)
 
 
 _looked_back = BackgroundResults(_look_back, max_entries=64, max_waiting=16)
+_latest: Final[dict[Path, Judged]] = {}
+"""By directory of a cluster's snapshots: what is shown until a newer one is judged as well."""
 
 
 def first_seen(
@@ -61,7 +66,8 @@ def first_seen(
 ) -> dict[Identity, datetime]:
     """Return since when each finding is known without a break, as far as snapshots are saved.
 
-    Earlier snapshots are judged in the background: at first, nothing is known.
+    Earlier snapshots are judged in the background: at first nothing is known, then what was known
+    at the snapshot before.
 
     Args:
         kind: Of the cluster's system.
@@ -77,12 +83,15 @@ def first_seen(
         found = _looked_back((kind, entries))
     except OpsError:
         return {}  # the log has the details
-    return {} if found is None else since_of(found, identities(findings))
+    if found is None:
+        former = _latest.get(stored.path.parent, ())
+        found = tuple(one for one in former if one[0] < stored.taken_at)
+    else:
+        _latest[stored.path.parent] = found
+    return since_of(found, identities(findings))
 
 
-def since_of(
-    past: Sequence[tuple[datetime, frozenset[Identity]]], shown: frozenset[Identity]
-) -> dict[Identity, datetime]:
+def since_of(past: Judged, shown: frozenset[Identity]) -> dict[Identity, datetime]:
     """Return the first moment of the unbroken stretch up to now in which each finding was there.
 
     Args:

@@ -339,7 +339,7 @@ def test_what_was_not_measured_is_unknown_and_never_zero():
     assert data.servers[0] == "b1:8080"
     assert data.before[0] == 0.9
     assert np.isnan(data.came).all()
-    assert set(outcome.outcome_table(view)["usage_came"]) == {"unknown"}
+    assert set(outcome.outcome_table(view)["usage_came"]) == {"not measured"}
     assert "not measured yet" in outcome.outcome_sentence(view)
     assert "measured" not in [trace.name for trace in outcome_bars(data).data]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from core.diagnosis.model import EVEN_RATIO, Cause, Diagnosis, Effect
+from core.diagnosis.model import Cause, Diagnosis, Effect
 from core.units import format_age, format_band, format_deviation, format_ratio, pluralize
 from dashboard.presenters.figures import KeyFigure, band_status
 
@@ -58,7 +58,7 @@ def rest_of(effect: Effect) -> str:
     """Return after how many rounds nothing moves any more with the fix."""
     if not effect.after.converges:
         return "never"
-    return pluralize(effect.after.rounds, "round") if effect.after.rounds else "at once"
+    return f"{effect.after.rounds:,}"
 
 
 def _value(value: float | None, unit: str) -> str:
@@ -116,12 +116,13 @@ def event_rows(found: OverTime) -> pd.DataFrame:
     )
 
 
-def key_figures(found: Diagnosis, deviation: float | None) -> list[KeyFigure]:
+def key_figures(found: Diagnosis, deviation: float | None, target_ratio: float) -> list[KeyFigure]:
     """Return the deviation as it is and with the best fix, and how far the search went.
 
     Args:
         found: The diagnosis.
         deviation: Of the snapshot; ``None``: unknown, or the system is judged by other means.
+        target_ratio: Half width of the target band of the system.
     """
     best = found.causes[0].effect if found.causes else None
     now = deviation if best is None else best.before.deviation
@@ -132,8 +133,8 @@ def key_figures(found: Diagnosis, deviation: float | None) -> list[KeyFigure]:
             KeyFigure(
                 label="Max deviation",
                 value=format_deviation(now),
-                note=f"target {format_band(EVEN_RATIO)}",
-                status=band_status(now, EVEN_RATIO),
+                note=f"target {format_band(target_ratio)}",
+                status=band_status(now, target_ratio),
                 help="Of the busiest server from the mean, when the balancer has ended.",
             )
         )
@@ -143,7 +144,7 @@ def key_figures(found: Diagnosis, deviation: float | None) -> list[KeyFigure]:
                 label="With the first fix",
                 value=format_deviation(best.after.deviation),
                 note=pluralize(best.after.moves, "move"),
-                status=band_status(best.after.deviation, EVEN_RATIO),
+                status=band_status(best.after.deviation, target_ratio),
             )
         )
     return [

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import streamlit as st
 
-from core.diagnosis.model import EVEN_RATIO
 from dashboard import state
 from dashboard.app_pages.diagnose import model
 from dashboard.app_pages.diagnose.queries import SECONDS, diagnosed, search
@@ -68,7 +67,9 @@ def _again() -> None:
 
 def _draw(page: ClusterPage[Any], system: DiagnoseSystem, key: Key, found: Diagnosed) -> None:
     diagnosis = found.diagnosis
-    figures.key_figures(model.key_figures(diagnosis, found.deviation), key="diagnose")
+    figures.key_figures(
+        model.key_figures(diagnosis, found.deviation, system.target_ratio), key="diagnose"
+    )
     words.answer(diagnosis.answer)
     # without a cause, what was promising and what the time did not allow is the answer
     notes = diagnosis.notes[:1] if diagnosis.causes else diagnosis.notes
@@ -113,13 +114,15 @@ def _opened(diagnosis: Diagnosis) -> Cause:
     return next((one for one in causes if model.title_of(one) == named), causes[0])
 
 
-def _rows(diagnosis: Diagnosis, next_pages: Sequence[Sequence[NextPage]]) -> pd.DataFrame:
+def _rows(
+    diagnosis: Diagnosis, next_pages: Sequence[Sequence[NextPage]], target_ratio: float
+) -> pd.DataFrame:
     """Return the causes with their effects as bars, and what leads on from each."""
     rows = model.rows_of(diagnosis)
     shown = np.nan_to_num(rows[["now", "fixed"]].to_numpy(np.float64))
     end_ratio = float(shown.max()) / 100 or None
     ratios = (rows["fixed"] / 100).tolist()
-    rows["fixed_bar"] = tables.deviation_bars(ratios, EVEN_RATIO, end_ratio=end_ratio)
+    rows["fixed_bar"] = tables.deviation_bars(ratios, target_ratio, end_ratio=end_ratio)
     rows["first"] = [found[0].label if found else None for found in next_pages]
     return rows
 
@@ -127,7 +130,7 @@ def _rows(diagnosis: Diagnosis, next_pages: Sequence[Sequence[NextPage]]) -> pd.
 def _table(page: ClusterPage[Any], system: DiagnoseSystem, diagnosis: Diagnosis) -> None:
     causes = diagnosis.causes
     next_pages = [system.next_pages(page, cause) for cause in causes]
-    rows = _rows(diagnosis, next_pages)
+    rows = _rows(diagnosis, next_pages, system.target_ratio)
 
     def select() -> None:
         picked = st.session_state[_TABLE].selection.rows
@@ -144,13 +147,13 @@ def _table(page: ClusterPage[Any], system: DiagnoseSystem, diagnosis: Diagnosis)
     columns = {
         "cause": tables.words("Cause"),
         "fixed": tables.percent("With the fix", "Max deviation from the mean, simulated."),
-        "fixed_bar": tables.deviation("Against the target"),
+        "fixed_bar": tables.deviation("Target"),
         "moves": tables.whole("Moves", "With the fix."),
-        "objects": tables.words("Object", width_px=112),
+        "objects": tables.words("Object", width_px=180),
         "measured": tables.words("Measured"),
         "limit": tables.words("Limit"),
         "back": tables.whole("Returned", "Moves to where a bundle or replica had been."),
-        "converges": tables.words("Converges", "When nothing moves any more, with the fix."),
+        "converges": tables.words("Rounds", "Until nothing moves any more, with the fix."),
     }
     if rows["first"].notna().any():  # the others are next to the explanation
         columns["first"] = st.column_config.ButtonColumn(

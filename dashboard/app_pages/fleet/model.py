@@ -224,7 +224,7 @@ def _traffic(rows: Sequence[FleetRow]) -> KeyFigure:
     return KeyFigure(
         label="Traffic",
         value=format_bytes_per_s(sum(one.traffic or 0.0 for one in known) if known else None),
-        note="in plus out",
+        note="in + out",
         trend=total,
         help="Of every cluster whose servers report it.",
     )

@@ -43,16 +43,20 @@ class PegasusDialog(ApplyDialog):
     Attributes:
         sentence: What the page says the plan would do.
         preview: What each step changes.
+        effects: The figures of the bar that opened it.
     """
 
     example: ClassVar[str] = "db3:34801 gets a new disk tonight"
 
     sentence: str
     preview: PegasusPreview
+    effects: Sequence[action_bar.Effect]
 
     def draw_effects(self) -> None:
-        """Draw the sentence, and the steps."""
+        """Draw the sentence, what the bar says of it, and the steps."""
         st.markdown(words.plain(self.sentence))
+        with st.container(horizontal=True, gap="medium", key="dialog_effects"):
+            action_bar.draw_effects(self.effects)
         rows = presenter.steps_frame(self.preview)
         columns = {
             "no": st.column_config.NumberColumn("", format="%d", width=40),
@@ -256,6 +260,7 @@ def draw_bar(
         label: Of the button that applies it; empty: ``Apply plan…``.
         command: Of the command line, which prepares the same plan; empty: there is none.
     """
+    effects = effects or effects_of(page, plan, preview)
     dialog = PegasusDialog(
         config=page.config,
         cluster=page.cluster,
@@ -263,10 +268,11 @@ def draw_bar(
         is_past=page.is_past,
         sentence=presenter.answer(plan, preview),
         preview=preview,
+        effects=effects,
     )
     apply = applying.apply_action(dialog)
     action_bar.show(
-        effects or effects_of(page, plan, preview),
+        effects,
         [
             action_bar.Button(
                 label="Shell lines", icon=":material/terminal:", on_click=_show_lines, key="_lines"

@@ -131,8 +131,15 @@ def _rebalance(strategy: str, broker: str) -> None:
     state.go("rebalance", **{state.PICK: strategy, state.BROKER: broker})
 
 
-def _because(rows: pd.DataFrame, columns: dict[str, tables.Column], *, key: str, alt: str) -> None:
-    """Draw a table, and under it the sentence of the selected row, else of the last."""
+def _because(
+    rows: pd.DataFrame,
+    columns: dict[str, tables.Column],
+    *,
+    key: str,
+    alt: str,
+    default_row: int = -1,
+) -> None:
+    """Draw a table, and under it the sentence of the selected row, else of ``default_row``."""
     picked = tables.table(
         rows.drop(columns="why"),
         columns,
@@ -142,7 +149,8 @@ def _because(rows: pd.DataFrame, columns: dict[str, tables.Column], *, key: str,
         selection="single-row",
     )
     if len(rows):
-        st.caption(words.plain(rows["why"].iloc[picked[0] if picked else -1]))
+        row = rows.iloc[picked[0] if picked else default_row]
+        st.caption(f"**{words.plain(str(row.iloc[0]))}**: {words.plain(row['why'])}")
 
 
 def _turning(page: PulsarPage, resting: frozenset[str], reason: BrokerReason) -> None:
@@ -222,6 +230,7 @@ def _leader_panel(page: PulsarPage, facts: LeaderFacts) -> None:
                 },
                 key="leader_next",
                 alt="Brokers that shed next, or are nearest to it",
+                default_row=0,
             )
     with right:
         _draw_resting(facts)

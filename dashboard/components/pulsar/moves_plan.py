@@ -214,6 +214,23 @@ def _preview_body(dialog: PulsarDialog) -> None:
     if dialog.preview.steps:
         draw_bars(dialog.preview)
     words.notes(dialog.preview.notes)
+    action = applying.apply_action(dialog)
+    if st.button(
+        action.label,
+        icon=action.icon,
+        type="primary",
+        disabled=action.is_disabled,
+        help=words.plain(action.help) or None,
+        on_click=_hide_and,
+        args=(action,),
+        key="_preview_apply",
+    ):
+        st.rerun()  # a click within a dialog draws the dialog alone
+
+
+def _hide_and(action: action_bar.Button) -> None:
+    _hide()
+    action.on_click(*action.args)
 
 
 def _by_hand(page: PulsarPage, dialog: PulsarDialog) -> None:

@@ -20,7 +20,7 @@ page = frame.open_page("Undo", PegasusPage)
 run_id = state.text(state.UNDO)
 if not run_id:
     words.answer("Choose the run to undo under Runs.")
-    st.button("Activity", icon=":material/history:", on_click=state.go, args=("activity",))
+    st.button("Open Runs", icon=":material/history:", on_click=state.go, args=("activity",))
     st.stop()
 st.button(
     f"Open run {words.plain(run_id)}",

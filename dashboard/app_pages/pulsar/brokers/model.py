@@ -433,10 +433,10 @@ def key_figures(
         KeyFigure(
             label="Traffic",
             value=format_bytes_per_s(traffic.total),
-            note="in plus out",
+            note="in + out",
             trend=[float(one.sum() / 1e6) for one in over if one.size],
         ),
-        KeyFigure(label="Message rate", value=format_msgs_per_s(rate.total), note="in plus out"),
+        KeyFigure(label="Message rate", value=format_msgs_per_s(rate.total), note="in + out"),
         KeyFigure(
             label="Bundles",
             value="unknown" if owned is None else f"{owned:,}",

@@ -166,7 +166,7 @@ def key_figures(load: Load, mean_broker: float | None, trend: Sequence[float]) -
         KeyFigure(
             label="Traffic",
             value=format_bytes_per_s(load.carried),
-            note="in plus out",
+            note="in + out",
             trend=trend,
         ),
         KeyFigure(

@@ -14,13 +14,12 @@ def subtitle(found: TopicLookup) -> str:
 
 def steps(found: TopicLookup) -> list[KeyFigure]:
     """Return the steps of the lookup, each a figure, in their order."""
+    low, _, high = found.bundle.rpartition("/")[2].partition("_")
     namespace, _, name = found.topic.partition("://")[2].rpartition("/")
     return [
         KeyFigure(label="1. Topic", value=name, note=namespace),
         KeyFigure(label="2. Hash", value=f"0x{found.hash:08x}", note="of the whole name"),
-        KeyFigure(
-            label="3. Bundle", value=found.bundle.rpartition("/")[2], note="contains the hash"
-        ),
+        KeyFigure(label="3. Bundle", value=low, note=f"to {high}, contains the hash"),
         KeyFigure(
             label="4. Owner",
             value=found.owner or (UNKNOWN if not found.is_owner_known else "none"),

@@ -10,7 +10,7 @@ import pandas as pd
 from core.actions.events import Measured
 from core.actions.views import RunView
 from core.plan.model import BrokerExpectation
-from core.units import format_age, format_bytes_per_s, format_deviation, format_ratio
+from core.units import UNKNOWN, format_age, format_bytes_per_s, format_deviation, format_ratio
 from dashboard.app_pages.run.charts import Outcome
 from dashboard.charts.scale import Unit
 from dashboard.presenters.figures import KeyFigure
@@ -103,7 +103,7 @@ def doubt(view: RunView) -> str:
     """Return when it was measured, and what else acted by then; empty: there is nothing to say."""
     measured = view.measured
     if measured is None:
-        return "" if view.is_ended else "Measured some 20 s after the end."
+        return "Brokers are measured some 20 s after the end of a run."
     other = measured.disturbed_by
     if other:
         return f"Run {other} acted in between: not all of it is the result of this run."
@@ -116,6 +116,7 @@ def doubt(view: RunView) -> str:
 
 def outcome_table(view: RunView) -> pd.DataFrame:
     """Return the same as a table, in words: unknown stays unknown."""
+    lacking = UNKNOWN if view.measured else "not measured"
     traffic, usage = outcome(view, "traffic"), outcome(view, "usage")
     at = {broker: row for row, broker in enumerate(usage.servers)}
     rows = []
@@ -124,8 +125,8 @@ def outcome_table(view: RunView) -> pd.DataFrame:
         rows.append(
             {
                 "broker": broker,
-                **_texts("traffic", traffic, row),
-                **(_texts("usage", usage, other) if other is not None else {}),
+                **_texts("traffic", traffic, row, lacking),
+                **(_texts("usage", usage, other, lacking) if other is not None else {}),
             }
         )
     return pd.DataFrame(
@@ -137,10 +138,14 @@ def outcome_table(view: RunView) -> pd.DataFrame:
     )
 
 
-def _texts(name: str, data: Outcome, row: int) -> dict[str, str]:
+def _texts(name: str, data: Outcome, row: int, not_measured: str) -> dict[str, str]:
     write = format_bytes_per_s if data.unit == "bytes/s" else format_ratio
-    moments = {"before": data.before, "expected": data.expected, "came": data.came}
+    moments = {
+        "before": (data.before, UNKNOWN),
+        "expected": (data.expected, UNKNOWN),
+        "came": (data.came, not_measured),
+    }
     return {
-        f"{name}_{moment}": write(float(values[row])) if np.isfinite(values[row]) else "unknown"
-        for moment, values in moments.items()
+        f"{name}_{moment}": write(float(values[row])) if np.isfinite(values[row]) else lacking
+        for moment, (values, lacking) in moments.items()
     }
