@@ -234,6 +234,7 @@ def test_a_second_server_stands_by_until_the_first_one_ends(config) -> None:
             assert second[0].startswith("Standby")
 
 
+@pytest.mark.slow
 def test_what_a_killed_server_was_at_is_marked_by_the_next_one(config, queue, tmp_path) -> None:
     job_id = ask(queue, parts=FOREVER)
     script = (

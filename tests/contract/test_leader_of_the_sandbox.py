@@ -117,6 +117,7 @@ def _is_a_race(watched: Watched, held: HeldRound, replayed: RoundPrediction) -> 
     )
 
 
+@pytest.mark.slow
 def test_every_round_is_replayed_from_the_znodes_alone_and_not_from_snapshots(
     watched: Watched,
 ) -> None:

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.zookeeper
 _SESSION_S = 8.0
 
 
+@pytest.mark.slow
 def test_orphans_of_a_broken_session_are_seen_and_then_gone() -> None:
     options = SandboxOptions(brokers=3, bundles=40, is_steady=True, session_timeout_s=_SESSION_S)
     with Sandbox(options) as sandbox, zookeeper_client(sandbox.zookeeper) as zookeeper:

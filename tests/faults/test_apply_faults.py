@@ -149,6 +149,7 @@ def test_owner_that_dies_in_the_middle_leaves_every_step_settled(
     assert_sound_but_moved(whole, site, view)
 
 
+@pytest.mark.slow
 def test_bundle_of_an_owner_that_dies_is_followed_to_where_it_lands(
     whole: Sandbox, site: ApplySite
 ) -> None:
@@ -164,6 +165,7 @@ def test_bundle_of_an_owner_that_dies_is_followed_to_where_it_lands(
     assert_sound_but_moved(whole, site, view)
 
 
+@pytest.mark.slow
 def test_broker_that_is_lost_before_its_turn_is_said_to_be_unreachable(
     whole: Sandbox, site: ApplySite
 ) -> None:

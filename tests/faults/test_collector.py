@@ -168,6 +168,7 @@ def test_second_collector_stands_by_and_takes_over(broker: SmallBroker, start) -
     second.next("collected")
 
 
+@pytest.mark.slow
 @pytest.mark.zookeeper
 def test_broker_that_leaves_brings_the_next_capture_forward(tmp_path: Path, start) -> None:
     with StrictZooKeeper(tmp_path / "zk") as server:

@@ -224,6 +224,7 @@ def test_topics_that_fail_are_named_and_read_again(observed: Observed) -> None:
     assert topics.opened > opened
 
 
+@pytest.mark.slow
 def test_without_the_package_the_snapshot_is_used_and_the_package_is_named(
     observed: Observed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

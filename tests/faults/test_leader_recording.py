@@ -129,6 +129,7 @@ def test_a_bundle_that_moved_is_deleted_and_new(cluster: RecordedCluster, tmp_pa
     assert [kind for kind, _ in of(events, bundle)] == ["init", "del", "new"]
 
 
+@pytest.mark.slow
 def test_after_a_lost_connection_every_znode_is_compared(
     cluster: RecordedCluster, server: ZooKeeperProcess, tmp_path: Path
 ) -> None:

@@ -107,6 +107,7 @@ def test_a_target_that_dies_between_the_two_steps_of_a_move_is_told_and_never_re
     assert proposals(sandbox) == 1
 
 
+@pytest.mark.slow
 @SLOWLY
 def test_a_leader_that_dies_within_a_move_leaves_an_end_that_the_partition_confirms(
     sandbox: PegasusSandbox, site: PegasusSite, tmp_path: Path
@@ -197,6 +198,7 @@ def test_a_lost_reply_in_a_batch_stops_what_is_not_sent_and_the_rest_is_settled_
     assert proposals(sandbox) == 1
 
 
+@pytest.mark.slow
 @SLOWLY
 def test_a_worker_that_dies_within_a_copy_is_followed_by_one_that_only_looks(
     sandbox: PegasusSandbox, site: PegasusSite, tmp_path: Path

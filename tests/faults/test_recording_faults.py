@@ -118,6 +118,7 @@ def test_history_that_cannot_be_written_is_told_once_and_mends_itself(
     assert minutes(state) == status(state)["minutes"]
 
 
+@pytest.mark.slow
 def test_history_that_vanishes_is_begun_anew(tmp_path: Path, start) -> None:
     state = tmp_path / "state"
     running = start(every_s=2.0)

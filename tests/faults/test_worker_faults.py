@@ -102,6 +102,7 @@ def test_cluster_made_read_only_in_the_file_stops_the_run_that_is_under_way(
     assert view.counts["SKIPPED"] >= 1
 
 
+@pytest.mark.slow
 def test_broken_run_is_mended_later_and_does_not_block_the_next(
     sandbox: Sandbox, site: ApplySite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +159,7 @@ def set_dynamic(sandbox: Sandbox, value: bytes) -> None:
         client.close()
 
 
+@pytest.mark.slow
 def test_two_workers_measure_a_run_once(site: ApplySite, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("connectors.worker.worker.MEASURE_AFTER_S", 1.0)
     run_id = site.ask(site.plan(1))

@@ -52,6 +52,7 @@ def split_plan(site: ApplySite, cluster: RealPulsar, wish: SplitSpec) -> Plan:
     return found[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("is_unloaded", "has_zookeeper"),
     [(False, True), (True, True), (True, False)],

@@ -63,6 +63,7 @@ def _kept() -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 def test_moves_and_counts_of_every_round_are_the_real_class_s() -> None:
     kept, wrong, seen, acted = _kept(), [], Counter[str](), 0
     for seed in SEEDS:

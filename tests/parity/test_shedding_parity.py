@@ -152,6 +152,7 @@ def test_4_0_s_uniform_shedder_takes_bundles_that_4_2_s_leaves() -> None:
     assert sum(old[str(seed)][name] != new[str(seed)][name] for seed in range(FLEETS)) > 10
 
 
+@pytest.mark.slow
 def test_the_real_classes_still_pick_what_is_kept(told: Answers) -> None:
     _compare(told)
 

@@ -148,6 +148,7 @@ def test_where_a_namespace_is_nearly_full_as_many_are_chosen(jars: None, tmp_pat
     assert len(concentrated) > 5
 
 
+@pytest.mark.slow
 def test_a_sample_asked_again_is_what_was_kept(jars: None, tmp_path: Path) -> None:
     kept = load_digests("split")
     again = ask_digests("split", list(SPLIT_SEEDS)[::15], tmp_path)

@@ -166,6 +166,7 @@ def test_the_older_classes_still_do_what_is_kept(release: str, tmp_path: Path) -
     assert ask_digests("transfer", seeds, tmp_path, release) == load_digests("transfer", release)
 
 
+@pytest.mark.slow
 def test_a_sample_asked_again_is_what_was_kept(asked: list[Asked]) -> None:
     kept = load_digests("transfer")
     for fleet, told, *_ in asked:

@@ -190,6 +190,7 @@ def test_a_worker_may_die_at_any_moment(story, first, stride, record_property) -
     record_property("fault worker dies at a call, in virtual time", figures)
 
 
+@pytest.mark.slow
 @_each(STORIES)
 def test_a_worker_and_its_heirs_may_all_die(story, first, stride) -> None:
     total = len(_crossings_of(story))
@@ -213,6 +214,7 @@ def test_a_worker_that_slept_through_its_lease_does_no_harm(story, first, stride
         _settled(world)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hours", [-30.0, -2.0, 2.0, 30.0])
 @_each(STORIES)
 def test_clock_that_jumps_at_any_moment_costs_no_time_and_no_step(

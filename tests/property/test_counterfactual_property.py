@@ -166,6 +166,7 @@ def test_a_counterfactual_of_a_bundle_turns_what_is_decided_about_it(
         assert point.sheds is not (bundle in moved)
 
 
+@pytest.mark.slow
 @every_strategy
 @given(world=worlds(), data=st.data())
 @settings(max_examples=examples(3) * EXAMPLES, deadline=None)

@@ -51,6 +51,7 @@ def assert_no_worse(snapshot: PulsarSnapshot, values: dict[str, object], seed: i
     assert after.deviation_after <= now + MIN_GAIN_RATIO
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [*range(FAST), *SLOW])
 def test_no_recommendation_makes_the_simulation_worse_with_any_draws(number):
     snapshot = cluster(number)

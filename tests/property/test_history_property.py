@@ -45,6 +45,7 @@ def held(snapshot: Storable) -> dict[str, list]:
     return {name: table.to_pylist() for name, table in snapshot.tables.items()}
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(3), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 6), st.sampled_from((60.0, 600.0)))
 def test_every_minute_of_a_changing_pulsar_comes_back(seed, restart_at, every_s) -> None:

@@ -76,6 +76,7 @@ def told(rounds) -> list[object]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", SHEDDING_STRATEGIES, ids=lambda one: one.name)
 def test_the_plan_is_the_one_of_a_process(cluster, whole, strategy):
     snapshot, _ = whole

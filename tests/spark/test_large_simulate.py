@@ -116,6 +116,7 @@ def with_idle_quotas(snapshot: PulsarSnapshot) -> PulsarSnapshot:
     return PulsarSnapshot.build(snapshot.manifest, {**snapshot.tables, "policies": policies})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["ThresholdShedder", "OverloadShedder"])
 def test_quotas_of_bundles_without_statistics_change_nothing(tasks_here, tmp_path, strategy):
     same_rounds(None, tmp_path, with_idle_quotas(fleet("gaps and ties")), run_of(strategy))

@@ -54,6 +54,7 @@ def assert_same(there: Mapping[str, pa.Table], here: Mapping[str, pa.Table]) -> 
         assert there[name].equals(table), name
 
 
+@pytest.mark.slow
 def test_trends_are_the_same(spark: SparkSession, past: HistoryStore) -> None:
     request, scope = TrendsRequest(period="hour"), RecordScope()
     here = trends_here(past, request, scope, NoProgress())

@@ -84,7 +84,9 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
+)
 def test_the_history_gives_the_tape_that_its_snapshots_give(tmp_path, seed):
     snapshots = pegasus_minutes(seed, 20)
     store = HistoryStore(HistoryLocation(str(tmp_path)))

@@ -54,6 +54,8 @@ def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
 
 COMMAND = typer.main.get_command(app)
 LEAVES = dict(leaves(COMMAND))
+MINUTES = {("history", "export"), ("history", "import"), ("pegasus", "balance")}
+"""They do their work with most of what is tried."""
 
 
 def values_for(param: Any) -> tuple[str, ...]:
@@ -165,7 +167,13 @@ def outcome(line: list[str]) -> tuple[int | str, str]:
     return code, out.getvalue() + err.getvalue()
 
 
-@pytest.mark.parametrize("path", LEAVES, ids=" ".join)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=[pytest.mark.slow] if path in MINUTES else [], id=" ".join(path))
+        for path in LEAVES
+    ],
+)
 def test_bad_input_is_one_sentence(path: tuple[str, ...], bench: Bench) -> None:
     bad = []
     for line in bench.lines(path):

@@ -72,6 +72,7 @@ def test_an_hour_that_has_just_ended_is_left_alone(tmp_path) -> None:
     assert store.compact("fleet", NOON + timedelta(minutes=6)).hours > 0
 
 
+@pytest.mark.slow
 def test_a_huge_hour_is_put_together_in_pieces(tmp_path) -> None:
     store = store_at(tmp_path)
     minutes = record(store, "fleet", 8, NOON + timedelta(minutes=58))
@@ -83,6 +84,7 @@ def test_a_huge_hour_is_put_together_in_pieces(tmp_path) -> None:
         assert again.snapshot_id == snapshot.snapshot_id
 
 
+@pytest.mark.slow
 def test_recording_goes_on_while_files_are_put_together(tmp_path) -> None:
     store = store_at(tmp_path)
     old = record(store, "fleet", 6, NOON - timedelta(minutes=1))
@@ -195,6 +197,7 @@ def test_sizes_count_files_rows_and_bytes_of_one_cluster(tmp_path) -> None:
     assert found.bytes == sum(file.stat().st_size for file in on_disk)
 
 
+@pytest.mark.slow
 def test_logs_are_summed_up_so_that_opening_stays_quick(tmp_path) -> None:
     store = store_at(tmp_path)
     for at in range(65):

@@ -285,6 +285,7 @@ def refuses_deletes(database: Path) -> None:
         raw.execute("DELETE FROM trimtab_entries")
 
 
+@pytest.mark.slow
 def test_writers_go_on_while_entries_are_archived(config, database, journal, tmp_path, capsys):
     for _ in range(40):
         add(journal, RUNS[0], [claimed()] * 25)

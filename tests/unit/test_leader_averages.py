@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -82,6 +83,7 @@ def looped(sides: tuple[Naive, Naive], code: int, report: dict | None, runs: int
             side.run()
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(steps)
 def test_lazy_averages_equal_the_loop(taken: list[tuple[int, dict | None, int]]) -> None:

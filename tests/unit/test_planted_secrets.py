@@ -127,6 +127,7 @@ def test_no_secret_is_printed_logged_or_written(place, capsys, caplog, monkeypat
         assert not holding, name
 
 
+@pytest.mark.slow
 def test_no_secret_is_in_logs_as_json(place, capsys, monkeypatch, own_logging) -> None:
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a bug")

@@ -189,6 +189,7 @@ def test_an_expression_that_cannot_be_evaluated_is_named_with_its_policy(
     assert len(sentence) < 400
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "pattern",
     [

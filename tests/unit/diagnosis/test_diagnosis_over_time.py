@@ -45,6 +45,7 @@ def test_moves_and_what_came_back_are_counted(site):
     assert found.worst.problem
 
 
+@pytest.mark.slow
 def test_a_move_comes_with_the_verdict_of_the_minute_before(site):
     store = store_in(site.state_dir)
     moved = store.rows("events", "fleet", columns=("kind", "subject")).to_pylist()
@@ -60,6 +61,7 @@ def test_a_cluster_without_a_record_is_refused(tmp_path):
         over_time(store_in(tmp_path), "nope", HOUR, QUICK, NoProgress())
 
 
+@pytest.mark.slow
 def test_the_command_reads_the_record(site, capsys):
     words = ["diagnose", "fleet", "--since", "1h", "--seconds", "9", "--config", str(site.config)]
     assert run_command([*words, "--json"]) == 0

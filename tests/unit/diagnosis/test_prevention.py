@@ -103,6 +103,7 @@ def test_candidates_for_which_there_is_no_time_are_counted(folder):
     assert none.best is None
 
 
+@pytest.mark.slow
 def test_a_calm_and_even_cluster_needs_no_other_setting(tmp_path):
     store = store_in(tmp_path)
     recorded(store, lived(report("healthy_four_equal")), "c")
