@@ -120,6 +120,7 @@ def _filters(rows: Sequence[Listed], key: str, title: str) -> list[Listed]:
         )
         text = st.text_input(
             "Filter",
+            live=tables.TYPING_PAUSE,
             key=f"_{key}_text",
             placeholder="Filter",
             label_visibility="collapsed",

@@ -44,6 +44,8 @@ Column = Any
 ROW_PX: Final = 29
 WRAPPED_PX: Final = 60
 """A row of sentences: three lines."""
+TYPING_PAUSE: Final = "400ms"
+"""A text that filters a table filters it after such a pause, without Enter."""
 
 
 def percent(label: str, help_text: str = "", *, width_px: int | None = None) -> Column:

@@ -154,6 +154,7 @@ def _filters(
             status = _pick("State", [one.lower() for one in RUN_WORDS], state.STATE, 130)
         text = st.text_input(
             "Contains",
+            live=tables.TYPING_PAUSE,
             key=state.TEXT,
             bind="query-params",
             placeholder="bundle, node, reason, run",

@@ -58,6 +58,7 @@ def draw_events(query: HistoryQuery, wanted: Sequence[str]) -> None:
     """Draw the events of the period, filtered; a ticked row is shown in full."""
     text = st.text_input(
         "Contains",
+        live=tables.TYPING_PAUSE,
         key=state.CONTAINS,
         bind="query-params",
         placeholder="bundle, broker, node, setting",

@@ -58,6 +58,7 @@ def _table(job: Job, name: str) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         contains = st.text_input(
             "Contains",
+            live=tables.TYPING_PAUSE,
             key=state.CONTAINS,
             bind="query-params",
             placeholder="Part of any text",

@@ -91,7 +91,11 @@ def all_tables(page: PegasusPage) -> None:
             bind="query-params",
         )
         contains = st.text_input(
-            "Name contains, or id", key=state.CONTAINS, bind="query-params", width=160
+            "Name contains, or id",
+            key=state.CONTAINS,
+            bind="query-params",
+            live=tables.TYPING_PAUSE,
+            width=160,
         )
         only = st.selectbox("Only", model.ONLY, key=state.ONLY, bind="query-params", width=120)
         sort = st.selectbox(

@@ -82,7 +82,12 @@ with right:
 
 with st.container(horizontal=True, vertical_alignment="bottom"):
     contains = st.text_input(
-        "Name contains", key=state.CONTAINS, bind="query-params", placeholder="0x4000", width=180
+        "Name contains",
+        key=state.CONTAINS,
+        bind="query-params",
+        live=tables.TYPING_PAUSE,
+        placeholder="0x4000",
+        width=180,
     )
     namespace = st.selectbox(
         "Namespace",

@@ -100,6 +100,7 @@ def draw_policies(page: PulsarPage, found: Isolation) -> None:
     contains = (
         st.text_input(
             "Contains",
+            live=tables.TYPING_PAUSE,
             key=state.CONTAINS,
             bind="query-params",
             placeholder="Part of a policy, namespace or broker",

@@ -42,7 +42,11 @@ def bundles(page: PulsarPage) -> None:
             width=260,
         )
         contains = st.text_input(
-            "Bundle or broker contains", key=state.CONTAINS, bind="query-params", width=300
+            "Bundle or broker contains",
+            key=state.CONTAINS,
+            bind="query-params",
+            live=tables.TYPING_PAUSE,
+            width=300,
         )
     st.caption(words.plain(f"{model.meaning(chosen)} {model.since_text(found)}".strip()))
     rows, count = model.owned_table(

@@ -166,6 +166,7 @@ def _settings_table(page: PulsarPage) -> None:
         )
         contains = st.text_input(
             "Contains",
+            live=tables.TYPING_PAUSE,
             key=state.CONTAINS,
             bind="query-params",
             placeholder="Filter by name or meaning",
