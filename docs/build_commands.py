@@ -20,6 +20,7 @@ import typer  # noqa: E402  # the checkout comes first on the path
 
 from dashboard.cli.commands import COMMANDS  # noqa: E402  # the same
 from dashboard.cli.main import app  # noqa: E402  # the checkout comes first on the path
+from dashboard.cli.registry import type_name  # noqa: E402  # the same
 
 PAGE: Final = ROOT / "docs" / "reference" / "commands.md"
 HEAD: Final = """\
@@ -47,17 +48,8 @@ Tasks step by step: [guides](../guides/README.md).
 | 3 | answered, but incomplete: what could not be read, or is damaged, is named on standard error |
 | 130 | stopped with Ctrl-C before it was done; services (`demo`, `collect` ...) end with 0 |
 """
-TYPES: Final = {
-    "str": "TEXT",
-    "int": "INTEGER",
-    "int range": "INTEGER",
-    "float": "NUMBER",
-    "float range": "NUMBER",
-    "path": "PATH",
-}
 _EXTRA: Final = re.compile(r"\s*\[((?:default: |required|[^\[\]]*<=?x|x>=?).*)\]$")
 _DEFAULT: Final = re.compile(r"default: (.*)", re.DOTALL)
-_TYPE: Final = re.compile(r"<([^>]*)>")
 
 
 def reference() -> str:
@@ -115,13 +107,9 @@ def _row(parameter: Any, spelled: str, meaning: str) -> str:
     if parameter.opts[0].startswith("-"):
         spellings = (*parameter.opts, *parameter.secondary_opts)
         names = " / ".join(f"`{name}`" for name in spellings)
-        value = spelled
-        for name in spellings:
-            value = value.replace(name, "", 1)
+        shown = parameter.metavar or type_name(parameter) or "flag"
     else:
-        names = f"`{_cell(spelled.partition(' <')[0])}`"
-        value = "".join(_TYPE.findall(spelled)) or "str"
-    shown = _type_name(_TYPE.sub(lambda one: one[1], value).strip(" /,"))
+        names, shown = f"`{_cell(spelled)}`", type_name(parameter)
     if limits:
         shown += f", {limits.replace('<=x<=', ' to ').replace('x>=', 'min ')}"
     if getattr(parameter, "multiple", False) or parameter.nargs == -1:
@@ -143,12 +131,6 @@ def _without_extras(meaning: str) -> tuple[str, str, str]:
         else:
             limits = extra
     return meaning[: found.start()], default, limits
-
-
-def _type_name(value: str) -> str:
-    if inner := re.fullmatch(r"list\[(\w+)\]", value):
-        value = inner[1].lower()
-    return TYPES.get(value, value or "flag")
 
 
 def _paragraphs(command: Any) -> str:

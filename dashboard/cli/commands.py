@@ -543,3 +543,25 @@ COMMANDS: Final[Mapping[str, Mapping[str, Entry | Group]]] = {
     },
 }
 """The commands of ``trimtab`` by heading and name."""
+
+OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "balance": ("simulate", "pegasus balance"),
+    "brokers": ("explain", "health"),
+    "bundles": ("owners", "lookup", "advise bundles"),
+    "calculators": ("advise",),
+    "clusters": ("health", "check"),
+    "config": ("check", "doctor"),
+    "fleet": ("health",),
+    "maintenance": ("pegasus drain", "pegasus offline", "pegasus rolling-update"),
+    "move": ("unload", "pegasus move"),
+    "namespaces": ("tenants", "isolation"),
+    "partitions": ("pegasus health", "advise partitions"),
+    "plan": ("optimize", "preview", "apply"),
+    "rebalance": ("optimize", "shed", "pegasus rebalance"),
+    "replicas": ("pegasus nodes", "pegasus tables"),
+    "serve": ("dashboard",),
+    "settings": ("doctor", "set"),
+    "status": ("health", "pegasus health"),
+    "strategies": ("shed", "backtest"),
+}
+"""Words of the pages and of Pulsar's and Pegasus' own tools, with the commands for them."""

@@ -7,18 +7,19 @@ command line starts at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from difflib import get_close_matches
 from functools import wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, get_args
 
 import typer
 from typer._click.shell_completion import CompletionItem
 from typer.core import TyperCommand, TyperGroup
 
-from dashboard.cli.commands import Entry, Group
+from dashboard.cli.commands import OTHER_NAMES, Entry, Group
 from dashboard.cli.names import Names, completed, names_of
 from dashboard.cli.options import Wide
 from dashboard.cli.output import EXIT_USAGE, UsageFaultError, note
@@ -33,6 +34,9 @@ CONNECTORS: ContextVar[tuple[CommandConnector, ...]] = ContextVar("connectors", 
 
 MAX_WHOLE: Final = 2**53
 """Beyond it JSON and floating-point numbers lose digits, and arrays their indices."""
+
+_TYPES: Final[Mapping[Any, str]] = {str: "TEXT", int: "INTEGER", float: "NUMBER", Path: "PATH"}
+"""How help and reference write the type of a value."""
 
 _EXAMPLE: Final = "\b\nExample:\n  {}"
 _EXIT_CODES: Final = "Exit codes: 0 done, 1 failed, 2 bad usage, 3 incomplete, 130 Ctrl-C."
@@ -80,7 +84,7 @@ class CommandGroup(TyperGroup):
             STATUS.start(f"trimtab {name}")  # its imports can take a second
         if name in self.entries or ctx.resilient_parsing or name.startswith("-"):
             return super().resolve_command(ctx, args)
-        near = suggested(name, self.sections)
+        near = suggested(name, self.sections, OTHER_NAMES if ctx.parent is None else {})
         see = f"Run `{ctx.command_path} --help` for the list."
         raise UsageFaultError(
             f"{ctx.command_path} has no command {name!r}.",
@@ -112,17 +116,35 @@ def group_of(sections: Mapping[str, Mapping[str, Entry | Group]]) -> type[Comman
     return type("CommandGroup", (CommandGroup,), {"sections": sections})
 
 
-def suggested(name: str, sections: Mapping[str, Mapping[str, Entry | Group]]) -> list[str]:
-    """Return up to three commands near a mistyped name, those in groups with the group's name."""
-    known: dict[str, list[str]] = {}
+def suggested(
+    name: str,
+    sections: Mapping[str, Mapping[str, Entry | Group]],
+    other_names: Mapping[str, Sequence[str]],
+) -> list[str]:
+    """Return up to three commands for a name that is none, those in groups with the group's name.
+
+    Args:
+        name: A slip, or another name.
+        sections: The commands.
+        other_names: Commands by other names that people have for them.
+    """
+    known = {one: list(commands) for one, commands in other_names.items()}
     for section in sections.values():
         for one, entry in section.items():
             known.setdefault(one, []).append(one)
             for inner in entry.sections.values() if isinstance(entry, Group) else ():
                 for each in inner:
                     known.setdefault(each, []).append(f"{one} {each}")
-    near = get_close_matches(name, known, n=_SUGGESTIONS, cutoff=_NEAR)
-    return [words for one in near for words in known[one]][:_SUGGESTIONS]
+    is_known = name in known
+    near = [name] if is_known else get_close_matches(name, known, n=_SUGGESTIONS, cutoff=_NEAR)
+    found = dict.fromkeys(words for one in near for words in known[one])
+    return list(found)[:_SUGGESTIONS]
+
+
+def type_name(param: Any) -> str:
+    """Return the type of a parameter's values in words; empty: it is a switch."""
+    kind = param.type_descriptor.annotation
+    return _TYPES.get(kind) or "|".join(_TYPES.get(one, one) for one in get_args(kind))
 
 
 class _Commands(Mapping[str, Any]):
@@ -165,6 +187,9 @@ def _load(name: str, entry: Entry | Group) -> Any:
         command.params.append(_wide())
     command.epilog = f"{_EXAMPLE.format(entry.example)}\n\n{_EXIT_CODES}"
     for param in command.params:
+        # Typer's own is <list[Path]>; an argument has its name alone
+        shown = type_name(param) if param.param_type_name == "option" else ""
+        param.display_type = lambda _context, shown=shown: shown
         if (names := names_of(param)) is not None:
             param.shell_complete = _completing(names)
     return command

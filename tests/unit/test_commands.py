@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 import typer
 
 from dashboard.cli import signatures, source
-from dashboard.cli.commands import COMMANDS, Entry, Group
+from dashboard.cli.commands import COMMANDS, OTHER_NAMES, Entry, Group
 from dashboard.cli.main import app, run
 from dashboard.cli.output import say
 
@@ -77,6 +78,7 @@ def test_the_example_of_a_command_parses_and_is_in_its_help(
     assert run([*words.split(), "--help"]) == 0
     shown = capsys.readouterr().out
     assert f"Example:\n    {example}" in shown
+    assert re.findall(r"<\w+[\w\[\] ]*>", shown) == []  # Typer's names of types
 
 
 @pytest.mark.parametrize("group", ["", *GROUPS])
@@ -110,6 +112,9 @@ def test_the_help_lists_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> No
         ("helth", "Did you mean health or pegasus health?"),
         ("pegasus drian", "Did you mean drain?"),
         ("drain", "pegasus drain"),
+        ("diagnose-x", "Did you mean diagnose?"),
+        ("rebalance", "Did you mean optimize or shed or pegasus rebalance?"),
+        ("broker", "Did you mean explain or health?"),
         ("shed snap --strateg x", "--strategy"),
         ("completion bsh", "Did you mean bash"),
     ],
@@ -124,10 +129,16 @@ def test_a_mistyped_word_is_answered_with_near_ones(
 def test_a_word_that_is_near_no_command_gets_no_suggestion(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert run(["brokes"]) == 2
+    assert run(["zookeeper"]) == 2
     shown = capsys.readouterr().err
     assert "Did you mean" not in shown
     assert "Run `trimtab --help` for the list." in shown
+
+
+def test_other_names_are_no_commands_and_lead_to_commands() -> None:
+    known = {*EVERY, *GROUPS}
+    assert not known & set(OTHER_NAMES)
+    assert {words for commands in OTHER_NAMES.values() for words in commands} <= known
 
 
 HELPS = """
