@@ -137,6 +137,7 @@ def _start_sandboxes(
                 *("--kind", kind, "--seed", str(request.seed), "--write-config", str(file)),
                 *part(kind, "sandbox").options(request),
             ),
+            is_read=True,
         )
         for kind, file in files.items()
     ]

@@ -25,7 +25,9 @@ from core.errors import ConfigError, OpsError
 from dashboard.cli.output import note
 
 END_GRACE_S: Final = 8.0
-"""How long a child may take to end before it is killed."""
+"""How long children may take to end before they are killed."""
+_QUIET_END_S: Final = 1.0
+"""An end that takes longer says that it is under way."""
 
 _POLL_S: Final = 0.1
 _FIRST_WAIT_S: Final = 1.0
@@ -44,12 +46,21 @@ class ChildEndedError(OpsError):
 
 @dataclass
 class Child:
-    """One child process, how it is started, and where its output goes."""
+    """One child process.
+
+    Attributes:
+        name: What it is called.
+        process: It runs, or has ended.
+        log: Where its output goes.
+        again: Starts it once more.
+        is_read: The others read it, and would wait for its answers: it ends after them.
+    """
 
     name: str
     process: subprocess.Popen[bytes]
     log: Path
     again: Callable[[], subprocess.Popen[bytes]] = field(repr=False)
+    is_read: bool = False
 
     @property
     def has_ended(self) -> bool:
@@ -119,7 +130,7 @@ class Supervisor:
     Attributes:
         log_dir: One log file a child.
         stop: Set when the command should end (Ctrl-C, SIGTERM).
-        grace_s: How long a child may take to end before it is killed.
+        grace_s: How long children may take to end before they are killed.
     """
 
     log_dir: Path
@@ -138,8 +149,17 @@ class Supervisor:
         name: str,
         command: Sequence[str],
         environment: Mapping[str, str] | None = None,
+        *,
+        is_read: bool = False,
     ) -> Child:
-        """Start one child; its output goes to ``<log_dir>/<name>.log``."""
+        """Start one child; its output goes to ``<log_dir>/<name>.log``.
+
+        Args:
+            name: What it is called.
+            command: Program and arguments.
+            environment: In addition to this process' own.
+            is_read: The others read it: it ends after them.
+        """
         self.log_dir.mkdir(parents=True, exist_ok=True)
         log = self.log_dir / f"{name}.log"
 
@@ -154,7 +174,7 @@ class Supervisor:
                     start_new_session=True,  # Ctrl-C reaches us alone; we end them in order
                 )
 
-        child = Child(name, run("wb"), log, again=lambda: run("ab"))
+        child = Child(name, run("wb"), log, again=lambda: run("ab"), is_read=is_read)
         self.children.append(child)
         return child
 
@@ -210,19 +230,29 @@ class Supervisor:
                 each.look(time.monotonic())
 
     def end(self) -> None:
-        """End all children, the last one first; those that do not end in time are killed."""
-        for child in reversed(self.children):
+        """End all children, those that others read last; who does not end in time is killed."""
+        ending = threading.Timer(_QUIET_END_S, note, ["Stopping…"])
+        ending.daemon = True
+        ending.start()
+        for is_read in (False, True):
+            self._end([child for child in reversed(self.children) if child.is_read is is_read])
+        ending.cancel()
+        self.children.clear()
+
+    def _end(self, children: Sequence[Child]) -> None:
+        """End some children together; they share the time that they have."""
+        for child in children:
             if not child.has_ended:
                 child.process.terminate()
-        for child in reversed(self.children):
+        until = time.monotonic() + self.grace_s
+        for child in children:
             child.let_go()
             try:
-                child.process.wait(self.grace_s)
+                child.process.wait(max(until - time.monotonic(), 0.0))
             except subprocess.TimeoutExpired:
                 note(f"The {child.name} did not end in {self.grace_s:.0f} s; it is killed.")
                 child.process.kill()
                 child.process.wait()
-        self.children.clear()
 
 
 @contextlib.contextmanager

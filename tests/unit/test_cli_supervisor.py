@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import psutil
@@ -57,6 +58,34 @@ def test_a_child_that_does_not_want_to_end_is_killed(tmp_path, capsys) -> None:
         child = start(supervisor, STUBBORN)
     assert child.process.returncode == -signal.SIGKILL
     assert "it is killed" in capsys.readouterr().err
+
+
+def test_what_others_read_ends_after_them_and_a_long_end_says_so(tmp_path, capsys) -> None:
+    slow = (
+        "import os, signal, sys, time\n"
+        "def end(*_):\n"
+        "    time.sleep(1.5)\n"
+        "    os.kill(int(sys.argv[1]), 0)  # fails where it is gone\n"
+        "    os._exit(0)\n"
+        f"signal.signal(signal.SIGTERM, end)\n{STAY}"
+    )
+    with Supervisor(tmp_path) as supervisor:
+        read = supervisor.start("server", [sys.executable, "-c", STAY], is_read=True)
+        reader = supervisor.start("reader", [sys.executable, "-c", slow, str(read.process.pid)])
+        supervisor.wait_until(
+            lambda: last_line(reader.log) == "here", "The reader", DEADLINE_S, [read, reader]
+        )
+    assert reader.process.returncode == 0, reader.log.read_text()
+    assert read.has_ended
+    assert capsys.readouterr().err == "Stopping…\n"
+
+
+def test_children_that_do_not_end_share_the_time_that_they_have(tmp_path) -> None:
+    with Supervisor(tmp_path, grace_s=1.0) as supervisor:
+        for number in range(3):
+            start(supervisor, STUBBORN, f"child-{number}")
+        began = time.monotonic()
+    assert time.monotonic() - began < 2.5
 
 
 def test_a_crash_is_told_with_its_last_words_and_its_log(tmp_path) -> None:
