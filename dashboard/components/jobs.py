@@ -192,10 +192,13 @@ def draw_list(config: Config, jobs: Sequence[Job], *, key: str) -> None:
     every = None if is_over else state.ticking(LOOK_EVERY_S)
     names = frozenset(job.id for job in jobs)
     ended = sum(job.is_ended for job in jobs)
-    st.fragment(partial(_list, config, names, ended, key), run_every=every)()
+    shown = st.query_params.get(state.JOB)
+    st.fragment(partial(_list, config, names, ended, shown, key), run_every=every)()
 
 
-def _list(config: Config, names: Collection[str], ended: int, key: str) -> None:
+def _list(config: Config, names: Collection[str], ended: int, shown: str | None, key: str) -> None:
+    if st.query_params.get(state.JOB) != shown:
+        st.rerun()  # a click opened a job: all of the page shows it, at once
     jobs = [job for job in listed(config) if job.id in names]
     if sum(job.is_ended for job in jobs) != ended and not state.is_busy():
         st.rerun()
