@@ -119,11 +119,11 @@ def test_a_result_answers_first_and_shows_ranking_front_and_time_lines(site):
     assert not app.error
     said = texts(app)
     assert "within 14%" in said
-    assert "● what happened" in said
+    assert "● actual" in said
     assert "◆ Pareto-optimal" in said
     assert "Not known" in said
     shown = {one.label: one.value for one in app.metric}
-    assert shown["Deviation, rank 1"] == "14%"
+    assert shown["Deviation p95, rank 1"] == "14%"
     assert shown["Meet the target"] == "1 of 2"
     assert len(app.get("plotly_chart")) == 1
     assert job_stories.BEST in said
@@ -202,7 +202,7 @@ def test_the_recommended_settings_become_a_plan_that_can_be_applied(site):
     job_id = job_stories.backtest(site.state_dir)
     app = site.open("backtest", job=job_id)
     assert "It is calmer." in texts(app)
-    app.toggle(key="plan").set_value(True).run()
+    app.button(key="_preview_plan").click().run()
     assert_calm(app)
     assert KEY in texts(app)
     assert not app.button(key="_apply").disabled

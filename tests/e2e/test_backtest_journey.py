@@ -34,7 +34,7 @@ def test_recorded_minutes_are_played_again_and_ranked(product, tab):
     heading(tab, "Back-test")
     expect(page.get_by_text("Recorded", exact=True)).to_be_visible(timeout=WAIT_S)
     page.get_by_role("button", name="Every strategy").click()
-    expect(page.get_by_text(re.compile(r"candidates on \d+ recorded minutes"))).to_be_visible(
+    expect(page.get_by_text(re.compile(r"candidates on [\d,]+ recorded minutes"))).to_be_visible(
         timeout=WAIT_S
     )
     page.get_by_role("button", name="Start the back-test").click()
@@ -55,8 +55,8 @@ def test_what_a_back_test_recommends_becomes_a_plan(product, tab):
     expect(page.get_by_text("would have kept the farthest within 14%")).to_be_visible(
         timeout=WAIT_S
     )
-    page.get_by_text("Make the plan").click()
+    page.get_by_role("button", name="Preview plan").click()
     expect(page.get_by_text(re.compile(f"{KEY}.*25"))).not_to_have_count(0, timeout=WAIT_S)
     expect(page.get_by_role("button", name="Apply plan…")).to_be_enabled(timeout=WAIT_S)
-    expect(page).to_have_url(re.compile("plan=true"))
+    expect(page).to_have_url(re.compile("plan=ThresholdShedder"))
     assert tab.complaints == []

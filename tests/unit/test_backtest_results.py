@@ -184,6 +184,30 @@ def test_whoever_meets_the_target_comes_first_then_the_fewest_unloads():
     assert "31%, 188.0 a day" in rows[0]["sentence"]
 
 
+def test_no_shedding_is_ranked_only_where_it_meets_the_target():
+    target = Target(name="own", deviation=0.2, unloads_per_day=10)
+    runs = run_rows(
+        scored(0, 0.9, 400),
+        scored(1, 0.9, 300, candidate=REPLAYED),
+        scored(2, 0.8, 0, candidate="no shedding", shedding="none"),
+        scored(3, 0.5, 280),
+    )
+    rows = ranked(runs, target, PULSAR.nouns).to_pylist()
+    assert [(row["candidate_number"], row["rank"]) for row in rows] == [
+        (3, 1),
+        (1, 2),
+        (0, None),
+        (2, None),
+    ]
+    assert rows[0]["sentence"].startswith(
+        "No candidate meets the target of 20% deviation and 10 unloads a day; nearest: 50%, "
+        "280.0 a day with c3."
+    )
+    assert {row["candidate_number"] for row in rows if row["is_pareto"]} == {3}
+    even = run_rows(scored(0, 0.1, 0), scored(2, 0.1, 0, candidate="no shedding", shedding="none"))
+    assert ranked(even, target, PULSAR.nouns).to_pylist()[1]["rank"] == 1
+
+
 def test_bars_are_over_seeds_and_windows_count_by_their_minutes():
     runs = run_rows(
         scored(0, 0.3, 0, seed=0),
@@ -322,7 +346,7 @@ def test_candidates_are_compared_with_the_model_of_the_record_and_its_error_is_t
     assert "The model is off by +21.1 points of deviation and +117.0 unloads a day" in words
     assert "Recommended" not in words
     assert "misses the target by 35.0 points of deviation and 890.0 unloads a day: c2." in words
-    assert "Unloads a day are extrapolated from 1 h." in words
+    assert "Unloads a day are extrapolated from 60 recorded minutes." in words
 
 
 @pytest.mark.parametrize(
@@ -358,8 +382,8 @@ def test_of_equals_whoever_changes_least_is_first_and_has_the_mark():
     runs = run_rows(
         scored(0, 0.5, 45, settings='{"maxUnloadPercentage": 0.2}'),
         scored(1, 0.9, 45, candidate=REPLAYED),
-        scored(2, 0.6, 0, shedding="none", settings='{"maxUnloadPercentage": 0.5}'),
-        scored(3, 0.6, 0, shedding="none"),
+        scored(2, 0.6, 0, shedding="AvgShedder", settings='{"maxUnloadPercentage": 0.5}'),
+        scored(3, 0.6, 0, shedding="AvgShedder"),
         scored(4, 0.6, 0, settings='{"maxUnloadPercentage": 0.2}'),
     )
     rows = ranked(runs, TIGHT, PULSAR.nouns).to_pylist()

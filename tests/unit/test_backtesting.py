@@ -22,6 +22,7 @@ from connectors.jobs.model import JobContext
 from core.errors import InputError, UnknownNameError
 from core.history.backtest.advice import is_plannable
 from core.history.backtest.job import TABLES, Backtest, Outcome, run_here, tasks_of
+from core.history.backtest.model import AS_RECORDED
 from core.history.backtest.parsing import grid_of
 from core.history.backtest.pegasus.reading import tape_of_history, tape_of_snapshots
 from core.history.backtest.plan import recommended_plan
@@ -138,14 +139,19 @@ def test_every_table_has_its_schema_and_every_unit_its_run(store, grid):
     runs = outcome.tables["runs"].to_pylist()
     assert len(runs) == len(work.units)
     assert not [row["problem"] for row in runs if row["problem"]]
-    ranks = [row["rank"] for row in outcome.tables["candidates"].to_pylist()]
-    assert sorted(rank for rank in ranks if rank) == list(range(1, len(ranks)))
+    candidates = outcome.tables["candidates"].to_pylist()
+    ranks = [row["rank"] for row in candidates if row["rank"]]
+    only_compared = {row["candidate"] for row in candidates if row["rank"] is None}
+    assert ranks == list(range(1, len(ranks) + 1))
+    assert only_compared <= {AS_RECORDED, "no shedding"}
+    assert work.simulated_minutes == sum(row["minutes"] for row in runs)
+    assert {work.minutes} == {row["minutes"] for row in candidates}
 
 
 def test_a_better_policy_is_recommended_with_what_to_set(store):
     rows = outcome_of(store, PEGASUS_GRID).tables["recommended"].to_pylist()
     assert {"key": "level", "old": '"steady"', "new": '"lively"'}.items() <= rows[0].items()
-    assert "balancer from 0.0" in rows[0]["why"]
+    assert "moves from 0.0" in rows[0]["why"]
 
 
 def test_an_answer_keeps_to_the_terms_of_its_system(store):

@@ -20,9 +20,9 @@ def point(mark: str, unloads: float, deviation: float) -> Point:
 
 def test_points_beside_each_other_share_one_label():
     found = readable(
-        [point("1", 0, 0.5), point("2", 1, 0.5), point("3", 2, 0.5), point("4", 100, 0.5)]
+        [point("1", 0, 0.5), point("", 1, 0.5), point("3", 2, 0.5), point("4", 100, 0.5)]
     )
-    assert [one.mark for one in found] == ["1 +2", "", "", "4"]
+    assert [one.mark for one in found] == ["1, 3", "", "", "4"]
 
 
 def test_points_apart_keep_their_labels():
@@ -32,9 +32,7 @@ def test_points_apart_keep_their_labels():
 
 def test_the_target_has_a_name_in_the_legend():
     figure = pareto_chart([point("1", 5, 0.3)], target=(10, 0.2), nouns=PULSAR.nouns)
-    assert [(shape.name, shape.showlegend) for shape in figure.layout.shapes] == [
-        ("good enough", True)
-    ]
+    assert [(shape.name, shape.showlegend) for shape in figure.layout.shapes] == [("target", True)]
 
 
 def test_axes_are_in_the_terms_of_the_system():

@@ -152,12 +152,11 @@ def _changes(
 ) -> list[dict[str, Any]]:
     force: dict[str, Any] = json.loads(record["settings"])
     why = (
-        f"On the recorded load this would have changed the deviation of the farthest broker (95 of "
-        f"100 minutes) from {format_ratio(again['deviation_p95'])} to "
-        f"{format_ratio(best['deviation_p95'])}, and unloads from "
-        f"{again['unloads_per_day']:,.1f} to {best['unloads_per_day']:,.1f} a day, against the "
-        f"recorded settings, replayed, over "
-        f"{pluralize(best['minutes'], 'minute')} and {pluralize(best['seeds'], 'seed')}."
+        f"On the recorded load: deviation p95 from {format_ratio(again['deviation_p95'])} to "
+        f"{format_ratio(best['deviation_p95'])}, unloads from "
+        f"{again['unloads_per_day']:,.1f} to {best['unloads_per_day']:,.1f} a day, compared with "
+        f"the recorded settings, replayed ({pluralize(best['minutes'], 'recorded minute')}, "
+        f"{pluralize(best['seeds'], 'seed')})."
         f"{outcome_note(best)}"
     )
     return [
@@ -178,7 +177,8 @@ def _changes(
 
 def outcome_note(best: Mapping[str, Any]) -> str:
     """Return what a candidate does to the last recorded minute, with a blank before it."""
-    return f" On the last recorded minute: {best['outcome']}" if best["outcome"] else ""
+    outcome = (best["outcome"] or "").removeprefix("Simulated: ")
+    return f" On the last recorded minute: {outcome}" if outcome else ""
 
 
 def wanted_settings(
@@ -276,7 +276,8 @@ def _length_words(rows: Sequence[Mapping[str, Any]], nouns: Wording) -> Iterator
     """Note that figures a day are extrapolated from less than a day."""
     minutes = max((row["minutes"] for row in rows), default=0)
     if 0 < minutes < _MINUTES_PER_DAY:
-        yield f"{nouns.moves.capitalize()} a day are extrapolated from {format_minutes(minutes)}."
+        recorded = pluralize(minutes, "recorded minute")
+        yield f"{nouns.moves.capitalize()} a day are extrapolated from {recorded}."
 
 
 def format_minutes(minutes: float) -> str:

@@ -98,11 +98,13 @@ class Backtest:
         units: Every run.
         records: Of the clusters up to now; what is recorded later does not count, so that every
             run of a window sees the same.
+        minutes: Recorded minutes that each candidate is simulated on, of all windows.
     """
 
     grid: Grid
     units: tuple[Unit, ...]
     records: Records
+    minutes: int
 
     @classmethod
     def prepared(cls, store: HistoryStore, grid: Grid) -> Backtest:
@@ -124,18 +126,39 @@ class Backtest:
         units = backtest_units(requested, spans, candidates, sources)
         ends = {name: end for name, (_, end) in spans.items()}
         records = Records(location=store.location, ends=ends, system=system.name)
-        return cls(grid=grid, units=units, records=records)
+        minutes = sum(
+            _minutes_of(store, unit, ends[unit.cluster])
+            for unit in units
+            if unit.candidate.is_record  # one for each window
+        )
+        return cls(grid=grid, units=units, records=records, minutes=minutes)
+
+    @property
+    def windows(self) -> int:
+        """How many windows there are, of all clusters."""
+        return sum(unit.candidate.is_record for unit in self.units)
+
+    @property
+    def simulated_minutes(self) -> int:
+        """Minutes of all runs; every window has the same runs."""
+        return self.minutes * len(self.units) // self.windows
 
     @property
     def words(self) -> str:
         """How much there is to do, for people."""
-        clusters = len({unit.cluster for unit in self.units})
-        windows = len({window_key(unit) for unit in self.units})
-        candidates = len({unit.candidate_number for unit in self.units})
+        candidates = len({unit.candidate_number for unit in self.units}) - 1
+        recorded = pluralize(self.minutes, "recorded minute")
         return (
-            f"{pluralize(len(self.units), 'run')}: {pluralize(clusters, 'cluster')}, "
-            f"{pluralize(windows, 'window')}, {pluralize(candidates, 'candidate')}"
+            f"{pluralize(candidates, 'candidate')} on {recorded}, "
+            f"{pluralize(self.windows, 'window')}: {pluralize(len(self.units), 'run')}"
         )
+
+
+def _minutes_of(store: HistoryStore, unit: Unit, last: datetime) -> int:
+    """Return how many recorded minutes a unit is simulated on; of several moments in one, one."""
+    end = min(unit.window.end - _JUST_AFTER, last)
+    at_ms = store.minutes(unit.cluster, unit.window.start, end)[TAKEN_AT].to_numpy()
+    return np.unique(np.rint((at_ms - at_ms[:1]) / (unit.minute_s * 1000.0))).size
 
 
 def _spans(store: HistoryStore, grid: Grid) -> dict[str, tuple[datetime, datetime]]:

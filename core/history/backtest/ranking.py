@@ -3,7 +3,9 @@
 A candidate that meets the target comes before one that does not. Of those that meet it the one with
 the fewest unloads a day is first, then the one with the smaller deviation. Of those that do not,
 the one that misses it least: by the larger of deviation and unloads, each as a multiple of what the
-target allows. Of equal ones the one with the fewest changes to the recorded settings is first.
+target allows. A candidate that sheds nothing needs no moves, and would come first by that where the
+others need many: the others are compared with it, and it is ranked only where it meets the target.
+Of equal ones the one with the fewest changes to the recorded settings is first.
 Figures are means over windows, weighted by minutes, and then over seeds. A window that nothing was
 recorded of counts for no candidate; one that could not be simulated in one of the others is not
 ranked.
@@ -20,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from core.history.backtest.model import REPLAYED, Target
+from core.history.backtest.model import NO_SHEDDING, REPLAYED, Target
 from core.history.backtest.schemas import CANDIDATES, METRICS
 from core.history.backtest.wording import Wording
 from core.units import format_ratio, pluralize
@@ -68,13 +70,18 @@ def _ranking(
     changed = {number: _changes(mine, rows) for number, mine in by_number.items()}
     found.sort(
         key=lambda row: (
+            _is_idle(row),
             order_of(row, target),
             changed[row["candidate_number"]],
             row["candidate_number"],
         )
     )
     record, again = really(found), the(found, REPLAYED)
-    ranks = [row for row in found if not row["is_record"] and row["deviation_p95"] is not None]
+    ranks = [
+        row
+        for row in found
+        if not row["is_record"] and row["deviation_p95"] is not None and not _is_idle(row)
+    ]
     on_front = _front(ranks)
     for row in found:
         number = row["candidate_number"]
@@ -82,6 +89,12 @@ def _ranking(
         row["is_pareto"] = number in on_front
         row["sentence"] = _sentence(row, (record, again), target, nouns)
     return found
+
+
+def _is_idle(row: Mapping[str, Any]) -> bool:
+    """Whether a candidate sheds nothing and does not meet the target so."""
+    is_own = not row["is_record"] and row["candidate"] != REPLAYED
+    return is_own and row["shedding"] == NO_SHEDDING and not row["meets_target"]
 
 
 def recorded_windows(rows: Iterable[Mapping[str, Any]]) -> set[tuple[str, int]]:
@@ -239,11 +252,19 @@ def _sentence(
     )
     if row["is_record"]:
         return f"What really happened kept {held}."
-    verdict = "meets" if row["meets_target"] else "misses"
-    words = (
-        f"{_subject(row['candidate'])} would have kept {held}; it {verdict} the target of "
-        f"{format_ratio(target.deviation)} and {target.unloads_per_day:,g} a day."
-    )
+    allowed = f"{target.unloads_per_day:,g}"
+    goal = f"the target of {format_ratio(target.deviation)}"
+    if row["rank"] == 1 and not row["meets_target"]:
+        words = (
+            f"No candidate meets {goal} deviation and {allowed} {nouns.moves} a day; nearest: "
+            f"{_figures(row)} with {row['candidate']}."
+        )
+    else:
+        verdict = "meets" if row["meets_target"] else "misses"
+        words = (
+            f"{_subject(row['candidate'])} would have kept {held}; it {verdict} {goal} and "
+            f"{allowed} a day."
+        )
     if record is None or record["deviation_p95"] is None:
         return words
     words = f"{words} What really happened: {_figures(record)}."

@@ -82,7 +82,9 @@ RUNS: Final = pa.schema(
 CANDIDATES: Final = pa.schema(
     [
         _field("cluster", pa.string()),  # null: all clusters together
-        _field("rank", pa.int64()),  # from 1; null: as recorded, or it could not be simulated
+        _field(
+            "rank", pa.int64()
+        ),  # from 1; null: it is only compared with, or could not be simulated
         _field("candidate_number", pa.int64(), nullable=False),
         _field("candidate", pa.string(), nullable=False),
         *_WHAT,

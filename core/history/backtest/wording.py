@@ -25,5 +25,6 @@ class Wording:
         return (
             f"Candidates that meet the target come first, those with the fewest {self.moves} a day "
             "before the others, then those with the smaller deviation; of the rest, whoever misses "
-            "the target least; of equals, whoever changes the fewest settings."
+            "the target least; of equals, whoever changes the fewest settings. No shedding is "
+            "ranked only where it meets the target."
         )

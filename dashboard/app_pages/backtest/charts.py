@@ -22,8 +22,7 @@ Range = tuple[float, float]
 
 _NEAR_X: Final = 0.09
 _NEAR_Y: Final = 0.05
-_MOST_MARKS: Final = 2
-"""Shares of the axes within which two labels print over each other; most ranks in one label."""
+"""Shares of the axes within which two labels print over each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +37,7 @@ class Point:
         unloads_range: Least and greatest over seeds.
         deviation_range: The same.
         is_record: What really happened.
+        is_replay: The recorded settings, replayed.
         is_pareto: None is better in both.
         is_enough: It meets the target.
     """
@@ -49,15 +49,13 @@ class Point:
     unloads_range: Range
     deviation_range: Range
     is_record: bool = False
+    is_replay: bool = False
     is_pareto: bool = False
     is_enough: bool = False
 
 
 def readable(points: Sequence[Point]) -> list[Point]:
-    """Return the points, those that would print over each other marked once, at the first.
-
-    Ranks that stand next to each other are written ``3, 5``; more than two ``3 +4``.
-    """
+    """Return the points, those whose labels would print over each other with one, ``1, 3``."""
     width = max((one.unloads_per_day for one in points), default=0.0) * _NEAR_X or 1.0
     height = max((one.deviation for one in points), default=0.0) * _NEAR_Y or 1.0
     heads: list[tuple[Point, list[str]]] = []
@@ -72,14 +70,8 @@ def readable(points: Sequence[Point]) -> list[Point]:
         else:
             heads.append((point, [point.mark] if point.mark else []))
             found.append(point)
-    marks_of = {id(head): _together(marks) for head, marks in heads}
+    marks_of = {id(head): ", ".join(marks) for head, marks in heads}
     return [replace(one, mark=marks_of[id(one)]) if id(one) in marks_of else one for one in found]
-
-
-def _together(marks: Sequence[str]) -> str:
-    if len(marks) > _MOST_MARKS:
-        return f"{marks[0]} +{len(marks) - 1}"
-    return ", ".join(marks)
 
 
 def pareto_chart(
@@ -106,7 +98,7 @@ def pareto_chart(
             fillcolor=FAINT,
             line={"color": LINE, "width": 1, "dash": "dot"},
             layer="below",
-            name="good enough",
+            name="target",
             showlegend=True,
         )
     front = sorted(
@@ -126,11 +118,14 @@ def pareto_chart(
     points = readable(points)
     front = [one for one in points if one.is_pareto and not one.is_record]
     record = [one for one in points if one.is_record]
-    plain = [one for one in points if not one.is_pareto and not one.is_record]
+    again = [one for one in points if one.is_replay and not one.is_pareto]
+    plain = [one for one in points if not (one.is_pareto or one.is_record or one.is_replay)]
     _add(figure, plain, "tried", {"symbol": "circle", "size": 8, "color": NEUTRAL}, nouns)
     mark: dict[str, object] = {"symbol": "diamond", "size": 11, "color": ACCENT}
     _add(figure, front, "Pareto-optimal", mark, nouns)
-    _add(figure, record, "as recorded", {"symbol": "x", "size": 13, "color": FAR}, nouns)
+    ring: dict[str, object] = {"symbol": "circle-open", "size": 11, "color": FAR}
+    _add(figure, again, "replayed", ring, nouns)
+    _add(figure, record, "actual", {"symbol": "x", "size": 13, "color": FAR}, nouns)
     styled(figure, height=380, legend=True)
     figure.update_xaxes(title_text=f"{nouns.moves} a day", rangemode="tozero")
     figure.update_yaxes(

@@ -106,14 +106,13 @@ def draw(about: Editing) -> None:
 
 def _start(about: Editing, form: model.GridForm, engine: str, problems: Sequence[str]) -> None:
     """Say how much the grid is, and offer to start it."""
-    refusal, size = "", None
+    refusal, work = "", None
     try:
-        size = model.size_of(form.grid(), about.span)
+        form.grid()
+        work = queries.work_of(about.page.config, form.parameters())
     except OpsError as error:
         refusal = str(error)
     refusal = problems[0] if problems else refusal
-    if size is not None and not size.windows:
-        refusal = "No recorded minute lies in this range."
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
             "Start the back-test",
@@ -126,10 +125,10 @@ def _start(about: Editing, form: model.GridForm, engine: str, problems: Sequence
         )
         if refusal:
             st.caption(f":material/block: {words.coded(refusal)}", width="content")
-        elif size is not None:
+        elif work is not None:
             pace = queries.minutes_per_s(about.earlier, form.cluster, engine)
-            seconds = model.estimate_s(size, engine, about.system.subjects(about.page.page), pace)
-            text = model.size_words(size, seconds, is_measured=pace is not None)
+            seconds = model.estimate_s(work, engine, about.system.subjects(about.page.page), pace)
+            text = model.size_words(work, seconds, is_measured=pace is not None)
             st.caption(words.plain(text), width="content")
     jobs.draw_refusal()
 
@@ -272,7 +271,7 @@ def _target(system: BacktestPages) -> tuple[float | None, float | None]:
     preset, noun = system.grid.system.target, system.grid.system.nouns.moves
     words = f"≤ {preset.deviation:.0%} deviation, ≤ {preset.unloads_per_day:,g} {noun} a day"
     chosen = choice.segmented(
-        "Good enough",
+        "Target",
         ["vivo", OWN_TARGET],
         key=TARGET,
         say=lambda one: words if one == "vivo" else "Own",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
@@ -14,17 +14,17 @@ import pandas as pd
 import pyarrow as pa
 
 from core.errors import InputError
-from core.history.backtest.advice import format_minutes, is_plannable
+from core.history.backtest.advice import is_plannable
 from core.history.backtest.model import AS_RECORDED, REPLAYED, Grid
 from core.history.backtest.parsing import grid_of
 from core.history.backtest.schemas import RECOMMENDED
-from core.history.backtest.systems import system_of
 from core.units import format_age, format_ratio, pluralize
 from dashboard.app_pages.backtest.charts import Line, Point
 from dashboard.presenters.figures import KeyFigure, Status
 from dashboard.presenters.moments import stamp
 
 if TYPE_CHECKING:
+    from core.history.backtest.job import Backtest
     from core.history.backtest.model import Target
     from core.history.backtest.wording import Wording
     from dashboard.app_pages.backtest.system import GridSystem
@@ -107,6 +107,12 @@ class Shown:
             return self.cluster
         return self.found.clusters[1]
 
+    @property
+    def advised(self) -> str:
+        """The recommended candidate; empty: none."""
+        changes = self.found.changes(self.cluster)
+        return "" if changes.empty else str(changes["candidate"].iloc[0])
+
 
 MAX_REJECTED: Final = 3
 _MINUTES_PER_DAY: Final = 1440
@@ -119,22 +125,12 @@ def verdict_words(changes: pd.DataFrame) -> str:
     return f"{verdict[:1].upper()}{verdict[1:]}: {first['candidate']}"
 
 
-def outcome_of(ranking: pd.DataFrame, candidate: str) -> str:
-    """Return what a candidate does to the last recorded minute; empty: it was not simulated."""
-    if "outcome" not in ranking:  # of a release before
-        return ""
-    found = ranking[ranking["candidate"] == candidate]["outcome"].dropna()
-    return str(found.iloc[0]) if len(found) else ""
-
-
 def cautions(ranking: pd.DataFrame) -> list[str]:
-    """Return that the target is missed, and what the last recorded minute does not bear."""
-    is_met = ranking["meets_target"].eq(other=True).any()
-    missed = [] if is_met else ["No candidate meets the target."]
+    """Return what the last recorded minute does not bear."""
     if "is_rejected" not in ranking:  # of a release before
-        return missed
+        return []
     rejected = ranking[ranking["is_rejected"].eq(other=True)]
-    return missed + [
+    return [
         f"{row['candidate']}: {row['outcome']}"
         for row in rejected.head(MAX_REJECTED).to_dict("records")
     ]
@@ -145,14 +141,17 @@ def span_note(ranking: pd.DataFrame, moves: str) -> str:
     minutes = ranking["minutes"].max()
     if pd.isna(minutes) or not 0 < minutes < _MINUTES_PER_DAY:
         return ""
-    return f"{moves.capitalize()} a day are extrapolated from {format_minutes(minutes)} of record."
+    recorded = pluralize(int(minutes), "recorded minute")
+    return f"{moves.capitalize()} a day are extrapolated from {recorded}."
 
 
 def marks(row: Mapping[Hashable, Any]) -> str:
     """Return what there is to know of a candidate in a few words, each with a sign."""
     found = []
     if row["is_record"]:
-        found.append("● what happened")
+        found.append("● actual")
+    elif row["candidate"] == REPLAYED or (pd.isna(row["rank"]) and not row["problem"]):
+        found.append("● comparison")
     if row["meets_target"]:
         found.append("✓ meets the target")
     if row["is_pareto"] and not row["is_record"]:
@@ -202,18 +201,24 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def points_of(ranking: pd.DataFrame) -> list[Point]:
-    """Return the candidates that could be simulated, for the Pareto chart."""
+def points_of(ranking: pd.DataFrame, advised: str) -> list[Point]:
+    """Return the candidates that could be simulated, for the Pareto chart.
+
+    Args:
+        ranking: Of a cluster.
+        advised: The recommended candidate; it and the first one have their ranks as labels.
+    """
     rows = ranking[ranking["deviation_p95"].notna() & ranking["unloads_per_day"].notna()]
     return [
         Point(
             name=row["candidate"],
-            mark="" if pd.isna(row["rank"]) else f"{row['rank']:.0f}",
+            mark=f"{row['rank']:.0f}" if row["rank"] == 1 or row["candidate"] == advised else "",
             unloads_per_day=row["unloads_per_day"],
             deviation=row["deviation_p95"],
             unloads_range=_range_of(row, "unloads_per_day"),
             deviation_range=_range_of(row, "deviation_p95"),
             is_record=bool(row["is_record"]),
+            is_replay=row["candidate"] == REPLAYED,
             is_pareto=bool(row["is_pareto"]),
             is_enough=bool(row["meets_target"]),
         )
@@ -366,26 +371,29 @@ def record_figures(span: tuple[datetime, datetime] | None, every: Sequence[Job])
 
 
 def result_figures(shown: Shown) -> list[KeyFigure]:
-    """Return the best candidate against what happened and the target, and how sure that is."""
+    """Return the first candidate against the recorded settings, what happened and the target."""
     ranking, target = shown.ranking, shown.target
     best = _row(ranking[ranking["rank"].notna()].sort_values("rank"))
     record = _row(ranking[ranking["is_record"].eq(other=True)])
+    again = _row(ranking[ranking["candidate"] == REPLAYED])
+    compared = "Replayed: the recorded settings in the same simulation. Actual: what happened."
     played = ranking[ranking["problem"].isna() & ~ranking["is_record"].eq(other=True)]
     enough = int(played["meets_target"].eq(other=True).sum())
     minutes = ranking["minutes"].max()
     moves = shown.nouns.moves.capitalize()
     return [
         KeyFigure(
-            label="Deviation, rank 1",
+            label="Deviation p95, rank 1",
             value=_ratio(best, "deviation_p95"),
-            note=f"actual {_ratio(record, 'deviation_p95')}",
+            note=_compared(again, record, "deviation_p95", _ratio),
             status=_judged(best, "deviation_p95", target.deviation if target else None),
-            help="Of the farthest server, 95th percentile, of the first candidate in the ranking.",
+            help=f"Max deviation from mean, 95th percentile of the minutes. {compared}",
         ),
         KeyFigure(
-            label=f"{moves} a day",
+            label=f"{moves} a day, rank 1",
             value=_amount(best, "unloads_per_day"),
-            note=f"actual {_amount(record, 'unloads_per_day')}",
+            note=_compared(again, record, "unloads_per_day", _amount),
+            help=compared,
             status=_judged(
                 best, "unloads_per_day", None if target is None else target.unloads_per_day
             ),
@@ -399,15 +407,25 @@ def result_figures(shown: Shown) -> list[KeyFigure]:
             status="ok" if enough else "bad",
         ),
         KeyFigure(
-            label="Replayed",
-            value="unknown" if pd.isna(minutes) else format_minutes(minutes),
-            note="extrapolated to a day" if span_note(ranking, moves) else "",
+            label="Recorded minutes",
+            value="unknown" if pd.isna(minutes) else f"{minutes:,}",
+            note=pluralize(int(ranking["runs"].sum()), "run"),
         ),
     ]
 
 
 def _row(rows: pd.DataFrame) -> Mapping[Hashable, Any]:
     return rows.iloc[0].to_dict() if len(rows) else {}
+
+
+def _compared(
+    again: Mapping[Hashable, Any],
+    record: Mapping[Hashable, Any],
+    name: str,
+    written: Callable[[Mapping[Hashable, Any], str], str],
+) -> str:
+    """Return the figure of the recorded settings, replayed, and the actual one."""
+    return f"replayed {written(again, name)} · actual {written(record, name)}"
 
 
 def _ratio(row: Mapping[Hashable, Any], name: str) -> str:
@@ -601,64 +619,20 @@ def text_of(value: object) -> str:
     return json.dumps(value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
-    """How much a grid is.
-
-    Attributes:
-        candidates: Candidates, without what really happened.
-        windows: Stretches of the record.
-        runs: All together.
-        minutes: That are simulated, over all runs.
-    """
-
-    candidates: int
-    windows: int
-    runs: int
-    minutes: float
-
-
-def size_of(grid: Grid, span: tuple[datetime, datetime]) -> Size:
-    """Return how much a grid is on a record.
+def estimate_s(work: Backtest, engine: str, bundles: int, minutes_per_s: float | None) -> float:
+    """Return about how long a back-test takes.
 
     Args:
-        grid: What is tried.
-        span: First and last recorded minute.
-    """
-    candidates = system_of(grid).candidates(grid)
-    windows = grid.windows(*span)
-    tried = len(candidates) - 1
-    each = 1 + tried * len(grid.seeds)
-    length = sum((window.end - window.start).total_seconds() for window in windows)
-    return Size(
-        candidates=tried,
-        windows=len(windows),
-        runs=len(windows) * each,
-        minutes=length / grid.minute_s * each,
-    )
-
-
-def estimate_s(size: Size, engine: str, bundles: int, minutes_per_s: float | None) -> float:
-    """Return about how long a grid takes.
-
-    Args:
-        size: Of the grid.
+        work: What is to run.
         engine: Where it is computed.
         bundles: Bundles or partitions of the cluster.
         minutes_per_s: Minutes that an earlier back-test of the cluster played in a second.
     """
     pace = minutes_per_s or _ASSUMED_BUNDLE_MINUTES_PER_S / max(bundles, 100)
-    return size.minutes / pace + (_SPARK_START_S if engine == SPARK else 0.5)
+    return work.simulated_minutes / pace + (_SPARK_START_S if engine == SPARK else 0.5)
 
 
-def size_words(size: Size, seconds: float, *, is_measured: bool) -> str:
-    """Return how much a grid is, before it is started."""
-    if not size.windows:
-        return "No recorded minute lies in this range."
+def size_words(work: Backtest, seconds: float, *, is_measured: bool) -> str:
+    """Return how much a back-test is, before it is started."""
     basis = "as the last one here" if is_measured else "a guess until one has run here"
-    candidates = pluralize(size.candidates, "candidate")
-    return (
-        f"{candidates} on {size.minutes / max(size.runs, 1) * size.windows:,.0f} recorded minutes: "
-        f"{pluralize(size.runs, 'run')}, {size.minutes:,.0f} minutes simulated, "
-        f"about {format_age(seconds)} ({basis})."
-    )
+    return f"{work.words}, about {format_age(seconds)} ({basis})."

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from core.errors import OpsError
+from core.history.backtest.job import Backtest
 from core.history.backtest.model import Target
 from core.history.backtest.parsing import grid_of
 from core.history.backtest.systems import SYSTEMS, system_of
@@ -50,6 +52,27 @@ def _span(key: tuple[Any, str, int]) -> Span | None:
 
 
 _spans = cached(_span, max_entries=32)
+
+
+def work_of(config: Config, parameters: Mapping[str, Any]) -> Backtest:
+    """Return what a grid runs on the history as it is now.
+
+    Raises:
+        InputError: No recorded minute is in its range, or it is too much.
+        SnapshotError: The history cannot be read.
+    """
+    period = int(services.now().timestamp()) // _RENEW_AFTER_S
+    store = history.history(config)
+    found: Backtest = _works((store, json.dumps(parameters, sort_keys=True), period))
+    return found
+
+
+def _work(key: tuple[Any, str, int]) -> Backtest:
+    store, parameters, _ = key
+    return Backtest.prepared(store, grid_of(json.loads(parameters)))
+
+
+_works = cached(_work, max_entries=16)
 
 
 def asked_grid(job: Job) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def nothing_recorded(config: Config, cluster: str) -> None:
 
 def draw_pareto(view: Shown) -> None:
     """Draw moves a day against the deviation that is left."""
-    points = model.points_of(view.ranking)
+    points = model.points_of(view.ranking, view.advised)
     if not points:
         st.info(
             "No candidate could be replayed; the ranking has the reasons.", icon=":material/info:"
@@ -106,7 +106,8 @@ def draw_pareto(view: Shown) -> None:
         alt=f"{moves} a day against the deviation that is left, one mark a candidate",
     )
     span = model.span_note(view.ranking, view.nouns.moves)
-    st.caption(words.plain(f"Numbers are ranks, bars the range over the seeds. {span}".strip()))
+    note = "Labels are ranks, bars the range over the seeds."
+    st.caption(words.plain(f"{note} {span}".strip()))
 
 
 def draw_ranking(view: Shown) -> None:
@@ -280,9 +281,6 @@ def draw_change(page: FleetContext, system: BacktestPages, view: Shown) -> None:
     if changes is None:
         return
     st.caption(words.plain(model.verdict_words(changes)))
-    outcome = model.outcome_of(view.found.ranking(name), str(changes["candidate"].iloc[0]))
-    if outcome:
-        st.caption(words.plain(outcome))
     st.code(model.diff_text(changes), language="diff", wrap_lines=True)
     words.notes(model.change_notes(changes))
     if name != page.choice.cluster.name:
@@ -295,13 +293,17 @@ def draw_change(page: FleetContext, system: BacktestPages, view: Shown) -> None:
         return
     if not model.wanted(changes):
         return  # the notes say what needs a restart
-    is_planned = st.toggle(
-        "Make the plan",
-        key=PLAN,
-        bind="query-params",
-        help="The plan is previewed below; nothing is set until it is applied.",
-    )
-    if not is_planned:
+    label = str(changes["candidate"].iloc[0])
+    if st.query_params.get(PLAN) != label:
+        st.button(
+            "Preview plan",
+            icon=":material/preview:",
+            type="primary",
+            key="_preview_plan",
+            help="Nothing is set until the plan is applied.",
+            on_click=_open_plan,
+            args=(label,),
+        )
         return
     if page.page is not None:
         system.draw_plan(page.page, changes, model.wanted(changes))
@@ -344,6 +346,10 @@ def _changes(view: Shown, name: str) -> pd.DataFrame | None:
         )
         return None
     return changes
+
+
+def _open_plan(candidate: str) -> None:
+    st.query_params[PLAN] = candidate
 
 
 def _choose(cluster: str) -> None:

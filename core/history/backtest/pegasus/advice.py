@@ -96,10 +96,9 @@ def _copied_mb_per_day(runs: pa.Table, best: Mapping[str, Any]) -> float:
 
 def _why(best: Mapping[str, Any], again: Mapping[str, Any], copied_mb: float) -> str:
     return (
-        f"On the recorded load this would have changed the deviation of the farthest node (95 of "
-        f"100 minutes) from {format_ratio(again['deviation_p95'])} to "
-        f"{format_ratio(best['deviation_p95'])}, and moves of the balancer from "
+        f"On the recorded load: deviation p95 from {format_ratio(again['deviation_p95'])} to "
+        f"{format_ratio(best['deviation_p95'])}, moves from "
         f"{again['unloads_per_day']:,.1f} to {best['unloads_per_day']:,.1f} a day, with "
-        f"{format_mb(copied_mb)} copied a day, over {pluralize(best['minutes'], 'minute')} and "
-        f"{pluralize(best['seeds'], 'seed')}, against the recorded settings, replayed."
+        f"{format_mb(copied_mb)} copied a day, compared with the recorded settings, replayed "
+        f"({pluralize(best['minutes'], 'recorded minute')}, {pluralize(best['seeds'], 'seed')})."
     )
