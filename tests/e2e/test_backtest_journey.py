@@ -17,6 +17,8 @@ KEY = "loadBalancerBrokerThresholdShedderPercentage"
 RECORDED_S = 150.0
 WAIT_S = 120_000
 MINUTES = 3
+OPENS_S = 4.0
+"""Less than the time between two refreshes of a page, which would show the job as well."""
 
 
 def wait_for_record(product):
@@ -44,6 +46,12 @@ def test_recorded_minutes_are_played_again_and_ranked(product, tab):
     expect(page.get_by_role("tab", name="Ranking")).to_have_attribute("aria-selected", "true")
     page.get_by_text("Against the record").click()
     expect(page.get_by_text("What really happened:")).to_be_visible()
+    page.get_by_role("button", name="Close result").click()
+    page.get_by_role("tab", name="Earlier back-tests").click()
+    first = page.get_by_test_id("stDataFrame").bounding_box()
+    assert first is not None
+    page.mouse.click(first["x"] + 80, first["y"] + 48)
+    expect(page.get_by_text("Meet the target")).to_be_visible(timeout=OPENS_S * 1000)
     assert tab.complaints == []
 
 

@@ -154,6 +154,7 @@ def _add(
             marker=marker,
             text=[one.mark for one in points],
             textposition="top right",
+            textfont={"size": 14, "weight": 700},
             error_x=_bars(
                 [one.unloads_per_day for one in points], [one.unloads_range for one in points], 1
             ),
