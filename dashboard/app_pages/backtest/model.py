@@ -403,7 +403,7 @@ def result_figures(shown: Shown) -> list[KeyFigure]:
             value=f"{enough:,} of {len(played):,}",
             note="candidates"
             if target is None
-            else f"≤ {format_ratio(target.deviation)}, ≤ {target.unloads_per_day:g} a day",
+            else f"≤ {format_ratio(target.deviation)}, ≤ {target.unloads_per_day:,g} a day",
             status="ok" if enough else "bad",
         ),
         KeyFigure(
