@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from dashboard.app_pages.diagnose.system import DiagnoseSystem, NextPage
     from dashboard.components.page import ClusterPage
 
-_LOOK_EVERY_S: Final = 1.0
-_AT_ONCE_S: Final = 0.4
+_LOOK_EVERY_S: Final = 0.5
+_AT_ONCE_S: Final = 0.15
 _FROZEN: Final = "_diagnosed"
 _TABLE: Final = "causes"
 
