@@ -55,6 +55,8 @@ STYLE = """<style>
 [data-testid="stHeader"] { pointer-events: none; background: none; height: 3rem; min-height: 0; }
 [data-testid="stHeader"] :is(button, a) { pointer-events: auto; }
 [data-testid="stStatusWidget"] button { display: none; }
+[data-testid="stSkeleton"] { animation: appear 0s 0.25s both; }
+@keyframes appear { from { opacity: 0; } }
 [data-testid="stForm"] [data-testid="InputInstructions"] { display: none; }
 [data-testid="stMainBlockContainer"] { padding: 0.55rem 1.6rem 3rem; gap: 0.6rem; }
 [class*="st-key-header"]:not(.st-key-header_live) {

@@ -102,7 +102,7 @@ def _draw(page: ClusterPage[Any], system: DiagnoseSystem, key: Key, found: Diagn
         return
     left, right = frame.columns([0.7, 0.3], key="causes")
     with left:
-        _table(page, system, diagnosis)
+        _table(diagnosis, system.target_ratio)
     with right, st.container(border=True, key="cause_panel"):
         _panel(page, system, _opened(diagnosis))
 
@@ -114,23 +114,24 @@ def _opened(diagnosis: Diagnosis) -> Cause:
     return next((one for one in causes if model.title_of(one) == named), causes[0])
 
 
-def _rows(
-    diagnosis: Diagnosis, next_pages: Sequence[Sequence[NextPage]], target_ratio: float
-) -> pd.DataFrame:
-    """Return the causes with their effects as bars, and what leads on from each."""
+def _rows(diagnosis: Diagnosis, target_ratio: float) -> pd.DataFrame:
+    """Return the causes with their effects as bars."""
     rows = model.rows_of(diagnosis)
     shown = np.nan_to_num(rows[["now", "fixed"]].to_numpy(np.float64))
     end_ratio = float(shown.max()) / 100 or None
     ratios = (rows["fixed"] / 100).tolist()
     rows["fixed_bar"] = tables.deviation_bars(ratios, target_ratio, end_ratio=end_ratio)
-    rows["first"] = [found[0].label if found else None for found in next_pages]
     return rows
 
 
-def _table(page: ClusterPage[Any], system: DiagnoseSystem, diagnosis: Diagnosis) -> None:
+def _object_px(objects: Sequence[str]) -> int:
+    """Return room for the longest object: a key of a setting is whole, a list of names is cut."""
+    return min(190, 18 + 7 * max(map(len, objects)))
+
+
+def _table(diagnosis: Diagnosis, target_ratio: float) -> None:
     causes = diagnosis.causes
-    next_pages = [system.next_pages(page, cause) for cause in causes]
-    rows = _rows(diagnosis, next_pages, system.target_ratio)
+    rows = _rows(diagnosis, target_ratio)
 
     def select() -> None:
         picked = st.session_state[_TABLE].selection.rows
@@ -139,26 +140,17 @@ def _table(page: ClusterPage[Any], system: DiagnoseSystem, diagnosis: Diagnosis)
         else:
             st.query_params.pop(state.CAUSE, None)
 
-    def follow() -> None:
-        click = st.session_state.get("_cause_first")
-        if click is not None:
-            _go(next_pages[click["row"]][0])
-
     columns = {
         "cause": tables.words("Cause"),
         "fixed": tables.percent("With the fix", "Max deviation from the mean, simulated."),
         "fixed_bar": tables.deviation("Target"),
         "moves": tables.whole("Moves", "With the fix."),
-        "objects": tables.words("Object", width_px=180),
+        "objects": tables.words("Object", width_px=_object_px(rows["objects"].tolist())),
         "measured": tables.words("Measured"),
         "limit": tables.words("Limit"),
         "back": tables.whole("Returned", "Moves to where a bundle or replica had been."),
         "converges": tables.words("Rounds", "Until nothing moves any more, with the fix."),
     }
-    if rows["first"].notna().any():  # the others are next to the explanation
-        columns["first"] = st.column_config.ButtonColumn(
-            "", on_click=follow, key="_cause_first", width=76
-        )
     tables.grid(
         rows,
         hide_index=True,
