@@ -47,7 +47,7 @@ def test_the_best_one_comes_with_moves_returned_bundles_and_deviation():
     assert figures == (7, 2, 0.1)
     assert "7 moves, 2 of them back" in changes[0]["why"]
     assert changes[0]["verdict"] == "recommended"
-    assert "Recommended: c2. On the last recorded minute: Simulated" in words
+    assert "On the last recorded minute: deviation 90% to 10%, 7 moves" in words
 
 
 def test_one_that_does_not_converge_is_passed_over_and_the_reason_is_given():

@@ -30,6 +30,7 @@ from core.history.backtest.model import (
     Unit,
     Window,
     backtest_units,
+    covered_minutes,
     window_key,
 )
 from core.history.backtest.pegasus.system import PEGASUS
@@ -346,7 +347,7 @@ def test_candidates_are_compared_with_the_model_of_the_record_and_its_error_is_t
     assert "The model is off by +21.1 points of deviation and +117.0 unloads a day" in words
     assert "Recommended" not in words
     assert "misses the target by 35.0 points of deviation and 890.0 unloads a day: c2." in words
-    assert "Unloads a day are extrapolated from 60 recorded minutes." in words
+    assert "Unloads a day are extrapolated from 1 h." in words
 
 
 @pytest.mark.parametrize(
@@ -486,3 +487,10 @@ def test_the_record_row_holds_the_settings_in_force():
     assert row["is_record"]
     assert (row["shedding"], row["placement"]) == ("ThresholdShedder", "LeastLongTermMessageRate")
     assert json.loads(row["settings"])["loadBalancerSheddingEnabled"] is True
+
+
+def test_a_day_of_every_other_minute_is_a_day_and_a_gap_is_none():
+    assert covered_minutes(np.arange(60)) == 60
+    assert covered_minutes(np.arange(0, 1440, 2)) == 1439
+    assert covered_minutes(np.array([0, 1, 2, 600, 601])) == 5
+    assert covered_minutes(np.array([])) == 0

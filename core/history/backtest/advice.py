@@ -28,6 +28,8 @@ WORSE_BY: Final = 0.01
 _RESTART: Final = "restart"
 _MINUTES_PER_HOUR: Final = 60.0
 _MINUTES_PER_DAY: Final = 1440.0
+_ALMOST_A_DAY: Final = 0.95 * _MINUTES_PER_DAY
+"""Between windows a minute each is lost."""
 _SHEDDING: Final = "loadBalancerLoadSheddingStrategy"
 _PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
 
@@ -232,7 +234,7 @@ def describe_advice(runs: pa.Table, candidates: pa.Table, target: Target, nouns:
             _model_words(mine, nouns),
             _choice_words(mine, target, nouns),
             *_gap_words(runs, cluster),
-            *_length_words(mine, nouns),
+            *_length_words(runs, cluster, nouns),
         ]
         found.append(about + " ".join(sentences))
     return " ".join(found)
@@ -272,12 +274,12 @@ def _choice_words(rows: Sequence[dict[str, Any]], target: Target, nouns: Wording
     )
 
 
-def _length_words(rows: Sequence[Mapping[str, Any]], nouns: Wording) -> Iterator[str]:
+def _length_words(runs: pa.Table, cluster: str, nouns: Wording) -> Iterator[str]:
     """Note that figures a day are extrapolated from less than a day."""
-    minutes = max((row["minutes"] for row in rows), default=0)
-    if 0 < minutes < _MINUTES_PER_DAY:
-        recorded = pluralize(minutes, "recorded minute")
-        yield f"{nouns.moves.capitalize()} a day are extrapolated from {recorded}."
+    mine = runs.filter(pc.and_(pc.equal(runs["cluster"], cluster), runs["is_record"]))
+    minutes = (pc.sum(mine["days"]).as_py() or 0.0) * _MINUTES_PER_DAY
+    if 0 < minutes < _ALMOST_A_DAY:
+        yield f"{nouns.moves.capitalize()} a day are extrapolated from {format_minutes(minutes)}."
 
 
 def format_minutes(minutes: float) -> str:

@@ -10,7 +10,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from core.errors import InputError
 from core.units import datetime_to_ms, pluralize
@@ -32,6 +35,24 @@ MOST_UNITS: Final = 100_000
 
 DEVIATION_BOUND: Final = 0.2
 """Minutes with a node farther than this from the mean traffic are counted in every run."""
+
+
+_MAX_STEP_MIN: Final = 5
+"""Recorded minutes that are farther apart leave a gap, in which nothing is known."""
+
+
+def covered_minutes(minutes: NDArray[Any]) -> float:
+    """Return the time that recorded minutes stand for, minutes: each until the next one.
+
+    A record of every other minute covers as much as one of every minute; a gap adds one minute.
+
+    Args:
+        minutes: Shape ``(T,)``, numbers of the recorded minutes, rising.
+    """
+    if not len(minutes):
+        return 0.0
+    steps = np.diff(minutes)
+    return 1.0 + float(np.where(steps <= _MAX_STEP_MIN, steps, 1).sum())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -137,12 +137,12 @@ def cautions(ranking: pd.DataFrame) -> list[str]:
 
 
 def span_note(ranking: pd.DataFrame, moves: str) -> str:
-    """Return that figures a day are extrapolated from a shorter record; empty: they are not."""
+    """Return what figures a day are computed from, where that is less than a day's minutes."""
     minutes = ranking["minutes"].max()
     if pd.isna(minutes) or not 0 < minutes < _MINUTES_PER_DAY:
         return ""
     recorded = pluralize(int(minutes), "recorded minute")
-    return f"{moves.capitalize()} a day are extrapolated from {recorded}."
+    return f"{moves.capitalize()} a day are computed from {recorded}."
 
 
 def marks(row: Mapping[Hashable, Any]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from core.errors import InputError
-from core.history.backtest.model import Unit
+from core.history.backtest.model import Unit, covered_minutes
 from core.history.backtest.pegasus.engine import OPERATIONS, SimulatedMinute, simulate_tape
 from core.history.backtest.pegasus.rules import rules_of, switches_in_force
 from core.history.backtest.pegasus.score import (
@@ -25,8 +25,8 @@ from core.history.backtest.schemas import MOVES, RUNS, TIMELINE
 from core.pegasus.view import NO_NODE
 from core.units import datetime_to_ms
 
-_DAY_S: Final = 86_400.0
-_MINUTE_S: Final = 60.0
+_MINUTES_PER_DAY: Final = 1440.0
+_MINUTE_MS: Final = 60_000.0
 _REPAIRS: Final = ("fail_over", "refill", "trim")
 
 
@@ -107,7 +107,7 @@ def _times(tape: PegasusTape, unit: Unit) -> dict[str, int]:
 
 
 def _run(tape: PegasusTape, unit: Unit, score: PegasusScore) -> dict[str, Any]:
-    days = len(score.minutes) * _MINUTE_S / _DAY_S
+    days = covered_minutes(np.asarray(tape.at_ms) / _MINUTE_MS) / _MINUTES_PER_DAY
     found = score.deviations
     is_known = bool(len(found))
     repairs = sum(score.counts[kind] for kind in _REPAIRS)

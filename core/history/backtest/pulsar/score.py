@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from core.history.backtest.model import DEVIATION_BOUND
+from core.history.backtest.model import DEVIATION_BOUND, covered_minutes
 from core.history.backtest.pulsar.dense import Floats, Ints
 from core.history.backtest.pulsar.engine import SimulatedRun
 from core.history.backtest.pulsar.fleet import Bundles
@@ -85,8 +85,7 @@ def ping_pongs(moves: Moves) -> int:
 
 def scores(series: LoadSeries, simulated: SimulatedRun) -> dict[str, Any]:
     """Return the scores of a run: the columns of ``RUNS`` from ``minutes`` to ``placed_again``."""
-    rows = series.shape[0]
-    days = rows / MINUTES_PER_DAY
+    days = covered_minutes(series.minutes) / MINUTES_PER_DAY
     away, _ = deviations(simulated.traffic)
     known = away[np.isfinite(away)]
     moves = simulated.moves
@@ -102,7 +101,7 @@ def scores(series: LoadSeries, simulated: SimulatedRun) -> dict[str, Any]:
         "unowned_s": unloads * UNOWNED_S,
     }
     return {
-        "minutes": rows,
+        "minutes": series.shape[0],
         "days": days,
         "deviation_mean": float(known.mean()) if known.size else None,
         "deviation_p95": float(np.percentile(known, 95)) if known.size else None,
