@@ -64,7 +64,7 @@ class PegasusDialog(ApplyDialog):
             "what": st.column_config.TextColumn("Step", width=430),
         }
         if rows["copied_mb"].fillna(1).any():
-            columns["copied_mb"] = tables.size("Copied")
+            columns["copied_mb"] = tables.copied()
         tables.table(
             rows,
             columns,
@@ -164,7 +164,7 @@ def draw_steps(preview: PegasusPreview) -> None:
     if rows["note"].any():
         columns["note"] = st.column_config.TextColumn("What you do", width=320)
     if rows["copied_mb"].fillna(1).any():
-        columns["copied_mb"] = tables.size("Copied")
+        columns["copied_mb"] = tables.copied()
     columns["by_hand"] = st.column_config.TextColumn("The same by hand", width=420)
     tables.table(
         rows,

@@ -135,7 +135,7 @@ def draw_table(lines: Sequence[model.CandidateRow], measure: str) -> None:
             "off": tables.percent("±"),
             "changes": tables.whole("Changes", "Until nothing is left to do."),
             "copies": tables.whole("Copies", "Replicas copied; the other changes copy nothing."),
-            "copy_mb": tables.size("Copied"),
+            "copy_mb": tables.copied(),
             "rounds": tables.whole("Rounds"),
         },
         key="candidates",

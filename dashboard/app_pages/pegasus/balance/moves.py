@@ -102,7 +102,7 @@ def choose_moves(
         "kind": tables.words("Change"),
         "from": tables.words("From"),
         "to": tables.words("To"),
-        "size_mb": tables.size("Copied"),
+        "size_mb": tables.copied(),
         "round": tables.whole("Round"),
     }
     in_units, configured = tables.sized(rows, columns)
@@ -174,7 +174,7 @@ def draw_tables(
         {
             "table": tables.words("Table"),
             "changes": tables.whole("Changes"),
-            "copied_mb": tables.size("Copied"),
+            "copied_mb": tables.copied(),
             "primary_before": tables.words("Primaries a node", "Least to most of any node."),
             "primary_after": tables.words("after"),
             "replica_before": tables.words("Replicas a node", "Least to most of any node."),

@@ -191,7 +191,7 @@ def _draw_rounds(rounds: Rounds, run: queries.Converged) -> None:
                 "move_primary": tables.whole("Move primary", "Roles change; nothing is copied."),
                 "copy_primary": tables.whole("Copy primary"),
                 "copy_secondary": tables.whole("Copy secondary"),
-                "copied_mb": tables.size("Copied"),
+                "copied_mb": tables.copied(),
                 "bar": tables.deviation("Primaries after", "Of the farthest node from the mean."),
                 "off": tables.percent("±"),
                 "takes": st.column_config.TextColumn("Copying (estimate)", alignment="right"),
