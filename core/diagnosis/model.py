@@ -217,6 +217,7 @@ class Diagnosis:
         cut_short: Of these, changes that were begun.
         refuted: Changes that help, but not with every random placement.
         notes: What was assumed, and what could not be judged.
+        target_ratio: Deviation that is even enough, of the system.
     """
 
     causes: tuple[Cause, ...] = ()
@@ -227,6 +228,7 @@ class Diagnosis:
     cut_short: int = 0
     refuted: int = 0
     notes: tuple[str, ...] = ()
+    target_ratio: float = EVEN_RATIO
 
     @property
     def is_complete(self) -> bool:
@@ -260,7 +262,7 @@ class Diagnosis:
         about_load = [one.effect for one in self.causes if not one.effect.is_more_complete]
         ends = [effect.after.deviation for effect in about_load]
         best = min((end for end in ends if end is not None), default=0.0)
-        if None in ends or best <= EVEN_RATIO:
+        if None in ends or best <= self.target_ratio:
             return ""
         alone = "The fix" if len(ends) == 1 else "No fix alone is enough: the best"
-        return f"{alone} ends at {format_ratio(best)} (target: {format_ratio(EVEN_RATIO)})."
+        return f"{alone} ends at {format_ratio(best)} (target: {format_ratio(self.target_ratio)})."

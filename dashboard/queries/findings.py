@@ -85,8 +85,10 @@ def first_seen(
         return {}  # the log has the details
     if found is None:
         former = _latest.get(stored.path.parent, ())
-        found = tuple(one for one in former if one[0] < stored.taken_at)
-    else:
+        # a break after the newest of them would not be seen if that was long before
+        is_near = former and entries[-2:][0].taken_at <= former[-1][0] < stored.taken_at
+        found = former if is_near else ()
+    elif found and found[-1][0] >= _latest.get(stored.path.parent, found)[-1][0]:
         _latest[stored.path.parent] = found
     return since_of(found, identities(findings))
 

@@ -61,7 +61,7 @@ def test_causes_are_a_table_with_effects_and_the_best_is_explained(site, monkeyp
 
 
 def test_a_healthy_cluster_says_how_many_changes_were_tried():
-    shown = {one.label: one for one in model.key_figures(Diagnosis(tried=4), 0.1, 0.2)}
+    shown = {one.label: one for one in model.key_figures(Diagnosis(tried=4), 0.1)}
     assert shown["Max deviation"].status == "ok"
     assert shown["Causes"].value == "0"
     assert (shown["Changes tried"].value, shown["Changes tried"].note) == ("4", "none is needed")

@@ -22,6 +22,7 @@ from core.pulsar.plan.preview import preview_plan, project, rest_line
 from core.pulsar.plan.setting import build_setting_plan
 from core.pulsar.plan.split import FLOW, SPECIFIED, SplitSpec, build_split_plan
 from core.pulsar.plan.verify import recheck
+from core.pulsar.settings import SHEDDING_SWITCHES
 from core.pulsar.steps.setting import SetDynamicSetting
 from core.pulsar.steps.split import SplitBundle
 from core.pulsar.steps.unload import UnloadBundle
@@ -266,6 +267,26 @@ def test_a_setting_says_what_the_brokers_follow_until_now() -> None:
     file = with_settings(FLEET, (None, key, "25", "file"))
     (step,) = build_setting_plan(file, {key: "17"}, TERMS).steps
     assert step.describe() == f"Set {key} to 17 (until now 25, not set dynamically)"
+
+
+def test_a_setting_of_which_it_is_unknown_is_written_as_before_that_was_noted() -> None:
+    plan = change(loadBalancerBrokerThresholdShedderPercentage="17")
+    for running, is_written in ((msgspec.UNSET, False), ("10", True)):
+        step = msgspec.structs.replace(plan.steps[0], running=running)
+        made = sealed(replace(plan, steps=(step,)))
+        assert (b"running" in dump_plan(made)) is is_written
+        assert load_plan(dump_plan(made), STEPS) == made
+
+
+def test_both_switches_and_all_thresholds_are_counted() -> None:
+    one, other = "loadBalancerBrokerThresholdShedderPercentage", "maxUnloadPercentage"
+    off = [(None, key, "false", "file") for key in SHEDDING_SWITCHES]
+    (found,) = build_setting_plan(
+        with_settings(FLEET, *off), {one: "17", other: "0.3"}, TERMS
+    ).by_severity("warning")
+    assert f"so {one} and 1 other change nothing now" in found.sentence
+    assert all(f"{key} is false" in found.sentence for key in SHEDDING_SWITCHES)
+    assert found.hint.endswith("to true in broker.conf.")
 
 
 def test_a_setting_that_the_release_does_not_have_is_refused() -> None:

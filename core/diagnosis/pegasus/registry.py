@@ -30,6 +30,7 @@ from core.diagnosis.pegasus.patterns.switches import switches_hold
 from core.diagnosis.pegasus.patterns.tables import bulk_loading, too_few_partitions
 from core.diagnosis.pegasus.trials import node_deviation
 from core.errors import IncompleteSnapshotError, UnknownNameError
+from core.pegasus.even.request import EvenRequest
 from core.pegasus.snapshot import PegasusFacts
 from core.snapshot.pegasus import PegasusSnapshot
 from core.units import format_ratio, pluralize
@@ -59,6 +60,9 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
 
 OF_DISKS: Final = (disks_uneven,)
 """Patterns that say nothing of one partition."""
+
+TARGET_RATIO: Final = EvenRequest().within_percent / 100
+"""Even enough: the same as for the moves that Trimtab plans."""
 
 UNEVEN_RATIO: Final = 0.1
 """A deviation above this is a problem even where nothing that was tried makes it smaller ..."""
@@ -101,12 +105,15 @@ def diagnose(
     try:
         context.view, context.row  # noqa: B018 - one may be incomplete, the other unknown
     except IncompleteSnapshotError as exc:
-        return Diagnosis(problem=str(exc), notes=("Nothing was simulated.",))
+        return Diagnosis(
+            problem=str(exc), notes=("Nothing was simulated.",), target_ratio=TARGET_RATIO
+        )
     causes = one_per_fix(sorted(_found(context), key=lambda cause: _rank(context, cause)))
     trials = context.trials
     problem = _problem(context, has_causes=bool(causes))
     subject = _farthest(context) if context.node in context.view.nodes else ""
     return Diagnosis(
+        target_ratio=TARGET_RATIO,
         causes=causes,
         problem=problem,
         subject="" if subject == problem else subject,

@@ -126,8 +126,9 @@ class Backtest:
         units = backtest_units(requested, spans, candidates, sources)
         ends = {name: end for name, (_, end) in spans.items()}
         records = Records(location=store.location, ends=ends, system=system.name)
+        taken_at = {name: np.sort(store.minutes(name)[TAKEN_AT].to_numpy()) for name in spans}
         minutes = sum(
-            _minutes_of(store, unit, ends[unit.cluster])
+            _minutes_of(taken_at[unit.cluster], unit, ends[unit.cluster])
             for unit in units
             if unit.candidate.is_record  # one for each window
         )
@@ -154,10 +155,12 @@ class Backtest:
         )
 
 
-def _minutes_of(store: HistoryStore, unit: Unit, last: datetime) -> int:
+def _minutes_of(taken_at: Ints, unit: Unit, last: datetime) -> int:
     """Return how many recorded minutes a unit is simulated on; of several moments in one, one."""
-    end = min(unit.window.end - _JUST_AFTER, last)
-    at_ms = store.minutes(unit.cluster, unit.window.start, end)[TAKEN_AT].to_numpy()
+    first, after = np.searchsorted(
+        taken_at, [datetime_to_ms(unit.window.start), datetime_to_ms(unit.window.end)]
+    )
+    at_ms = taken_at[first : min(after, np.searchsorted(taken_at, datetime_to_ms(last), "right"))]
     return np.unique(np.rint((at_ms - at_ms[:1]) / (unit.minute_s * 1000.0))).size
 
 

@@ -37,22 +37,27 @@ DEVIATION_BOUND: Final = 0.2
 """Minutes with a node farther than this from the mean traffic are counted in every run."""
 
 
-_MAX_STEP_MIN: Final = 5
-"""Recorded minutes that are farther apart leave a gap, in which nothing is known."""
+_WITHOUT_SHEDDING: Final = "no shedding"
+_SEPARATOR: Final = " · "
+
+
+def is_without_shedding(label: str) -> bool:
+    """Return whether a candidate of this label switches shedding off."""
+    return label.partition(_SEPARATOR)[0] == _WITHOUT_SHEDDING
 
 
 def covered_minutes(minutes: NDArray[Any]) -> float:
-    """Return the time that recorded minutes stand for, minutes: each until the next one.
+    """Return the time that the recorded minutes of a window stand for, in minutes.
 
-    A record of every other minute covers as much as one of every minute; a gap adds one minute.
+    Each stands for the time until the next: a record of every other minute covers as much as one
+    of every minute. A window has no gap: where the record has one, another window begins.
 
     Args:
-        minutes: Shape ``(T,)``, numbers of the recorded minutes, rising.
+        minutes: Shape ``(T,)``, when, in minutes from any moment, rising.
     """
-    if not len(minutes):
-        return 0.0
-    steps = np.diff(minutes)
-    return 1.0 + float(np.where(steps <= _MAX_STEP_MIN, steps, 1).sum())
+    if len(minutes) <= 1:
+        return float(len(minutes))
+    return float(minutes[-1] - minutes[0] + np.median(np.diff(minutes)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,12 +107,12 @@ class Candidate:
         """The candidate in one line; the same for equal candidates only."""
         if self.is_record:
             return AS_RECORDED
-        shedding = "no shedding" if self.shedding is None else self.shedding
+        shedding = _WITHOUT_SHEDDING if self.shedding is None else self.shedding
         parts = [f"{self.policy} policy" if self.policy else shedding.replace(RECORDED, "")]
         if not self.policy:
             parts += [self.placement] if self.placement else []
         parts += [f"{key}={json.dumps(value)}" for key, value in sorted(self.settings.items())]
-        return " · ".join(part for part in parts if part) or REPLAYED
+        return _SEPARATOR.join(part for part in parts if part) or REPLAYED
 
     def as_json(self) -> dict[str, object]:
         """Return it as JSON values; :meth:`from_json` reads them."""

@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from core.history.backtest.model import NO_SHEDDING, REPLAYED, Target
+from core.history.backtest.model import REPLAYED, Target, is_without_shedding
 from core.history.backtest.schemas import CANDIDATES, METRICS
 from core.history.backtest.wording import Wording
 from core.units import format_ratio, pluralize
@@ -92,9 +92,11 @@ def _ranking(
 
 
 def _is_idle(row: Mapping[str, Any]) -> bool:
-    """Whether a candidate sheds nothing and does not meet the target so."""
-    is_own = not row["is_record"] and row["candidate"] != REPLAYED
-    return is_own and row["shedding"] == NO_SHEDDING and not row["meets_target"]
+    """Whether a candidate switches shedding off and does not meet the target so.
+
+    Others shed nothing where the record's own switches are off: they differ in placement.
+    """
+    return is_without_shedding(row["candidate"]) and not row["meets_target"]
 
 
 def recorded_windows(rows: Iterable[Mapping[str, Any]]) -> set[tuple[str, int]]:
@@ -187,7 +189,7 @@ def _over_windows(name: str, rows: Sequence[dict[str, Any]]) -> float | None:
     values = [float(row[name]) for row in known]
     if name in _MAXIMA:
         return max(values)
-    return float(np.average(values, weights=[row["minutes"] for row in known]))
+    return float(np.average(values, weights=[row["days"] for row in known]))
 
 
 def _miss(row: Mapping[str, Any], target: Target) -> float:

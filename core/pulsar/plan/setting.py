@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from msgspec import UNSET, UnsetType
+
 from core.errors import InputError
 from core.ids import path_fault
 from core.plan.model import Diagnostic, DiagnosticSeverity, Plan
@@ -14,12 +16,13 @@ from core.pulsar.plan.checks import Basis, check_cluster
 from core.pulsar.plan.plan_factory import bare_plan, basis_of
 from core.pulsar.presets import upstream_words
 from core.pulsar.setting_values import is_same_setting, parse_upstream_value
-from core.pulsar.settings import Setting, known_setting
+from core.pulsar.settings import SETTING_BY_KEY, Setting, known_setting
 from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES
 from core.pulsar.split import ALGORITHMS
 from core.pulsar.steps.setting import SetDynamicSetting, setting_request, setting_values
 from core.schemas.pulsar import STORED_PREFIX
 from core.snapshot import PulsarSnapshot
+from core.units import pluralize
 
 _SHEDDER: Final = "loadBalancerLoadSheddingStrategy"
 _SPLITTER: Final = "defaultNamespaceBundleSplitAlgorithm"
@@ -75,21 +78,33 @@ def build_setting_plan(
     return bare_plan(basis, terms, steps, found, is_complete=len(steps) == len(wanted))
 
 
-def _running(basis: Basis, key: str) -> str | None:
+def _running(basis: Basis, key: str) -> str | UnsetType:
     settings = basis.settings
     is_known = settings.origin(key) != "assumed" and key not in settings.differing()
-    return upstream_words(settings.value(key)) if is_known else None
+    return upstream_words(settings.value(key)) if is_known else UNSET
 
 
 def _check_shedding(basis: Basis, steps: Iterable[SetDynamicSetting]) -> Iterator[Diagnostic]:
     """Say which of the plan's settings no broker reads until shedding is on."""
     values = setting_values(steps)
-    off = [key for key in basis.settings.shedding_off if values.get(key) != "true"]
-    unread = [key for key in values if key in _THRESHOLDS]
+    manager = basis.snapshot.manifest.load_manager
+    unread = [
+        key
+        for key in values
+        if key in _THRESHOLDS and (not manager or manager in SETTING_BY_KEY[key].managers)
+    ]
+    # a switch that the plan sets or removes is as the brokers' files then say, or as it is set
+    off = [
+        key for key in basis.settings.shedding_off if key not in values or values[key] == "false"
+    ]
     if off and unread:
-        what = unread[0] if len(unread) == 1 else f"{unread[0]} and {len(unread) - 1} others"
-        sentence = f"Shedding is off ({off[0]} is false), so {what} changes nothing now."
-        hint = f"To let the cluster shed by itself, set {off[0]} to true too."
+        more = f" and {pluralize(len(unread) - 1, 'other')}" if len(unread) > 1 else ""
+        change = "change" if more else "changes"
+        switches = " and ".join(f"{key} is false" for key in off)
+        sentence = f"Shedding is off ({switches}), so {unread[0]}{more} {change} nothing now."
+        dynamic = [key for key in off if SETTING_BY_KEY[key].is_dynamic_in(basis.settings.target)]
+        where = "too" if dynamic == off else "in broker.conf"
+        hint = f"To let the cluster shed by itself, set {' and '.join(off)} to true {where}."
         yield _finding("warning", "shedding_off", unread[0], sentence, hint)
 
 

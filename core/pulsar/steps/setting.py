@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import ClassVar, Final
 from urllib.parse import quote
 
-from msgspec import structs
+from msgspec import UNSET, UnsetType, structs
 
 from core.pulsar.presets import upstream_words
 from core.pulsar.setting_values import is_same_setting
@@ -36,7 +36,8 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
         key: Upstream key.
         before: Its dynamic value when the plan was made, ``None``: it had none. The precondition.
         value: What it shall be, as the brokers write it; ``None``: removed.
-        running: What the brokers followed when the plan was made; ``None``: unknown.
+        running: What the brokers followed when the plan was made; unset: unknown. It is left out of
+            plans and journals then, so that those of before it was there keep their seals.
     """
 
     phrase: ClassVar[Phrase] = Phrase("change", "setting", "changed", "was changed", order=2)
@@ -44,7 +45,7 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
     key: str
     before: str | None = None
     value: str | None = None
-    running: str | None = None
+    running: str | UnsetType = UNSET
 
     @property
     def subject(self) -> str:
@@ -81,7 +82,7 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
         """Return the value when the plan was made, as far as it was known."""
         if self.before is not None:
             return f"until now {self.before}"
-        if self.running is not None:
+        if self.running is not UNSET:
             return f"until now {self.running or 'empty'}, {NOT_SET}"
         known = SETTING_BY_KEY.get(self.key)
         if known is None or known.default in (None, "", ()):

@@ -61,14 +61,17 @@ def readable(points: Sequence[Point]) -> list[Point]:
     heads: list[tuple[Point, list[str]]] = []
     found: list[Point] = []
     for point in points:
+        if not point.mark:
+            found.append(point)
+            continue
         for head, marks in heads:
             beside = abs(head.unloads_per_day - point.unloads_per_day) < width
             if beside and abs(head.deviation - point.deviation) < height:
-                marks.extend([point.mark] if point.mark else [])
+                marks.append(point.mark)
                 found.append(replace(point, mark=""))
                 break
         else:
-            heads.append((point, [point.mark] if point.mark else []))
+            heads.append((point, [point.mark]))
             found.append(point)
     marks_of = {id(head): ", ".join(marks) for head, marks in heads}
     return [replace(one, mark=marks_of[id(one)]) if id(one) in marks_of else one for one in found]

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from core.errors import InputError
 from core.history.backtest.advice import is_plannable
-from core.history.backtest.model import AS_RECORDED, REPLAYED, Grid
+from core.history.backtest.model import AS_RECORDED, REPLAYED, Grid, is_without_shedding
 from core.history.backtest.parsing import grid_of
 from core.history.backtest.schemas import RECOMMENDED
 from core.units import format_age, format_ratio, pluralize
@@ -150,7 +150,9 @@ def marks(row: Mapping[Hashable, Any]) -> str:
     found = []
     if row["is_record"]:
         found.append("● actual")
-    elif row["candidate"] == REPLAYED or (pd.isna(row["rank"]) and not row["problem"]):
+    elif row["candidate"] == REPLAYED or (
+        pd.isna(row["rank"]) and is_without_shedding(row["candidate"])
+    ):
         found.append("● comparison")
     if row["meets_target"]:
         found.append("✓ meets the target")

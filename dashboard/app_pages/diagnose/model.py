@@ -116,13 +116,12 @@ def event_rows(found: OverTime) -> pd.DataFrame:
     )
 
 
-def key_figures(found: Diagnosis, deviation: float | None, target_ratio: float) -> list[KeyFigure]:
+def key_figures(found: Diagnosis, deviation: float | None) -> list[KeyFigure]:
     """Return the deviation as it is and with the best fix, and how far the search went.
 
     Args:
         found: The diagnosis.
         deviation: Of the snapshot; ``None``: unknown, or the system is judged by other means.
-        target_ratio: Half width of the target band of the system.
     """
     best = found.causes[0].effect if found.causes else None
     now = deviation if best is None else best.before.deviation
@@ -133,8 +132,8 @@ def key_figures(found: Diagnosis, deviation: float | None, target_ratio: float) 
             KeyFigure(
                 label="Max deviation",
                 value=format_deviation(now),
-                note=f"target {format_band(target_ratio)}",
-                status=band_status(now, target_ratio),
+                note=f"target {format_band(found.target_ratio)}",
+                status=band_status(now, found.target_ratio) if found.problem else "ok",
                 help="Of the busiest server from the mean, when the balancer has ended.",
             )
         )
@@ -144,7 +143,7 @@ def key_figures(found: Diagnosis, deviation: float | None, target_ratio: float) 
                 label="With the first fix",
                 value=format_deviation(best.after.deviation),
                 note=pluralize(best.after.moves, "move"),
-                status=band_status(best.after.deviation, target_ratio),
+                status=band_status(best.after.deviation, found.target_ratio),
             )
         )
     return [

@@ -37,10 +37,6 @@ class DiagnoseSystem(Protocol):
     def subject(self) -> str:
         """What moves, as a label."""
 
-    @property
-    def target_ratio(self) -> float:
-        """Half width of its target band."""
-
     def next_pages(self, page: Any, cause: Cause) -> Sequence[NextPage]:
         """Return where a fix is tried and planned, the first of them first; at most two."""
 

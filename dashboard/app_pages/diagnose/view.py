@@ -67,9 +67,7 @@ def _again() -> None:
 
 def _draw(page: ClusterPage[Any], system: DiagnoseSystem, key: Key, found: Diagnosed) -> None:
     diagnosis = found.diagnosis
-    figures.key_figures(
-        model.key_figures(diagnosis, found.deviation, system.target_ratio), key="diagnose"
-    )
+    figures.key_figures(model.key_figures(diagnosis, found.deviation), key="diagnose")
     words.answer(diagnosis.answer)
     # without a cause, what was promising and what the time did not allow is the answer
     notes = diagnosis.notes[:1] if diagnosis.causes else diagnosis.notes
@@ -102,7 +100,7 @@ def _draw(page: ClusterPage[Any], system: DiagnoseSystem, key: Key, found: Diagn
         return
     left, right = frame.columns([0.7, 0.3], key="causes")
     with left:
-        _table(diagnosis, system.target_ratio)
+        _table(diagnosis)
     with right, st.container(border=True, key="cause_panel"):
         _panel(page, system, _opened(diagnosis))
 
@@ -114,24 +112,24 @@ def _opened(diagnosis: Diagnosis) -> Cause:
     return next((one for one in causes if model.title_of(one) == named), causes[0])
 
 
-def _rows(diagnosis: Diagnosis, target_ratio: float) -> pd.DataFrame:
+def _rows(diagnosis: Diagnosis) -> pd.DataFrame:
     """Return the causes with their effects as bars."""
     rows = model.rows_of(diagnosis)
     shown = np.nan_to_num(rows[["now", "fixed"]].to_numpy(np.float64))
     end_ratio = float(shown.max()) / 100 or None
     ratios = (rows["fixed"] / 100).tolist()
-    rows["fixed_bar"] = tables.deviation_bars(ratios, target_ratio, end_ratio=end_ratio)
+    rows["fixed_bar"] = tables.deviation_bars(ratios, diagnosis.target_ratio, end_ratio=end_ratio)
     return rows
 
 
 def _object_px(objects: Sequence[str]) -> int:
-    """Return room for the longest object: a key of a setting is whole, a list of names is cut."""
-    return min(190, 18 + 7 * max(map(len, objects)))
+    """Return room for the longest object; a list of names and the longest keys are cut."""
+    return min(220, 18 + 7 * max(map(len, objects)))
 
 
-def _table(diagnosis: Diagnosis, target_ratio: float) -> None:
+def _table(diagnosis: Diagnosis) -> None:
     causes = diagnosis.causes
-    rows = _rows(diagnosis, target_ratio)
+    rows = _rows(diagnosis)
 
     def select() -> None:
         picked = st.session_state[_TABLE].selection.rows

@@ -26,7 +26,6 @@ from core.pegasus.view import NO_NODE
 from core.units import datetime_to_ms
 
 _MINUTES_PER_DAY: Final = 1440.0
-_MINUTE_MS: Final = 60_000.0
 _REPAIRS: Final = ("fail_over", "refill", "trim")
 
 
@@ -107,7 +106,8 @@ def _times(tape: PegasusTape, unit: Unit) -> dict[str, int]:
 
 
 def _run(tape: PegasusTape, unit: Unit, score: PegasusScore) -> dict[str, Any]:
-    days = covered_minutes(np.asarray(tape.at_ms) / _MINUTE_MS) / _MINUTES_PER_DAY
+    minutes = np.asarray(tape.at_ms) / (unit.minute_s * 1000.0)
+    days = covered_minutes(minutes) / _MINUTES_PER_DAY
     found = score.deviations
     is_known = bool(len(found))
     repairs = sum(score.counts[kind] for kind in _REPAIRS)

@@ -11,7 +11,6 @@ from core.diagnosis.pegasus.commands import fix_commands
 from core.pegasus.steps.level import LEVEL_KEY
 from dashboard import state
 from dashboard.app_pages.diagnose.system import NextPage
-from dashboard.presenters.pegasus.cluster import TARGET_RATIO
 
 if TYPE_CHECKING:
     from core.diagnosis.model import Cause
@@ -22,7 +21,6 @@ class PegasusDiagnose:
     """Pegasus; see :class:`dashboard.app_pages.diagnose.system.DiagnoseSystem`."""
 
     subject = "Partition"
-    target_ratio = TARGET_RATIO
 
     def next_pages(self, page: Any, cause: Cause) -> Sequence[NextPage]:
         """Return the page on which the fix is made."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from core.diagnosis.model import EVEN_RATIO
 from core.diagnosis.pulsar.advice import values_of
 from core.diagnosis.pulsar.trials import SHEDDING
 from core.pulsar.presets import set_command
@@ -26,7 +25,6 @@ class PulsarDiagnose:
     """Pulsar; see :class:`dashboard.app_pages.diagnose.system.DiagnoseSystem`."""
 
     subject = "Bundle"
-    target_ratio = EVEN_RATIO
 
     def next_pages(self, page: Any, cause: Cause) -> Sequence[NextPage]:
         """Return Rebalance and Settings, both with the change filled in."""

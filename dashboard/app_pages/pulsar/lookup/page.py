@@ -72,7 +72,7 @@ with place:
 if found is not None:
     words.title(f"Topic {found.topic}", model.subtitle(found))
     figures.key_figures(model.steps(found), key="lookup")
-    st.caption("Every name has a bundle; whether a topic of this name exists is not asked.")
+    st.caption("Every name has a bundle; whether a topic of this name exists is not checked.")
     with st.container(horizontal=True):
         st.button(
             "Open bundle",

@@ -103,7 +103,8 @@ def doubt(view: RunView) -> str:
     """Return when it was measured, and what else acted by then; empty: there is nothing to say."""
     measured = view.measured
     if measured is None:
-        return "Brokers are measured some 20 s after the end of a run."
+        when = "A worker measures the brokers some 20 s after the end."
+        return f"Not measured. {when}" if view.is_ended else when
     other = measured.disturbed_by
     if other:
         return f"Run {other} acted in between: not all of it is the result of this run."
