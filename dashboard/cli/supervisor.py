@@ -234,9 +234,11 @@ class Supervisor:
         ending = threading.Timer(_QUIET_END_S, note, ["Stopping…"])
         ending.daemon = True
         ending.start()
-        for is_read in (False, True):
-            self._end([child for child in reversed(self.children) if child.is_read is is_read])
-        ending.cancel()
+        try:
+            for is_read in (False, True):
+                self._end([child for child in reversed(self.children) if child.is_read is is_read])
+        finally:
+            ending.cancel()
         self.children.clear()
 
     def _end(self, children: Sequence[Child]) -> None:

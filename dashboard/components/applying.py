@@ -294,7 +294,8 @@ def _buttons(dialog: ApplyDialog) -> None:
             args=(dialog,),
             key="_apply_now",
         )
-        st.form_submit_button("Cancel", type="tertiary", on_click=_close, key="_apply_cancel")
+        if st.form_submit_button("Cancel", type="tertiary", on_click=_close, key="_apply_cancel"):
+            st.rerun()  # a click within a dialog draws the dialog alone
 
 
 def _apply(dialog: ApplyDialog) -> None:
