@@ -88,7 +88,6 @@ def test_lease_whose_node_was_taken_away_is_not_held_and_can_be_had_again(
     assert admin.exists(f"{CHROOT}{PATH}")  # it was not ours to give back
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("admin")
 def test_lease_is_not_held_while_zookeeper_is_away(server: StrictZooKeeper) -> None:
     auth = ZooKeeperAuth(digest="pulsar:secret")

@@ -190,7 +190,6 @@ def test_a_worker_may_die_at_any_moment(story, first, stride, record_property) -
     record_property("fault worker dies at a call, in virtual time", figures)
 
 
-@pytest.mark.slow
 @_each(STORIES)
 def test_a_worker_and_its_heirs_may_all_die(story, first, stride) -> None:
     total = len(_crossings_of(story))

@@ -172,7 +172,6 @@ def test_what_is_asked_is_done(story) -> None:
     assert {one.primary for one in world.configs.values()} & {N1} or story.steps is REBALANCE
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 def test_a_worker_on_pegasus_may_die_at_any_moment(story) -> None:
     first = _world_of(story)

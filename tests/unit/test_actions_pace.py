@@ -151,7 +151,6 @@ def test_a_canary_that_fails_ends_the_run_whatever_the_options_allow() -> None:
     assert len(begun_at_s(world)) == 1
 
 
-@pytest.mark.slow
 def test_killed_anywhere_around_the_gate_the_next_worker_observes_again() -> None:
     """Every crossing of every port is a kill point: what was sent stays sent once."""
     usage, traffic = carried()
