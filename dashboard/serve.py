@@ -9,7 +9,7 @@ from typing import Final
 
 import streamlit as st
 from starlette.middleware import Middleware
-from streamlit.runtime import memory_session_storage
+from streamlit.runtime import app_session, memory_session_storage
 
 from dashboard import services, warm_up
 from dashboard.cli.supervisor import end_with_parent
@@ -18,6 +18,7 @@ from dashboard.left_sessions import LeftSessions
 from dashboard.page_names import PageNames
 from dashboard.probes import ROUTES
 from dashboard.sign_in import SignInGuard
+from dashboard.unsent import UnsentMessages
 
 PAGE: Final = Path(__file__).with_name("app.py")
 
@@ -41,6 +42,7 @@ def main() -> None:
     warm_up.start()
     # the app makes its storage itself, and takes none
     memory_session_storage.MemorySessionStorage = LeftSessions  # type: ignore[assignment,misc]
+    app_session.ForwardMsgQueue = UnsentMessages  # type: ignore[attr-defined,misc]
     app = st.App(
         PAGE,
         routes=ROUTES,
