@@ -42,7 +42,7 @@ def main() -> None:
     warm_up.start()
     # the app makes its storage itself, and takes none
     memory_session_storage.MemorySessionStorage = LeftSessions  # type: ignore[assignment,misc]
-    app_session.ForwardMsgQueue = UnsentMessages  # type: ignore[attr-defined,misc]
+    app_session.ForwardMsgQueue = UnsentMessages  # type: ignore[attr-defined]
     app = st.App(
         PAGE,
         routes=ROUTES,

@@ -67,6 +67,7 @@ STYLE = """<style>
 [data-testid="stSidebar"][data-collapsed="true"] ~ * [data-testid="stMainBlockContainer"] {
   padding-left: 4rem;
 }
+[data-testid="stMain"] h1:focus-visible { width: fit-content; padding: 0; outline-offset: 0; }
 body :is(a, button, h1, [role="tab"]):focus-visible {
   outline: 2px solid light-dark(#0b6478, #6cc3d8); outline-offset: 1px; box-shadow: none;
 }

@@ -146,12 +146,12 @@ def test_a_plan_that_is_only_a_part_of_the_candidate_is_warned_about():
     fixed = {"key": "loadBalancerLoadPlacementStrategy", "why": "better", "is_dynamic": False}
     for row in (dynamic, fixed):
         row |= {"takes_effect": "next round" if row["is_dynamic"] else "restart"}
-    part = presenter.change_notes(pd.DataFrame([dynamic, fixed]))
-    assert part[0] == "better"
-    assert part[1].endswith("restart: loadBalancerLoadPlacementStrategy.")
-    assert part[2].startswith("Restart the brokers with that first: the plan alone")
-    assert presenter.change_notes(pd.DataFrame([dynamic])) == ["better"]
-    assert len(presenter.change_notes(pd.DataFrame([fixed]))) == 2
+    assert presenter.change_notes(pd.DataFrame([dynamic, fixed])) == ["better"]
+    what, _, then = presenter.restart_note(pd.DataFrame([dynamic, fixed])).partition(". ")
+    assert what.endswith("restart: loadBalancerLoadPlacementStrategy")
+    assert then.startswith("Restart the brokers with that first: the plan alone")
+    assert not presenter.restart_note(pd.DataFrame([dynamic]))
+    assert presenter.restart_note(pd.DataFrame([fixed])).endswith("PlacementStrategy.")
 
 
 def test_candidates_of_a_grid_of_settings_do_not_look_alike():

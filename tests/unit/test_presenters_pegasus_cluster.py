@@ -269,7 +269,7 @@ def test_levels_that_differ_are_both_marked():
 
 def test_change_of_level_says_what_begins_and_what_ends():
     up = " ".join(model.change_sentences(facts_of(), FunctionLevel.LIVELY))
-    assert "Starts to balance, delete unused replicas." in up
+    assert "Begins to balance, delete unused replicas." in up
     down = " ".join(model.change_sentences(facts_of(), FunctionLevel.FREEZED))
     assert "Stops to accept table changes" in down
     assert "pending proposal is discarded" in down

@@ -314,15 +314,22 @@ def diff_text(changes: pd.DataFrame) -> str:
 
 
 def change_notes(changes: pd.DataFrame) -> list[str]:
-    """Return why, and which of the settings need more than a plan."""
+    """Return why."""
+    return list(dict.fromkeys(str(why) for why in changes["why"]))
+
+
+def restart_note(changes: pd.DataFrame) -> str:
+    """Return which of the settings a plan cannot set, and what that means; empty: it sets all."""
     fixed = [str(row["key"]) for row in changes.to_dict("records") if not is_plannable(_named(row))]
-    late = [f"For broker.conf and a restart: {', '.join(fixed)}."] if fixed else []
-    if fixed and len(fixed) < len(changes):
-        late.append(
-            "Restart the brokers with that first: the plan alone is only a part of the candidate, "
-            "and its effect is not simulated."
-        )
-    return [*dict.fromkeys(str(why) for why in changes["why"]), *late]
+    if not fixed:
+        return ""
+    what = f"For broker.conf and a restart: {', '.join(fixed)}."
+    if len(fixed) == len(changes):
+        return what
+    return (
+        f"{what} Restart the brokers with that first: the plan alone is only a part of the "
+        "candidate, and its effect is not simulated."
+    )
 
 
 def _named(row: Mapping[Hashable, Any]) -> dict[str, Any]:

@@ -270,6 +270,12 @@ def _moves(view: Shown, picked: list[str], seed: int) -> None:
 PLAN: Final = "plan"
 TO_PLAN: Final = "to_plan"
 
+_OPENED: Final = "_plan_opened"
+_INTO_VIEW: Final = """<script>
+document.querySelector(".st-key-backtest_plan")?.scrollIntoView({block: "start"});
+</script>"""
+"""The plan that was asked for is below what the button was next to."""
+
 
 def draw_change(page: FleetContext, system: BacktestPages, view: Shown) -> None:
     """Draw what to change on the cluster, and the plan of it."""
@@ -283,6 +289,9 @@ def draw_change(page: FleetContext, system: BacktestPages, view: Shown) -> None:
     st.caption(words.plain(model.verdict_words(changes)))
     st.code(model.diff_text(changes), language="diff", wrap_lines=True)
     words.notes(model.change_notes(changes))
+    restart = model.restart_note(changes)
+    if restart:
+        st.warning(words.plain(restart), icon=":material/restart_alt:")
     if name != page.choice.cluster.name:
         st.button(
             f"Look at {words.plain(name)} to plan this",
@@ -305,13 +314,22 @@ def draw_change(page: FleetContext, system: BacktestPages, view: Shown) -> None:
             args=(label,),
         )
         return
-    if page.page is not None:
-        system.draw_plan(page.page, changes, model.wanted(changes))
-    else:
+    _plan(page, system, changes)
+
+
+def _plan(page: FleetContext, system: BacktestPages, changes: pd.DataFrame) -> None:
+    """Draw the plan, in sight where it has just been opened."""
+    if page.page is None:
+        name = words.plain(page.choice.cluster.name)
         st.info(
-            f"A plan is made on a snapshot, and there is none of {words.plain(name)} yet.",
+            f"A plan is made on a snapshot, and there is none of {name} yet.",
             icon=":material/info:",
         )
+        return
+    with st.container(key="backtest_plan"):
+        system.draw_plan(page.page, changes, model.wanted(changes))
+    if st.session_state.pop(_OPENED, False):
+        st.html(_INTO_VIEW, unsafe_allow_javascript=True)
 
 
 def _changes(view: Shown, name: str) -> pd.DataFrame | None:
@@ -350,6 +368,7 @@ def _changes(view: Shown, name: str) -> pd.DataFrame | None:
 
 def _open_plan(candidate: str) -> None:
     st.query_params[PLAN] = candidate
+    st.session_state[_OPENED] = True
 
 
 def _choose(cluster: str) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import streamlit as st
 
 from core.actions.views import RunView
+from core.pegasus.steps.level import LEVEL_KEY
 from core.units import format_mb
 from dashboard import state
 from dashboard.app_pages.run.charts import Outcome, outcome_bars
@@ -39,6 +40,17 @@ class PegasusOutcome:
                 note=f"predicted, {len(expected.nodes)} nodes",
             )
         ]
+
+    def draw_links(self, view: RunView) -> None:
+        """Draw the link to the cluster, whose balancer works at the level that was set."""
+        if view.is_ended and any(step.subject == LEVEL_KEY for step in view.plan.steps):
+            st.button(
+                "Watch the cluster",
+                icon=":material/schema:",
+                on_click=_open_cluster,
+                args=(view.cluster,),
+                key="_watch_cluster",
+            )
 
     def draw_chart(self, view: RunView) -> None:
         """Draw the primaries or replicas of each touched node."""
@@ -101,6 +113,10 @@ class PegasusOutcome:
 def _open_node(view: RunView, node: str) -> None:
     st.session_state[state.CLUSTER] = view.cluster
     state.go("pegasus", cluster=view.cluster, node=node)
+
+
+def _open_cluster(cluster: str) -> None:
+    state.go("pegasus", cluster=cluster)
 
 
 PEGASUS: Final = PegasusOutcome()

@@ -18,6 +18,9 @@ class OutcomeSystem(Protocol):
     def figures(self, view: RunView) -> list[KeyFigure]:
         """Return what was predicted for the cluster, and what was measured."""
 
+    def draw_links(self, view: RunView) -> None:
+        """Draw where what the run set off can be watched, where that goes on after its end."""
+
     def draw_chart(self, view: RunView) -> None:
         """Draw each touched server before, as predicted and as measured."""
 

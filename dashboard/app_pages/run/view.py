@@ -57,6 +57,7 @@ def headline(config: Config, view: RunView, outcome: OutcomeSystem) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         controls(config, view)
         _related_runs(config, view)
+        outcome.draw_links(view)
     if not view.is_ended:
         done = presenter.progress(view, now)
         st.progress(done.ratio, text=done.text)

@@ -114,9 +114,9 @@ def _differences(stored: FunctionLevel, wanted: FunctionLevel) -> list[str]:
     ends = [text for name, text in _ABILITIES.items() if getattr(will, name) < getattr(was, name)]
     found = []
     if begins:
-        found.append(f"Starts to {', '.join(begins)}.")
+        found.append(f"Begins to {', '.join(begins)}.")
     if ends:
-        found.append(f"Stops to {', '.join(ends)}.")
+        found.append(f"Does not {', '.join(ends)} any more.")
     return found
 
 

@@ -68,7 +68,6 @@ def bundles_tab(
             "bundle": tables.opener("Bundle", "_broker_bundle", frame.bundle_link),
             "part": tables.share(
                 "Share of broker",
-                most=max(1.0, float(rows["part"].max(skipna=True) or 1.0)),
                 width_px=116,
             ),
             "throughput": tables.megabytes("Traffic", width_px=88),

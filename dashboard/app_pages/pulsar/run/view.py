@@ -25,7 +25,10 @@ class PulsarOutcome:
 
     def figures(self, view: RunView) -> list[KeyFigure]:
         """Return the max deviation, measured, predicted and before."""
-        return [model.deviation_figure(view)]
+        return [model.deviation_figure(view)] if self.is_predicted(view) else []
+
+    def draw_links(self, view: RunView) -> None:
+        """Nothing goes on after its end."""
 
     def draw_chart(self, view: RunView) -> None:
         """Draw each touched broker before, as predicted and as measured."""
