@@ -271,7 +271,7 @@ def test_change_of_level_says_what_begins_and_what_ends():
     up = " ".join(model.change_sentences(facts_of(), FunctionLevel.LIVELY))
     assert "Begins to balance, delete unused replicas." in up
     down = " ".join(model.change_sentences(facts_of(), FunctionLevel.FREEZED))
-    assert "Stops to accept table changes" in down
+    assert "Does not accept table changes" in down
     assert "pending proposal is discarded" in down
 
 
