@@ -94,7 +94,7 @@ def run_rows(*rows: dict[str, object]) -> pa.Table:
 
 def scored(number: int, deviation: float, unloads: float, **more: object) -> dict[str, object]:
     figures = {"deviation_p95": deviation, "unloads_per_day": unloads, "minutes_over_ratio": 0.0}
-    days = {"days": more["minutes"] / 1440.0} if "minutes" in more else {}  # type: ignore[operator]
+    days = {"days": float(str(more["minutes"])) / 1440.0} if "minutes" in more else {}
     return {"candidate_number": number, **figures, **days, **more}
 
 
