@@ -14,7 +14,7 @@ from typing import Any, Final, TypeGuard
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.history.backtest.model import NO_SHEDDING, REPLAYED, Target
+from core.history.backtest.model import MINUTES_PER_DAY, NO_SHEDDING, REPLAYED, Target
 from core.history.backtest.ranking import order_of, really, the
 from core.history.backtest.schemas import RECOMMENDED
 from core.history.backtest.wording import Wording
@@ -27,8 +27,7 @@ WORSE_BY: Final = 0.01
 
 _RESTART: Final = "restart"
 _MINUTES_PER_HOUR: Final = 60.0
-_MINUTES_PER_DAY: Final = 1440.0
-_ALMOST_A_DAY: Final = 0.95 * _MINUTES_PER_DAY
+_ALMOST_A_DAY: Final = 0.95 * MINUTES_PER_DAY
 """Between windows a minute each is lost."""
 _SHEDDING: Final = "loadBalancerLoadSheddingStrategy"
 _PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
@@ -277,7 +276,7 @@ def _choice_words(rows: Sequence[dict[str, Any]], target: Target, nouns: Wording
 def _length_words(runs: pa.Table, cluster: str, nouns: Wording) -> Iterator[str]:
     """Note that figures a day are extrapolated from less than a day."""
     mine = runs.filter(pc.and_(pc.equal(runs["cluster"], cluster), runs["is_record"]))
-    minutes = (pc.sum(mine["days"]).as_py() or 0.0) * _MINUTES_PER_DAY
+    minutes = (pc.sum(mine["days"]).as_py() or 0.0) * MINUTES_PER_DAY
     if 0 < minutes < _ALMOST_A_DAY:
         yield f"{nouns.moves.capitalize()} a day are extrapolated from {format_minutes(minutes)}."
 

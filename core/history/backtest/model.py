@@ -37,6 +37,8 @@ DEVIATION_BOUND: Final = 0.2
 """Minutes with a node farther than this from the mean traffic are counted in every run."""
 
 
+MINUTES_PER_DAY: Final = 1440.0
+
 _WITHOUT_SHEDDING: Final = "no shedding"
 _SEPARATOR: Final = " · "
 

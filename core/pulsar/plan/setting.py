@@ -27,7 +27,7 @@ from core.units import pluralize
 _SHEDDER: Final = "loadBalancerLoadSheddingStrategy"
 _SPLITTER: Final = "defaultNamespaceBundleSplitAlgorithm"
 _THRESHOLDS: Final = frozenset(one.key for one in SHEDDING_SETTINGS if one.extremes is not None)
-"""What strategies decide by, and nothing else reads."""
+"""What shedding strategies decide by."""
 _PERCENT: Final = "percent"
 
 

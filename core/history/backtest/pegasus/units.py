@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from core.errors import InputError
-from core.history.backtest.model import Unit, covered_minutes
+from core.history.backtest.model import MINUTES_PER_DAY, Unit, covered_minutes
 from core.history.backtest.pegasus.engine import OPERATIONS, SimulatedMinute, simulate_tape
 from core.history.backtest.pegasus.rules import rules_of, switches_in_force
 from core.history.backtest.pegasus.score import (
@@ -25,7 +25,6 @@ from core.history.backtest.schemas import MOVES, RUNS, TIMELINE
 from core.pegasus.view import NO_NODE
 from core.units import datetime_to_ms
 
-_MINUTES_PER_DAY: Final = 1440.0
 _REPAIRS: Final = ("fail_over", "refill", "trim")
 
 
@@ -107,7 +106,7 @@ def _times(tape: PegasusTape, unit: Unit) -> dict[str, int]:
 
 def _run(tape: PegasusTape, unit: Unit, score: PegasusScore) -> dict[str, Any]:
     minutes = np.asarray(tape.at_ms) / (unit.minute_s * 1000.0)
-    days = covered_minutes(minutes) / _MINUTES_PER_DAY
+    days = covered_minutes(minutes) / MINUTES_PER_DAY
     found = score.deviations
     is_known = bool(len(found))
     repairs = sum(score.counts[kind] for kind in _REPAIRS)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from core.history.backtest.model import DEVIATION_BOUND, covered_minutes
+from core.history.backtest.model import DEVIATION_BOUND, MINUTES_PER_DAY, covered_minutes
 from core.history.backtest.pulsar.dense import Floats, Ints
 from core.history.backtest.pulsar.engine import SimulatedRun
 from core.history.backtest.pulsar.fleet import Bundles
@@ -14,7 +14,6 @@ from core.history.backtest.pulsar.moves import KINDS, Moves
 from core.history.backtest.pulsar.series import LoadSeries
 from core.simulation.managers import UNLOADS_PER_MINUTE
 
-MINUTES_PER_DAY: Final = 1440.0
 UNOWNED_S: Final = 60.0 / UNLOADS_PER_MINUTE
 """How long a bundle is without an owner while it is unloaded."""
 
