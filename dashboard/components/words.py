@@ -79,7 +79,9 @@ body :is(a, button, h1, [role="tab"]):focus-visible {
 .modebar-btn:is(:hover, :focus-visible, .active) path {
   fill: light-dark(#0b6478, #6cc3d8) !important;
 }
-[data-testid="stCode"] .token.builtin { color: light-dark(#0b6478, #6cc3d8) !important; }
+[data-testid="stCode"] .token:is(.builtin, .assign-left, .parameter, .variable) {
+  color: light-dark(#0b6478, #6cc3d8) !important;
+}
 [data-testid="stCaptionContainer"] { color: inherit; opacity: 0.75; }
 [data-testid="stCaptionContainer"] :is(p, li, span) { color: inherit; }
 [data-testid="stCaptionContainer"] ul { padding-left: 1rem; margin: 0 0 1rem; }

@@ -146,7 +146,7 @@ def parts(tab, address):
         yield f"{address} {[n for n, is_chosen in zip(names, chosen, strict=True) if is_chosen]}"
         for popover in page.get_by_test_id("stMain").get_by_test_id("stPopoverButton").all():
             label = popover.inner_text().split("\n")[0]
-            if label in seen or not popover.is_enabled():
+            if label in seen or not popover.is_visible() or not popover.is_enabled():
                 continue
             seen.add(label)
             popover.click()
