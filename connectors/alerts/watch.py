@@ -192,15 +192,12 @@ class _Watch:
     # -- telling --------------------------------------------------------------------------------
 
     def _tell(self, cluster: str, alerts: list[Alert]) -> bool:
-        """Tell every target that wants it; return whether none has to be tried again."""
-        is_done = True
+        """Tell every target that wants it; return whether some do and none is to be tried again."""
+        is_wanted, is_done = False, True
         for target in self._rules.targets:
-            wanted = [
-                one
-                for one in alerts
-                if target.wants(cluster, one.severity)
-                and (target.name, one.key, one.state) not in self._done
-            ]
+            wanted = [one for one in alerts if target.wants(cluster, one.severity)]
+            is_wanted |= bool(wanted)
+            wanted = [one for one in wanted if (target.name, one.key, one.state) not in self._done]
             if wanted and self._sent(target, cluster, wanted):
                 self._done |= {(target.name, one.key, one.state) for one in wanted}
             elif wanted:
@@ -208,7 +205,7 @@ class _Watch:
         if is_done:
             keys = {one.key for one in alerts}
             self._done = {done for done in self._done if done[1] not in keys}
-        return is_done
+        return is_done and is_wanted
 
     def _sent(self, target: TargetConfig, cluster: str, alerts: list[Alert]) -> bool:
         patience = self._patience.setdefault(target.name, _Patience())

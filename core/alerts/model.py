@@ -138,6 +138,12 @@ class Alert:
     told_at: datetime | None = None
     ended_at: datetime | None = None
 
+    @property
+    def sent_at(self) -> datetime | None:
+        """When a target got its present state last; ``None``: none did."""
+        # one that ends untold has told_at = ended_at, for its end is told to nobody either
+        return None if self.told_at == self.ended_at else self.told_at
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertChange:

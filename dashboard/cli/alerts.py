@@ -100,7 +100,7 @@ def list_alerts(config_file: Config = None, as_json: Json = False) -> int:
                 "state": one.state,
                 "severity": one.severity,
                 "since": one.since.isoformat(),
-                "told_at": one.told_at and one.told_at.isoformat(),
+                "told_at": one.sent_at and one.sent_at.isoformat(),
                 "ended_at": one.ended_at and one.ended_at.isoformat(),
                 "sentence": one.sentence,
                 "hint": one.hint,

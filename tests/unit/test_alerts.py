@@ -247,6 +247,33 @@ def test_an_alert_fires_is_told_once_over_restarts_silenced_and_resolved(
     assert alerts.changes(config, "prod", now - timedelta(2), now - timedelta(1)) == []
 
 
+def test_what_no_target_wants_is_not_said_to_be_sent_and_reaches_one_that_is_added(
+    tmp_path, receiver
+) -> None:
+    config = config_of(tmp_path, receiver.url, targets=[])
+    put(tmp_path, is_even=False)
+    assert looks(config) == []
+    found, _ = alerts.current(config)
+    assert "firing" in {one.state for one in found}
+    assert {one.sent_at for one in found} == {None}
+    looks(config_of(tmp_path, receiver.url))
+    found, _ = alerts.current(config)
+    assert [one.sent_at is None for one in found if one.state == "firing"] == [False]
+    assert len(receiver.messages) == 1
+
+
+def test_the_end_of_what_nobody_was_told_is_not_said_to_be_sent(tmp_path, receiver) -> None:
+    config = config_of(tmp_path, receiver.url, targets=[])
+    put(tmp_path, is_even=False)
+    looks(config)
+    put(tmp_path, is_even=True)
+    looks(config)
+    looks(config_of(tmp_path, receiver.url))
+    found, _ = alerts.current(config)
+    assert [(one.state, one.sent_at) for one in found] == [("resolved", None)]
+    assert receiver.messages == []
+
+
 def test_a_target_that_is_down_is_tried_again_later_and_costs_the_others_nothing(
     tmp_path, receiver, monkeypatch
 ) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 import pandas as pd
 
-from core.alerts.model import Alert, Silence
+from core.alerts.model import Alert, Severity, Silence
 from core.alerts.rules import RULE_BY_CODE
 from core.units import format_age, format_ago, pluralize
-from dashboard.presenters.figures import KeyFigure
+from dashboard.presenters.figures import KeyFigure, Status
 
 SPANS: Final = {
     "30 min": timedelta(minutes=30),
@@ -31,6 +31,12 @@ _STATES: Final = {
     "resolved": "✔ resolved",
 }
 
+_STATUS: Final[Mapping[Severity, Status]] = {
+    "critical": "bad",
+    "warning": "warning",
+    "info": "",
+}
+
 
 def state_of(alert: Alert, silences: Sequence[Silence], now: datetime) -> str:
     """Return ``firing``, ``silenced``, ``pending`` or ``resolved``."""
@@ -48,7 +54,7 @@ def rows_of(alerts: Sequence[Alert], silences: Sequence[Silence], now: datetime)
             "title": RULE_BY_CODE[one.key.rule].title if one.key.rule in RULE_BY_CODE else "",
             "subject": one.key.subject,
             "since": format_age((now - one.since).total_seconds()),
-            "sent": format_ago((now - one.told_at).total_seconds()) if one.told_at else "",
+            "sent": format_ago((now - one.sent_at).total_seconds()) if one.sent_at else "not sent",
         }
         for one in alerts
     ]
@@ -61,13 +67,13 @@ def key_figures(
     """Return how many alerts are in each state, and how many targets are told."""
     states = [state_of(one, silences, now) for one in alerts]
     firing = states.count("firing")
-    worst = next((one.severity for one in alerts if one.state == "firing"), "")
+    worst = next((one.severity for one in alerts if state_of(one, silences, now) == "firing"), None)
     return [
         KeyFigure(
             label="Firing",
             value=f"{firing:,}",
             note=f"worst: {worst}" if firing else "none",
-            status="bad" if firing else "ok",
+            status=_STATUS[worst] if worst else "ok",
         ),
         KeyFigure(
             label="Pending", value=f"{states.count('pending'):,}", note="not long enough yet"

@@ -67,7 +67,7 @@ def _in_full(alert: Alert, title: str) -> None:
     st.markdown(words.plain(alert.sentence))
     if alert.hint:
         st.markdown(f"**Next:** {words.plain(alert.hint)}")
-    times = {"since": alert.since, "sent": alert.told_at, "ended": alert.ended_at}
+    times = {"since": alert.since, "sent": alert.sent_at, "ended": alert.ended_at}
     st.caption(" · ".join(f"{name} {stamp(at)} UTC" for name, at in times.items() if at))
 
 
