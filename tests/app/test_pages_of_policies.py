@@ -131,7 +131,7 @@ def test_deleting_a_group_that_is_attached_is_refused_until_the_plan_detaches_it
     assert_calm(app)
     assert "brokers would refuse" in texts(app)
     assert not [one for one in app.button if one.label == "Apply plan…" and not one.disabled]
-    assert app.session_state[state.VIEW] == "Changes"
+    assert app.session_state[state.VIEW] == "Unapplied changes"
     both = [f"delete namespace_resource_group {ORDERS}", "delete resource_group gold"]
     app = site.open("policies", change=both)
     said = texts(app)

@@ -71,7 +71,7 @@ def test_fix_goes_into_the_changes_and_becomes_a_plan(site, ill):
     assert apply.key == "_apply"
     next(one for one in app.button if one.label == "Preview").click().run()
     assert_calm(app)
-    assert app.session_state[state.VIEW] == "Changes"
+    assert app.session_state[state.VIEW] == "Unapplied changes"
     said = texts(app)
     assert "With the changes:" in said
     assert "The plan" in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -167,6 +168,15 @@ def test_the_row_of_the_fleet_counts_living_nodes_and_their_primaries():
     row = fleet_pegasus.pegasus_summary(facts, (), summarize_nodes(facts))
     assert (row.alive, row.nodes) == (3, 4)
     assert row.deviation_ratio == pytest.approx(1.0)  # 2, 1 and 0 primaries on three nodes
+
+
+def test_the_row_of_the_fleet_goes_by_a_drained_node_as_the_page_of_the_cluster_does():
+    facts = facts_of()
+    nodes = [
+        replace(one, is_alive=True, primaries=count)
+        for one, count in zip(summarize_nodes(facts)[:3], (4, 5, 0), strict=True)
+    ]
+    assert fleet_pegasus.pegasus_summary(facts, (), nodes).deviation_ratio == pytest.approx(-1.0)
 
 
 def test_the_badge_of_the_header_names_what_is_down_and_unhealthy():

@@ -15,7 +15,13 @@ import pyarrow as pa
 
 from core.errors import InputError
 from core.history.backtest.advice import is_plannable
-from core.history.backtest.model import AS_RECORDED, REPLAYED, Grid, is_without_shedding
+from core.history.backtest.model import (
+    AS_RECORDED,
+    MINUTES_PER_DAY,
+    REPLAYED,
+    Grid,
+    is_without_shedding,
+)
 from core.history.backtest.parsing import grid_of
 from core.history.backtest.schemas import RECOMMENDED
 from core.units import format_age, format_ratio, pluralize
@@ -115,7 +121,6 @@ class Shown:
 
 
 MAX_REJECTED: Final = 3
-_MINUTES_PER_DAY: Final = 1440
 
 
 def verdict_words(changes: pd.DataFrame) -> str:
@@ -139,7 +144,7 @@ def cautions(ranking: pd.DataFrame) -> list[str]:
 def span_note(ranking: pd.DataFrame, moves: str) -> str:
     """Return what figures a day are computed from, where that is less than a day's minutes."""
     minutes = ranking["minutes"].max()
-    if pd.isna(minutes) or not 0 < minutes < _MINUTES_PER_DAY:
+    if pd.isna(minutes) or not 0 < minutes < MINUTES_PER_DAY:
         return ""
     recorded = pluralize(int(minutes), "recorded minute")
     return f"{moves.capitalize()} a day are computed from {recorded}."

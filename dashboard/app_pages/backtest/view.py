@@ -138,7 +138,9 @@ def draw_ranking(view: Shown) -> None:
             "Mean deviation", f"Farthest {server}, mean of the minutes."
         ),
         "minutes_over": tables.percent("Minutes over 20%"),
-        "moved_per_day": tables.megabytes("Moved a day", "Traffic of what moved, summed."),
+        "moved_per_day": tables.megabytes(
+            "Moved a day", "Traffic of what moved, summed.", width_px=140
+        ),
         "client_cuts_per_day": tables.whole("Client cuts a day"),
         "ping_pongs_per_day": tables.whole("Ping-pongs a day"),
         "splits_per_day": tables.whole("Splits a day"),

@@ -49,8 +49,8 @@ class FleetRow:
     Attributes:
         cluster: Its name.
         state: Worst finding; ``None``: there is no snapshot.
-        deviation_ratio: Of the busiest broker from the mean traffic, or of the node with most
-            primaries from their mean.
+        deviation_ratio: Of the busiest broker from the mean traffic, or of the node whose
+            primaries are farthest from their mean.
         trend: The same over the last hours, percent, oldest first.
         usage_ratio: Of the fullest broker.
         hottest: That broker, and what limits it.
@@ -191,15 +191,15 @@ def _healthy(rows: Sequence[FleetRow]) -> KeyFigure:
 
 def _deviation(rows: Sequence[FleetRow]) -> KeyFigure:
     known = [one for one in rows if one.deviation_ratio is not None]
-    worst = max(known, key=lambda one: one.deviation_ratio or 0.0, default=None)
+    worst = max(known, key=lambda one: abs(one.deviation_ratio or 0.0), default=None)
     value = None if worst is None else worst.deviation_ratio
     return KeyFigure(
         label="Max deviation",
         value=format_deviation(value),
         note=f"target {format_band(TOLERANCE)}" + (f" · {worst.cluster}" if worst else ""),
-        status=band_status(value, TOLERANCE),
+        status=band_status(None if value is None else abs(value), TOLERANCE),
         trend=() if worst is None else worst.trend,
-        help="Of the busiest broker or node from the mean of its cluster.",
+        help="Of the busiest broker, or the node with most or fewest primaries, from the mean.",
     )
 
 

@@ -27,7 +27,7 @@ from dashboard.queries.pulsar import policies
 if TYPE_CHECKING:
     from dashboard.components.pulsar.page import PulsarPage
 
-TAB: Final = "Changes"
+TAB: Final = "Unapplied changes"
 """Tab of a page that shows what the pending changes would do."""
 
 _FAULT: Final = "_change_fault"

@@ -20,7 +20,7 @@ class PegasusSummary:
     Attributes:
         state: Worst finding.
         findings: Worst first.
-        deviation_ratio: Of the node with most primaries from the mean of the living nodes.
+        deviation_ratio: Of the living node whose primaries are farthest from their mean.
         requests_per_s: Reads and writes that the primaries serve.
         disk_ratio: Used of the disks of the fullest living node.
         fullest: That node.
@@ -48,7 +48,6 @@ def pegasus_summary(
     """Return a cluster's row."""
     columns = facts.columns
     alive = [one for one in nodes if one.is_alive]
-    mean = sum(one.primaries for one in alive) / len(alive) if alive else 0.0
     led = columns.rep_is_primary
     requests = sum(float(columns.measures[name][led].sum()) for name in ("read_rate", "write_rate"))
     disks = {one.name: used for one in alive if (used := _disk_ratio(one)) is not None}
@@ -56,7 +55,7 @@ def pegasus_summary(
     return PegasusSummary(
         state=overall_state(findings),
         findings=findings,
-        deviation_ratio=max(one.primaries for one in alive) / mean - 1 if mean else None,
+        deviation_ratio=_farthest([one.primaries for one in alive]),
         requests_per_s=requests if led.any() and math.isfinite(requests) else None,
         disk_ratio=disks.get(fullest),
         fullest=f"{fullest} · disk" if fullest else "",
@@ -65,6 +64,14 @@ def pegasus_summary(
         nodes=len(columns.nodes),
         taken_at=facts.snapshot.manifest.taken_at,
     )
+
+
+def _farthest(counts: Sequence[int]) -> float | None:
+    """Return the deviation from the mean that is largest either way; ``None``: all are 0."""
+    if not any(counts):
+        return None
+    mean = sum(counts) / len(counts)
+    return max((count / mean - 1 for count in (max(counts), min(counts))), key=abs)
 
 
 def _disk_ratio(node: NodeSummary) -> float | None:

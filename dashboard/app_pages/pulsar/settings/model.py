@@ -26,7 +26,7 @@ SETTINGS_TAB: Final = "Settings"
 FINDINGS_TAB: Final = "Findings"
 COMPARED_TAB: Final = "Brokers compared"
 PRESETS_TAB: Final = "Presets"
-CHANGES_TAB: Final = "Changes"
+CHANGES_TAB: Final = "Unapplied changes"
 TABS: Final = (SETTINGS_TAB, FINDINGS_TAB, COMPARED_TAB, PRESETS_TAB, CHANGES_TAB)
 
 
