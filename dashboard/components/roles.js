@@ -1,11 +1,29 @@
 // Roles that assistive technology reads, where Streamlit's own do not hold together: its navigation
-// has groups of links between a list and the items of it.
+// has groups of links between a list and the items of it. Lines of code are scrolled by keys, too.
 function mendRoles() {
   const items = document.querySelectorAll('[data-testid="stSidebarNavItems"]:not([role])')
   for (const list of items) list.setAttribute("role", "none")
   for (const item of document.querySelectorAll('[data-testid="stSidebarNavItems"] li:not([role])')) {
     item.setAttribute("role", "none")
   }
+  for (const code of document.querySelectorAll('[data-testid="stCode"] pre:not([tabindex])')) {
+    code.tabIndex = 0
+  }
+}
+
+// Popovers and dialogs are drawn outside of the app, which alone says whether it is light or dark:
+// colours of light-dark() in them, and their scroll bars, go by the root.
+const schemeChange = new MutationObserver(matchScheme)
+
+function matchScheme() {
+  const app = document.querySelector(".stApp")
+  if (!app) return
+  if (app !== document.schemeOf) {
+    document.schemeOf = app
+    schemeChange.disconnect()
+    schemeChange.observe(app, { attributes: true, attributeFilter: ["class"] })
+  }
+  document.documentElement.style.colorScheme = getComputedStyle(app).colorScheme
 }
 
 // A page opens at its top, whatever of the one before was in sight. Where what had the focus is gone
@@ -37,8 +55,10 @@ if (!document.mendsRoles) {
     requestAnimationFrame(() => {
       isDue = false
       mendRoles()
+      matchScheme()
       openAtTop()
     })
   }).observe(document.body, { childList: true, subtree: true })
   mendRoles()
+  matchScheme()
 }

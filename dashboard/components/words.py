@@ -49,7 +49,7 @@ STYLE = """<style>
 [class*="st-key-figure_warning_"] [data-testid="stMetric"] {
   border-color: #c99a2e; background-color: #c99a2e14;
 }
-[data-selected="true"] [data-testid="stMarkdownContainer"] p,
+[data-selected="true"]:not(label, .stCheckbox) [data-testid="stMarkdownContainer"] p,
 [data-testid="stSliderThumbValue"] p { color: light-dark(#0b6478, #6cc3d8); }
 [data-testid="stHeader"] div { pointer-events: none; }
 [data-testid="stHeader"] { pointer-events: none; background: none; height: 3rem; min-height: 0; }
@@ -68,7 +68,7 @@ STYLE = """<style>
   padding-left: 4rem;
 }
 [data-testid="stMain"] h1:focus-visible { width: fit-content; padding: 0; outline-offset: 0; }
-body :is(a, button, h1, [role="tab"]):focus-visible {
+body :is(a, button, h1, pre, [role="tab"]):focus-visible {
   outline: 2px solid light-dark(#0b6478, #6cc3d8); outline-offset: 1px; box-shadow: none;
 }
 [data-testid="stElementToolbar"]:focus-within { opacity: 1; top: -3rem; z-index: 100; }
@@ -79,7 +79,9 @@ body :is(a, button, h1, [role="tab"]):focus-visible {
 .modebar-btn:is(:hover, :focus-visible, .active) path {
   fill: light-dark(#0b6478, #6cc3d8) !important;
 }
-[data-testid="stCode"] .token:is(.builtin, .assign-left, .parameter, .variable) {
+[data-testid="stCode"] .token:is(
+  .assign-left, .builtin, .function, .parameter, .variable
+) {
   color: light-dark(#0b6478, #6cc3d8) !important;
 }
 [data-testid="stCaptionContainer"] { color: inherit; opacity: 0.75; }

@@ -12,6 +12,8 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from time import monotonic
 
@@ -19,7 +21,8 @@ import pytest
 from folder_ends import end_with_folder
 from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 
-from core.snapshot.store import load_snapshot
+from core.snapshot import Problem
+from core.snapshot.store import SnapshotStore, load_snapshot
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -126,6 +129,21 @@ class Product:
         """When the oldest saved snapshot was taken, as addresses say it."""
         oldest = load_snapshot(self._snapshots()[0].parent)
         return f"{oldest.manifest.taken_at:%Y-%m-%d %H:%M:%S}"
+
+    def with_problems(self) -> str:
+        """Save a snapshot with a problem, a minute before the oldest; return when, as above."""
+        oldest = self._snapshots()[0].parent
+        whole = load_snapshot(oldest)
+        taken_at = whole.manifest.taken_at.replace(microsecond=0) - timedelta(minutes=1)
+        problem = Problem(
+            code="timeout",
+            place="http://127.0.0.1:1/metrics",
+            what="127.0.0.1:1 did not answer within 5 s.",
+            done="Its load is that of the report before.",
+        )
+        manifest = replace(whole.manifest, taken_at=taken_at, problems=(problem,))
+        SnapshotStore(oldest.parents[1]).put(replace(whole, manifest=manifest))
+        return f"{taken_at:%Y-%m-%d %H:%M:%S}"
 
     def end(self) -> None:
         if self.process.poll() is not None:

@@ -49,7 +49,7 @@ FIELD_WORDS: Final[Mapping[str, str]] = {
     "usage_threshold": "Usage threshold, %",
     "unload_scope": "Unloads when set",
     "brokers": "Brokers",
-    "dynamic": "May be recomputed (simple load manager)",
+    "dynamic": "May be recomputed",
 }
 """Upstream's field to plain words with the unit."""
 
