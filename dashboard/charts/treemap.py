@@ -17,7 +17,7 @@ from dashboard.charts.template import FAINT, styled
 ROOT: Final = "all"
 """Id of the node over all groups."""
 
-LEAST_WRITTEN: Final = 0.012
+LEAST_WRITTEN: Final = 0.02
 """Share of the whole below which a leaf has no room for words; its hover text has them."""
 
 REST: Final = "|rest"
@@ -77,7 +77,7 @@ def bundle_treemap(data: TreemapData, *, height: int = 420) -> go.Figure:
     styled(figure, height=height)
     figure.update_layout(
         margin={"l": 0, "r": 0, "t": 20, "b": 0},
-        coloraxis={"showscale": False, "cmin": 0, "cmax": 1.25},
+        coloraxis={"showscale": False, "cmin": 0, "cmax": 1.6},
     )
     return figure
 
