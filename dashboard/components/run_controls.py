@@ -49,12 +49,12 @@ def controls(config: Config, view: RunView) -> None:
 
 
 def notice(config: Config, view: RunView) -> None:
-    """Show what the run waits for, and what ends the wait; nothing when it does not wait."""
+    """Show what the run waits for a person to do; nothing when it does not."""
     found = notice_of(view)
     if found is None:
         return
     st.info(words.plain(found.text), title=found.title, icon=":material/hourglass_top:")
-    if found.demo and _is_sandbox(config, view.cluster):
+    if _is_sandbox(config, view.cluster):
         st.caption("In this sandbox a node's process is ended and started by:")
         st.code(f"{found.demo}{config_option(config)}", language="bash")
 

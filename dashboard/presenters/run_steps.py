@@ -13,12 +13,12 @@ from core.actions.views import RunView, StepView
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """What a run waits for, to be read first.
+    """What a run waits for a person to do, to be read first.
 
     Attributes:
-        title: For whom it waits, and at which step.
+        title: At which step.
         text: What is lacking, and what to do.
-        demo: The line that does it in the sandbox, without its options; empty: there is none.
+        demo: The line that does it in the sandbox, without its options.
     """
 
     title: str
@@ -56,21 +56,20 @@ def has_waits_to_come(view: RunView) -> bool:
 
 
 def notice(view: RunView) -> Notice | None:
-    """Return what the run waits for; ``None``: nothing."""
+    """Return what the run waits for a person to do; ``None``: nothing.
+
+    What it waits for the cluster to do is in its sentence.
+    """
     found = waiting_step(view)
-    if found is None or view.state == "PAUSED":
+    if found is None or view.state == "PAUSED" or not is_for_people(found):
         return None
     waiting, wait = found.step, found.step.wait
-    is_ours = is_for_people(found)
-    where = f"step {found.index + 1} of {len(view.steps)}"
-    reason, demo = "", ""
-    if is_ours and wait is not None:
-        demo = f"trimtab sandbox-node {waiting.subject} {wait.node_action}"
-        reason = waiting.reason if wait.needs_operator else ""
+    assert wait is not None  # noqa: S101  # is_for_people
+    reason = waiting.reason if wait.needs_operator else ""
     return Notice(
-        title=f"It waits for you: {where}" if is_ours else f"It waits: {where}",
+        title=f"It waits for you: step {found.index + 1} of {len(view.steps)}",
         text=f"{found.waiting} {reason}".strip(),
-        demo=demo,
+        demo=f"trimtab sandbox-node {waiting.subject} {wait.node_action}",
     )
 
 

@@ -110,9 +110,6 @@ def answer(view: RunView, now: datetime, ahead: RunView | None = None) -> str:
     if view.is_ended:
         return view.sentence
     text = _under_way(view, now)
-    at_work = _at_work(view)
-    if at_work is not None and text.startswith(at_work.step.subject):
-        return text  # an identifier keeps its spelling
     return text[:1].upper() + text[1:]
 
 
@@ -121,26 +118,22 @@ def _under_way(view: RunView, now: datetime) -> str:
         return view.putting_back
     if view.state == "PAUSED":
         return f"paused. {view.sentence}"
-    at_work = _at_work(view)
+    at_work = next((step for step in view.steps if step.state == "RUNNING"), None)
     if at_work is not None:
         seconds = _seconds(at_work.begun_at, now)
-        since = f" for {format_age(seconds)}" if seconds >= 1 else ""
-        return f"{at_work.step.subject} has been under way{since}."
+        how = f"has been under way for {format_age(seconds)}" if seconds >= 1 else "is under way"
+        return f"step {at_work.index + 1} {how}: {at_work.step.describe()}."
     if view.unresolved:
         return f"{plan_words.whether(view.unresolved[0].step)} is not known yet."
     return _following(view, now)
-
-
-def _at_work(view: RunView) -> StepView | None:
-    return next((step for step in view.steps if step.state == "RUNNING"), None)
 
 
 def _following(view: RunView, now: datetime) -> str:
     """Return which step comes next, or waits, in a run with none under way."""
     waits = waiting_step(view)
     if waits is not None:
-        since = ago(waits.waiting_since, now)
-        return f"step {waits.index + 1} waits, first {since}: {waits.waiting}"
+        lasts = format_age(_seconds(waits.waiting_since, now))
+        return f"step {waits.index + 1} has waited for {lasts}: {waits.waiting}"
     following = next((step for step in view.steps if step.state == "PENDING"), None)
     if following is None:
         return "all steps have ended; the run is being closed."
@@ -196,11 +189,11 @@ def _left_s(view: RunView, left: int) -> float:
 
 
 def pace_words(view: RunView) -> str:
-    """Return the pace of a run against its limit, and why it is slower."""
+    """Return the pace of a run against its limit."""
     pace = pace_of(view)
     if not pace.why or view.is_ended:
         return f"limit {pace.limit_per_min:g} steps/min"
-    return f"now {pace.per_min:g} of {pace.limit_per_min:g} steps/min: {pace.why}"
+    return f"now {pace.per_min:g} of {pace.limit_per_min:g} steps/min"
 
 
 _STATUSES: Final[dict[RunState, Status]] = {
@@ -254,6 +247,7 @@ def run_figures(view: RunView, now: datetime) -> list[KeyFigure]:
             label="Rate",
             value=NONE if rate is None else f"{rate:.1f} steps/min",
             note=pace_words(view),
+            help="" if view.is_ended else f"Allowed: {pace_of(view).sentence}.",
         ),
     ]
 

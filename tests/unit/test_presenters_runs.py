@@ -219,9 +219,9 @@ def test_worker_is_alive_only_when_heard_of_a_moment_ago(status, is_alive, words
     ("events", "words"),
     [
         (QUEUED, "Waits for a worker: 3 bundles on prod."),
-        (RUNNING, "acme/orders/0x00000001_0x00000002 has been under way"),
+        (RUNNING, "Step 2 has been under way for "),
         (RUNNING[:-1], "Step 2 is next."),
-        ((*RUNNING[:-1], StepWaiting(step=1, sentence="Not yet.")), "Step 2 waits, first "),
+        ((*RUNNING[:-1], StepWaiting(step=1, sentence="Not yet.")), "Step 2 has waited for "),
         ((*RUNNING[:-1], RunPaused(sentence="Ann wished it.")), "Paused. Ann wished it."),
         (DONE[:-1], "Whether acme/orders/0x00000002_0x00000003 moved is not known yet"),
         (DONE, "One is unknown."),

@@ -85,9 +85,9 @@ def test_a_step_that_waits_for_a_person_says_so_with_what_to_do():
 
 def test_a_wait_for_the_cluster_is_nobody_s_task():
     view = run_of((CALM,), StepWaiting(step=0, sentence="The balancer counts 3 changes."))
-    found = run_steps.notice(view)
-    assert found is not None
-    assert (found.title, found.demo) == ("It waits: step 1 of 1", "")
+    assert run_steps.notice(view) is None
+    assert "has waited for" in runs.answer(view, LATER)
+    assert runs.answer(view, LATER).endswith(": The balancer counts 3 changes.")
     assert runs.step_words(view.steps[0]) == "◔ waits"
 
 

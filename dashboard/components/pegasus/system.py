@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 def _order(rows: pd.DataFrame) -> list[str]:
-    """Subjects are short and come first; where nothing went anywhere, no columns for it."""
+    """What was requested names both ends: they come last; none where nothing went anywhere."""
     ends = [name for name in ("before", "after") if any(rows[name])]
-    return ["no", "state", "bundle", "asked", *ends, "result", "elapsed_s"]
+    return ["no", "state", "result", "bundle", "asked", "elapsed_s", *ends]
 
 
 class PegasusPages:
@@ -54,7 +54,7 @@ meta_servers = ["meta1:34601", "meta2:34601"]
         ),
     )
     undo_page = "pegasus_undo"
-    steps_table = StepsTable(ends=118, asked=270, order=_order)
+    steps_table = StepsTable(ends=118, asked=320, order=_order)
 
     finding_links = FindingLinks(
         subjects={
