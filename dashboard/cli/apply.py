@@ -36,8 +36,8 @@ from dashboard.cli.output import (
     EXIT_DONE,
     EXIT_REFUSED,
     Answer,
-    StoppedError,
     UsageFaultError,
+    confirm,
     emit,
     note,
     say,
@@ -235,7 +235,7 @@ def undo(
         body = {"plan": plan_answers.plan(plan), "path": str(plan_file)}
         return emit(Answer(body), as_json=as_json)
     if not (dry_run or yes):
-        _confirm(plan)
+        confirm(f"Apply it to {plan.cluster}?")
     return execute(
         config,
         plan,
@@ -496,9 +496,3 @@ def _alike(items: Sequence[Diagnostic]) -> Iterable[list[Diagnostic]]:
     for item in items:
         found.setdefault((item.severity, item.code), []).append(item)
     return found.values()
-
-
-def _confirm(plan: Plan) -> None:
-    note(f"Apply it to {plan.cluster}? Type yes:")
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise StoppedError("Nothing was changed.")

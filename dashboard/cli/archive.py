@@ -13,7 +13,7 @@ from dashboard import services
 from dashboard.cli.config import configured_journal
 from dashboard.cli.history.moments import moment
 from dashboard.cli.options import Config, Json
-from dashboard.cli.output import Answer, StoppedError, UsageFaultError, emit, note, say
+from dashboard.cli.output import Answer, UsageFaultError, confirm, emit, say
 from dashboard.services import access
 
 app = typer.Typer()
@@ -45,9 +45,7 @@ def archive(
     by = access.command_identity(config)
     found = services.old_entries(config, limit, by)
     if not yes:
-        note(f"Move entries {found.first} to {found.last} of the journal to {file}? Type yes:")
-        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-            raise StoppedError("Nothing was changed.")
+        confirm(f"Move entries {found.first} to {found.last} of the journal to {file}?")
     made = services.archive(config, found, file, reason, by)
     count = made.last - made.first + 1
 

@@ -526,7 +526,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, Entry | Group]]] = {
         "sandbox-node": Entry(
             f"{_PEGASUS}.sandbox",
             "Inject or end a fault in a Pegasus sandbox node.",
-            "trimtab sandbox-node leader freeze",
+            "trimtab sandbox-node localhost:34801 freeze",
         ),
         "users": Group("Manage who signs in with a password.", {"Commands": _USERS}),
         "tokens": Group("Manage API tokens of people and scrapers.", {"Commands": _TOKENS}),

@@ -93,7 +93,11 @@ def each(
         return command(snapshots[0], as_json=as_json)
     directories = _named(snapshots)
     if engine.name == "local":
-        printed = {name: answer_with(command, path, as_json) for name, path in directories.items()}
+        is_terminal = sys.stdout.isatty()
+        printed = {
+            name: answer_with(command, path, as_json, is_terminal=is_terminal)
+            for name, path in directories.items()
+        }
         return _repeat(printed, as_json=as_json)
     spark = engine.session()
     if large is not None and len(snapshots) == 1:
@@ -103,9 +107,32 @@ def each(
     return _repeat(_on_spark(spark, directories, command, as_json), as_json=as_json)
 
 
-def answer_with(command: Command, directory: Path, as_json: bool) -> Printed:
-    """Run a command and keep what it prints, refusals included."""
-    text, notes = io.StringIO(), io.StringIO()
+class _Kept(io.StringIO):
+    """What is printed later, in lines of the width of the terminal it will be printed on.
+
+    On Spark that is 80 columns: its tasks do not know the terminal.
+    """
+
+    def __init__(self, *, is_terminal: bool) -> None:
+        super().__init__()
+        self._is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+
+def answer_with(
+    command: Command, directory: Path, as_json: bool, *, is_terminal: bool = False
+) -> Printed:
+    """Run a command and keep what it prints, refusals included.
+
+    Args:
+        command: What is run.
+        directory: The snapshot.
+        as_json: It prints one JSON object.
+        is_terminal: It is printed on a terminal, which tables and sentences have to fit.
+    """
+    text, notes = _Kept(is_terminal=is_terminal), _Kept(is_terminal=is_terminal)
     with contextlib.redirect_stdout(text), contextlib.redirect_stderr(notes):
         try:
             code = command(directory, as_json=as_json)
@@ -121,9 +148,10 @@ def _on_spark(
     as_json: bool,
 ) -> dict[str, Printed]:
     paths = {name: path.absolute() for name, path in directories.items()}
+    is_terminal = sys.stdout.isatty()
 
     def answer(name: str) -> Mapping[str, pa.Table]:
-        printed = answer_with(command, paths[name], as_json)
+        printed = answer_with(command, paths[name], as_json, is_terminal=is_terminal)
         row = {"text": printed.text, "notes": printed.notes, "code": printed.code}
         return {_PRINTED: pa.Table.from_pylist([row])}
 

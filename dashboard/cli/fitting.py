@@ -6,6 +6,7 @@ between words and names are shortened in the middle: both ends of a name tell it
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
@@ -17,7 +18,9 @@ _PROSE: Final = 20
 _WORD: Final = 37
 """Columns below which prose is not folded any further, and a name in it is not shortened."""
 _NAME: Final = 22
-"""Columns below which a name is not shortened any further: ids of runs stay whole."""
+"""Columns below which a name is not shortened any further."""
+_ID: Final = re.compile(r"\d{8}[-T]\d{6,9}-[0-9a-f]{6}")
+"""Of a run or a job, which other commands take: it stays whole."""
 _ELLIPSIS: Final = "…"
 
 
@@ -79,6 +82,8 @@ def _lowest(name: str, cells: Sequence[str]) -> int:
 
 
 def _lowest_of(cell: str) -> int:
+    if _ID.fullmatch(cell):
+        return cell_len(cell)
     if " " not in cell:
         return min(cell_len(cell), _NAME)
     return max(min(cell_len(cell), _PROSE), min(max(map(cell_len, cell.split())), _WORD))

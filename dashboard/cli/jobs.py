@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -13,6 +14,7 @@ from core.errors import UnknownNameError
 from dashboard.cli.config import configured
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import EXIT_DONE, Answer, UsageFaultError, emit, note, say, table
+from dashboard.cli.progress import STATUS
 from dashboard.cli.supervisor import end_with_parent, shutting_down
 from dashboard.services import access, jobs
 
@@ -31,7 +33,7 @@ def run_jobs(
         str, typer.Argument(metavar="[serve|list|show|stop]", help="Action.")
     ] = "serve",
     job_id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="Job to show or stop.")
+        str | None, typer.Argument(metavar="[JOB]", help="Job to show or stop.")
     ] = None,
     config_file: Config = None,
     as_json: Json = False,
@@ -41,10 +43,10 @@ def run_jobs(
     The server runs until Ctrl-C.
     """
     if action not in ACTIONS:
-        unknown = UnknownNameError.of("thing to do with jobs", action, ACTIONS)
+        unknown = UnknownNameError.of("action on jobs", action, ACTIONS)
         raise UsageFaultError(unknown.message, hint=unknown.hint)
     if (action in ("show", "stop")) != (job_id is not None):
-        which = "needs the ID of a job" if job_id is None else "takes no ID"
+        which = "needs the id of a job" if job_id is None else "takes no id"
         raise UsageFaultError(f"`trimtab jobs {action}` {which}.", hint="See `trimtab jobs list`.")
     if action == "serve":
         return _serve(config_file)
@@ -55,6 +57,7 @@ def run_jobs(
 
 def _serve(config_file: Path | None) -> int:
     """Run the jobs of a state directory until Ctrl-C."""
+    STATUS.stop()  # it is never done
     end_with_parent()
     config = configured(config_file)
     _show_pandas()
@@ -72,8 +75,9 @@ def _list(config_file: Path | None, *, as_json: bool) -> int:
         if not found:
             say("No job was requested.")
         table(
-            ("id", "kind", "state", "asked", "by", "done"),
+            ("id", "kind", "state", "requested (UTC)", "by", "done"),
             [_row(job) for job in found[:_MAX_SHOWN]],
+            spare=("by",),
         )
         if len(found) > _MAX_SHOWN:
             say(f"... and {len(found) - _MAX_SHOWN:,} older ones; --json has them all.")
@@ -114,7 +118,7 @@ def _row(job: Job) -> tuple[str, ...]:
         job.id,
         job.kind,
         "stopping" if job.is_stopping and not job.is_ended else job.state,
-        request.requested_at if request else "",
+        f"{datetime.fromisoformat(request.requested_at):%m-%d %H:%M}" if request else "",
         request.actor if request else "",
         done,
     )

@@ -79,6 +79,13 @@ def runs(context: Any) -> Iterator[str]:
         journal.close()
 
 
+def jobs(context: Any) -> Iterator[str]:
+    """Yield the jobs of the state directory, the latest first."""
+    folder = _state_dir(context) / "jobs"
+    if folder.is_dir():
+        yield from sorted((path.name for path in folder.iterdir() if path.is_dir()), reverse=True)
+
+
 _BY_WORD: Final[Mapping[str, Names]] = {
     "cluster": clusters,
     "snapshot": snapshots,
@@ -88,6 +95,7 @@ _BY_WORD: Final[Mapping[str, Names]] = {
     "fail-broker": brokers,
     "remove-broker": brokers,
     "run": runs,
+    "job": jobs,
     "node": nodes,
 }
 
@@ -101,6 +109,8 @@ def names_of(parameter: Any) -> Names | None:
     words = str(parameter.metavar or "").strip("[]{}.").lower()
     if "cluster" in words and "snapshot" in words:
         return sources
+    if "|" in words and " " not in words:
+        return lambda _: iter(words.split("|"))
     option = parameter.opts[0].removeprefix("--")
     return _BY_WORD.get(option) or _BY_WORD.get(words)
 

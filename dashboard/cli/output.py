@@ -128,9 +128,21 @@ def say(text: str = "", *, is_prose: bool = False) -> None:
 
 def note(text: str) -> None:
     """Print a line to standard error."""
-    STATUS.stop()
+    STATUS.clear()
     sys.stderr.write(_lines_of(_harmless(text), sys.stderr) + "\n")
     sys.stderr.flush()
+
+
+def confirm(question: str) -> None:
+    """Ask a person, and go on only with a yes.
+
+    Raises:
+        StoppedError: The answer is another one.
+    """
+    note(f"{question} Type yes:")
+    STATUS.stop()  # nothing may be written into what is typed
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise StoppedError("Nothing was changed.")
 
 
 def _harmless(text: str) -> str:

@@ -1,7 +1,8 @@
 """How far a command is: one line on the terminal of standard error, from two seconds on.
 
-It is written over while the command computes and goes away before anything else is printed, so it
-is never part of an answer. Where standard error is no terminal there is no such line.
+It is written over while the command computes and goes away before anything is printed, so it is
+never part of an answer; after a line of progress it comes back. Where standard error is no terminal
+there is no such line.
 """
 
 from __future__ import annotations
@@ -46,16 +47,24 @@ class StatusLine:
             self.start(text)
         self._text = text
 
+    def clear(self) -> None:
+        """Make room for a line of progress; the status line comes back below it."""
+        with self._lock:
+            self._clear()
+
     def stop(self) -> None:
         """Take the line away."""
         with self._lock:
             if self._ended is not None:
                 self._ended.set()
                 self._ended = None
-            if self._is_drawn:
-                self._is_drawn = False
-                sys.stderr.write(_CLEARED)
-                sys.stderr.flush()
+            self._clear()
+
+    def _clear(self) -> None:
+        if self._is_drawn:
+            self._is_drawn = False
+            sys.stderr.write(_CLEARED)
+            sys.stderr.flush()
 
     def _draw(self, ended: threading.Event) -> None:
         began = time.monotonic()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, get_args
 
 import typer
+from typer._click.globals import get_current_context
 from typer._click.shell_completion import CompletionItem
 from typer.core import TyperCommand, TyperGroup
 
@@ -44,7 +45,7 @@ _SHOWN: Final = 40
 _SUGGESTIONS: Final = 3
 _NEAR: Final = 0.7
 """Of 1; below, names have single letters in common, as ``tokens`` and ``brokes``."""
-_UNTIL_CTRL_C: Final = frozenset({"demo", "dashboard", "collect", "worker", "jobs", "sandbox"})
+_UNTIL_CTRL_C: Final = frozenset({"demo", "dashboard", "collect", "worker", "sandbox"})
 """Commands that are never done, so that no line shows how far they are."""
 
 
@@ -81,7 +82,7 @@ class CommandGroup(TyperGroup):
         name = args[0]
         is_run = not (ctx.resilient_parsing or ONLY.get()) and name not in _UNTIL_CTRL_C
         if is_run and isinstance(self.entries.get(name), Entry):
-            STATUS.start(f"trimtab {name}")  # its imports can take a second
+            STATUS.start(f"{ctx.command_path} {name}")  # its imports can take a second
         if name in self.entries or ctx.resilient_parsing or name.startswith("-"):
             return super().resolve_command(ctx, args)
         near = suggested(name, self.sections, OTHER_NAMES if ctx.parent is None else {})
@@ -230,15 +231,15 @@ def _check_numbers_of(command: Any) -> None:
     names = {param.name: param.opts[0] for param in command.params}
     command.callback = _checked(command.callback, names)
     if command.name not in _UNTIL_CTRL_C:
-        command.callback = _started(command.callback, f"trimtab {command.name}")
+        command.callback = _started(command.callback)
 
 
-def _started(callback: Callable[..., Any], words: str) -> Callable[..., Any]:
-    """Return a callback with the line that shows that it computes, until it prints or ends."""
+def _started(callback: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a callback with the line that shows that it computes, until it answers or ends."""
 
     @wraps(callback)
     def run(**values: Any) -> Any:
-        STATUS.start(words)
+        STATUS.start(get_current_context().command_path)
         try:
             return callback(**values)
         finally:

@@ -12,6 +12,7 @@ from core.errors import InputError
 from dashboard.cli.config import read_config
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import EXIT_DONE, Answer, emit, note, say, table
+from dashboard.cli.progress import STATUS
 from dashboard.services import access
 
 app = typer.Typer()
@@ -61,6 +62,7 @@ def _password() -> str:
                 "There is no password.", hint="Type it, or write it to standard input."
             )
         return line.rstrip("\r\n")
+    STATUS.stop()  # nothing may be written into what is typed
     first = getpass.getpass("Password: ")
     if getpass.getpass("The same again: ") != first:
         raise InputError("The two passwords differ.", hint="Try again.")

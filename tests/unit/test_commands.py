@@ -12,15 +12,18 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
 import typer
 
-from dashboard.cli import signatures, source
+from dashboard.cli import progress, signatures, source
 from dashboard.cli.commands import COMMANDS, OTHER_NAMES, Entry, Group
+from dashboard.cli.each import answer_with
 from dashboard.cli.main import app, run
-from dashboard.cli.output import say
+from dashboard.cli.output import note, say, table
+from dashboard.cli.progress import STATUS
 
 WIDTH = 80
 MAX_SUMMARY = 60
@@ -320,3 +323,59 @@ def test_a_sentence_is_folded_and_the_command_in_it_is_not(
         "one with",
         "`trimtab users add NAME --group G`.",
     ]
+
+
+def test_the_id_of_a_run_or_a_job_stays_whole_in_a_narrow_table(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    ids = ("20261127T220644003-c8c7df", "20261127-213045-134949")
+    name = "a-broker-with-a-long-name.example.org:8080"
+    table(("id", "broker", "other"), [(one, name, name) for one in ids])
+    shown = capsys.readouterr().out
+    assert all(one in shown for one in ids)
+    assert name not in shown
+    assert max(map(len, shown.splitlines())) <= 60
+
+
+def test_what_is_kept_for_a_terminal_fits_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+
+    def command(_directory: Path, *, as_json: bool) -> int:
+        assert not as_json
+        say("Every broker of this cluster is within the target band of twenty percent.")
+        table(("broker", "deviation"), [("a-broker-with-a-long-name.example.org:8080", "+5%")])
+        return 0
+
+    kept = answer_with(command, Path(), as_json=False, is_terminal=True)
+    assert max(map(len, re.sub("\x1b.*?m", "", kept.text).splitlines())) <= 40
+    piped = answer_with(command, Path(), as_json=False)
+    assert piped.text.startswith("Every broker of this cluster is within the target band of twenty")
+
+
+def test_the_line_that_says_how_far_a_command_is_comes_back_after_a_note(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written = io.StringIO()
+    monkeypatch.setattr(written, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys, "stderr", written)
+    monkeypatch.setattr(progress, "_AFTER_S", 0.01)
+    monkeypatch.setattr(progress, "_EVERY_S", 0.01)
+
+    def drawn(times: int) -> None:
+        end = monotonic() + 20
+        while written.getvalue().count("trimtab apply, ") < times:
+            assert monotonic() < end, written.getvalue()
+
+    STATUS.start("trimtab apply")
+    try:
+        drawn(1)
+        note("1/2 done")
+        before = written.getvalue().count("trimtab apply, ")
+        drawn(before + 1)
+        say("It is done.")
+        after = written.getvalue()
+        assert after.endswith("\r\x1b[K")
+        assert not STATUS._is_drawn
+    finally:
+        STATUS.stop()

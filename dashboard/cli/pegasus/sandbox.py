@@ -76,7 +76,8 @@ def sandbox_node(
     doing: Annotated[
         str,
         typer.Argument(
-            metavar="[CHANGE]", help="stop, start, restart, freeze, thaw, mute or unmute."
+            metavar="[CHANGE]",
+            help="stop, start, restart, freeze, thaw, mute or unmute; of the leader: stop.",
         ),
     ] = "",
     config: Config = None,
