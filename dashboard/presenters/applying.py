@@ -27,7 +27,7 @@ FREE_BYTES_PER_S: Final = 250e6
 FREE_COPIED_MB: Final = 100 * 1024
 """More data copied between nodes than this, likewise."""
 
-FREE_SERVERS: Final = 2
+FREE_SERVERS: Final = 4
 """More brokers or nodes touched than this, likewise, unless by a single change."""
 
 FREE_PARTITIONS: Final = 20

@@ -161,12 +161,34 @@ def test_a_level_below_steady_is_confirmed_by_name_even_for_a_while(level, is_re
     assert (why is None) is not is_typed
 
 
-def test_more_than_two_brokers_are_confirmed_by_name():
-    plan = plan_of(2)
-    first, second = plan.steps
-    wide = replace(plan, steps=(first, msgspec.structs.replace(second, destination="b9:8080")))
-    assert applying.Impact.of(wide).servers == 3
-    assert "3 brokers" in (applying.must_type_name(wide, "staging") or "")
+def test_more_than_four_brokers_are_confirmed_by_name():
+    plan = plan_of(3)
+    apart = tuple(
+        msgspec.structs.replace(step, owner=f"b{at}:8080", destination=f"b{at + 5}:8080")
+        for at, step in enumerate(plan.steps)
+    )
+    assert applying.must_type_name(replace(plan, steps=apart[:2]), "staging") is None
+    wide = replace(plan, steps=apart)
+    assert applying.Impact.of(wide).servers == 6
+    assert "6 brokers" in (applying.must_type_name(wide, "staging") or "")
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_typed"),
+    [
+        ({"value": "true", "running": "false"}, True),
+        ({"value": "true"}, True),  # what it was is not known
+        ({"value": "true", "running": "true"}, False),
+        ({"value": "true", "before": "false"}, True),
+        ({"value": "false", "before": "true"}, False),
+        ({"value": None, "before": "true"}, False),
+    ],
+)
+def test_setting_the_leader_going_is_confirmed_by_name(changed, is_typed):
+    step = SetDynamicSetting(key="loadBalancerSheddingEnabled", **changed)
+    why = applying.must_type_name(impact_plan(step), "demo")
+    assert (why == "the leader sheds bundles by itself from then on") is is_typed
+    assert (why is None) is not is_typed
 
 
 @pytest.mark.parametrize("step", [SPLIT, THRESHOLD])

@@ -20,6 +20,13 @@ from core.step import Diagnostic, Executed, Inverse, Phrase, SettingChange, Step
 NOT_SET: Final = "not set dynamically"
 """Label of a setting that has no dynamic value."""
 
+_SWITCHES: Final = {
+    "loadBalancerEnabled": "the brokers balance by themselves from then on",
+    "loadBalancerSheddingEnabled": "the leader sheds bundles by itself from then on",
+    "loadBalancerAutoBundleSplitEnabled": "bundles are split from then on, which is for good",
+}
+"""What follows when a switch that is off is set to true."""
+
 
 def setting_request(key: str, value: str | None) -> AdminRequest:
     """Return the request that sets a dynamic setting, or removes it with ``None``."""
@@ -56,6 +63,14 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
     def setting(self) -> SettingChange:
         """The dynamic value."""
         return SettingChange(self.before, self.value, is_persistent=True)
+
+    @property
+    def confirmation(self) -> str:
+        """What it sets going, where that was off or is not known to be on."""
+        was = self.before or self.running
+        is_on = was is not UNSET and str(was).lower() == "true"
+        sets_going = (self.value or "").lower() == "true" and not is_on
+        return _SWITCHES.get(self.key, "") if sets_going else ""
 
     # -- text -----------------------------------------------------------------------------------
 

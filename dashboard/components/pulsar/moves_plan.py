@@ -124,6 +124,7 @@ def draw_bar(
     effects: Sequence[action_bar.Effect] = (),
     more: Sequence[action_bar.Button] = (),
     preview: action_bar.Button | None = None,
+    part: str = "",
 ) -> None:
     """Draw the action bar of a plan: what it does in four figures, and what may be done with it.
 
@@ -134,10 +135,11 @@ def draw_bar(
         effects: Instead of those of the unloads.
         more: Buttons before the others.
         preview: Opens the page's own preview; ``None``: a dialog with before and after.
+        part: Which part of all moves the plan has: ``next round``; empty: they are all.
     """
     shown = action_bar.Button(label="Preview", on_click=_show, args=(_PREVIEW,), shortcut="p")
     action_bar.show(
-        effects or _effects(dialog.preview),
+        effects or _effects(dialog.preview, part),
         [
             *more,
             action_bar.Button(label="Copy pulsar-admin", on_click=_show, args=(_COMMANDS,)),
@@ -151,7 +153,13 @@ def draw_bar(
         _draw_shown(page, dialog)
 
 
-def _effects(preview: Preview) -> list[action_bar.Effect]:
+def _compared(now: float, after: float | None) -> str:
+    """Return the deviation that a plan starts from, and whether it gets worse."""
+    words = "worse than now" if after is not None and after > now else "now"
+    return f"{words} {format_band(now)}"
+
+
+def _effects(preview: Preview, part: str) -> list[action_bar.Effect]:
     """Return the four figures of the unloads: moves, traffic, clients, what comes of it."""
     clients, before = preview.clients, preview.measures_before.throughput
     sources = len({step.step.owner for step in preview.steps})
@@ -164,7 +172,7 @@ def _effects(preview: Preview) -> list[action_bar.Effect]:
         action_bar.Effect(
             label="Moves",
             value=f"{len(preview.steps):,}",
-            note=f"from {pluralize(sources, 'broker')}",
+            note=part or f"from {pluralize(sources, 'broker')}",
         ),
         action_bar.Effect(
             label="Moved traffic",
@@ -179,7 +187,9 @@ def _effects(preview: Preview) -> list[action_bar.Effect]:
         action_bar.Effect(
             label="Max deviation",
             value=format_band(end[0]) if end is not None and is_known else UNKNOWN,
-            note=f"now {format_band(start[0])}" if start else "now unknown",
+            note=_compared(start[0], end[0] if end is not None and is_known else None)
+            if start
+            else "now unknown",
         ),
     ]
 

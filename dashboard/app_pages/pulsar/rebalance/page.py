@@ -55,7 +55,7 @@ pick = candidates.picked(names)
 with st.container(key="workbench"):
     left, right = st.columns([1.5, 1], gap="medium")
 with left:
-    words.section("Candidates")
+    words.section("Candidates", "after all rounds; a plan is the next one")
     compared = st.container()
     with st.container(horizontal=True, vertical_alignment="bottom"):
         objective = strategy_settings.objective(page)
@@ -119,7 +119,9 @@ if awaited is not None:
     with waiting:
         until(lambda: queries.rebalance_preview(request) is not None, "Computing the plan.")
 with right:
-    words.section("Deviation per broker", selection.name)
+    words.section(
+        "Deviation per broker", f"{selection.name}, next round" if chosen else selection.name
+    )
     before, after = selected_plan.deviations(page, shown, fleet, objective.measure)
     moves_plan.draw_deviations(
         before, after, objective.target_ratio, key="rebalance_deviations", height=CHART_PX

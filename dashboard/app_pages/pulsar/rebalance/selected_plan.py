@@ -242,7 +242,8 @@ def draw_bar(page: PulsarPage, shown: Shown, settings: PulsarDialog | None) -> N
     sentence = rebalance_plan.answer(plan, preview)
     dialog = moves_plan.dialog_of(page, plan, preview, sentence=sentence)
     more = [] if settings is None else [applying.apply_action(settings, "Apply settings…")]
-    moves_plan.draw_bar(page, dialog, key="rebalance", more=more)
+    part = "next round" if shown.selection.round else ""
+    moves_plan.draw_bar(page, dialog, key="rebalance", more=more, part=part)
 
 
 def _of_settings(dialog: PulsarDialog) -> list[action_bar.Effect]:
