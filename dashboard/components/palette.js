@@ -38,6 +38,7 @@ function setUp(root, panel) {
     return [...exact, ...objects, ...rest].slice(0, SHOWN)
   }
   const open = (which) => {
+    if (which === dialog && dialog.open) input.select()
     if (which.open || root.ownerDocument.querySelector('[role="dialog"]')) return
     opener = root.ownerDocument.activeElement
     which.showModal()

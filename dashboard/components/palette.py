@@ -5,6 +5,7 @@ It opens in the browser without a run of the page; only what is typed is sent, f
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -13,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 import streamlit as st
 
 from core.errors import OpsError, SnapshotError
-from dashboard import legible, state
+from dashboard import legible, services, state
 from dashboard.components.systems import SYSTEMS, system_of
 from dashboard.presenters.search import Hit
 from dashboard.queries import runs
+from dashboard.queries.snapshots import saved_snapshots
 from dashboard.sitemap import ENTRIES, KINDS
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from dashboard.services import Cluster, Config
 
 MAX_HITS: Final = 6
+MAX_OTHERS: Final = 8
+"""Clusters that are searched where the chosen one has nothing of the name."""
 _KEY: Final = "palette"
 _OPENED: Final = "_palette_opened"
 _ICONS: Final = {
@@ -34,6 +38,8 @@ _ICONS: Final = {
     "namespace": "folder",
     "bundle": "donut_small",
     "topic": "topic",
+    "policy": "fence",
+    "setting": "tune",
     "node": "dns",
     "table": "table_rows",
     "partition": "donut_small",
@@ -189,13 +195,27 @@ def objects(
     """Return the objects and runs that a query names, at most :data:`MAX_HITS`."""
     if len(query) < 2:  # a letter alone names everything
         return ()
-    found: list[Hit] = []
-    if stored is not None:
-        try:
-            found = system_of(cluster.kind).search(stored, query)
-        except SnapshotError:
-            found = []  # the page itself says why
-    return [*found[:MAX_HITS], *_runs(config, cluster, query)][:MAX_HITS]
+    found = [*_found(cluster, stored, query)[:MAX_HITS], *_runs(config, cluster, query)]
+    if not found:
+        store = services.snapshot_store(config)
+        for other in [one for one in config.clusters if one.name != cluster.name][:MAX_OTHERS]:
+            latest = saved_snapshots(store, other.name).latest
+            found += (
+                replace(
+                    hit,
+                    detail=f"{other.name} {hit.detail}".rstrip(),
+                    params={**hit.params, state.CLUSTER: other.name},
+                )
+                for hit in _found(other, latest, query)
+            )
+    return found[:MAX_HITS]
+
+
+def _found(cluster: Cluster, stored: CachedSnapshot | None, query: str) -> list[Hit]:
+    try:
+        return [] if stored is None else system_of(cluster.kind).search(stored, query)
+    except SnapshotError:
+        return []  # the page itself says why
 
 
 def _runs(config: Config, cluster: Cluster, query: str) -> list[Hit]:

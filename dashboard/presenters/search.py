@@ -7,7 +7,18 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 View = Literal["page", "action", "cluster", "run"]
-Kind = Literal[View, "topic", "broker", "namespace", "bundle", "node", "table", "partition"]
+Kind = Literal[
+    View,
+    "topic",
+    "broker",
+    "namespace",
+    "bundle",
+    "policy",
+    "setting",
+    "node",
+    "table",
+    "partition",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,13 @@ def found(cluster, query):
     return palette.objects(config, config.cluster(cluster), stored, query)
 
 
+def test_what_the_chosen_cluster_does_not_have_is_found_in_another(site):
+    hits = found("fleet", "db3")
+    assert [(hit.kind, hit.params["cluster"]) for hit in hits] == [("node", "peg")]
+    assert hits[0].detail.startswith("peg ")
+    assert "cluster" not in found("peg", "db3")[0].params
+
+
 def test_every_page_with_a_question_and_every_cluster_is_offered(site):
     offered = palette.standing(services.page_config())
     pages = {hit.page for hit in offered if hit.kind == "page"}
@@ -52,6 +59,8 @@ def test_pages_of_a_system_without_clusters_are_not_offered(tmp_path, monkeypatc
         ("peg", "tem", "table"),
         ("peg", "2.1", "partition"),
         ("fleet", "0x", "bundle"),
+        ("fleet", "brokerthresholdshedder", "setting"),
+        ("fleet", "automatic splits", "setting"),  # by what it means
     ],
 )
 def test_objects_of_the_chosen_cluster_are_found(site, cluster, query, kind):

@@ -43,7 +43,12 @@ kind = "pegasus"
 meta_servers = ["meta1:34601", "meta2:34601"]
 """
     actions = (
-        Hit(kind="action", name="Set level…", detail="Of the cluster's balancer", page="pegasus"),
+        Hit(
+            kind="action",
+            name="Set level…",
+            detail="stopped, blind, freezed, steady, lively",
+            page="pegasus",
+        ),
         Hit(kind="action", name="Balance replicas", detail="Preview", page="pegasus_balance"),
         Hit(
             kind="action",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from core.pulsar.releases import Release
 from core.pulsar.system import PULSAR as PULSAR_SYSTEM
 from core.systems import KnownSystem
+from dashboard import state
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.components.system import StepsTable
 from dashboard.presenters.finding_counts import Counts, count_by_page
@@ -59,6 +60,17 @@ _BY_OWNERSHIP: Final = (
 )
 
 
+_CALCULATORS: Final = {
+    "bundles": "bundles of a namespace",
+    "partitions": "partitions of a topic",
+    "producer": "producer queue",
+    "ledgers": "ledger rollover",
+    "retention": "retention",
+    "lookups": "lookups",
+}
+"""As the page of calculators names them in its address, and what they compute."""
+
+
 class PulsarPages:
     """Pulsar; see :class:`dashboard.components.system.PageSystem`."""
 
@@ -84,6 +96,16 @@ admin_urls = ["http://broker1:8080"]
         Hit(kind="action", name="Change settings…", detail="Simulate first", page="settings"),
         Hit(kind="action", name="Change policies…", detail="Limits and quotas", page="policies"),
         Hit(kind="action", name="Look up topic…", detail="Its bundle and broker", page="lookup"),
+        *(
+            Hit(
+                kind="action",
+                name=f"Calculate {what}",
+                detail="Calculator",
+                page="advisors",
+                params={state.VIEW: name},
+            )
+            for name, what in _CALCULATORS.items()
+        ),
     )
     undo_page = "unload"
     steps_table = StepsTable(ends=118, asked=118)

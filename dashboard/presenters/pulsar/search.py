@@ -1,4 +1,4 @@
-"""One search over brokers, bundles, namespaces and topics of a Pulsar snapshot."""
+"""One search over brokers, bundles, namespaces, topics, policies and settings of Pulsar."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from core.errors import OpsError
 from core.pulsar.lookup import lookup_topic
+from core.pulsar.settings import SETTINGS
 from core.snapshot import PulsarSnapshot
 from dashboard.presenters.search import Hit
 
@@ -41,7 +42,28 @@ def search(snapshot: PulsarSnapshot, query: str) -> list[Hit]:
         hits.append(
             Hit(kind="bundle", name=name, detail=detail, page="bundle", params={"bundle": name})
         )
-    return hits
+    policies = snapshot.policies.filter(pc.field("kind") == "isolation")
+    for name in _matching(policies["name"], needle):
+        hits.append(
+            Hit(kind="policy", name=name, detail="", page="isolation", params={"policy": name})
+        )
+    return [*hits, *_settings(needle)]
+
+
+def _settings(needle: str) -> list[Hit]:
+    """Settings by key, then by what they mean."""
+    named = [one for one in SETTINGS if needle in one.key.lower()]
+    meant = [one for one in SETTINGS if one not in named and needle in one.meaning.lower()]
+    return [
+        Hit(
+            kind="setting",
+            name=one.key,
+            detail=one.meaning,
+            page="settings",
+            params={"setting": one.key},
+        )
+        for one in (*named, *meant)[:PER_KIND]
+    ]
 
 
 def _topic(snapshot: PulsarSnapshot, text: str) -> list[Hit]:
