@@ -1,5 +1,6 @@
-// Tables from the keyboard: Enter presses the button of a cell, Space selects its row. A table is a
-// canvas whose buttons answer the pointer alone: what a click calls is looked up where React keeps it.
+// Tables from the keyboard and read aloud: Enter presses the button of a cell, Space selects its row.
+// A table is a canvas whose buttons answer the pointer alone: what a click calls is looked up where
+// React keeps it.
 const CELL = /^glide-cell-(\d+)-(\d+)$/
 const STEP_PX = 8
 
@@ -40,7 +41,50 @@ function driveTable(event) {
   event.stopPropagation()
 }
 
+// A table keeps Escape for itself, which closes the dialog that it is in.
+function leaveDialog(event) {
+  const table = event.key === "Escape" && event.target.closest?.('[data-testid="data-grid-canvas"]')
+  table?.closest('[role="dialog"]')?.querySelector('button[aria-label="Close"]')?.click()
+}
+
+// What a cell draws is read aloud as its data: a picture as its address, a line as all its figures.
+const THOUSANDS = /^-?\d{1,3}(,\d{3})+(\.\d+)?$/
+
+function spoken(text) {
+  if (text.startsWith("data:image")) return "bar"
+  const figures = THOUSANDS.test(text) ? [NaN] : text.split(",").map((one) => (one ? Number(one) : NaN))
+  if (figures.some(Number.isNaN)) return null
+  const short = (one) => one.toLocaleString("en", { maximumFractionDigits: 2 })
+  if (figures.length > 1) return `trend from ${short(figures[0])} to ${short(figures.at(-1))}`
+  return /\.\d{3,}$/.test(text) ? short(figures[0]) : null
+}
+
+function nameCells(table) {
+  const name = table.closest('[role="region"]')?.getAttribute("aria-label") ?? ""
+  table.querySelector('[role="grid"]')?.setAttribute("aria-label", name)
+  for (const cell of table.querySelectorAll('[role="gridcell"]')) {
+    const text = spoken(cell.textContent)
+    if (text === null) cell.removeAttribute("aria-label")
+    else cell.setAttribute("aria-label", text)
+  }
+}
+
+const named = new WeakSet()
+
+function nameTables() {
+  for (const table of document.querySelectorAll('[data-testid="data-grid-canvas"]')) {
+    if (named.has(table)) continue
+    named.add(table)
+    const changes = new MutationObserver(() => nameCells(table))
+    changes.observe(table, { childList: true, subtree: true, characterData: true })
+    nameCells(table)
+  }
+}
+
 if (!document.drivesTables) {
   document.drivesTables = true
   document.addEventListener("keydown", driveTable, true)
+  document.addEventListener("keydown", leaveDialog, true)
+  new MutationObserver(nameTables).observe(document.body, { childList: true, subtree: true })
+  nameTables()
 }
