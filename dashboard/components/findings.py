@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import streamlit as st
@@ -38,6 +39,7 @@ from dashboard.presenters.findings import (
 from dashboard.queries.findings import first_seen
 
 if TYPE_CHECKING:
+    import pandas as pd
     from streamlit.delta_generator import DeltaGenerator
 
     from core.findings.finding import Finding, Severity
@@ -48,6 +50,8 @@ MAX_ROWS: Final = 12
 
 _MIN_FOR_FILTER: Final = 6
 _PANEL_PX: Final = 430
+_CHARACTER_PX: Final = 7
+_PADDING_PX: Final = 24
 _EXPLAIN: Final = "Explain"
 """Button of a finding about which something can be done on the page that is drawn."""
 
@@ -93,7 +97,7 @@ def show(
     else:
         left = st.container()
     with left:
-        _table(chosen, key, max_rows)
+        _table(chosen, key, max_rows, has_room=place is None)
         tables.downloads(
             file_frame(rows), cluster=rows[0].cluster, what=f"findings_{key}", moment=moment
         )
@@ -136,13 +140,20 @@ def _opened(rows: Sequence[Listed], key: str) -> Listed | None:
     return next((one for one in rows if one.identity == identity), None)
 
 
-def _table(rows: Sequence[Listed], key: str, max_rows: int) -> None:
+def _width_px(frame: pd.DataFrame, column: str, least: int, most: int, *, has_room: bool) -> int:
+    """Return the width of a column's longest text, where there is room for it."""
+    wanted = _CHARACTER_PX * int(frame[column].str.len().max()) + _PADDING_PX
+    return min(max(wanted, least), most if has_room else least)
+
+
+def _table(rows: Sequence[Listed], key: str, max_rows: int, *, has_room: bool) -> None:
     frame = findings_frame(rows, services.now())
     frame["action"] = [
         _EXPLAIN if _action_page(one) == state.page() else label
         for one, label in zip(rows, frame["action"], strict=True)
     ]
     has_several = len({one.cluster for one in rows}) > 1
+    width_px = partial(_width_px, frame, has_room=has_room and not has_several)
 
     def selected() -> None:
         picked = st.session_state[f"{key}_findings"].selection.rows
@@ -177,11 +188,15 @@ def _table(rows: Sequence[Listed], key: str, max_rows: int) -> None:
             alignment="left",
             on_click=open_object,
             key=f"_{key}_object",
-            width=116,
+            width=width_px("object", 116, 190),
         ),
         "finding": tables.words("Finding", width_px=222),
-        "measured": st.column_config.TextColumn("Measured", alignment="right", width=78),
-        "limit": st.column_config.TextColumn("Limit", alignment="right", width=64),
+        "measured": st.column_config.TextColumn(
+            "Measured", alignment="right", width=width_px("measured", 78, 130)
+        ),
+        "limit": st.column_config.TextColumn(
+            "Limit", alignment="right", width=width_px("limit", 64, 84)
+        ),
         "since": st.column_config.TextColumn(
             "Since",
             help="As far as snapshots are saved, at most 6 h back.",

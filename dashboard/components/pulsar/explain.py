@@ -115,14 +115,16 @@ def shedding_panel(page: PulsarPage, broker: str) -> None:
     )
 
 
-def gate_columns(label: str) -> dict[str, tables.Column]:
+def gate_columns(label: str, *, bar_px: int = 124) -> dict[str, tables.Column]:
     """Return the columns of a gate: measured against threshold as a bar, with the distance."""
     most = MAX_REACHED * 100
     return {
         "gate": tables.words(label),
-        "reached": tables.share("Measured / threshold", "100%: at the threshold.", most=most),
-        "measured": tables.words("Measured"),
-        "threshold": tables.words("Threshold"),
+        "reached": tables.share(
+            "Of threshold", "Measured, as a share of the threshold.", most=most, width_px=bar_px
+        ),
+        "measured": tables.words("Measured", width_px=76),
+        "threshold": tables.words("Threshold", width_px=76),
         "distance": tables.words("Distance"),
     }
 

@@ -53,7 +53,7 @@ def measures(case: Case) -> Iterator[Finding]:
         yield Finding(
             code="measures_differ",
             title="Shedding and placement measures differ",
-            measured=Quantity(sheds_by),
+            measured=Quantity(sheds_by.partition(" (")[0]),
             limit=Quantity(places_by),
             severity="warning" if is_settable else "info",
             keys=(SHEDDER, PLACEMENT),

@@ -44,14 +44,14 @@ def why_strategy(page: PulsarPage, candidate: queries.Candidate) -> None:
     if not traces:
         st.caption("No broker was checked.")
         return
-    left, right = st.columns(2, gap="medium")
+    left, right = frame.columns([0.45, 0.55], key="why")
     with left:
         tables.table(
             presenter.gates_table(traces),
             {
                 "broker": tables.opener("Broker", "_why_broker", _open),
                 "verdict": tables.words("Verdict", width_px=70),
-                **gate_columns("Last gate"),
+                **_last_gate(),
             },
             key="why",
             alt="Verdict of the strategy on every broker, with the last gate",
@@ -62,6 +62,12 @@ def why_strategy(page: PulsarPage, candidate: queries.Candidate) -> None:
             st.caption(f"{presenter.MAX_BROKERS} of {pluralize(len(traces), 'verdict')}.")
     with right:
         _one_broker(page, candidate, traces)
+
+
+def _last_gate() -> dict[str, tables.Column]:
+    """The columns of a gate that there is room for; the table of one broker has them all."""
+    columns = gate_columns("Last gate", bar_px=92)
+    return {name: columns[name] for name in ("gate", "reached", "distance")}
 
 
 def _open(broker: str) -> None:
@@ -88,7 +94,7 @@ def _one_broker(page: PulsarPage, candidate: queries.Candidate, traces: list[Bro
     if trace.gates:
         tables.table(
             presenter.trail_table(trace),
-            {**gate_columns("Gate"), "state": tables.words("State", width_px=70)},
+            {**gate_columns("Gate"), "state": tables.words("State", width_px=76)},
             key="trail",
             alt=f"Gates of {chosen} in the order in which they are checked",
             missing="-",
