@@ -72,7 +72,7 @@ def _list(config_file: Path | None, *, as_json: bool) -> int:
         if not found:
             say("No job was requested.")
         table(
-            ("id", "kind", "state", "asked", "by", "done"),
+            ("id", "kind", "state", "requested", "by", "done"),
             [_row(job) for job in found[:_MAX_SHOWN]],
         )
         if len(found) > _MAX_SHOWN:
