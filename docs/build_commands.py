@@ -32,8 +32,8 @@ Tasks step by step: [guides](../guides/README.md).
 
 - `SNAPSHOT` is a directory that `trimtab capture`, `import-zk` or `history snapshot` wrote.
 - The configuration is `--config FILE`, else `TRIMTAB_CONFIG`, else `./trimtab.toml`.
-- Only `apply`, `undo`, `pegasus ... --apply` and `pegasus level ... set LEVEL --reason TEXT`
-  change a cluster, and only one with `read_only = false`.
+- Only `apply`, `undo` and `pegasus ... --apply` change a cluster, and only one with
+  `read_only = false`.
 - Tables fit the terminal, or COLUMNS: long names are shortened and columns left out. `--wide` shows
   all of them, `--json` every value.
 - `eval "$(trimtab completion bash)"` lets Tab complete commands, options and names; zsh and fish:

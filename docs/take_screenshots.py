@@ -66,9 +66,6 @@ PICTURES: Final = {
 }
 """By picture, the page and its address; in braces what is looked up in the demo."""
 
-DARK: Final = ("fleet", "rebalance")
-"""Pictures that are taken in dark as well, as ``NAME-dark``."""
-
 
 def main() -> int:
     """Take every picture, or those that are named as arguments."""
@@ -126,16 +123,14 @@ def _take(base: str, wanted: list[str], objects: dict[str, str]) -> list[str]:
         for name in wanted:
             page, parameters = PICTURES[name]
             query = urlencode({key: text.format(**objects) for key, text in parameters.items()})
-            for scheme in ("light", "dark") if name in DARK else ("light",):
-                file = IMAGES / f"{name}{'' if scheme == 'light' else '-dark'}.png"
-                _picture(browser, f"{base}/{page}?{query}", scheme, file)
+            _picture(browser, f"{base}/{page}?{query}", IMAGES / f"{name}.png")
         browser.close()
     return [one.name for one in sorted(IMAGES.glob("*.png")) if one.stat().st_size > MAX_BYTES]
 
 
-def _picture(browser: Browser, address: str, scheme: str, file: Path) -> None:
+def _picture(browser: Browser, address: str, file: Path) -> None:
     """Take a picture once the page has settled, without an alpha channel and well packed."""
-    page = browser.new_page(viewport=SIZE, color_scheme=scheme)
+    page = browser.new_page(viewport=SIZE)
     page.goto(address)
     page.wait_for_selector('[data-testid="stHeading"]', timeout=_PAGE_MS)
     page.wait_for_timeout(_CALM_MS)

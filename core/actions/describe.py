@@ -205,12 +205,12 @@ def _describe_request(
 ) -> EventDescription:
     match event:
         case RunRequested():
-            what = f"Asked to {tally(event.plan.steps)}"
+            what = f"Requested to {tally(event.plan.steps)}"
             undo = f", to undo run {event.undoes}" if event.undoes else ""
             names = ", ".join(step.subject for step in event.plan.steps[:3])
             return EventDescription(what=f"{what}{undo}: {names}.", why=event.reason)
         case ControlRequested():
-            return EventDescription(what=f"Asked to {event.control} the run.", why=event.reason)
+            return EventDescription(what=f"Requested to {event.control} the run.", why=event.reason)
         case RunDecided():
             what = "Approved the run." if event.is_approved else "Rejected the run."
             return EventDescription(what=what, why=event.comment)
@@ -228,7 +228,7 @@ def _describe_run(
         case RunClaimed():
             again = " from a lost worker" if event.is_takeover else ""
             return EventDescription(
-                what=f"{event.worker} took the run up{again}; right to write: {event.lease}."
+                what=f"{event.worker} claimed the run{again}; write lease: {event.lease}."
             )
         case RunRefused():
             return EventDescription(what=f"{event.sentence} {event.hint}".strip())

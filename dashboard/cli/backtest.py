@@ -26,7 +26,7 @@ from core.plan.model import Plan
 from core.plan.options import PlanOptions
 from core.progress import JobStoppedError
 from core.snapshot.store import Storable
-from core.units import format_ratio, pluralize
+from core.units import UNKNOWN, format_ratio, pluralize
 from dashboard import services
 from dashboard.cli import plan_answers
 from dashboard.cli.engine import is_spark, spark_session
@@ -35,7 +35,7 @@ from dashboard.cli.options import Config, EngineName, Json, PlanReason
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
 from dashboard.cli.plan_answers import refusal, write_plan
 from dashboard.cli.progress import STATUS
-from dashboard.presenters.candidates import shortened
+from dashboard.presenters.candidates import not_simulated, own_names, short_keys, with_short_keys
 
 _MOST_SHOWN: Final = 30
 
@@ -271,6 +271,9 @@ def _show(
         _show_ranking(mine, f"{nouns.moves}/day")
     say()
     say(f"{nouns.rule} * : no other candidate is better in both deviation and {nouns.moves}.")
+    ends = ((row["unloads_per_day_low"], row["unloads_per_day_high"]) for row in rows["candidates"])
+    if any(low != high for low, high in ends):
+        say("± : the largest difference of a seed from the mean.")
     _show_changes(rows["recommended"])
     say()
     say(f"Result tables: {', '.join(TABLES)} in {out}.")
@@ -283,9 +286,13 @@ def _show(
 
 
 def _show_ranking(rows: Sequence[Mapping[str, Any]], moves: str) -> None:
-    own, common = shortened([row["candidate"] for row in rows], AS_RECORDED)
+    own, common = own_names([row["candidate"] for row in rows], AS_RECORDED)
+    short = short_keys(list(own.values()))
+    own = with_short_keys(own, short)
     if common:
-        say(f"All candidates that set something: {common}")
+        say(f"All candidates that set something: {common}", is_prose=True)
+    if spelled := [f"{name}: {key}" for key, name in short.items() if name != key]:
+        say(" · ".join(spelled), is_prose=True)
     cells = [
         (
             "" if row["rank"] is None else str(row["rank"]),
@@ -296,7 +303,7 @@ def _show_ranking(rows: Sequence[Mapping[str, Any]], moves: str) -> None:
             _bars(row, "minutes_over_ratio", is_ratio=True),
             _bars(row, "unloads_per_day", is_ratio=False),
             _bars(row, "ping_pongs_per_day", is_ratio=False),
-            "yes" if row["meets_target"] else "no" if row["problem"] is None else row["problem"],
+            UNKNOWN if row["problem"] else "yes" if row["meets_target"] else "no",
         )
         for row in rows
     ]
@@ -308,23 +315,26 @@ def _show_ranking(rows: Sequence[Mapping[str, Any]], moves: str) -> None:
             *(moves, "ping-pongs/day", "target met"),
         ),
         shown,
+        spare=("minutes over 20%", "mean", "ping-pongs/day"),
     )
+    for text in not_simulated(rows):
+        say(text, is_prose=True)
     if len(shown) < len(cells):
         say(f"... and {len(cells) - len(shown)} more; the table candidates has them all.")
 
 
 def _bars(row: Mapping[str, Any], name: str, *, is_ratio: bool) -> str:
-    """Return mean and range over seeds."""
+    """Return the mean, and how far a seed is from it."""
     if row[name] is None:
-        return "unknown"
+        return UNKNOWN
 
     def text(value: float) -> str:
-        return format_ratio(value) if is_ratio else f"{value:,.1f}"
+        return format_ratio(value) if is_ratio else f"{value:,.{0 if value >= 100 else 1}f}"
 
     low, high = row[f"{name}_low"], row[f"{name}_high"]
     if low is None or text(low) == text(high):
         return text(row[name])
-    return f"{text(row[name])} ({text(low)} to {text(high)})"
+    return f"{text(row[name])} ±{text(max(high - row[name], row[name] - low))}"
 
 
 def _show_changes(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -335,7 +345,7 @@ def _show_changes(rows: Sequence[Mapping[str, Any]]) -> None:
     for cluster in sorted({row["cluster"] for row in rows}):
         mine = [row for row in rows if row["cluster"] == cluster]
         verdict = mine[0]["verdict"]
-        say(f"{cluster}, {verdict}: {mine[0]['candidate']}")
+        say(f"{cluster}, {verdict}: {mine[0]['candidate']}", is_prose=True)
         cells = [(row["key"], row["old"] or "unknown", row["new"], _when(row)) for row in mine]
         table(("setting", "recorded", "recommended", "takes effect"), cells)
         say(mine[0]["why"])

@@ -247,7 +247,7 @@ _PEGASUS_COMMANDS: Final[Mapping[str, Mapping[str, Entry]]] = {
         "level": Entry(
             f"{_PEGASUS}.plans",
             "Show the function level; `set LEVEL` sets it.",
-            "trimtab pegasus level sandbox-pegasus set lively --reason balance",
+            "trimtab pegasus level sandbox-pegasus set lively --apply --reason balance",
         ),
     },
     "Analyze": {

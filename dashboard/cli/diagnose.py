@@ -26,7 +26,6 @@ from dashboard.cli.requests import takes
 from dashboard.cli.source import snapshot_directories
 
 _MAX_LINES: Final = 15
-_LINES_A_CAUSE: Final = 3
 
 app = typer.Typer()
 
@@ -117,7 +116,7 @@ def _over_time(
     }
     lines = [*found.sentences, f"Least even at {found.worst_at:%Y-%m-%d %H:%M} UTC:"]
     if found.prevention.best is not None:
-        lines.insert(1, f"Prevention: {_fix_words(found.prevention.fix, command)}")
+        lines[1:1] = _fix_lines("Prevention", found.prevention.fix, command)
     return _answered(
         found.worst,
         snapshot,
@@ -198,7 +197,7 @@ def _cause_json(cause: Cause, command: str) -> dict[str, Any]:
 
 
 def _show(found: Diagnosis, command_of: Callable[[Cause], str], lines: int) -> None:
-    """Print a diagnosis in at most so many lines: as many causes as fit, three lines each."""
+    """Print a diagnosis in at most so many lines: as many causes as fit, one at least."""
     say(found.answer)
     if found.subject:
         say(found.subject)
@@ -207,23 +206,33 @@ def _show(found: Diagnosis, command_of: Callable[[Cause], str], lines: int) -> N
         for text in found.notes[:lines]:
             say(text)
         return
-    shown = found.causes[: (lines - 1) // _LINES_A_CAUSE]
-    for number, cause in enumerate(shown, 1):
-        say(f"{number}. {cause.summary} [{cause.code}]", is_prose=True)
+    shown = 0
+    lines -= 1
+    for cause in found.causes:
+        fix = _fix_lines("Fix", cause.fix, command_of(cause), cause.hint)
+        if shown and lines < len(fix) + 2:
+            break
+        shown += 1
+        lines -= len(fix) + 2
+        say(f"{shown}. {cause.summary}", is_prose=True)
         say(f"   {_effect_words(cause.effect)}", is_prose=True)
-        say(f"   Fix: {_fix_words(cause.fix, command_of(cause), cause.hint)}")
-    hidden = len(found.causes) - len(shown)
+        for line in fix:
+            say(f"   {line}")
+    hidden = len(found.causes) - shown
     more = f"{pluralize(hidden, 'further cause')}: --json. " if hidden else ""
     tried = f"{pluralize(found.tried, 'change')} simulated."
     say(f"{tried} {more}{' '.join(found.notes[:1])}".rstrip())
-    for text in found.notes[1:][: lines - _LINES_A_CAUSE * len(shown) - 1]:
+    for text in found.notes[1:][: max(lines, 0)]:
         say(text, is_prose=True)
 
 
-def _fix_words(fix: Fix, command: str, hint: str = "") -> str:
-    lines = [f"broker.conf: {' '.join(fix.lines)}"] if fix.lines else []
-    ways = "; ".join(filter(None, (command, *lines)))
-    return f"{ways or hint}{', then a rolling restart' if fix.restart else ''}"
+def _fix_lines(title: str, fix: Fix, command: str, hint: str = "") -> list[str]:
+    """Return a fix, each command and setting on a line of its own: they are copied."""
+    ways = [*command.splitlines(), *(f"broker.conf: {line}" for line in fix.lines)]
+    restart = "then a rolling restart"
+    if not ways:
+        return [f"{title}: {hint}{f', {restart}' if fix.restart else ''}"]
+    return [f"{title}:", *(f"  {way}" for way in ways), *([f"  {restart}"] * fix.restart)]
 
 
 def _effect_words(effect: Effect) -> str:

@@ -204,7 +204,7 @@ def _show(config: services.Config, run_id: str, *, as_json: bool) -> int:
         say()
         columns = ("step", "subject", "from", "requested", "landed", "state", "took")
         rows = [_step_row(step) for step in view.steps]
-        table(columns, rows, spare=("took", "landed", "from"))
+        table(columns, rows, spare=("took", "from", "requested"))
         waits = waiting_step(view)
         if waits is not None:
             say(f"Step {waits.index + 1} waits: {waits.waiting}")

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    import pandas as pd
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 _BETWEEN: Final = " · "
 _SET: Final = "="
@@ -93,12 +90,14 @@ def with_short_keys(names: Mapping[str, str], short: Mapping[str, str]) -> dict[
     )
 
 
-def not_played(ranking: pd.DataFrame) -> list[str]:
+def not_simulated(rows: Iterable[Mapping[Any, Any]]) -> list[str]:
     """Return why candidates could not be simulated, each reason once, with whom it excluded."""
-    rows = ranking[ranking["problem"].notna()]
+    excluded: dict[str, list[str]] = {}
+    for row in rows:
+        if isinstance(row["problem"], str):  # pandas has NaN for none
+            excluded.setdefault(row["problem"], []).append(row["candidate"])
     found = []
-    for reason, its in rows.groupby("problem", sort=False):
-        names = [str(one) for one in its["candidate"]]
+    for reason, names in excluded.items():
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         found.append(f"Not simulated: {', '.join(names[:3])}{more}. {reason}")
     return found

@@ -63,4 +63,4 @@ def test_pictures_have_a_description_and_are_small() -> None:
             used.add(file.name)
     for file in (DOCS / "images").glob("*.png"):
         assert file.stat().st_size <= MAX_BYTES, file
-        assert file.name in used or file.stem.endswith("-dark"), f"{file.name} is in no document"
+        assert file.name in used, f"{file.name} is in no document"

@@ -82,7 +82,7 @@ def test_a_journal_keeps_every_step_as_it_was_asked_for(plan: Plan) -> None:
     record = msgspec.json.decode(text, type=Record, dec_hook=STEPS.decode)
     assert record.event.plan == plan
     assert canonical(record) == text
-    assert describe_event(record.event).what.startswith("Asked to ")
+    assert describe_event(record.event).what.startswith("Requested to ")
 
 
 @settings(max_examples=examples(100), deadline=None)

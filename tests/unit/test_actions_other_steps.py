@@ -229,7 +229,7 @@ def test_the_request_names_each_kind() -> None:
     plan = plan_with(world, split_of(), setting_of())
     world.ask(plan=plan)
     words = describe_event(world.entries[0].record.event)
-    assert words.what.startswith("Asked to split 1 bundle, change 1 setting: acme/")
+    assert words.what.startswith("Requested to split 1 bundle, change 1 setting: acme/")
 
 
 def test_a_plan_that_changes_what_a_pause_puts_back_is_refused() -> None:

@@ -68,6 +68,9 @@ def test_minutes_of_a_range_for_people(site: Path, capsys) -> None:
 def test_gaps_are_where_minutes_are_much_farther_apart_than_usual() -> None:
     assert gaps_in([0, 60, 120, 600, 660]) == [(120, 600)]
     assert gaps_in([0]) == gaps_in([]) == []
+    past, live = [*range(0, 2_400, 120)], [*range(2_400, 3_000, 10)]
+    assert gaps_in([*past, *live]) == []
+    assert gaps_in([*past, *live, 3_600, 3_610]) == [(2_990, 3_600)]
 
 
 def test_events_can_be_narrowed_down(site: Path, capsys) -> None:

@@ -109,6 +109,14 @@ def test_the_list_for_people_says_who_and_why(trimtab) -> None:
     assert "ann" in out
 
 
+def test_a_narrow_run_keeps_where_bundles_landed(trimtab, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    _, out, err = trimtab("runs", RUN)
+    assert "landed" in out
+    assert "b9:8080" in out
+    assert "left out: from" in err
+
+
 def test_runs_can_be_chosen_by_cluster_and_number(trimtab) -> None:
     _, out, _ = trimtab("runs", "--cluster", "old", "--json")
     assert [item["run_id"] for item in json.loads(out)["runs"]] == ["damaged"]
@@ -159,7 +167,7 @@ def test_one_run_for_people_says_what_matters(trimtab) -> None:
         "It was put back.",
         "moved, not by us",
         "40% before, 10% predicted, 12.5% measured",
-        "Asked to stop the run. enough",
+        "Requested to stop the run. enough",
         "Step 3: It is stopped.",
     ):
         assert words in out

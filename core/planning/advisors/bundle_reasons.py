@@ -273,7 +273,7 @@ def _sentence(
     binding = next(
         (one for one in reasons if one.bound == "least" and one.bundles == bundles), None
     )
-    because = f"the {binding.name} asks for it" if binding else "no more are allowed"
+    because = f"the {binding.name} requires it" if binding else "no more are allowed"
     if binding and binding.name == "even brokers":
         because = f"fewer cannot keep every broker within {format_ratio(demand.within)} of the mean"
     return f"{pluralize(bundles, 'bundle')} for {brokers}: {because}."

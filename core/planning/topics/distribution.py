@@ -342,7 +342,7 @@ def _sentence(bundles: pa.Table, spread: pa.Table, placed: int, lost: Sequence[i
         return "No topic of the file is in a bundle of the snapshot."
     most = pc.max(bundles["topics"]).as_py()
     mean = placed / bundles.num_rows
-    where = f"{pluralize(placed, 'topic')} are in {pluralize(bundles.num_rows, 'bundle')}"
+    where = f"{pluralize(placed, 'topic')} in {pluralize(bundles.num_rows, 'bundle')}"
     words = [f"{where}: {mean:,.1f} on average, {most:,} at the most"]
     if spread.num_rows:
         shared = spread.filter(pc.greater(spread["most_in_one_bundle"], 1))
@@ -350,7 +350,7 @@ def _sentence(bundles: pa.Table, spread: pa.Table, placed: int, lost: Sequence[i
         whole = pc.sum(spread["topics"]).as_py()
         worst = spread["most_in_one_bundle"][0].as_py()
         words.append(
-            f"of {pluralize(whole, 'partitioned topic')} {several:,} have several partitions in "
+            f"{several:,} of {pluralize(whole, 'partitioned topic')} with several partitions in "
             f"one bundle, {worst:,} at the most"
         )
     for count, why in zip(lost, ("in no known bundle", "without a topic's name"), strict=True):

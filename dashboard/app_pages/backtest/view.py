@@ -123,7 +123,7 @@ def draw_ranking(view: Shown) -> None:
         st.caption(words.plain(" · ".join(spelled)))
     whole = {name: label for label, name in own.items()}
     server, moves = view.nouns.server, view.nouns.moves.capitalize()
-    words.notes(candidates.not_played(view.ranking))
+    words.notes(candidates.not_simulated(view.ranking.to_dict("records")))
     columns = {
         "rank": tables.whole("Rank"),
         "candidate": tables.opener(

@@ -190,7 +190,7 @@ def _show_flaps(found: FlapAnswer) -> None:
             )
             for row in found.flaps.slice(0, _MOST_SHOWN).to_pylist()
         ],
-        spare=("cluster",),
+        spare=("cluster", "away"),
     )
     say()
     table(

@@ -55,6 +55,8 @@ _MOST_SHOWN: Final = 60
 _MOST_NAMED: Final = 8
 _REACH: Final = 2.5
 """Minutes farther apart than so many usual distances have a gap between them."""
+_AROUND: Final = 5
+"""Distances before and after one that say what is usual."""
 
 
 @dataclass(frozen=True)
@@ -191,16 +193,15 @@ def _check_known(what: str, name: str, known: tuple[str, ...]) -> None:
 
 
 def gaps_in(times: list[int]) -> list[tuple[int, int]]:
-    """Return between which minutes (ms) some are missing: much farther apart than usual."""
+    """Return between which minutes (ms) some are missing: much farther apart than those around."""
     steps = [after - before for before, after in pairwise(times)]
-    if not steps:
-        return []
-    usual = sorted(steps)[len(steps) // 2]
-    return [
-        (times[index], times[index + 1])
-        for index, step in enumerate(steps)
-        if step > usual * _REACH
-    ]
+    found = []
+    for at, step in enumerate(steps):
+        # not of the whole history: the demo's past has two minutes between snapshots, later seconds
+        around = sorted(steps[max(at - _AROUND, 0) : at + _AROUND + 1])
+        if step > around[len(around) // 2] * _REACH:
+            found.append((times[at], times[at + 1]))
+    return found
 
 
 @app.command()

@@ -292,7 +292,7 @@ def level(
 ) -> int:
     """Show the function level; `set LEVEL` sets it.
 
-    Show it as stored and as effective; `set LEVEL --reason TEXT` sets it.
+    Show it as stored and as effective; `set LEVEL --apply --reason TEXT` sets it.
     """
     if verb is None:
         return show_level(source, config, as_json=as_json)

@@ -51,11 +51,11 @@ def with_topics(cluster: services.Cluster, snapshot: Storable, bundles: Sequence
 
 
 def fix_command(fix: Fix, cluster: str, more: str = "") -> str:
-    """Return the commands that make a plan of a fix; blank where it sets nothing.
+    """Return the commands that make a plan of a fix, one a line; blank where it sets nothing.
 
     Args:
         fix: The fix.
         cluster: Name of the cluster.
         more: Further words of the command, such as the configuration.
     """
-    return "; ".join(fix_commands(fix.wanted, cluster, more))
+    return "\n".join(fix_commands(fix.wanted, cluster, more))

@@ -135,6 +135,7 @@ def _show_drill(done: Drill, request: DrillRequest) -> None:
             )
             for row in done.failures.slice(0, _MAX_SHOWN).to_pylist()
         ],
+        spare=("clients", "traffic", "unassigned"),
     )
     if done.failures.num_rows > _MAX_SHOWN:
         say(f"... and {done.failures.num_rows - _MAX_SHOWN:,} more; --json or --out has them all.")

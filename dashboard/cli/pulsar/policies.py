@@ -445,6 +445,6 @@ def _of_namespace(serving: Serving, namespace: str, *, as_json: bool) -> int:
 
 def _say_wrong(bundles: Sequence[str]) -> None:
     if not bundles:
-        say("All its bundles lie where they may.")
+        say("All its bundles are on brokers that may serve it.")
     else:
-        say(f"Lie where they may not: {listed(bundles, 6)}.")
+        say(f"On brokers that may not serve it: {listed(bundles, 6)}.")

@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from core.planning.advisors.bundle_reasons import Bound
 from core.pulsar.settings import known_setting
 
 Number = int | float
+
+BOUNDS: Final[Mapping[Bound, str]] = {"least": "at least", "most": "at most", "cost": "cost"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,9 @@ from report_cluster import all_reports
 
 from core.diagnosis import systems
 from core.diagnosis.model import Cause, Diagnosis, Effect, Outcome
+from core.findings.finding import Fix
 from core.snapshot.store import save_snapshot
+from dashboard.cli import diagnose
 from dashboard.cli.main import run
 
 NODES = node_names(5)
@@ -125,6 +127,20 @@ def test_what_qualifies_a_cause_is_printed(tmp_path, capsys, monkeypatch):
     assert lines[-2:] == ["3 changes simulated. 2 further causes: --json. Judged.", "Late."]
 
 
+def test_commands_and_lines_of_a_file_are_alone_in_their_line():
+    fix = Fix(wanted={}, lines=("a=1", "b=2"), restart=True)
+    commands = "trimtab set c x=1 --plan plan.json\ntrimtab set c y=2 --plan plan.json"
+    assert diagnose._fix_lines("Fix", fix, commands) == [
+        "Fix:",
+        "  trimtab set c x=1 --plan plan.json",
+        "  trimtab set c y=2 --plan plan.json",
+        "  broker.conf: a=1",
+        "  broker.conf: b=2",
+        "  then a rolling restart",
+    ]
+    assert diagnose._fix_lines("Fix", Fix(), "", "Add a broker.") == ["Fix: Add a broker."]
+
+
 def report_folder(name: str, folder: Path) -> Path:
     report = next(one for one in all_reports("pulsar") if one.name == name)
     save_snapshot(report.snapshot(), folder / name)
@@ -135,15 +151,15 @@ def report_folder(name: str, folder: Path) -> Path:
     ("name", "sentence"),
     [
         ("13340", "1. edge-0:8080 usage 74% is 11.0 points under 85% (74% CPU, weight 1); "),
-        ("10143", "1. 2 bundles for 3 brokers: 1 broker carries nothing. [too_few_bundles]"),
+        ("10143", "1. 2 bundles for 3 brokers: 1 broker carries nothing."),
         ("19310", "usage of pulsar-2.pulsar-broker:8080 2% is 4.7 points over -2.7%; "),
-        ("20822", "no shed bundle leaves its broker, and the deviation ends at 80%. "),
+        ("20822", "no shed bundle leaves its broker, and the deviation ends at 80%."),
         ("21168", "82% direct memory, weight 1, which does not follow traffic; CPU 15%, "),
-        ("21174", "throughput, LeastLongTermMessageRate places by long-term message rate. "),
+        ("21174", "throughput, LeastLongTermMessageRate places by long-term message rate."),
         ("16476", "converges at once (now: never)"),
         (
             "14820",
-            "broker.conf: loadBalancerOverrideBrokerNicSpeedGbps=4.5, then a rolling restart",
+            "     broker.conf: loadBalancerOverrideBrokerNicSpeedGbps=4.5\n     then a rolling",
         ),
     ],
 )

@@ -20,6 +20,7 @@ from core.history.analysis.trends.trends import (
     trends_of,
     values_of,
 )
+from core.units import format_per_s
 
 if TYPE_CHECKING:
     from core.history.store.store import HistoryStore
@@ -133,7 +134,7 @@ def _tables(
 
 
 def _requests(rate: float) -> str:
-    return f"{rate:,.0f} req/s"
+    return format_per_s(rate, "op")
 
 
 PEGASUS_TRENDS: Final = SystemTrends(

@@ -51,7 +51,7 @@ def _reasons(advice: BundleAdvice) -> None:
         model.reasons_table(advice),
         {
             "name": tables.words("Reason"),
-            "bound": tables.words("Asks for"),
+            "bound": tables.words("Bound"),
             "bundles": tables.whole("Bundles"),
             "formula": tables.words("Arithmetic"),
         },

@@ -39,14 +39,13 @@ from core.units import (
 from dashboard.app_pages.pulsar.advisors.charts import CompactionCurve, Filling, Tally, span
 from dashboard.charts.ring import RingData
 from dashboard.presenters.figures import KeyFigure
-from dashboard.presenters.pulsar.advisors_inputs import Number
+from dashboard.presenters.pulsar.advisors_inputs import BOUNDS, Number
 
 # -- bundles, lookups, partitions ------------------------------------------------------------------
 
 Floats = NDArray[np.float64]
 
 _PERCENT: Final = 100.0
-_BOUNDS: Final = {"least": "at least", "most": "at most", "cost": "cost"}
 EXAMPLE: Final[Mapping[str, int]] = {"partitions": 30, "even": 180, "each": 1}
 EXAMPLE_TOPIC: Final = "persistent://acme/orders/search-raw"
 """A name whose partitions fall as those of the hot topic in the vivo report did."""
@@ -103,7 +102,7 @@ def reasons_table(advice: BundleAdvice) -> pd.DataFrame:
         [
             {
                 "name": one.name,
-                "bound": _BOUNDS[one.bound],
+                "bound": BOUNDS[one.bound],
                 "bundles": one.bundles,
                 "formula": one.formula,
             }

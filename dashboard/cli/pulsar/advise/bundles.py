@@ -34,6 +34,7 @@ from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
 from dashboard.cli.plan_answers import refusal, show_plan_file, write_plan
 from dashboard.cli.pulsar.source import Snapshot, active_settings
 from dashboard.presenters.pulsar.advisors_facts import NamespaceFacts, namespace_facts
+from dashboard.presenters.pulsar.advisors_inputs import BOUNDS
 
 _MAX_SHOWN = 16
 
@@ -99,9 +100,14 @@ def bundles(
     def show() -> None:
         say(advice.sentence if present is None else f"{advice.sentence} It has {present}.")
         table(
-            ("reason", "asks for", "bundles", "arithmetic"),
+            ("reason", "bound", "bundles", "arithmetic"),
             [
-                (one.name, one.bound, "" if one.bundles is None else str(one.bundles), one.formula)
+                (
+                    one.name,
+                    BOUNDS[one.bound],
+                    "" if one.bundles is None else str(one.bundles),
+                    one.formula,
+                )
                 for one in advice.reasons
             ],
         )

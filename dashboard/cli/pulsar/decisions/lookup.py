@@ -31,7 +31,7 @@ def lookup(
 
     def show() -> None:
         no_owner = "no owner" if found.is_owner_known else "unknown owner"
-        say(f"{found.topic} -> {found.bundle} -> {found.owner or no_owner}")
+        say(f"{found.topic} -> {found.bundle} -> {found.owner or no_owner}", is_prose=True)
         say()
         for number, step in enumerate(found.steps, 1):
             say(f"{number}. {step.title}: {step.detail}")

@@ -135,7 +135,7 @@ def _show(found: Examination, manifest: Manifest, more: str) -> None:
     say(answer(found))
     for one in found.diagnoses:
         say()
-        say(f"{one.severity}: {one.sentence} [{one.code}]", is_prose=True)
+        say(f"{one.severity}: {one.sentence}", is_prose=True)
         say(f"  So: {one.consequence}")
         if one.hint:
             say(f"  Do: {one.hint}")

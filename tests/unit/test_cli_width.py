@@ -1,0 +1,101 @@
+"""Tables on a terminal of 80 columns: what the text around them speaks of stays."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from core.planning.drill.request import DrillRequest
+from dashboard.cli import backtest
+from dashboard.cli.history import analysis
+from dashboard.cli.pulsar import drill
+
+BUNDLE = "acme/orders/0xc6000000_0xc8000000"
+BROKERS = ("127.0.1.11:37603", "127.0.1.12:37603")
+
+
+@pytest.fixture(autouse=True)
+def width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def test_a_drill_keeps_who_rises_most(capsys: pytest.CaptureFixture[str]) -> None:
+    row = {
+        "failure": BROKERS[0],
+        "bundles": 213,
+        "unassigned": 0,
+        "clients": 3_210,
+        "moved_bytes_per_s": 358e6,
+        "newly_hot": 2,
+        "pressed": BROKERS[1],
+        "pressed_before": 0.026,
+        "pressed_after": 0.574,
+    }
+    done: Any = SimpleNamespace(
+        sentence="One hurts.",
+        failures=pa.Table.from_pylist([row]),
+        groups=pa.table({"has_room": pa.array([], pa.bool_())}),
+        skipped=(),
+    )
+    drill._show_drill(done, DrillRequest())
+    told = capsys.readouterr()
+    for text in ("rises most", "from", "to", BROKERS[1], "2.6%", "57.4%"):
+        assert text in told.out
+    assert "left out: clients, traffic." in told.err
+
+
+def test_flaps_keep_how_long_and_by_whom(capsys: pytest.CaptureFixture[str]) -> None:
+    row = {
+        "cluster": "sandbox",
+        "returned_at": 1_795_000_000_000,
+        "subject": BUNDLE,
+        "home": BROKERS[0],
+        "away": BROKERS[1],
+        "dwell_ms": 1_080_000,
+        "returned_by": "cluster",
+    }
+    found: Any = SimpleNamespace(
+        sentence="1 move.",
+        flaps=pa.Table.from_pylist([row]),
+        rounds=pa.table({"cluster": []}),
+    )
+    analysis._show_flaps(found)
+    told = capsys.readouterr()
+    for text in (BROKERS[0], "18 min", "cluster"):
+        assert text in told.out
+    assert "left out: cluster, away." in told.err
+
+
+def ranked(candidate: str, problem: str | None = None) -> dict[str, Any]:
+    scores = {
+        "deviation_p95": 0.886,
+        "deviation_mean": 0.5,
+        "minutes_over_ratio": 0.987,
+        "unloads_per_day": 1_275.3,
+        "ping_pongs_per_day": 12.0,
+    }
+    ends = {f"{name}_low": value * 0.95 for name, value in scores.items()}
+    ends |= {f"{name}_high": value * 1.05 for name, value in scores.items()}
+    known = scores | ends
+    return {
+        "candidate": candidate,
+        "rank": 1,
+        "is_pareto": True,
+        "meets_target": True,
+        "problem": problem,
+    } | (known if problem is None else dict.fromkeys(known))
+
+
+def test_a_ranking_keeps_unloads_and_the_target(capsys: pytest.CaptureFixture[str]) -> None:
+    setting = "loadBalancerBrokerThresholdShedderPercentage"
+    rows = [ranked(f"LeastResourceUsageWithWeight · {setting}={value}") for value in (5, 10)]
+    late = ranked("AvgShedder", "The time was over before all windows were simulated.")
+    backtest._show_ranking([*rows, late], "unloads/day")
+    told = capsys.readouterr()
+    for text in ("deviation", "unloads/day", "target", "1,275 ±63.8", "Percentage=10", "yes"):
+        assert text in told.out
+    assert "Not simulated: AvgShedder. The time was over" in told.out
+    assert "left out: mean, minutes over 20%, ping-pongs/day." in " ".join(told.err.split())
