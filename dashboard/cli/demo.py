@@ -102,7 +102,7 @@ def demo(
             if past:
                 _start_past(all_, request, config)
             worker, jobs = start_worker(all_, config), start_jobs(all_, config)
-            note("worker     carries out what is applied")
+            note("worker     executes what is applied")
             note("jobs       back-tests and other long computations, requested on their pages")
             open_when_ready(all_, pages, port, open_browser=browser)
             _note_config(config)

@@ -224,7 +224,7 @@ def send_label(plan: Plan) -> str:
     if len(steps) == 1 and len(whole := steps[0].describe()) <= _LABEL_LENGTH:
         return whole
     if len({step.kind for step in steps}) > _LABEL_KINDS:
-        return f"Carry out {pluralize(len(steps), 'step')}"
+        return f"Execute {pluralize(len(steps), 'step')}"
     return tally(steps).capitalize()
 
 

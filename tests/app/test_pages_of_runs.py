@@ -377,7 +377,7 @@ def test_undo_previews_the_inverse_and_is_applied_like_any_plan(site, snapshot):
     app.button(key="_undo").click().run()
     assert_calm(app)
     assert app.title[0].value == "Undo"
-    assert f"This takes back run {story.run_id}" in texts(app).replace("*", "")
+    assert f"Undoes run {story.run_id}" in texts(app).replace("*", "")
     apply_button(app).click().run()
     fill(app, reason="it was a mistake")
     app.button(key=GO).click().run()

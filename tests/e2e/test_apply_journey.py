@@ -66,7 +66,7 @@ def test_bundle_is_unloaded_verified_and_taken_back(product, tab):
 
     page.get_by_role("button", name="Undo…").click()
     heading(tab, "Undo")
-    expect(page.get_by_text("This takes back run")).to_be_visible()
+    expect(page.get_by_text("Undoes run")).to_be_visible()
     undo = apply(tab, "Apply undo…", "1 bundle", "taken back by the tests")
     assert undo != run
     expect(page.get_by_text("1 of 1", exact=True)).to_be_visible(timeout=RUN_S)

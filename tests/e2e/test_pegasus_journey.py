@@ -75,7 +75,7 @@ def apply(tab, reason, button="Apply plan…"):
     typed = dialog.get_by_label("to confirm")
     if typed.count():
         typed.fill(CLUSTER)
-    send = dialog.get_by_role("button", name=re.compile("^(Set|Move|Empty|Change|Carry)"))
+    send = dialog.get_by_role("button", name=re.compile("^(Set|Move|Empty|Change|Execute)"))
     expect(send).to_be_enabled()
     send.click()
     heading(tab, "Run")

@@ -93,7 +93,7 @@ def test_a_plan_is_written_and_previewed_on_its_snapshot(capsys, directory, tmp_
         (("drain", NODES[0], "--apply"), 2, "A run needs a reason"),
         (("drain", NODES[0], "--apply", "--reason", "x"), 2, "is a snapshot"),
         (("drain", NODES[0], "--dry-run"), 2, "is a snapshot"),
-        (("drain", NODES[0], "--plan", "p", "--apply"), 2, "either written or carried out"),
+        (("drain", NODES[0], "--plan", "p", "--apply"), 2, "either written or executed"),
         (("drain", NODES[0], NODES[1]), 1, "nodes would be left"),
     ],
 )

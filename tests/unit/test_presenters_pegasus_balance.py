@@ -209,7 +209,7 @@ def test_the_button_names_a_single_step_and_counts_those_of_many_kinds():
     assert applying.send_label(level) == level.steps[0].describe()
     moved = migrate_plan(snapshot, NODES[0], terms)
     mixed = replace(moved, steps=(*level.steps, *moved.steps))
-    assert applying.send_label(mixed) == f"Carry out {len(mixed.steps)} steps"
+    assert applying.send_label(mixed) == f"Execute {len(mixed.steps)} steps"
 
 
 def test_a_node_that_is_emptied_in_several_steps_counts_once():

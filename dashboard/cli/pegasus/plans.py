@@ -175,7 +175,7 @@ def _check_run(source: str, reason: str, plan_file: Path | None, *, is_dry: bool
     """
     if plan_file is not None:
         raise UsageFaultError(
-            "A plan is either written or carried out.",
+            "A plan is either written or executed.",
             hint="Leave out --plan, or --apply, --detach and --dry-run.",
         )
     if not is_dry and not reason.strip():

@@ -69,7 +69,7 @@ class PegasusDialog(ApplyDialog):
             rows,
             columns,
             key="_apply_steps",
-            alt="Steps that would be carried out",
+            alt="Steps of the plan",
             height=min(_DIALOG_PX, tables.height_of(len(rows))),
         )
 

@@ -80,7 +80,7 @@ def _moves(preview: Preview) -> None:
             "bundle": tables.words("Bundle"),
         },
         key="_apply_steps",
-        alt="Steps that would be carried out",
+        alt="Steps of the plan",
         height=min(240, tables.height_of(len(rows))),
     )
 

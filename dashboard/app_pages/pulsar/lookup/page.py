@@ -87,7 +87,7 @@ if found is not None:
                 on_click=frame.broker_link,
                 args=(found.owner,),
             )
-elif not topic:
+elif not topic and not bundle:
     words.answer("Type a topic to see its bundle and its owner, or a bundle to place it.")
     st.caption("From the snapshot: the cluster is not contacted, and nothing is assigned.")
 

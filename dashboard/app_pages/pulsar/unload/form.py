@@ -78,7 +78,7 @@ def picked_plan(page: PulsarPage) -> tuple[Plan, Preview] | None:
 def undo_of(page: PulsarPage, run_id: str) -> tuple[Plan, Preview] | None:
     """Say which run is taken back, and return the plan for it; ``None``: there is none now."""
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f":material/undo: This takes back run **{words.plain(run_id)}**.")
+        st.markdown(f":material/undo: Undoes run **{words.plain(run_id)}**.")
         st.button(
             "Open the run",
             icon=":material/history:",
