@@ -147,11 +147,7 @@ at = tables.table(
 )
 state.note_ticked(is_any=bool(at))
 with st.container(horizontal=True, vertical_alignment="center"):
-    unassigned = f", {load.unassigned:,} of them unassigned" if load.unassigned else ""
-    st.caption(
-        f"{len(rows):,} of {found.matching:,} matching bundles; {found.total:,} in all{unassigned}",
-        width="content",
-    )
+    st.caption(found.text, width="content")
     tables.downloads(
         rows.drop(columns=["trend", "clients"]),
         cluster=page.name,
