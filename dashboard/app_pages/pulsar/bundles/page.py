@@ -144,8 +144,8 @@ at = tables.table(
     alt="Bundles that match the filter",
     height=tables.height_of(min(len(rows), IN_SIGHT)),
     selection="multi-row",
+    names=rows["bundle"].tolist(),
 )
-state.note_ticked(is_any=bool(at))
 with st.container(horizontal=True, vertical_alignment="center"):
     st.caption(found.text, width="content")
     tables.downloads(
