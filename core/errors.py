@@ -96,7 +96,7 @@ class UnknownNameError(InputError):
         elif choices and len(choices) <= 12:
             hint = f"Known: {', '.join(choices)}."
         else:
-            hint = f"There are {len(choices)} known names, none near it." if choices else ""
+            hint = "No known name is near it." if choices else ""
         where = f" in {place}" if place else ""
         return cls(f"There is no {kind} named {name!r}{where}.", hint=hint, kind=kind, name=name)
 

@@ -102,6 +102,11 @@ USAGE: Final = "usage"
 STEPS: Final = "steps"
 PERIOD: Final = "period"
 TOLERANCE: Final = "tolerance"
+SELECTED: Final = "selected"
+"""Names of the selected rows of a table; of one table of a page."""
+
+MAX_SELECTED: Final = 50
+"""So many of them are in the address: more names would make it too long for some servers."""
 
 FROZEN: Final = "_frozen"
 """In the session: by cluster, the snapshot that a page works on until it is left."""
@@ -233,6 +238,47 @@ def keep_list(key: str, values: Sequence[str]) -> None:
         st.query_params.pop(key, None)
 
 
+def begin_selection(key: str, names: Sequence[str]) -> list[str]:
+    """Select the rows of a table by their names; call it before the table is drawn.
+
+    The browser keeps positions. The names are those of the session; of the address when the table
+    appears, and after a step back.
+
+    Args:
+        key: Of the table.
+        names: Of its rows, each once.
+    Returns:
+        What the address selects and the table does not have.
+    """
+    held: Mapping[str, Mapping[str, list[int]]] | None = st.session_state.get(key)
+    before = cast("Sequence[str]", st.session_state.get(f"{key}_rows", names))
+    st.session_state[f"{key}_rows"] = names
+    if held is None:
+        rows, wanted = None, list(dict.fromkeys(st.query_params.get_all(SELECTED)))
+    else:
+        rows = held.get("selection", {}).get("rows", [])
+        if before == names:
+            return []
+        wanted = [before[row] for row in rows if row < len(before)]
+    places = {name: row for row, name in enumerate(names)} if wanted else {}
+    found = [places[name] for name in wanted if name in places]
+    if found != rows:
+        st.session_state[key] = {"selection": {"rows": found, "columns": []}}
+    return [name for name in wanted if name not in places] if held is None else []
+
+
+def end_selection(names: Sequence[str]) -> None:
+    """Write the names of the selected rows into the address, after their table is drawn."""
+    kept = list(names[:MAX_SELECTED])
+    if st.query_params.get_all(SELECTED) == kept:
+        return
+    if kept:
+        st.query_params[SELECTED] = kept
+    else:
+        st.query_params.pop(SELECTED, None)
+    _note_drawn()
+
+
 def go(page: str, **params: str | list[str]) -> None:
     """Open a page of this session with exactly these parameters; call it from a callback.
 
@@ -286,6 +332,11 @@ def note_page(page: str) -> None:
         _stop_ticks()
     st.session_state[_PAGE] = page
     st.session_state[_VISITED] = visited() | {page}
+    _note_drawn()
+
+
+def _note_drawn() -> None:
+    """Note the page of this run with its parameters."""
     params = {key: st.query_params.get_all(key) for key in st.query_params}
     st.session_state[_DRAWN] = (_page_of_this_run(), params)
 
@@ -298,11 +349,16 @@ def visited() -> frozenset[str]:
 def _restore(context: ScriptRunContext, left: Mapping[str, list[str]], page: str) -> None:
     """Let the address of a step back or forward decide: what the session holds is of the page left.
 
-    Streamlit drops parameters that a widget of the other page has, too.
+    Streamlit drops parameters that a widget of the other page has, too, and from the browser's
+    address as well: they are written again.
     """
+    known = set(st.query_params)
     with context.session_state.query_params() as held:
         held.populate_from_query_string(context.query_string)
         held.set_initial_query_params(context.query_string)
+    dropped = {key: st.query_params.get_all(key) for key in {*st.query_params} - known}
+    if dropped:
+        st.query_params.update(dropped)
     _forget({**left, **{key: [] for key in st.query_params}}, is_in_address=False)
     for key in (CLUSTER, AT):
         if key not in st.query_params:  # the default, which addresses leave out

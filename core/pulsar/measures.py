@@ -15,6 +15,7 @@ from functools import partial
 from typing import Final, Literal
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.arrays import Floats, column_values, row_of
@@ -205,16 +206,46 @@ def _owned_bundle_counts(snapshot: PulsarSnapshot) -> Floats:
     return known
 
 
+@dataclass(frozen=True, slots=True)
+class BundleCounts:
+    """How many bundles there are: the one count of them, heartbeat and SLA bundles excluded.
+
+    Attributes:
+        assigned: With an owner, or whose owner is unknown: "600 bundles" everywhere.
+        unassigned: Without an owner; named in addition.
+        unclear: Of the assigned ones, those whose owner is unknown.
+    """
+
+    assigned: int
+    unassigned: int
+    unclear: int = 0
+
+    @classmethod
+    def of(cls, bundles: pa.Table) -> BundleCounts:
+        """Count bundles that can move, with ``owner`` and ``owner_source``."""
+        has_none = pc.is_null(bundles["owner"])
+        unsure = pc.and_(has_none, pc.is_null(bundles["owner_source"]))
+        without, unclear = (int(pc.sum(mask).as_py() or 0) for mask in (has_none, unsure))
+        return cls(bundles.num_rows - without + unclear, without - unclear, unclear)
+
+    @property
+    def text(self) -> str:
+        """For example ``600 bundles, 32 unassigned``."""
+        more = f", {self.unassigned:,} unassigned" if self.unassigned else ""
+        return f"{pluralize(self.assigned, 'bundle')}{more}"
+
+
 def uncounted_bundles(snapshot: PulsarSnapshot) -> dict[str, int]:
     """Return how many bundles no count of a cluster's bundles has, by why.
 
-    ``system``: heartbeat and SLA bundles, which belong to one broker. ``unassigned``: no known
-    broker owns them; 0 while that is unknown.
+    ``heartbeat/SLA``: each belongs to one broker. ``unassigned``: without an owner; not those whose
+    owner is unknown.
     """
-    bound = int(pc.sum(snapshot.bundles["is_broker_bound"]).as_py() or 0)
-    counts = owned_bundle_counts(snapshot)
-    owned = int(counts.sum()) if np.isfinite(counts).all() else snapshot.bundles.num_rows
-    return {"system": bound, "unassigned": max(0, snapshot.bundles.num_rows - bound - owned)}
+    bundles = snapshot.bundles
+    bound = int(pc.sum(bundles["is_broker_bound"]).as_py() or 0)
+    owners = bundles.select(["owner", "owner_source"])
+    counts = BundleCounts.of(owners.filter(pc.invert(bundles["is_broker_bound"])))
+    return {"heartbeat/SLA": bound, "unassigned": counts.unassigned}
 
 
 def _total(columns: Callable[[str], Floats], name: str) -> Floats:

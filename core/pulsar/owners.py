@@ -302,11 +302,13 @@ def _sentence(snapshot: PulsarSnapshot, bundles: pa.Table, counts: dict[str, int
     movable = bundles.filter(pc.invert(snapshot.bundles["is_broker_bound"]))
     owned = pc.count(movable["owner"]).as_py()
     owners = pc.count_distinct(movable["owner"]).as_py()
-    own = bundles.num_rows - movable.num_rows
+    bound = bundles.num_rows - movable.num_rows
+    free = counts.get(OWNERLESS, 0) + counts.get(UNUSED, 0)
     head = (
-        f"{pluralize(owners, 'broker')} {'owns' if owners == 1 else 'own'} {owned:,} of "
-        f"{pluralize(movable.num_rows, 'bundle')}"
-        + (f" that can move, in addition to {own:,} of the brokers' own" if own else "")
+        f"{pluralize(owners, 'broker')} {'owns' if owners == 1 else 'own'} "
+        f"{pluralize(owned, 'bundle')}"
+        + (f" and {bound:,} heartbeat/SLA" if bound else "")
+        + (f", {free:,} unassigned" if free else "")
     )
     wrong = [f"{counts[state]:,} {_DESCRIPTIONS[state]}" for state in WRONG if state in counts]
     if wrong:

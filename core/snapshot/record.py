@@ -135,7 +135,7 @@ class SystemRecord:
     setting_subjects: Callable[[str], Sequence[str]] = lambda key: (key,)
 
     def sizes(self, snapshot: Any, tables: Sequence[str] | None = None) -> list[str]:
-        """Return for example ``600 bundles (not counted: 12 system, 32 unassigned)`` by table.
+        """Return by table for example ``600 bundles (not counted: 12 heartbeat/SLA)``.
 
         Args:
             snapshot: Of this system.

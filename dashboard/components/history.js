@@ -1,6 +1,9 @@
 // One step back for each choice. Streamlit replaces the address when a person changes a widget, and
 // adds an entry without the widgets' parameters when a page is left: back would skip the choice. Where
 // a button opens a page it adds another one, the page that is left with the parameters of the next.
+// Ticks of rows are kept with the step that they belong to: back leads to the page before, not from
+// tick to tick.
+const QUIET = "selected"
 const LULL_MS = 1000
 const LEAVING_MS = 3000
 
@@ -39,10 +42,12 @@ function keepSteps() {
     const now = Date.now()
     if (next.pathname === location.pathname) {
       const kept = new URLSearchParams(next.search)
-      if (changedKeys(next.search).every((key) => !kept.has(key))) {
+      const keys = changedKeys(next.search)
+      if (keys.every((key) => !kept.has(key))) {
         left = { url: location.href, at: now }
         return replace(state, title, url)
       }
+      if (String(keys) === QUIET) return replace(state, title, url)
       // what the server corrects on a page that was just opened is no step of a person, however
       // late it comes: nothing was pressed since
       if (!isTouched) return replace(state, title, url)

@@ -18,13 +18,14 @@ a picture is neither read aloud nor sorted::
         alt="Brokers with their deviation from the mean",
     )
 
-:func:`table` returns the numbers of the selected rows where ``selection`` allows any.
+:func:`table` returns the numbers of the selected rows where ``selection`` allows any; with
+``names`` the address keeps them.
 """
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -35,7 +36,8 @@ import pandas as pd
 import pyarrow as pa
 import streamlit as st
 
-from core.units import size_unit
+from core.units import pluralize, size_unit
+from dashboard import state
 from dashboard.charts.template import FAINT, LINE, band_color, picture_address
 from dashboard.legible import is_formula, legible_frame, original
 from dashboard.presenters.naming import file_name
@@ -332,6 +334,7 @@ def table(
     height: int | None = None,
     missing: str = "unknown",
     selection: Literal["single-row", "multi-row"] | None = None,
+    names: Sequence[str] | None = None,
 ) -> list[int]:
     """Show a table with the configured columns, in their order.
 
@@ -343,12 +346,17 @@ def table(
         height: Pixels; ``None``: of its rows.
         missing: Stands for null.
         selection: Which rows can be selected; ``None``: none.
+        names: Of the rows, each once: the address keeps those of the selected ones, and they stay
+            selected wherever their rows are. For one table of a page.
     Returns:
         Numbers of the selected rows.
     """
     options: dict[str, Any] = (
         {} if selection is None else {"on_select": "rerun", "selection_mode": selection}
     )
+    if names is not None and (missing_names := state.begin_selection(key, names)):
+        rows_word = pluralize(len(missing_names), "selected row")
+        st.toast(f"Not in this table: {rows_word} of the address.")
     in_units, configured = sized(frame, columns)
     shown = grid(
         in_units,
@@ -362,7 +370,12 @@ def table(
         placeholder=missing,
         **options,
     )
-    return [] if selection is None else [row for row in shown.selection.rows if row < len(frame)]
+    if selection is None:
+        return []
+    rows = [row for row in shown.selection.rows if row < len(frame)]
+    if names is not None:
+        state.end_selection([names[row] for row in rows])
+    return rows
 
 
 def selected(key: str, identities: Iterable[Hashable]) -> int | None:

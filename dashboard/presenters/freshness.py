@@ -111,7 +111,7 @@ def coverage_badge(
 
     Args:
         manifest: Of the snapshot.
-        uncounted: How many of its bundles are not counted, by why: ``system``, ``unassigned``.
+        uncounted: How many of its bundles are not counted, by why: ``heartbeat/SLA``.
         trouble: What is wrong with what was read. It takes the place of the tick; what is missing
             from the reading is added to it.
     """

@@ -75,3 +75,30 @@ def test_an_address_of_no_page_is_named_with_the_pages_near_it_until_the_page_is
     app.switch_page(FILES["activity"])
     app.run()
     assert not app.error
+
+
+def test_bundles_of_the_address_are_selected(site):
+    names = sorted(set(make_snapshot(brokers=6, bundles=80).bundles["bundle"].to_pylist()))
+    wanted = [name for name in names if not name.startswith("pulsar/")][:2]
+    app = site.open("bundles", selected=wanted)
+    assert_calm(app)
+    assert "Preview unload" in [one.label for one in app.button]
+    assert sorted(app.query_params["selected"]) == sorted(wanted)
+    next(one for one in app.button if one.label == "Preview unload").click().run()
+    assert sorted(app.query_params["bundles"]) == sorted(wanted)
+    assert "selected" not in app.query_params
+
+
+@pytest.mark.parametrize("page", ["rebalance", "unload", "splits"])
+def test_a_tab_of_the_address_is_open(site, page):
+    names = make_snapshot(brokers=6, bundles=80).bundles["bundle"].to_pylist()
+    bundle = next(name for name in names if not name.startswith(("pulsar/", "sla-monitor/")))
+    tab, more = {
+        "rebalance": ("Why", {}),
+        "unload": ("Clients", {"bundles": bundle}),
+        "splits": ("Algorithms", {"bundle": bundle}),
+    }[page]
+    app = site.open(page, view=tab, **more)
+    assert_calm(app)
+    assert app.session_state["view"] == tab
+    assert app.query_params["view"] == tab or app.query_params["view"] == [tab]

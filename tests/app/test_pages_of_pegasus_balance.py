@@ -27,7 +27,7 @@ def opened(site, snapshot=None, **params):
 
 def tab(app, name):
     """Open a tab; only the open one is computed."""
-    app.session_state["_balance_tabs"] = name
+    app.session_state["view"] = name
     app.run()
     assert_calm(app)
     return texts(app)

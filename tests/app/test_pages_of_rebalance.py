@@ -54,7 +54,7 @@ def opened(site, **params):
 
 def tab(app, name):
     """Open a tab of the page: what is in a closed one is not computed."""
-    app.session_state["rebalance_tabs"] = name
+    app.session_state["view"] = name
     app.run()
     assert_calm(app)
     return app

@@ -86,7 +86,7 @@ def publish(site, fleet, **changes) -> Forecast:
 def opened(site):
     """The Rebalance page with the tab in which the next round is."""
     app = site.open("rebalance", play="false")
-    app.session_state["rebalance_tabs"] = "Why"
+    app.session_state["view"] = "Why"
     app.run()
     assert_calm(app)
     return app

@@ -53,7 +53,7 @@ def test_splits_page_names_the_bundles_nearest_to_a_limit(site, fleet):
     said = texts(app)
     assert "over a limit" in said
     assert "cannot be merged" in said
-    app.session_state["splits_tabs"] = "Algorithms"
+    app.session_state["view"] = "Algorithms"
     app.run()
     assert_calm(app)
     assert "range_equally_divide" in texts(app)
@@ -176,7 +176,7 @@ def verdicts(app):
 def test_split_is_judged_by_the_topics_that_were_fetched(site, fleet):
     bundle = fleet.bundles["bundle"][3].as_py()
     app = site.open("splits", bundle=bundle)
-    app.session_state["splits_tabs"] = "Algorithms"
+    app.session_state["view"] = "Algorithms"
     app.run()
     assert "helps" not in "".join(verdicts(app))
     topics = make_topics(fleet.bundles, bundle)

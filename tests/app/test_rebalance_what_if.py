@@ -56,7 +56,7 @@ def test_a_broker_that_fails_is_compared_without_and_nothing_can_be_applied(site
     assert "No plan" in said
     assert {"_send"} & keys(app) == set()
     assert {"Apply plan…", "Apply settings…"} & labels(app) == set()
-    app.session_state["rebalance_tabs"] = "Why"
+    app.session_state["view"] = "Why"
     app.run()
     why = next(one.value for one in app.dataframe if "distance" in one.value.columns)
     assert GONE not in set(why["broker"])

@@ -7,6 +7,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.e2e.test_keyboard_journey import into_table
+
 
 def link(page, name):
     return page.get_by_test_id("stSidebarNavLink").filter(has_text=name).first
@@ -63,6 +65,68 @@ def test_step_back_restores_a_choice_on_the_page_and_on_the_one_before(tab):
     page.go_back()
     expect(page).to_have_url(re.compile("settings.*contains=load"))
     expect(page.get_by_placeholder("Filter by name or meaning")).to_have_value("load")
+    assert tab.complaints == []
+
+
+def test_ticked_rows_are_there_after_a_step_back_and_a_reload(tab):
+    page = tab.open("bundles?refresh=off")
+    entries = page.evaluate("history.length")
+    into_table(page, "Bundles that match")
+    for _ in range(2):
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Space")
+    preview = page.get_by_role("button", name="Preview unload")
+    expect(page).to_have_url(re.compile("selected=.*&selected="))
+    expect(preview).to_be_visible()
+    tab.settle()
+    assert page.evaluate("history.length") == entries, "ticks are no steps"
+    ticked = page.url
+    preview.click()
+    expect(page).to_have_url(re.compile(r"/unload\?.*bundles="))
+    tab.settle()
+    page.go_back()
+    expect(preview).to_be_visible()
+    tab.settle()
+    expect(page).to_have_url(ticked)
+    page.reload()
+    expect(preview).to_be_visible()
+    expect(page).to_have_url(ticked)
+    assert tab.complaints == []
+
+
+def test_ticked_rows_of_a_broker_stay_with_its_page(product, tab):
+    page = tab.open(f"broker?refresh=off&broker={product.broker(0)}")
+    into_table(page, "Bundles of")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Space")
+    unload = page.get_by_role("button", name=re.compile("^Unload 1 bundle"))
+    expect(unload).to_be_visible()
+    expect(page).to_have_url(re.compile("selected="))
+    tab.settle()
+    link(page, "History").click()
+    expect(page).to_have_url(re.compile("/history"))
+    tab.settle()
+    assert "selected" not in page.url, "a selection stays with its page"
+    page.go_back()
+    expect(unload).to_be_visible()
+    assert tab.complaints == []
+
+
+def test_a_tab_of_a_page_is_open_after_a_step_back_and_a_reload(tab):
+    page = tab.open("rebalance?refresh=off")
+    why = page.get_by_role("tab", name="Why")
+    why.click()
+    expect(page).to_have_url(re.compile("view=Why"))
+    tab.settle()
+    link(page, "History").click()
+    expect(page).to_have_url(re.compile("/history"))
+    tab.settle()
+    page.go_back()
+    expect(why).to_have_attribute("aria-selected", "true")
+    tab.settle()
+    expect(page).to_have_url(re.compile("rebalance.*view=Why"))
+    page.reload()
+    expect(why).to_have_attribute("aria-selected", "true")
     assert tab.complaints == []
 
 

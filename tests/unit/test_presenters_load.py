@@ -5,16 +5,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from fleet_builder import make_history, make_snapshot
+from fleet_edit import edited
 
 from core.errors import UnknownNameError
 from core.ids import FULL_UPPER
-from core.pulsar.measures import measure
+from core.pulsar.measures import BundleCounts, measure, uncounted_bundles
+from core.pulsar.owners import ownership_of
 from core.pulsar.settings import effective_settings
 from dashboard.app_pages.pulsar.broker import model as one_broker
 from dashboard.app_pages.pulsar.brokers import model as brokers
 from dashboard.app_pages.pulsar.brokers.model import BROKER_MEASURES, broker_measure
 from dashboard.app_pages.pulsar.bundle import model as bundle
 from dashboard.app_pages.pulsar.bundles import model as bundle_list
+from dashboard.app_pages.pulsar.ownership import model as ownership
 from dashboard.charts.bars import (
     BeforeAfter,
     before_after_bars,
@@ -234,10 +237,10 @@ def test_filter_by_part_owner_and_namespace_counts_what_matches():
     page = bundle_list.bundle_page(
         MOVABLE, bundle_list.BundleFilter(contains="0X", owner=owner, namespace=namespace, limit=2)
     )
-    assert len(page.rows) == min(2, page.matching)
+    assert len(page.rows) == min(2, page.matching.assigned)
     assert set(page.rows["owner"]) == {owner}
     assert set(page.rows["namespace"]) == {namespace}
-    assert page.total == 600
+    assert page.total == BundleCounts(assigned=600, unassigned=0)
 
 
 @pytest.mark.parametrize("sort", bundle_list.SORTS)
@@ -258,7 +261,12 @@ def test_bundle_nobody_owns_is_not_the_same_as_unknown():
     assert bundles.owner_words(table) == ["not owned", None]
     assert bundle_list.filtered(table, bundle_list.BundleFilter(owner="not owned")).num_rows == 1
     load = bundle_list.load_of(table)
-    assert (load.unassigned, load.unclear) == (1, 1)
+    assert load.counts == BundleCounts(assigned=1, unassigned=1, unclear=1)
+    assert bundle_list.subtitle(load).startswith("1 bundle, 1 unassigned · ")
+    page = bundle_list.bundle_page(table, bundle_list.BundleFilter())
+    assert page.text == "2 rows · 1 bundle, 1 unassigned in all"
+    page = bundle_list.bundle_page(table, bundle_list.BundleFilter(owner="not owned"))
+    assert page.text == "1 row · 0 bundles, 1 unassigned match · 1 bundle, 1 unassigned in all"
     groups = bundles.treemap_data(table, "owner").labels
     assert {"not owned", "owner unknown"} <= set(groups)
     namespace = table["namespace"][0].as_py()
@@ -319,7 +327,7 @@ def test_ring_of_a_huge_namespace_joins_what_is_less_busy():
 
 def test_figures_about_bundles_count_those_that_carry_half():
     load = bundle_list.load_of(MOVABLE)
-    assert (load.total, load.unassigned, load.unclear) == (600, 0, 0)
+    assert load.counts == BundleCounts(assigned=600, unassigned=0)
     assert 0 < load.half < 300
     assert f"{load.half} carry half" in bundle_list.subtitle(load)
     figures = {one.label: one for one in bundle_list.key_figures(load, 1.0, [1.0, 2.0])}
@@ -336,6 +344,19 @@ def test_selected_bundles_are_summed():
     assert found.bundles == (rows["bundle"][0], rows["bundle"][2])
     assert found.traffic == pytest.approx((rows["throughput"][0] + rows["throughput"][2]) * 1e6)
     assert found.share == pytest.approx(found.traffic / 1e9)
+
+
+def test_every_place_counts_the_same_bundles():
+    free = [name for at, name in enumerate(MOVABLE["bundle"].to_pylist()) if at % 20 == 0]
+    snapshot = edited(SNAPSHOT, "bundles", {name: {"owner": None} for name in free})
+    table = snapshot.bundles
+    movable = table.filter(pa.compute.invert(table["is_broker_bound"]))
+    counts, uncounted = BundleCounts.of(movable), uncounted_bundles(snapshot)
+    assert uncounted == {"heartbeat/SLA": 12, "unassigned": 30}
+    assert counts.text == "570 bundles, 30 unassigned"
+    found = ownership.key_figures(ownership_of(snapshot, SETTINGS), None, counts, 12)
+    held = next(one for one in found if one.label == "Held")
+    assert held.note == "of 570 bundles and 12 heartbeat/SLA"
 
 
 # -- one bundle ------------------------------------------------------------------------------------

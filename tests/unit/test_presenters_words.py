@@ -264,7 +264,7 @@ def test_bundles_of_the_brokers_are_left_out_of_the_count_and_still_whole():
         "bundles": replace(MANIFEST.tables["bundles"], rows=644, expected=644),
     }
     badge = freshness.coverage_badge(
-        replace(MANIFEST, tables=tables), uncounted={"system": 12, "unassigned": 32}
+        replace(MANIFEST, tables=tables), uncounted={"heartbeat/SLA": 12, "unassigned": 32}
     )
     assert "600 bundles" in badge.text
-    assert "Bundles not counted: 12 system, 32 unassigned." in badge.help
+    assert "Bundles not counted: 12 heartbeat/SLA, 32 unassigned." in badge.help

@@ -108,7 +108,7 @@ with right:
 limit = page.cluster.apply.max_steps - 1
 requested: tuple[RequestedMove, ...] = ()
 plan_tab, compare_tab, why_tab, cost_tab = st.tabs(
-    ["Plan", "Compare", "Why", "Cost"], key="_balance_tabs", on_change="rerun"
+    ["Plan", "Compare", "Why", "Cost"], key=state.VIEW, on_change="rerun", bind="query-params"
 )
 if pick == switches.HAND:
     with plan_tab:

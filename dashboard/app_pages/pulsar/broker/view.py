@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
-from dashboard import state
 from dashboard.app_pages.pulsar.broker import model
 from dashboard.components import frame, tables, words
 from dashboard.components.activity import past_of
@@ -86,8 +85,8 @@ def bundles_tab(
         alt=f"Bundles of {broker}, the hottest first",
         height=tables.height_of(min(len(rows), _IN_SIGHT)),
         selection="multi-row",
+        names=names,
     )
-    state.note_ticked(is_any=bool(picked))
     tables.downloads(
         rows.drop(columns=["trend", "action"]),
         cluster=page.name,

@@ -17,7 +17,7 @@ from core.arrays import column_values
 from core.errors import UnknownNameError
 from core.findings.measures import Spread
 from core.pulsar.load import limiting_resource, resource_weights, weighted_max_usage
-from core.pulsar.measures import DEFAULT_TARGET, Measures, Target
+from core.pulsar.measures import DEFAULT_TARGET, BundleCounts, Measures, Target
 from core.pulsar.rules.broker_metrics import BrokerMetrics
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import PulsarSnapshot
@@ -400,7 +400,9 @@ def key_figures(
     over = _per_table(history, broker_measure("throughput"), settings)
     used = _per_table(history, broker_measure("usage"), settings)
     clients = [pc.sum(bundles[f"{side}_count"]).as_py() for side in ("producer", "consumer")]
-    owned = measures.owned_bundle_count
+    owned, counts = measures.owned_bundle_count, BundleCounts.of(bundles)
+    if owned is not None and bundles.num_rows:
+        owned = counts.assigned
     limiting = "unknown"
     if usage.worst is not None:
         row = usage.brokers.index(usage.worst)
@@ -440,7 +442,7 @@ def key_figures(
         KeyFigure(
             label="Bundles",
             value="unknown" if owned is None else f"{owned:,}",
-            note="" if owned is None else f"{bundles.num_rows - owned:,} unassigned",
+            note="" if owned is None else f"{counts.unassigned:,} unassigned",
             help="With an owner; heartbeat and SLA bundles are left out.",
         ),
         KeyFigure(

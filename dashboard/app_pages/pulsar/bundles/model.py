@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from core.pulsar.measures import BundleCounts
 from core.units import format_bytes_per_s, format_ratio, pluralize
 from dashboard.charts.ring import NOT_OWNED
 from dashboard.presenters.figures import KeyFigure
@@ -56,8 +57,20 @@ class BundlePage:
     """
 
     rows: pd.DataFrame
-    matching: int
-    total: int
+    matching: BundleCounts
+    total: BundleCounts
+
+    @property
+    def text(self) -> str:
+        """For example ``100 rows · 60 bundles match · 600 bundles, 32 unassigned in all``."""
+        is_filtered = self.matching != self.total
+        return " · ".join(
+            [
+                pluralize(len(self.rows), "row"),
+                *([f"{self.matching.text} match"] if is_filtered else []),
+                f"{self.total.text} in all",
+            ]
+        )
 
 
 def filtered(bundles: pa.Table, wanted: BundleFilter) -> pa.Table:
@@ -90,9 +103,10 @@ def bundle_page(bundles: pa.Table, wanted: BundleFilter) -> BundlePage:
     table = table.append_column("clients", clients)
     column = SORTS.get(wanted.sort, "throughput")
     order = "ascending" if column == "bundle" else "descending"
-    matching = table.num_rows
-    picks = pc.select_k_unstable(table, min(wanted.limit, matching), [(column, order)])
-    return BundlePage(rows_of(table.take(picks)), matching, bundles.num_rows)
+    size = min(wanted.limit, table.num_rows)
+    picks = pc.select_k_unstable(table, size, [(column, order)])
+    rows = rows_of(table.take(picks))
+    return BundlePage(rows, BundleCounts.of(table), BundleCounts.of(bundles))
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,21 +114,17 @@ class Load:
     """Where the traffic is, over bundles that can move.
 
     Attributes:
-        total: Bundles.
+        counts: Bundles.
         carried: Traffic of all, bytes/s.
         half: So many of the hottest carry half of it; 0: none reports traffic.
         hottest: Name and traffic of the hottest; ``None``: none reports traffic.
-        unassigned: Without an owner.
-        unclear: Whose owner is unknown.
         clients: Producers and consumers; ``None``: unknown.
     """
 
-    total: int
+    counts: BundleCounts
     carried: float
     half: int
     hottest: tuple[str, float] | None
-    unassigned: int
-    unclear: int
     clients: int | None
 
 
@@ -125,31 +135,24 @@ def load_of(bundles: pa.Table) -> Load:
         bundles: Those that can move, with ``throughput``.
     """
     load = np.nan_to_num(np.array(bundles["throughput"].cast(pa.float64())))
-    unsure = pc.and_(pc.is_null(bundles["owner"]), pc.is_null(bundles["owner_source"]))
-    unclear = int(pc.sum(unsure).as_py() or 0)
     carried = float(load.sum())
     ranked = np.sort(load)[::-1]
     has_load = carried > 0
     sides = [pc.sum(bundles[f"{side}_count"]).as_py() for side in ("producer", "consumer")]
     top = int(load.argmax()) if has_load else 0
     return Load(
-        total=bundles.num_rows,
+        counts=BundleCounts.of(bundles),
         carried=carried,
         half=int(np.searchsorted(np.cumsum(ranked), carried / 2)) + 1 if has_load else 0,
         hottest=(bundles["bundle"][top].as_py(), float(load[top])) if has_load else None,
-        unassigned=int(bundles["owner"].null_count) - unclear,
-        unclear=unclear,
         clients=None if None in sides else int(sum(sides)),
     )
 
 
 def subtitle(load: Load) -> str:
     """Return how many bundles there are, and where the traffic is."""
-    parts = [pluralize(load.total - load.unassigned, "bundle")]
-    if load.unassigned:
-        parts.append(f"{load.unassigned:,} unassigned")
-    parts.append(f"{load.half:,} carry half of the traffic" if load.half else "no traffic reported")
-    return " · ".join(parts)
+    half = f"{load.half:,} carry half of the traffic" if load.half else "no traffic reported"
+    return f"{load.counts.text} · {half}"
 
 
 def key_figures(load: Load, mean_broker: float | None, trend: Sequence[float]) -> list[KeyFigure]:
@@ -182,13 +185,13 @@ def key_figures(load: Load, mean_broker: float | None, trend: Sequence[float]) -
         KeyFigure(
             label="Half of the traffic",
             value=pluralize(load.half, "bundle"),
-            note=f"of {load.total - load.unassigned:,}",
+            note=f"of {load.counts.assigned:,}",
         ),
         KeyFigure(
             label="Unassigned",
-            value=f"{load.unassigned:,}",
-            note=f"{load.unclear:,} unknown" if load.unclear else "all owners known",
-            status="unknown" if load.unclear else "",
+            value=f"{load.counts.unassigned:,}",
+            note=f"{load.counts.unclear:,} unknown" if load.counts.unclear else "all owners known",
+            status="unknown" if load.counts.unclear else "",
             help="Bundles without an owner: the first lookup of a topic assigns them.",
         ),
         KeyFigure(

@@ -144,14 +144,10 @@ at = tables.table(
     alt="Bundles that match the filter",
     height=tables.height_of(min(len(rows), IN_SIGHT)),
     selection="multi-row",
+    names=rows["bundle"].tolist(),
 )
-state.note_ticked(is_any=bool(at))
 with st.container(horizontal=True, vertical_alignment="center"):
-    unassigned = f", {load.unassigned:,} of them unassigned" if load.unassigned else ""
-    st.caption(
-        f"{len(rows):,} of {found.matching:,} matching bundles; {found.total:,} in all{unassigned}",
-        width="content",
-    )
+    st.caption(found.text, width="content")
     tables.downloads(
         rows.drop(columns=["trend", "clients"]),
         cluster=page.name,

@@ -106,7 +106,9 @@ if bundle:
         placement_panel(placement, key="lookup")
 
 if found is not None:
-    steps_tab, ring_tab = st.tabs(["Steps", "Hash range"], key="lookup_tabs", on_change="rerun")
+    steps_tab, ring_tab = st.tabs(
+        ["Steps", "Hash range"], key=state.VIEW, on_change="rerun", bind="query-params"
+    )
     if steps_tab.open:
         with steps_tab:
             words.notes([f"{step.title}: {step.detail}" for step in found.steps])

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from core.planning.drill.broker_failure import BrokerDeath, Moment
 from core.pulsar.leaders import LeaderHistory
+from core.pulsar.measures import BundleCounts
 from core.pulsar.owner_sessions import session_text
 from core.pulsar.owners import (
     HELD,
@@ -46,15 +47,17 @@ def marked(state: str) -> str:
     return f"{_MARKS.get(state, '●')} {state}"
 
 
-def key_figures(found: Ownership, leader: str | None, bound: int) -> list[KeyFigure]:
+def key_figures(
+    found: Ownership, leader: str | None, counts: BundleCounts, bound: int
+) -> list[KeyFigure]:
     """Return how many bundles are owned, unassigned, unknown or in a wrong state, and who leads.
 
     Args:
         found: Who owns what.
         leader: Broker id; ``None``: no leader is known.
-        bound: Heartbeat and SLA bundles among them.
+        counts: Bundles that can move.
+        bound: Heartbeat and SLA bundles in addition.
     """
-    total = found.bundles.num_rows
     wrong = {one: found.counts[one] for one in WRONG if found.counts.get(one)}
     unknown, unused = found.counts.get(UNKNOWN, 0), found.counts.get(UNUSED, 0)
     sessions = found.sessions.filter(pc.is_valid(found.sessions["session_id"]))
@@ -69,7 +72,8 @@ def key_figures(found: Ownership, leader: str | None, bound: int) -> list[KeyFig
         KeyFigure(
             label="Held",
             value=f"{found.counts.get(HELD, 0):,}",
-            note=f"of {total:,}" + (f", {bound:,} heartbeat/SLA" if bound else ""),
+            note=f"of {pluralize(counts.assigned, 'bundle')}"
+            + (f" and {bound:,} heartbeat/SLA" if bound else ""),
             help="Heartbeat and SLA bundles belong to one broker each; the header leaves them out.",
         ),
         KeyFigure(label="Unassigned", value=f"{unused:,}", note="without traffic"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from core.pulsar.measures import BundleCounts
 from dashboard import state
 from dashboard.app_pages.pulsar.ownership import model, queries, view
 from dashboard.components import figures, findings, frame, words
@@ -24,7 +25,12 @@ if snapshot.bundles.num_rows == 0:
     st.stop()
 found = queries.ownership(page.stored)
 figures.key_figures(
-    model.key_figures(found, snapshot.manifest.leader, page.reading.uncounted["system"]),
+    model.key_figures(
+        found,
+        snapshot.manifest.leader,
+        BundleCounts.of(page.reading.movable),
+        page.reading.uncounted["heartbeat/SLA"],
+    ),
     key="ownership",
 )
 if wrong := view.findings_of(page):

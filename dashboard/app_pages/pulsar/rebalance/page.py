@@ -127,9 +127,8 @@ with right:
         before, after, objective.target_ratio, key="rebalance_deviations", height=CHART_PX
     )
 
-count = len(shown.made[1].steps) if shown and shown.made else len(selection.moves)
 plan_tab, compare_tab, why_tab, cost_tab = st.tabs(
-    [f"Plan ({count:,})", "Compare", "Why", "Cost"], key="rebalance_tabs", on_change="rerun"
+    ["Plan", "Compare", "Why", "Cost"], key=state.VIEW, on_change="rerun", bind="query-params"
 )
 if plan_tab.open:
     with plan_tab:

@@ -105,8 +105,9 @@ view.verdict(found)
 
 result_tab, compare_tab, ring_tab, when_tab = st.tabs(
     ["Result", "Algorithms", "Hash range", "Automatic split"],
-    key="splits_tabs",
+    key=state.VIEW,
     on_change="rerun",
+    bind="query-params",
 )
 if result_tab.open:
     with result_tab:

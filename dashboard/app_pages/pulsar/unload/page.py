@@ -55,7 +55,10 @@ if preview.others:
 moves_plan.draw_remarks(plan, ("info",))
 if preview.steps:
     who_tab, bars_tab, clients_tab = st.tabs(
-        ["Placement", "Before and after", "Clients"], key="unload_tabs", on_change="rerun"
+        ["Placement", "Before and after", "Clients"],
+        key=state.VIEW,
+        on_change="rerun",
+        bind="query-params",
     )
     if who_tab.open:
         with who_tab:
