@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 def follow_address() -> None:
-    """Open the tab of what an address or a click names, unless the address names a tab."""
+    """Open the tab of what an address or a click names, unless a tab was named or clicked."""
     is_first = model.TAB not in st.session_state
-    is_named = is_first and model.TAB in st.query_params
-    followed = {} if is_first else st.session_state.get(_FOLLOWED, {})
+    at = st.query_params.get(model.TAB, "") if is_first else st.session_state[model.TAB]
+    followed = None if is_first else st.session_state.get(_FOLLOWED)
     values = {key: state.text(key) for key in model.TAB_OF}
-    for key, value in values.items():
-        if value and not is_named and value != followed.get(key):
-            st.session_state[model.TAB] = model.TAB_OF[key]
-    st.session_state[_FOLLOWED] = values
+    named = model.tab_to_open(at, values, followed)
+    if named:
+        st.session_state[model.TAB] = named
+    st.session_state[_FOLLOWED] = model.Followed(named or at or model.TABS[0], values)
 
 
 def choose(node: str) -> None:
