@@ -193,7 +193,8 @@ def begin_choice(key: str, options: Mapping[str, str], default: str) -> None:
     """
     written = _choices().get(key)
     named = options.get(st.query_params.get(key, default), default)
-    if named != written or key not in st.session_state:
+    is_written = written is not None or key in st.query_params  # else a callback set it first
+    if key not in st.session_state or (is_written and named != written):
         st.session_state[key] = named
     elif st.session_state[key] not in options.values():
         st.session_state[key] = default

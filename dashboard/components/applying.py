@@ -270,8 +270,8 @@ def _confirmation(dialog: ApplyDialog) -> None:
     why = presenter.must_type_name(dialog.plan, dialog.cluster.environment)
     if why:
         st.text_input(
-            f"{words.plain(why[0].upper() + why[1:])}: "
-            f"type **{words.plain(dialog.plan.cluster)}** to confirm",
+            # read aloud as it is written, so it has no Markdown; names of clusters need none
+            f"{why[0].upper() + why[1:]}: type {dialog.plan.cluster} to confirm",
             key=TYPED,
         )
 

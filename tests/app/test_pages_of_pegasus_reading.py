@@ -140,6 +140,61 @@ def test_every_tab_of_the_cluster_is_computed_when_opened(site, tab):
     assert not app.error
 
 
+@pytest.mark.parametrize(
+    ("first", "then"), [("Nodes", "Findings"), ("Settings", "Disks"), ("Nodes", "Settings")]
+)
+def test_tab_that_is_clicked_stays_open_whatever_the_former_one_has_drawn(site, first, then):
+    put(site, ill())
+    app = site.open("pegasus")
+    for tab in (first, then, first, then):
+        app.session_state[cluster_model.TAB] = tab
+        app.run()
+        assert_calm(app)
+        assert app.session_state[cluster_model.TAB] == tab
+
+
+def test_node_clicked_among_the_disks_is_opened_in_the_tab_of_nodes(site):
+    put(site)
+    app = site.open("pegasus", tab="Disks")
+    app.run()
+    app.session_state["node"] = NODES[0]  # what the table's callback does
+    app.run()
+    assert_calm(app)
+    assert app.session_state[cluster_model.TAB] == "Nodes"
+    assert "/data1" in texts(app)
+
+
+def nodes_table(app):
+    """The table of all nodes, and the names of its columns that are drawn."""
+    found = next(one for one in app.dataframe if "primaries_bar" in one.value.columns)
+    return found.value, list(found.proto.column_order)
+
+
+def test_nodes_have_their_deviation_as_a_bar_and_a_line_of_what_was_recorded(site):
+    begin = now() - timedelta(minutes=4)
+    snapshots = []
+    for moment, rate in ((begin, 10.0), (begin + timedelta(minutes=2), 20.0)):
+        content = whole()
+        for row in content["nodes"]:
+            row["get_rate"] = rate
+        snapshots.append(snapshot_of(content, taken_at=moment))
+    recorded(store_in(site.state_dir), snapshots, "peg")
+    put(site)
+    rows, shown = nodes_table(site.open("pegasus", view="overview"))
+    assert shown[:5] == ["node", "status", "primaries_bar", "primaries_deviation", "trend"]
+    assert rows["primaries_deviation"].tolist() == [300.0, -100.0, -100.0, -100.0]
+    assert all(one.startswith("data:image/svg") for one in rows["primaries_bar"])
+    assert [list(one) for one in rows["trend"]] == [[10.0, 20.0]] * 4
+
+
+def test_nodes_without_a_record_have_no_column_of_lines(site):
+    put(site, ill())
+    rows, shown = nodes_table(site.open("pegasus", view="overview"))
+    assert "trend" not in shown
+    assert rows["primaries_bar"][0] is None  # it is down
+    assert "replicas_bar" in nodes_table(site.open("pegasus", view="nodes -d"))[1]
+
+
 def test_what_each_level_does_is_a_dot_with_its_word(site):
     put(site)
     html = next(
@@ -198,6 +253,9 @@ def test_another_level_in_the_address_is_previewed_and_may_be_applied(site):
     assert_calm(app)
     assert not app.button(key="_apply_now").disabled  # what lacks is reported when it is pressed
     assert app.text_input(key="_apply_reason")
+    assert app.text_input(key="_apply_typed").label == (  # read aloud as it is written
+        "The meta server balances the whole cluster: type peg to confirm"
+    )
 
 
 def test_the_stored_level_has_no_preview_but_can_be_set_again_to_clear_proposals(site):
@@ -295,6 +353,7 @@ def test_trends_of_the_nodes_are_of_what_was_recorded(site):
     assert trends.primaries == pytest.approx((3.0, 0.0))
     assert trends.replicas == pytest.approx((0.0, 0.0))
     assert trends.requests == pytest.approx((40.0, 40.0))
+    assert trends.of_node == dict.fromkeys(NODES, (10.0, 10.0))
     nothing = Period(begin - timedelta(days=9), begin - timedelta(days=8))
     assert node_trends(config, config.clusters[0], nothing).primaries == ()
 

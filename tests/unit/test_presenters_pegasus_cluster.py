@@ -220,6 +220,28 @@ def test_replicas_of_nodes_are_primaries_and_secondaries():
     assert told == [[4, 4, 0], [2, 0, 2], [2, 0, 2], [4, 0, 4]]
 
 
+def test_deviation_is_of_the_mean_of_living_nodes_and_unknown_where_a_node_is_down():
+    rows = cluster.nodes_frame(facts_of()).set_index("node").loc[list(NODES)]
+    assert rows["primaries_deviation"].tolist() == [300.0, -100.0, -100.0, -100.0]
+    assert rows["replicas_deviation"].round(1).tolist() == [33.3, -33.3, -33.3, 33.3]
+    down = cluster.nodes_frame(facts_of(ill())).set_index("node")["primaries_deviation"]
+    assert np.isnan(down[NODES[3]])
+    assert down[NODES[0]] == pytest.approx(200.0)  # both primaries of three living nodes
+
+
+def test_deviation_is_unknown_where_no_primary_is_known():
+    content = whole() | {"partitions": [], "replicas": []}
+    assert cluster.nodes_frame(facts_of(content))["primaries_deviation"].isna().all()
+
+
+def test_sparklines_of_nodes_are_by_name_and_of_a_bounded_number(monkeypatch):
+    trends = cluster.NodeTrends(of_node={"b": (1.0, 2.0), "a": (3.0,)})
+    assert cluster.node_trends(trends, ["a", "c", "b"]) == [(3.0,), (), (1.0, 2.0)]
+    monkeypatch.setattr(cluster, "MAX_TRENDS", 1)
+    assert cluster.node_trends(trends, ["a", "b"]) == [(3.0,), ()]
+    assert cluster.node_trends(cluster.NodeTrends(), ["a"]) == []
+
+
 @pytest.mark.parametrize("measure", cluster.NODE_MEASURES)
 def test_bars_of_every_measure_are_drawn_and_say_who_has_most(measure):
     bars = cluster.node_bars(facts_of(), measure)
@@ -255,6 +277,31 @@ def test_tables_of_a_node_tell_what_an_even_share_would_be():
     assert rows["primaries"].tolist() == [4]
     assert rows["even"].tolist() == [1.0]
     assert model.disks_frame(facts_of(ill()), NODES[3]).empty
+
+
+# -- the tab that is open ----------------------------------------------------------------------
+
+NOTHING = dict.fromkeys(model.TAB_OF, "")
+
+
+@pytest.mark.parametrize(
+    ("at", "changed", "before", "opened"),
+    [
+        ("", {"node": "a"}, None, "Nodes"),  # an address
+        ("Events", {"node": "a"}, None, ""),  # it names the tab itself
+        ("Disks", {"node": "a"}, "Disks", "Nodes"),  # a click in a table
+        ("Findings", {"view": "overview"}, "Nodes", ""),  # a click on another tab
+        ("Preview", {"view": "overview", "level": "lively"}, "Preview", "Nodes"),
+        ("Nodes", {"view": "overview", "level": "lively"}, "Nodes", "Preview"),
+        ("Nodes", {"view": "overview"}, "Nodes", ""),
+        ("Nodes", {}, "Nodes", ""),
+    ],
+)
+def test_tab_follows_what_is_named_outside_of_it_and_never_leaves_a_clicked_one(
+    at, changed, before, opened
+):
+    followed = None if before is None else model.Followed(before, NOTHING)
+    assert model.tab_to_open(at, NOTHING | changed, followed) == opened
 
 
 # -- levels -----------------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -57,6 +57,9 @@ NODE_VIEWS: Final = {
 MAX_BARS: Final = 24
 """Nodes in the chart; of more, those that are farthest from the mean."""
 
+MAX_TRENDS: Final = 200
+"""Nodes with a sparkline; more would be as many bytes as the rest of the page."""
+
 TARGET_RATIO: Final = EvenRequest().within_percent / 100
 """Half width of the band around the mean: the goal of the optimizer."""
 
@@ -69,11 +72,13 @@ class NodeTrends:
         primaries: How far the farthest node was from the mean primaries, 0..1.
         replicas: The same of replicas.
         requests: Reads and writes/s of the nodes that reported.
+        of_node: Reads and writes/s of each node by its name; unknown values are left out.
     """
 
     primaries: tuple[float, ...] = ()
     replicas: tuple[float, ...] = ()
     requests: tuple[float, ...] = ()
+    of_node: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 # -- title and key figures ----------------------------------------------------------------------
@@ -239,6 +244,8 @@ def nodes_frame(facts: PegasusFacts) -> pd.DataFrame:
             "replicas": held,
             "primaries": led,
             "secondaries": held - led,
+            "primaries_deviation": _deviations(columns, led) * 100,
+            "replicas_deviation": _deviations(columns, held) * 100,
             "memory_mb": rows["resident_memory_mb"].astype(float),
             "disk_free_pct": np.full(columns.node_count, np.nan),
             "fullest_free_pct": np.full(columns.node_count, np.nan),
@@ -261,6 +268,29 @@ def nodes_frame(facts: PegasusFacts) -> pd.DataFrame:
     ranks = [list(NODE_STATUS_WORDS).index(one) for one in columns.node_statuses]
     order = np.argsort(ranks, kind="stable")
     return frame.iloc[order].reset_index(drop=True)
+
+
+def _deviations(columns: PegasusColumns, counts: NDArray[np.int64]) -> Floats:
+    """Return how far each living node is from their mean, as a ratio; NaN: unknown, or down."""
+    mean = mean_of_living(columns, counts.astype(np.float64))
+    found = np.full(columns.node_count, np.nan)
+    if mean > 0:
+        found[columns.is_alive] = (counts[columns.is_alive] - mean) / mean
+    return found
+
+
+def node_trends(trends: NodeTrends, nodes: Sequence[str]) -> list[Sequence[float]]:
+    """Return the sparkline of each node; empty: it has none.
+
+    Args:
+        trends: The hours before the snapshot.
+        nodes: Rows of the answer; those beyond :data:`MAX_TRENDS` have none.
+    Returns:
+        One list a node; no list at all where nothing was recorded.
+    """
+    if not trends.of_node:
+        return []
+    return [trends.of_node.get(one, ()) if at < MAX_TRENDS else () for at, one in enumerate(nodes)]
 
 
 _TOLD_BY_NODE: Final = ("size_mb", "reads", "read_cu", "writes", "write_cu")

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 MAX_POINTS: Final = 60
+_POINTS_OF_NODE: Final = 24
+"""Of a sparkline in a table; more are not seen."""
 
 
 _RECORDED: Final = {} if PEGASUS_RECORD.servers is None else PEGASUS_RECORD.servers.measures
@@ -43,7 +45,23 @@ def _trends(key: tuple[ClusterHistory, Period]) -> NodeTrends:
         primaries=_known(_deviations(moments, primaries)),
         replicas=_known(_deviations(moments, replicas)),
         requests=_known(np.bincount(moments, weights=np.nan_to_num(requests)).astype(np.float64)),
+        of_node=_of_node(rows["node"].to_numpy(zero_copy_only=False), moments, requests),
     )
+
+
+def _of_node(
+    names: NDArray[np.object_], moments: NDArray[np.intp], values: Floats
+) -> dict[str, tuple[float, ...]]:
+    """Return the known values of each node, oldest first, at a few of the moments."""
+    nodes, places = np.unique(names.astype(str), return_inverse=True)
+    grid = np.full((nodes.size, int(moments.max()) + 1), np.nan)
+    grid[places, moments] = values
+    step = -(-grid.shape[1] // _POINTS_OF_NODE)
+    thinned = grid[:, ::-step][:, ::-1]
+    return {
+        str(node): tuple(line[np.isfinite(line)].tolist())
+        for node, line in zip(nodes.tolist(), thinned, strict=True)
+    }
 
 
 def _deviations(moments: NDArray[np.intp], counts: Floats) -> Floats:

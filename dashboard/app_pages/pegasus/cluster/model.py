@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -40,6 +41,39 @@ TAB: Final = "tab"
 TABS: Final = ("Preview", "Nodes", "Disks", "Settings", "Findings", "Events")
 TAB_OF: Final = {"level": "Preview", "node": "Nodes", "view": "Nodes", "setting": "Settings"}
 """Tab that a parameter of an address belongs to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What the page was drawn with the last time.
+
+    Attributes:
+        tab: The open one.
+        values: Of the parameters in :data:`TAB_OF`.
+    """
+
+    tab: str
+    values: Mapping[str, str]
+
+
+def tab_to_open(at: str, values: Mapping[str, str], followed: Followed | None) -> str:
+    """Return the tab of a parameter that was set from outside of its tab; empty: stay.
+
+    A widget in a tab sets its parameter when it is drawn, which is no wish to open that tab: only
+    the page's next run sees it, and that run may be the click that leaves the tab.
+
+    Args:
+        at: The tab that is named or open; empty: none.
+        values: Of the parameters in :data:`TAB_OF`.
+        followed: What the page was drawn with the last time; ``None``: it is new.
+    """
+    if at if followed is None else at != followed.tab:
+        return ""
+    before = {} if followed is None else followed.values
+    own = "" if followed is None else followed.tab
+    changed = [TAB_OF[key] for key, value in values.items() if value and value != before.get(key)]
+    return next((tab for tab in reversed(changed) if tab != own), "")
+
 
 _ABILITIES: Final = {
     "records_dead_primaries": "record dead primaries",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import streamlit as st
 
+from core.units import format_band
 from dashboard import state
 from dashboard.app_pages.pegasus.cluster import model
 from dashboard.components import choice, frame, tables
@@ -14,19 +15,21 @@ from dashboard.components.pegasus.past import past_of
 from dashboard.presenters.pegasus import cluster
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from dashboard.components.pegasus.page import PegasusPage
 
 
 def follow_address() -> None:
-    """Open the tab of what an address or a click names, unless the address names a tab."""
+    """Open the tab of what an address or a click names, unless a tab was named or clicked."""
     is_first = model.TAB not in st.session_state
-    is_named = is_first and model.TAB in st.query_params
-    followed = {} if is_first else st.session_state.get(_FOLLOWED, {})
+    at = st.query_params.get(model.TAB, "") if is_first else st.session_state[model.TAB]
+    followed = None if is_first else st.session_state.get(_FOLLOWED)
     values = {key: state.text(key) for key in model.TAB_OF}
-    for key, value in values.items():
-        if value and not is_named and value != followed.get(key):
-            st.session_state[model.TAB] = model.TAB_OF[key]
-    st.session_state[_FOLLOWED] = values
+    named = model.tab_to_open(at, values, followed)
+    if named:
+        st.session_state[model.TAB] = named
+    st.session_state[_FOLLOWED] = model.Followed(named or at or model.TABS[0], values)
 
 
 def choose(node: str) -> None:
@@ -34,8 +37,13 @@ def choose(node: str) -> None:
     st.session_state[state.NODE] = node
 
 
-def all_nodes(page: PegasusPage) -> None:
-    """Draw the table of the nodes, and the chosen one."""
+def all_nodes(page: PegasusPage, trends: cluster.NodeTrends) -> None:
+    """Draw the table of the nodes, and the chosen one.
+
+    Args:
+        page: The page.
+        trends: The hours before the snapshot.
+    """
     rows = cluster.nodes_frame(page.facts)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         view = st.segmented_control(
@@ -48,15 +56,31 @@ def all_nodes(page: PegasusPage) -> None:
             label_visibility="collapsed",
         )
         st.caption(cluster.NODE_VIEWS[view or "overview"], width="content")
+    columns = node_columns(view or "overview", choose)
+    shown = rows.assign(**_pictures(rows, trends, columns))
     tables.table(
-        rows,
-        node_columns(view or "overview", choose),
+        shown,
+        {name: column for name, column in columns.items() if name in shown},
         key=f"pegasus_nodes_{view}",
         alt="All nodes with replicas, load and disks, dead ones first",
         height=min(_MOST_PX, tables.height_of(len(rows))),
     )
     tables.downloads(rows, cluster=page.name, what="nodes", moment=page.stored.taken_at)
     _one_node(page)
+
+
+def _pictures(
+    rows: pd.DataFrame, trends: cluster.NodeTrends, columns: Columns
+) -> dict[str, Sequence[Any]]:
+    """Return the bars and sparklines that the columns show, as far as there are any."""
+    found: dict[str, Sequence[Any]] = {
+        f"{name}_bar": tables.deviation_bars(rows[f"{name}_deviation"] / 100, cluster.TARGET_RATIO)
+        for name in ("primaries", "replicas")
+        if f"{name}_bar" in columns
+    }
+    if "trend" in columns and trends.of_node:
+        found["trend"] = cluster.node_trends(trends, rows["node"].tolist())
+    return found
 
 
 def all_disks(page: PegasusPage) -> None:
@@ -174,13 +198,31 @@ def node_columns(view: str, open_node: Callable[[str], None]) -> Columns:
 
 
 def _overview() -> Columns:
+    counts, room = _counts(), _room()
     return {
-        **_counts(),
+        **_deviation("primaries"),
+        "trend": tables.sparkline("Requests", "Reads and writes/s over the last 6 h."),
+        "replicas": counts["replicas"],
+        "primaries": counts["primaries"],
         "size_mb": tables.size("Data", "Files of all replicas."),
         "reads": tables.whole("Reads/s", "get, multi_get, batch_get and scan, of all replicas."),
         "writes": tables.whole("Writes/s", "Every kind of write, of all replicas."),
-        **_room(),
+        "fullest_free_pct": room["fullest_free_pct"],
+        "disk_free_pct": room["disk_free_pct"],
         "memory_mb": tables.size("Memory", "Resident: memused_res_mb, res_mem_mb."),
+    }
+
+
+def _deviation(name: str) -> Columns:
+    """Return the deviation of one count from the mean, as a bar and as a number."""
+    band = format_band(cluster.TARGET_RATIO)
+    return {
+        f"{name}_bar": tables.deviation(
+            f"{name.capitalize()} vs mean", f"Grey: the target band of {band}."
+        ),
+        f"{name}_deviation": tables.signed_percent(
+            "Deviation", f"{name.capitalize()} against the mean of the living nodes.", width_px=80
+        ),
     }
 
 
@@ -202,7 +244,13 @@ def _room() -> Columns:
 
 
 def _details() -> Columns:
-    return {**_counts(), "version": tables.words("Version"), "address": tables.words("Address")}
+    return {
+        **_counts(),
+        **_deviation("primaries"),
+        **_deviation("replicas"),
+        "version": tables.words("Version"),
+        "address": tables.words("Address"),
+    }
 
 
 def _usage() -> Columns:

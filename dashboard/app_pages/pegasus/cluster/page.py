@@ -55,7 +55,7 @@ if preview_tab.open:
         level.draw_preview(page, wanted)
 if nodes_tab.open:
     with nodes_tab:
-        node.all_nodes(page)
+        node.all_nodes(page, trends)
 if disks_tab.open:
     with disks_tab:
         node.all_disks(page)
