@@ -413,5 +413,5 @@ def test_the_size_of_a_snapshot_counts_the_bundles_that_pages_count() -> None:
     own = {name: {"is_broker_bound": True} for name in bundles[:12]}
     idle = {name: {"owner": None, "reported_by": None} for name in bundles[12:44]}
     sizes = PULSAR_RECORD.sizes(edited(fleet, "bundles", {**own, **idle}))
-    assert sizes == ["12 brokers", "556 bundles (not counted: 24 system, 32 unassigned)"]
+    assert sizes == ["12 brokers", "556 bundles (not counted: 24 heartbeat/SLA, 32 unassigned)"]
     assert PULSAR_RECORD.sizes(make_snapshot(brokers=1, bundles=1), ["brokers"]) == ["1 broker"]
