@@ -43,7 +43,8 @@ function driveTable(event) {
 
 // A table keeps Escape for itself, which closes the dialog that it is in.
 function leaveDialog(event) {
-  const table = event.key === "Escape" && event.target.closest?.('[data-testid="data-grid-canvas"]')
+  if (event.key !== "Escape") return
+  const table = event.target.closest?.('[data-testid="data-grid-canvas"]')
   table?.closest('[role="dialog"]')?.querySelector('button[aria-label="Close"]')?.click()
 }
 
