@@ -72,8 +72,7 @@ def key_figures(
         KeyFigure(
             label="Held",
             value=f"{found.counts.get(HELD, 0):,}",
-            note=f"of {pluralize(counts.assigned, 'bundle')}"
-            + (f" and {bound:,} heartbeat/SLA" if bound else ""),
+            note=f"of {counts.assigned:,}" + (f" + {bound:,} heartbeat/SLA" if bound else ""),
             help="Heartbeat and SLA bundles belong to one broker each; the header leaves them out.",
         ),
         KeyFigure(label="Unassigned", value=f"{unused:,}", note="without traffic"),
