@@ -356,7 +356,7 @@ def test_every_place_counts_the_same_bundles():
     assert counts.text == "570 bundles, 30 unassigned"
     found = ownership.key_figures(ownership_of(snapshot, SETTINGS), None, counts, 12)
     held = next(one for one in found if one.label == "Held")
-    assert held.note == "of 570 bundles and 12 heartbeat/SLA"
+    assert held.note == "of 570 + 12 heartbeat/SLA"
 
 
 # -- one bundle ------------------------------------------------------------------------------------
