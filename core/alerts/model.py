@@ -141,7 +141,7 @@ class Alert:
     @property
     def sent_at(self) -> datetime | None:
         """When a target got its present state last; ``None``: none did."""
-        # one that ends untold has told_at = ended_at, for its end is told to nobody either
+        # one that ends before it was sent has told_at = ended_at: its end is not sent either
         return None if self.told_at == self.ended_at else self.told_at
 
 

@@ -49,8 +49,8 @@ class FleetRow:
     Attributes:
         cluster: Its name.
         state: Worst finding; ``None``: there is no snapshot.
-        deviation_ratio: Of the busiest broker from the mean traffic, or of the node whose
-            primaries are farthest from their mean.
+        deviation_ratio: Of the busiest broker from the mean traffic, or the largest of the nodes'
+            primaries either way.
         trend: The same over the last hours, percent, oldest first.
         usage_ratio: Of the fullest broker.
         hottest: That broker, and what limits it.

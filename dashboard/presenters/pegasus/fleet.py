@@ -20,7 +20,7 @@ class PegasusSummary:
     Attributes:
         state: Worst finding.
         findings: Worst first.
-        deviation_ratio: Of the living node whose primaries are farthest from their mean.
+        deviation_ratio: Largest of the living nodes' primaries from their mean, either way.
         requests_per_s: Reads and writes that the primaries serve.
         disk_ratio: Used of the disks of the fullest living node.
         fullest: That node.
@@ -55,7 +55,7 @@ def pegasus_summary(
     return PegasusSummary(
         state=overall_state(findings),
         findings=findings,
-        deviation_ratio=_farthest([one.primaries for one in alive]),
+        deviation_ratio=_max_deviation([one.primaries for one in alive]),
         requests_per_s=requests if led.any() and math.isfinite(requests) else None,
         disk_ratio=disks.get(fullest),
         fullest=f"{fullest} · disk" if fullest else "",
@@ -66,7 +66,7 @@ def pegasus_summary(
     )
 
 
-def _farthest(counts: Sequence[int]) -> float | None:
+def _max_deviation(counts: Sequence[int]) -> float | None:
     """Return the deviation from the mean that is largest either way; ``None``: all are 0."""
     if not any(counts):
         return None
