@@ -59,7 +59,7 @@ class Followed:
 def tab_to_open(at: str, values: Mapping[str, str], followed: Followed | None) -> str:
     """Return the tab of a parameter that was set from outside of its tab; empty: stay.
 
-    A widget in a tab sets its parameter when it is drawn, which is no request to open that tab: only
+    A widget in a tab sets its parameter when it is drawn, which does not request that tab: only
     the page's next run sees it, and that run may be the click that leaves the tab.
 
     Args:
