@@ -32,6 +32,30 @@ class Fix:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a problem costs clients now, counted; 0: nothing, or unknown.
+
+    Attributes:
+        bundles: Bundles (partitions of Pegasus) that clients cannot use, or reach by chance only.
+        topics: Topics in them, as far as they were counted.
+        connections: Producers and consumers that are refused, wait, or are sent astray.
+    """
+
+    bundles: int = 0
+    topics: int = 0
+    connections: int = 0
+
+    @property
+    def rank(self) -> tuple[int, int, int]:
+        """Sort key: larger costs more."""
+        return self.bundles, self.topics, self.connections
+
+
+FREE: Final = Cost()
+"""It costs clients nothing now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One thing to look at.
 
@@ -51,11 +75,13 @@ class Finding:
         hint: One sentence: what to do; empty when there is nothing to do.
         consequence: What follows from it, a sentence; empty where ``sentence`` has it.
         fix: What ``hint`` sets.
-        area: Word of the group of rules it belongs to; empty: its rules have no groups.
+        area: Word of the group of rules it belongs to; :class:`core.findings.verdict.Area` for the
+            rules of health.
         keys: The settings concerned.
         servers: Brokers or nodes concerned, where several are; empty: all, or the subject alone.
         assumed: Those of ``keys`` that were not read: the defaults of the release are assumed, so
             the finding is uncertain.
+        cost: What it costs clients now; a diagnosis ranks by it what has no effect on balance.
     """
 
     code: str
@@ -75,6 +101,7 @@ class Finding:
     keys: tuple[str, ...] = ()
     servers: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
+    cost: Cost = FREE
 
     @property
     def text(self) -> str:

@@ -17,6 +17,7 @@ from core.pulsar.settings import effective_settings
 from core.pulsar.snapshot.zkdump import import_zk_dump
 from core.simulation.records import top_bundles
 from core.snapshot import Manifest, PulsarSnapshot
+from core.snapshot.store import load_snapshot
 
 ROOT = Path(__file__).parents[1]
 REPORTS = ROOT / "reports"
@@ -59,6 +60,8 @@ class Report:
         """Rebuild the cluster, the way that a dump of its ZooKeeper is read."""
         if self.facts.get("cluster", {}).get("load_manager") == "extensible":
             made = _extensible(self.facts, self.name)
+        elif "saved" in self.facts:
+            made = load_snapshot(DUMPS / self.facts["saved"])
         elif "dump" in self.facts:
             made = import_zk_dump(DUMPS / self.facts["dump"], self.name, NOW)
         else:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
-from core.findings.engine import Rule, run_rules
+from core.findings.engine import Rule, run_rules, worst_first
 from core.findings.finding import Finding
 from core.pulsar.measures import DEFAULT_TARGET, Target, measure
 from core.pulsar.rules.bundle_facts import BundleFacts
@@ -53,49 +55,66 @@ from core.pulsar.rules.silence import silent_brokers
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.snapshot import PulsarSnapshot
 
-RULES: Final[tuple[Rule[HealthContext], ...]] = (
-    silent_brokers,
-    overloaded_brokers,
-    traffic_deviation,
-    idle_brokers,
-    hot_bundles,
-    single_bundle_namespaces,
-    unowned_bundles,
-    conflicting_ownership,
-    twice_reported,
-    reported_elsewhere,
-    stale_reports,
-    capacity_missing,
-    nic_suspicious,
-    garbage_collection,
-    slow_writes,
-    slow_requests,
-    waiting_lookups,
-    full_direct_memory,
-    metrics_against_reports,
-    bundles_against_reports,
-    old_metrics,
-    many_unloads,
-    exposed_elsewhere,
-    leader_missing,
-    mixed_versions,
-    mixed_load_managers,
-    unsupported_load_manager,
-    isolation_traps,
-    isolation_violations,
-    isolation_shape,
-    isolation_intruders,
-    domains_shape,
-    anti_affinity_crowding,
-    differing_settings,
-    invalid_dynamic_values,
-    settings_without_effect,
-    unknown_release,
-    bundle_count_near_limit,
-    averages_of_few,
-    partial_tables,
-    problems_of_the_reading,
+RULES_BY_AREA: Final[Mapping[str, tuple[Rule[HealthContext], ...]]] = {
+    "liveness": (silent_brokers, stale_reports),
+    "serving": (
+        unowned_bundles,
+        conflicting_ownership,
+        twice_reported,
+        reported_elsewhere,
+        waiting_lookups,
+        slow_writes,
+        slow_requests,
+    ),
+    "leader": (leader_missing,),
+    "load": (
+        overloaded_brokers,
+        traffic_deviation,
+        idle_brokers,
+        hot_bundles,
+        single_bundle_namespaces,
+        garbage_collection,
+        full_direct_memory,
+        many_unloads,
+        averages_of_few,
+    ),
+    "measurements": (
+        capacity_missing,
+        nic_suspicious,
+        metrics_against_reports,
+        bundles_against_reports,
+        old_metrics,
+    ),
+    "addresses": (exposed_elsewhere,),
+    "policies": (
+        isolation_traps,
+        isolation_violations,
+        isolation_shape,
+        isolation_intruders,
+        domains_shape,
+        anti_affinity_crowding,
+    ),
+    "settings": (
+        mixed_versions,
+        mixed_load_managers,
+        unsupported_load_manager,
+        differing_settings,
+        invalid_dynamic_values,
+        settings_without_effect,
+        unknown_release,
+    ),
+    "splits": (bundle_count_near_limit,),
+    "reading": (partial_tables, problems_of_the_reading),
+}
+"""The rules of each area, in the order in which their findings are listed."""
+
+AREAS: Final = (
+    *("load", "serving", "liveness", "leader", "measurements", "settings", "policies"),
+    *("addresses", "splits"),
 )
+"""The areas of a verdict, in the order in which they are named."""
+
+RULES: Final = tuple(rule for rules in RULES_BY_AREA.values() for rule in rules)
 
 
 def assess(
@@ -118,4 +137,9 @@ def assess(
     """
     chosen = effective_settings(snapshot) if settings is None else settings
     context = HealthContext(snapshot, chosen, measure(snapshot, chosen), target, bundles)
-    return run_rules(RULES, context)
+    found = (
+        replace(one, area=area)
+        for area, rules in RULES_BY_AREA.items()
+        for one in run_rules(rules, context)
+    )
+    return worst_first(found)

@@ -1,0 +1,72 @@
+"""The verdict on a cluster: what is wrong, what was examined, and what could not be.
+
+One verdict a cluster, from one source: pages, commands and alerts show this one. An all-clear is
+given only where nothing at warning or above was found, and it names its scope.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from core.findings.finding import Finding, State, findings_sentence, overall_state
+
+PROBLEMS: Final = ("error", "warning")
+"""Severities that no all-clear may stand beside."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Area:
+    """One part of a cluster that is examined.
+
+    Attributes:
+        name: Stable word, also for people: ``load``, ``serving``, ``liveness``.
+        unexamined: Why it could not be examined, or not all of it, a clause such as ``not in this
+            dump``; blank: it was examined.
+    """
+
+    name: str
+    unexamined: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What is known about a cluster.
+
+    Attributes:
+        findings: Of every rule, the worst first.
+        areas: Every area of the system, examined or not.
+    """
+
+    findings: tuple[Finding, ...]
+    areas: tuple[Area, ...]
+
+    @property
+    def state(self) -> State:
+        """The worst state; an area that could not be examined is unknown, never green."""
+        found = overall_state(self.findings)
+        return "unknown" if found == "ok" and any(one.unexamined for one in self.areas) else found
+
+    @property
+    def problems(self) -> tuple[Finding, ...]:
+        """The findings at warning or above."""
+        return tuple(one for one in self.findings if one.severity in PROBLEMS)
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether nothing at warning or above was found in what was examined."""
+        return not self.problems
+
+    @property
+    def headline(self) -> str:
+        """What was found."""
+        return "No problem found." if self.is_clear else f"{findings_sentence(self.findings)}."
+
+    @property
+    def scope(self) -> str:
+        """What was examined and what was not, with the reasons."""
+        seen = ", ".join(one.name for one in self.areas if not one.unexamined)
+        lacks = [f"{one.name} ({one.unexamined})" for one in self.areas if one.unexamined]
+        missed = "; ".join(lacks)
+        parts = (f"Examined: {seen}." if seen else "Nothing was examined.",)
+        return " ".join((*parts, f"Not examined: {missed}.") if missed else parts)
