@@ -69,6 +69,9 @@ BROKERS: Final = pa.schema(
         _field("last_bundle_gains", _NAMES),
         _field("last_bundle_losses", _NAMES),
         _field("failure_domain", pa.string()),
+        # name:URL, as broker.conf writes them; null: none, or unknown
+        _field("advertised_listeners", _NAMES),
+        _field("protocols", _NAMES),  # of protocol handlers, the same form
     ]
 )
 """One row a broker, sorted by ``broker``. A broker whose report could not be read keeps its row:
@@ -278,6 +281,10 @@ OPTIONAL_TABLES: Final = frozenset(
 """Tables that not every cluster has: of the extensible manager, of sessions, of metrics. Without
 rows they are not written, and no part of a snapshot's identity: snapshots that were taken before
 they existed stay what they are."""
+
+ADDED_LATER: Final[dict[str, tuple[str, ...]]] = {"brokers": ("advertised_listeners", "protocols")}
+"""Columns that older snapshots do not have, by table; unknown throughout they do not count in a
+snapshot's id, so that an older one keeps its own."""
 
 METRIC_TABLES: Final = frozenset({"broker_metrics", "bundle_metrics"})
 """Tables of what brokers expose as metrics."""

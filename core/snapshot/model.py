@@ -15,6 +15,7 @@ import pyarrow as pa
 from core.errors import IncompleteSnapshotError
 from core.ids import SnapshotId
 from core.schemas import OPTIONAL_TABLES, PULSAR_TABLES, conform, empty
+from core.schemas.pulsar import ADDED_LATER
 from core.units import datetime_to_ms
 
 FORMAT_VERSION: Final = 1
@@ -224,7 +225,7 @@ class PulsarSnapshot:
             if name in OPTIONAL_TABLES and not self.tables[name].num_rows:
                 continue
             digest.update(name.encode())
-            _digest_table(digest, self.tables[name])
+            _digest_table(digest, without_later(self.tables[name], ADDED_LATER.get(name, ())))
         return SnapshotId(digest.hexdigest()[:16])
 
     def require(self, *names: str) -> None:
@@ -240,6 +241,13 @@ class PulsarSnapshot:
                     hint="Look at its problems: they say what could not be read.",
                     table=name,
                 )
+
+
+def without_later(table: pa.Table, later: tuple[str, ...]) -> pa.Table:
+    """Leave out what came later and is unknown throughout: older snapshots do not have it."""
+    return table.drop_columns(
+        [name for name in later if table.column(name).null_count == table.num_rows]
+    )
 
 
 def _digest_table(digest: hashlib._Hash, table: pa.Table) -> None:

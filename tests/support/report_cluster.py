@@ -262,12 +262,12 @@ def _sum(stats: dict[str, dict[str, float]], name: str) -> float:
 def _report(
     one: dict[str, Any], stats: dict[str, dict[str, float]], facts: dict[str, Any]
 ) -> dict[str, Any]:
-    host = one["name"].rpartition(":")[0]
+    host, _, port = one["name"].rpartition(":")
     nic = one.get("nic_gbps", facts["cluster"].get("nic_gbps", 10)) * 1e6
     now_ms = int(NOW.timestamp() * 1000) - 5_000
     return {
         "webServiceUrl": f"http://{one['name']}",
-        "pulsarServiceUrl": f"pulsar://{host}:6650",
+        "pulsarServiceUrl": f"pulsar://{host}:{int(port) - 8080 + 6650}",
         "persistentTopicsEnabled": True,
         "nonPersistentTopicsEnabled": True,
         "cpu": {"usage": one["cpu"] * 8.0, "limit": 800.0},
