@@ -9,6 +9,13 @@ from typing import Final
 from core.findings.engine import Rule, run_rules, worst_first
 from core.findings.finding import Finding
 from core.pulsar.measures import DEFAULT_TARGET, Target, measure
+from core.pulsar.rules import measurements
+from core.pulsar.rules.addresses import (
+    lacking_addresses,
+    odd_ids,
+    shared_addresses,
+    unusable_addresses,
+)
 from core.pulsar.rules.bundle_facts import BundleFacts
 from core.pulsar.rules.context import HealthContext
 from core.pulsar.rules.coverage import averages_of_few, partial_tables, problems_of_the_reading
@@ -79,13 +86,20 @@ RULES_BY_AREA: Final[Mapping[str, tuple[Rule[HealthContext], ...]]] = {
         averages_of_few,
     ),
     "measurements": (
+        *measurements.RULES,
         capacity_missing,
         nic_suspicious,
         metrics_against_reports,
         bundles_against_reports,
         old_metrics,
     ),
-    "addresses": (exposed_elsewhere,),
+    "addresses": (
+        unusable_addresses,
+        shared_addresses,
+        lacking_addresses,
+        odd_ids,
+        exposed_elsewhere,
+    ),
     "policies": (
         isolation_traps,
         isolation_violations,
