@@ -52,13 +52,13 @@ from core.pulsar.rules.policies import anti_affinity_crowding, isolation_traps, 
 from core.pulsar.rules.reports import capacity_missing, nic_suspicious, stale_reports
 from core.pulsar.rules.requests import bundles_against_reports, full_direct_memory, slow_requests
 from core.pulsar.rules.settings import (
-    bundle_count_near_limit,
     differing_settings,
     invalid_dynamic_values,
     settings_without_effect,
     unknown_release,
 )
 from core.pulsar.rules.silence import silent_brokers
+from core.pulsar.rules.splits import bundle_count_near_limit, split_storms, topic_carries_bundle
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.snapshot import PulsarSnapshot
 
@@ -117,7 +117,7 @@ RULES_BY_AREA: Final[Mapping[str, tuple[Rule[HealthContext], ...]]] = {
         settings_without_effect,
         unknown_release,
     ),
-    "splits": (bundle_count_near_limit,),
+    "splits": (bundle_count_near_limit, split_storms, topic_carries_bundle),
     "reading": (partial_tables, problems_of_the_reading),
 }
 """The rules of each area, in the order in which their findings are listed."""
