@@ -313,7 +313,7 @@ CASES: dict[str, tuple[str, Callable[[PulsarSnapshot], PulsarSnapshot], str]] = 
         "Release 6.0.1 is unknown: the rules of 5.0 are assumed",
     ),
     "bundle_limit_reached": (
-        "warning",
+        "info",
         lambda s: with_settings(s, (None, "loadBalancerNamespaceMaximumBundles", "4", "dynamic")),
         "has 4 bundles, 100% of the 4",
     ),

@@ -8,7 +8,7 @@ connects there and nowhere else.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
@@ -247,26 +247,31 @@ def _key_of(kinds: Iterable[str]) -> str:
 def shared_addresses(context: HealthContext) -> Iterator[Finding]:
     """One address that several brokers give to clients: which one they reach is chance."""
     owners: dict[tuple[str, int | None], dict[str, list[str]]] = {}
-    for one in Addresses.of(context).all:
+    addresses = Addresses.of(context)
+    is_local = _is_local(context, addresses)
+    for one in addresses.all:
         if one.kind == "id" or one.is_unspecified or one.is_malformed:
             continue
-        kinds = owners.setdefault((one.host, one.port), {})
-        kinds.setdefault(one.broker, []).append(one.kind)
+        if one.is_loopback and not is_local:
+            continue  # named already, with every other of them
+        by_broker = owners.setdefault((one.host, one.port), {})
+        by_broker.setdefault(one.broker, []).append(one.kind)
     groups: dict[tuple[str, ...], list[tuple[str, dict[str, list[str]]]]] = {}
-    for (host, port), by_broker in owners.items():
-        if len(by_broker) > 1:
+    for (host, port), kinds_of in owners.items():
+        if len(kinds_of) > 1:
             text = host if port is None else f"{host}:{port}"
-            groups.setdefault(tuple(sorted(by_broker)), []).append((text, by_broker))
+            groups.setdefault(tuple(sorted(kinds_of)), []).append((text, kinds_of))
     for brokers, found in groups.items():
-        kinds = sorted({kind for _, by in found for names in by.values() for kind in names})
+        kinds = sorted({kind for _, by in found for held in by.values() for kind in held})
         key = _key_of(kinds)
         texts = [text for text, _ in found]
+        is_of_pulsar = key in (ADVERTISED, LISTENERS)
         yield Finding(
             code="shared_address",
             title="Several brokers advertise one address",
             measured=Quantity(len(brokers), "brokers"),
             limit=Quantity(1, "broker"),
-            severity="error" if any(not one.startswith("protocol ") for one in kinds) else "warning",
+            severity="error" if is_of_pulsar else "warning",
             subject_kind="broker",
             subject=brokers[0],
             servers=brokers,
@@ -358,8 +363,8 @@ def odd_ids(context: HealthContext) -> Iterator[Finding]:
             subject=broker,
             servers=(broker,),
             keys=("webServicePort", "webServicePortTls"),
-            sentence=f"{broker} serves its web service at {', '.join(one.text for one in same_host)}"
-            ", not at the port of its id.",
+            sentence=f"{broker} has its web service at {_some([one.text for one in same_host])}, "
+            "not at the port of its id.",
             consequence="What is sent to the id (redirects, unloads, owned namespaces) fails.",
             hint="Restart the broker with the port that it registers, or remove the registration "
             "that another process left.",
@@ -367,7 +372,7 @@ def odd_ids(context: HealthContext) -> Iterator[Finding]:
         )
 
 
-def _some(names: tuple[str, ...]) -> str:
+def _some(names: Sequence[str]) -> str:
     shown = ", ".join(names[:_SHOWN])
     return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
 

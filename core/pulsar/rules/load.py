@@ -10,8 +10,8 @@ import numpy as np
 from core.arrays import column_values
 from core.findings.engine import Unlisted
 from core.findings.finding import Finding
-from core.findings.quantity import Quantity
 from core.findings.measures import Spread
+from core.findings.quantity import Quantity
 from core.pulsar.load import limiting_resource, resource_weights, weighted_max_usage
 from core.pulsar.plausibility import plausible_brokers
 from core.pulsar.rules.context import HealthContext

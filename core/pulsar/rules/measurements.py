@@ -324,7 +324,7 @@ def _decides(context: HealthContext, used: Floats) -> Bools:
     near = settings.number(_OVERLOADED) / 100 - NEAR_LIMIT_RATIO
     limiting = limiting_resource(brokers, settings)
     by_memory = np.array([name == "direct_memory" for name in limiting], bool)
-    return by_memory & (np.nan_to_num(used) >= near) & (busy < IDLE_RATIO)
+    return np.asarray(by_memory & (np.nan_to_num(used) >= near) & (busy < IDLE_RATIO), bool)
 
 
 def _cache(

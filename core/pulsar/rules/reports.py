@@ -84,8 +84,7 @@ def capacity_missing(context: HealthContext) -> Iterator[Finding]:
                     "the load manager takes that as 0% used."
                 ),
                 evidence={"resource": resource, "rows": missing},
-                hint="Set the capacity on the broker "
-                f"(for the network: {_NIC}).",
+                hint=f"Set the capacity on the broker (for the network: {_NIC}).",
             )
 
 

@@ -11,9 +11,11 @@ from core.arrays import column_values
 from core.findings.engine import MAX_OF_ONE_CODE, Unlisted
 from core.findings.finding import Finding, Fix, Severity
 from core.findings.quantity import Quantity
+from core.pulsar.load import weighted_max_usage
+from core.pulsar.plausibility import plausible_brokers
 from core.pulsar.rules.context import HealthContext
 from core.pulsar.split.algorithms import MIB_BYTES, SplitLimits
-from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio, pluralize
+from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio
 
 NEAR_LIMIT_RATIO: Final = 0.9
 ONE_TOPIC_RATIO: Final = 0.8
@@ -25,19 +27,24 @@ _SPLIT: Final = "loadBalancerAutoBundleSplitEnabled"
 _MAX_BUNDLES: Final = "loadBalancerNamespaceMaximumBundles"
 _MAX_RATE: Final = "loadBalancerNamespaceBundleMaxMsgRate"
 _MAX_FLOW: Final = "loadBalancerNamespaceBundleMaxBandwidthMbytes"
+_OVERLOADED: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
 _ANY_TOPICS: Final = 2**62
 _WARNING: Final[Severity] = "warning"
 _INFO: Final[Severity] = "info"
 
 
 def bundle_count_near_limit(context: HealthContext) -> Iterator[Finding | Unlisted]:
-    """Namespaces with nearly as many bundles as automatic splitting allows, and what is due."""
+    """Namespaces with nearly as many bundles as automatic splitting allows, and what is due.
+
+    A note where nothing is due, or what is due does not make its broker carry more than others.
+    """
     limits = SplitLimits.of(context.settings)
     if limits.bundles <= 0:
         return
+    busy = _busy_brokers(context)
     # the fullest come first: those over the limit before those near it
     for code, severity, title, least, below in (
-        ("bundle_limit_reached", _WARNING, "At the maximum bundle count", 1.0, float("inf")),
+        ("bundle_limit_reached", _INFO, "At the maximum bundle count", 1.0, float("inf")),
         ("bundle_limit_near", _INFO, "Near the maximum bundle count", NEAR_LIMIT_RATIO, 1.0),
     ):
         found = context.bundles.near_limit(limits.bundles * least, limits.bundles * below)
@@ -46,10 +53,22 @@ def bundle_count_near_limit(context: HealthContext) -> Iterator[Finding | Unlist
         names = [row["namespace"] for row in rows[:MAX_OF_ONE_CODE]]
         due = _due(context, limits, names) if is_full and names else {}
         for row in rows:
-            verdict = (code, severity, title)
-            yield _crowded(row, limits, verdict, due.get(row["namespace"], []))
+            mine = due.get(row["namespace"], [])
+            hurts = any(one["owner"] in busy for one in mine)
+            yield _crowded(row, limits, (code, _WARNING if hurts else severity, title), mine)
         if found.unlisted:
             yield Unlisted(code, found.unlisted)
+
+
+def _busy_brokers(context: HealthContext) -> set[str]:
+    """Return the brokers over the target band of traffic, or over the overload limit."""
+    traffic = context.measures.throughput
+    usage = weighted_max_usage(plausible_brokers(context.snapshot.brokers), context.settings)
+    over = np.nan_to_num(usage) > context.settings.number(_OVERLOADED) / 100
+    if traffic.mean:
+        ceiling = traffic.mean * (1 + context.target.bound)
+        over |= np.nan_to_num(traffic.values) > ceiling
+    return {traffic.brokers[row] for row in np.flatnonzero(over).tolist()}
 
 
 def _due(
