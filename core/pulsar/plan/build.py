@@ -31,8 +31,8 @@ from core.pulsar.plan.checks import (
     Basis,
     check_bundle,
     check_cluster,
-    check_measurements,
     check_destination,
+    check_measurements,
     check_move,
 )
 from core.pulsar.plan.clients import client_impact
