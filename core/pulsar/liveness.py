@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from core.pulsar.owner_sessions import session_text
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import PulsarSnapshot
-from core.units import datetime_to_ms, format_age, pluralize
+from core.units import datetime_to_ms, format_age
 
 State = Literal[
     "alive", "alive, not registered", "alive, reports stopped", "suspected dead", "dead", "unknown"
@@ -238,11 +238,17 @@ class _Facts:
 
     def _row(self, broker: str, *, is_registered: bool) -> BrokerLiveness:
         session = self.sessions.get(broker)
-        entry = self.entries.get(broker)
         age = self._age_s(broker)
-        probe = "" if self.silent_fleet and is_registered else self.probes.get(broker, "")
-        judge = self._registered if is_registered else self._unregistered
-        state = judge(broker, session, age, probe)
+        silent_s = self._silent_for_s(broker, age)
+        is_late = age is not None and age > self.late_s
+        signs = _Signs(
+            session=session,
+            is_late=is_late,
+            is_gone=is_late and silent_s is not None and silent_s > self.late_s,
+            silent_s=silent_s,
+            probe="" if self.silent_fleet and is_registered else self.probes.get(broker, ""),
+        )
+        state = self._registered(signs) if is_registered else self._unregistered(signs)
         bundles, topics, connections = self.owned.get(broker, (0, 0, 0))
         return BrokerLiveness(
             broker=broker,
@@ -251,13 +257,13 @@ class _Facts:
             session_id=session,
             reported_at=self.reported.get(broker),
             report_age_s=age,
-            entry_at=entry,
+            entry_at=self.entries.get(broker),
             probe=self.probes.get(broker, ""),
             leads=broker == self.leader,
             bundles=bundles,
             topics=topics,
             connections=connections,
-            why="" if state == ALIVE else "; ".join(self._why(broker, session, age, probe, state)),
+            why="; ".join(self._why(broker, signs, state, is_registered=is_registered)),
         )
 
     def _silent_for_s(self, broker: str, age: float | None) -> float | None:
@@ -265,67 +271,84 @@ class _Facts:
         entry = self.entries.get(broker)
         spans = [] if age is None else [age]
         if entry is not None:
-            newest = max(self.now_ms, *self.entries.values())
-            spans.append((newest - entry) / 1000)
+            spans.append((max(self.now_ms, *self.entries.values()) - entry) / 1000)
         return min(spans, default=None)
 
-    def _registered(self, broker: str, session: int | None, age: float | None, probe: str) -> State:
-        is_late = age is not None and age > self.late_s
-        if session:
-            if probe:
-                return SUSPECTED
-            return STOPPED if is_late else ALIVE
-        silent_s = self._silent_for_s(broker, age)
-        is_gone = is_late and silent_s is not None and silent_s > self.late_s
-        if session == 0:
-            if probe:
-                return DEAD
-            return DEAD if is_gone else STOPPED if is_late else ALIVE
-        if not is_gone:
-            return SUSPECTED if probe else STOPPED if is_late else ALIVE
+    def _registered(self, signs: _Signs) -> State:
+        if signs.session or not signs.is_gone:
+            return _by_signs(signs)
+        if signs.session == 0 or signs.probe:
+            return DEAD
         if not self.may_judge_ages:
-            return SUSPECTED if probe else UNKNOWN
-        is_clear = silent_s is not None and silent_s > CLEARLY_MISSED * self.interval_s
-        return DEAD if is_clear or probe else SUSPECTED
+            return UNKNOWN
+        return DEAD if signs.is_silent_for(CLEARLY_MISSED * self.interval_s) else SUSPECTED
 
-    def _unregistered(
-        self, broker: str, session: int | None, age: float | None, probe: str
-    ) -> State:
-        if session:
-            return SUSPECTED if probe else UNREGISTERED
-        if session == 0 or probe:
+    def _unregistered(self, signs: _Signs) -> State:
+        if signs.session:
+            return SUSPECTED if signs.probe else UNREGISTERED
+        if signs.session == 0 or signs.probe:
             return DEAD
         if self.snapshot.manifest.load_manager != "extensible":
             return UNKNOWN
-        silent_s = self._silent_for_s(broker, age)
-        is_fresh = silent_s is not None and silent_s <= self.late_s
-        return UNREGISTERED if is_fresh else SUSPECTED
+        is_unheard = signs.silent_s is None or signs.is_silent_for(self.late_s)
+        return SUSPECTED if is_unheard else UNREGISTERED
 
     def _why(
-        self, broker: str, session: int | None, age: float | None, probe: str, state: State
+        self, broker: str, signs: _Signs, state: State, *, is_registered: bool
     ) -> Iterator[str]:
         """Return the facts that decided, in words."""
-        parts = []
-        if broker not in self.registered and state != UNREGISTERED:
-            parts.append("not registered")
-        if session == 0:
-            parts.append("no session")
-        elif session and state == STOPPED:
-            parts.append("its session lives")
-        if age is not None and age > self.late_s:
-            parts.append(f"report {format_age(age)} old")
-        if parts:
-            yield ", ".join(parts)
+        if state == ALIVE:
+            return
+        facts = {
+            "not registered": not is_registered and state != UNREGISTERED,
+            "no session": signs.session == 0,
+            "its session lives": bool(signs.session) and state == STOPPED,
+            f"report {format_age(self._age_s(broker))} old": signs.is_late,
+        }
+        if any(facts.values()):
+            yield ", ".join(words for words, is_so in facts.items() if is_so)
         entry = self.entries.get(broker)
         if entry is not None and state in (UNREGISTERED, STOPPED):
             took = format_age(max(self.taken_ms - entry, 0) / 1000)
             yield f"its session took a bundle {took} ago"
-        if probe:
-            yield f"it {probe}"
-        if state == UNKNOWN and broker not in self.registered:
-            yield "whether its session lives is not in this snapshot"
-        elif state == UNKNOWN:
-            yield "one clock may be ahead of all others, and sessions are not in this snapshot"
+        if signs.probe:
+            yield f"it {signs.probe}"
+        if state == UNKNOWN:
+            yield _UNJUDGED if is_registered else "sessions are not in this snapshot"
+
+
+_UNJUDGED: Final = "one clock may be ahead of all others, and sessions are not in this snapshot"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Signs:
+    """Signs of life of one broker.
+
+    Attributes:
+        session: As :attr:`BrokerLiveness.session_id`.
+        is_late: Whether its report is late.
+        is_gone: Whether nothing else is newer either.
+        silent_s: Since its last sign of life, seconds; ``None``: there is none.
+        probe: What its address did.
+    """
+
+    session: int | None
+    is_late: bool
+    is_gone: bool
+    silent_s: float | None
+    probe: str
+
+    def is_silent_for(self, seconds: float) -> bool:
+        """Return whether the last sign of life is older than that."""
+        return self.silent_s is not None and self.silent_s > seconds
+
+
+def _by_signs(signs: _Signs) -> State:
+    """Return the state of a registered broker with a session, or a recent sign of life."""
+    if signs.probe:
+        is_over = signs.session == 0 and signs.probe == SILENT["unreachable"]
+        return DEAD if is_over else SUSPECTED
+    return STOPPED if signs.is_late else ALIVE
 
 
 def silent_addresses(snapshot: PulsarSnapshot) -> dict[str, str]:
