@@ -394,4 +394,7 @@ class ZooKeeperCapture:
 
 def _held(origins: Mapping[str, Answer]) -> dict[str, Held]:
     """Return how znodes are held: that comes with their values."""
-    return {name: Held(answer.session_id, answer.created_at) for name, answer in origins.items()}
+    return {
+        name: Held(answer.session_id, answer.created_at, answer.modified_at)
+        for name, answer in origins.items()
+    }

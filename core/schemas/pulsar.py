@@ -207,6 +207,8 @@ CLAIMS: Final = pa.schema(
         _field("session_id", pa.int64()),  # ephemeralOwner; 0: no ephemeral; null: unknown
         _field("created_at", pa.int64(), "ms"),  # ctime of the znode
         _field("reported_at", pa.int64(), "ms"),  # lastUpdate of the report that names the bundle
+        _field("modified_at", pa.int64(), "ms"),  # mtime of the znode
+        _field("is_disabled", pa.bool_()),  # of a bundle's znode: its owner unloads or splits it
     ]
 )
 """Who says that it holds what, sorted by ``(subject_kind, subject, source, broker)``: a row for
@@ -256,6 +258,10 @@ BUNDLE_METRICS: Final = pa.schema(
 )
 """Rates of bundles as brokers expose them (``exposeBundlesMetricsInPrometheus``), sorted by
 ``(bundle, broker)``."""
+
+ADDED_LATER: Final[dict[str, tuple[str, ...]]] = {"claims": ("modified_at", "is_disabled")}
+"""Columns that older snapshots do not have, by table; unknown throughout they do not count in a
+snapshot's id, so that an older one keeps its own."""
 
 PULSAR_TABLES: Final[dict[str, pa.Schema]] = {
     "brokers": BROKERS,

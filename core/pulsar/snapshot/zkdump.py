@@ -50,7 +50,9 @@ class _Line(msgspec.Struct):
         """How the znode is held, as far as the dump tells."""
         session_id = 0 if self.ephemeral is False else None
         return Held(
-            session_id if self.ephemeral_owner is None else self.ephemeral_owner, self.ctime
+            session_id if self.ephemeral_owner is None else self.ephemeral_owner,
+            self.ctime,
+            self.mtime,
         )
 
 
@@ -243,8 +245,7 @@ def _read_line(taken: _Taken, line: bytes, place: str, problems: ProblemLog) -> 
     if raw in (b"", b"null"):
         raw = _EMPTY  # a folder, or a znode that lacks its value and is named as malformed
     taken.take(entry.path, raw, entry.mtime)
-    if entry.ctime is not None or entry.ephemeral_owner is not None:
-        taken.hold(entry.path, entry.held)
+    taken.hold(entry.path, entry.held)
 
 
 def _malformation(exc: Exception) -> str:

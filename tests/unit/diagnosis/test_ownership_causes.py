@@ -44,7 +44,7 @@ def test_a_bundle_stuck_in_transfer_is_a_cause(state):
 
 def test_a_release_in_which_unloads_hang_is_named():
     [cause] = diagnose(report("21332"), LONG).causes
-    assert cause.hint.endswith("can hang in Releasing; 3.0.2 and 3.1.2 fix this.")
+    assert cause.hint.endswith("can hang in Releasing: fixed in 3.0.2 (this is 3.0.1).")
     [later] = diagnose(report("21332", cluster=LATER), LONG).causes
     assert "hang" not in later.hint
 

@@ -15,16 +15,15 @@ from numpy.typing import NDArray
 from core.arrays import Floats, column_values
 from core.diagnosis.pulsar.context import Candidate, DiagnosisContext
 from core.diagnosis.pulsar.trials import Change
+from core.pulsar.defects import UNLOAD_HANGS, defect_note
 from core.pulsar.owners import ORPHANED, STUCK
 from core.pulsar.plan.outcomes import Scenario
 from core.pulsar.plan.project import project_scenario
-from core.pulsar.releases import Release, value_at
 from core.snapshot import PulsarSnapshot
 from core.units import datetime_to_ms, format_age, pluralize
 
 _IN_FLIGHT: Final = "loadBalancerInFlightServiceUnitStateWaitingTimeInMillis"
 _MONITOR: Final = "loadBalancerServiceUnitStateMonitorIntervalInSeconds"
-_UNLOAD_HANGS: Final = {"2.8": False, "3.0": True, "3.0.2": False, "3.1": True, "3.1.2": False}
 _MAX_NAMED: Final = 3
 _MS_PER_S: Final = 1_000.0
 
@@ -51,7 +50,7 @@ def stuck_bundles(context: DiagnosisContext) -> Iterator[Candidate]:
             "next leader takes the bundles over."
         )
     if any(row["state"] == "Releasing" for row in units):
-        hint += _release_words(context.settings.target)
+        hint = f"{hint} {defect_note(UNLOAD_HANGS, context.settings.target)}".rstrip()
     yield Candidate(
         code="stuck_ownership",
         keys=(_IN_FLIGHT, _MONITOR),
@@ -65,13 +64,6 @@ def stuck_bundles(context: DiagnosisContext) -> Iterator[Candidate]:
         unit="s",
         tier=-1,
     )
-
-
-def _release_words(target: Release) -> str:
-    """Return which release an unload cannot hang in Releasing with; blank: the present one."""
-    if not value_at(_UNLOAD_HANGS, target.number):
-        return ""
-    return f" Release {target.name}: an unload can hang in Releasing; 3.0.2 and 3.1.2 fix this."
 
 
 def stale_owners(context: DiagnosisContext) -> Iterator[Candidate]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -73,7 +74,9 @@ def assemble(
     registry = registry or broker_znodes.decode_registry(readings, problems)
     leader = broker_znodes.leader_of(readings, problems)
     spaces = namespace_znodes.decode_spaces(readings, problems)
-    owners = bundle_znodes.decode_owners(readings, broker_znodes.BrokerNames(registry), problems)
+    owners, disabled = bundle_znodes.decode_owners(
+        readings, broker_znodes.BrokerNames(registry), problems
+    )
     reported = bundle_znodes.collect_reported(readings, registry, owners, problems)
     averages = bundle_znodes.decode_bundle_data(readings, problems)
     parsed = _all_bundles(spaces, owners, reported, averages[0], problems)
@@ -98,7 +101,7 @@ def assemble(
         ),
         "policies": namespace_znodes.policies_table(readings, spaces, problems),
         "settings": dynamic_settings(readings, problems),
-        "claims": claims_table(readings, registry, owners, reported, leader),
+        "claims": claims_table(readings, registry, owners, disabled, reported, leader),
     }
     manager = registry.load_manager
     return Assembled(
@@ -271,6 +274,7 @@ def claims_table(
     readings: Readings,
     registry: Registry,
     owners: Mapping[str, str],
+    disabled: Mapping[str, bool],
     reported: Reported,
     leader: str | None,
 ) -> pa.Table:
@@ -280,13 +284,14 @@ def claims_table(
         readings: Raw values with how their znodes are held.
         registry: The brokers.
         owners: Bundle -> broker id.
+        disabled: Bundle -> whether its owner disabled it.
         reported: Last statistics, with the bundles that several reports name.
         leader: Broker id.
     """
     held = readings.ownership_held
     brokers = [name for name in registry.names if name in readings.brokers_held]
     parts = [
-        _znodes("bundle", list(held), [owners.get(name) for name in held], held.values()),
+        _znodes("bundle", list(held), [owners.get(name) for name in held], held.values(), disabled),
         _znodes("broker", brokers, brokers, [readings.brokers_held[name] for name in brokers]),
     ]
     if readings.leader_held is not None:
@@ -297,7 +302,11 @@ def claims_table(
 
 
 def _znodes(
-    kind: str, subjects: list[str], brokers: Iterable[str | None], held: Iterable[Held]
+    kind: str,
+    subjects: list[str],
+    brokers: Iterable[str | None],
+    held: Iterable[Held],
+    disabled: Mapping[str, bool] = MappingProxyType({}),
 ) -> pa.Table:
     found = list(held)
     return pa.Table.from_pydict(
@@ -309,6 +318,8 @@ def _znodes(
             "session_id": [one.session_id for one in found],
             "created_at": [one.created_at for one in found],
             "reported_at": pa.nulls(len(subjects), pa.int64()),
+            "modified_at": [one.modified_at for one in found],
+            "is_disabled": [disabled.get(name) for name in subjects],
         },
         schema=CLAIMS,
     )

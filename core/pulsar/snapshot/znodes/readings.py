@@ -25,10 +25,12 @@ class Held(NamedTuple):
     Attributes:
         session_id: Session that it lives with; 0: it is no ephemeral; ``None``: unknown.
         created_at: When it was created, ms since the epoch; ``None``: unknown.
+        modified_at: When its value was last written, ms since the epoch; ``None``: unknown.
     """
 
     session_id: int | None
     created_at: int | None
+    modified_at: int | None = None
 
 
 @dataclass(slots=True, kw_only=True)
