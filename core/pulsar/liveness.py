@@ -21,13 +21,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.pulsar.owner_sessions import session_text
-from core.pulsar.settings import EffectiveSettings
+from core.pulsar.settings import EffectiveSettings, effective_settings
+from core.schemas.pulsar import RATES, RESOURCES
 from core.snapshot import PulsarSnapshot
-from core.units import datetime_to_ms, format_age
+from core.units import datetime_to_ms, format_age, pluralize
 
 State = Literal[
     "alive", "alive, not registered", "alive, reports stopped", "suspected dead", "dead", "unknown"
@@ -58,6 +60,7 @@ REPORT_INTERVAL: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
 SILENT: Final = {"unreachable": "refuses connections", "timeout": "does not answer in time"}
 """Codes of problems of the reading that mean that an address gave no answer, in words."""
 
+_NAMED: Final = 3
 _ADDRESS: Final = re.compile(r"https?://[^/]+/?\Z")  # not one answer of it, which has a path
 
 
@@ -168,6 +171,23 @@ class Liveness:
         lost = (*NEVER_DESTINATION, STOPPED)
         return {row.broker: row.reason for row in self.rows if row.state in lost}
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What follows for advice, in words; none where all brokers are alive."""
+        stopped = [row for row in self.rows if row.state == STOPPED and row.is_registered]
+        dead = [row for row in self.rows if row.broker in self.dead and row.is_registered]
+        notes = [
+            f"{row.sentence} Its usage is unknown; its traffic is the sum over its bundles."
+            for row in stopped[:_NAMED]
+        ]
+        notes += [
+            f"{row.sentence} It is excluded here; the cluster's own leader may still choose it "
+            "while it is registered."
+            for row in dead[:_NAMED]
+        ]
+        more = len(stopped) + len(dead) - len(notes)
+        return (*notes, f"{pluralize(more, 'more broker')} likewise.") if more else tuple(notes)
+
     def state_of(self, broker: str) -> State:
         """Return the state of a broker; ``unknown`` for one that nothing names."""
         row = self.by_broker.get(broker)
@@ -186,9 +206,84 @@ def liveness_of(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> Livene
     """
     interval_s = settings.number(REPORT_INTERVAL) * 60
     made: Liveness = snapshot.derived.get(
-        ("liveness", interval_s), lambda: _Facts(snapshot, interval_s).liveness()
+        _key(settings), lambda: _Facts(snapshot, interval_s).liveness()
     )
     return made
+
+
+def loads_of(snapshot: PulsarSnapshot) -> pa.Table:
+    """Return the brokers with the load that can be believed; cached with the snapshot.
+
+    Of a broker that is dead or suspected nothing is known. Where reports stopped, usage is unknown,
+    and rates and counts are the sums over the bundles that the broker owns: their short-term
+    averages, else what was measured last.
+
+    Args:
+        snapshot: Any; its own interval of reports counts.
+    Returns:
+        Table of :data:`core.schemas.pulsar.BROKERS`; the snapshot's own where all are alive.
+    """
+    made: pa.Table = snapshot.derived.get("loads of brokers", lambda: _loads(snapshot))
+    return made
+
+
+def _loads(snapshot: PulsarSnapshot) -> pa.Table:
+    liveness = liveness_of(snapshot, effective_settings(snapshot))
+    brokers = snapshot.brokers
+    if not liveness.unreported:
+        return brokers
+    lost = pc.is_in(brokers["broker"], value_set=pa.array([*liveness.unreported], pa.string()))
+    stopped = [name for name in liveness.unreported if name not in liveness.dead]
+    sums = _sums(snapshot.bundles, stopped)
+    at = pc.index_in(brokers["broker"], value_set=pa.array(stopped, pa.string()))
+    for name in _LOADS:
+        kind = brokers.schema.field(name).type
+        known = sums[name].cast(kind).take(at) if name in sums else pa.nulls(len(at), kind)
+        column = pc.if_else(lost, known, brokers[name])
+        brokers = brokers.set_column(
+            brokers.schema.get_field_index(name), brokers.schema.field(name), column
+        )
+    return brokers
+
+
+_COUNTS: Final = ("topic_count", "producer_count", "consumer_count")
+_AVERAGES: Final = tuple(f"{term}_{name}" for term in ("short", "long") for name in RATES)
+_LOADS: Final = (
+    *(f"{name}_{part}" for name in RESOURCES for part in ("usage", "ratio")),
+    *RATES,
+    *_COUNTS,
+    "bundle_count",
+    *_AVERAGES,
+)
+"""Columns of the brokers that a report or the leader's averages of it fill."""
+
+
+def _sums(bundles: pa.Table, owners: list[str]) -> dict[str, pa.Array]:
+    """Return sums over the bundles of some owners, in their order, by column of the brokers."""
+    rows = pc.index_in(bundles["owner"], value_set=pa.array(owners, pa.string()))
+    held = bundles.filter(pc.is_valid(rows))
+    owner = pc.drop_null(rows).to_numpy()
+
+    def total(values: pa.ChunkedArray) -> pa.Array:
+        known = pc.fill_null(values, 0).to_numpy()
+        return pa.array(np.bincount(owner, weights=known, minlength=len(owners)))
+
+    rates = {name: total(pc.coalesce(held[f"short_{name}"], held[name])) for name in RATES}
+    counts = {name: total(held[name]) for name in _COUNTS}
+    averages = {name: total(held[name]) for name in _AVERAGES}
+    number = pa.array(np.bincount(owner, minlength=len(owners)))
+    return {**rates, **counts, **averages, "bundle_count": number}
+
+
+def share_liveness(before: PulsarSnapshot, after: PulsarSnapshot) -> None:
+    """Give a snapshot of a simulation the verdicts of the one that it began with."""
+    settings = effective_settings(before)
+    verdicts = liveness_of(before, settings)
+    after.derived.get(_key(settings), lambda: verdicts)
+
+
+def _key(settings: EffectiveSettings) -> tuple[str, float]:
+    return "liveness", settings.number(REPORT_INTERVAL)
 
 
 class _Facts:
