@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from core.pulsar.liveness import DEAD, UNREGISTERED, Liveness, liveness_of
+from core.pulsar.liveness import DEAD, REPORT_INTERVAL, UNREGISTERED, Liveness, liveness_of
 from core.pulsar.liveness import SUSPECTED as SUSPECTED_DEAD
 from core.pulsar.owner_sessions import sessions_of
 from core.pulsar.settings import EffectiveSettings
@@ -78,7 +78,7 @@ OWNED: Final = pa.schema(
         pa.field("session_id", pa.int64()),
         pa.field("held_since", pa.int64(), metadata={"unit": "ms"}),
         pa.field("is_served", pa.bool_()),  # null: unknown
-        pa.field("unserved_since", pa.int64(), metadata={"unit": "ms"}),  # null: unknown, or served
+        pa.field("since", pa.int64(), metadata={"unit": "ms"}),  # null: unknown, or served
         pa.field("unit_state", pa.string()),  # in the extensible manager's channel
         pa.field("topic_count", pa.int64()),
         pa.field("clients", pa.int64()),
@@ -197,7 +197,7 @@ def worst_first(bundles: pa.Table, states: tuple[str, ...] = STATES) -> pa.Table
 
 
 def ownership_of(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> Ownership:
-    """Return who owns what, and which of it does not fit together.
+    """Return who owns what, and which of it does not fit together; cached with the snapshot.
 
     Args:
         snapshot: Any; without claims (a cluster read through REST alone) sessions are unknown.
@@ -205,6 +205,12 @@ def ownership_of(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> Owner
     Cost:
         O(bundles), in columns.
     """
+    key = ("ownership", *(settings.number(one) for one in (_IN_FLIGHT, REPORT_INTERVAL)))
+    made: Ownership = snapshot.derived.get(key, lambda: _ownership(snapshot, settings))
+    return made
+
+
+def _ownership(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> Ownership:
     znodes = _znodes(snapshot, "bundle")
     bundles = snapshot.bundles
     units = _units(snapshot)
@@ -225,7 +231,7 @@ def ownership_of(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> Owner
     disabled = znodes["is_disabled"].take(at), znodes["modified_at"].take(at)
     columns["state"] = _states(snapshot, columns, settings, units, liveness, disabled)
     columns["is_served"] = _served(columns["state"], units["state"])
-    columns["unserved_since"] = _unserved_since(columns, units, liveness, disabled)
+    columns["since"] = _unserved_since(columns, units, liveness, disabled)
     table = pa.Table.from_pydict({name: columns[name] for name in OWNED.names}, schema=OWNED)
     found = pc.value_counts(table["state"]).to_pylist()
     by_state = {row["values"]: row["counts"] for row in found}

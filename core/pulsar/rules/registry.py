@@ -36,10 +36,10 @@ from core.pulsar.rules.metrics import (
     waiting_lookups,
 )
 from core.pulsar.rules.ownership import (
-    conflicting_ownership,
     reported_elsewhere,
     twice_reported,
     unowned_bundles,
+    unserved_bundles,
 )
 from core.pulsar.rules.policies import anti_affinity_crowding, isolation_traps, isolation_violations
 from core.pulsar.rules.reports import capacity_missing, nic_suspicious, stale_reports
@@ -59,7 +59,7 @@ RULES_BY_AREA: Final[Mapping[str, tuple[Rule[HealthContext], ...]]] = {
     "liveness": (silent_brokers, stale_reports),
     "serving": (
         unowned_bundles,
-        conflicting_ownership,
+        unserved_bundles,
         twice_reported,
         reported_elsewhere,
         waiting_lookups,
