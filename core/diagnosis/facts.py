@@ -5,6 +5,7 @@ What a fact costs clients is in its finding; it has no effect on balance, so not
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -56,7 +57,8 @@ def with_facts(
         and not any(_explains(cause, one, explained) for cause in causes)
     ]
     causes += _facts(open_findings)
-    return tuple(sorted(causes, key=_turn))
+    completing = list(itertools.takewhile(_completes, causes))
+    return tuple(sorted(causes, key=lambda one: _turn(one, is_first=one in completing)))
 
 
 def headline(causes: Sequence[Cause], load: str) -> str:
@@ -144,17 +146,19 @@ def _with_severity(cause: Cause, verdict: Verdict, explained: Explained) -> Caus
 def _explains(cause: Cause, finding: Finding, explained: Explained) -> bool:
     if finding.code == cause.code or finding.code in explained.by_cause.get(cause.code, ()):
         return True
-    completes = cause.effect is not None and cause.effect.is_more_complete
-    if completes and finding.code in explained.by_completion:
+    if _completes(cause) and finding.code in explained.by_completion:
         return True
     deciding = cause.keys[:1]
     return bool(deciding) and deciding[0] in (*finding.keys[:1], finding.subject)
 
 
-def _turn(cause: Cause) -> tuple[int, int, tuple[int, ...]]:
-    """Sort key: facts that cost clients, what a simulation proves, settings that contradict."""
-    completes = cause.effect is not None and cause.effect.is_more_complete
-    if cause.effect is not None and not completes:
+def _completes(cause: Cause) -> bool:
+    return cause.effect is not None and cause.effect.is_more_complete
+
+
+def _turn(cause: Cause, *, is_first: bool) -> tuple[int, int, tuple[int, ...]]:
+    """Sort key: what costs clients, what a simulation proves, settings that contradict."""
+    if cause.effect is not None and not is_first:
         return (1, 0, ())
     place = 2 if cause.area in _SETTLED_BY_SEARCH and cause.severity != "error" else 0
     return (place, SEVERITIES.index(cause.severity), tuple(-one for one in cause.cost.rank))

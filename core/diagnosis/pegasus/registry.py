@@ -74,9 +74,8 @@ EXPLAINED: Final = Explained(
     by_cause={
         "level_freezed_by_nodes": ("level_low", "node_dead"),
         "level_freezed": ("level_low",),
-        "level_below_lively": ("level_low",),
-        "dead_node": ("node_dead",),
-        "full_nodes": ("disk_short", "disk_scarce"),
+        "level_too_low": ("level_low",),
+        "node_disks_full": ("disk_short", "disk_scarce"),
     },
     by_completion=(
         *("partitions_dead", "partitions_unreadable", "partitions_unwritable", "partitions_ill"),
