@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 from core.pulsar.owner_sessions import session_text
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.schemas.pulsar import RATES, RESOURCES
-from core.snapshot import PulsarSnapshot
+from core.snapshot import Problem, PulsarSnapshot
 from core.units import datetime_to_ms, format_age, pluralize
 
 State = Literal[
@@ -143,15 +143,20 @@ class Liveness:
     Attributes:
         rows: One a broker that is registered, owns a bundle or is named as the leader; sorted by
             name.
+        interval_s: Longest interval at which a broker must report, seconds.
         late_s: Age above which a report is late, seconds.
         all_old_s: Age of the newest report where every one is late, seconds; ``None``: not so.
-        silent_fleet: Whether no registered broker answered at its address.
+        silent: What the addresses of registered brokers did that gave no answer, by broker.
+        silent_fleet: Whether none of several registered brokers gave one, so that it says nothing
+            about each of them.
         unexamined: Why only ages were judged; blank: sessions or answers were, too.
     """
 
     rows: tuple[BrokerLiveness, ...]
+    interval_s: float
     late_s: float
     all_old_s: float | None
+    silent: Mapping[str, str]
     silent_fleet: bool
     unexamined: str
 
@@ -325,8 +330,10 @@ class _Facts:
         is_judged = is_probed or any(one is not None for one in self.sessions.values())
         return Liveness(
             rows=tuple(self._row(name, is_registered=name in registered) for name in sorted(named)),
+            interval_s=self.interval_s,
             late_s=self.late_s,
             all_old_s=self.all_old_s,
+            silent={name: self.probes[name] for name in self.registered if name in self.probes},
             silent_fleet=self.silent_fleet,
             unexamined="" if is_judged or not named else "sessions are not in this snapshot",
         )
@@ -467,14 +474,36 @@ def silent_addresses(snapshot: PulsarSnapshot) -> dict[str, str]:
     return found
 
 
+def addresses_of_none(snapshot: PulsarSnapshot) -> Iterator[Problem]:
+    """Yield the problems of silent addresses at which no broker is registered."""
+    columns = snapshot.brokers.select(["broker", "web_url", "web_url_tls"])
+    known = {
+        url.rstrip("/").partition("://")[2]
+        for row in columns.to_pylist()
+        for url in (f"http://{row['broker']}", row["web_url"], row["web_url_tls"])
+        if url
+    }
+    for problem in snapshot.manifest.problems:
+        is_silent = problem.code in SILENT and _ADDRESS.match(problem.place)
+        if is_silent and problem.place.rstrip("/").partition("://")[2] not in known:
+            yield problem
+
+
 def _reported(snapshot: PulsarSnapshot) -> dict[str, int]:
-    """Return when each broker last reported, ms since the epoch; absent: unknown."""
-    brokers, loads = snapshot.brokers, snapshot.broker_loads
+    """Return when each broker last reported, ms since the epoch; absent: unknown.
+
+    A report of the modular manager is written into the registration: ZooKeeper's clock has its
+    time for all brokers, so it comes before the broker's own.
+    """
+    brokers, loads, claims = snapshot.brokers, snapshot.broker_loads, snapshot.claims
     pairs = [
         *zip(brokers["broker"].to_pylist(), brokers["reported_at"].to_pylist(), strict=True),
         *zip(loads["broker"].to_pylist(), loads["updated_at"].to_pylist(), strict=True),
     ]
-    return {broker: at for broker, at in pairs if at}
+    reported = {broker: at for broker, at in pairs if at}
+    own = claims.filter(pc.equal(claims["subject_kind"], "broker"))
+    written = zip(own["subject"].to_pylist(), own["modified_at"].to_pylist(), strict=True)
+    return reported | {broker: at for broker, at in written if at and broker in reported}
 
 
 def _owned(snapshot: PulsarSnapshot) -> dict[str, tuple[int, int, int]]:
