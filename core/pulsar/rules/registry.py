@@ -44,10 +44,10 @@ from core.pulsar.rules.metrics import (
     waiting_lookups,
 )
 from core.pulsar.rules.ownership import (
-    conflicting_ownership,
     reported_elsewhere,
     twice_reported,
     unowned_bundles,
+    unserved_bundles,
 )
 from core.pulsar.rules.policies import anti_affinity_crowding, isolation_traps, isolation_violations
 from core.pulsar.rules.reports import capacity_missing, nic_suspicious
@@ -72,7 +72,7 @@ RULES_BY_AREA: Final[Mapping[str, tuple[Rule[HealthContext], ...]]] = {
     ),
     "serving": (
         unowned_bundles,
-        conflicting_ownership,
+        unserved_bundles,
         twice_reported,
         reported_elsewhere,
         waiting_lookups,

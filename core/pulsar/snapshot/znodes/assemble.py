@@ -29,6 +29,7 @@ from core.pulsar.snapshot.znodes.readings import (
 from core.schemas.pulsar import CLAIMS, SETTINGS
 from core.snapshot.model import LoadManager
 from core.snapshot.problems import ProblemLog
+from core.units import pluralize
 
 EXTENSIBLE_LACKS: Final = (
     "Usage and traffic of the brokers are not available: the extensible load manager keeps them in "
@@ -139,7 +140,6 @@ def _all_bundles(
     sources: tuple[tuple[str, Iterable[str]], ...] = (
         ("ownership of bundles", owners),
         ("lastStats of the load reports", reported.names),
-        ("names of bundle averages", averaged),
     )
     for place, named in sources:
         new = [name for name in named if name not in parsed]
@@ -149,6 +149,7 @@ def _all_bundles(
                 _note_stale(name, place, problems)
             else:
                 parsed[name] = part
+    parsed |= _averaged_only(spaces, parsed, averaged, problems)
     unknown = namespace_znodes.complete_from_names(
         spaces, parsed, expect_all=bool(spaces.boundaries)
     )
@@ -160,6 +161,44 @@ def _all_bundles(
             done="Only the bundles that were seen are listed.",
         )
     return parsed
+
+
+def _averaged_only(
+    spaces: namespace_znodes.Spaces,
+    parsed: dict[str, tuple[str, int, int]],
+    averaged: list[str],
+    problems: ProblemLog,
+) -> dict[str, tuple[str, int, int]]:
+    """Return the bundles that only averages name; those of no namespace are left over.
+
+    Averages outlive their bundle: the leader deletes them neither after every split nor with the
+    namespace.
+    """
+    new = [name for name in averaged if name not in parsed]
+    seen = bundle_znodes.parse_bundle_names(new, "names of bundle averages", problems)
+    listed = {*spaces.boundaries, *spaces.named, *(part[0] for part in parsed.values())}
+    is_listing = bool(spaces.boundaries)
+    left = {
+        name: part
+        for name, part in seen.items()
+        if part[0] in spaces.boundaries or (is_listing and part[0] not in listed)
+    }
+    if left:
+        namespaces = sorted({part[0] for part in left.values()})
+        named = ", ".join(namespaces[:_NAMED])
+        more = f" and {len(namespaces) - _NAMED} more namespaces" if namespaces[_NAMED:] else ""
+        problems.add(
+            "leftover",
+            BUNDLE_DATA,
+            f"It has averages of {pluralize(len(left), 'bundle')} that no policies list, of "
+            f"{named}{more}.",
+            done="Left over from splits or deleted namespaces: no lookup assigns them.",
+            severity="info",
+        )
+    return {name: part for name, part in seen.items() if name not in left}
+
+
+_NAMED: Final = 3
 
 
 def _note_stale(bundle: str, place: str, problems: ProblemLog) -> None:
