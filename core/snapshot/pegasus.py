@@ -16,7 +16,7 @@ from core.errors import SnapshotError
 from core.ids import SnapshotId
 from core.schemas import conform, empty
 from core.schemas.pegasus import ADDED_LATER, PEGASUS_TABLES, TABLES_ADDED_LATER
-from core.snapshot.model import Manifest, TableManifest, without_later
+from core.snapshot.model import Manifest, TableManifest, known_columns
 from core.snapshot.store import load_manifest, read_table
 from core.units import datetime_to_ms
 
@@ -70,8 +70,7 @@ class PegasusSnapshot:
             if name in TABLES_ADDED_LATER and not self.tables[name].num_rows:
                 continue
             digest.update(name.encode())
-            known = without_later(self.tables[name], ADDED_LATER.get(name, ()))
-            digest.update(_content(known))
+            digest.update(_content(known_columns(self.tables[name], ADDED_LATER.get(name, ()))))
         return SnapshotId(digest.hexdigest()[:16])
 
 

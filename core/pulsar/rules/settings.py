@@ -58,7 +58,7 @@ def unknown_release(context: HealthContext) -> Iterator[Finding]:
         title="Release is not known",
         measured=Quantity(target.reported or "unknown"),
         limit=Quantity(target.line),
-        severity="warning",
+        severity="unknown",
         subject_kind="cluster",
         subject=context.snapshot.manifest.cluster,
         sentence=target.warning,
