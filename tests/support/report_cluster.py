@@ -229,8 +229,8 @@ def _znodes(facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield {
         "path": "/loadbalance/leader",
         "value": {
-            "serviceUrl": f"http://{brokers[0]['name']}",
-            "brokerId": brokers[0]["name"],
+            "serviceUrl": facts["cluster"].get("leader_url", f"http://{brokers[0]['name']}"),
+            "brokerId": None if "leader_url" in facts["cluster"] else brokers[0]["name"],
         },
     }
     if facts.get("settings"):

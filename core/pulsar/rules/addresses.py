@@ -372,6 +372,52 @@ def odd_ids(context: HealthContext) -> Iterator[Finding]:
         )
 
 
+def leader_by_url(context: HealthContext) -> Iterator[Finding]:
+    """A leader that registered a web address which is no broker's id, though a broker has it.
+
+    Source:
+        Pulsar issue 21897: releases that write no ``brokerId`` name the leader by the web address
+        of its internal listener, and look for that among ids made of the advertised address.
+    """
+    broker = broker_at(context, context.snapshot.manifest.leader)
+    leader = context.snapshot.manifest.leader
+    if broker is None or leader is None:
+        return
+    brokers = context.snapshot.brokers.num_rows
+    yield Finding(
+        code="leader_named_by_url",
+        title="Leader is not found by its address",
+        measured=Quantity(leader),
+        limit=Quantity(broker),
+        severity="warning",
+        subject_kind="broker",
+        subject=broker,
+        servers=(broker,),
+        keys=(ADVERTISED, LISTENERS, "internalListenerName"),
+        sentence=f"The leader is named {leader}, the web address of {broker}; none of the "
+        f"{pluralize(brokers, 'broker')} has that id.",
+        consequence="The others take the leader for inactive, and each places bundles by itself.",
+        hint=f"Give the internal listener the host of {ADVERTISED} on each broker, or upgrade to a "
+        "release whose leader names its broker id.",
+        evidence={"leader": leader, "broker": broker},
+    )
+
+
+def broker_at(context: HealthContext, leader: str | None) -> str | None:
+    """Return the broker whose web address a leader is named by; ``None``: it has an id, or none."""
+    if leader is None or leader in context.measures.brokers:
+        return None
+    named = Address.of("", "id", leader.rstrip("/"))
+    return next(
+        (
+            one.broker
+            for one in Addresses.of(context).all
+            if one.kind in ("http", "https") and (one.host, one.port) == (named.host, named.port)
+        ),
+        None,
+    )
+
+
 def _some(names: Sequence[str]) -> str:
     shown = ", ".join(names[:_SHOWN])
     return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"

@@ -12,6 +12,7 @@ from core.pulsar.measures import DEFAULT_TARGET, Target, measure
 from core.pulsar.rules import measurements
 from core.pulsar.rules.addresses import (
     lacking_addresses,
+    leader_by_url,
     odd_ids,
     shared_addresses,
     unusable_addresses,
@@ -111,6 +112,7 @@ RULES_BY_AREA: Final[Mapping[str, tuple[Rule[HealthContext], ...]]] = {
         shared_addresses,
         lacking_addresses,
         odd_ids,
+        leader_by_url,
         exposed_elsewhere,
     ),
     "policies": (
