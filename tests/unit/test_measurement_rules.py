@@ -230,9 +230,7 @@ def test_direct_memory_that_decides_what_overload_shedder_sheds(
         "loadBalancerLoadSheddingStrategy": f"{SHEDDER}{strategy}",
         "loadBalancerBrokerOverloadedThresholdPercentage": 95,
     }
-    brokers = [
-        {"name": f"b-{at}:8080", "cpu": cpu, "direct_memory": direct} for at in range(3)
-    ]
+    brokers = [{"name": f"b-{at}:8080", "cpu": cpu, "direct_memory": direct} for at in range(3)]
     snapshot = cluster(brokers, release=release, settings=settings)
     assert ("direct_memory_decides" in problems(snapshot, *MEMORY)) is is_named
 

@@ -25,6 +25,7 @@ from core.snapshot import PulsarSnapshot
 SHOWN: Final = 10
 """Bundles that one finding names."""
 
+UNKNOWN_TOPICS: Final = 2
 STORM_EMPTY: Final = 8
 STORM_NARROW: Final = 16
 RING: Final = FULL_UPPER + 1
@@ -144,7 +145,7 @@ class BundleFacts(Protocol):
 
         Args:
             limits: Above which a bundle is split.
-            topics: Fewest and most topics.
+            topics: Fewest and most topics; an unknown count is several.
             namespaces: Only theirs; ``None``: of all.
         """
         ...
@@ -262,7 +263,7 @@ class BundleTable:
         """Compare columns."""
         bundles = self.snapshot.bundles
         rate, flow = (np.nan_to_num(values) for values in compared_rates(self.snapshot))
-        count = np.nan_to_num(column_values(bundles, "topic_count"))
+        count = np.nan_to_num(column_values(bundles, "topic_count"), nan=UNKNOWN_TOPICS)
         sessions = np.nan_to_num(
             column_values(bundles, "producer_count") + column_values(bundles, "consumer_count")
         )

@@ -25,6 +25,7 @@ from core.pulsar.rules.bundle_facts import (
     SHOWN,
     STORM_EMPTY,
     STORM_NARROW,
+    UNKNOWN_TOPICS,
     Guests,
     Misplaced,
     Picked,
@@ -213,7 +214,7 @@ class SparkBundles:
         """Compare columns."""
         is_extensible = self.cluster.manifest.load_manager == "extensible"
         rate, flow = (_compared(kind, is_last=is_extensible) for kind in _KINDS)
-        count = sf.coalesce(sf.col("topic_count"), sf.lit(0))
+        count = sf.coalesce(sf.col("topic_count"), sf.lit(UNKNOWN_TOPICS))
         sessions = sf.coalesce(sf.col("producer_count") + sf.col("consumer_count"), sf.lit(0))
         shares = [
             count / max(limits.topics, 1),
