@@ -103,12 +103,12 @@ def with_storms(snapshot: PulsarSnapshot) -> PulsarSnapshot:
         for row in rows[start : start + 25]:
             middle = (lower + upper) // 2
             _cut(row, number, middle, min(upper, 0xFFFFFFFF))
-            row |= dict.fromkeys((*RATES, *(f"long_{rate}" for rate in RATES)), 0.0)
+            row.update(dict.fromkeys((*RATES, *(f"long_{rate}" for rate in RATES)), 0.0))
             row["topic_count"] = 0
             upper = middle
         hot = rows[start + 25]
         _cut(hot, number, lower, upper)
-        hot |= {name: 2e4 * (number + 1) for name in ("msg_rate_in", "msg_rate_out")}
+        hot |= dict.fromkeys(("msg_rate_in", "msg_rate_out"), 20000.0 * (number + 1))
         hot |= {f"long_{name}": None for name in RATES} | {"topic_count": 1}
     rows.sort(key=lambda row: (row["namespace"], row["lower"], row["upper"]))
     table = pa.Table.from_pylist(rows, schema=snapshot.bundles.schema)

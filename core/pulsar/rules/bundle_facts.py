@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.arrays import column_values, row_of
+from core.arrays import Floats, column_values, row_of
 from core.ids import FULL_UPPER
+from core.pulsar.quotas import known_sum
 from core.pulsar.split.algorithms import SplitLimits
-from core.pulsar.split.rates import compared_rates
 from core.snapshot import PulsarSnapshot
 
 SHOWN: Final = 10
@@ -140,7 +140,7 @@ class BundleFacts(Protocol):
     ) -> Picked:
         """Return those above a limit of splits, the farthest above first.
 
-        Columns as :func:`over_schema` has them: rates as the next check compares them, ``excess``
+        Columns as :func:`over_schema` has them: rates as the next check compares them (but for quotas), ``excess``
         the largest share of a limit.
 
         Args:
@@ -262,7 +262,7 @@ class BundleTable:
     ) -> Picked:
         """Compare columns."""
         bundles = self.snapshot.bundles
-        rate, flow = (np.nan_to_num(values) for values in compared_rates(self.snapshot))
+        rate, flow = (self._compared(kind) for kind in ("msg_rate", "msg_throughput"))
         count = np.nan_to_num(column_values(bundles, "topic_count"), nan=UNKNOWN_TOPICS)
         sessions = np.nan_to_num(
             column_values(bundles, "producer_count") + column_values(bundles, "consumer_count")
@@ -286,6 +286,15 @@ class BundleTable:
         for name, values in (("rate", rate), ("throughput", flow), ("excess", excess)):
             found = found.append_column(name, pa.array(values[rows]))
         return Picked.all_of(found.cast(over_schema()))
+
+    def _compared(self, kind: str) -> Floats:
+        """Return in + out as the next check has it, without the quotas that begin an average."""
+        bundles = self.snapshot.bundles
+        rate = known_sum(bundles, f"{kind}_in", f"{kind}_out")
+        if self.snapshot.manifest.load_manager != "extensible":
+            held = known_sum(bundles, f"long_{kind}_in", f"long_{kind}_out")
+            rate = np.where(np.isnan(held), rate, held)
+        return np.nan_to_num(rate)
 
     def storms(self) -> Picked:
         """Count by namespace, and look for the busiest bundle of those that remain."""
