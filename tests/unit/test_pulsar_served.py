@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from claims import claimed, with_claims
 from fleet_builder import NOON, make_snapshot
@@ -18,8 +20,9 @@ from core.pulsar.owners import ownership_of
 from core.pulsar.rules.registry import assess
 from core.pulsar.served import Service, service_of, unregistered_words
 from core.pulsar.settings import effective_settings
-from core.schemas.pulsar import UNIT_STATES
+from core.schemas.pulsar import ADDED_LATER, UNIT_STATES
 from core.snapshot import PulsarSnapshot
+from core.snapshot.store import load_snapshot, save_snapshot
 from core.units import datetime_to_ms
 
 NOW_MS = datetime_to_ms(NOON)
@@ -233,3 +236,14 @@ def test_a_broker_has_one_line_with_its_session_and_its_lead() -> None:
     assert len(names) == len(set(names)) == 4
     leaders = [row for row in found.sessions.to_pylist() if row["leads"]]
     assert [bool(row["session_id"]) for row in leaders] == [True]
+
+
+def test_a_snapshot_from_before_these_columns_loads_and_keeps_its_id(tmp_path: Path) -> None:
+    save_snapshot(fleet(), tmp_path / "old")
+    path = tmp_path / "old" / "claims.parquet"
+    pq.write_table(pq.read_table(path).drop_columns([*ADDED_LATER["claims"]]), path)
+    again = load_snapshot(tmp_path / "old")
+    assert again.snapshot_id == fleet().snapshot_id
+    assert again.claims["is_disabled"].null_count == again.claims.num_rows
+    assert served(again).state == owners.HELD
+    assert disabled(None).snapshot_id != fleet().snapshot_id
