@@ -3,8 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from connectors.config.model import ClusterConfig, TrimtabConfig
+from connectors.zookeeper.client import new_client
 from core.errors import ConfigError, UnknownNameError
 
 WHOLE = """
