@@ -160,8 +160,9 @@ def captured(snapshot: Any, out: Path) -> Answer:
             note(f"{problem.severity}: {problem.place}: {problem.what} {problem.done}".rstrip())
 
     manifest = snapshot.manifest
+    coverage = [one.coverage_ratio for one in manifest.tables.values()]
     is_partial = any(one.severity == "error" for one in manifest.problems) or any(
-        (one.coverage_ratio or 1.0) < 1.0 for one in manifest.tables.values() if one.expected
+        ratio is not None and ratio < 1.0 for ratio in coverage
     )
     code = EXIT_INCOMPLETE if is_partial else EXIT_DONE
     return Answer(answers.captured(snapshot, out), show, exit_code=code)
