@@ -15,7 +15,7 @@ from core.errors import InputError
 from core.findings.finding import Fix
 from core.units import format_ratio, pluralize
 from dashboard import services
-from dashboard.cli import systems
+from dashboard.cli import answers, systems
 from dashboard.cli.config import config_words, read_config
 from dashboard.cli.history.moments import moment
 from dashboard.cli.options import Config, Json, Source
@@ -154,6 +154,7 @@ def _answered(
         "answer": _answer(found),
         "subject": found.subject or None,
         "causes": [_cause_json(one, command_of(one)) for one in found.causes],
+        "scope": [] if found.verdict is None else answers.scope(found.verdict),
         "tried": found.tried,
         "untried": found.untried,
         "cut_short": found.cut_short,

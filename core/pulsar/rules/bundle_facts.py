@@ -140,8 +140,8 @@ class BundleFacts(Protocol):
     ) -> Picked:
         """Return those above a limit of splits, the farthest above first.
 
-        Columns as :func:`over_schema` has them: rates as the next check compares them (but for quotas), ``excess``
-        the largest share of a limit.
+        Columns as :func:`over_schema` has them: rates as the next check compares them, but for
+        quotas; ``excess`` the largest share of a limit.
 
         Args:
             limits: Above which a bundle is split.

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 MAX_ROWS = 5
 UNKNOWN = "\N{EN DASH}"
 COLUMNS = (
-    *("cause", "objects", "measured", "limit", "now", "fixed"),
+    *("cause", "affected", "objects", "measured", "limit", "now", "fixed"),
     *("moves", "back", "converges", "code"),
 )
+EFFECT = ("fixed", "fixed_bar", "moves", "back", "converges")
+"""Columns that only causes with an effect on balance fill."""
 
 
 def title_of(cause: Cause) -> str:
@@ -30,10 +32,11 @@ def title_of(cause: Cause) -> str:
 
 def rows_of(found: Diagnosis) -> pd.DataFrame:
     """Return one row a cause, best first; deviations in percent of the mean."""
-    return pd.DataFrame(
+    rows = pd.DataFrame(
         [
             {
                 "cause": title_of(cause),
+                "affected": affected_words(cause) or None,
                 "objects": ", ".join(cause.objects[:2]) or ", ".join(cause.keys[:1]),
                 "measured": _value(cause.measured, cause.unit),
                 "limit": _value(cause.threshold, cause.unit),
@@ -44,6 +47,15 @@ def rows_of(found: Diagnosis) -> pd.DataFrame:
         ],
         columns=list(COLUMNS),
     )
+    whole = {"moves": "Int64", "back": "Int64"}
+    return rows.astype({"now": "float64", "fixed": "float64", **whole})
+
+
+def affected_words(cause: Cause) -> str:
+    """Return what a cause costs clients now, by its largest part; empty: nothing, or unknown."""
+    cost = cause.cost
+    counts = ((cost.bundles, "bundle"), (cost.topics, "topic"), (cost.connections, "connection"))
+    return next((pluralize(count, noun) for count, noun in counts if count), "")
 
 
 def _effect(effect: Effect | None) -> dict[str, object]:
