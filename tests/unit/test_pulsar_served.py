@@ -150,7 +150,7 @@ def unit(state: str, age_ms: int, **changes: Any) -> PulsarSnapshot:
         ("Deleted", 95 * MINUTE_MS, owners.REFUSED, False),
     ],
 )
-def test_states_of_the_channel(state: str, age_ms: int, expected: str, is_served: bool) -> None:  # noqa: FBT001
+def test_states_of_the_channel(state, age_ms, expected, is_served):
     found = served(unit(state, age_ms))
     assert (found.state, found.is_served) == (expected, is_served)
     assert bool(found.why_not) == (not is_served)
