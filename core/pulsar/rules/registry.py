@@ -19,6 +19,7 @@ from core.pulsar.rules.fleet import (
     unsupported_load_manager,
 )
 from core.pulsar.rules.isolation import domains_shape, isolation_intruders, isolation_shape
+from core.pulsar.rules.leader import leader_inactive
 from core.pulsar.rules.liveness import (
     brokers_not_alive,
     missing_reports,
@@ -78,7 +79,7 @@ RULES_BY_AREA: Final[Mapping[str, tuple[Rule[HealthContext], ...]]] = {
         slow_writes,
         slow_requests,
     ),
-    "leader": (leader_missing,),
+    "leader": (leader_missing, leader_inactive),
     "load": (
         overloaded_brokers,
         traffic_deviation,

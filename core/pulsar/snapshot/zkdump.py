@@ -167,12 +167,16 @@ class _Taken:
 
     def take(self, path: str, raw: bytes, mtime: int | None) -> None:
         """Keep one znode when it is one of those that matter."""
+        readings = self.readings
         self.newest_mtime = max(self.newest_mtime, mtime or 0)
+        if mtime and path.startswith(f"{roots.BUNDLE_DATA}/"):
+            readings.bundle_data_written = max(readings.bundle_data_written or 0, mtime)
+        elif mtime and path.startswith(f"{roots.BROKER_AVERAGES}/"):
+            readings.averages_written[path[len(roots.BROKER_AVERAGES) + 1 :]] = mtime
         for root, keep in self._under:
             if path.startswith(f"{root}/"):
                 keep(path[len(root) + 1 :], raw, mtime)
                 return
-        readings = self.readings
         if path in roots.LEADERS:
             readings.leader, readings.leader_place = raw, path
             self.count += 1

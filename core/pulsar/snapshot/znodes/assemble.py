@@ -19,6 +19,7 @@ from core.pulsar.snapshot.znodes.brokers import Registry
 from core.pulsar.snapshot.znodes.bundles import Reported
 from core.pulsar.snapshot.znodes.decode import UNREADABLE
 from core.pulsar.snapshot.znodes.readings import (
+    BROKER_AVERAGES,
     BROKERS,
     BUNDLE_DATA,
     CONFIGURATION,
@@ -342,6 +343,7 @@ def claims_table(
     if readings.leader_held is not None:
         parts.append(_znodes("leader", [readings.leader_place], [leader], [readings.leader_held]))
     parts.append(_reports(registry, reported))
+    parts.append(_written(readings))
     keys = [(name, "ascending") for name in ("subject_kind", "subject", "source", "broker")]
     return pa.concat_tables(parts).sort_by(keys)
 
@@ -368,6 +370,31 @@ def _znodes(
         },
         schema=CLAIMS,
     )
+
+
+SELF_WRITTEN_MS: Final = 60_000
+"""A broker writes empty averages of its own within this of its registration, when it starts."""
+
+
+def _written(readings: Readings) -> pa.Table:
+    """Return when the leader wrote its averages last: a row for bundles, one for brokers."""
+    held = readings.brokers_held
+    own = {name: held[name].created_at or 0 for name in held}
+    by_leader = [
+        at
+        for name, at in readings.averages_written.items()
+        if not 0 <= at - own.get(name, 0) <= SELF_WRITTEN_MS
+    ]
+    newest = {
+        BUNDLE_DATA: readings.bundle_data_written,
+        BROKER_AVERAGES: max(by_leader, default=None),
+    }
+    rows = [
+        {"subject_kind": "averages", "subject": path, "source": "written", "modified_at": at}
+        for path, at in newest.items()
+        if at
+    ]
+    return pa.Table.from_pylist(rows, schema=CLAIMS)
 
 
 def _reports(registry: Registry, reported: Reported) -> pa.Table:
