@@ -10,6 +10,7 @@ import numpy as np
 from core.findings.engine import Rule, run_rules, worst_first
 from core.findings.finding import Finding
 from core.pulsar.measures import measure
+from core.pulsar.rules import measurements
 from core.pulsar.rules.context import HealthContext
 from core.pulsar.rules.doctor import alike, capacity, contradictions, host_load, policies, recorded
 from core.pulsar.rules.doctor.groups import Comparison, compare_brokers
@@ -24,6 +25,7 @@ DOCTOR_RULES: Final[tuple[Rule[HealthContext], ...]] = (
     *alike.RULES,
     *capacity.RULES,
     *host_load.RULES,
+    *measurements.RULES,
     *policies.RULES,
     *recorded.RULES,
 )
