@@ -11,7 +11,15 @@ from core.findings.engine import Rule, run_rules, worst_first
 from core.findings.finding import Finding
 from core.pulsar.measures import measure
 from core.pulsar.rules.context import HealthContext
-from core.pulsar.rules.doctor import alike, capacity, contradictions, host_load, policies, recorded
+from core.pulsar.rules.doctor import (
+    alike,
+    capacity,
+    contradictions,
+    file_keys,
+    host_load,
+    policies,
+    recorded,
+)
 from core.pulsar.rules.doctor.groups import Comparison, compare_brokers
 from core.pulsar.rules.doctor.model import AREAS
 from core.pulsar.rules.recorded_past import RecordedPast
@@ -22,6 +30,7 @@ from core.units import pluralize
 
 DOCTOR_RULES: Final[tuple[Rule[HealthContext], ...]] = (
     *contradictions.RULES,
+    *file_keys.RULES,
     *alike.RULES,
     *capacity.RULES,
     *host_load.RULES,

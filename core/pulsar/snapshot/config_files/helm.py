@@ -1,0 +1,245 @@
+"""Settings of brokers in the values of a Helm chart, or in a manifest.
+
+| layout | settings | options of Java |
+|---|---|---|
+| apache/pulsar-helm-chart, datastax/pulsar-helm-chart | ``broker.configData`` | ``PULSAR_MEM`` in it |
+| streamnative/charts (sn-platform) | ``broker.configData`` | ``broker.jvm`` |
+| ``PulsarBroker`` of the StreamNative operator | ``spec.config.custom`` | ``spec.pod.jvmOptions`` |
+| a rendered ``ConfigMap`` of the brokers | ``data`` | ``PULSAR_MEM`` in it |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from core.errors import InputError
+from core.findings.finding import Finding
+from core.findings.quantity import Quantity
+from core.pulsar.catalogue.broker_keys import broker_keys
+from core.pulsar.snapshot.config_files.memory import memory_limits
+from core.pulsar.snapshot.config_files.model import PREFIX, BrokerConfig
+from core.pulsar.snapshot.input_files import read_input
+
+FORMS: Final = (
+    "Known layouts: broker.configData (apache/pulsar-helm-chart, streamnative/charts), "
+    "a PulsarBroker with spec.config.custom, a ConfigMap of the brokers."
+)
+_MOST_NESTED: Final = 3
+"""A chart that has another one as a dependency holds its values below the name of it."""
+_MAX_NODES: Final = 200_000
+"""Nodes of a document with its aliases; a file of a few bytes may stand for billions."""
+_VARIABLE: Final = re.compile(r"[A-Z][A-Z0-9_]*\Z|PF_\w+\Z")
+_TEMPLATE: Final = "{{"
+_VERSION: Final = re.compile(r"\d+\.\d+(\.\d+)?")
+
+
+@dataclass(slots=True)
+class _Found:
+    """One part of the file that configures brokers."""
+
+    place: str
+    config: Mapping[Any, Any]
+    options: list[str] = field(default_factory=list)
+    image: str = ""
+    brokers: Any = None
+    is_config_map: bool = False
+
+
+def read_helm_values(path: Path) -> BrokerConfig:
+    """Read the values of a chart, or manifests.
+
+    Several parts, such as a file of several ``PulsarBroker``, count together; the last value of a
+    key counts.
+
+    Raises:
+        InputError: The file cannot be read, is no YAML, or has none of the known layouts.
+    """
+    parts = [part for document in _documents(path) for part in _parts(document)]
+    if not parts:
+        raise InputError(f"{path} configures no broker.", hint=FORMS)
+    values: dict[str, str] = {}
+    lines: dict[str, str] = {}
+    remarks: list[Finding] = []
+    unread: list[str] = []
+    for part in parts:
+        remarks += _not_texts(part)
+        for key, value in part.config.items():
+            name = str(key).removeprefix(PREFIX)
+            if value is None or isinstance(value, Mapping | list):
+                continue
+            text = _text(value)
+            if _TEMPLATE in text:
+                unread.append(f"{name} is a template of Helm: its value is not known here.")
+            elif not _VARIABLE.match(str(key)):
+                values[name] = text
+                lines[name] = f"{part.place}.{key}"
+    options = " ".join(text for part in parts for text in _options(part))
+    heap, direct = memory_limits(options)
+    counts = [part.brokers for part in parts if isinstance(part.brokers, int)]
+    return BrokerConfig(
+        name=path.name,
+        values=values,
+        lines=lines,
+        remarks=tuple(remarks),
+        unread=tuple(unread),
+        release=next(filter(None, (_release(part.image) for part in parts)), None),
+        brokers=max(1, *counts, 1),
+        heap_mib=heap,
+        direct_memory_mib=direct,
+        is_helm=True,
+    )
+
+
+def _documents(path: Path) -> list[Any]:
+    body = read_input(path, FORMS)
+    try:
+        documents = list(yaml.safe_load_all(body.decode("utf-8-sig")))
+    except UnicodeDecodeError as exc:
+        raise InputError(f"{path} is not text in UTF-8.", hint=FORMS) from exc
+    except yaml.MarkedYAMLError as exc:
+        line = "" if exc.problem_mark is None else f" line {exc.problem_mark.line + 1}"
+        raise InputError(
+            f"{path}{line} is not YAML: {exc.problem}.",
+            hint="Pass the values as `helm get values` prints them, not a template.",
+        ) from exc
+    except (yaml.YAMLError, ValueError, RecursionError) as exc:
+        raise InputError(f"{path} is not YAML.", hint=FORMS) from exc
+    if _is_too_large(documents):
+        raise InputError(f"{path} is too large with its aliases.", hint=FORMS)
+    return documents
+
+
+def _is_too_large(documents: list[Any]) -> bool:
+    pending, seen = list(documents), 0
+    while pending:
+        seen += 1
+        if seen > _MAX_NODES:
+            return True
+        node = pending.pop()
+        if isinstance(node, Mapping):
+            pending += node.values()
+        elif isinstance(node, list):
+            pending += node
+    return False
+
+
+def _parts(document: Any) -> Iterator[_Found]:
+    if not isinstance(document, Mapping):
+        return
+    kind = document.get("kind")
+    if kind == "List":
+        for one in document.get("items") or ():
+            yield from _parts(one)
+    elif kind == "PulsarBroker":
+        yield from _operator(document)
+    elif kind == "ConfigMap":
+        yield from _config_map(document)
+    elif kind is None:
+        yield from _values(document, "", document)
+
+
+def _operator(document: Mapping[Any, Any]) -> Iterator[_Found]:
+    spec = _mapping(document.get("spec"))
+    config = _mapping(spec.get("config"))
+    options = _mapping(_mapping(spec.get("pod")).get("jvmOptions"))
+    yield _Found(
+        "spec.config.custom",
+        _mapping(config.get("custom")),
+        _jvm(options),
+        str(spec.get("image") or ""),
+        spec.get("replicas"),
+    )
+
+
+def _config_map(document: Mapping[Any, Any]) -> Iterator[_Found]:
+    data = _mapping(document.get("data"))
+    metadata = _mapping(document.get("metadata"))
+    component = _mapping(metadata.get("labels")).get("component")
+    if component == "broker" or str(metadata.get("name") or "").endswith("broker"):
+        yield _Found("data", data, is_config_map=True)
+
+
+def _values(node: Mapping[Any, Any], place: str, top: Mapping[Any, Any]) -> Iterator[_Found]:
+    broker = node.get("broker")
+    if isinstance(broker, Mapping) and ({"configData", "jvm", "replicaCount"} & broker.keys()):
+        images = _mapping(_mapping(node.get("images")).get("broker"))
+        image = images.get("tag") or node.get("defaultPulsarImageTag") or top.get("pulsar_version")
+        yield _Found(
+            f"{place}broker.configData",
+            _mapping(broker.get("configData")),
+            _jvm(_mapping(broker.get("jvm"))),
+            f":{image}" if image else "",
+            broker.get("replicaCount"),
+        )
+        return
+    if place.count(".") < _MOST_NESTED:
+        for name, below in node.items():
+            if isinstance(below, Mapping):
+                yield from _values(below, f"{place}{name}.", top)
+
+
+def _jvm(options: Mapping[Any, Any]) -> list[str]:
+    names = ("memoryOptions", "extraOptions")
+    return [
+        str(one)
+        for name in names
+        for one in (options.get(name) if isinstance(options.get(name), list) else ())
+    ]
+
+
+def _options(part: _Found) -> list[str]:
+    keys = ("PULSAR_MEM", "PULSAR_EXTRA_OPTS", "OPTS")
+    return [str(part.config.get(key) or "") for key in keys] + part.options
+
+
+def _mapping(node: Any) -> Mapping[Any, Any]:
+    return node if isinstance(node, Mapping) else {}
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value).strip()
+
+
+def _release(image: str) -> str | None:
+    """Return the version in the tag of an image, ``apachepulsar/pulsar-all:4.0.8``."""
+    match = _VERSION.match(image.rpartition(":")[2].removeprefix("v"))
+    return match[0] if match else None
+
+
+def _not_texts(part: _Found) -> Iterator[Finding]:
+    """Yield the values that Kubernetes refuses: in a ConfigMap every value is a text.
+
+    Source:
+        apache/pulsar-helm-chart ``broker-configmap.yaml``: ``toYaml .Values.broker.configData``.
+    """
+    odd = sorted(
+        str(key)
+        for key, value in part.config.items()
+        if isinstance(value, bool | int | float)
+        and (str(key).removeprefix(PREFIX) in broker_keys() or str(key).startswith(PREFIX))
+    )
+    if not odd:
+        return
+    names = ", ".join(key.removeprefix(PREFIX) for key in odd[:3])
+    more = f" and {len(odd) - 3} more" if odd[3:] else ""
+    are = "are numbers or truth values" if len(odd) > 1 else "is a number or a truth value"
+    yield Finding(
+        code="value_not_text",
+        title="Value in the chart is no text",
+        measured=Quantity(len(odd), "values" if len(odd) > 1 else "value"),
+        limit=Quantity(0),
+        severity="warning",
+        area="settings",
+        keys=tuple(key.removeprefix(PREFIX) for key in odd),
+        sentence=f"{names}{more} in {part.place} {are}, not text in quotes.",
+        consequence="Kubernetes refuses a ConfigMap with such a value, and Helm writes large "
+        "numbers as 1e+06, which brokers cannot read.",
+        hint='Put the value in quotes: key: "10".',
+        evidence={"place": part.place, "rows": odd},
+    )
