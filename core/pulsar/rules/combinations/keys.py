@@ -102,7 +102,7 @@ def taken_for_another(case: Case) -> Iterator[Finding]:
             severity="warning",
             keys=(_OLD_PLACEMENT,),
             sentence=f"{_OLD_PLACEMENT} is {held}"
-            + ("." if is_value else f", and no value of it ({', '.join(_OLD_PLACEMENTS)}) is."),
+            + ("." if is_value else f", which is no value of it ({', '.join(_OLD_PLACEMENTS)})."),
             consequence="Only the legacy simple manager reads that key, so it does nothing here: "
             + (
                 "the extensible manager places bundles by load."

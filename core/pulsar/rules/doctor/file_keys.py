@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from core.findings.engine import Rule
-from core.findings.finding import Finding, Fix
+from core.findings.finding import Finding
 from core.findings.quantity import Quantity
 from core.pulsar.catalogue.broker_keys import (
     BrokerKey,
@@ -18,6 +18,7 @@ from core.pulsar.catalogue.broker_keys import (
 )
 from core.pulsar.presets import upstream_words
 from core.pulsar.rules.context import HealthContext
+from core.pulsar.rules.doctor.model import settings_fix
 from core.pulsar.settings import SETTING_BY_KEY
 
 _WHOLE: Final = re.compile(r"[+-]?\d+\Z")
@@ -104,7 +105,7 @@ def dead_keys(context: HealthContext) -> Iterator[Finding]:
         if key in SETTING_BY_KEY or key not in known or known[key].exists_in(target.line):
             continue
         (gone if known[key].until else early).append(key)
-    for keys, word in ((gone, "not any more"), (early, "not yet")):
+    for keys, word in ((gone, "no longer has"), (early, "does not have yet")):
         if keys:
             yield Finding(
                 code="keys_of_other_releases",
@@ -113,9 +114,9 @@ def dead_keys(context: HealthContext) -> Iterator[Finding]:
                 measured=Quantity(len(keys), "keys" if len(keys) > 1 else "key"),
                 area="settings",
                 keys=tuple(keys),
-                sentence=f"Release {target.name} has {word}: {_named(keys)}.",
+                sentence=f"Release {target.name} {word}: {_named(keys)}.",
                 consequence="Brokers pass over them: the values are not in effect.",
-                hint="Remove the lines, or name the release with --release.",
+                hint="Remove the lines, unless another release is meant.",
                 evidence={
                     "rows": [
                         {"key": key, "since": known[key].since, "until": known[key].until or None}
@@ -220,10 +221,7 @@ def _beyond(context: HealthContext, key: str, text: str) -> Iterator[Finding]:
         sentence=f"{key} is {text}, a share from 0 to {whole} ({setting.unit}).",
         consequence=f"{setting.meaning} With {text} that never happens, or always.",
         hint=_default_hint(context, key),
-        fix=Fix(
-            lines=(f"{key}={upstream_words(context.settings.default_of(key))}",),
-            restart=setting.takes_effect == "restart",
-        ),
+        fix=settings_fix({key: context.settings.default_of(key)}),
     )
 
 

@@ -23,7 +23,7 @@ from core.findings.finding import Finding
 from core.findings.quantity import Quantity
 from core.pulsar.catalogue.broker_keys import broker_keys
 from core.pulsar.snapshot.config_files.memory import memory_limits
-from core.pulsar.snapshot.config_files.model import PREFIX, BrokerConfig
+from core.pulsar.snapshot.config_files.model import PREFIX, VARIABLE, BrokerConfig, several_values
 from core.pulsar.snapshot.input_files import read_input
 
 FORMS: Final = (
@@ -34,7 +34,6 @@ _MOST_NESTED: Final = 3
 """A chart that has another one as a dependency holds its values below the name of it."""
 _MAX_NODES: Final = 200_000
 """Nodes of a document with its aliases; a file of a few bytes may stand for billions."""
-_VARIABLE: Final = re.compile(r"[A-Z][A-Z0-9_]*\Z|PF_\w+\Z")
 _TEMPLATE: Final = "{{"
 _VERSION: Final = re.compile(r"\d+\.\d+(\.\d+)?")
 
@@ -51,6 +50,23 @@ class _Found:
     is_config_map: bool = False
 
 
+class _Loader(yaml.SafeLoader):
+    """Remembers the keys that one mapping has twice, of which YAML takes the last."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self.twice: list[tuple[str, list[tuple[int, str]]]] = []
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002  # the signature of PyYAML
+        held: dict[str, list[tuple[int, str]]] = {}
+        for key, value in node.value:
+            if isinstance(key, yaml.ScalarNode) and isinstance(value, yaml.ScalarNode):
+                entry = (value.start_mark.line + 1, value.value.strip())
+                held.setdefault(key.value, []).append(entry)
+        self.twice += [(key, found) for key, found in held.items() if len(set(found)) > 1]
+        return super().construct_mapping(node, deep)
+
+
 def read_helm_values(path: Path) -> BrokerConfig:
     """Read the values of a chart, or manifests.
 
@@ -60,12 +76,14 @@ def read_helm_values(path: Path) -> BrokerConfig:
     Raises:
         InputError: The file cannot be read, is no YAML, or has none of the known layouts.
     """
-    parts = [part for document in _documents(path) for part in _parts(document)]
+    documents, twice = _documents(path)
+    parts = [part for document in documents for part in _parts(document)]
     if not parts:
         raise InputError(f"{path} configures no broker.", hint=FORMS)
     values: dict[str, str] = {}
     lines: dict[str, str] = {}
-    remarks: list[Finding] = []
+    known = {str(key) for part in parts for key in part.config}
+    remarks = [several_values(key, held) for key, held in twice if key in known]
     unread: list[str] = []
     for part in parts:
         remarks += _not_texts(part)
@@ -76,9 +94,9 @@ def read_helm_values(path: Path) -> BrokerConfig:
             text = _text(value)
             if _TEMPLATE in text:
                 unread.append(f"{name} is a template of Helm: its value is not known here.")
-            elif not _VARIABLE.match(str(key)):
+            elif not VARIABLE.match(str(key)):
                 values[name] = text
-                lines[name] = f"{part.place}.{key}"
+                lines[name] = f"in {part.place}"
     options = " ".join(text for part in parts for text in _options(part))
     heap, direct = memory_limits(options)
     counts = [part.brokers for part in parts if isinstance(part.brokers, int)]
@@ -96,10 +114,14 @@ def read_helm_values(path: Path) -> BrokerConfig:
     )
 
 
-def _documents(path: Path) -> list[Any]:
+def _documents(path: Path) -> tuple[list[Any], list[tuple[str, list[tuple[int, str]]]]]:
+    """Return the documents of a file, and the keys that have several values with their lines."""
     body = read_input(path, FORMS)
+    documents: list[Any] = []
     try:
-        documents = list(yaml.safe_load_all(body.decode("utf-8-sig")))
+        loader = _Loader(body.decode("utf-8-sig"))
+        while loader.check_data():
+            documents.append(loader.get_data())
     except UnicodeDecodeError as exc:
         raise InputError(f"{path} is not text in UTF-8.", hint=FORMS) from exc
     except yaml.MarkedYAMLError as exc:
@@ -112,7 +134,7 @@ def _documents(path: Path) -> list[Any]:
         raise InputError(f"{path} is not YAML.", hint=FORMS) from exc
     if _is_too_large(documents):
         raise InputError(f"{path} is too large with its aliases.", hint=FORMS)
-    return documents
+    return documents, loader.twice
 
 
 def _is_too_large(documents: list[Any]) -> bool:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from core.findings.finding import Finding
+from core.findings.quantity import Quantity
 from core.pulsar.catalogue.broker_keys import broker_keys
 from core.pulsar.settings import SETTING_BY_KEY
 
 PREFIX: Final = "PULSAR_PREFIX_"
 """Before a key that the images write into ``broker.conf`` even where it is not in there."""
+
+VARIABLE: Final = re.compile(r"[A-Z][A-Z0-9_]*\Z|PF_\w+\Z")
+"""Variables of the environment that are no keys of ``broker.conf``."""
 
 
 def shown_value(key: str, value: str) -> str:
@@ -19,6 +24,33 @@ def shown_value(key: str, value: str) -> str:
     known = broker_keys().get(key)
     is_plain = key in SETTING_BY_KEY or (known is not None and known.kind not in ("text", "names"))
     return (value or "blank") if is_plain else "(not shown)"
+
+
+def several_values(key: str, held: Sequence[tuple[int, str]]) -> Finding:
+    """Return the finding on a key that a file has with several values.
+
+    Args:
+        key: As the file writes it.
+        held: Line and value of each, in the order of the file.
+    """
+    name = key.removeprefix(PREFIX)
+    shown = [(line, shown_value(name, value)) for line, value in held]
+    places = ", ".join(f"{value} (line {line})" for line, value in shown)
+    return Finding(
+        code="key_twice",
+        title="Setting has several values in the file",
+        measured=Quantity(len(shown), "values"),
+        limit=Quantity(1),
+        severity="warning",
+        subject_kind="setting",
+        subject=name,
+        area="settings",
+        keys=(name,),
+        sentence=f"{name} has {len(shown)} values in the file: {places}.",
+        consequence=f"The last one counts: {shown[-1][1]}.",
+        hint="Keep one of the lines.",
+        evidence={"rows": [{"line": line, "value": value} for line, value in shown]},
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

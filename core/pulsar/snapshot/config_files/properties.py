@@ -12,9 +12,8 @@ import javaproperties
 
 from core.errors import InputError
 from core.findings.finding import Finding
-from core.findings.quantity import Quantity
 from core.pulsar.snapshot.config_files.memory import memory_limits
-from core.pulsar.snapshot.config_files.model import PREFIX, BrokerConfig, shown_value
+from core.pulsar.snapshot.config_files.model import PREFIX, VARIABLE, BrokerConfig, several_values
 from core.pulsar.snapshot.input_files import read_input
 
 _HINT: Final = "Name a broker.conf: one KEY=VALUE per line."
@@ -48,10 +47,14 @@ def read_broker_conf(path: Path) -> BrokerConfig:
     remarks += _twice(entries)
     values: dict[str, str] = {}
     lines: dict[str, str] = {}
+    options = ""
     for entry in entries:
-        values[entry.key] = entry.value
-        lines[entry.key] = f"line {entry.line}"
-    heap, direct = memory_limits(values.get(_MEMORY, ""))
+        if VARIABLE.match(entry.key):
+            options = entry.value if entry.key == _MEMORY else options
+        else:
+            values[entry.key] = entry.value
+            lines[entry.key] = f"line {entry.line}"
+    heap, direct = memory_limits(options)
     return BrokerConfig(
         name=path.name,
         values=values,
@@ -107,33 +110,9 @@ def _byte_order_mark(first: _Entry) -> Iterator[Finding]:
 
 def _twice(entries: list[_Entry]) -> Iterator[Finding]:
     """Yield the keys that have several values."""
-    held: dict[str, list[_Entry]] = {}
+    held: dict[str, list[tuple[int, str]]] = {}
     for entry in entries:
-        held.setdefault(entry.key, []).append(entry)
+        held.setdefault(entry.key, []).append((entry.line, entry.value))
     for key, several in held.items():
-        if len({entry.value for entry in several}) < 2:
-            continue
-        shown = [shown_value(key, entry.value) for entry in several]
-        places = ", ".join(
-            f"{value} (line {entry.line})" for value, entry in zip(shown, several, strict=True)
-        )
-        yield Finding(
-            code="key_twice",
-            title="Setting has several values in the file",
-            measured=Quantity(len(several), "values"),
-            limit=Quantity(1),
-            severity="warning",
-            subject_kind="setting",
-            subject=key,
-            area="settings",
-            keys=(key,),
-            sentence=f"{key} has {len(several)} values in the file: {places}.",
-            consequence=f"The last one counts: {shown[-1]}.",
-            hint="Keep one of the lines.",
-            evidence={
-                "rows": [
-                    {"line": entry.line, "value": value}
-                    for value, entry in zip(shown, several, strict=True)
-                ]
-            },
-        )
+        if len({value for _, value in several}) > 1:
+            yield several_values(key, several)
