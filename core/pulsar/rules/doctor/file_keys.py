@@ -25,7 +25,7 @@ _WHOLE: Final = re.compile(r"[+-]?\d+\Z")
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?\Z")
 _INT_RANGE: Final = range(-(2**31), 2**31)
 _LONG_RANGE: Final = range(-(2**63), 2**63)
-_OPTIONAL: Final = re.compile(r"Optional\[(.*)\]\Z|Optional\.empty\Z")
+_OPTIONAL: Final = re.compile(r"Optional\[(.*)\]\Z")
 _KINDS: Final[dict[FieldKind, str]] = {
     "int": "a whole number",
     "long": "a whole number",
@@ -180,17 +180,16 @@ def _truth(key: str, text: str) -> Iterator[Finding]:
 
 def _misfit(field: BrokerKey, text: str) -> str:
     """Return what a number has to be where a text is not that; empty: it fits."""
-    if field.kind not in _KINDS:
+    if field.kind not in _KINDS or text == "Optional.empty":
         return ""
     match = _OPTIONAL.match(text)
-    if match is not None and match[1] is None:
-        return ""
     text = match[1] if match else text
     if not (_NUMBER if field.kind == "float" else _WHOLE).match(text):
         return _KINDS[field.kind]
-    if field.kind == "float":
-        return ""
-    number = int(text)
+    return "" if field.kind == "float" else _beyond_bounds(field, int(text))
+
+
+def _beyond_bounds(field: BrokerKey, number: int) -> str:
     if number not in (_INT_RANGE if field.kind == "int" else _LONG_RANGE):
         return f"a number of {32 if field.kind == 'int' else 64} bits"
     if field.min is not None and number < field.min:

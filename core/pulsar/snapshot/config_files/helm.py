@@ -2,7 +2,7 @@
 
 | layout | settings | options of Java |
 |---|---|---|
-| apache/pulsar-helm-chart, datastax/pulsar-helm-chart | ``broker.configData`` | ``PULSAR_MEM`` in it |
+| apache/pulsar-helm-chart (and datastax) | ``broker.configData`` | ``PULSAR_MEM`` in it |
 | streamnative/charts (sn-platform) | ``broker.configData`` | ``broker.jvm`` |
 | ``PulsarBroker`` of the StreamNative operator | ``spec.config.custom`` | ``spec.pod.jvmOptions`` |
 | a rendered ``ConfigMap`` of the brokers | ``data`` | ``PULSAR_MEM`` in it |
@@ -120,7 +120,7 @@ def _documents(path: Path) -> tuple[list[Any], list[tuple[str, list[tuple[int, s
     documents: list[Any] = []
     try:
         loader = _Loader(body.decode("utf-8-sig"))
-        while loader.check_data():
+        while loader.check_node():
             documents.append(loader.get_data())
     except UnicodeDecodeError as exc:
         raise InputError(f"{path} is not text in UTF-8.", hint=FORMS) from exc
@@ -207,12 +207,8 @@ def _values(node: Mapping[Any, Any], place: str, top: Mapping[Any, Any]) -> Iter
 
 
 def _jvm(options: Mapping[Any, Any]) -> list[str]:
-    names = ("memoryOptions", "extraOptions")
-    return [
-        str(one)
-        for name in names
-        for one in (options.get(name) if isinstance(options.get(name), list) else ())
-    ]
+    lists = [options.get(name) for name in ("memoryOptions", "extraOptions")]
+    return [str(one) for held in lists if isinstance(held, list) for one in held]
 
 
 def _options(part: _Found) -> list[str]:
