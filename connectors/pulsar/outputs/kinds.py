@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from core.errors import InputError
+from core.pulsar.catalogue.broker_keys import broker_keys
 from core.pulsar.settings import SETTING_BY_KEY
 
 Kind = Literal[
@@ -103,7 +104,7 @@ def parts_of(body: bytes, name: str) -> list[Part]:
         raise InputError(f"{name} is not text in UTF-8.", hint=FORMS) from exc
     lines = [line for line in text.splitlines() if not _NOISE.fullmatch(line.strip())]
     text = "\n".join(lines).strip()
-    if text[:1] in ("{", "["):
+    if text[:1] in ("{", "[") and not all(_BROKER.match(line.strip()) for line in lines if line):
         return _of_json(text, name)
     if _METRICS.search(text):
         return [Part("metrics")]
@@ -210,7 +211,9 @@ _TESTS: Final[tuple[tuple[Kind, Any], ...]] = (
 )
 
 
-def _settings(value: Mapping[str, str]) -> Part:
+def _settings(value: Mapping[str, str]) -> Part | None:
+    if value and not value.keys() & broker_keys().keys():
+        return None
     is_runtime = len(value) >= _RUNTIME_KEYS or "brokerServicePort" in value
     return Part("runtime" if is_runtime else "dynamic", dict(value))
 

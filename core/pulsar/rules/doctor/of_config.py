@@ -37,6 +37,7 @@ def examine_config(
     return replace(
         found,
         diagnoses=tuple(_in_file(one, config, settings) for one in every),
+        assumed=(),  # what the file does not set is the default
         unjudged=(
             *release,
             *config.unread,
