@@ -111,7 +111,7 @@ def import_outputs(paths: Sequence[Path], cluster: str, now: datetime) -> Import
     manifest = Manifest(
         cluster=cluster,
         taken_at=_moment(tables["brokers"], made.newest_at, now),
-        tables=_manifests(assembled, tables),
+        tables=_manifests(assembled, tables, is_dump="dump" in made.kinds),
         pulsar_cluster=readings.pulsar_cluster,
         load_manager=assembled.load_manager,
         leader=assembled.leader,
@@ -165,10 +165,12 @@ def _moment(brokers: pa.Table, newest_at: int, now: datetime) -> datetime:
     return ms_to_datetime(newest) if 0 < newest <= datetime_to_ms(now) else now
 
 
-def _manifests(assembled: Assembled, tables: dict[str, pa.Table]) -> dict[str, TableManifest]:
+def _manifests(
+    assembled: Assembled, tables: dict[str, pa.Table], *, is_dump: bool
+) -> dict[str, TableManifest]:
     return {
         name: TableManifest(
-            source="file",
+            source="dump" if is_dump else "file" if table.num_rows else "none",
             rows=table.num_rows,
             expected=assembled.expected.get(name),
             oldest_at=assembled.oldest_at.get(name),

@@ -15,6 +15,7 @@ from core.findings.verdict import PROBLEMS, Area, Verdict
 from core.pulsar.measures import DEFAULT_TARGET, Measures, Target, measure
 from core.pulsar.rules.bundle_facts import BundleFacts
 from core.pulsar.rules.doctor.examine import examine
+from core.pulsar.rules.fleet import is_from_files
 from core.pulsar.rules.recorded_past import RecordedPast
 from core.pulsar.rules.registry import AREAS, assess
 from core.pulsar.settings import EffectiveSettings, effective_settings
@@ -38,6 +39,7 @@ _SAME: Final[Mapping[str, str]] = {
 """Code of the doctor to the code of health that says the same."""
 
 _DUMP: Final = "not in this dump"
+_FILES: Final = "not in these files"
 
 
 def verdict_of(
@@ -105,7 +107,14 @@ class _Case:
         return any(one.source == "dump" for one in self._snapshot.manifest.tables.values())
 
     def _absent(self, otherwise: str) -> str:
+        if is_from_files(self._snapshot):
+            return _FILES
         return _DUMP if self._is_dump else otherwise
+
+    def leader(self) -> str:
+        """Files may lack who leads."""
+        is_lacking = self._snapshot.manifest.leader is None and is_from_files(self._snapshot)
+        return _FILES if is_lacking else ""
 
     def load(self) -> str:
         """Brokers without a load report, and bundles without rates."""
@@ -151,7 +160,7 @@ class _Case:
         origins = set(self._snapshot.settings["origin"].to_pylist())
         if not origins - {"dynamic", "stored"}:
             found = "" if not origins else ": only dynamic ones"
-            why = "in this dump" if self._is_dump else "read, which takes admin_urls"
+            why = self._absent("read, which takes admin_urls").removeprefix("not ")
             return f"settings are not {why}{found}"
         return ""
 
@@ -190,6 +199,7 @@ _REASONS: Final[Mapping[str, Callable[[_Case], str]]] = {
     "load": _Case.load,
     "serving": _Case.serving,
     "liveness": _Case.liveness,
+    "leader": _Case.leader,
     "measurements": _Case.load,
     "settings": _Case.settings,
     "policies": _Case.policies,

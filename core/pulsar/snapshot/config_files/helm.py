@@ -34,6 +34,7 @@ _MOST_NESTED: Final = 3
 """A chart that has another one as a dependency holds its values below the name of it."""
 _MAX_NODES: Final = 200_000
 """Nodes of a document with its aliases; a file of a few bytes may stand for billions."""
+_HANDLERS: Final = ("kafka", "kop", "mqtt", "mop", "amqp", "aop", "rocketmq", "rop")
 _TEMPLATE: Final = "{{"
 _VERSION: Final = re.compile(r"\d+\.\d+(\.\d+)?")
 
@@ -47,7 +48,7 @@ class _Found:
     options: list[str] = field(default_factory=list)
     image: str = ""
     brokers: Any = None
-    is_config_map: bool = False
+    is_operator: bool = False
 
 
 class _Loader(yaml.SafeLoader):
@@ -86,7 +87,7 @@ def read_helm_values(path: Path) -> BrokerConfig:
     remarks = [several_values(key, held) for key, held in twice if key in known]
     unread: list[str] = []
     for part in parts:
-        remarks += _not_texts(part)
+        remarks += [*_not_texts(part), *_without_prefix(part)]
         for key, value in part.config.items():
             name = str(key).removeprefix(PREFIX)
             if value is None or isinstance(value, Mapping | list):
@@ -176,6 +177,7 @@ def _operator(document: Mapping[Any, Any]) -> Iterator[_Found]:
         _jvm(options),
         str(spec.get("image") or ""),
         spec.get("replicas"),
+        is_operator=True,
     )
 
 
@@ -184,7 +186,7 @@ def _config_map(document: Mapping[Any, Any]) -> Iterator[_Found]:
     metadata = _mapping(document.get("metadata"))
     component = _mapping(metadata.get("labels")).get("component")
     if component == "broker" or str(metadata.get("name") or "").endswith("broker"):
-        yield _Found("data", data, is_config_map=True)
+        yield _Found("data", data)
 
 
 def _values(node: Mapping[Any, Any], place: str, top: Mapping[Any, Any]) -> Iterator[_Found]:
@@ -228,6 +230,38 @@ def _release(image: str) -> str | None:
     """Return the version in the tag of an image, ``apachepulsar/pulsar-all:4.0.8``."""
     match = _VERSION.match(image.rpartition(":")[2].removeprefix("v"))
     return match[0] if match else None
+
+
+def _without_prefix(part: _Found) -> Iterator[Finding]:
+    """Yield the keys of protocol handlers that the image does not write into ``broker.conf``.
+
+    Source:
+        Pulsar image ``apply-config-from-env.py``: a variable without the prefix changes only a key
+        that ``broker.conf`` has; no release's has those of protocol handlers.
+    """
+    lost = sorted(
+        str(key)
+        for key in part.config
+        if str(key).startswith(_HANDLERS) and str(key) not in broker_keys()
+    )
+    if part.is_operator or not lost:
+        return
+    more = f" and {len(lost) - 3} more" if lost[3:] else ""
+    yield Finding(
+        code="prefix_missing",
+        title="Key needs a prefix to have effect",
+        measured=Quantity(len(lost), "keys" if len(lost) > 1 else "key"),
+        limit=Quantity(0),
+        severity="warning",
+        area="settings",
+        keys=tuple(lost),
+        sentence=f"{', '.join(lost[:3])}{more} in {part.place} "
+        f"{'have' if len(lost) > 1 else 'has'} no {PREFIX} in front.",
+        consequence="broker.conf does not have such keys, and the image adds only keys with the "
+        "prefix: they are not in effect.",
+        hint=f"Write {PREFIX}{lost[0]}.",
+        evidence={"place": part.place, "rows": lost},
+    )
 
 
 def _not_texts(part: _Found) -> Iterator[Finding]:
