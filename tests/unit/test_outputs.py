@@ -165,7 +165,9 @@ def test_settings_leader_and_policies_are_taken(folder):
     assert settings.value("loadBalancerSheddingEnabled") is False
     assert settings.origin("loadBalancerSheddingEnabled") == "dynamic"
     assert made.manifest.leader == "b-1:8080"
-    domains = dict(zip(*(made.brokers[name].to_pylist() for name in ("broker", "failure_domain"))))
+    domains = dict(
+        zip(*(made.brokers[name].to_pylist() for name in ("broker", "failure_domain")), strict=True)
+    )
     assert domains["b-0:8080"] == "rack1"
     policies = {row["name"]: json.loads(row["body"]) for row in made.policies.to_pylist()}
     assert policies["mine"]["primary"] == ["b-0", "b-1"]
@@ -283,7 +285,9 @@ def test_a_dump_is_what_import_zk_makes_of_it():
 def test_owned_bundles_are_those_of_the_broker_in_the_name_of_the_file(folder):
     bundle = "acme/n/0x00000000_0x1c71c71c"
     put(folder, "owned-b-2_8080.json", json.dumps({bundle: {"broker_assignment": "shared"}}))
-    owners = dict(zip(*(taken(folder).bundles[name].to_pylist() for name in ("bundle", "owner"))))
+    owners = dict(
+        zip(*(taken(folder).bundles[name].to_pylist() for name in ("bundle", "owner")), strict=True)
+    )
     assert owners[bundle] == "b-2:8080"
 
 

@@ -49,4 +49,4 @@ def import_files(
         for sentence in made.snapshot.manifest.unavailable:
             say(f"Not known: {sentence}", is_prose=True)
 
-    return emit(Answer(body, show), as_json=as_json)
+    return emit(Answer(body, show, exit_code=answer.exit_code), as_json=as_json)
