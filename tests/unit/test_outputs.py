@@ -294,3 +294,19 @@ def test_owned_bundles_are_those_of_the_broker_in_the_name_of_the_file(folder):
 def test_the_snapshot_is_judged_by_the_rules_of_health(folder):
     codes = {one.code for one in assess(taken(folder))}
     assert codes  # no rule fails on what such a snapshot lacks
+
+
+def test_topics_as_a_real_broker_answers_them_are_taken(folder):
+    recorded = FIXTURES / "pulsar" / "modular" / "rest" / "topics_b0.json"
+    put(folder, "topics.json", json.dumps(json.loads(recorded.read_text())["body"]))
+    topics = taken(folder).topics
+    assert topics.num_rows > 10
+    assert topics["hash"].to_pylist() == sorted(topics["hash"].to_pylist())
+
+
+def test_metrics_as_a_real_broker_exposes_them_are_taken(folder):
+    recorded = FIXTURES / "pulsar" / "modular" / "rest" / "prometheus_b0.txt"
+    put(folder, "b-0_8080.prom", recorded.read_text())
+    metrics = taken(folder).broker_metrics.to_pylist()
+    assert metrics[0]["broker"] == "b-0:8080"
+    assert metrics[0]["topic_count"] > 0

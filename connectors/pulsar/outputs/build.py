@@ -152,7 +152,8 @@ def _metrics(made: Gathered, now: datetime, problems: ProblemLog) -> Found:
 def _topics(made: Gathered) -> Iterable[pa.Table]:
     for answer in made.topics:
         try:
-            yield topics_table(msgspec.convert(answer, BrokerTopics), None)
+            decoded = msgspec.json.decode(msgspec.json.encode(answer), type=BrokerTopics)
+            yield topics_table(decoded, None)
         except msgspec.ValidationError as exc:
             raise InputError(
                 f"The topics are damaged: {str(exc).rstrip('.')}.",

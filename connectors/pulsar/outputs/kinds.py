@@ -104,7 +104,9 @@ def parts_of(body: bytes, name: str) -> list[Part]:
         raise InputError(f"{name} is not text in UTF-8.", hint=FORMS) from exc
     lines = [line for line in text.splitlines() if not _NOISE.fullmatch(line.strip())]
     text = "\n".join(lines).strip()
-    if text[:1] in ("{", "[") and not all(_BROKER.match(line.strip()) for line in lines if line):
+    if text[:1] in ("{", "[") and not all(
+        _BROKER.match(line.strip()) for line in lines if line.strip()
+    ):
         return _of_json(text, name)
     if _METRICS.search(text):
         return [Part("metrics")]
