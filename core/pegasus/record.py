@@ -57,6 +57,8 @@ PEGASUS_KINDS: Final = (
     changing("disks", PEGASUS_TABLES["disks"], ("node", "disk")),
     changing("settings", PEGASUS_TABLES["settings"], ("name",)),
     changing("node_orders", PEGASUS_TABLES["node_orders"], ("position",)),
+    changing("duplications", PEGASUS_TABLES["duplications"], ("app_id", "dup_id")),
+    changing("backup_policies", PEGASUS_TABLES["backup_policies"], ("name",)),
 )
 """Kinds of a Pegasus cluster; ``replica_loads`` are a replica's rates, ``partition_loads`` what
 primaries report of their operations."""

@@ -23,6 +23,12 @@ from core.snapshot.pegasus import PegasusSnapshot
 STORED_LEVEL: Final = "level.stored"
 EFFECTIVE_LEVEL: Final = "level.effective"
 OPERATIONS: Final = "balance_operation_count"
+DISK_MIN_AVAILABLE: Final = "disk_min_available_space_ratio"
+DISK_MIN_AVAILABLE_RATIO: Final = 0.10
+"""Below this share of free space a replica server takes no new replica on a disk.
+
+Source: Pegasus ``fs_manager``, 10 percent as compiled.
+"""
 SWITCHES: Final = ("only_primary_balancer", "only_move_primary", "balancer_in_turn")
 _MS: Final = 1000
 
@@ -94,6 +100,16 @@ class PegasusFacts:
             )
             found.setdefault(node, []).append(disk)
         return found
+
+    @cached_property
+    def full_disk_ratios(self) -> dict[str, tuple[float, bool]]:
+        """By node: below which share of free space a disk is full, and whether it reported that."""
+        return {
+            row["node"]: (DISK_MIN_AVAILABLE_RATIO, False)
+            if row["disk_min_available_ratio"] is None
+            else (row["disk_min_available_ratio"], True)
+            for row in self.rows("nodes")
+        }
 
     @cached_property
     def columns(self) -> PegasusColumns:
@@ -187,6 +203,7 @@ class PegasusFacts:
         if level is None or counts is None:
             return BalanceVerdict("unknown", "The meta server reported neither level nor counts.")
         unhealthy = int((~columns.is_guardian_healthy).sum())
+        children = int(columns.is_child.sum())
         policy = self.snapshot.settings.get("balance_cluster")
         return judge_balance(
             counts,
@@ -195,6 +212,7 @@ class PegasusFacts:
             unhealthy_count=unhealthy if unhealthy or self.has_all_partitions else None,
             partition_count=int(columns.partition_counts.sum()),
             down=columns.nodes_with("down"),
+            splitting_count=children,
             is_cluster_policy=None if policy is None else policy == "true",
         )
 

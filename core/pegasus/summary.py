@@ -16,7 +16,10 @@ from core.schemas.pegasus import ADDED_LATER
 MIN_2PC: Final = "mutation_2pc_min_replica_count"
 _COMPILED_MIN_2PC: Final = 2
 NODE_STATS: Final = tuple(
-    name for name in ADDED_LATER["nodes"] if name not in ("started_at", "is_answering")
+    name
+    for name in ADDED_LATER["nodes"]
+    if name
+    not in ("started_at", "is_answering", "disk_min_available_ratio", "min_2pc_replica_count")
 )
 """What a node reports of itself beyond the columns of :class:`NodeSummary`."""
 

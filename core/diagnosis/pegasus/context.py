@@ -30,9 +30,8 @@ from core.pegasus.ids import parse_gpid
 from core.pegasus.levels import FunctionLevel, effective_level
 from core.pegasus.outlook import Outlook, outlooks
 from core.pegasus.partition import PartitionConfig
-from core.pegasus.rules.nodes import SHORT_RATIO
 from core.pegasus.server_settings import ADD_LIMIT, FLOW_CONTROL
-from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.snapshot import DISK_MIN_AVAILABLE_RATIO, PegasusFacts
 from core.pegasus.steps.level import LEVEL_KEY
 from core.pegasus.view import ClusterView, Ints
 from core.snapshot.pegasus import PegasusSnapshot
@@ -148,11 +147,13 @@ class PegasusDiagnosisContext:
     @cached_property
     def full_disks(self) -> frozenset[tuple[str, str]]:
         """Node and tag of the disks that take no new replica."""
-        rows = self.facts.rows("disks")
+        rows, limits = self.facts.rows("disks"), self.facts.full_disk_ratios
         short = {
             (row["node"], row["disk"])
             for row in rows
-            if row["capacity_mb"] > 0 and row["available_mb"] < SHORT_RATIO * row["capacity_mb"]
+            if row["capacity_mb"] > 0
+            and row["available_mb"]
+            < limits.get(row["node"], (DISK_MIN_AVAILABLE_RATIO, False))[0] * row["capacity_mb"]
         }
         return frozenset(short)
 
@@ -197,7 +198,8 @@ class PegasusDiagnosisContext:
     def is_uninformed(self) -> bool:
         """Whether the meta server lacks the disk of some replica."""
         counts = self.facts.operations
-        return counts is not None and counts.total < 0 and not self.unhealthy.size
+        is_waiting = self.unhealthy.size or self.view.children
+        return counts is not None and counts.total < 0 and not is_waiting
 
     # -- unhealthy partitions -------------------------------------------------------------------
 
@@ -298,7 +300,7 @@ class PegasusDiagnosisContext:
             view=self.view,
             options=self.options,
             level=self.level,
-            is_ready=not self.staging_tables and not self.is_uninformed,
+            is_ready=not (self.staging_tables or self.view.children or self.is_uninformed),
             closed=frozenset(self.full_nodes),
         )
         trials = Trials(situation, self.budget_s)
@@ -330,6 +332,8 @@ class PegasusDiagnosisContext:
             found.append(pluralize(len(self.unhealthy), "unhealthy partition"))
         if self.staging_tables:
             found.append(f"table {self.staging_tables[0]} being created or dropped")
+        if self.view.children:
+            found.append(f"table {self.view.splitting_tables[0]} being split")
         if self.is_uninformed:
             found.append("disks that the meta server does not know")
         return tuple(found)

@@ -1,0 +1,120 @@
+"""Since when a state lasts, as far as earlier snapshots of the cluster show it.
+
+One snapshot shows a change of primary and a partition that finds none alike; two tell them apart.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Final
+
+import pyarrow.compute as pc
+
+from core.pegasus.partition import ReplicaEntry, ReplicaStatus
+from core.snapshot.pegasus import PegasusSnapshot
+
+PATIENCE_S: Final = 60.0
+"""An ordinary change of primary is over long before: looks are 10 s apart, reports 30 s."""
+Gpid = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """A replica that a server reports of a partition without a primary.
+
+    Attributes:
+        node: Of the server.
+        status: Role by the server's own account, a word of upstream's in small letters.
+        ballot: Of its configuration.
+        committed: Last write that is committed.
+        prepared: Last write that it has prepared.
+        disk: Tag of its disk.
+    """
+
+    node: str
+    status: str
+    ballot: int
+    committed: int
+    prepared: int
+    disk: str
+
+
+def copies_text(replicas: Iterable[tuple[str, ReplicaEntry]]) -> str:
+    """Return replicas, with their nodes, as JSON, as a snapshot stores them."""
+    found = [
+        Copy(
+            node=node,
+            status=ReplicaStatus(one.status).name.lower(),
+            ballot=one.ballot,
+            committed=one.last_committed_decree,
+            prepared=one.last_prepared_decree,
+            disk=one.disk,
+        )
+        for node, one in replicas
+    ]
+    return json.dumps([asdict(one) for one in found])
+
+
+def parse_copies(text: str | None) -> tuple[Copy, ...] | None:
+    """Return the replicas that a snapshot keeps; ``None``: they were not read."""
+    return None if text is None else tuple(Copy(**one) for one in json.loads(text))
+
+
+def unserved_since(
+    now: PegasusSnapshot, earlier: Sequence[PegasusSnapshot]
+) -> Mapping[Gpid, datetime]:
+    """Return since when partitions have no primary and nothing of them changes.
+
+    Args:
+        now: The snapshot.
+        earlier: Snapshots before it, the newest last.
+
+    Returns:
+        By ``(app_id, index)``: when the first of the snapshots was taken that, without a gap, has
+        the partition without a primary and with the ballot of now; only those of which an earlier
+        one has it so.
+    """
+    left = _headless(now)
+    since: dict[Gpid, datetime] = {}
+    for one in reversed(earlier):
+        if not left or one.manifest.taken_at >= now.manifest.taken_at:
+            continue
+        then = _headless(one)
+        left = {gpid: ballot for gpid, ballot in left.items() if then.get(gpid) == ballot}
+        since |= dict.fromkeys(left, one.manifest.taken_at)
+    return since
+
+
+def _headless(snapshot: PegasusSnapshot) -> dict[Gpid, int]:
+    """Return ballot by partition, of those without a primary, split children left out."""
+    table = snapshot.tables["partitions"].select(["app_id", "index", "ballot", "primary"])
+    rows = table.filter(pc.and_(pc.is_null(table["primary"]), pc.greater_equal(table["ballot"], 0)))
+    columns = [rows[name].to_pylist() for name in ("app_id", "index", "ballot")]
+    return {(app, index): ballot for app, index, ballot in zip(*columns, strict=True)}
+
+
+def splits_since(
+    now: PegasusSnapshot, earlier: Sequence[PegasusSnapshot]
+) -> Mapping[int, datetime]:
+    """Return since when no further child of a table's partition split has registered, by id."""
+    left = _children(now)
+    since: dict[int, datetime] = {}
+    for one in reversed(earlier):
+        if not left or one.manifest.taken_at >= now.manifest.taken_at:
+            continue
+        then = _children(one)
+        left = {app: children for app, children in left.items() if then.get(app) == children}
+        since |= dict.fromkeys(left, one.manifest.taken_at)
+    return since
+
+
+def _children(snapshot: PegasusSnapshot) -> dict[int, frozenset[int]]:
+    table = snapshot.tables["partitions"].select(["app_id", "index", "ballot", "primary"])
+    rows = table.filter(pc.and_(pc.is_null(table["primary"]), pc.less(table["ballot"], 0)))
+    found: dict[int, set[int]] = {}
+    for app, index in zip(rows["app_id"].to_pylist(), rows["index"].to_pylist(), strict=True):
+        found.setdefault(app, set()).add(index)
+    return {app: frozenset(children) for app, children in found.items()}
