@@ -112,6 +112,27 @@ class PegasusFacts:
         }
 
     @cached_property
+    def duplication_notes(self) -> dict[int, list[str]]:
+        """By table id: state and lag of each duplication, a few words each."""
+        found: dict[int, list[str]] = {}
+        for row in self.rows("duplications"):
+            lag = row["max_lag"]
+            behind = "lag unknown" if lag is None else f"lag {lag:,}"
+            text = f"duplicated to {row['remote']}: {row['status']}, {behind}"
+            found.setdefault(row["app_id"], []).append(text)
+        return found
+
+    @cached_property
+    def policies_of(self) -> dict[int, list[str]]:
+        """By table id: names of its policies of periodic backups; a disabled one says so."""
+        found: dict[int, list[str]] = {}
+        for row in self.rows("backup_policies"):
+            name = f"{row['name']} (disabled)" if row["is_disabled"] else row["name"]
+            for app_id in row["app_ids"]:
+                found.setdefault(app_id, []).append(name)
+        return found
+
+    @cached_property
     def columns(self) -> PegasusColumns:
         """Replicas and partitions in columns: for whatever looks at all of them."""
         return PegasusColumns.of(self.snapshot.tables)
