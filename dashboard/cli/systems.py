@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.findings.finding import overall_state
 from core.plan.model import Plan
 from core.progress import Progress
 from core.snapshot.store import Storable, load_manifest
@@ -103,20 +102,19 @@ def _views(directory: Path) -> Any:
 
 
 def _health(system: KnownSystem, snapshot: Storable, *, as_json: bool) -> int:
-    findings = system.findings(snapshot)
+    verdict = system.verdict(snapshot)
     manifest = snapshot.manifest
     body = {
         "cluster": manifest.cluster,
         "snapshot_id": snapshot.snapshot_id,
         "taken_at": manifest.taken_at.isoformat(),
-        "state": overall_state(findings),
-        "findings": [answers.finding(item) for item in findings],
+        **answers.verdict(verdict),
         "problems": [answers.problem(item) for item in manifest.problems],
     }
 
     def show() -> None:
-        say(f"{manifest.cluster}: {body['state']}")
-        for item in findings:
+        say(f"{manifest.cluster}: {verdict.sentence}")
+        for item in verdict.findings:
             say(f"{item.severity.upper():8}{item.sentence}")
             if item.hint:
                 say(f"{'':8}{item.hint}")

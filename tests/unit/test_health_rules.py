@@ -308,12 +308,12 @@ CASES: dict[str, tuple[str, Callable[[PulsarSnapshot], PulsarSnapshot], str]] = 
         "Release 4.0.8 has no setting .* Available in 4.0.11 and later",
     ),
     "release_unknown": (
-        "warning",
+        "unknown",
         lambda s: with_manifest(s, release="6.0.1"),
         "Release 6.0.1 is unknown: the rules of 5.0 are assumed",
     ),
     "bundle_limit_reached": (
-        "warning",
+        "info",
         lambda s: with_settings(s, (None, "loadBalancerNamespaceMaximumBundles", "4", "dynamic")),
         "has 4 bundles, 100% of the 4",
     ),
