@@ -6,14 +6,14 @@ One snapshot shows a change of primary and a partition that finds none alike; tw
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Final
 
 import pyarrow.compute as pc
 
-from core.pegasus.partition import ReplicaEntry, ReplicaStatus
+from core.pegasus.partition import PartitionConfig, ReplicaEntry, ReplicaStatus
 from core.snapshot.pegasus import PegasusSnapshot
 
 PATIENCE_S: Final = 60.0
@@ -61,6 +61,54 @@ def copies_text(replicas: Iterable[tuple[str, ReplicaEntry]]) -> str:
 def parse_copies(text: str | None) -> tuple[Copy, ...] | None:
     """Return the replicas that a snapshot keeps; ``None``: they were not read."""
     return None if text is None else tuple(Copy(**one) for one in json.loads(text))
+
+
+def ddd_remedy(
+    config: PartitionConfig, alive: Collection[str], copies: tuple[Copy, ...] | None
+) -> str:
+    """Return what to do about a partition that lost every replica.
+
+    Only a node that is down can be waited for. Where every former member lives, what is left are
+    copies on any server, open or closed, and replicas whose folders were moved away.
+
+    Args:
+        config: The partition.
+        alive: Names of the living nodes.
+        copies: Replicas that servers report of it; ``None``: they were not read.
+
+    Source: Pegasus ``partition_guardian::on_missing_primary`` (the last two decide),
+    ``fs_manager`` and ``disk_cleaner`` (``.err``, ``.gar``, ``.ori``).
+    """
+    last = config.last_drops[-2:]
+    down = [name for name in last if name not in alive]
+    if down:
+        its = "its" if len(down) == 1 else "their"
+        back = [name for name in last if name in alive]
+        rest = (
+            f" If that is impossible, make {back[-1]} primary of {config.gpid} once ddd_diagnose "
+            "confirms its data."
+            if back
+            else ""
+        )
+        return f"Start {' and '.join(down)} with {its} data: {config.gpid} waits for it.{rest}"
+    names = " and ".join(last)
+    head = f"Nothing to wait for: {names} {'is' if len(last) == 1 else 'are'} alive."
+    if copies:
+        best = max(copies, key=lambda one: (one.committed, one.ballot))
+        gap = config.last_committed_decree - best.committed
+        lost = f", {gap:,} writes fewer than the configuration" if gap > 0 else ""
+        return (
+            f"{head} {best.node} holds the newest copy of {config.gpid} (ballot {best.ballot}, "
+            f"committed {best.committed:,}{lost}): check it with `ddd_diagnose -g {config.gpid}`, "
+            "then make it primary."
+        )
+    if copies is None:
+        return f"{head} Compare what they hold with `ddd_diagnose -g {config.gpid}`."
+    return (
+        f"{head} No server reports a replica of {config.gpid}: look on each for a folder that was "
+        f"moved away ({config.gpid}.pegasus.*.err, .gar or .ori in the data directories), move it "
+        "back and restart that server."
+    )
 
 
 def unserved_since(

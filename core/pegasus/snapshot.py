@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+import numpy as np
+
 from core.errors import IncompleteSnapshotError, OpsError
 from core.pegasus.answers import DiskEntry, NodeEntry, TableEntry, TableStatus
 from core.pegasus.app_stat import AppStat
@@ -66,18 +68,7 @@ class PegasusFacts:
         """Partitions by table id; a table whose partitions were not read has none."""
         found: dict[int, list[PartitionConfig]] = {app_id: [] for app_id in self.tables}
         for row in self.rows("partitions"):
-            found.setdefault(row["app_id"], []).append(
-                PartitionConfig(
-                    app_id=row["app_id"],
-                    index=row["index"],
-                    ballot=row["ballot"],
-                    max_replica_count=row["max_replica_count"],
-                    primary=row["primary"],
-                    secondaries=tuple(row["secondaries"]),
-                    last_drops=tuple(row["last_drops"]),
-                    last_committed_decree=row["last_committed_decree"],
-                )
-            )
+            found.setdefault(row["app_id"], []).append(partition_of(row))
         return found
 
     @cached_property
@@ -110,6 +101,14 @@ class PegasusFacts:
             else (row["disk_min_available_ratio"], True)
             for row in self.rows("nodes")
         }
+
+    @cached_property
+    def children_of(self) -> dict[int, int]:
+        """By table id: children of a partition split that have not registered."""
+        columns = self.columns
+        counts = np.bincount(columns.part_table[columns.is_child], minlength=columns.table_count)
+        found = dict(zip(columns.app_ids.tolist(), counts.tolist(), strict=True))
+        return {app_id: count for app_id, count in found.items() if count}
 
     @cached_property
     def duplication_notes(self) -> dict[int, list[str]]:
@@ -236,6 +235,20 @@ class PegasusFacts:
             splitting_count=children,
             is_cluster_policy=None if policy is None else policy == "true",
         )
+
+
+def partition_of(row: Mapping[str, Any]) -> PartitionConfig:
+    """Return a row of ``partitions`` as what is stored of a partition."""
+    return PartitionConfig(
+        app_id=row["app_id"],
+        index=row["index"],
+        ballot=row["ballot"],
+        max_replica_count=row["max_replica_count"],
+        primary=row["primary"],
+        secondaries=tuple(row["secondaries"]),
+        last_drops=tuple(row["last_drops"]),
+        last_committed_decree=row["last_committed_decree"],
+    )
 
 
 def _table(row: Mapping[str, Any]) -> TableEntry:

@@ -210,12 +210,12 @@ def unwritable_partitions(facts: PegasusFacts) -> Flags:
 
 def table_notes(facts: PegasusFacts, app_id: int) -> tuple[str, ...]:
     """Return what concerns a table's clients or the balancer besides health, a few words each."""
-    table, columns = facts.tables[app_id], facts.columns
+    table = facts.tables[app_id]
     denial = denial_of(table.envs)
     notes = [f"denies {' and '.join(denial.requests)}"] if denial is not None else []
     limited = {one.requests for one in throttles_of(table.envs, table.partition_count)}
     notes += [f"limits {requests}" for requests in sorted(limited)]
-    left = int(columns.is_child[columns.app_ids[columns.part_table] == app_id].sum())
+    left = facts.children_of.get(app_id, 0)
     if left:
         notes.append(f"split: {left:,} to register")
     if table.is_bulk_loading:

@@ -30,10 +30,11 @@ from core.pegasus.ids import parse_gpid
 from core.pegasus.levels import FunctionLevel, effective_level
 from core.pegasus.outlook import Outlook, outlooks
 from core.pegasus.partition import PartitionConfig
+from core.pegasus.persistence import Copy, parse_copies, unserved_since
 from core.pegasus.server_settings import ADD_LIMIT, FLOW_CONTROL
 from core.pegasus.snapshot import DISK_MIN_AVAILABLE_RATIO, PegasusFacts
 from core.pegasus.steps.level import LEVEL_KEY
-from core.pegasus.view import ClusterView, Ints
+from core.pegasus.view import NO_NODE, ClusterView, Ints
 from core.snapshot.pegasus import PegasusSnapshot
 from core.units import pluralize
 
@@ -255,6 +256,31 @@ class PegasusDiagnosisContext:
     def _configs(self) -> dict[tuple[int, int], PartitionConfig]:
         parts = self.facts.partitions
         return {(app_id, one.index): one for app_id, listed in parts.items() for one in listed}
+
+    def copies_of(self, row: int) -> tuple[Copy, ...] | None:
+        """Return what servers hold of a partition without a primary; ``None``: not read."""
+        return parse_copies(self._copies.get(self.view.gpid(row)))
+
+    @cached_property
+    def _copies(self) -> dict[tuple[int, int], str]:
+        table = self.facts.snapshot.tables["partitions"]
+        rows = table.filter(table["copies"].is_valid()).select(["app_id", "index", "copies"])
+        return {(row["app_id"], row["index"]): row["copies"] for row in rows.to_pylist()}
+
+    @cached_property
+    def headless(self) -> int:
+        """Partitions without a primary of which a secondary lives."""
+        members = self.view.members[self.unhealthy]
+        is_headless = (members[:, 0] == NO_NODE) & (members[:, 1:] != NO_NODE).any(axis=1)
+        return int(is_headless.sum())
+
+    @cached_property
+    def unserved_since(self) -> float | None:
+        """How long the longest of these has not changed, s; ``None``: no earlier snapshot shows it."""
+        since = unserved_since(self.facts.snapshot, self.earlier)
+        if not since:
+            return None
+        return (self.facts.snapshot.manifest.taken_at - min(since.values())).total_seconds()
 
     @property
     def black_list(self) -> frozenset[str]:

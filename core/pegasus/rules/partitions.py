@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import datetime
 from typing import Final
 
 import numpy as np
+import pyarrow.compute as pc
 
 from core.findings.finding import Cost, Finding, Severity
 from core.findings.quantity import Quantity
 from core.pegasus.health import HealthState, state_counts
 from core.pegasus.ids import gpid_text
-from core.pegasus.persistence import parse_copies
+from core.pegasus.persistence import ddd_remedy, parse_copies
 from core.pegasus.rules.context import PegasusContext
+from core.pegasus.snapshot import partition_of
 from core.pegasus.summary import minimum_2pc
 from core.units import format_age, pluralize
 
@@ -35,9 +38,17 @@ _WHY_ILL: Final = "The guardian repairs it at level steady or lively; nothing is
 def lost_partitions(context: PegasusContext) -> Iterator[Finding]:
     """Partitions without any replica that a person has to decide about (DDD)."""
     names = {app_id: table.name for app_id, table in context.facts.tables.items()}
-    rows = context.snapshot.tables["partitions"].select(["app_id", "index", "ddd_reason"])
-    for row in rows.filter(rows["ddd_reason"].is_valid()).to_pylist():
+    rows = context.snapshot.tables["partitions"]
+    alive = {node.name for node in context.facts.nodes if node.is_alive}
+    is_empty = pc.and_(
+        pc.and_(rows["primary"].is_null(), pc.equal(pc.list_value_length(rows["secondaries"]), 0)),
+        pc.greater(pc.list_value_length(rows["last_drops"]), 0),
+    )
+    for row in rows.filter(pc.or_(is_empty, rows["ddd_reason"].is_valid())).to_pylist():
         gpid, table = gpid_text(row["app_id"], row["index"]), names.get(row["app_id"], "")
+        copies = parse_copies(row["copies"])
+        config = partition_of(row)
+        reason = row["ddd_reason"] or "no reason was reported"
         yield Finding(
             code="partition_lost",
             title="Partition lost every replica",
@@ -46,9 +57,16 @@ def lost_partitions(context: PegasusContext) -> Iterator[Finding]:
             subject_kind="pegasus_table",
             subject=table,
             sentence=f"{gpid} of {table or 'an unlisted table'} lost every replica: "
-            f"{row['ddd_reason'] or 'no reason was reported'}.".replace("..", "."),
-            evidence={"gpid": gpid},
-            hint="Start its former members; Tables & partitions says which one should lead.",
+            f"{reason}.".replace("..", "."),
+            since=context.unserved_since.get((row["app_id"], row["index"])),
+            evidence={
+                "gpid": gpid,
+                "last_drops": row["last_drops"],
+                "copies": None if copies is None else [asdict(one) for one in copies],
+            },
+            hint=ddd_remedy(config, alive, copies),
+            servers=tuple(row["last_drops"]),
+            cost=Cost(bundles=1),
         )
 
 
