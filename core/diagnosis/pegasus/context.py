@@ -276,7 +276,7 @@ class PegasusDiagnosisContext:
 
     @cached_property
     def unserved_since(self) -> float | None:
-        """How long the longest of these has not changed, s; ``None``: no earlier snapshot shows it."""
+        """Seconds that one of these has not changed; ``None``: no earlier snapshot shows it."""
         since = unserved_since(self.facts.snapshot, self.earlier)
         if not since:
             return None

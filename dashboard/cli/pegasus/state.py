@@ -17,7 +17,7 @@ from core.units import format_count, format_mb, pluralize
 from dashboard.cli import answers
 from dashboard.cli.options import Config, Json, Source
 from dashboard.cli.output import Answer, emit, say, table
-from dashboard.cli.pegasus.live import note_problems, pegasus_snapshot
+from dashboard.cli.pegasus.live import earlier_of, note_problems, pegasus_snapshot
 from dashboard.presenters.pegasus.headline import answer
 
 app = typer.Typer()
@@ -105,7 +105,8 @@ def health(source: Source, config: Config = None, as_json: Json = False) -> int:
     snapshot = pegasus_snapshot(source, config)
     facts = PegasusFacts(snapshot)
     found, unhealthy, verdict = summarize_tables(facts), guardian_unhealthy(facts), facts.verdict()
-    judged, headline = pegasus_verdict(facts), answer(facts, verdict)
+    judged = pegasus_verdict(facts, earlier_of(source, snapshot, config))
+    headline = answer(facts, verdict)
     ddds = [row for row in facts.rows("partitions") if row["ddd_reason"] is not None]
     down = facts.columns.nodes_with("down")
     silent = facts.columns.nodes_with("not answering")
