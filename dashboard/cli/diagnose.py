@@ -260,9 +260,7 @@ def _consequence(cause: Cause) -> list[str]:
     """Return what a fix changes, or what a fact costs clients now, as far as it is known."""
     if cause.effect is not None:
         return [_effect_words(cause.effect)]
-    cost = cause.cost
-    counts = ((cost.bundles, "bundle"), (cost.topics, "topic"), (cost.connections, "connection"))
-    parts = [pluralize(count, noun) for count, noun in counts if count]
+    parts = [pluralize(count, noun) for count, noun in cause.cost.counts]
     return [f"Affected: {', '.join(parts)}."] if parts else []
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from core.findings.finding import Cost
 from core.pegasus.columns import Floats
 from core.pegasus.persistence import Gpid, splits_since, unserved_since
 from core.pegasus.snapshot import PegasusFacts
@@ -16,6 +17,11 @@ from core.pegasus.summary import minimum_2pc
 from core.pegasus.table_envs import Throttle
 from core.pegasus.view import Flags
 from core.snapshot.pegasus import PegasusSnapshot
+
+
+def partitions_cost(count: int) -> Cost:
+    """Return that clients cannot use so many partitions."""
+    return Cost(bundles=count, unit="partition")
 
 
 @dataclass(frozen=True, eq=False)

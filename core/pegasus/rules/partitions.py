@@ -10,12 +10,12 @@ from typing import Final
 import numpy as np
 import pyarrow.compute as pc
 
-from core.findings.finding import Cost, Finding, Severity
+from core.findings.finding import Finding, Severity
 from core.findings.quantity import Quantity
 from core.pegasus.health import HealthState, state_counts
 from core.pegasus.ids import gpid_text
 from core.pegasus.persistence import ddd_remedy, parse_copies
-from core.pegasus.rules.context import PegasusContext
+from core.pegasus.rules.context import PegasusContext, partitions_cost
 from core.pegasus.snapshot import partition_of
 from core.pegasus.summary import minimum_2pc
 from core.units import format_age, pluralize
@@ -66,7 +66,7 @@ def lost_partitions(context: PegasusContext) -> Iterator[Finding]:
             },
             hint=ddd_remedy(config, alive, copies),
             servers=tuple(row["last_drops"]),
-            cost=Cost(bundles=1),
+            cost=partitions_cost(1),
         )
 
 
@@ -102,7 +102,7 @@ def partitions_by_state(context: PegasusContext) -> Iterator[Finding]:
             since=since,
             evidence={state.name.lower(): number for state, number in of_table.items()},
             hint=_HEADLESS if of_table[HealthState.UNREADABLE] else _WHY_ILL,
-            cost=Cost(bundles=sum(of_table[state] for state in _USELESS)),
+            cost=partitions_cost(sum(of_table[state] for state in _USELESS)),
         )
 
 
@@ -151,7 +151,7 @@ def refused_proposals(context: PegasusContext) -> Iterator[Finding]:
             hint="Waiting does not help, nor does a restart of those servers. Keep their data, and "
             "have the partition's configuration rebuilt from it (`recover` in the Pegasus shell).",
             servers=tuple(one.node for one in ahead),
-            cost=Cost(bundles=1),
+            cost=partitions_cost(1),
         )
 
 

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from core.findings.finding import Cost, Finding, Severity
+from core.findings.finding import FREE, Finding, Severity
 from core.findings.quantity import Quantity
 from core.pegasus.answers import TableEntry
-from core.pegasus.rules.context import PegasusContext
+from core.pegasus.rules.context import PegasusContext, partitions_cost
 from core.pegasus.summary import MIN_2PC, minimum_2pc
 from core.pegasus.table_envs import DENY, Throttle, denial_of, throttles_of
 from core.units import datetime_to_ms, format_age, pluralize
@@ -73,7 +73,7 @@ def writes_refused(context: PegasusContext) -> Iterator[Finding]:
             "every replica and meta server and restart them one by one.",
             keys=(MIN_2PC,),
             assumed=() if is_known else (MIN_2PC,),
-            cost=Cost(bundles=number) if is_known else Cost(),
+            cost=partitions_cost(number) if is_known else FREE,
         )
 
 
@@ -102,7 +102,7 @@ def requests_denied(context: PegasusContext) -> Iterator[Finding]:
             hint=f"If it is not meant, remove it in the Pegasus shell: `use {table.name}`, then "
             f"`del_app_envs {DENY}`.",
             keys=(DENY,),
-            cost=Cost(bundles=table.partition_count),
+            cost=partitions_cost(table.partition_count),
         )
 
 
@@ -161,7 +161,7 @@ def _throttled(context: PegasusContext, place: int, table: TableEntry, one: Thro
         },
         hint=f"Raise the limit, or remove it: `use {table.name}`, then `del_app_envs {one.key}`.",
         keys=(one.key,),
-        cost=Cost(bundles=at_limit) if severity != "info" else Cost(),
+        cost=partitions_cost(at_limit) if severity != "info" else FREE,
     )
 
 
