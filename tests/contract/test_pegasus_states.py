@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -167,8 +168,6 @@ def test_a_split_without_progress_is_told_by_two_snapshots(sandbox, collector):
 
 
 def _later(snapshot: PegasusSnapshot, minutes: int) -> PegasusSnapshot:
-    from dataclasses import replace
-
     taken_at = snapshot.manifest.taken_at + timedelta(minutes=minutes)
     return replace(snapshot, manifest=replace(snapshot.manifest, taken_at=taken_at))
 
