@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from core.findings.finding import Finding
+import pyarrow.compute as pc
+
+from core.findings.finding import FREE, Finding
 from core.findings.quantity import Quantity
-from core.pegasus.rules.context import PegasusContext
+from core.pegasus.rules.context import PegasusContext, partitions_cost
 from core.pegasus.snapshot import DISK_MIN_AVAILABLE, DISK_MIN_AVAILABLE_RATIO
 from core.units import format_ratio
 
@@ -61,7 +63,10 @@ def disks_short_of_space(context: PegasusContext) -> Iterator[Finding]:
         if free >= SCARCE_FACTOR * limit:
             continue
         is_short = free < limit
-        below = f"below {format_ratio(limit)} it takes no new replica"
+        below = (
+            f"below {format_ratio(limit)} it takes no new replica, and every partition on it "
+            "rejects writes unless reject_write_when_disk_insufficient is false"
+        )
         origin = f"{DISK_MIN_AVAILABLE} of the node" if is_reported else "compiled, not reported"
         yield Finding(
             code="disk_short" if is_short else "disk_scarce",
@@ -76,5 +81,13 @@ def disks_short_of_space(context: PegasusContext) -> Iterator[Finding]:
             evidence={"disk": disk, "available_ratio": free, "limit_ratio": limit},
             hint="Move replicas away by size (Balance), or add space.",
             keys=(DISK_MIN_AVAILABLE,),
+            cost=partitions_cost(_held_on(context, node, disk)) if is_short else FREE,
             assumed=() if is_reported else (DISK_MIN_AVAILABLE,),
         )
+
+
+def _held_on(context: PegasusContext, node: str, disk: str) -> int:
+    """Return how many partitions have a replica on a disk."""
+    rows = context.snapshot.tables["replicas"]
+    is_there = pc.and_(pc.equal(rows["node"], node), pc.equal(rows["disk"], disk))
+    return int(pc.sum(pc.fill_null(is_there, fill_value=False)).as_py() or 0)
