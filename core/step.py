@@ -103,6 +103,7 @@ class Wait(NamedTuple):
         node_action: What an operator does to the step's subject, a node, to reach the state.
         emptied_node: Node that holds nothing, or leads nothing, in the state; ``None``: no node.
         is_for_balance: The cluster's own balancer has nothing left to do in the state.
+        is_optional: The run goes on where the state is not reached in time.
     """
 
     description: str
@@ -110,6 +111,7 @@ class Wait(NamedTuple):
     node_action: NodeAction = ""
     emptied_node: str | None = None
     is_for_balance: bool = False
+    is_optional: bool = False
 
     @property
     def needs_operator(self) -> bool:
@@ -128,6 +130,7 @@ class ResultFlags(NamedTuple):
             or several, without a verb's number: ``landed elsewhere than requested``.
         is_external_change: Others moved the subject since the plan was made.
         is_doubtful: An incomplete reading gives the same result.
+        is_repeatable: The cluster has certainly lost the request: the step may be executed again.
     """
 
     needs_grace: bool = False
@@ -135,6 +138,7 @@ class ResultFlags(NamedTuple):
     differs: str = ""
     is_external_change: bool = False
     is_doubtful: bool = False
+    is_repeatable: bool = False
 
 
 class Phrase(NamedTuple):

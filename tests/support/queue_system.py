@@ -266,6 +266,15 @@ class QueueSystem:
             if queue not in own and before != worker:
                 yield describe_move(queue, before, worker)
 
+    def purpose(self, plan) -> str:
+        return ""
+
+    def lacking(self, view, snapshot) -> str:
+        return ""
+
+    def undone(self, view, snapshot) -> dict[int, str]:
+        return {}
+
     def why_left(self, saved, by_hand, snapshot) -> str:
         return ""
 
