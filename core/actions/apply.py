@@ -393,10 +393,9 @@ def _is_needless(view: RunView) -> bool:
 
 def _sentence(view: RunView, ended_after_s: float) -> str:
     if view.purpose is not None and not view.purpose.holds:
-        head = "Not achieved" if view.purpose.holds is False else "It is unknown whether it holds"
-        return (
-            f"{head}: {view.purpose.purpose}. {view.purpose.sentence} {_steps(view, ended_after_s)}"
-        )
+        head = "Not achieved" if view.purpose.holds is False else "Unknown whether achieved"
+        what = f"{head}: {view.purpose.purpose}. {view.purpose.sentence}"
+        return f"{what} {_steps(view, ended_after_s)}"
     return _steps(view, ended_after_s)
 
 

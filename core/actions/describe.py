@@ -180,10 +180,10 @@ def describe_event(event: Event) -> EventDescription:
     match event:
         case RunRequested() | ControlRequested() | RunDecided() | EntriesArchived():
             return _describe_request(event)
-        case RunClaimed() | RunRefused() | RunPaused() | RunResumed() | RunEnded():
+        case (
+            RunClaimed() | RunRefused() | RunPaused() | RunResumed() | RunEnded() | PurposeChecked()
+        ):
             return _describe_run(event)
-        case PurposeChecked():
-            return EventDescription(what=describe_purpose(event))
         case StepWaiting() | StepStarted() | StepEnded() | StepReopened():
             return _describe_step(event)
         case SettingSaved() | SettingChanged() | SettingRestored():
@@ -226,9 +226,11 @@ def _describe_request(
 
 
 def _describe_run(
-    event: RunClaimed | RunRefused | RunPaused | RunResumed | RunEnded,
+    event: RunClaimed | RunRefused | RunPaused | RunResumed | RunEnded | PurposeChecked,
 ) -> EventDescription:
     match event:
+        case PurposeChecked():
+            return EventDescription(what=describe_purpose(event))
         case RunPaused() | RunResumed():
             return EventDescription(what=event.sentence)
         case RunClaimed():
@@ -243,7 +245,7 @@ def _describe_run(
 
 
 def describe_purpose(checked: PurposeChecked) -> str:
-    """Return ``Purpose: n1:34801 holds no replicas. Holds: no. 13 replicas are still there.``"""
+    """Return ``Purpose: n1:34801 holds no replicas. Holds: no. 13 replicas are still on n1``."""
     word = {True: "yes", False: "no", None: "unknown"}[checked.holds]
     return f"Purpose: {checked.purpose}. Holds: {word}. {checked.sentence}".rstrip()
 

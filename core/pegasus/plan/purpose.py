@@ -135,23 +135,16 @@ def _goals(steps: Iterable[Step]) -> _Goals:
     settings: dict[str, SetMetaLevel | SetServerSetting] = {}
     results: dict[int, str] = {}
     for index, step in enumerate(steps):
+        roles |= _roles_of(step)
         match step:
             case AwaitState(node=str(node), state=state) if state in _OF_NODES:
                 if nodes.get(node) != "no_replicas" or state != "no_primaries":
                     nodes[node] = state
-            case (
-                AwaitState(state="balanced")
-                | ChangeReplica(change="DOWNGRADE_TO_INACTIVE" | "REMOVE")
-            ):  # the guardian may add the replica again: it was taken away all the same
-                results[index] = _of_result(step)
-            case ChangeReplica():
-                role = _Role(step.node, step.change == "ASSIGN_PRIMARY")
-                roles[step.partition.gpid] = role
-            case MoveReplica():
-                roles[step.partition.gpid] = _Role(step.target, step.move != "copy_sec")
-            case ProposeMany(verb="move_pri"):
-                for item in step.items:
-                    roles[item.partition.gpid] = _Role(item.target or "", is_primary=True)
+            case AwaitState(state="balanced"):
+                results[index] = step.wait.description
+            case ChangeReplica(change="DOWNGRADE_TO_INACTIVE" | "REMOVE"):
+                # the guardian may add the replica again: it was taken away all the same
+                results[index] = f"{step.node} was taken out of {step.partition.gpid}"
             case SetMetaLevel() | SetServerSetting() if step.temporary_value is None:
                 settings[step.subject] = step
             case _:
@@ -161,11 +154,19 @@ def _goals(steps: Iterable[Step]) -> _Goals:
     return _Goals(nodes, roles, settings, results)
 
 
-def _of_result(step: Step) -> str:
-    if step.wait is not None:
-        return step.wait.description
-    done = step.describe()
-    return f"done: {done[0].lower()}{done[1:]}"
+def _roles_of(step: Step) -> dict[str, _Role]:
+    """Return who shall have which partition after a step, by gpid."""
+    match step:
+        case MoveReplica():
+            return {step.partition.gpid: _Role(step.target, step.move != "copy_sec")}
+        case ChangeReplica(change="ASSIGN_PRIMARY" | "ADD_SECONDARY"):
+            return {step.partition.gpid: _Role(step.node, step.change == "ASSIGN_PRIMARY")}
+        case ProposeMany(verb="move_pri"):
+            return {
+                one.partition.gpid: _Role(one.target or "", is_primary=True) for one in step.items
+            }
+        case _:
+            return {}
 
 
 def _of_role(gpid: str, role: _Role) -> str:
