@@ -255,6 +255,11 @@ class Step:
         return False
 
     @property
+    def discards_queued(self) -> bool:
+        """Whether the cluster discards what it has queued when the step is executed."""
+        return False
+
+    @property
     def starts_balancer(self) -> bool:
         """Whether the cluster's own balancer moves something once it is done."""
         return False

@@ -346,6 +346,9 @@ class QueueCluster:
     def dynamic_setting(self, key: str) -> str | None:
         return self.settings.get(key)
 
+    def pending(self) -> frozenset[str]:
+        return frozenset()
+
     def set_dynamic_setting(self, key: str, value: str | None) -> None:
         self.settings[key] = value or ""
 

@@ -49,6 +49,7 @@ class PegasusCluster(Limited):
     ) -> None:
         super().__init__(config, limits)
         self.readings_apart_s = readings_apart_s
+        self._pending = pending
         self._client = MetaClient(config.meta_servers, timeout_s=config.timeouts.answer_s)
         self._collector = PegasusCollector(config)
         self.reader = PartitionReader(self._client, pending)
@@ -85,6 +86,14 @@ class PegasusCluster(Limited):
         if make is None:
             raise InvariantError(f"A Pegasus cluster has no step of kind {step.kind}.")
         return make(step, self)
+
+    def pending(self) -> frozenset[str]:
+        """Return the partitions (gpid) that proposals of earlier runs may still change.
+
+        Raises:
+            RemoteError: The journal cannot be read.
+        """
+        return self._pending()
 
     def propose(self, proposal: Proposal) -> None:
         """Send a proposal, once.
