@@ -9,7 +9,7 @@ from typing import Final
 from core.actions.events import ExternalMove, Measured, RunMeasured
 from core.actions.model import Refusal, RunId
 from core.actions.views import RunView, SettingView
-from core.findings.finding import Finding
+from core.findings.verdict import Verdict
 from core.gauges import Gauge
 from core.plan.model import Plan
 from core.pulsar.gauges import gauges
@@ -21,8 +21,7 @@ from core.pulsar.plan.preview import preview_plan
 from core.pulsar.plan.undo import undo_plan
 from core.pulsar.plan.verify import recheck
 from core.pulsar.record import PULSAR_RECORD
-from core.pulsar.rules.registry import assess
-from core.pulsar.settings import effective_settings
+from core.pulsar.rules.verdict import verdict_of
 from core.pulsar.steps.registry import STEPS
 from core.snapshot import PulsarSnapshot
 from core.step import Diagnostic, StepBase
@@ -46,9 +45,9 @@ class PulsarSystem:
     record = PULSAR_RECORD
     balancer: BalancerSwitch | Refusal = BalancerSwitch(_SHEDDING, "false", _restore_line)
 
-    def findings(self, snapshot: PulsarSnapshot) -> tuple[Finding, ...]:
-        """Return the findings of a snapshot by the cluster's own settings, worst first."""
-        return assess(snapshot, effective_settings(snapshot))
+    def verdict(self, snapshot: PulsarSnapshot) -> Verdict:
+        """Return the verdict on a cluster by its own settings."""
+        return verdict_of(snapshot)
 
     def gauges(self, snapshot: PulsarSnapshot) -> Iterable[Gauge]:
         """Return the figures of a snapshot for monitoring systems."""
