@@ -14,6 +14,7 @@ from typing import Final
 
 from core.actions.approval import waits_for_approval
 from core.actions.balancer import pause_balancer, restore
+from core.actions.describe import describe_unserved
 from core.actions.events import (
     RunClaimed,
     RunEnded,
@@ -374,8 +375,10 @@ def _sentence(view: RunView, ended_after_s: float) -> str:
     done, total = len(_in(view, "DONE")), len(view.steps)
     parts = [f"{done:,} of {pluralize(total, 'step')} done within {format_age(ended_after_s)}"]
     parts += [f"{count:,} {words}" for words, count in view.differing.items()]
+    if view.unserved:
+        parts.append(describe_unserved(view.unserved))
     for state, word in (("FAILED", "failed"), ("UNKNOWN", "unknown"), ("SKIPPED", "skipped")):
-        found = _in(view, state)
+        found = [step for step in _in(view, state) if not step.unserved]
         if found:
             parts.append(f"{len(found):,} {word} ({_reasons(found)})")
     return "; ".join(parts) + "." + _first_trouble(view)

@@ -104,6 +104,7 @@ class Session:
         self._turn: Turn | None = None
         self._unreadable_since_s: float | None = None
         self._happened_at_s: dict[datetime, float] = {}
+        self._looked_at_s: dict[int, float] = {}
         entries = self._obeyed(ports.journal.entries(run_id=run_id))
         if not entries:
             raise InputError(
@@ -203,6 +204,14 @@ class Session:
         """Wait a moment while something is under way, even when this process is shutting down."""
         self.idle(0.0)
         self.ports.clock.hold(seconds)
+
+    def is_due(self, index: int, every_s: float) -> bool:
+        """Note a look at a step, unless the last one was less than ``every_s`` ago."""
+        now_s = self.ports.clock.monotonic()
+        if now_s - self._looked_at_s.get(index, -math.inf) < every_s:
+            return False
+        self._looked_at_s[index] = now_s
+        return True
 
     def could_read(self) -> None:
         """Note that the cluster answered."""

@@ -6,9 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from core.actions.events import ExternalMove, Measured, RunMeasured
 from core.actions.model import Refusal, RunId
-from core.actions.views import RunView, SettingView
+from core.actions.views import RunView, SettingView, StepView
 from core.findings.finding import Finding
 from core.gauges import Gauge
 from core.plan.model import Plan
@@ -23,6 +26,7 @@ from core.pulsar.plan.verify import recheck
 from core.pulsar.record import PULSAR_RECORD
 from core.pulsar.rules.registry import assess
 from core.pulsar.settings import effective_settings
+from core.pulsar.steps.base import PulsarStep
 from core.pulsar.steps.registry import STEPS
 from core.snapshot import PulsarSnapshot
 from core.step import Diagnostic, StepBase
@@ -138,7 +142,38 @@ def measured(
             )
             for broker in _touched(view)
         ),
+        unassigned=_unassigned(view, snapshot),
     )
+
+
+def _unassigned(view: RunView, snapshot: PulsarSnapshot) -> tuple[str, ...] | None:
+    """Return what the run took from its owner and no broker owns, but for what nothing asks for.
+
+    ``None``: the snapshot does not have the owner of such a bundle.
+    """
+    steps = [step for step in view.steps if _may_be_unserved(step)]
+    whole = pa.array([step.step.subject for step in steps if not step.step.has_parts], pa.string())
+    table = snapshot.bundles.select(["bundle", "owner", "owner_source"])
+    is_among = pc.is_in(table["bundle"], value_set=whole)
+    for step in steps:
+        if step.step.has_parts:
+            inside = [step.step.covers(name) for name in table["bundle"].to_pylist()]
+            is_among = pc.or_(is_among, pa.array(inside, pa.bool_()))
+    table = table.filter(pc.and_(is_among, pc.is_null(table["owner"])))
+    return None if table["owner_source"].null_count else tuple(table["bundle"].to_pylist())
+
+
+def _may_be_unserved(step: StepView) -> bool:
+    """Return whether a step took a bundle from its owner that something asks for.
+
+    A split that was done has parts without topics at most that are unassigned.
+    """
+    if step.begun_at is None or step.state in ("FAILED", "SKIPPED") or step.result is None:
+        return False
+    if not isinstance(step.step, PulsarStep) or not step.step.unloads:
+        return False
+    is_idle = step.result.code == "idle" or (step.before is not None and step.before.topics == 0)
+    return not is_idle and (not step.step.has_parts or bool(step.unserved))
 
 
 def _touched(view: RunView) -> list[str]:
