@@ -234,10 +234,10 @@ def in_flight(session: Session) -> GuardResult | None:
         unknown = [step for step in unknown if not step.unserved]
     if not unknown:
         return None
-    first = unknown[0]
-    for_s = 0.0 if first.ended_at is None else session.age_s(first.ended_at)
+    last = unknown[-1]
+    for_s = 0.0 if last.ended_at is None else session.age_s(last.ended_at)
     sentence = (
-        f"Step {first.index + 1} ({first.step.subject}) has been unknown for {format_age(for_s)}; "
+        f"Step {last.index + 1} ({last.step.subject}) has been unknown for {format_age(for_s)}; "
         f"at most 1 step may be under way, and one is waited for {format_age(UNSETTLED_FOR_S)}."
     )
     if for_s < UNSETTLED_FOR_S:

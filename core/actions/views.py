@@ -245,6 +245,19 @@ class RunView:
         return tuple(step for step in self.steps if step.unserved)
 
     @property
+    def unassigned(self) -> tuple[str, ...]:
+        """What no server serves after the run: as measured, before that by its steps."""
+        measured = self.measured
+        if measured is None or measured.unassigned is None:
+            return tuple(step.step.subject for step in self.unserved)
+        served_since = {
+            step.step.subject
+            for step in self.steps
+            if step.state == "DONE" and step.ended_at and step.ended_at > measured.taken_at
+        }
+        return tuple(name for name in measured.unassigned if name not in served_since)
+
+    @property
     def counts(self) -> Mapping[StepState, int]:
         """How many steps are in each state; states without any are left out."""
         return Counter(step.state for step in self.steps)

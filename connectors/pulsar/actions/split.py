@@ -65,9 +65,7 @@ def split_action(step: SplitBundle, cluster: SplitPort) -> SplitAction:
     def send(request: AdminRequest) -> None:
         cluster.send(cluster.url_of(step.owner), request)
 
-    return SplitAction(
-        step, cluster.reader(owners), send, owners.still_serves, cluster.topics()
-    )
+    return SplitAction(step, cluster.reader(owners), send, owners.still_serves, cluster.topics())
 
 
 class SplitAction:
@@ -194,9 +192,7 @@ class SplitAction:
             after=now,
         )
 
-    def _unassigned(
-        self, before: Observation, now: Observation, unserved: list[str]
-    ) -> StepResult:
+    def _unassigned(self, before: Observation, now: Observation, unserved: list[str]) -> StepResult:
         return StepResult(
             state="UNKNOWN",
             code="unassigned",

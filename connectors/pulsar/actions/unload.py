@@ -80,9 +80,7 @@ def unload_action(step: UnloadBundle, cluster: UnloadPort) -> UnloadAction:
         is_for_leader = step.destination is not None and cluster.load_manager() == "modular"
         cluster.send(cluster.leader_url() if is_for_leader else cluster.url_of(step.owner), request)
 
-    return UnloadAction(
-        step, cluster.reader(owners), send, owners.still_serves, cluster.topics()
-    )
+    return UnloadAction(step, cluster.reader(owners), send, owners.still_serves, cluster.topics())
 
 
 class UnloadAction:
