@@ -107,6 +107,7 @@ class Wait(NamedTuple):
         node_action: What an operator does to the step's subject, a node, to reach the state.
         emptied_node: Node that holds nothing, or leads nothing, in the state; ``None``: no node.
         is_for_balance: The cluster's own balancer has nothing left to do in the state.
+        is_optional: The run goes on where the state is not reached in time.
     """
 
     description: str
@@ -114,6 +115,7 @@ class Wait(NamedTuple):
     node_action: NodeAction = ""
     emptied_node: str | None = None
     is_for_balance: bool = False
+    is_optional: bool = False
 
     @property
     def needs_operator(self) -> bool:
@@ -134,6 +136,7 @@ class ResultFlags(NamedTuple):
         is_doubtful: An incomplete reading gives the same result.
         unserved: Why no server serves the subject of a step that was not done, one or two words:
             ``unassigned``; empty: it is served.
+        is_repeatable: The cluster has certainly lost the request: the step may be executed again.
     """
 
     needs_grace: bool = False
@@ -142,6 +145,7 @@ class ResultFlags(NamedTuple):
     is_external_change: bool = False
     is_doubtful: bool = False
     unserved: str = ""
+    is_repeatable: bool = False
 
 
 class Phrase(NamedTuple):
@@ -255,6 +259,11 @@ class Step:
     @property
     def is_queued(self) -> bool:
         """Whether the cluster queues it, and may execute it after its outcome was given up."""
+        return False
+
+    @property
+    def discards_queued(self) -> bool:
+        """Whether the cluster discards what it has queued when the step is executed."""
         return False
 
     @property

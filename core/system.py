@@ -115,6 +115,34 @@ class System(Protocol[S_contra]):
         """
         ...
 
+    def purpose(self, plan: Plan) -> str:
+        """Return what is to hold when a plan was executed, a clause; empty: nothing in particular.
+
+        Args:
+            plan: The plan; what it changes for the time of the run is no purpose.
+        """
+        ...
+
+    def lacking(self, view: RunView, snapshot: S_contra) -> str:
+        """Return what of a run's purpose does not hold, one sentence; empty: all of it holds.
+
+        Args:
+            view: The run, none of whose steps is pending.
+            snapshot: A fresh, complete one.
+        """
+        ...
+
+    def undone(self, view: RunView, snapshot: S_contra) -> Mapping[int, str]:
+        """Return steps to execute again, by place in the plan, with the reason of each.
+
+        Their effect, which the run still needs, is gone: a new leader has forgotten what kept it.
+
+        Args:
+            view: The run.
+            snapshot: A fresh one.
+        """
+        ...
+
     def external_changes(
         self, view: RunView, earlier: S_contra, later: S_contra
     ) -> Iterable[ExternalMove]:

@@ -12,6 +12,7 @@ from core.actions.events import (
     EntriesArchived,
     Event,
     ExternalMove,
+    PurposeChecked,
     RunClaimed,
     RunDecided,
     RunEnded,
@@ -24,6 +25,7 @@ from core.actions.events import (
     SettingRestored,
     SettingSaved,
     StepEnded,
+    StepReopened,
     StepStarted,
     StepWaiting,
 )
@@ -44,10 +46,12 @@ KINDS: Final[dict[str, str]] = {
     "StepWaiting": "step waiting",
     "StepStarted": "step started",
     "StepEnded": "step ended",
+    "StepReopened": "step reopened",
     "SettingSaved": "setting saved",
     "SettingChanged": "setting changed",
     "SettingRestored": "setting restored",
     "ExternalMove": "external change",
+    "PurposeChecked": "purpose checked",
     "RunEnded": "ended",
     "RunMeasured": "measured",
     "EntriesArchived": "archived",
@@ -192,9 +196,11 @@ def describe_event(event: Event) -> EventDescription:
     match event:
         case RunRequested() | ControlRequested() | RunDecided() | EntriesArchived():
             return _describe_request(event)
-        case RunClaimed() | RunRefused() | RunPaused() | RunResumed() | RunEnded():
+        case (
+            RunClaimed() | RunRefused() | RunPaused() | RunResumed() | RunEnded() | PurposeChecked()
+        ):
             return _describe_run(event)
-        case StepWaiting() | StepStarted() | StepEnded():
+        case StepWaiting() | StepStarted() | StepEnded() | StepReopened():
             return _describe_step(event)
         case SettingSaved() | SettingChanged() | SettingRestored():
             return _describe_setting(event)
@@ -237,9 +243,11 @@ def _describe_request(
 
 
 def _describe_run(
-    event: RunClaimed | RunRefused | RunPaused | RunResumed | RunEnded,
+    event: RunClaimed | RunRefused | RunPaused | RunResumed | RunEnded | PurposeChecked,
 ) -> EventDescription:
     match event:
+        case PurposeChecked():
+            return EventDescription(what=describe_purpose(event))
         case RunPaused() | RunResumed():
             return EventDescription(what=event.sentence)
         case RunClaimed():
@@ -253,8 +261,18 @@ def _describe_run(
             return EventDescription(what=event.sentence, after=event.state.lower())
 
 
-def _describe_step(event: StepWaiting | StepStarted | StepEnded) -> EventDescription:
+def describe_purpose(checked: PurposeChecked) -> str:
+    """Return ``Purpose: n1:34801 holds no replicas. Holds: no. 13 replicas are still on n1``."""
+    word = {True: "yes", False: "no", None: "unknown"}[checked.holds]
+    return f"Purpose: {checked.purpose}. Holds: {word}. {checked.sentence}".rstrip()
+
+
+def _describe_step(
+    event: StepWaiting | StepStarted | StepEnded | StepReopened,
+) -> EventDescription:
     number = f"Step {event.step + 1}"
+    if isinstance(event, StepReopened):
+        return EventDescription(what=f"{number} reopened: {event.sentence}")
     if isinstance(event, StepWaiting):
         return EventDescription(what=f"{number} waits: {event.sentence}")
     if isinstance(event, StepStarted):

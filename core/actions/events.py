@@ -126,6 +126,16 @@ class StepEnded(_Event, frozen=True, kw_only=True):
     took_ms: float | None = None
 
 
+class StepReopened(_Event, frozen=True, kw_only=True):
+    """A step that had ended is pending again: its effect is gone, or its request was lost.
+
+    ``sentence``: why. What follows is another attempt with its own intent and result.
+    """
+
+    step: int
+    sentence: str
+
+
 class SettingSaved(_Event, frozen=True, kw_only=True):
     """The intent to change a setting for the run; ``before=None``: it had no dynamic value.
 
@@ -167,6 +177,20 @@ class ExternalMove(_Event, frozen=True, kw_only=True):
     source: str | None
     destination: str | None
     sentence: str
+
+
+class PurposeChecked(_Event, frozen=True, kw_only=True):
+    """Whether what the run is for holds, read from the cluster when its steps had ended.
+
+    Attributes:
+        purpose: The clause that is to hold: ``n1:34801 holds no replicas``.
+        holds: ``None``: the cluster could not be read.
+        sentence: What does not hold, or why that is unknown; empty: it holds.
+    """
+
+    purpose: str
+    holds: bool | None
+    sentence: str = ""
 
 
 class RunEnded(_Event, frozen=True, kw_only=True):
@@ -249,10 +273,12 @@ Event = (
     | StepWaiting
     | StepStarted
     | StepEnded
+    | StepReopened
     | SettingSaved
     | SettingChanged
     | SettingRestored
     | ExternalMove
+    | PurposeChecked
     | RunEnded
     | RunMeasured
     | EntriesArchived

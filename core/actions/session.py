@@ -33,6 +33,9 @@ from core.system import Snapshot
 SLICE_S: Final = 0.5
 """Longest wait without a look at what people request: a stop acts within about a second."""
 
+RETRY_AFTER_S: Final = 2.0
+"""How long a cluster that could not be read is left alone before it is read again."""
+
 UNREADABLE_FOR_S: Final = 120.0
 """How long a cluster that cannot be read is tried again before the run ends."""
 
@@ -130,6 +133,10 @@ class Session:
         if self._turn is None or self._turn.index != index:
             self._turn = Turn(index)
         return self._turn
+
+    def forget_turn(self) -> None:
+        """Have the next turn begin with an action and looks of its own."""
+        self._turn = None
 
     def steps_in(self, *states: StepState) -> list[StepView]:
         """Return the steps in one of these states, in order."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from core.actions.events import ExternalMove, RestoreResult, RunMeasured
+from core.actions.events import ExternalMove, PurposeChecked, RestoreResult, RunMeasured
 from core.actions.model import (
     ENDED_RUNS,
     FINAL_STEPS,
@@ -41,6 +41,7 @@ class StepView:
         is_reconciled: It was reconciled later.
         waiting: What it waits for while its precondition does not hold yet; empty: for nothing.
         waiting_since: When that began, aware UTC.
+        reopened: Why it became pending again after it had ended, a sentence each time.
     """
 
     index: int
@@ -54,6 +55,12 @@ class StepView:
     is_reconciled: bool = False
     waiting: str = ""
     waiting_since: datetime | None = None
+    reopened: tuple[str, ...] = ()
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt it is, from 1."""
+        return 1 + len(self.reopened)
 
     @property
     def executed(self) -> Executed:
@@ -156,6 +163,7 @@ class RunView:
         resumed_over: Places of steps that left something unserved when a person resumed the run.
         settings: Settings changed for its time, latest state each.
         external_changes: Bundles or partitions that changed hands meanwhile, and not by it.
+        purpose: Whether what it is for held at the end; ``None``: not checked.
         measured: The result.
         started_at: When it was claimed first.
         ended_at: When it ended or was refused.
@@ -185,6 +193,7 @@ class RunView:
     resumed_over: tuple[int, ...] = ()
     settings: tuple[SettingView, ...] = ()
     external_changes: tuple[ExternalMove, ...] = ()
+    purpose: PurposeChecked | None = None
     measured: RunMeasured | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None

@@ -75,6 +75,21 @@ class PulsarSystem:
         """Return why steps may not be executed any more, by place in the plan."""
         return recheck(snapshot, plan, exclusions, now, steps=steps)
 
+    def purpose(self, plan: Plan) -> str:
+        """Return nothing: each step is verified by the owner of its bundle."""
+        del plan
+        return ""
+
+    def lacking(self, view: RunView, snapshot: PulsarSnapshot) -> str:
+        """Return nothing."""
+        del view, snapshot
+        return ""
+
+    def undone(self, view: RunView, snapshot: PulsarSnapshot) -> Mapping[int, str]:
+        """Return nothing: owners are stored, no failover moves a bundle back."""
+        del view, snapshot
+        return {}
+
     def external_changes(
         self, view: RunView, earlier: PulsarSnapshot, later: PulsarSnapshot
     ) -> Iterable[ExternalMove]:

@@ -597,6 +597,9 @@ class _Cluster(Port):
         self._reach()
         return self.world.settings.get(key)
 
+    def pending(self) -> frozenset[str]:
+        return frozenset()
+
     def set_dynamic_setting(self, key: str, value: str | None) -> None:
         self.cross("before setting")
         self._reach()

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from actions_world import BROKERS, MOVABLE, RUN, Faults, Worker, World, snapshot_of
 
-from core.actions.apply import execute_run, reconcile_run
+from core.actions.apply import reconcile_run
 from core.actions.describe import describe_event
 from core.actions.events import RunPaused, RunResumed, StepEnded
 from core.actions.model import RunOptions

@@ -13,12 +13,12 @@ from pathlib import Path
 import msgspec
 import pytest
 import sqlalchemy as sa
-from journal_entries import ONE_OF_EACH, NOON, RUN, plan_of, record_of, requested
+from journal_entries import NOON, ONE_OF_EACH, RUN, plan_of, record_of, requested
 
 from connectors.journal.journal import SqlJournal
 from connectors.journal.schema import ENTRIES
-from core.actions.codec import RecordDecoder
 from core.actions.authority import signed
+from core.actions.codec import RecordDecoder
 from core.actions.events import RunMeasured, StepStarted, canonical
 from core.actions.model import Observation, RunOptions
 from core.actions.request import RunLimits, check_request

@@ -235,6 +235,10 @@ class PulsarCluster(Limited):
             )
         return values.get(key)
 
+    def pending(self) -> frozenset[str]:
+        """Return nothing: brokers queue no request."""
+        return frozenset()
+
     def set_dynamic_setting(self, key: str, value: str | None) -> None:
         """Set a dynamic setting, or remove it with ``None``.
 

@@ -81,6 +81,9 @@ class HttpCalls:
             "lb_interval_ms": ("replication", "FV_INT32", "", self._cluster.options.tick_s * 1000),
             "mutation_2pc_min_replica_count": ("replication", "FV_INT32", "", MIN_2PC),
         }
+        if not self._is_meta:
+            closing_ms = self._cluster.options.close_after_s * 1000
+            flags["gc_memory_replica_interval_ms"] = ("replication", "FV_INT32", "", closing_ms)
         for name in _FLAGS if self._is_meta else ():
             kind = "FV_BOOL" if name == "balance_cluster" else "FV_UINT32"
             flags[name] = ("meta_server", kind, "flag_tag::FT_MUTABLE", settings[name])
