@@ -108,6 +108,7 @@ class Session:
         self._unreadable_since_s: float | None = None
         self._happened_at_s: dict[datetime, float] = {}
         self._looked_at_s: dict[int, float] = {}
+        self._lacking_since_s: float | None = None
         entries = self._obeyed(ports.journal.entries(run_id=run_id))
         if not entries:
             raise InputError(
@@ -219,6 +220,21 @@ class Session:
             return False
         self._looked_at_s[index] = now_s
         return True
+
+    def lasts(self, lacking: str, for_s: float) -> bool:
+        """Note what of the run's purpose does not hold; return whether that has lasted so long.
+
+        Args:
+            lacking: What does not hold; empty: all of it holds.
+            for_s: How long it has to be so.
+        """
+        now_s = self.ports.clock.monotonic()
+        if not lacking:
+            self._lacking_since_s = None
+            return True
+        if self._lacking_since_s is None:
+            self._lacking_since_s = now_s
+        return now_s - self._lacking_since_s >= for_s
 
     def could_read(self) -> None:
         """Note that the cluster answered."""

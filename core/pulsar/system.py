@@ -9,9 +9,12 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from core.actions.describe import count_named
 from core.actions.events import ExternalMove, Measured, RunMeasured
 from core.actions.model import Refusal, RunId
+from core.actions.reconcile import LANDING_GRACE_S
 from core.actions.views import RunView, SettingView, StepView
+from core.errors import IncompleteSnapshotError
 from core.findings.finding import Finding
 from core.gauges import Gauge
 from core.plan.model import Plan
@@ -47,6 +50,7 @@ class PulsarSystem:
     name = "pulsar"
     steps: tuple[type[StepBase], ...] = STEPS
     unit = "bundle"
+    transfer_s = LANDING_GRACE_S
     record = PULSAR_RECORD
     balancer: BalancerSwitch | Refusal = BalancerSwitch(_SHEDDING, "false", _restore_line)
 
@@ -76,14 +80,21 @@ class PulsarSystem:
         return recheck(snapshot, plan, exclusions, now, steps=steps)
 
     def purpose(self, plan: Plan) -> str:
-        """Return nothing: each step is verified by the owner of its bundle."""
-        del plan
-        return ""
+        """Return that brokers serve what the plan unloads; empty: it unloads nothing."""
+        unloads = any(isinstance(step, PulsarStep) and step.unloads for step in plan.steps)
+        return "a broker serves each bundle that the run unloaded" if unloads else ""
 
     def lacking(self, view: RunView, snapshot: PulsarSnapshot) -> str:
-        """Return nothing."""
-        del view, snapshot
-        return ""
+        """Return what was served when its step was done, and has no owner any more.
+
+        What no broker has served since its step is that step's result.
+        """
+        names = _unassigned(view, snapshot)
+        if names is None:
+            raise IncompleteSnapshotError("Who owns the run's bundles was read in part only.")
+        unserved = [step.step for step in view.unserved]
+        lost = [name for name in names if not any(step.covers(name) for step in unserved)]
+        return f"{count_named('Unassigned', lost)}: served before, not any more." if lost else ""
 
     def undone(self, view: RunView, snapshot: PulsarSnapshot) -> Mapping[int, str]:
         """Return nothing: owners are stored, no failover moves a bundle back."""

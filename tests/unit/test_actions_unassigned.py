@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import pyarrow as pa
 import pytest
 from actions_world import BROKERS, MOVABLE, RUN, Faults, Worker, World, snapshot_of
 
@@ -13,10 +14,11 @@ from core.actions.describe import describe_event
 from core.actions.events import RunPaused, RunResumed, StepEnded
 from core.actions.model import RunOptions
 from core.actions.views import RunView
-from core.errors import PlanConflictError
+from core.errors import IncompleteSnapshotError, PlanConflictError
 from core.pulsar.plan.edit import PlanContext
 from core.pulsar.plan.undo import undo_plan
-from core.pulsar.system import measured
+from core.pulsar.system import PULSAR, measured
+from core.snapshot import PulsarSnapshot
 
 FAST = RunOptions(pace_per_min=600, verify_within_s=1.0)
 GONE = Faults(is_looked_up=False, topics=3)
@@ -188,3 +190,45 @@ def test_steps_of_an_unassigned_run_are_written_once() -> None:
     ends = [e for e in world.events(StepEnded) if isinstance(e, StepEnded) and e.step == 0]
     assert len(ends) == 1
     assert len(world.events(RunPaused)) == 1
+
+
+def test_a_bundle_that_loses_its_broker_after_its_step_is_read_at_the_end() -> None:
+    world = _world(replace(FAST, pace_per_min=10), count=2)
+    for name in MOVABLE[:2]:
+        world.faults[name] = Faults(topics=3)
+    world.at(5.0, lambda: world.move(MOVABLE[0], None))
+    assert world.work() == "FAILED"
+    assert _codes(world.view) == ["landed", "landed"]
+    assert world.view.purpose is not None
+    assert world.view.purpose.holds is False
+    assert f"Unassigned: 1 ({MOVABLE[0]}): served before, not any more." in world.view.sentence
+
+
+def test_a_bundle_in_transfer_at_the_end_fails_nothing() -> None:
+    world = _world(replace(FAST, pace_per_min=10), count=2)
+    for name in MOVABLE[:2]:
+        world.faults[name] = Faults(topics=3)
+    world.at(5.0, lambda: world.move(MOVABLE[0], None))
+    world.at(10.0, lambda: world.move(MOVABLE[0], BROKERS[1]))
+    assert world.work() == "DONE"
+    assert world.view.purpose is not None
+    assert world.view.purpose.holds
+
+
+def test_owners_that_were_not_read_leave_the_purpose_unknown() -> None:
+    world = _world(count=1)
+    world.faults[MOVABLE[0]] = Faults(topics=3)
+    assert world.work() == "DONE"
+    table = snapshot_of(world).bundles
+    nothing = pa.nulls(table.num_rows, pa.string())
+    names = ("owner", "owner_source")
+    for name in names:
+        field = table.schema.field(name)
+        at = table.schema.get_field_index(name)
+        table = table.set_column(at, field, nothing.cast(field.type))
+    unread = PulsarSnapshot(
+        snapshot_of(world).manifest, {**snapshot_of(world).tables, "bundles": table}
+    )
+    assert measured(world.view, unread).unassigned is None
+    with pytest.raises(IncompleteSnapshotError):
+        PULSAR.lacking(world.view, unread)

@@ -165,7 +165,7 @@ def test_bundle_that_never_left_is_told_from_one_that_still_may(
 @pytest.mark.parametrize(("step", "words"), [(TOWARDS, TWO), (ANYWHERE, "first lookup")])
 @pytest.mark.parametrize(("topics", "exist"), [(0, True), (None, False)])
 def test_an_unassigned_bundle_without_topics_is_idle(
-    step: UnloadBundle, words: str, topics: int | None, exist: bool
+    step: UnloadBundle, words: str, topics: int | None, exist
 ) -> None:
     action = action_of(step, sight(ONE, "7"), sight(None), topics=topics, exist=exist)
     before = action.look()
@@ -214,7 +214,7 @@ def test_who_takes_a_run_over_goes_by_the_topics_of_the_intent() -> None:
 
 
 @pytest.mark.parametrize("serves", [False, None])
-def test_a_new_owner_that_does_not_serve_the_bundle_is_no_landing(serves: bool | None) -> None:
+def test_a_new_owner_that_does_not_serve_the_bundle_is_no_landing(serves) -> None:
     action = action_of(TOWARDS, sight(ONE, "7"), sight(TWO, "8"), serves=serves, topics=5)
     before = action.look()
     action.send()
