@@ -355,7 +355,8 @@ def _finish(session: Session) -> None:
         with suppress(
             RemoteError, SnapshotError
         ):  # the run's own steps are reconciled all the same
-            note_external_changes(session, session.ports.cluster.snapshot())
+            last = session.last_snapshot or session.ports.cluster.snapshot()
+            note_external_changes(session, last)
     session.require_ours()
     started_at = session.view.started_at or session.view.requested_at
     session.record(closing(session.view, session.age_s(started_at)))

@@ -81,6 +81,7 @@ def check_purpose(session: Session, *, is_patient: bool = True) -> Refusal | Non
             return None
     if is_patient and not session.lasts(lacking, cluster.system.transfer_s):
         return Refusal(code="purpose", sentence=lacking, retry_s=RETRY_AFTER_S)
+    session.last_snapshot = fresh
     _record(session, PurposeChecked(purpose=purpose, holds=not lacking, sentence=lacking))
     return None
 

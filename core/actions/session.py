@@ -76,6 +76,7 @@ class Session:
         stop: Who requested to stop, when and why; a stop is never undone.
         snapshot: The newest one of this session.
         snapshot_at_s: When it was there, on the monotonic clock.
+        last_snapshot: The one that shows whether the run's purpose holds, taken at its end.
         retry_at_s: When a cluster that could not be read is tried again, on that clock.
         doubts: How often in a row a snapshot had holes where steps are.
         interrupted_at: When the run was last taken over or resumed.
@@ -94,6 +95,7 @@ class Session:
         self.stop: Record | None = None
         self.snapshot: Snapshot | None = None
         self.snapshot_at_s = 0.0
+        self.last_snapshot: Snapshot | None = None
         self.retry_at_s = 0.0
         self.doubts = 0
         self.interrupted_at: datetime | None = None
