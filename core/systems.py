@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Final, Protocol
 
 from core.errors import SnapshotError
-from core.findings.finding import Finding
+from core.findings.verdict import Verdict
 from core.gauges import Gauge
 from core.pegasus.system import PEGASUS
 from core.plan.model import Plan
@@ -28,8 +28,8 @@ class KnownSystem(System[Any], Protocol):
         """Return the figures of a snapshot for monitoring systems."""
         ...
 
-    def findings(self, snapshot: Any) -> tuple[Finding, ...]:
-        """Return the findings of a snapshot, worst first.
+    def verdict(self, snapshot: Any) -> Verdict:
+        """Return the verdict on a cluster: findings, worst first, and what was examined.
 
         Raises:
             SnapshotError: It has too little.

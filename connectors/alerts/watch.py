@@ -169,7 +169,7 @@ class _Watch:
             system: Any = connector_of(self._config, cluster).system
             try:
                 snapshot = record_of(cluster.kind, systems_of(self._config)).load(path)
-                seen = (path, tuple(system.gauges(snapshot)), tuple(system.findings(snapshot)))
+                seen = (path, tuple(system.gauges(snapshot)), system.verdict(snapshot).findings)
             except OpsError as error:
                 self._say(str(error))
                 seen = (path, (), ())

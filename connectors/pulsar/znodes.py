@@ -131,7 +131,8 @@ class ZooKeeperCapture:
                 "missing",
                 roots.BROKERS,
                 "There is no such znode: this is no ZooKeeper of a Pulsar cluster.",
-                done="Check the servers and the chroot in zookeeper = host:port/chroot.",
+                done="Check the servers and the chroot: zookeeper takes the brokers' own "
+                "metadataStoreUrl as it is.",
                 severity="error",
             )
         readings.owners_known = answers[roots.OWNERSHIP].error == 0
@@ -147,7 +148,9 @@ class ZooKeeperCapture:
         readings.brokers = {
             name: reports.get(name, b"") for name in brokers if self._is_there(name)
         }
-        readings.broker_averages = self._data(roots.BROKER_AVERAGES, brokers, 500)
+        averages: dict[str, Answer] = {}
+        readings.broker_averages = self._data(roots.BROKER_AVERAGES, brokers, 500, origins=averages)
+        readings.averages_written = {name: one.modified_at for name, one in averages.items()}
         policies.names = lists[roots.CLUSTERS]
         clusters = roots.CLUSTERS
         for name in policies.names:
@@ -250,7 +253,10 @@ class ZooKeeperCapture:
         names = dict.fromkeys(readings.ownership)
         for namespace, bounds in spaces.boundaries.items():
             names.update(dict.fromkeys(bundle_names(namespace, bounds)))
-        readings.bundle_data = self._data(roots.BUNDLE_DATA, list(names), 420)
+        origins: dict[str, Answer] = {}
+        readings.bundle_data = self._data(roots.BUNDLE_DATA, list(names), 420, origins=origins)
+        written = (answer.modified_at for answer in origins.values())
+        readings.bundle_data_written = max(written, default=None)
 
     def _quotas(self, readings: Readings, names: list[str]) -> None:
         root = roots.RESOURCE_QUOTA
@@ -394,4 +400,7 @@ class ZooKeeperCapture:
 
 def _held(origins: Mapping[str, Answer]) -> dict[str, Held]:
     """Return how znodes are held: that comes with their values."""
-    return {name: Held(answer.session_id, answer.created_at) for name, answer in origins.items()}
+    return {
+        name: Held(answer.session_id, answer.created_at, answer.modified_at)
+        for name, answer in origins.items()
+    }

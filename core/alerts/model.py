@@ -31,7 +31,7 @@ class Limits:
     Attributes:
         deviation_ratio: ``(max - mean) / mean`` of traffic, or of the primaries of nodes.
         deviation_min: For so long.
-        unhealthy_min: A Pegasus cluster has unhealthy partitions.
+        unhealthy_min: A Pegasus cluster has unhealthy partitions, or any cluster an error.
         lively_min: A Pegasus cluster is at ``lively``.
         stale_min: The newest snapshot is older.
         returned_per_hour: Moves back to a server that was left before.

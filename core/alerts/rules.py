@@ -8,6 +8,7 @@ from typing import Final
 
 from core.actions.describe import count_named
 from core.alerts.model import Condition, Facts, Limits, Rule
+from core.findings.finding import Finding
 from core.units import format_age, format_ratio, pluralize
 
 _MEASURES: Final = {"throughput": "traffic", "primaries": "primaries"}
@@ -36,6 +37,26 @@ def _unhealthy(facts: Facts, _: Limits) -> Iterator[Condition]:
             "",
             f"{pluralize(int(count), 'partition')} {'is' if count == 1 else 'are'} unhealthy.",
             f"Run: trimtab pegasus health {facts.cluster}",
+        )
+
+
+def _problem(facts: Facts, _: Limits) -> Iterator[Condition]:
+    """Yield the errors of the verdict, one condition a kind.
+
+    Partitions that the rule of unhealthy ones counts are left to it.
+    """
+    counted = bool(facts.gauge("unhealthy_partitions", {}))
+    of_kind: dict[str, list[Finding]] = {}
+    for one in facts.findings:
+        is_counted = counted and one.code.startswith("partitions_")
+        if one.severity == "error" and not is_counted:
+            of_kind.setdefault(one.code, []).append(one)
+    for code, found in of_kind.items():
+        more = f" And {len(found) - 1:,} more of this kind." if len(found) > 1 else ""
+        yield Condition(
+            code,
+            f"{found[0].sentence}{more}",
+            found[0].hint or f"Run: trimtab diagnose {facts.cluster}",
         )
 
 
@@ -136,6 +157,13 @@ RULES: Final = (
         severity="critical",
         minutes=lambda limits: limits.unhealthy_min,
         holds=_unhealthy,
+    ),
+    Rule(
+        code="problem",
+        title="Clients are hurt",
+        severity="critical",
+        minutes=lambda limits: limits.unhealthy_min,
+        holds=_problem,
     ),
     Rule(
         code="lively",

@@ -1,7 +1,9 @@
-"""A diagnosis: causes, each proven by a simulation of its fix on the very snapshot.
+"""A diagnosis: facts that hurt clients, and causes of uneven load, each proven by simulation.
 
-A cause is reported only where the cluster with its fix ends better than without: that comparison is
-its :class:`Effect`. What knows a system fills these in; nothing here knows one.
+A cause of uneven load is reported only where the cluster with its fix ends better than without:
+that comparison is its :class:`Effect`. A fact (a bundle that is refused, a dead broker, a policy
+that matches nothing) has none: it is a finding at warning or above, ranked by what it costs
+clients. What knows a system fills these in; nothing here knows one.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from core.findings.finding import Fix
+from core.findings.finding import FREE, Cost, Fix, Severity
+from core.findings.verdict import Verdict
 from core.units import format_ratio, pluralize
 
 MIN_GAIN_RATIO: Final = 0.05
@@ -18,6 +21,8 @@ MIN_GAIN_RATIO: Final = 0.05
 
 MIN_GAIN_SHARE: Final = 0.2
 """... and by this share of itself."""
+
+_LONGER_S: Final = (10.0, 60.0, 600.0, 3_600.0)
 
 EVEN_RATIO: Final = 0.2
 """Load within this distance of the mean, share of it, is even enough."""
@@ -164,24 +169,32 @@ class Cause:
         keys: Settings concerned, the deciding one first, upstream names.
         objects: What it is about: brokers, bundles, nodes, partitions, policies.
         summary: One short sentence: the cause, with the value measured and the limit.
-        effect: What the fix changes.
+        effect: What the fix changes; ``None``: a fact, which has no effect on balance.
         fix: Settings and configuration lines.
         hint: What to do, one sentence.
         measured: The value that decides, in ``unit``; ``None``: no number does.
         threshold: What it is compared with.
         unit: Of both.
+        severity: Of a fact, or of the findings that a proven cause explains.
+        cost: What it costs clients now.
+        area: Of the rule that found a fact; blank: it is proven by simulation.
+        title: Of a fact: what is wrong in a few words; blank: the code says it.
     """
 
     code: str
     keys: tuple[str, ...] = ()
     objects: tuple[str, ...] = ()
     summary: str
-    effect: Effect
+    effect: Effect | None = None
     fix: Fix = field(default_factory=Fix)
     hint: str = ""
     measured: float | None = None
     threshold: float | None = None
     unit: str = ""
+    severity: Severity = "warning"
+    cost: Cost = FREE
+    area: str = ""
+    title: str = ""
 
 
 def one_per_fix(causes: Iterable[Cause]) -> tuple[Cause, ...]:
@@ -204,11 +217,11 @@ def one_per_fix(causes: Iterable[Cause]) -> tuple[Cause, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """The answer to "why is it uneven?".
+    """The answer to "what is wrong, and why is it uneven?".
 
     Attributes:
-        causes: Best first; empty: no problem found, or none whose fix helps.
-        problem: What is wrong, one sentence; empty: the cluster is healthy.
+        causes: The first to act on first; empty: no problem found, or none whose fix helps.
+        problem: What is wrong, a sentence or two; empty: nothing that has a cause.
         subject: The verdict on the broker, bundle or node in question, one sentence; empty: the
             question is about the cluster.
         tried: Changes that were simulated to the end, those without effect included.
@@ -218,6 +231,9 @@ class Diagnosis:
         refuted: Changes that help, but not with every random placement.
         notes: What was assumed, and what could not be judged.
         target_ratio: Deviation that is even enough, of the system.
+        verdict: On the whole cluster; ``None``: only load was examined, under assumed settings.
+        outlook: Where the balancer ends by itself, one sentence; empty: not simulated.
+        seconds: The time that the simulations had.
     """
 
     causes: tuple[Cause, ...] = ()
@@ -229,6 +245,9 @@ class Diagnosis:
     refuted: int = 0
     notes: tuple[str, ...] = ()
     target_ratio: float = EVEN_RATIO
+    verdict: Verdict | None = None
+    outlook: str = ""
+    seconds: float = 0.0
 
     @property
     def is_complete(self) -> bool:
@@ -236,31 +255,63 @@ class Diagnosis:
         return not self.untried
 
     @property
+    def is_clear(self) -> bool:
+        """Whether an all-clear may be given for what was examined."""
+        is_open = self.verdict is not None and not self.verdict.is_clear
+        return not self.problem and not self.causes and not is_open
+
+    @property
+    def progress(self) -> str:
+        """How far the search is; empty: every change was simulated."""
+        if not self.untried:
+            return ""
+        total = pluralize(self.tried + self.untried, "change")
+        return f"{self.untried:,} of {total} not simulated"
+
+    @property
+    def continue_seconds(self) -> float:
+        """Time with which the search would come farther, seconds."""
+        return next((one for one in _LONGER_S if one >= 2 * self.seconds), _LONGER_S[-1])
+
+    @property
     def answer(self) -> str:
         """What is wrong, and how far the search went, for a person."""
-        if not self.problem:
-            return "No problem found."
+        if not self.problem and not self.causes:
+            return self._without_cause
         if self.causes:
-            return f"{self.problem} {self._short_of_even()}".rstrip()
+            counted = pluralize(len(self.causes), "cause")
+            late = f"{counted}; {self.progress}." if self.untried else ""
+            return " ".join(filter(None, (self.problem, self._short_of_even(), late)))
         if self.refuted:
             verb = "helps" if self.refuted == 1 else "help"
+            late = f"; {self.progress}" if self.untried else ""
             return (
                 f"{self.problem} {pluralize(self.refuted, 'change')} {verb} with some random "
-                "placements, none with all."
+                f"placements, none with all{late}."
             )
         if self.untried:
             if not self.tried:
                 late = f"None of {pluralize(self.untried, 'change')} was simulated to the end"
                 return f"{self.problem} {late}: the time was over."
-            tried = pluralize(self.tried, "change")
-            late = f"{self.untried:,} not simulated to the end"
-            return f"{self.problem} {tried} simulated, none helps; {late}."
+            return f"{self.problem} No cause found yet: {self.progress}."
         return f"{self.problem} No single setting changes this: {self.tried:,} changes were tried."
+
+    @property
+    def _without_cause(self) -> str:
+        """Return the verdict; an all-clear names its scope."""
+        late = f"{self.progress}." if self.untried else ""
+        if self.verdict is None:
+            return " ".join(filter(None, ("No problem of load found.", late)))
+        found = self.verdict.problems
+        if self.verdict.is_clear:
+            return " ".join(filter(None, (self.verdict.headline, self.verdict.scope, late)))
+        parts = (self.verdict.headline, found[0].sentence, self.outlook, late)
+        return " ".join(filter(None, parts))
 
     def _short_of_even(self) -> str:
         """Return that no fix alone evens the load out, with the best of them."""
-        about_load = [one.effect for one in self.causes if not one.effect.is_more_complete]
-        ends = [effect.after.deviation for effect in about_load]
+        effects = [one.effect for one in self.causes if one.effect is not None]
+        ends = [one.after.deviation for one in effects if not one.is_more_complete]
         best = min((end for end in ends if end is not None), default=0.0)
         if None in ends or best <= self.target_ratio:
             return ""

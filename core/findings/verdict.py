@@ -6,6 +6,7 @@ given only where nothing at warning or above was found, and it names its scope.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,6 +57,28 @@ class Verdict:
     def is_clear(self) -> bool:
         """Whether nothing at warning or above was found in what was examined."""
         return not self.problems
+
+    def elsewhere(self, areas: Collection[str]) -> str:
+        """Return what is open outside of some areas, one sentence; blank: nothing is.
+
+        Args:
+            areas: Those that a page or command is about: it gives no all-clear for the others.
+        """
+        others = tuple(one for one in self.problems if one.area not in areas)
+        if not others:
+            return ""
+        named = ", ".join(dict.fromkeys(one.area for one in others))
+        return f"Elsewhere in this cluster: {findings_sentence(others)} ({named})."
+
+    @property
+    def unexamined(self) -> tuple[Area, ...]:
+        """The areas that could not be examined, or not all of them."""
+        return tuple(one for one in self.areas if one.unexamined)
+
+    @property
+    def sentence(self) -> str:
+        """What was found, and what was examined."""
+        return f"{self.headline} {self.scope}"
 
     @property
     def headline(self) -> str:

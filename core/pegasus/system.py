@@ -10,7 +10,7 @@ from core.actions.events import ExternalMove, RunMeasured
 from core.actions.model import Refusal, RunId
 from core.actions.views import RunView, SettingView
 from core.errors import IncompleteSnapshotError
-from core.findings.finding import Finding
+from core.findings.verdict import Verdict
 from core.gauges import Gauge
 from core.pegasus.gauges import gauges
 from core.pegasus.plan.external_changes import external_changes, measured
@@ -20,7 +20,7 @@ from core.pegasus.plan.restore import why_left, why_reset
 from core.pegasus.plan.undo import UndoContext, undo_plan
 from core.pegasus.plan.verify import recheck
 from core.pegasus.record import PEGASUS_RECORD
-from core.pegasus.rules.registry import assess_pegasus
+from core.pegasus.rules.registry import pegasus_verdict
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.steps.registry import STEPS
 from core.plan.model import Plan
@@ -44,9 +44,9 @@ class PegasusSystem:
         hint="Ask for the run without --pause-balancer; plan a step that sets the level.",
     )
 
-    def findings(self, snapshot: PegasusSnapshot) -> tuple[Finding, ...]:
-        """Return the findings of a snapshot, worst first."""
-        return assess_pegasus(PegasusFacts(snapshot))
+    def verdict(self, snapshot: PegasusSnapshot) -> Verdict:
+        """Return the verdict on a cluster."""
+        return pegasus_verdict(PegasusFacts(snapshot))
 
     def gauges(self, snapshot: PegasusSnapshot) -> Iterable[Gauge]:
         """Return the figures of a snapshot for monitoring systems."""

@@ -15,7 +15,7 @@ from core.actions.model import Refusal, RunId
 from core.actions.reconcile import LANDING_GRACE_S
 from core.actions.views import RunView, SettingView, StepView
 from core.errors import IncompleteSnapshotError
-from core.findings.finding import Finding
+from core.findings.verdict import Verdict
 from core.gauges import Gauge
 from core.plan.model import Plan
 from core.pulsar.gauges import gauges
@@ -27,8 +27,7 @@ from core.pulsar.plan.preview import preview_plan
 from core.pulsar.plan.undo import undo_plan
 from core.pulsar.plan.verify import recheck
 from core.pulsar.record import PULSAR_RECORD
-from core.pulsar.rules.registry import assess
-from core.pulsar.settings import effective_settings
+from core.pulsar.rules.verdict import verdict_of
 from core.pulsar.steps.base import PulsarStep
 from core.pulsar.steps.registry import STEPS
 from core.snapshot import PulsarSnapshot
@@ -54,9 +53,9 @@ class PulsarSystem:
     record = PULSAR_RECORD
     balancer: BalancerSwitch | Refusal = BalancerSwitch(_SHEDDING, "false", _restore_line)
 
-    def findings(self, snapshot: PulsarSnapshot) -> tuple[Finding, ...]:
-        """Return the findings of a snapshot by the cluster's own settings, worst first."""
-        return assess(snapshot, effective_settings(snapshot))
+    def verdict(self, snapshot: PulsarSnapshot) -> Verdict:
+        """Return the verdict on a cluster by its own settings."""
+        return verdict_of(snapshot)
 
     def gauges(self, snapshot: PulsarSnapshot) -> Iterable[Gauge]:
         """Return the figures of a snapshot for monitoring systems."""

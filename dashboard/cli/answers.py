@@ -9,6 +9,7 @@ import msgspec
 
 from core.findings.finding import Finding
 from core.findings.quantity import Quantity
+from core.findings.verdict import Verdict
 from core.snapshot import Problem
 from core.snapshot.store import Storable
 
@@ -50,6 +51,27 @@ def problem(item: Problem) -> dict[str, str]:
 
 def _quantity(item: Quantity | None) -> dict[str, Any] | None:
     return None if item is None else {"value": item.value, "unit": item.unit, "text": item.text}
+
+
+def verdict(found: Verdict) -> dict[str, Any]:
+    """The verdict on a cluster: state, findings, and what was examined."""
+    return {
+        "state": found.state,
+        "findings": [finding(one) for one in found.findings],
+        "scope": scope(found),
+    }
+
+
+def scope(found: Verdict) -> list[dict[str, Any]]:
+    """What was examined, and what was not, with the reason."""
+    return [
+        {
+            "area": one.name,
+            "examined": not one.unexamined,
+            "reason": one.unexamined or None,
+        }
+        for one in found.areas
+    ]
 
 
 def finding(item: Finding) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from core.errors import InputError
 from core.findings.finding import Fix
 from core.units import format_ratio, pluralize
 from dashboard import services
-from dashboard.cli import systems
+from dashboard.cli import answers, systems
 from dashboard.cli.config import config_words, read_config
 from dashboard.cli.history.moments import moment
 from dashboard.cli.options import Config, Json, Source
@@ -151,9 +151,10 @@ def _answered(
         "cluster": manifest.cluster,
         "snapshot_id": snapshot.snapshot_id,
         "taken_at": manifest.taken_at.isoformat(),
-        "answer": found.answer,
+        "answer": _answer(found),
         "subject": found.subject or None,
         "causes": [_cause_json(one, command_of(one)) for one in found.causes],
+        "scope": [] if found.verdict is None else answers.scope(found.verdict),
         "tried": found.tried,
         "untried": found.untried,
         "cut_short": found.cut_short,
@@ -168,6 +169,13 @@ def _answered(
         _show(found, command_of, _MAX_LINES - len(lines))
 
     return emit(Answer(body, show), as_json=as_json)
+
+
+def _answer(found: Diagnosis) -> str:
+    """Return the answer, with the option that continues a search that is not complete."""
+    if found.is_complete:
+        return found.answer
+    return f"{found.answer} Continue with --seconds {found.continue_seconds:g}."
 
 
 def _command(kind: str, cluster: str, more: str, fix: Fix) -> str:
@@ -185,7 +193,13 @@ def _cause_json(cause: Cause, command: str) -> dict[str, Any]:
         "measured": cause.measured,
         "threshold": cause.threshold,
         "unit": cause.unit,
-        "effect": cause.effect.as_json(),
+        "effect": None if cause.effect is None else cause.effect.as_json(),
+        "severity": cause.severity,
+        "cost": {
+            "bundles": cause.cost.bundles,
+            "topics": cause.cost.topics,
+            "connections": cause.cost.connections,
+        },
         "fix": {
             "sentence": cause.hint,
             "dynamic": dict(cause.fix.wanted),
@@ -198,7 +212,7 @@ def _cause_json(cause: Cause, command: str) -> dict[str, Any]:
 
 def _show(found: Diagnosis, command_of: Callable[[Cause], str], lines: int) -> None:
     """Print a diagnosis in at most so many lines: as many causes as fit, one at least."""
-    say(found.answer)
+    say(_answer(found))
     if found.subject:
         say(found.subject)
     lines -= 1 + bool(found.subject)
@@ -215,9 +229,8 @@ def _show(found: Diagnosis, command_of: Callable[[Cause], str], lines: int) -> N
         shown += 1
         lines -= len(fix) + 2
         say(f"{shown}. {cause.summary}", is_prose=True)
-        say(f"   {_effect_words(cause.effect)}", is_prose=True)
-        for line in fix:
-            say(f"   {line}")
+        for line in (*_consequence(cause), *fix):
+            say(f"   {line}", is_prose=line not in fix)
     hidden = len(found.causes) - shown
     more = f"{pluralize(hidden, 'further cause')}: --json. " if hidden else ""
     tried = f"{pluralize(found.tried, 'change')} simulated."
@@ -233,6 +246,16 @@ def _fix_lines(title: str, fix: Fix, command: str, hint: str = "") -> list[str]:
     if not ways:
         return [f"{title}: {hint}{f', {restart}' if fix.restart else ''}"]
     return [f"{title}:", *(f"  {way}" for way in ways), *([f"  {restart}"] * fix.restart)]
+
+
+def _consequence(cause: Cause) -> list[str]:
+    """Return what a fix changes, or what a fact costs clients now, as far as it is known."""
+    if cause.effect is not None:
+        return [_effect_words(cause.effect)]
+    cost = cause.cost
+    counts = ((cost.bundles, "bundle"), (cost.topics, "topic"), (cost.connections, "connection"))
+    parts = [pluralize(count, noun) for count, noun in counts if count]
+    return [f"Affected: {', '.join(parts)}."] if parts else []
 
 
 def _effect_words(effect: Effect) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.findings.finding import overall_state
 from core.plan.model import Plan
 from core.progress import Progress
 from core.snapshot.store import Storable, load_manifest
@@ -14,7 +13,15 @@ from core.systems import KnownSystem, record_of
 from dashboard import services
 from dashboard.cli import answers, plan_answers
 from dashboard.cli.config import read_config, systems
-from dashboard.cli.output import Answer, UsageFaultError, emit, note, say
+from dashboard.cli.output import (
+    EXIT_DONE,
+    EXIT_INCOMPLETE,
+    Answer,
+    UsageFaultError,
+    emit,
+    note,
+    say,
+)
 from dashboard.cli.parts import part
 from dashboard.cli.source import is_path
 
@@ -103,20 +110,19 @@ def _views(directory: Path) -> Any:
 
 
 def _health(system: KnownSystem, snapshot: Storable, *, as_json: bool) -> int:
-    findings = system.findings(snapshot)
+    verdict = system.verdict(snapshot)
     manifest = snapshot.manifest
     body = {
         "cluster": manifest.cluster,
         "snapshot_id": snapshot.snapshot_id,
         "taken_at": manifest.taken_at.isoformat(),
-        "state": overall_state(findings),
-        "findings": [answers.finding(item) for item in findings],
+        **answers.verdict(verdict),
         "problems": [answers.problem(item) for item in manifest.problems],
     }
 
     def show() -> None:
-        say(f"{manifest.cluster}: {body['state']}")
-        for item in findings:
+        say(f"{manifest.cluster}: {verdict.sentence}")
+        for item in verdict.findings:
             say(f"{item.severity.upper():8}{item.sentence}")
             if item.hint:
                 say(f"{'':8}{item.hint}")
@@ -151,4 +157,10 @@ def captured(snapshot: Any, out: Path) -> Answer:
         for problem in snapshot.manifest.problems:
             note(f"{problem.severity}: {problem.place}: {problem.what} {problem.done}".rstrip())
 
-    return Answer(answers.captured(snapshot, out), show)
+    manifest = snapshot.manifest
+    coverage = [one.coverage_ratio for one in manifest.tables.values()]
+    is_partial = any(one.severity == "error" for one in manifest.problems) or any(
+        ratio is not None and ratio < 1.0 for ratio in coverage
+    )
+    code = EXIT_INCOMPLETE if is_partial else EXIT_DONE
+    return Answer(answers.captured(snapshot, out), show, exit_code=code)

@@ -73,6 +73,7 @@ def show(
     panel: DeltaGenerator | None = None,
     more: Callable[[Finding], None] | None = None,
     max_rows: int = MAX_ROWS,
+    scope: str = "",
 ) -> None:
     """Show findings as a table with filters, a download, and the explanation of one.
 
@@ -84,10 +85,11 @@ def show(
         panel: Where the explanation goes; ``None``: at the right of the table.
         more: Draws what else the page can do about the finding that is explained.
         max_rows: Rows in sight.
+        scope: What was examined, or what is open elsewhere; shown where there are no rows.
     """
     if not rows:
         words.section(title)
-        st.caption(":material/check_circle: No findings, and nothing is unknown.")
+        st.caption(f":material/check_circle: No findings here. {words.plain(scope)}".rstrip())
         return
     chosen = _filters(rows, key, title)
     opened = _opened(chosen, key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
@@ -95,6 +96,23 @@ def counts(config: Config) -> dict[str, int]:
 
     alerts, silences = current(config)
     return counted(alerts, silences, services.now())
+
+
+def firing(config: Config) -> Counter[str]:
+    """Return how many alerts above ``info`` fire on each cluster, silenced ones excluded.
+
+    Raises:
+        RemoteError: The database cannot be read.
+    """
+    alerts, silences = current(config)
+    now = services.now()
+    return Counter(
+        one.key.cluster
+        for one in alerts
+        if one.state == "firing"
+        and one.severity != "info"
+        and not any(quiet.covers(one, now) for quiet in silences)
+    )
 
 
 def silence(

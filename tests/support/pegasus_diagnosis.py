@@ -7,11 +7,17 @@ from typing import Any, Final
 
 from pegasus_snapshots import part_row, replica_rows, setting_rows, snapshot_of, table_row
 
+from core.diagnosis.model import Cause, Diagnosis
 from core.pegasus.view import NO_NODE, ClusterView
 from core.snapshot.pegasus import PegasusSnapshot
 
 LIVELY: Final = {"level.stored": "500", "level.effective": "lively"}
 CALM: Final = {"balance_operation_count": '{"total": 0}'}
+
+
+def proven(found: Diagnosis) -> list[Cause]:
+    """Return the causes that a simulation proves, without facts such as a full disk."""
+    return [cause for cause in found.causes if cause.effect is not None]
 
 
 def node_names(count: int) -> list[str]:

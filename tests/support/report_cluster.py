@@ -23,6 +23,9 @@ ROOT = Path(__file__).parents[1]
 REPORTS = ROOT / "reports"
 DUMPS = ROOT / "fixtures" / "reports"
 NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
+LATER = datetime(2027, 1, 1, tzinfo=UTC)
+"""After every dump: a dump is judged at the moment that its own times show."""
+
 FULL = 0x100000000
 KBIT_PER_MB = 8_000.0
 EXTENSIBLE = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
@@ -63,7 +66,7 @@ class Report:
         elif "saved" in self.facts:
             made = load_snapshot(DUMPS / self.facts["saved"])
         elif "dump" in self.facts:
-            made = import_zk_dump(DUMPS / self.facts["dump"], self.name, NOW)
+            made = import_zk_dump(DUMPS / self.facts["dump"], self.name, LATER)
         else:
             with tempfile.TemporaryDirectory() as folder:
                 dump = Path(folder) / "dump.jsonl"
@@ -200,19 +203,14 @@ def _znodes(facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
                 name = f"{group.get('ns', 't/n')}/0x{at * width:08x}_0x{upper:08x}"
                 stats[name] = _stats(group)
                 at += 1
-        yield {"path": f"/loadbalance/brokers/{one['name']}", "value": _report(one, stats, facts)}
-        yield {
-            "path": f"/loadbalance/broker-time-average/{one['name']}",
-            "value": _averages("shortTermM", stats) | _averages("longTermM", stats),
-        }
-        for name, stat in stats.items():
-            yield {"path": f"/loadbalance/bundle-data/{name}", "value": _bundle(stat)}
+        yield from _of_broker(one, stats, facts)
+    leader = facts.get("leader", {})
+    name = leader.get("name", brokers[0]["name"])
+    (leading,) = (one for one in brokers if one["name"] == name)
     yield {
         "path": "/loadbalance/leader",
-        "value": {
-            "serviceUrl": f"http://{brokers[0]['name']}",
-            "brokerId": brokers[0]["name"],
-        },
+        "value": {"serviceUrl": f"http://{name}", "brokerId": name},
+        **_held(leading, *(2 * (leader.get("elected_s_ago", 80_000),))),
     }
     if facts.get("settings"):
         values = {key: _text(value) for key, value in facts["settings"].items()}
@@ -223,6 +221,49 @@ def _znodes(facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
             "path": "/admin/clusters/c/namespaceIsolationPolicies",
             "value": {one["name"]: _policy(one) for one in facts["policies"]},
         }
+
+
+def _of_broker(
+    one: dict[str, Any], stats: dict[str, dict[str, float]], facts: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """Yield the znodes of a broker and of its bundles."""
+    report = _report(one, stats, facts)
+    if one.get("registered", True):
+        held = _held(one, since_s=86_400, written_s=one.get("age_s", 5))
+        yield {"path": f"/loadbalance/brokers/{one['name']}", "value": report, **held}
+    yield {
+        "path": f"/loadbalance/broker-time-average/{one['name']}",
+        "value": _averages("shortTermM", stats) | _averages("longTermM", stats),
+        **_written(facts),
+    }
+    for name, stat in stats.items():
+        path = f"/loadbalance/bundle-data/{name}"
+        yield {"path": path, "value": _bundle(stat), **_written(facts)}
+    if "session" in one:
+        value = {"nativeUrl": report["pulsarServiceUrl"], "httpUrl": report["webServiceUrl"]}
+        took_s = one.get("took_s_ago", 7_200)
+        held = _held(one, since_s=took_s, written_s=took_s)
+        for name in stats:
+            path = f"/namespace/{name}"
+            yield {"path": path, "value": {**value, "disabled": False}, **held}
+
+
+def _ago(seconds: float) -> int:
+    return int((NOW.timestamp() - seconds) * 1000)
+
+
+def _held(one: dict[str, Any], since_s: float, written_s: float) -> dict[str, Any]:
+    """Return how a znode of a broker is held, where the report gives its session."""
+    if "session" not in one:
+        return {}
+    times = {"ctime": _ago(since_s), "mtime": _ago(written_s)}
+    return {"ephemeralOwner": one["session"], **times}
+
+
+def _written(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return when the leader wrote its averages, where the report gives that."""
+    leader = facts.get("leader", {})
+    return {"mtime": _ago(leader["wrote_s_ago"])} if "wrote_s_ago" in leader else {}
 
 
 def _named(broker: dict[str, Any], at: int) -> dict[str, Any]:
@@ -264,7 +305,7 @@ def _report(
 ) -> dict[str, Any]:
     host = one["name"].rpartition(":")[0]
     nic = one.get("nic_gbps", facts["cluster"].get("nic_gbps", 10)) * 1e6
-    now_ms = int(NOW.timestamp() * 1000) - 5_000
+    now_ms = _ago(one.get("age_s", 5))
     return {
         "webServiceUrl": f"http://{one['name']}",
         "pulsarServiceUrl": f"pulsar://{host}:6650",

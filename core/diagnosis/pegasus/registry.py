@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from core.diagnosis.facts import Explained, headline, with_facts
 from core.diagnosis.model import MIN_GAIN_RATIO, Cause, Diagnosis, one_per_fix
 from core.diagnosis.pegasus.context import PegasusDiagnosisContext
 from core.diagnosis.pegasus.partition import partition_notes, partition_problem
@@ -31,6 +32,7 @@ from core.diagnosis.pegasus.patterns.tables import bulk_loading, too_few_partiti
 from core.diagnosis.pegasus.trials import node_deviation
 from core.errors import IncompleteSnapshotError, UnknownNameError
 from core.pegasus.even.request import EvenRequest
+from core.pegasus.rules.registry import pegasus_verdict
 from core.pegasus.snapshot import PegasusFacts
 from core.snapshot.pegasus import PegasusSnapshot
 from core.units import format_ratio, pluralize
@@ -66,6 +68,21 @@ TARGET_RATIO: Final = EvenRequest().within_percent / 100
 
 UNEVEN_RATIO: Final = 0.1
 """A deviation above this is a problem even where nothing that was tried makes it smaller ..."""
+
+EXPLAINED: Final = Explained(
+    symptoms=("not_balanced",),
+    by_cause={
+        "level_freezed_by_nodes": ("level_low", "node_dead"),
+        "level_freezed": ("level_low",),
+        "level_too_low": ("level_low",),
+        "node_disks_full": ("disk_short", "disk_scarce"),
+    },
+    by_completion=(
+        *("partitions_dead", "partitions_unreadable", "partitions_unwritable", "partitions_ill"),
+        *("partition_lost", "node_dead"),
+    ),
+)
+"""What is the unevenness itself, and what a proven cause says already."""
 
 UNEVEN_COUNT: Final = 2.0
 """... if the farthest node has so many replicas more or less than the mean."""
@@ -105,21 +122,34 @@ def diagnose(
     try:
         context.view, context.row  # noqa: B018 - one may be incomplete, the other unknown
     except IncompleteSnapshotError as exc:
+        known = with_facts((), pegasus_verdict(facts), EXPLAINED)
         return Diagnosis(
-            problem=str(exc), notes=("Nothing was simulated.",), target_ratio=TARGET_RATIO
+            causes=known,
+            problem=headline(known, str(exc)),
+            notes=("Nothing was simulated.",),
+            target_ratio=TARGET_RATIO,
+            verdict=pegasus_verdict(facts),
         )
-    causes = one_per_fix(sorted(_found(context), key=lambda cause: _rank(context, cause)))
+    proven = one_per_fix(sorted(_found(context), key=lambda cause: _rank(context, cause)))
     trials = context.trials
-    problem = _problem(context, has_causes=bool(causes))
+    problem = _problem(context, has_causes=bool(proven))
+    verdict = pegasus_verdict(facts)
+    causes = proven
+    if partition is None:
+        causes = with_facts(proven, verdict, EXPLAINED)
+        causes = tuple(one for one in causes if one.effect or node in (None, *one.objects))
+    problem = headline(causes, problem)
     subject = _farthest(context) if context.node in context.view.nodes else ""
     return Diagnosis(
         target_ratio=TARGET_RATIO,
         causes=causes,
         problem=problem,
-        subject="" if subject == problem else subject,
+        subject="" if subject and subject in problem else subject,
         tried=trials.count,
         untried=trials.untried,
         notes=tuple(_notes(context)),
+        verdict=verdict,
+        seconds=budget_s,
     )
 
 
@@ -130,6 +160,8 @@ def _found(context: PegasusDiagnosisContext) -> Iterator[Cause]:
 
 
 def _rank(context: PegasusDiagnosisContext, cause: Cause) -> tuple[float, ...]:
+    if cause.effect is None:
+        return ()
     effect = context.own_part(cause.effect)
     is_stopped = effect.after.converges and not effect.before.converges
     completed = float(effect.after.missing - effect.before.missing)

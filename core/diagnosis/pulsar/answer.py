@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from core.diagnosis.facts import Explained, fact_headline, headline, with_facts
 from core.diagnosis.model import Cause, Diagnosis, Effect, one_per_fix
 from core.diagnosis.pulsar.context import Candidate, DiagnosisContext, Pattern
 from core.diagnosis.pulsar.draws import Draws
@@ -32,6 +33,7 @@ from core.pulsar.load import usage_sources
 from core.pulsar.measures import DEFAULT_TARGET
 from core.pulsar.owners import ORPHANED, STUCK
 from core.pulsar.presets import upstream_words
+from core.pulsar.rules.verdict import verdict_of
 from core.pulsar.settings import SETTING_BY_KEY
 from core.snapshot import PulsarSnapshot
 from core.units import format_ratio, pluralize
@@ -60,6 +62,31 @@ _CODES: Final = {
 }
 
 
+_POLICIES: Final = (
+    *("isolation_port_in_regex", "isolation_without_brokers", "isolation_violated"),
+    *("isolation_intruded", "isolation_short"),
+)
+EXPLAINED: Final = Explained(
+    symptoms=(
+        *("traffic_deviation", "usage_spread", "broker_overloaded", "idle_broker"),
+        *("hot_bundle", "single_bundle_namespace"),
+    ),
+    by_cause={
+        "stuck_ownership": ("stuck_ownership", "unowned_with_traffic"),
+        "stale_owner": ("orphaned_bundles", "unowned_with_traffic"),
+        "policy_names_port": _POLICIES,
+        "policy_matches_no_broker": _POLICIES,
+        "policy_too_narrow": _POLICIES,
+        "policy_not_applied": _POLICIES,
+        "network_unmeasured": ("capacity_missing", "no_limit"),
+        "network_limit": ("nic_limit_suspicious", "network_limit_odd", "traffic_beyond_cards"),
+        "limits_differ": ("limits_differ",),
+        "load_managers_differ": ("mixed_load_managers",),
+    },
+)
+"""What is the uneven load itself, and what a proven cause says already."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Proven:
     candidate: Candidate
@@ -74,7 +101,7 @@ def diagnose(
     assumed: Change = NOTHING,
     max_count: int = 0,
 ) -> Diagnosis:
-    """Name the causes of uneven or restless load, each proven on this snapshot.
+    """Name what is wrong: facts, and causes of uneven load, each proven on this snapshot.
 
     Args:
         snapshot: Any snapshot of a Pulsar cluster.
@@ -87,8 +114,16 @@ def diagnose(
     Raises:
         UnknownNameError: There is no such broker or bundle.
     """
+    # under assumed settings only what they make of the load is in question
+    verdict = verdict_of(snapshot) if assumed is NOTHING else None
+    facts = () if verdict is None else with_facts((), verdict, EXPLAINED)
     if not snapshot.brokers.num_rows or not snapshot.bundles.num_rows:
-        return Diagnosis(notes=("The snapshot has no brokers or no bundles: nothing is judged.",))
+        return Diagnosis(
+            causes=facts,
+            problem=fact_headline(facts),
+            notes=("The snapshot has no brokers or no bundles: its load is not judged.",),
+            verdict=verdict,
+        )
     is_large = snapshot.bundles.num_rows > MANY_BUNDLES
     budget_s = request.seconds or (_LONG_S if is_large else _SHORT_S)
     trials = Trials(
@@ -107,22 +142,53 @@ def diagnose(
             context = DiagnosisContext(context.trials.judged("usage", traffic_may_differ=True))
             problem = _overload_problem(context)
     except OpsError as exc:
-        return Diagnosis(subject=subject, notes=(str(exc),))
+        return Diagnosis(
+            causes=facts,
+            problem=fact_headline(facts),
+            subject=subject,
+            notes=(str(exc),),
+            verdict=verdict,
+        )
     unserved = _unserved_words(context)
+    about = request.broker or request.bundle
     if not problem and not unserved:
-        return Diagnosis(subject=subject, notes=_brevity(context.trials))
+        return Diagnosis(
+            causes=_concerning(facts, about),
+            problem=fact_headline(facts),
+            subject=subject,
+            notes=_brevity(context.trials),
+            verdict=verdict,
+            outlook=_outlook(context),
+            untried=int(context.trials.baseline.is_cut_short),
+            seconds=budget_s,
+        )
     # bundles without a broker are no matter of settings
     search = _Search(context, PATTERNS if problem else OWNERSHIP)
     causes = search.causes()
+    if verdict is not None:
+        causes = with_facts(causes, verdict, EXPLAINED)
     return Diagnosis(
-        causes=_concerning(causes, request.broker or request.bundle),
-        problem=f"{unserved} {problem}".strip(),
+        causes=_concerning(causes, about),
+        problem=headline(causes, f"{unserved} {problem}".strip()),
         subject=subject,
         tried=search.tried,
         untried=search.untried,
         cut_short=search.cut_short,
         refuted=search.refuted,
         notes=search.notes(),
+        verdict=verdict,
+        seconds=budget_s,
+    )
+
+
+def _outlook(context: DiagnosisContext) -> str:
+    """Return where the balancer ends by itself, one sentence."""
+    end = context.trials.baseline.outcome
+    if not end.moves:
+        return f"{context.strategy.name} moves nothing; no change is needed for even load."
+    return (
+        f"{context.strategy.name} ends at a deviation of {format_ratio(end.deviation)} by itself, "
+        f"after {pluralize(end.moves, 'move')}."
     )
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
-from core.findings.engine import Rule, run_rules
+from core.findings.engine import Rule, run_rules, worst_first
 from core.findings.finding import Finding
+from core.findings.verdict import Area, Verdict
 from core.pegasus.rules.cluster import (
     balance,
     coverage,
@@ -17,20 +20,21 @@ from core.pegasus.rules.context import PegasusContext
 from core.pegasus.rules.nodes import dead_nodes, disks_short_of_space, silent_nodes
 from core.pegasus.rules.partitions import lost_partitions, partitions_by_state, surplus_replicas
 from core.pegasus.snapshot import PegasusFacts
+from core.units import pluralize
 
-RULES: Final[tuple[Rule[PegasusContext], ...]] = (
-    lost_partitions,
-    partitions_by_state,
-    dead_nodes,
-    silent_nodes,
-    unusual_level,
-    disks_short_of_space,
-    balance,
-    coverage,
-    problems,
-    surplus_replicas,
-    switches_left_on,
-)
+RULES_BY_AREA: Final[Mapping[str, tuple[Rule[PegasusContext], ...]]] = {
+    "partitions": (lost_partitions, partitions_by_state, surplus_replicas),
+    "nodes": (dead_nodes, silent_nodes),
+    "level": (unusual_level,),
+    "disks": (disks_short_of_space,),
+    "balance": (balance,),
+    "reading": (coverage, problems),
+    "settings": (switches_left_on,),
+}
+"""The rules of each area, in the order in which their findings are listed."""
+
+AREAS: Final = tuple(area for area in RULES_BY_AREA if area != "reading")
+"""The areas of a verdict, in the order in which they are named."""
 
 
 def assess_pegasus(facts: PegasusFacts) -> tuple[Finding, ...]:
@@ -41,4 +45,66 @@ def assess_pegasus(facts: PegasusFacts) -> tuple[Finding, ...]:
     Returns:
         Worst first, then in the order of the rules; of each code only so many, the rest counted.
     """
-    return run_rules(RULES, PegasusContext(facts))
+    context = PegasusContext(facts)
+    found = (
+        replace(one, area=area)
+        for area, rules in RULES_BY_AREA.items()
+        for one in run_rules(rules, context)
+    )
+    return worst_first(found)
+
+
+def pegasus_verdict(facts: PegasusFacts) -> Verdict:
+    """Judge one snapshot by every rule, and name what was examined.
+
+    Args:
+        facts: Any snapshot; an area that it lacks the data of is named as not examined.
+    """
+    return Verdict(
+        findings=assess_pegasus(facts),
+        areas=tuple(Area(name=name, unexamined=_unexamined(facts, name)) for name in AREAS),
+    )
+
+
+def _unexamined(facts: PegasusFacts, area: str) -> str:
+    """Return why an area could not be examined, or not all of it; blank: it was."""
+    reason = _REASONS.get(area)
+    return reason(facts) if reason is not None else ""
+
+
+def _of_partitions(facts: PegasusFacts) -> str:
+    entry = facts.snapshot.manifest.tables["partitions"]
+    if not entry.rows:
+        return "no partition was read"
+    if entry.coverage_ratio is not None and entry.coverage_ratio < 1:
+        return f"{entry.rows:,} of {entry.expected or 0:,} partitions were read"
+    return ""
+
+
+def _of_nodes(facts: PegasusFacts) -> str:
+    return "" if facts.nodes else "no node is known"
+
+
+def _of_disks(facts: PegasusFacts) -> str:
+    silent = len(facts.columns.nodes_with("not answering"))
+    if not facts.snapshot.tables["disks"].num_rows:
+        return "no disk was read"
+    return f"{pluralize(silent, 'node')} did not answer" if silent else ""
+
+
+def _of_level(facts: PegasusFacts) -> str:
+    return "the meta server did not report it" if facts.effective_level is None else ""
+
+
+def _of_settings(facts: PegasusFacts) -> str:
+    return "" if facts.snapshot.settings else "settings were not read"
+
+
+_REASONS: Final[Mapping[str, Callable[[PegasusFacts], str]]] = {
+    "partitions": _of_partitions,
+    "balance": _of_partitions,
+    "nodes": _of_nodes,
+    "disks": _of_disks,
+    "level": _of_level,
+    "settings": _of_settings,
+}

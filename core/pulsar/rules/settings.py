@@ -14,7 +14,6 @@ from core.units import format_ratio
 
 NEAR_LIMIT_RATIO: Final = 0.9
 _MAX_BUNDLES: Final = "loadBalancerNamespaceMaximumBundles"
-_WARNING: Final[Severity] = "warning"
 _INFO: Final[Severity] = "info"
 
 
@@ -66,7 +65,7 @@ def unknown_release(context: HealthContext) -> Iterator[Finding]:
         title="Release is not known",
         measured=Quantity(target.reported or "unknown"),
         limit=Quantity(target.line),
-        severity="warning",
+        severity="unknown",
         subject_kind="cluster",
         subject=context.snapshot.manifest.cluster,
         sentence=target.warning,
@@ -100,7 +99,7 @@ def bundle_count_near_limit(context: HealthContext) -> Iterator[Finding | Unlist
         return
     # the fullest come first: those over the limit before those near it
     for code, severity, title, least, below in (
-        ("bundle_limit_reached", _WARNING, "At the maximum bundle count", limit, float("inf")),
+        ("bundle_limit_reached", _INFO, "At the maximum bundle count", limit, float("inf")),
         (
             "bundle_limit_near",
             _INFO,

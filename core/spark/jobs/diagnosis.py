@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
 
+from core.diagnosis.model import Cause
 from core.diagnosis.request import DiagnoseRequest
 from core.diagnosis.systems import diagnose
 from core.spark.fleet import Operation
@@ -40,13 +41,14 @@ CAUSES: Final = pa.schema(
         pa.field("fix", pa.string(), nullable=False),  # lines of a configuration, or JSON
         pa.field("deviation_before", pa.float64(), metadata={"unit": "ratio"}),
         pa.field("deviation_after", pa.float64(), metadata={"unit": "ratio"}),
-        pa.field("moves_before", pa.int64(), nullable=False),
-        pa.field("moves_after", pa.int64(), nullable=False),
-        pa.field("returned_after", pa.int64(), nullable=False),
-        pa.field("converges_after", pa.bool_(), nullable=False),
+        # null: a fact, which has no effect on balance
+        pa.field("moves_before", pa.int64()),
+        pa.field("moves_after", pa.int64()),
+        pa.field("returned_after", pa.int64()),
+        pa.field("converges_after", pa.bool_()),
     ]
 )
-"""One row a cluster and cause, best first."""
+"""One row a cluster and cause, the first to act on first."""
 
 
 def diagnose_cluster(snapshot: Snapshot, request: DiagnoseRequest) -> Mapping[str, pa.Table]:
@@ -77,12 +79,7 @@ def diagnose_cluster(snapshot: Snapshot, request: DiagnoseRequest) -> Mapping[st
             "hint": cause.hint,
             "fix": "\n".join(cause.fix.lines)
             or msgspec.json.encode(dict(cause.fix.wanted)).decode(),
-            "deviation_before": cause.effect.before.deviation,
-            "deviation_after": cause.effect.after.deviation,
-            "moves_before": cause.effect.before.moves,
-            "moves_after": cause.effect.after.moves,
-            "returned_after": cause.effect.after.returned,
-            "converges_after": cause.effect.after.converges,
+            **_effect(cause),
         }
         for number, cause in enumerate(found.causes, 1)
     ]
@@ -92,5 +89,19 @@ def diagnose_cluster(snapshot: Snapshot, request: DiagnoseRequest) -> Mapping[st
     }
 
 
+def _effect(cause: Cause) -> dict[str, Any]:
+    if cause.effect is None:
+        return {}
+    before, after = cause.effect.before, cause.effect.after
+    return {
+        "deviation_before": before.deviation,
+        "deviation_after": after.deviation,
+        "moves_before": before.moves,
+        "moves_after": after.moves,
+        "returned_after": after.returned,
+        "converges_after": after.converges,
+    }
+
+
 DIAGNOSIS: Final = Operation(diagnose_cluster, {"diagnoses": DIAGNOSES, "causes": CAUSES})
-"""The causes of each cluster's uneven load, each proven by a simulation of its fix."""
+"""What is wrong on each cluster: facts, and causes of uneven load, proven by simulation."""

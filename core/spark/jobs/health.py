@@ -8,7 +8,8 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from core.findings.finding import Finding, findings_sentence, overall_state
+from core.findings.finding import findings_sentence
+from core.findings.verdict import Verdict
 from core.system import Manifest
 from core.units import datetime_to_ms
 
@@ -23,6 +24,7 @@ HEALTH: Final = pa.schema(
         ),  # balanced | unbalanced | not_balanced | unknown
         pa.field("answer", pa.string(), nullable=False),
         pa.field("findings", pa.string(), nullable=False),
+        pa.field("scope", pa.string(), nullable=False),  # what was examined, what was not, and why
     ]
 )
 """One row a cluster."""
@@ -62,7 +64,7 @@ def health_tables(
     identity: tuple[str, Manifest],
     verdict: tuple[str, str],
     spreads: list[dict[str, Any]],
-    found: tuple[Finding, ...],
+    found: Verdict,
 ) -> Mapping[str, pa.Table]:
     """Return the tables of one cluster.
 
@@ -70,17 +72,18 @@ def health_tables(
         identity: Id and manifest of the snapshot.
         verdict: How even its load is, as a code and as a sentence.
         spreads: Rows of :data:`MEASURES`.
-        found: Its findings, worst first.
+        found: The verdict on it.
     """
     snapshot_id, manifest = identity
     row = {
         "system": manifest.kind,
         "snapshot_id": snapshot_id,
         "taken_at": datetime_to_ms(manifest.taken_at),
-        "state": overall_state(found),
+        "state": found.state,
         "verdict": verdict[0],
         "answer": verdict[1],
-        "findings": findings_sentence(found),
+        "findings": findings_sentence(found.findings),
+        "scope": found.scope,
     }
     findings = [
         {
@@ -93,7 +96,7 @@ def health_tables(
             "hint": one.hint,
             "evidence": msgspec.json.encode(dict(one.evidence)).decode(),
         }
-        for number, one in enumerate(found, 1)
+        for number, one in enumerate(found.findings, 1)
     ]
     return {
         "health": pa.Table.from_pylist([row], schema=HEALTH),

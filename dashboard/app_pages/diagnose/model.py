@@ -18,36 +18,57 @@ if TYPE_CHECKING:
 MAX_ROWS = 5
 UNKNOWN = "\N{EN DASH}"
 COLUMNS = (
-    *("cause", "objects", "measured", "limit", "now", "fixed"),
+    *("cause", "affected", "objects", "measured", "limit", "now", "fixed"),
     *("moves", "back", "converges", "code"),
 )
+EFFECT = ("fixed", "fixed_bar", "moves", "back", "converges")
+"""Columns that only causes with an effect on balance fill."""
 
 
 def title_of(cause: Cause) -> str:
-    """Return the code of a cause as people read it: ``even distribution``."""
-    return cause.code.replace("_", " ").capitalize()
+    """Return a cause in a few words: the title of a fact, else its code as people read it."""
+    return cause.title or cause.code.replace("_", " ").capitalize()
 
 
 def rows_of(found: Diagnosis) -> pd.DataFrame:
     """Return one row a cause, best first; deviations in percent of the mean."""
-    return pd.DataFrame(
+    rows = pd.DataFrame(
         [
             {
                 "cause": title_of(cause),
+                "affected": affected_words(cause) or None,
                 "objects": ", ".join(cause.objects[:2]) or ", ".join(cause.keys[:1]),
                 "measured": _value(cause.measured, cause.unit),
                 "limit": _value(cause.threshold, cause.unit),
-                "now": _percent(cause.effect.before.deviation),
-                "fixed": _percent(cause.effect.after.deviation),
-                "moves": cause.effect.after.moves,
-                "back": cause.effect.after.returned,
-                "converges": rest_of(cause.effect),
+                **_effect(cause.effect),
                 "code": cause.code,
             }
             for cause in found.causes
         ],
         columns=list(COLUMNS),
     )
+    whole = {"moves": "Int64", "back": "Int64"}
+    return rows.astype({"now": "float64", "fixed": "float64", **whole})
+
+
+def affected_words(cause: Cause) -> str:
+    """Return what a cause costs clients now, by its largest part; empty: nothing, or unknown."""
+    cost = cause.cost
+    counts = ((cost.bundles, "bundle"), (cost.topics, "topic"), (cost.connections, "connection"))
+    return next((pluralize(count, noun) for count, noun in counts if count), "")
+
+
+def _effect(effect: Effect | None) -> dict[str, object]:
+    """Return the columns of an effect; a fact has none of them."""
+    if effect is None:
+        return dict.fromkeys(("now", "fixed", "moves", "back", "converges"))
+    return {
+        "now": _percent(effect.before.deviation),
+        "fixed": _percent(effect.after.deviation),
+        "moves": effect.after.moves,
+        "back": effect.after.returned,
+        "converges": rest_of(effect),
+    }
 
 
 def _percent(ratio: float | None) -> float | None:
@@ -123,7 +144,7 @@ def key_figures(found: Diagnosis, deviation: float | None) -> list[KeyFigure]:
         found: The diagnosis.
         deviation: Of the snapshot; ``None``: unknown, or the system is judged by other means.
     """
-    best = found.causes[0].effect if found.causes else None
+    best = next((one.effect for one in found.causes if one.effect is not None), None)
     now = deviation if best is None else best.before.deviation
     untried = f"{found.untried:,} not in time" if found.untried else "all that apply"
     figures = []
@@ -150,9 +171,10 @@ def key_figures(found: Diagnosis, deviation: float | None) -> list[KeyFigure]:
         *figures,
         KeyFigure(
             label="Causes",
-            value=str(len(found.causes)),
-            note="each fix simulated" if found.causes else "",
-            status="warning" if found.problem else "ok",
+            # no cause yet is not the same as no cause
+            value=str(len(found.causes)) if found.causes or found.is_complete else UNKNOWN,
+            note=_kinds(found),
+            status="ok" if found.is_clear else "warning",
         ),
         KeyFigure(
             label="Changes tried",
@@ -160,6 +182,16 @@ def key_figures(found: Diagnosis, deviation: float | None) -> list[KeyFigure]:
             note=untried if found.problem else "none is needed",
         ),
     ]
+
+
+def _kinds(found: Diagnosis) -> str:
+    """Return how many causes are facts, and how many are proven by simulation."""
+    facts = sum(one.effect is None for one in found.causes)
+    proven = len(found.causes) - facts
+    if not found.causes:
+        return "" if found.is_complete else "none found yet"
+    parts = [f"{facts} found in the snapshot"] * bool(facts)
+    return ", ".join((*parts, *[f"{proven} proven by simulation"] * bool(proven)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,12 @@ def _again() -> None:
 def _draw(page: ClusterPage[Any], system: DiagnoseSystem, key: Key, found: Diagnosed) -> None:
     diagnosis = found.diagnosis
     figures.key_figures(model.key_figures(diagnosis, found.deviation), key="diagnose")
-    words.answer(diagnosis.answer)
+    verdict = diagnosis.verdict
+    if verdict is not None and diagnosis.is_clear and diagnosis.is_complete:
+        words.answer(verdict.headline)
+        st.caption(words.plain(verdict.scope))
+    else:
+        words.answer(diagnosis.answer)
     # without a cause, what was promising and what the time did not allow is the answer
     notes = diagnosis.notes[:1] if diagnosis.causes else diagnosis.notes
     if notes:
@@ -117,7 +122,7 @@ def _rows(diagnosis: Diagnosis) -> pd.DataFrame:
     rows = model.rows_of(diagnosis)
     shown = np.nan_to_num(rows[["now", "fixed"]].to_numpy(np.float64))
     end_ratio = float(shown.max()) / 100 or None
-    ratios = (rows["fixed"] / 100).tolist()
+    ratios = [None if np.isnan(one) else one / 100 for one in rows["fixed"].tolist()]
     rows["fixed_bar"] = tables.deviation_bars(ratios, diagnosis.target_ratio, end_ratio=end_ratio)
     return rows
 
@@ -140,6 +145,7 @@ def _table(diagnosis: Diagnosis) -> None:
 
     columns = {
         "cause": tables.words("Cause"),
+        "affected": tables.words("Affected", "What it costs clients now."),
         "fixed": tables.percent("With the fix", "Max deviation from the mean, simulated."),
         "fixed_bar": tables.deviation("Target"),
         "moves": tables.whole("Moves", "With the fix."),
@@ -152,16 +158,26 @@ def _table(diagnosis: Diagnosis) -> None:
     tables.grid(
         rows,
         hide_index=True,
-        column_order=list(columns),
+        column_order=_shown(diagnosis, list(columns)),
         column_config=columns,
         key=_TABLE,
-        alt="Causes of uneven load, best first, with the simulated effect of the fix of each",
+        alt="Causes, the first to act on first, with the simulated effect of the fix of each",
         height=tables.height_of(len(rows)),
         row_height=tables.ROW_PX,
         placeholder=model.UNKNOWN,
         on_select=select,
         selection_mode="single-row",
     )
+
+
+def _shown(diagnosis: Diagnosis, columns: Sequence[str]) -> list[str]:
+    """Return the columns that any of the causes fills."""
+    hidden: set[str] = set()
+    if all(one.effect is None for one in diagnosis.causes):
+        hidden |= set(model.EFFECT)
+    if not any(model.affected_words(one) for one in diagnosis.causes):
+        hidden.add("affected")
+    return [one for one in columns if one not in hidden]
 
 
 def _panel(page: ClusterPage[Any], system: DiagnoseSystem, cause: Cause) -> None:

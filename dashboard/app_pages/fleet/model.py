@@ -11,6 +11,7 @@ import pandas as pd
 
 from core.actions.views import RunView
 from core.findings.finding import Finding, State, count_by_severity
+from core.findings.verdict import Verdict
 from core.units import (
     format_ago,
     format_band,
@@ -48,7 +49,7 @@ class FleetRow:
 
     Attributes:
         cluster: Its name.
-        state: Worst finding; ``None``: there is no snapshot.
+        verdict: What is wrong, and what was examined; ``None``: there is no snapshot.
         deviation_ratio: Of the busiest broker from the mean traffic, or the largest of the nodes'
             primaries either way.
         trend: The same over the last hours, percent, oldest first.
@@ -59,7 +60,7 @@ class FleetRow:
         traffic: Bytes/s.
         traffic_trend: MB/s over the last hours, oldest first.
         balancer: What the cluster's own balancer does.
-        findings: Worst first.
+        alerts: Alerts of it that are firing.
         moves: Seen in the last hour, oldest first.
         taken_at: Of the snapshot.
         acting: What is being done on it.
@@ -67,7 +68,7 @@ class FleetRow:
 
     cluster: str
     acting: Acting
-    state: State | None = None
+    verdict: Verdict | None = None
     deviation_ratio: float | None = None
     trend: Sequence[float] = ()
     usage_ratio: float | None = None
@@ -77,9 +78,29 @@ class FleetRow:
     traffic: float | None = None
     traffic_trend: Sequence[float] = ()
     balancer: str = NONE
-    findings: tuple[Finding, ...] = ()
+    alerts: int = 0
     moves: Sequence[Move] = field(default_factory=tuple)
     taken_at: datetime | None = None
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is wrong, worst first."""
+        return () if self.verdict is None else self.verdict.findings
+
+    @property
+    def state(self) -> State | None:
+        """The state of the verdict; with an alert that is firing never ``ok``."""
+        if self.verdict is None:
+            return None
+        return "attention" if self.alerts and self.verdict.is_clear else self.verdict.state
+
+
+def scope_words(rows: Sequence[FleetRow]) -> str:
+    """Return what was examined of every cluster; empty: of none is anything known."""
+    known = [(one.cluster, one.verdict) for one in rows if one.verdict is not None]
+    if len(known) == 1:
+        return known[0][1].scope
+    return " ".join(f"{name}: {verdict.scope}" for name, verdict in known)
 
 
 def subtitle(rows: Sequence[FleetRow]) -> str:
@@ -123,9 +144,13 @@ def _state(row: FleetRow) -> str:
     if row.state is None:
         return NO_SNAPSHOT
     counts = count_by_severity(row.findings)
+    unexamined = 0 if row.verdict is None else len(row.verdict.unexamined)
     number = {
         "bad": pluralize(counts["error"], "error"),
-        "attention": pluralize(counts["warning"], "warning"),
+        "attention": pluralize(counts["warning"], "warning")
+        if counts["warning"]
+        else pluralize(row.alerts, "alert"),
+        "unknown": None if counts["unknown"] else f"{unexamined} not examined",
     }.get(row.state)
     return STATE_WORDS[row.state] if number is None else f"{STATE_WORDS[row.state][0]} {number}"
 
@@ -185,7 +210,7 @@ def _healthy(rows: Sequence[FleetRow]) -> KeyFigure:
         value=f"{healthy} / {len(rows)}",
         note=f"{pluralize(counts['error'], 'error')}, {pluralize(counts['warning'], 'warning')}",
         status=status,
-        help="Without a finding that is an error, a warning or unknown.",
+        help="Every area was examined, without a finding that is an error, a warning or unknown.",
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -59,17 +61,17 @@ def listed_of(cluster: Cluster, row: model.FleetRow) -> list[Listed]:
     return listed(cluster.name, row.findings, system.finding_links, since)
 
 
-rows = [row_of(one) for one in page.config.clusters]
+known_alerts: Mapping[str, int] | None
+try:
+    known_alerts, firing = alerts.counts(page.config), alerts.firing(page.config)
+except OpsError:
+    known_alerts, firing = None, Counter()  # the figure says so
+rows = [replace(row_of(one), alerts=firing[one.name]) for one in page.config.clusters]
 known_runs: Sequence[RunView] | None
 try:
     known_runs = runs.every(page.config)
 except OpsError:
     known_runs = None  # the figure says so
-known_alerts: Mapping[str, int] | None
-try:
-    known_alerts = alerts.counts(page.config)
-except OpsError:
-    known_alerts = None  # the figure says so
 words.title("Fleet", model.subtitle(rows))
 first_steps.draw(page)
 figures.key_figures(
@@ -94,4 +96,5 @@ with left:
         moment=page.now,
         title="Findings",
         panel=panel,
+        scope=model.scope_words(rows),
     )

@@ -8,9 +8,8 @@ from typing import Any
 
 import typer
 
-from core.findings.finding import overall_state
 from core.pegasus.levels import ALLOWANCES, FunctionLevel
-from core.pegasus.rules.registry import assess_pegasus
+from core.pegasus.rules.registry import pegasus_verdict
 from core.pegasus.snapshot import STORED_LEVEL, PegasusFacts
 from core.pegasus.summary import guardian_unhealthy, summarize_nodes, summarize_tables
 from core.snapshot.pegasus import PegasusSnapshot
@@ -97,15 +96,14 @@ def health(source: Source, config: Config = None, as_json: Json = False) -> int:
     snapshot = pegasus_snapshot(source, config)
     facts = PegasusFacts(snapshot)
     found, unhealthy, verdict = summarize_tables(facts), guardian_unhealthy(facts), facts.verdict()
-    findings, headline = assess_pegasus(facts), answer(facts, verdict)
+    judged, headline = pegasus_verdict(facts), answer(facts, verdict)
     ddds = [row for row in facts.rows("partitions") if row["ddd_reason"] is not None]
     down = facts.columns.nodes_with("down")
     silent = facts.columns.nodes_with("not answering")
     body = {
         **_head(snapshot),
         "answer": headline,
-        "state": overall_state(findings),
-        "findings": [answers.finding(one) for one in findings],
+        **answers.verdict(judged),
         "balance": asdict(verdict),
         "nodes_down": down,
         "nodes_not_answering": silent,
@@ -124,6 +122,7 @@ def health(source: Source, config: Config = None, as_json: Json = False) -> int:
 
     def show() -> None:
         say(headline)
+        say(judged.sentence)
         say(f"Nodes down: {', '.join(down) or 'none'}.")
         if silent:
             say(f"Nodes not answering: {', '.join(silent)}.")
@@ -141,7 +140,7 @@ def health(source: Source, config: Config = None, as_json: Json = False) -> int:
         say(f"The meta server's guardian counts {count}{_few(unhealthy)}.")
         for one in body["ddd"]:
             say(f"{one['gpid']} lost every replica: {one['reason']}")
-        for item in findings:
+        for item in judged.findings:
             say()
             say(f"{item.severity.upper():8}{item.sentence}")
             if item.hint:

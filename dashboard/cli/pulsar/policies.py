@@ -23,7 +23,7 @@ from core.pulsar.plan.policy.moves import PolicyOutlook, change_policies
 from core.pulsar.plan.policy.state import policies_of
 from core.pulsar.plan.preview import OtherPreview, preview_plan
 from core.pulsar.policy_kinds import POLICY_KINDS, policy_kind
-from core.pulsar.rules.registry import assess
+from core.pulsar.rules.verdict import verdict_of
 from core.pulsar.serving import ROLES, Serving, ServingRow
 from core.pulsar.steps.base import policy_changes
 from core.pulsar.view import LoadView
@@ -280,6 +280,7 @@ class _Report:
     collisions: tuple[Collision, ...]
     domains: dict[str, tuple[str, ...]]
     wrong: list[Violation]
+    elsewhere: str
 
     def say(self) -> None:
         """Print it."""
@@ -313,8 +314,9 @@ class _Report:
                 say(f"  {fix.label}: {fix.why}")
                 for change in fix.desired:
                     say(f"    {self._line(change)}")
-        if not self.wrong:
-            say("Every bundle lies where it may, and no policy is odd.")
+        clear = "" if self.wrong else "Isolation policies and anti-affinity groups: no conflict."
+        for line in filter(None, (clear, self.elsewhere)):
+            say(line)
 
     def _line(self, policy: DesiredPolicy) -> str:
         """Return the command that plans a change; the cluster as the snapshot names it."""
@@ -409,13 +411,15 @@ def isolation(
         return _of_namespace(serving, namespace, as_json=as_json)
     spread = Spread(view, settings, serving)
     collisions = tuple(crowd for group in view.groups for crowd in spread.collisions(group))
-    found = [one for one in assess(snapshot, settings) if one.code in CODES]
+    verdict = verdict_of(snapshot, settings)
+    found = [one for one in verdict.findings if one.code in CODES]
     report = _Report(
         serving,
         spread,
         collisions,
         failure_domains(snapshot.policies),
         violations(found, FixFinder(snapshot, serving), collisions),
+        verdict.elsewhere(("policies",)),
     )
     return emit(Answer(report.as_json(), report.say), as_json=as_json)
 

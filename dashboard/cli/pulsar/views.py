@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from core.errors import InputError, UnknownNameError
-from core.findings.finding import Finding, Fix, findings_sentence, overall_state
+from core.findings.finding import Fix
+from core.findings.verdict import Verdict
 from core.plan.model import Plan
 from core.progress import Progress
 from core.pulsar.load import usage_sources
@@ -20,7 +21,7 @@ from core.pulsar.measures import TARGETS, Measures, Target, balance_sentence, me
 from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.preview import OtherPreview, Preview, preview_plan
 from core.pulsar.presets import set_command
-from core.pulsar.rules.registry import assess
+from core.pulsar.rules.verdict import verdict_of
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import Manifest, PulsarSnapshot, TableManifest
 from core.snapshot.store import load_manifest, load_snapshot
@@ -46,10 +47,10 @@ def health(directory: Path, target_code: str, *, as_json: bool) -> int:
     snapshot = load_snapshot(directory)
     settings = active_settings(snapshot)
     measures = measure(snapshot, settings)
-    findings = assess(snapshot, settings, target=target)
+    verdict = verdict_of(snapshot, settings, target=target)
     identity = (snapshot.snapshot_id, snapshot.manifest)
     source = _source_of_worst(snapshot, measures, settings)
-    return show_health(identity, measures, findings, target, source, as_json=as_json)
+    return show_health(identity, measures, verdict, target, source, as_json=as_json)
 
 
 def _source_of_worst(
@@ -83,13 +84,13 @@ def _large_health(
     found = kernel.large_health(cluster, target)
     identity = load_manifest(directory)
     source = _source_of_worst(cluster.skeleton, found.measures, cluster.settings())
-    return show_health(identity, found.measures, found.findings, target, source, as_json=as_json)
+    return show_health(identity, found.measures, found.verdict, target, source, as_json=as_json)
 
 
 def show_health(
     identity: tuple[str, Manifest],
     measures: Measures,
-    findings: tuple[Finding, ...],
+    verdict: Verdict,
     target: Target,
     source: str,
     *,
@@ -100,7 +101,7 @@ def show_health(
     Args:
         identity: Snapshot id and manifest.
         measures: Of the snapshot.
-        findings: The worst first.
+        verdict: On the cluster.
         target: What is even enough.
         source: What makes the usage of the busiest broker; empty: it is not known.
         as_json: Print JSON.
@@ -111,17 +112,16 @@ def show_health(
         "snapshot_id": snapshot_id,
         "taken_at": manifest.taken_at.isoformat(),
         "answer": balance_sentence(measures, target),
-        "state": overall_state(findings),
+        **answers.verdict(verdict),
         "target": target.code,
         "measures": pulsar_answers.measures(measures),
         "usage_source": source or None,
-        "findings": [answers.finding(item) for item in findings],
         "problems": [answers.problem(item) for item in manifest.problems],
     }
 
     def show() -> None:
-        say(body["answer"])  # type: ignore[arg-type]  # a sentence
-        say(f"{manifest.cluster}, {_age(manifest)}: {findings_sentence(findings)}.")
+        say(body["answer"])
+        say(f"{manifest.cluster}, {_age(manifest)}: {verdict.sentence}")
         say()
         table(
             ("measure", "mean", "maximum", "over the mean", "spread / mean", "worst broker"),
@@ -139,7 +139,7 @@ def show_health(
         )
         if source:
             say(f"Usage of {measures.usage.worst}: {source}.")
-        for item in findings:
+        for item in verdict.findings:
             say()
             say(f"{item.severity.upper():8}{item.sentence}")
             if item.hint:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from core.findings.finding import Finding, State, overall_state
+from core.findings.verdict import Verdict
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.summary import NodeSummary
@@ -18,8 +18,7 @@ class PegasusSummary:
     """One Pegasus cluster in a row; ``None`` is unknown.
 
     Attributes:
-        state: Worst finding.
-        findings: Worst first.
+        verdict: What is wrong, and what was examined.
         deviation_ratio: Largest of the living nodes' primaries from their mean, either way.
         requests_per_s: Reads and writes that the primaries serve.
         disk_ratio: Used of the disks of the fullest living node.
@@ -30,8 +29,7 @@ class PegasusSummary:
         taken_at: When the snapshot was taken.
     """
 
-    state: State
-    findings: tuple[Finding, ...]
+    verdict: Verdict
     deviation_ratio: float | None
     requests_per_s: float | None
     disk_ratio: float | None
@@ -43,7 +41,7 @@ class PegasusSummary:
 
 
 def pegasus_summary(
-    facts: PegasusFacts, findings: tuple[Finding, ...], nodes: Sequence[NodeSummary]
+    facts: PegasusFacts, verdict: Verdict, nodes: Sequence[NodeSummary]
 ) -> PegasusSummary:
     """Return a cluster's row."""
     columns = facts.columns
@@ -53,8 +51,7 @@ def pegasus_summary(
     disks = {one.name: used for one in alive if (used := _disk_ratio(one)) is not None}
     fullest = max(disks, key=disks.__getitem__, default="")
     return PegasusSummary(
-        state=overall_state(findings),
-        findings=findings,
+        verdict=verdict,
         deviation_ratio=_max_deviation([one.primaries for one in alive]),
         requests_per_s=requests if led.any() and math.isfinite(requests) else None,
         disk_ratio=disks.get(fullest),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from core.findings.finding import Finding, State, overall_state
+from core.findings.verdict import Verdict
 from core.pulsar.load import limiting_resource
 from core.pulsar.measures import Measures
 from core.pulsar.settings import EffectiveSettings
@@ -18,8 +18,7 @@ class ClusterSummary:
     """One cluster in a row; ``None`` is unknown.
 
     Attributes:
-        state: Worst finding.
-        findings: Worst first.
+        verdict: What is wrong, and what was examined.
         brokers: Brokers in the snapshot.
         traffic_bytes_per_s: In plus out.
         deviation_ratio: Of the busiest broker from the mean, by traffic.
@@ -29,8 +28,7 @@ class ClusterSummary:
         taken_at: When the snapshot was taken.
     """
 
-    state: State
-    findings: tuple[Finding, ...]
+    verdict: Verdict
     brokers: int
     traffic_bytes_per_s: float | None
     deviation_ratio: float | None
@@ -43,7 +41,7 @@ class ClusterSummary:
 def summary(
     snapshot: PulsarSnapshot,
     measures: Measures,
-    findings: tuple[Finding, ...],
+    verdict: Verdict,
     settings: EffectiveSettings,
 ) -> ClusterSummary:
     """Return a cluster's row."""
@@ -54,8 +52,7 @@ def summary(
         limiting = limiting_resource(snapshot.brokers.slice(row, 1), settings)[0]
         hottest = f"{usage.worst} · {resource_name(limiting)}"
     return ClusterSummary(
-        state=overall_state(findings),
-        findings=findings,
+        verdict=verdict,
         brokers=len(measures.brokers),
         traffic_bytes_per_s=measures.throughput.total,
         deviation_ratio=measures.throughput.max_deviation_ratio,

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from core.findings.finding import Finding
-from core.pegasus.rules.registry import assess_pegasus
+from core.findings.verdict import Verdict
+from core.pegasus.rules.registry import pegasus_verdict
 from core.pegasus.snapshot import STORED_LEVEL, PegasusFacts
 from core.pegasus.summary import NodeSummary, TableSummary, summarize_nodes, summarize_tables
 from core.pegasus.verdict import BalanceVerdict
@@ -54,9 +55,14 @@ class PegasusReading:
         return self.facts.verdict()
 
     @cached_property
+    def cluster_verdict(self) -> Verdict:
+        """What is wrong, and what was examined; computed once for every page."""
+        return pegasus_verdict(self.facts)
+
+    @property
     def findings(self) -> tuple[Finding, ...]:
         """What is wrong, worst first."""
-        return assess_pegasus(self.facts)
+        return self.cluster_verdict.findings
 
     @cached_property
     def nodes(self) -> list[NodeSummary]:
@@ -75,7 +81,7 @@ pegasus_reading = cached(PegasusReading, max_entries=MAX_READINGS)
 
 def _summarised(stored: CachedSnapshot) -> PegasusSummary:
     one = pegasus_reading(stored)
-    return pegasus_summary(one.facts, one.findings, one.nodes)
+    return pegasus_summary(one.facts, one.cluster_verdict, one.nodes)
 
 
 cluster_summary = cached(_summarised, max_entries=MAX_SUMMARIES)

@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from core.findings.finding import Finding
+from core.findings.verdict import Verdict
 from core.pulsar.measures import Measures, measure, uncounted_bundles
-from core.pulsar.rules.registry import assess
+from core.pulsar.rules.verdict import verdict_of
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.view import LoadView
 from core.schemas import PULSAR_TABLES
@@ -60,9 +61,14 @@ class Reading:
         return measure(self.snapshot, self.settings)
 
     @cached_property
+    def cluster_verdict(self) -> Verdict:
+        """What is wrong, and what was examined; computed once for every page."""
+        return verdict_of(self.snapshot, self.settings)
+
+    @property
     def findings(self) -> tuple[Finding, ...]:
         """What is wrong, worst first."""
-        return assess(self.snapshot, self.settings)
+        return self.cluster_verdict.findings
 
     @cached_property
     def view(self) -> LoadView:
@@ -115,7 +121,7 @@ reading = cached(Reading, max_entries=MAX_READINGS)
 
 def _summarised(stored: CachedSnapshot) -> ClusterSummary:
     one = reading(stored)
-    return summary(one.snapshot, one.measures, one.findings, one.settings)
+    return summary(one.snapshot, one.measures, one.cluster_verdict, one.settings)
 
 
 cluster_summary = cached(_summarised, max_entries=MAX_SUMMARIES)

@@ -70,7 +70,9 @@ def test_the_established_cause_comes_first(name):
 
 @pytest.mark.parametrize("name", CAUSES)
 def test_every_fix_ends_better_than_the_cluster_as_it_is(name):
-    for cause in diagnose(report(name), LONG).causes:
+    causes = diagnose(report(name), LONG).causes
+    assert causes[0].effect is not None
+    for cause in (one for one in causes if one.effect is not None):
         assert cause.effect.is_better
         assert cause.effect.after.converges
         assert cause.effect.after.deviation <= cause.effect.before.deviation + 0.05
@@ -79,7 +81,8 @@ def test_every_fix_ends_better_than_the_cluster_as_it_is(name):
 def test_a_healthy_cluster_has_no_causes():
     found = diagnose(report("healthy"), LONG)
     assert not found.causes
-    assert found.answer == "No problem found."
+    assert found.answer.startswith("No problem found. Examined: load, ")
+    assert "Not examined: serving (not in this dump); settings (" in found.answer
 
 
 def test_a_pair_is_sought_where_one_setting_alone_makes_it_worse():
@@ -255,10 +258,11 @@ def test_a_diagnosis_is_about_one_thing():
         diagnose(report("healthy"), DiagnoseRequest(broker="a", bundle="b"))
 
 
-def test_without_brokers_nothing_is_judged():
+def test_without_brokers_no_load_is_judged():
     found = diagnose(make_snapshot(brokers=3, bundles=20, missing=("brokers",)), LONG)
-    assert not found.causes
+    assert all(cause.effect is None for cause in found.causes)
     assert found.notes
+    assert not found.is_clear
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: object) -> str:

@@ -130,7 +130,7 @@ def not_felt(case: Case) -> Iterator[Finding]:
             code="effective_after_restart",
             title="Dynamic change needs a restart",
             measured=Quantity(len(late), "settings" if len(late) > 1 else "setting"),
-            severity="warning",
+            severity="info",
             keys=tuple(late),
             sentence=f"{', '.join(late)} {verb} set dynamically, and brokers read {it} only when "
             "they start.",

@@ -122,7 +122,7 @@ def release_gaps(context: HealthContext) -> Iterator[Finding]:
             measured=Quantity(target.reported or "unknown"),
             limit=Quantity(target.line),
             area="brokers",
-            severity="warning",
+            severity="unknown",
             keys=(),
             sentence=target.warning,
             consequence="Defaults and rules may differ from what is shown.",

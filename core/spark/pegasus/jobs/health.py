@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from core.findings.request import HealthRequest
 from core.pegasus.balance.score import count_spread
-from core.pegasus.rules.registry import assess_pegasus
+from core.pegasus.rules.registry import pegasus_verdict
 from core.pegasus.snapshot import PegasusFacts
 from core.snapshot.pegasus import PegasusSnapshot
 from core.spark.jobs.health import health_tables
@@ -20,7 +20,7 @@ def pegasus_health(snapshot: PegasusSnapshot, request: HealthRequest) -> Mapping
     """Return the findings of a cluster; its counts are judged without a target."""
     del request
     facts = PegasusFacts(snapshot)
-    found = assess_pegasus(facts)
+    found = pegasus_verdict(facts)
     verdict = facts.verdict()
     view = facts.view()
     spread = count_spread(view)

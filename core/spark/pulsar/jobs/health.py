@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from core.findings.finding import Finding
 from core.findings.request import HealthRequest
+from core.findings.verdict import Verdict
 from core.pulsar.measures import TARGETS, Measures, Target, balance_sentence, measure
-from core.pulsar.rules.registry import assess
+from core.pulsar.rules.verdict import verdict_of
 from core.pulsar.settings import effective_settings
 from core.snapshot import Manifest, PulsarSnapshot
 from core.spark.jobs.health import health_tables
@@ -20,7 +20,7 @@ def pulsar_health(snapshot: PulsarSnapshot, request: HealthRequest) -> Mapping[s
     """Return the findings of a cluster."""
     target = target_of(request)
     settings = effective_settings(snapshot)
-    found = assess(snapshot, settings, target=target)
+    found = verdict_of(snapshot, settings, target=target)
     identity = (snapshot.snapshot_id, snapshot.manifest)
     return measured_tables(identity, measure(snapshot, settings), found, target)
 
@@ -28,7 +28,7 @@ def pulsar_health(snapshot: PulsarSnapshot, request: HealthRequest) -> Mapping[s
 def measured_tables(
     identity: tuple[str, Manifest],
     measures: Measures,
-    found: tuple[Finding, ...],
+    found: Verdict,
     target: Target,
 ) -> Mapping[str, pa.Table]:
     """Return the tables of one cluster, measured here or on Spark.
@@ -36,7 +36,7 @@ def measured_tables(
     Args:
         identity: Id and manifest of the snapshot.
         measures: How even its load is.
-        found: Its findings.
+        found: The verdict on it.
         target: What counts as balanced.
     """
     verdict = (measures.verdict(target), balance_sentence(measures, target))

@@ -106,7 +106,7 @@ def _drill(cluster: LargeCluster, request: DrillRequest) -> Mapping[str, pa.Tabl
 def _health(cluster: LargeCluster, request: HealthRequest) -> Mapping[str, pa.Table]:
     target = target_of(request)
     found = large_health(cluster, target)
-    return measured_tables(load_manifest(cluster.directory), found.measures, found.findings, target)
+    return measured_tables(load_manifest(cluster.directory), found.measures, found.verdict, target)
 
 
 _LARGE: Final[tuple[tuple[Operation[Any], Callable[..., Mapping[str, pa.Table]]], ...]] = (

@@ -16,10 +16,10 @@ from pyspark.sql import functions as sf
 
 from core.arrays import Floats, row_of
 from core.findings.engine import MAX_OF_ONE_CODE
-from core.findings.finding import Finding
+from core.findings.verdict import Verdict
 from core.pulsar.measures import Measures, Target, measure
 from core.pulsar.rules.bundle_facts import SHOWN, Guests, Misplaced, Picked, Unowned, pairs_schema
-from core.pulsar.rules.registry import assess
+from core.pulsar.rules.verdict import verdict_of
 from core.schemas.pulsar import NAMESPACES
 from core.snapshot import PulsarSnapshot
 from core.spark.progress import followed
@@ -64,11 +64,11 @@ class LargeHealth:
 
     Attributes:
         measures: How even its load is.
-        findings: As :func:`core.pulsar.rules.registry.assess` gives them in process.
+        verdict: As :func:`core.pulsar.rules.verdict.verdict_of` gives it in process.
     """
 
     measures: Measures
-    findings: tuple[Finding, ...]
+    verdict: Verdict
 
 
 def large_health(cluster: LargeCluster, target: Target) -> LargeHealth:
@@ -93,7 +93,7 @@ def large_health(cluster: LargeCluster, target: Target) -> LargeHealth:
     snapshot.derived.get("owned_bundle_counts", lambda: counts)
     settings = cluster.settings()
     measures = measure(snapshot, settings)
-    return LargeHealth(measures, assess(snapshot, settings, target=target, bundles=bundles))
+    return LargeHealth(measures, verdict_of(snapshot, settings, target=target, bundles=bundles))
 
 
 @dataclass(frozen=True, eq=False)

@@ -64,7 +64,12 @@ if settings_tab.open:
         settings.draw(page, may_plan=wanted is None)
 if findings_tab.open:
     with findings_tab:
-        findings.show(findings.of_cluster(page), key="pegasus", moment=page.stored.taken_at)
+        findings.show(
+            findings.of_cluster(page),
+            key="pegasus",
+            moment=page.stored.taken_at,
+            scope=page.reading.cluster_verdict.scope,
+        )
 if events_tab.open:
     with events_tab:
         past.level_past(page)

@@ -36,7 +36,7 @@ class PegasusFleet:
         return FleetRow(
             cluster=cluster.name,
             acting=acting_of(config, cluster),
-            state=one.state,
+            verdict=one.verdict,
             deviation_ratio=one.deviation_ratio,
             trend=[ratio * 100 for ratio in trends.primaries],
             usage_ratio=one.disk_ratio,
@@ -44,7 +44,6 @@ class PegasusFleet:
             nodes=f"{one.nodes}" if one.alive == one.nodes else f"{one.alive} of {one.nodes}",
             load=format_per_s(one.requests_per_s, "op"),
             balancer=one.level,
-            findings=one.findings,
             moves=primary_moves(past),
             taken_at=one.taken_at,
         )

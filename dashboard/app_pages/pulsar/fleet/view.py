@@ -38,7 +38,7 @@ class PulsarFleet:
         return FleetRow(
             cluster=cluster.name,
             acting=acting_of(config, cluster),
-            state=one.state,
+            verdict=one.verdict,
             deviation_ratio=one.deviation_ratio,
             trend=deviations,
             usage_ratio=one.usage_ratio,
@@ -48,7 +48,6 @@ class PulsarFleet:
             traffic=one.traffic_bytes_per_s,
             traffic_trend=traffic,
             balancer=one.balancer,
-            findings=one.findings,
             moves=moves,
             taken_at=one.taken_at,
         )

@@ -57,6 +57,7 @@ def draw_violations(page: PulsarPage, wrong: Sequence[Violation]) -> None:
         title="Conflicts and fixes",
         more=lambda finding: _fix(by_finding[id(finding)]),
         max_rows=_IN_SIGHT,
+        scope=page.reading.cluster_verdict.elsewhere(("policies",)),
     )
 
 

@@ -11,7 +11,7 @@ from core.planning.drill.broker_failure import BrokerDeath
 from core.planning.drill.request import HOT_THRESHOLD
 from core.pulsar.leaders import change_costs
 from core.pulsar.owner_spread import spread_sentence
-from core.units import format_ratio
+from core.units import format_ratio, pluralize
 from dashboard import state
 from dashboard.app_pages.pulsar.ownership import model, queries
 from dashboard.components import choice, findings, frame, tables, words
@@ -54,7 +54,8 @@ def bundles(page: PulsarPage) -> None:
     )
     if not count:
         st.success(
-            "No ownership problems."
+            f"Owners, sessions and states of {pluralize(found.bundles.num_rows, 'bundle')}: no "
+            f"problem. {page.reading.cluster_verdict.elsewhere(('serving',))}".rstrip()
             if (chosen or model.WRONG_ONLY) == model.WRONG_ONLY and not contains
             else "No bundle fits this choice.",
             icon=":material/check_circle:",
@@ -73,6 +74,11 @@ def bundles(page: PulsarPage) -> None:
                 else {}
             ),
             "held": tables.words("Held for", "Since its znode was created."),
+            **(
+                {"unserved": tables.words("Not served for", "Since its state changed.")}
+                if rows["unserved"].notna().any()
+                else {}
+            ),
             "traffic": tables.megabytes("Traffic", "As last reported.", width_px=88),
             "clients": tables.whole("Clients", "Producers and consumers.", width_px=62),
         },

@@ -50,6 +50,7 @@ def findings_tab(page: PulsarPage, found: Examination) -> None:
         moment=page.stored.taken_at,
         title="Conflicts and fixes",
         more=_fix,
+        scope=page.reading.cluster_verdict.elsewhere(("settings", "policies", "measurements")),
     )
     words.notes(found.unjudged)
 

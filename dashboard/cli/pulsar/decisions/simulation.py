@@ -112,15 +112,15 @@ def _advice(
     # counted, not timed: the same answer on a slow machine
     unhurried = DiagnoseRequest(seconds=3_600.0)
     causes = diagnose(snapshot, unhurried, NoProgress(), assumed, _ADVISED_TRIALS).causes
-    if not causes:
+    if not causes or causes[0].effect is None:
         return None
-    first = causes[0]
+    first, effect = causes[0], causes[0].effect
     return {
         "code": first.code,
         "keys": list(first.keys),
         "summary": first.summary,
         "sentence": first.hint,
-        "effect": first.effect.as_json(),
+        "effect": effect.as_json(),
     }
 
 

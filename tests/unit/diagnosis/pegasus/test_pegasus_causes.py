@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pegasus_diagnosis import CALM, LIVELY, cluster, even_parts, node_names
+from pegasus_diagnosis import CALM, LIVELY, cluster, even_parts, node_names, proven
 
 from core.diagnosis.pegasus.registry import diagnose
 
@@ -151,9 +151,11 @@ def test_a_full_node_is_chosen_for_a_lost_replica_in_vain():
     assert "partitions lack replicas" in cause.hint
 
 
-def test_one_full_disk_of_two_is_no_cause():
+def test_one_full_disk_of_two_is_a_fact_and_no_cause_of_uneven_load():
     half = {NODES[4]: [("ssd1", 50), ("ssd2", 500)]}
-    assert diagnose(cluster(JOINED, settings=LIVELY, disks=half)).causes == ()
+    found = diagnose(cluster(JOINED, settings=LIVELY, disks=half))
+    assert codes(found) == ["disk_short"]
+    assert proven(found) == []
 
 
 def test_the_black_list_does_not_hold_the_balancer():
@@ -222,6 +224,7 @@ def test_only_move_primary_leaves_primaries_where_no_chain_of_roles_leads():
     parts = even_parts(1, 8, NODES[:4], replicas=1)
     for one in parts:
         one |= {"primary": NODES[0]}
+    settings = settings | {"mutation_2pc_min_replica_count": "1"}
     [cause] = diagnose(cluster(parts, nodes=4, settings=settings)).causes
     assert cause.code == "only_move_primary"
     assert cause.effect.after.deviation == 0.0

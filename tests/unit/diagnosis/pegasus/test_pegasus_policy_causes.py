@@ -67,7 +67,8 @@ def test_tables_that_are_even_each_by_itself_leave_the_cluster_uneven():
 def test_the_cluster_policy_is_never_recommended_with_a_table_of_one_replica():
     parts = [one for table in range(1, 11) for one in even_parts(table, 6, NODES)]
     parts += even_parts(11, 5, NODES, replicas=1)
-    found = diagnose(cluster(parts, settings={**LIVELY, **CALM}))
+    one = {"mutation_2pc_min_replica_count": "1"}
+    found = diagnose(cluster(parts, settings={**LIVELY, **CALM, **one}))
     assert found.causes == ()
     assert "t11 has a single replica" in found.notes[-1]
 

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from pegasus_diagnosis import cluster, node_names
+from pegasus_diagnosis import cluster, node_names, proven
 from pegasus_snapshots import part_row
 
 from core.diagnosis.pegasus.registry import diagnose
@@ -103,7 +103,7 @@ def test_no_recommended_fix_makes_the_simulation_worse(seed):
     full = {node_names(nodes)[-1]: [("ssd1", 40)]} if seed % 7 == 0 else {}
     found = diagnose(cluster(parts, nodes=nodes, settings=settings, disks=full), budget_s=200.0)
     assert found.is_complete
-    for cause in found.causes:
+    for cause in proven(found):
         assert cause.effect.is_better, cause.code
         assert not cause.effect.is_harmful, cause.code
         if not cause.fix.wanted:

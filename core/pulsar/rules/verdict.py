@@ -1,0 +1,204 @@
+"""The verdict on a Pulsar cluster: every rule of health and of settings, and what was examined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from core.findings.engine import worst_first
+from core.findings.finding import Finding
+from core.findings.verdict import PROBLEMS, Area, Verdict
+from core.pulsar.leader_activity import leader_activity
+from core.pulsar.liveness import liveness_of
+from core.pulsar.measures import DEFAULT_TARGET, Measures, Target, measure
+from core.pulsar.rules.bundle_facts import BundleFacts
+from core.pulsar.rules.doctor.examine import examine
+from core.pulsar.rules.recorded_past import RecordedPast
+from core.pulsar.rules.registry import AREAS, assess
+from core.pulsar.settings import EffectiveSettings, effective_settings
+from core.snapshot import PulsarSnapshot
+from core.units import pluralize
+
+AREA_OF_DOCTOR: Final[Mapping[str, str]] = {
+    "settings": "settings",
+    "brokers": "settings",
+    "capacity": "measurements",
+    "policies": "policies",
+    "record": "measurements",
+}
+"""The area of the verdict that an area of the settings doctor belongs to."""
+
+_SAME: Final[Mapping[str, str]] = {
+    "mixed_releases": "mixed_versions",
+    "no_limit": "capacity_missing",
+    "network_limit_odd": "nic_limit_suspicious",
+}
+"""Code of the doctor to the code of health that says the same."""
+
+_DUMP: Final = "not in this dump"
+
+
+def verdict_of(
+    snapshot: PulsarSnapshot,
+    settings: EffectiveSettings | None = None,
+    *,
+    target: Target = DEFAULT_TARGET,
+    bundles: BundleFacts | None = None,
+    past: RecordedPast | None = None,
+) -> Verdict:
+    """Judge one snapshot by every rule, those of the settings doctor included.
+
+    Args:
+        snapshot: Any snapshot; an area that it lacks the data of is named as not examined.
+        settings: The active settings; by default those of the snapshot.
+        target: What counts as balanced.
+        bundles: Who holds the bundles, where the snapshot does not.
+        past: What was recorded of the cluster.
+    """
+    chosen = effective_settings(snapshot) if settings is None else settings
+    health = assess(snapshot, chosen, target=target, bundles=bundles)
+    doctor = examine(snapshot, chosen, past).diagnoses
+    found = worst_first((*health, *_problems_of_doctor(doctor, health)))
+    case = _Case(snapshot, chosen, measure(snapshot, chosen), bundles is not None)
+    areas = tuple(Area(name=name, unexamined=case.unexamined(name)) for name in AREAS)
+    return Verdict(findings=found, areas=areas)
+
+
+def _problems_of_doctor(
+    doctor: tuple[Finding, ...], health: tuple[Finding, ...]
+) -> Iterator[Finding]:
+    """Yield the doctor's problems that health does not have; its notes stay with it."""
+    known = {(one.code, one.subject) for one in health} | {(one.code, "") for one in health}
+    for one in doctor:
+        code = _SAME.get(one.code, one.code)
+        is_same = (code, one.subject) in known or (code, "") in known
+        if one.severity in PROBLEMS and not is_same:
+            yield replace(one, area=AREA_OF_DOCTOR[one.area])
+
+
+class _Case:
+    """What a snapshot lacks, area by area."""
+
+    def __init__(
+        self,
+        snapshot: PulsarSnapshot,
+        settings: EffectiveSettings,
+        measures: Measures,
+        bundles_elsewhere: bool,  # noqa: FBT001  # a fact of the case, no switch
+    ) -> None:
+        self._snapshot = snapshot
+        self._settings = settings
+        self._measures = measures
+        self._bundles_elsewhere = bundles_elsewhere
+
+    def unexamined(self, area: str) -> str:
+        """Return why an area could not be examined, or not all of it; blank: it was."""
+        if not self._snapshot.brokers.num_rows:
+            return "no broker is known"
+        reason = _REASONS.get(area)
+        return reason(self) if reason is not None else ""
+
+    @property
+    def _is_dump(self) -> bool:
+        return any(one.source == "dump" for one in self._snapshot.manifest.tables.values())
+
+    def _absent(self, otherwise: str) -> str:
+        return _DUMP if self._is_dump else otherwise
+
+    def load(self) -> str:
+        """Brokers without a load report, and bundles without rates."""
+        spread = self._measures.throughput
+        total = len(spread.brokers)
+        lacking = total - spread.known_count
+        if lacking == total:
+            return "no broker gave a load report"
+        if lacking:
+            return f"{lacking} of {pluralize(total, 'broker')} gave no load report"
+        return ""
+
+    def serving(self) -> str:
+        """Ownership entries are in ZooKeeper, or in the channel of the extensible manager."""
+        snapshot = self._snapshot
+        if self._bundles_elsewhere:
+            return "ownership sessions are judged on snapshots in memory only"
+        entry = snapshot.manifest.tables.get("bundles")
+        if entry is not None and entry.coverage_ratio is not None and entry.coverage_ratio < 1:
+            return f"{entry.rows:,} of {entry.expected or 0:,} bundles were read"
+        unknown = int(_null_owners(snapshot.bundles))
+        if unknown:
+            return f"the owner of {pluralize(unknown, 'bundle')} is unknown"
+        if snapshot.manifest.load_manager == "extensible":
+            return ""
+        if snapshot.bundles.num_rows and not snapshot.claims.num_rows:
+            return self._absent("ownership entries are read from ZooKeeper only")
+        return ""
+
+    def liveness(self) -> str:
+        """Sessions decide, and the time of a broker's last report."""
+        liveness = liveness_of(self._snapshot, self._settings)
+        rows = [row for row in liveness.rows if row.is_registered]
+        lacking = sum(row.reported_at is None for row in rows)
+        if not lacking:
+            return liveness.unexamined
+        total = pluralize(len(rows), "broker")
+        return f"the time of the last report of {lacking} of {total} is unknown"
+
+    def leader(self) -> str:
+        """What only the leader writes has times in ZooKeeper."""
+        return leader_activity(self._snapshot, self._settings).unexamined
+
+    def settings(self) -> str:
+        """Without a line of the running configuration every value is a default, assumed."""
+        origins = set(self._snapshot.settings["origin"].to_pylist())
+        if not origins - {"dynamic", "stored"}:
+            found = "" if not origins else ": only dynamic ones"
+            why = "in this dump" if self._is_dump else "read, which takes admin_urls"
+            return f"settings are not {why}{found}"
+        return ""
+
+    def policies(self) -> str:
+        """Policies are in ZooKeeper, or read over REST."""
+        entry = self._snapshot.manifest.tables.get("policies")
+        if entry is None or entry.source == "none":
+            return self._absent("policies were not read")
+        return ""
+
+    def addresses(self) -> str:
+        """Service addresses are in the load reports."""
+        brokers = self._snapshot.brokers
+        lacking = int(np.sum(brokers["service_url"].is_null().to_numpy(zero_copy_only=False)))
+        if lacking == brokers.num_rows:
+            return self._absent("no load report has service URLs")
+        if lacking:
+            return f"{lacking} of {pluralize(brokers.num_rows, 'broker')} report no service URL"
+        return ""
+
+    def splits(self) -> str:
+        """Bundles are split by their rates and topics."""
+        if self._bundles_elsewhere or not self._snapshot.bundles.num_rows:
+            return "" if self._bundles_elsewhere else "no bundle is known"
+        rates = self._snapshot.bundles["msg_rate_in"]
+        return "rates of bundles are unknown" if rates.null_count == len(rates) else ""
+
+
+def _null_owners(bundles: pa.Table) -> int:
+    unknown = bundles["owner"].is_null().to_numpy(zero_copy_only=False)
+    unread = bundles["owner_source"].is_null().to_numpy(zero_copy_only=False)
+    return int((unknown & unread).sum())
+
+
+_REASONS: Final[Mapping[str, Callable[[_Case], str]]] = {
+    "load": _Case.load,
+    "serving": _Case.serving,
+    "liveness": _Case.liveness,
+    "leader": _Case.leader,
+    "measurements": _Case.load,
+    "settings": _Case.settings,
+    "policies": _Case.policies,
+    "addresses": _Case.addresses,
+    "splits": _Case.splits,
+}
