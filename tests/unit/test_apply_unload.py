@@ -300,6 +300,17 @@ def test_last_look_forbids_what_is_not_as_planned(seen: BundleState, code: str |
     assert (refusal.code if refusal else None) == code
 
 
+def test_a_registered_destination_that_does_not_answer_is_sent_nothing() -> None:
+    action = action_of(TOWARDS, sight(ONE, "7"), serves=None)
+    refusal = action.check_precondition(action.look())
+    assert refusal is not None
+    assert refusal.code == "destination_dead"
+    assert f"{TWO}, where {BUNDLE} should go, is registered and does not answer" in refusal.sentence
+    assert (
+        action_of(ANYWHERE, sight(ONE, "7"), serves=None).check_precondition(action.look()) is None
+    )
+
+
 def test_many_parts_are_counted() -> None:
     parts = tuple(
         f"acme/orders/0x{low:08x}_0x{low + 0x8000000:08x}"

@@ -25,7 +25,7 @@ from connectors.pulsar.acting.planned import (
 )
 from connectors.pulsar.acting.topics_reader import LoadedTopics, TopicsReader
 from core.actions.model import Observation, Refusal, StepResult
-from core.errors import RemoteError
+from core.errors import RemoteError, RemoteTimeoutError, UnreachableError
 from core.pulsar.steps.base import AdminRequest
 from core.pulsar.steps.unload import UnloadBundle
 from core.units import format_age
@@ -156,6 +156,21 @@ class UnloadAction:
                 "any more; the cluster would answer 409.",
                 hint="Start that broker, or plan again with another destination.",
             )
+        return None if step.destination is None else self._not_there(step.destination)
+
+    def _not_there(self, destination: str) -> Refusal | None:
+        """Return that a registered destination gives no answer: the bundle would be lost on it."""
+        try:
+            self._serves(destination, self._step.bundle)
+        except (UnreachableError, RemoteTimeoutError) as exc:
+            return Refusal(
+                code="destination_dead",
+                sentence=f"{destination}, where {self._step.bundle} should go, is registered and "
+                f"does not answer: {exc.message}",
+                hint="Check that broker, or plan again with another destination.",
+            )
+        except RemoteError:
+            return None  # it answers, or cannot be asked
         return None
 
     def send(self) -> None:
@@ -204,15 +219,18 @@ class UnloadAction:
         """Return whether the new owner answers that it serves the bundle.
 
         Ownership in ZooKeeper outlives its broker until the session ends. A broker that refuses
-        the question lives; where there is no token, the owner is known from its own answer.
+        the question lives, and of one that cannot be asked only ownership is known; where there is
+        no token, the owner is known from its own answer.
         """
         if now.holder is None or now.token is None:
             return now.holder is not None
         try:
             is_served = self._serves(now.holder, self._step.bundle)
-        except RemoteError as exc:
+        except (UnreachableError, RemoteTimeoutError) as exc:
             self._silence = exc.message
-            return exc.outcome == "refused"
+            return False
+        except RemoteError:
+            return True
         self._silence = "" if is_served else f"{now.holder} answers that it does not serve it yet."
         return is_served
 

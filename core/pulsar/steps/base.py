@@ -43,6 +43,10 @@ class Checks(Protocol):
         """Return why this bundle cannot go to that broker."""
         ...
 
+    def placement(self) -> Diagnostic | None:
+        """Return why the cluster must not place a bundle by itself now."""
+        ...
+
     def split(self, bundle: str, algorithm: str, positions: Sequence[int]) -> Diagnostic | None:
         """Return why brokers would not cut a bundle so, or why it is of no use."""
         ...

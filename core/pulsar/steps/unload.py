@@ -97,8 +97,10 @@ class UnloadBundle(BundleStep, frozen=True, kw_only=True, tag="unload_bundle"):
     def check(self, checks: Checks) -> Diagnostic | None:
         """Check that the bundle is where it was and, if one is named, that its destination fits."""
         refusal = self.check_owner(checks)
-        if refusal is not None or self.destination is None:
+        if refusal is not None:
             return refusal
+        if self.destination is None:
+            return checks.placement()
         return checks.destination(self.destination) or checks.move(self.bundle, self.destination)
 
     def has_taken_effect(self, done: Executed) -> bool:
