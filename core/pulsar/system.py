@@ -88,6 +88,8 @@ class PulsarSystem:
 
         What no broker has served since its step is that step's result.
         """
+        if not view.counts.get("DONE"):
+            return "Nothing was done."
         names = _unassigned(view, snapshot)
         if names is None:
             raise IncompleteSnapshotError("Who owns the run's bundles was read in part only.")

@@ -232,3 +232,12 @@ def test_owners_that_were_not_read_leave_the_purpose_unknown() -> None:
     assert measured(world.view, unread).unassigned is None
     with pytest.raises(IncompleteSnapshotError):
         PULSAR.lacking(world.view, unread)
+
+
+def test_a_run_that_was_stopped_before_it_did_anything_does_not_hold_its_purpose() -> None:
+    world = _world(count=2)
+    world.exclusions = ("acme/*", "globex/*")
+    assert world.work() == "FAILED"
+    assert world.view.purpose is not None
+    assert world.view.purpose.holds is False
+    assert "Nothing was done." in world.view.sentence
