@@ -410,7 +410,8 @@ def _steps(view: RunView, ended_after_s: float) -> str:
     done, total = len(_in(view, "DONE")), len(view.steps)
     parts = [f"{done:,} of {pluralize(total, 'step')} done within {format_age(ended_after_s)}"]
     parts += [f"{count:,} {words}" for words, count in view.differing.items()]
-    if view.unserved:
+    is_lacking = view.purpose is not None and view.purpose.holds is False
+    if view.unserved and not is_lacking:  # what is lacking names them already
         parts.append(describe_unserved(view.unserved))
     for state, word in (("FAILED", "failed"), ("UNKNOWN", "unknown"), ("SKIPPED", "skipped")):
         found = [step for step in _in(view, state) if not step.unserved]

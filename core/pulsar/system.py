@@ -84,18 +84,13 @@ class PulsarSystem:
         return "a broker serves each bundle that the run unloaded" if unloads else ""
 
     def lacking(self, view: RunView, snapshot: PulsarSnapshot) -> str:
-        """Return what was served when its step was done, and has no owner any more.
-
-        What no broker has served since its step is that step's result.
-        """
-        if not view.counts.get("DONE"):
-            return "Nothing was done."
+        """Return which of the run's bundles have no owner, also if they were served meanwhile."""
         names = _unassigned(view, snapshot)
         if names is None:
             raise IncompleteSnapshotError("Who owns the run's bundles was read in part only.")
-        unserved = [step.step for step in view.unserved]
-        lost = [name for name in names if not any(step.covers(name) for step in unserved)]
-        return f"{count_named('Unassigned', lost)}: served before, not any more." if lost else ""
+        if names:
+            return f"{count_named('Unassigned', names)}."
+        return "" if view.counts.get("DONE") else "Nothing was done."
 
     def undone(self, view: RunView, snapshot: PulsarSnapshot) -> Mapping[int, str]:
         """Return nothing: owners are stored, no failover moves a bundle back."""

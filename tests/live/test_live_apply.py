@@ -231,7 +231,7 @@ def test_bundles_whose_clients_are_gone_are_unassigned_and_the_run_pauses(
         worker.join(90)
     view = site.view(run_id)
     assert view.state == "FAILED", view.sentence
-    assert f"unassigned: 1 ({plan.steps[1].subject})" in view.sentence
+    assert f"Unassigned: 1 ({plan.steps[1].subject})" in view.sentence
     with closing(PulsarCluster(site.cluster)) as cluster:
         found = cluster.system.measure(view, cluster.snapshot(), None)
     assert found.unassigned == (plan.steps[1].subject,)

@@ -56,7 +56,7 @@ def test_a_run_pauses_at_the_first_bundle_that_nobody_serves(options: RunOptions
     (pause,) = world.events(RunPaused)
     assert isinstance(pause, RunPaused)
     assert pause.sentence.startswith(f"Unassigned: 1 ({MOVABLE[0]}); the run pauses at 1.")
-    assert f"unassigned: 1 ({MOVABLE[0]})" in world.view.sentence
+    assert f"Unassigned: 1 ({MOVABLE[0]})" in world.view.sentence
     assert not world.view.outstanding_settings
 
 
@@ -68,7 +68,7 @@ def test_the_number_at_which_it_pauses_is_an_option() -> None:
     assert world.work() == "STOPPED"
     assert _codes(world.view) == ["unassigned"] * 3 + ["stopped"]
     assert "0 of 4 steps done" in world.view.sentence
-    assert "unassigned: 3 (" in world.view.sentence
+    assert "Unassigned: 3 (" in world.view.sentence
     assert "unknown" not in world.view.sentence
 
 
@@ -103,7 +103,7 @@ def test_a_resumed_run_ends_as_failed_with_what_is_left_unassigned() -> None:
     world.at(60.0, lambda: world.control("resume"))
     assert world.work() == "FAILED"
     assert _codes(world.view) == ["unassigned", "landed", "landed", "landed"]
-    assert world.view.sentence.startswith("3 of 4 steps done")
+    assert f"Unassigned: 1 ({MOVABLE[0]}). 3 of 4 steps done" in world.view.sentence
 
 
 def test_the_last_step_is_waited_for_and_the_run_fails() -> None:
@@ -201,7 +201,7 @@ def test_a_bundle_that_loses_its_broker_after_its_step_is_read_at_the_end() -> N
     assert _codes(world.view) == ["landed", "landed"]
     assert world.view.purpose is not None
     assert world.view.purpose.holds is False
-    assert f"Unassigned: 1 ({MOVABLE[0]}): served before, not any more." in world.view.sentence
+    assert f"Unassigned: 1 ({MOVABLE[0]})." in world.view.sentence
 
 
 def test_a_bundle_in_transfer_at_the_end_fails_nothing() -> None:
