@@ -49,6 +49,8 @@ class Observation:
             znode's creation transaction); ``None`` where the cluster shows no such thing.
         value: For settings: the value that is set; ``None``: not set.
         detail: One sentence for people, empty when there is nothing to add.
+        topics: Loaded topics of a bundle, by its owner's statistics; ``None``: not read.
+        clients: Their producers and consumers; ``None``: not read.
     """
 
     exists: bool
@@ -56,6 +58,8 @@ class Observation:
     token: str | None = None
     value: str | None = None
     detail: str = ""
+    topics: int | None = None
+    clients: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +134,8 @@ class ResultFlags(NamedTuple):
             or several, without a verb's number: ``landed elsewhere than requested``.
         is_external_change: Others moved the subject since the plan was made.
         is_doubtful: An incomplete reading gives the same result.
+        unserved: Why no server serves the subject of a step that was not done, one or two words:
+            ``unassigned``; empty: it is served.
         is_repeatable: The cluster has certainly lost the request: the step may be executed again.
     """
 
@@ -138,6 +144,7 @@ class ResultFlags(NamedTuple):
     differs: str = ""
     is_external_change: bool = False
     is_doubtful: bool = False
+    unserved: str = ""
     is_repeatable: bool = False
 
 

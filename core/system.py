@@ -87,6 +87,11 @@ class System(Protocol[S_contra]):
         ...
 
     @property
+    def transfer_s(self) -> float:
+        """How long what changes hands may have no owner: a purpose fails after it only."""
+        ...
+
+    @property
     def balancer(self) -> BalancerSwitch | Refusal:
         """What pauses the cluster's own balancer during a run, or why an option cannot."""
         ...
@@ -128,7 +133,9 @@ class System(Protocol[S_contra]):
 
         Args:
             view: The run, none of whose steps is pending.
-            snapshot: A fresh, complete one.
+            snapshot: A fresh one.
+        Raises:
+            SnapshotError: The snapshot does not show it.
         """
         ...
 

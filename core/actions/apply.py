@@ -14,6 +14,7 @@ from typing import Final
 
 from core.actions.approval import waits_for_approval
 from core.actions.balancer import pause_balancer, restore
+from core.actions.describe import describe_unserved
 from core.actions.events import (
     RunClaimed,
     RunEnded,
@@ -354,7 +355,8 @@ def _finish(session: Session) -> None:
         with suppress(
             RemoteError, SnapshotError
         ):  # the run's own steps are reconciled all the same
-            note_external_changes(session, session.ports.cluster.snapshot())
+            last = session.last_snapshot or session.ports.cluster.snapshot()
+            note_external_changes(session, last)
     session.require_ours()
     started_at = session.view.started_at or session.view.requested_at
     session.record(closing(session.view, session.age_s(started_at)))
@@ -408,8 +410,11 @@ def _steps(view: RunView, ended_after_s: float) -> str:
     done, total = len(_in(view, "DONE")), len(view.steps)
     parts = [f"{done:,} of {pluralize(total, 'step')} done within {format_age(ended_after_s)}"]
     parts += [f"{count:,} {words}" for words, count in view.differing.items()]
+    is_lacking = view.purpose is not None and view.purpose.holds is False
+    if view.unserved and not is_lacking:  # what is lacking names them already
+        parts.append(describe_unserved(view.unserved))
     for state, word in (("FAILED", "failed"), ("UNKNOWN", "unknown"), ("SKIPPED", "skipped")):
-        found = _in(view, state)
+        found = [step for step in _in(view, state) if not step.unserved]
         if found:
             parts.append(f"{len(found):,} {word} ({_reasons(found)})")
     return "; ".join(parts) + "." + _first_trouble(view)

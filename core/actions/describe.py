@@ -30,7 +30,7 @@ from core.actions.events import (
     StepWaiting,
 )
 from core.actions.model import Observation
-from core.actions.views import RunView
+from core.actions.views import RunView, StepView
 from core.plan.describe import tally
 from core.units import format_ratio, pluralize
 from core.values import by_server
@@ -65,6 +65,7 @@ EMPTY: Final = "empty"
 _MAX_SERVERS: Final = 2
 _MAX_HELD: Final = 3
 _MAX_NAMED: Final = 5
+_MAX_UNSERVED: Final = 3
 
 
 def describe_value(value: str | None) -> str:
@@ -114,6 +115,21 @@ def describe_unsigned(seqs: Sequence[int]) -> str:
         "another key, or whoever can write the journal's database wrote "
         f"{'it' if len(seqs) == 1 else 'them'}."
     )
+
+
+def describe_unserved(steps: Sequence[StepView]) -> str:
+    """Return what no server serves: ``unassigned: 13 (a, b, c and 10 more)``; empty: nothing."""
+    by_word: dict[str, list[str]] = {}
+    for step in steps:
+        by_word.setdefault(step.unserved, []).append(step.step.subject)
+    return ", ".join(count_named(word, names) for word, names in by_word.items())
+
+
+def count_named(word: str, names: Sequence[str]) -> str:
+    """Return a count with the first names of what was counted: ``unassigned: 2 (a, b)``."""
+    more = len(names) - _MAX_UNSERVED
+    named = ", ".join(names[:_MAX_UNSERVED]) + (f" and {more:,} more" if more > 0 else "")
+    return f"{word}: {len(names):,} ({named})"
 
 
 def waits_for(ahead: RunView) -> str:
@@ -196,8 +212,9 @@ def describe_event(event: Event) -> EventDescription:
             )
         case RunMeasured():
             other = f" Run {event.disturbed_by} acted in between." if event.disturbed_by else ""
+            lost = f" {count_named('Unassigned', event.unassigned)}." if event.unassigned else ""
             return EventDescription(
-                what=f"Measured on snapshot {event.snapshot_id}.{other}",
+                what=f"Measured on snapshot {event.snapshot_id}.{lost}{other}",
                 after=f"{pluralize(len(event.nodes), 'node')} looked at"
                 if event.nodes
                 else f"busiest broker {format_ratio(event.throughput_deviation)} over the mean",

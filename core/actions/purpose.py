@@ -69,19 +69,19 @@ def check_purpose(session: Session, *, is_patient: bool = True) -> Refusal | Non
         return None
     try:
         fresh = cluster.snapshot()
+        lacking = cluster.system.lacking(session.view, fresh)
     except (RemoteError, SnapshotError) as exc:
         return _unread(session, purpose, exc.message, is_patient=is_patient)
     if fresh is session.snapshot:  # a dry run: nothing was done
         return None
-    if not cluster.system.is_complete(fresh):
-        why = "The cluster was read in part only."
-        return _unread(session, purpose, why, is_patient=is_patient)
     session.could_read()
     if is_patient:
         reopen_undone(session, fresh)
         if session.turn is not None:
             return None
-    lacking = cluster.system.lacking(session.view, fresh)
+    if is_patient and not session.lasts(lacking, cluster.system.transfer_s):
+        return Refusal(code="purpose", sentence=lacking, retry_s=RETRY_AFTER_S)
+    session.last_snapshot = fresh
     _record(session, PurposeChecked(purpose=purpose, holds=not lacking, sentence=lacking))
     return None
 

@@ -159,7 +159,12 @@ def _control(view: RunView, record: Record, event: ControlRequested) -> RunView:
         requested_at=record.at,
         reason=event.reason,
     )
-    return view if view.is_ended else replace(view, control=request)
+    if view.is_ended:
+        return view
+    over = view.resumed_over
+    if event.control == "resume":
+        over = tuple(step.index for step in view.unserved)
+    return replace(view, control=request, resumed_over=over)
 
 
 def _decided(view: RunView, record: Record, event: RunDecided) -> RunView:

@@ -9,6 +9,7 @@ from typing import Final
 from core.actions.events import ExternalMove, RunMeasured
 from core.actions.model import Refusal, RunId
 from core.actions.views import RunView, SettingView
+from core.errors import IncompleteSnapshotError
 from core.findings.verdict import Verdict
 from core.gauges import Gauge
 from core.pegasus.gauges import gauges
@@ -34,6 +35,7 @@ class PegasusSystem:
     name = "pegasus"
     steps: tuple[type[StepBase], ...] = STEPS
     unit = "partition"
+    transfer_s = 0.0
     record = PEGASUS_RECORD
     balancer: BalancerSwitch | Refusal = Refusal(
         code="bad_options",
@@ -73,6 +75,8 @@ class PegasusSystem:
 
     def lacking(self, view: RunView, snapshot: PegasusSnapshot) -> str:
         """Return what of it does not hold."""
+        if not self.is_complete(snapshot):
+            raise IncompleteSnapshotError("The cluster was read in part only.")
         return lacking(view, snapshot)
 
     def undone(self, view: RunView, snapshot: PegasusSnapshot) -> Mapping[int, str]:

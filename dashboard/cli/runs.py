@@ -13,6 +13,7 @@ import typer
 
 from core.actions.describe import (
     EMPTY,
+    count_named,
     describe_event,
     describe_unsigned,
     describe_value,
@@ -275,6 +276,8 @@ def _say_rest(view: RunView) -> None:
     if expected.nodes:
         _say_nodes(view)
     elif measured is not None:
+        if view.unassigned:
+            say(f"{count_named('Unassigned', view.unassigned)}: no broker serves them.")
         say(
             "The busiest broker's traffic over the mean: "
             f"{format_ratio(expected.throughput_deviation_before)} before, "
@@ -482,6 +485,7 @@ def run_json(view: RunView) -> dict[str, Any]:
         "settings": _plain(view.settings),
         "external_changes": _plain(view.external_changes),
         "next_moves": _plain(view.next_moves),
+        "unassigned": list(view.unassigned),
         "expected": _plain(view.plan.expected),
         "measured": _plain(view.measured),
         "disregarded": list(view.disregarded),

@@ -215,6 +215,7 @@ class QueueSystem:
     record = RECORD
     steps: tuple[type[StepBase], ...] = (MoveQueue, SetAuto)
     unit = "queue"
+    transfer_s = 0.0
     balancer: BalancerSwitch | Refusal = BalancerSwitch(
         AUTO, "off", lambda before: f"queues set {AUTO} {before}"
     )
